@@ -1,0 +1,36 @@
+# Every target starts from a bare clone: `.venv` is made when it is missing or older than pyproject.toml.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: demo test test-long bench lint clean
+
+demo: $(STAMP)
+	$(BIN)/sharewood demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest
+
+test-long: $(STAMP)
+	$(BIN)/python -m pytest -m long
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+
+# CrypTen's metadata names packages that no longer exist, so it goes in without them, after what it needs.
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("Sharewood needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try make PYTHON=python3.11") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-deps crypten==0.4.1
+	@touch $@
+
+clean:
+	rm -rf $(VENV) out

@@ -1,0 +1,146 @@
+"""Channels against bare blocking TLS sockets, between two processes on loopback.
+
+    python -m pytest benchmarks/bench_transport.py
+
+`extra_info` has the ratio to the bare sockets: of the time of a 64-byte exchange (below 2 is wanted),
+and of the throughput of 64 MB one way (above 0.6 is wanted).
+"""
+
+import multiprocessing
+import socket
+import ssl
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from mpc.errors import PeerVanished
+from protocols.transport.certificates import Credentials, make_loopback_credentials
+from protocols.transport.channel import Channel
+from protocols.transport.tcp import Listener, connect
+
+SMALL = np.zeros(8, np.uint64)
+LARGE_BYTES = 64_000_000
+LARGE = [((LARGE_BYTES // 8,), np.uint64)]
+
+
+@pytest.fixture(scope="module")
+def credentials() -> dict[str, Credentials]:
+    return make_loopback_credentials(["party_a", "party_b"])
+
+
+@contextmanager
+def peer(play: Callable[[socket.socket], None]) -> Iterator[tuple[str, int]]:
+    """A second process that plays party_b on a listening socket, whose address is given."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        process = multiprocessing.get_context("fork").Process(target=play, args=(listening,), daemon=True)
+        process.start()
+        try:
+            yield listening.getsockname()
+        finally:
+            process.join(5)
+            process.kill()
+
+
+@contextmanager
+def channel_to(credentials: dict[str, Credentials], step: Callable[[Channel], object]) -> Iterator[Channel]:
+    """A channel to a peer that repeats `step` until it is closed."""
+
+    def play(listening: socket.socket) -> None:
+        context = credentials["party_b"].context(server=True)
+        with Listener(listening, context).accept("party_a") as channel:
+            try:
+                while True:
+                    step(channel)
+            except PeerVanished:
+                return
+
+    with peer(play) as address, connect(address, credentials["party_a"], "party_b") as channel:
+        yield channel
+
+
+@contextmanager
+def bare_socket_to(
+    credentials: dict[str, Credentials], step: Callable[[ssl.SSLSocket], object]
+) -> Iterator[ssl.SSLSocket]:
+    """The same over ssl.SSLSocket."""
+
+    def play(listening: socket.socket) -> None:
+        plain, _ = listening.accept()
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            with credentials["party_b"].context(server=True).wrap_socket(plain, server_side=True) as bare:
+                while True:
+                    step(bare)
+        except OSError:
+            return
+
+    with peer(play) as address, socket.create_connection(address) as plain:
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with credentials["party_a"].context(server=False).wrap_socket(plain) as bare:
+            yield bare
+
+
+def receive(bare: ssl.SSLSocket, target: memoryview) -> None:
+    while target:
+        count = bare.recv_into(target)
+        if not count:
+            raise ConnectionResetError
+        target = target[count:]
+
+
+def median_seconds(call: Callable[[], object], repeats: int) -> float:
+    def once() -> float:
+        started = time.perf_counter()
+        call()
+        return time.perf_counter() - started
+
+    once()
+    return statistics.median(once() for _ in range(repeats))
+
+
+def test_ping_pong_of_64_bytes(benchmark, credentials):
+    buffer = memoryview(bytearray(64))
+
+    def bare_exchange(bare: ssl.SSLSocket) -> None:
+        bare.sendall(buffer)
+        receive(bare, buffer)
+
+    def exchange(channel: Channel) -> None:
+        channel.exchange("ping uint64[8]", [SMALL])
+
+    with bare_socket_to(credentials, bare_exchange) as bare:
+        reference = median_seconds(lambda: bare_exchange(bare), 5000)
+    with channel_to(credentials, exchange) as channel:
+        benchmark.pedantic(exchange, (channel,), rounds=5000, warmup_rounds=100)
+    benchmark.extra_info["time / bare TLS"] = round(benchmark.stats.stats.median / reference, 2)
+
+
+def test_throughput_of_64_megabytes(benchmark, credentials):
+    buffer = memoryview(bytearray(LARGE_BYTES))
+    payload = np.ones(LARGE_BYTES // 8, np.uint64)
+
+    def bare_source(bare: ssl.SSLSocket) -> None:
+        receive(bare, memoryview(bytearray(1)))
+        bare.sendall(buffer)
+
+    def bare_sink(bare: ssl.SSLSocket) -> None:
+        bare.sendall(b"!")
+        receive(bare, buffer)
+
+    def source(channel: Channel) -> None:
+        channel.exchange("bulk", [payload], like=[])
+
+    def sink(channel: Channel) -> None:
+        channel.exchange("bulk", [], like=LARGE)
+
+    with bare_socket_to(credentials, bare_source) as bare:
+        reference = median_seconds(lambda: bare_sink(bare), 15)
+    with channel_to(credentials, source) as channel:
+        benchmark.pedantic(sink, (channel,), rounds=15, warmup_rounds=1)
+    seconds = benchmark.stats.stats.median
+    benchmark.extra_info["MB/s"] = round(LARGE_BYTES / seconds / 1e6)
+    benchmark.extra_info["throughput / bare TLS"] = round(reference / seconds, 2)

@@ -1,0 +1,1 @@
+"""Two-party additive secret sharing: shares, protocols on shares, numba kernels."""

@@ -1,0 +1,201 @@
+"""Shares: one party's half of a secret array. They refuse to pass as values.
+
+AShare  x = x_0 + x_1 mod 2^k, k = 8, 16, 32 or 64: two's complement integers at a fixed-point `scale`
+        (the secret stands for x / 2^scale).
+BShare  b = b_0 xor b_1: bits, one to a byte in memory and eight to a byte on the wire.
+
+Everything here is local: addition, public factors, slicing. What needs a message is a protocol.
+A share knows its party's rank, so that a public constant is added by party 0 alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from mpc.errors import ScaleMismatch, ShapeMismatch
+from mpc.ring import U64, Shape, encode_signed
+
+
+class _Share:
+    """What both kinds have in common: shape, slicing, and the refusal to be a value."""
+
+    rank: int
+
+    @property
+    def _words(self) -> np.ndarray:
+        raise NotImplementedError
+
+    def _like(self, words: np.ndarray):
+        raise NotImplementedError
+
+    @property
+    def shape(self) -> Shape:
+        return self._words.shape
+
+    @property
+    def size(self) -> int:
+        return self._words.size
+
+    @property
+    def ndim(self) -> int:
+        return self._words.ndim
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def __getitem__(self, key):
+        return self._like(self._words[key])
+
+    def map(self, function: Callable[[np.ndarray], np.ndarray]):
+        """Apply a re-arrangement of entries (transpose, take, repeat ...) to the share."""
+        return self._like(function(self._words))
+
+    def reshape(self, *shape: int):
+        return self._like(self._words.reshape(*shape))
+
+    def _refuse(self, *_):
+        raise TypeError(f"a {type(self).__name__} is one half of a secret, not a value: use party.reveal")
+
+    __bool__ = __float__ = __int__ = __index__ = __array__ = __iter__ = _refuse
+    __array_ufunc__ = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AShare(_Share):
+    """One party's additive share: `words` (uint8/16/32/64 array), `scale` in fractional bits."""
+
+    words: np.ndarray
+    rank: int
+    scale: int = 0
+
+    @property
+    def _words(self) -> np.ndarray:
+        return self.words
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.words.dtype
+
+    @property
+    def bits(self) -> int:
+        return self.words.dtype.itemsize * 8
+
+    def _like(self, words: np.ndarray) -> AShare:
+        return AShare(words, self.rank, self.scale)
+
+    def _operand(self, other) -> np.ndarray | int:
+        if isinstance(other, AShare):
+            if other.scale != self.scale:
+                raise ScaleMismatch(f"cannot add scale {other.scale} to scale {self.scale}")
+            return other.words
+        constant = encode_signed(np.asarray(other), self.dtype)
+        return constant if self.rank == 0 else np.zeros_like(constant)
+
+    def __add__(self, other) -> AShare:
+        """[x] + [y], or [x] + c with c public integers in units of 2^-scale."""
+        return self._like(self.words + self._operand(other))
+
+    __radd__ = __add__
+
+    def __sub__(self, other) -> AShare:
+        return self._like(self.words - self._operand(other))
+
+    def __rsub__(self, other) -> AShare:
+        return -self + other
+
+    def __neg__(self) -> AShare:
+        return self._like(np.zeros_like(self.words) - self.words)
+
+    def times(self, factor, scale: int = 0) -> AShare:
+        """[x] times public integers at a scale of their own; the scales add."""
+        return AShare(
+            self.words * encode_signed(np.asarray(factor), self.dtype), self.rank, self.scale + scale
+        )
+
+    def sum(self, axis: int | tuple[int, ...] | None = None) -> AShare:
+        return self._like(np.asarray(self.words.sum(axis=axis, dtype=self.dtype)))
+
+    def cumsum(self, axis: int) -> AShare:
+        return self._like(self.words.cumsum(axis=axis, dtype=self.dtype))
+
+    def at_scale(self, scale: int) -> AShare:
+        """The same integers read at another scale."""
+        return AShare(self.words, self.rank, scale)
+
+    def narrow(self, dtype: np.dtype) -> AShare:
+        """[x] mod a smaller 2^k: reduction commutes with sharing."""
+        return AShare(self.words.astype(dtype), self.rank, self.scale)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BShare(_Share):
+    """One party's xor share of bits: `bits`, a uint8 array of 0 and 1."""
+
+    bits: np.ndarray
+    rank: int
+
+    @property
+    def _words(self) -> np.ndarray:
+        return self.bits
+
+    def _like(self, words: np.ndarray) -> BShare:
+        return BShare(words, self.rank)
+
+    def __xor__(self, other) -> BShare:
+        """<a> xor <b>, or <a> xor public bits."""
+        if isinstance(other, BShare):
+            return self._like(self.bits ^ other.bits)
+        public = np.asarray(other, np.uint8)
+        return self._like(self.bits ^ (public if self.rank == 0 else np.zeros_like(public)))
+
+    __rxor__ = __xor__
+
+    def __invert__(self) -> BShare:
+        return self._like(self.bits ^ np.uint8(1 - self.rank))
+
+    def masked(self, public: np.ndarray) -> BShare:
+        """<a> and public bits."""
+        return self._like(self.bits & np.asarray(public, np.uint8))
+
+    def parity(self, axis: int) -> BShare:
+        """xor along an axis."""
+        return self._like(np.bitwise_xor.reduce(self.bits, axis=axis))
+
+
+Share = AShare | BShare
+S = TypeVar("S", AShare, BShare)
+
+
+def concatenate(shares: Sequence[S], axis: int = 0) -> S:
+    """Join shares of one kind, scale and dtype along an axis."""
+    first = shares[0]
+    if isinstance(first, AShare) and any(s.scale != first.scale or s.dtype != first.dtype for s in shares):
+        raise ScaleMismatch("cannot join shares of different scales or rings")
+    return first._like(np.concatenate([s._words for s in shares], axis=axis))
+
+
+def stack(shares: Sequence[S], axis: int = 0) -> S:
+    """Stack shares of one kind, scale and dtype along a new axis."""
+    return concatenate([s.map(lambda w: np.expand_dims(w, axis)) for s in shares], axis=axis)
+
+
+def public_ring(values, rank: int, scale: int = 0, dtype: np.dtype = U64) -> AShare:
+    """A trivial sharing of public integers: party 0 holds them, party 1 zeros."""
+    words = encode_signed(np.asarray(values), dtype)
+    return AShare(words if rank == 0 else np.zeros_like(words), rank, scale)
+
+
+def public_bits(values, rank: int) -> BShare:
+    """A trivial sharing of public bits."""
+    bits = np.asarray(values, np.uint8)
+    return BShare(bits if rank == 0 else np.zeros_like(bits), rank)
+
+
+def same_shape(*shares: Share) -> None:
+    """Raises ShapeMismatch unless all shapes agree."""
+    if len({s.shape for s in shares}) > 1:
+        raise ShapeMismatch(f"shapes differ: {', '.join(str(s.shape) for s in shares)}")

@@ -1,0 +1,1 @@
+"""What it takes to run a protocol between live processes."""

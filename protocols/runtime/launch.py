@@ -1,0 +1,184 @@
+"""One process per role on this machine, with a TLS channel between every two of them.
+
+Each role is a function of its channels, {peer name: Channel}.  What it returns, or how it fails, reaches
+the parent through the codec over a pipe, never through pickle.
+"""
+
+import multiprocessing
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable, Collection, Mapping
+from itertools import combinations
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkProcess
+from typing import NoReturn
+
+from mpc import errors
+from mpc.errors import PeerFailure, PeerTimeout, PeerVanished, ProtocolDesync, SharewoodError
+from protocols.transport.certificates import Credentials, make_loopback_credentials
+from protocols.transport.channel import Channel
+from protocols.transport.codec import Tree, decode, encode
+from protocols.transport.tcp import Listener, connect
+
+Role = Callable[[dict[str, Channel]], Tree]
+
+_GRACE_SECONDS = 1.0
+_ERRORS = {
+    name: value
+    for name, value in vars(errors).items()
+    if isinstance(value, type) and issubclass(value, SharewoodError)
+}
+_FORK = multiprocessing.get_context("fork")
+
+
+class RemoteError(SharewoodError):
+    """A role failed with an error that is not Sharewood's own; the text has the remote traceback."""
+
+
+class RoleKilled(PeerVanished):
+    """The process of a role ended without a report."""
+
+
+def run_processes(roles: Mapping[str, Role], *, timeout: float | None = None) -> dict[str, Tree]:
+    """Runs every role in a process of its own; {role name: what it returned}.
+
+    When a role fails, the others are ended and its error is raised, "party_b: ..." in front: the same
+    class if mpc.errors knows it, RemoteError otherwise, RoleKilled if its process died.  When
+    several fail, the one that is no mere consequence of another's failure.  Raises PeerTimeout after
+    `timeout` seconds.
+    """
+    credentials = make_loopback_credentials(roles)
+    listening = {pair: socket.create_server(("127.0.0.1", 0)) for pair in combinations(roles, 2)}
+    processes: dict[str, ForkProcess] = {}
+    reports: dict[Connection, str] = {}
+    try:
+        for name, role in roles.items():
+            report, reply = _FORK.Pipe(duplex=False)
+            process = _FORK.Process(
+                target=_play, args=(name, role, listening, credentials[name], reply), name=name, daemon=True
+            )
+            process.start()
+            # The child holds the only copy, so that the pipe ends when the child does.
+            reply.close()
+            processes[name] = process
+            reports[report] = name
+        results = _collect(processes, reports, timeout)
+        for process in processes.values():
+            process.join(_GRACE_SECONDS)
+        return results
+    finally:
+        for server in listening.values():
+            server.close()
+        _end(processes.values())
+        for report in reports:
+            report.close()
+
+
+def _play(
+    name: str,
+    role: Role,
+    listening: Mapping[tuple[str, str], socket.socket],
+    credentials: Credentials,
+    reply: Connection,
+) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which ends its children
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        channels = _open_channels(name, listening, credentials)
+        report = encode({"result": role(channels)})
+    except BaseException as error:
+        report = encode(_describe(error))
+    sys.stdout.flush()
+    # The report goes first and the channels end with the process: a cause arrives before its consequences.
+    reply.send_bytes(b"".join(report))
+
+
+def _open_channels(
+    name: str, listening: Mapping[tuple[str, str], socket.socket], credentials: Credentials
+) -> dict[str, Channel]:
+    """Every role goes through the pairs in the same order, so that no two wait for each other."""
+    channels = {}
+    for (server, client), bound in listening.items():
+        if name == server:
+            channels[client] = Listener(bound, credentials.context(server=True)).accept(client)
+        elif name == client:
+            channels[server] = connect(bound.getsockname(), credentials, server)
+    return channels
+
+
+def _describe(error: BaseException) -> Tree:
+    known = next((kind.__name__ for kind in type(error).__mro__ if kind in _ERRORS.values()), None)
+    text = "".join(traceback.format_exception(error)).encode(errors="backslashreplace").decode()
+    message = str(error).encode(errors="backslashreplace").decode()
+    kind = known or type(error).__name__
+    return {"error": kind, "known": known is not None, "message": message, "trace": text}
+
+
+def _collect(
+    processes: Mapping[str, ForkProcess], reports: Mapping[Connection, str], timeout: float | None
+) -> dict[str, Tree]:
+    deadline = None if timeout is None else time.monotonic() + timeout
+    results: dict[str, Tree] = {}
+    failures: list[SharewoodError] = []
+    pending = dict(reports)
+    while pending:
+        arrived = wait(pending, None if deadline is None else max(deadline - time.monotonic(), 0))
+        if not arrived:
+            break
+        for report in [report for report in pending if report in arrived]:
+            name = pending.pop(report)
+            try:
+                results[name] = _receive(name, report, processes[name])
+            except SharewoodError as failure:
+                failures.append(failure)
+        if failures:
+            if min(map(_rank, failures)) == 0:
+                break
+            # A peer's failure: its own report, or its end, may still be on the way.
+            deadline = min(deadline or float("inf"), time.monotonic() + _GRACE_SECONDS)
+    if failures:
+        raise min(failures, key=_rank)
+    if pending:
+        raise PeerTimeout(f"no result from {', '.join(pending.values())} within {timeout:g} s")
+    return {name: results[name] for name in processes}
+
+
+def _rank(failure: SharewoodError) -> int:
+    """0 for a cause; higher, the more likely it is the consequence of another failure."""
+    if isinstance(failure, RoleKilled) or not isinstance(failure, PeerFailure):
+        return 0
+    return 1 if isinstance(failure, ProtocolDesync) else 2
+
+
+def _receive(name: str, report: Connection, process: ForkProcess) -> Tree:
+    try:
+        outcome = decode(bytearray(report.recv_bytes()))
+    except (EOFError, OSError):
+        _raise_killed(name, process)
+    if "result" in outcome:
+        return outcome["result"]
+    if not outcome["known"]:
+        raise RemoteError(f"{name}: {outcome['error']}: {outcome['message']}\n\n{outcome['trace']}")
+    failure = _ERRORS[outcome["error"]](f"{name}: {outcome['message']}")
+    failure.add_note(f"Traceback of {name}:\n{outcome['trace']}")
+    raise failure
+
+
+def _raise_killed(name: str, process: ForkProcess) -> NoReturn:
+    process.join(_GRACE_SECONDS)
+    status = process.exitcode or 0
+    how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exited with status {status}"
+    raise RoleKilled(f"{name}: {how}")
+
+
+def _end(processes: Collection[ForkProcess]) -> None:
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        process.join(_GRACE_SECONDS)
+        process.kill()
+        process.join()
+        process.close()

@@ -1,0 +1,1 @@
+"""Bytes between two processes: codec, frames, and channels over memory or mutual TLS."""

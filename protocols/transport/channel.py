@@ -1,0 +1,161 @@
+"""Channel: ordered, checked and metered messages with one peer, over any Link that moves bytes.
+
+Failures   PeerFailure and its kinds, with the round or message and the step in the text; a channel
+           that has raised one is of no further use
+Meter      payload_*  bytes that the caller handed over or received
+           wire_*     bytes on the wire: frame headers, and what the link adds (TLS records)
+           rounds     number of exchanges, each of which both parties start at the same step
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Generic, Self, TypeVar
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from mpc.errors import PeerFailure, ProtocolDesync
+from protocols.transport.codec import Buffer, Tree, byte_view, decode, encode
+from protocols.transport.frames import DEFAULT_LIMIT, Kind, Reader, head, read_head
+
+T = TypeVar("T")
+Like = Sequence[tuple[int | tuple[int, ...], DTypeLike]]
+
+
+class Intake(Generic[T]):
+    """What a link does with received bytes: fill `target`, until it is None and there is a `result`."""
+
+    target: memoryview | None
+    result: T
+
+    def __init__(self, reader: Reader[T]) -> None:
+        self._reader = reader
+        self._advance()
+
+    def filled(self, count: int) -> None:
+        """The first `count` bytes of `target` have arrived."""
+        assert self.target is not None, "a link fills a target that is there"
+        self.target = self.target[count:]
+        if not self.target:
+            self._advance()
+
+    def _advance(self) -> None:
+        try:
+            self.target = next(self._reader)
+        except StopIteration as done:
+            self.target, self.result = None, done.value
+
+
+class Link(ABC):
+    """A duplex stream of bytes to the peer."""
+
+    peer: str
+    sent = 0
+    received = 0
+
+    @abstractmethod
+    def transfer(self, outgoing: Sequence[Buffer], intake: Intake[T], step: str) -> None:
+        """Sends all of `outgoing` and fills all of `intake`, both at the same time.
+
+        Raises PeerTimeout when nothing moves either way for too long, PeerVanished when the peer is gone.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Lets the peer see the end of the stream.  May be called again."""
+
+
+class Channel:
+    """Messages with one peer, from one thread at a time.  `limit` bounds a received payload, in bytes."""
+
+    def __init__(self, link: Link, limit: int = DEFAULT_LIMIT) -> None:
+        self.peer = link.peer
+        self.rounds = self.payload_sent = self.payload_received = 0
+        self._link = link
+        self._limit = limit
+        self._frames_sent = self._frames_received = 0
+
+    @property
+    def wire_sent(self) -> int:
+        return self._link.sent
+
+    @property
+    def wire_received(self) -> int:
+        return self._link.received
+
+    def exchange(self, tag: str, arrays: Sequence[np.ndarray], like: Like | None = None) -> list[np.ndarray]:
+        """One round: both parties send, and receive, at the same time.
+
+        Returns new arrays of the (shape, dtype) pairs in `like`; None means the same as `arrays`.  For a
+        one-directional round, one side has no arrays and the other `like=[]`.
+        """
+        self.rounds += 1
+        views = [byte_view(array) for array in arrays]
+        if like is None:
+            like = [(array.shape, array.dtype) for array in arrays]
+        frame = self._framed(Kind.ARRAYS, tag, views)
+        return self._transfer(frame, self._read_arrays(tag, like), tag, "round", self.rounds)
+
+    def send(self, tag: str, tree: Tree) -> None:
+        """Sends a tree of plain values and arrays (see codec); the peer must `receive` it."""
+        number = self._frames_sent
+        frame = self._framed(Kind.TREE, tag, encode(tree))
+        self._transfer(frame, _read_nothing(), tag, "sent message", number)
+
+    def receive(self, tag: str) -> Tree:
+        """The tree that the peer sends."""
+        return self._transfer([], self._read_tree(tag), tag, "received message", self._frames_received)
+
+    def close(self) -> None:
+        self._link.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _framed(self, kind: Kind, tag: str, payload: Sequence[Buffer]) -> list[Buffer]:
+        length = sum(map(len, payload))
+        frame = [head(kind, tag, self._frames_sent, length), *payload]
+        self._frames_sent += 1
+        self.payload_sent += length
+        return frame
+
+    def _read_arrays(self, tag: str, like: Like) -> Reader[list[np.ndarray]]:
+        length = yield from self._read_head(Kind.ARRAYS, tag)
+        arrays = [np.empty(shape, dtype) for shape, dtype in like]
+        views = [byte_view(array) for array in arrays]
+        expected = sum(map(len, views))
+        if length != expected:
+            raise ProtocolDesync(f"{tag}: expected a payload of {expected} bytes, got {length}")
+        for view in views:
+            if view:
+                yield view
+        return arrays
+
+    def _read_tree(self, tag: str) -> Reader[Tree]:
+        length = yield from self._read_head(Kind.TREE, tag)
+        encoded = np.empty(length, np.uint8).data
+        if encoded:
+            yield encoded
+        return decode(encoded)
+
+    def _read_head(self, kind: Kind, tag: str) -> Reader[int]:
+        length = yield from read_head(kind, tag, self._frames_received, self._limit)
+        self._frames_received += 1
+        self.payload_received += length
+        return length
+
+    def _transfer(self, outgoing: list[Buffer], reader: Reader[T], tag: str, what: str, number: int) -> T:
+        try:
+            intake = Intake(reader)
+            self._link.transfer(outgoing, intake, tag)
+            return intake.result
+        except PeerFailure as failure:
+            failure.args = (f"{what} {number}: {failure}",)
+            raise
+
+
+def _read_nothing() -> Reader[None]:
+    yield from ()

@@ -1,0 +1,69 @@
+"""The frame around every message: what it is, which one it is, and how long it is.
+
+Frame    header (24 bytes, little-endian) | step tag (utf-8, at most 255 bytes) | payload
+Header   magic "SHRW" | version u16 | kind u8 | tag length u8 | sequence number u64 | payload length u64
+Checks   every field is compared with what this party's own step expects, before the payload is received
+         or memory set aside for it; a difference raises ProtocolDesync
+
+A reader is a generator: it yields the next buffer to fill, and returns when its frame is complete.
+"""
+
+import struct
+from collections.abc import Generator
+from enum import IntEnum
+from typing import TypeVar
+
+from mpc.errors import ProtocolDesync
+
+MAGIC = b"SHRW"
+VERSION = 1
+HEADER = struct.Struct("<4sHBBQQ")
+MAX_TAG = 255
+DEFAULT_LIMIT = 8 << 30
+
+T = TypeVar("T")
+Reader = Generator[memoryview, None, T]
+
+
+class Kind(IntEnum):
+    """How the payload is to be read."""
+
+    ARRAYS = 0  # raw array bytes; the receiver knows shapes and dtypes
+    TREE = 1  # see codec.py
+
+
+def head(kind: Kind, tag: str, sequence: int, length: int) -> bytes:
+    """Header and step tag of a frame whose payload has `length` bytes.  Raises ValueError."""
+    encoded = tag.encode()
+    if len(encoded) > MAX_TAG:
+        raise ValueError(f"step tag of {len(encoded)} bytes, at most {MAX_TAG} allowed: {tag}")
+    return HEADER.pack(MAGIC, VERSION, kind, len(encoded), sequence, length) + encoded
+
+
+def read_head(kind: Kind, tag: str, sequence: int, limit: int) -> Reader[int]:
+    """Reads header and step tag, and returns the length of the payload.  Raises ProtocolDesync."""
+    header = bytearray(HEADER.size)
+    yield memoryview(header)
+    magic, version, seen_kind, tag_length, seen_sequence, length = HEADER.unpack(header)
+    _expect("magic", MAGIC, magic)
+    _expect("protocol version", VERSION, version)
+    seen_tag = bytearray(tag_length)
+    if seen_tag:
+        yield memoryview(seen_tag)
+    if seen_tag != tag.encode():
+        raise ProtocolDesync(f"expected {tag}, got {_printable(seen_tag)}")
+    _expect(f"{tag}: frame number", sequence, seen_sequence)
+    _expect(f"{tag}: payload kind", kind.value, seen_kind)
+    if length > limit:
+        raise ProtocolDesync(f"{tag}: payload of {length} bytes announced, at most {limit} allowed")
+    return int(length)
+
+
+def _expect(what: str, expected: object, seen: object) -> None:
+    if seen != expected:
+        raise ProtocolDesync(f"{what}: expected {expected}, got {seen}")
+
+
+def _printable(tag: bytearray) -> str:
+    text = tag.decode(errors="backslashreplace")
+    return text if text.isprintable() else ascii(text)
