@@ -112,9 +112,7 @@ class AShare(_Share):
 
     def times(self, factor, scale: int = 0) -> AShare:
         """[x] times public integers at a scale of their own; the scales add."""
-        return AShare(
-            self.words * encode_signed(np.asarray(factor), self.dtype), self.rank, self.scale + scale
-        )
+        return AShare(self.words * encode_signed(np.asarray(factor), self.dtype), self.rank, self.scale + scale)
 
     def sum(self, axis: int | tuple[int, ...] | None = None) -> AShare:
         return self._like(np.asarray(self.words.sum(axis=axis, dtype=self.dtype)))

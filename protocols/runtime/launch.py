@@ -27,9 +27,7 @@ Role = Callable[[dict[str, Channel]], Tree]
 
 _GRACE_SECONDS = 1.0
 _ERRORS = {
-    name: value
-    for name, value in vars(errors).items()
-    if isinstance(value, type) and issubclass(value, SharewoodError)
+    name: value for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, SharewoodError)
 }
 _FORK = multiprocessing.get_context("fork")
 

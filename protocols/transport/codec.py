@@ -19,9 +19,7 @@ from mpc.errors import ProtocolDesync
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Tree: TypeAlias = Any  # None | bool | int | float | str | bytes | list | tuple | dict[str, Tree] | np.ndarray
 
-DTYPES = tuple(
-    np.dtype(name) for name in ("?", "i1", "<i2", "<i4", "<i8", "u1", "<u2", "<u4", "<u8", "<f4", "<f8")
-)
+DTYPES = tuple(np.dtype(name) for name in ("?", "i1", "<i2", "<i4", "<i8", "u1", "<u2", "<u4", "<u8", "<f4", "<f8"))
 MAX_DEPTH = 32
 MAX_NDIM = 16
 

@@ -28,9 +28,7 @@ def memory_pair(
 
 
 class _MemoryLink(Link):
-    def __init__(
-        self, peer: str, outbox: SimpleQueue[bytes], inbox: SimpleQueue[bytes], timeout: float | None
-    ) -> None:
+    def __init__(self, peer: str, outbox: SimpleQueue[bytes], inbox: SimpleQueue[bytes], timeout: float | None) -> None:
         self.peer = peer
         self._outbox = outbox
         self._inbox = inbox

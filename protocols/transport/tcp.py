@@ -130,9 +130,7 @@ def _secure(
 
 
 class _TlsLink(Link):
-    def __init__(
-        self, connection: socket.socket, context: ssl.SSLContext, peer: str, timeout: float | None
-    ) -> None:
+    def __init__(self, connection: socket.socket, context: ssl.SSLContext, peer: str, timeout: float | None) -> None:
         connection.setblocking(False)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         server = context.protocol == ssl.PROTOCOL_TLS_SERVER

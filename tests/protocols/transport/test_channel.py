@@ -33,9 +33,7 @@ def test_the_peer_gets_a_copy(pair):
     np.testing.assert_array_equal(mine, words(3))
 
 
-@pytest.mark.parametrize(
-    ("count_a", "count_b"), [(LARGE, LARGE), (LARGE, 3), (3, LARGE), (0, LARGE), (9000, 9000)]
-)
+@pytest.mark.parametrize(("count_a", "count_b"), [(LARGE, LARGE), (LARGE, 3), (3, LARGE), (0, LARGE), (9000, 9000)])
 def test_exchange_is_full_duplex(pair, count_a, count_b):
     a, b = pair
     (from_b,), (from_a,) = both(

@@ -80,11 +80,7 @@ def test_random_bytes_are_refused_or_a_value(data):
     assert decodes_strictly(bytearray(data))
 
 
-@given(
-    st.lists(
-        st.sampled_from([b"N", b"l", b"t", b"d", b"a", b"s", b"b", b"i", *map(bytes, [[0], [1], [255]])])
-    )
-)
+@given(st.lists(st.sampled_from([b"N", b"l", b"t", b"d", b"a", b"s", b"b", b"i", *map(bytes, [[0], [1], [255]])])))
 def test_random_codes_are_refused_or_a_value(codes):
     assert decodes_strictly(bytearray(b"".join(code + bytes(7) for code in codes)))
 

@@ -45,9 +45,7 @@ def test_certificates_of_another_authority_work(tmp_path):
         for file, blob in (("cert", issued.cert_chain_pems[0]), ("key", issued.private_key_pem)):
             blob.write_to_path(tmp_path / f"{name}.{file}")
         authority.cert_pem.write_to_path(tmp_path / "ca")
-        credentials.append(
-            Credentials.from_files(tmp_path / f"{name}.cert", tmp_path / f"{name}.key", tmp_path / "ca")
-        )
+        credentials.append(Credentials.from_files(tmp_path / f"{name}.cert", tmp_path / f"{name}.key", tmp_path / "ca"))
     with listen(LOOPBACK, credentials[0]) as listener:
         a, b = both(
             lambda: listener.accept("party-b.example", patience=5),
@@ -110,9 +108,7 @@ def test_nobody_connects(credentials):
 def test_nobody_listens(credentials):
     with listen(LOOPBACK, credentials["party_a"]) as listener:
         address = listener.address
-    with pytest.raises(
-        PeerTimeout, match=r"no connection to party_a at 127\.0\.0\.1:\d+ in 0\.2 s: .*refused"
-    ):
+    with pytest.raises(PeerTimeout, match=r"no connection to party_a at 127\.0\.0\.1:\d+ in 0\.2 s: .*refused"):
         connect(address, credentials["party_b"], "party_a", patience=0.2)
 
 
@@ -155,9 +151,7 @@ def test_the_key_stays_out_of_sight(credentials):
     assert "PRIVATE" not in repr(credentials["party_a"])
 
 
-@pytest.mark.parametrize(
-    ("words", "records"), [(1, 1), (2048, 2), (1 << 16, 1 + 32), ((1 << 16) + 1, 1 + 33)]
-)
+@pytest.mark.parametrize(("words", "records"), [(1, 1), (2048, 2), (1 << 16, 1 + 32), ((1 << 16) + 1, 1 + 33)])
 def test_the_meter_counts_the_bytes_of_tls_records(credentials, words, records):
     a, b = tcp_pair(credentials["party_a"], credentials["party_b"])
     with a, b:

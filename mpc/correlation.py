@@ -1,0 +1,55 @@
+"""Correlated randomness: one description, read by the dealer, by either party and by the planner.
+
+A kind is a frozen dataclass of public shapes with one method, `deal(hand)`, that names in order the values
+that both parties will hold. Whose hand it is decides what happens:
+
+* the dealer's hand draws both parties' streams, computes what is derived and writes the corrections;
+* a party's hand draws its own stream, and reads the corrections that the dealer sent to it;
+* the planner's hand returns zeros: a program that runs on it lists its demand without a private byte.
+
+Security   every value that a party holds is a word of its own stream, or a correction that is masked by a
+           word of the other's stream: uniform, so a party alone learns nothing.
+Source     Beaver, CRYPTO 1991 (precomputation); pseudorandom correlation by seed and correction as in
+           Araki et al., CCS 2016.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from mpc.ring import U64, Shape
+
+
+class Hand(Protocol):
+    """What `Kind.deal` may ask for. The dealer gets values, a party its share of them."""
+
+    def mask(self, shape: Shape, dtype: np.dtype = U64, xor: bool = False) -> np.ndarray:
+        """A uniform secret array, shared by addition or by xor."""
+
+    def mask_bits(self, shape: Shape) -> np.ndarray:
+        """Uniform secret bits (uint8 0 or 1), shared by xor."""
+
+    def private(self, owner: int, shape: Shape, dtype: np.dtype = U64) -> Any:
+        """A uniform array that `owner` alone knows; the other party gets None."""
+
+    def derived(
+        self,
+        value: Callable[[], np.ndarray],
+        shape: Shape,
+        dtype: np.dtype = U64,
+        xor: bool = False,
+        to: int = 1,
+    ) -> np.ndarray:
+        """A function of dealt values, computed by the dealer only, shared; `to` receives the correction."""
+
+    def derived_bits(self, value: Callable[[], np.ndarray], shape: Shape) -> np.ndarray:
+        """Derived bits, shared by xor, packed on the wire; party 1 receives the correction."""
+
+
+class Kind(Protocol):
+    """A request for correlated randomness: a frozen dataclass of public shapes."""
+
+    def deal(self, hand: Hand) -> Any: ...

@@ -1,0 +1,147 @@
+"""Party: everything that a protocol may touch outside itself.
+
+A protocol is a generator that yields the `Round`s it needs and receives the peer's arrays; `Party.run`
+drives it, one message per round in each direction. `together` merges several, so that steps which do not
+depend on one another share their rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from mpc.correlation import Kind
+from mpc.ring import Shape, pack_bits, pack_words, packed_size, unpack_bits, unpack_words
+from mpc.shares import AShare, BShare
+
+Like = tuple[Shape, np.dtype]
+U8 = np.dtype(np.uint8)
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one protocol says in one round: byte arrays sent, and the sizes expected back."""
+
+    name: str
+    sent: Sequence[np.ndarray]
+    expected: Sequence[int]
+
+
+Steps = Generator[Round, list[np.ndarray], Any]
+
+
+class Link(Protocol):
+    """The peer, as `protocols.transport` provides it."""
+
+    def exchange(
+        self, tag: str, arrays: Sequence[np.ndarray], like: Sequence[Like] | None = None
+    ) -> list[np.ndarray]: ...
+
+
+class Randomness(Protocol):
+    """The source of this party's part of the correlated randomness, in the order of the plan."""
+
+    def take(self, kind: Kind) -> Any: ...
+
+
+@dataclass
+class Traffic:
+    """Rounds and payload bits, this party's point of view."""
+
+    rounds: int = 0
+    sent: int = 0
+    received: int = 0
+
+
+@dataclass
+class Meter:
+    """Traffic in total and by protocol."""
+
+    total: Traffic = field(default_factory=Traffic)
+    by_protocol: dict[str, Traffic] = field(default_factory=dict)
+
+    def count(self, name: str, sent: int, received: int) -> None:
+        traffic = self.by_protocol.setdefault(name, Traffic())
+        for line in (traffic, self.total):
+            line.sent += sent
+            line.received += received
+        traffic.rounds += 1
+
+
+@dataclass
+class Party:
+    """One of two parties: its rank, its link to the other, its correlated randomness, its meter."""
+
+    rank: int
+    link: Link
+    randomness: Randomness
+    meter: Meter = field(default_factory=Meter)
+
+    def run(self, steps: Steps) -> Any:
+        """Drive a protocol to its result."""
+        try:
+            said = next(steps)
+            while True:
+                said = steps.send(self._exchange(said))
+        except StopIteration as done:
+            return done.value
+
+    def _exchange(self, said: Round | Sequence[Round]) -> list[np.ndarray]:
+        rounds = [said] if isinstance(said, Round) else list(said)
+        sent = [array for r in rounds for array in r.sent]
+        expected = [((size,), U8) for r in rounds for size in r.expected]
+        sizes = ",".join(str(shape[0]) for shape, _ in expected)
+        tag = f"{'+'.join(dict.fromkeys(r.name for r in rounds))} {sizes}"
+        answer = self.link.exchange(tag[:255], sent, expected)
+        self.meter.total.rounds += 1
+        for r in rounds:
+            self.meter.count(r.name, 8 * sum(a.size for a in r.sent), 8 * sum(r.expected))
+        return answer
+
+
+def together(*protocols: Steps) -> Generator[list[Round], list[np.ndarray], list[Any]]:
+    """Run several protocols in the same rounds; their results in order."""
+    results: list[Any] = [None] * len(protocols)
+    waiting: dict[int, list[Round]] = {}
+
+    def advance(index: int, answer: list[np.ndarray] | None) -> None:
+        try:
+            said = protocols[index].send(answer) if answer is not None else next(protocols[index])
+            waiting[index] = [said] if isinstance(said, Round) else list(said)
+        except StopIteration as done:
+            results[index] = done.value
+
+    for index in range(len(protocols)):
+        advance(index, None)
+    while waiting:
+        asked, waiting = waiting, {}
+        answers = yield [r for rounds in asked.values() for r in rounds]
+        start = 0
+        for index, rounds in asked.items():
+            count = sum(len(r.expected) for r in rounds)
+            advance(index, answers[start : start + count])
+            start += count
+    return results
+
+
+def open_shares(name: str, *shares: AShare | BShare, bits: Sequence[int] | None = None) -> Steps:
+    """One round in which both parties send their shares; the public values, as words or 0/1 bytes.
+
+    `bits` narrows an additive share to Z_2^bits on the wire. Only masked shares may be opened.
+    """
+    widths = [1 if isinstance(s, BShare) else s.bits for s in shares] if bits is None else list(bits)
+    sent = [
+        pack_bits(s.bits) if isinstance(s, BShare) else pack_words(s.words, w)
+        for s, w in zip(shares, widths, strict=True)
+    ]
+    answer = yield Round(name, sent, [packed_size(s.size, w) for s, w in zip(shares, widths, strict=True)])
+    opened = []
+    for share, width, data in zip(shares, widths, answer, strict=True):
+        if isinstance(share, BShare):
+            opened.append(share.bits ^ unpack_bits(data, share.shape))
+        else:
+            opened.append(share.words + unpack_words(data, share.shape, share.dtype, width))
+    return opened

@@ -1,0 +1,1 @@
+"""The offline phase: streams, hands, the dealer."""

@@ -1,0 +1,83 @@
+"""The hands that read a kind's description: the dealer's, a party's, the planner's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mpc.errors import ProtocolDesync
+from mpc.ring import U64, Shape, pack_bits, packed_size, unpack_bits
+from protocols.randomness.prg import Stream
+
+
+class DealerHand:
+    """Sees the values of one request; collects the corrections for either party."""
+
+    def __init__(self, streams: tuple[Stream, Stream]) -> None:
+        self._streams = streams
+        self.corrections: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+
+    def mask(self, shape: Shape, dtype: np.dtype = U64, xor: bool = False) -> np.ndarray:
+        halves = [stream.words(shape, dtype) for stream in self._streams]
+        return halves[0] ^ halves[1] if xor else halves[0] + halves[1]
+
+    def mask_bits(self, shape: Shape) -> np.ndarray:
+        return self._streams[0].bits(shape) ^ self._streams[1].bits(shape)
+
+    def private(self, owner: int, shape: Shape, dtype: np.dtype = U64) -> np.ndarray:
+        return self._streams[owner].words(shape, dtype)
+
+    def derived(
+        self,
+        value: Callable[[], np.ndarray],
+        shape: Shape,
+        dtype: np.dtype = U64,
+        xor: bool = False,
+        to: int = 1,
+    ) -> np.ndarray:
+        whole = np.asarray(value(), dtype).reshape(shape)
+        half = self._streams[1 - to].words(shape, dtype)
+        correction = whole ^ half if xor else whole - half
+        self.corrections[to].append(np.ascontiguousarray(correction).reshape(-1).view(np.uint8))
+        return whole
+
+    def derived_bits(self, value: Callable[[], np.ndarray], shape: Shape) -> np.ndarray:
+        whole = np.asarray(value(), np.uint8).reshape(shape)
+        self.corrections[1].append(pack_bits(whole ^ self._streams[0].bits(shape)))
+        return whole
+
+
+class PartyHand:
+    """Draws one party's halves of one request and reads the corrections sent to it."""
+
+    def __init__(self, rank: int, stream: Stream, corrections: np.ndarray) -> None:
+        self._rank, self._stream, self._corrections, self._read = rank, stream, corrections, 0
+
+    def _correction(self, size: int) -> np.ndarray:
+        start, self._read = self._read, self._read + size
+        if self._read > self._corrections.size:
+            raise ProtocolDesync("the dealer sent fewer corrections than the request needs")
+        return self._corrections[start : self._read]
+
+    def mask(self, shape: Shape, dtype: np.dtype = U64, xor: bool = False) -> np.ndarray:
+        return self._stream.words(shape, dtype)
+
+    def mask_bits(self, shape: Shape) -> np.ndarray:
+        return self._stream.bits(shape)
+
+    def private(self, owner: int, shape: Shape, dtype: np.dtype = U64) -> np.ndarray | None:
+        return self._stream.words(shape, dtype) if owner == self._rank else None
+
+    def derived(self, value: Any, shape: Shape, dtype: np.dtype = U64, xor: bool = False, to: int = 1) -> np.ndarray:
+        if self._rank != to:
+            return self._stream.words(shape, dtype)
+        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        return np.frombuffer(self._correction(size).tobytes(), dtype).reshape(shape)
+
+    def derived_bits(self, value: Any, shape: Shape) -> np.ndarray:
+        if self._rank == 0:
+            return self._stream.bits(shape)
+        count = int(np.prod(shape, dtype=np.int64))
+        return unpack_bits(self._correction(packed_size(count, 1)), shape)

@@ -1,0 +1,31 @@
+"""A dealer inside the test process: deals every request at the moment that a party asks for it.
+
+For tests and notebooks only: both parties' seeds are in one process. Runs between real parties use the
+dealer process.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mpc.correlation import Kind
+from protocols.randomness.hands import DealerHand, PartyHand
+from protocols.randomness.prg import Stream
+
+
+class LocalRandomness:
+    """One party's view of a dealer that both parties compute from the same two seeds."""
+
+    def __init__(self, rank: int, seeds: tuple[bytes, bytes], nonce: bytes = bytes(16)) -> None:
+        self._rank, self._seeds, self._nonce, self._index = rank, seeds, nonce, 0
+
+    def take(self, kind: Kind) -> Any:
+        index, self._index = self._index, self._index + 1
+        streams = [Stream(seed, self._nonce, index) for seed in self._seeds]
+        dealer = DealerHand((streams[0], streams[1]))
+        kind.deal(dealer)
+        mine = dealer.corrections[self._rank]
+        corrections = np.concatenate(mine) if mine else np.zeros(0, np.uint8)
+        return kind.deal(PartyHand(self._rank, Stream(self._seeds[self._rank], self._nonce, index), corrections))

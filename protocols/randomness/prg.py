@@ -1,0 +1,34 @@
+"""AES-128-CTR streams, one for every (seed, request).
+
+The key of a stream is HKDF-SHA256(seed, salt = nonce of the attempt, info = index of the request), so that a
+request can be expanded on its own and no two requests share a stream.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from mpc.ring import Shape
+
+
+class Stream:
+    """The pseudorandom words of one request, in order; never rewound."""
+
+    def __init__(self, seed: bytes, nonce: bytes, index: int) -> None:
+        info = b"sharewood stream" + index.to_bytes(8, "little")
+        key = HKDF(hashes.SHA256(), 16, nonce, info).derive(seed)
+        self._cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+
+    def words(self, shape: Shape, dtype: np.dtype) -> np.ndarray:
+        """Uniform words."""
+        zeros = bytes(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize)
+        return np.frombuffer(bytearray(self._cipher.update(zeros)), dtype).reshape(shape)
+
+    def bits(self, shape: Shape) -> np.ndarray:
+        """Uniform bits, one to a byte."""
+        count = int(np.prod(shape, dtype=np.int64))
+        packed = np.frombuffer(self._cipher.update(bytes(-(-count // 8))), np.uint8)
+        return np.unpackbits(packed, count=count, bitorder="little").reshape(shape)

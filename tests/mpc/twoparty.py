@@ -1,0 +1,42 @@
+"""Two parties as threads over the in-memory transport, with a dealer computed on the spot."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from mpc.party import Party
+from mpc.ring import U64, decode_signed, encode_signed
+from mpc.shares import AShare, BShare
+from protocols.randomness.local import LocalRandomness
+from protocols.transport.memory import memory_pair
+
+SEEDS = (b"a" * 16, b"b" * 16)
+
+
+def run_both(job, seeds=SEEDS):
+    """job(party) at both ranks; the two results and the two parties."""
+    channels = memory_pair()
+    parties = [Party(rank, channels[rank], LocalRandomness(rank, seeds)) for rank in (0, 1)]
+    with ThreadPoolExecutor(2) as pool:
+        futures = [pool.submit(job, party) for party in parties]
+        return [f.result(timeout=60) for f in futures], parties
+
+
+def ring_half(values, rank, dtype=U64, scale=0):
+    """A fixed random sharing of integers."""
+    words = encode_signed(np.asarray(values), dtype)
+    mask = np.random.default_rng(7).integers(0, 2**63, words.shape).astype(dtype)
+    return AShare(words - mask if rank == 0 else mask, rank, scale)
+
+
+def bit_half(bits, rank):
+    """A fixed random sharing of bits."""
+    bits = np.asarray(bits, np.uint8)
+    mask = np.random.default_rng(8).integers(0, 2, bits.shape).astype(np.uint8)
+    return BShare(bits ^ mask if rank == 0 else mask, rank)
+
+
+def opened(halves):
+    """The secret behind two halves, as signed integers or bits."""
+    a, b = halves
+    return decode_signed(a.words + b.words) if isinstance(a, AShare) else a.bits ^ b.bits
