@@ -145,3 +145,9 @@ def open_shares(name: str, *shares: AShare | BShare, bits: Sequence[int] | None 
         else:
             opened.append(share.words + unpack_words(data, share.shape, share.dtype, width))
     return opened
+
+
+def open_words(name: str, words: np.ndarray) -> Steps:
+    """One round that opens words shared by xor; they must be masked."""
+    answer = yield Round(name, [words.reshape(-1).view(U8)], [words.nbytes])
+    return [words ^ answer[0].view(words.dtype).reshape(words.shape)]

@@ -1,0 +1,112 @@
+"""Kernels of the borrow of e - r, e public, r dealt (see mpc/comparison.py for the protocol).
+
+r's low bits are cut into m <= 7 chunks of c bits, chunk 0 the lowest. A "thermometer" of chunk r_j is the
+2^c bits T[k] = 1{r_j > k}, little-endian in bytes. Masked bits travel as one uint16: bit j is gt_j, bit
+7 + i - 1 is eq_i (i >= 1). Subsets S of {1 .. m-1} are numbered with bit i - 1 for i. A word of products holds,
+from bit 0, prod_S eps for all 2^(m-1) subsets, then for j = 0, 1, ... gamma_j prod_S eps for the 2^(m-1-j)
+subsets of {j+1 .. m-1}, numbered from bit 0 again.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+EQ_SHIFT = 7
+ONES = 0xFFFFFFFFFFFFFFFF
+
+SUBSETS = np.array([sum(1 << s for s in range(64) if s & z == s) for z in range(64)], np.uint64)
+SUPERSETS = np.array([sum(1 << s for s in range(64) if s & z == z) for z in range(64)], np.uint64)
+LOW_ZERO = np.array([sum(1 << s for s in range(64) if s % (1 << j) == 0) for j in range(7)], np.uint64)
+
+
+def product_words(m: int) -> int:
+    """uint64 words that hold the products of m chunks."""
+    return -(-((1 << (m - 1)) + (1 << m) - 1) // 64)
+
+
+@numba.njit(cache=True, nogil=True)
+def thermometers(r: np.ndarray, c: int, m: int) -> np.ndarray:
+    """r uint64[n] -> uint8[n, m, max(1, 2^c / 8)]."""
+    size = max(1, (1 << c) // 8)
+    out = np.zeros((r.size, m, size), np.uint8)
+    chunk_mask = np.uint64((1 << c) - 1)
+    for i in range(r.size):
+        for j in range(m):
+            value = int((r[i] >> np.uint64(c * j)) & chunk_mask)
+            for k in range(value >> 3):
+                out[i, j, k] = 255
+            if value & 7:
+                out[i, j, value >> 3] = (1 << (value & 7)) - 1
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def chunk_bits(
+    e: np.ndarray, thresholds: np.ndarray, tables: np.ndarray, bits: int, c: int, m: int, first: bool
+) -> np.ndarray:
+    """Shares of gt and eq of every chunk of (e - t) mod 2^bits against r: uint16[n, T], local look-ups."""
+    n, count = e.size, thresholds.size
+    out = np.empty((n, count), np.uint16)
+    low = np.uint64((1 << bits) - 1)
+    chunk_mask = np.uint64((1 << c) - 1)
+    for i in range(n):
+        for t in range(count):
+            x = (e[i] - thresholds[t]) & low
+            word = 0
+            for j in range(m):
+                k = int((x >> np.uint64(c * j)) & chunk_mask)
+                above = (tables[i, j, k >> 3] >> (k & 7)) & 1
+                word |= above << j
+                if j > 0:
+                    reached = (tables[i, j, (k - 1) >> 3] >> ((k - 1) & 7)) & 1 if k > 0 else int(first)
+                    word |= (above ^ reached) << (EQ_SHIFT + j - 1)
+            out[i, t] = word
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def mask_products(masks: np.ndarray, m: int, words: int) -> np.ndarray:
+    """masks uint16[n] -> uint64[n, words]: every product of masks that `borrows` needs."""
+    out = np.zeros((masks.size, words), np.uint64)
+    subsets = 1 << (m - 1)
+    for i in range(masks.size):
+        eps = (int(masks[i]) >> EQ_SHIFT) & (subsets - 1)
+        out[i, 0] = SUBSETS[eps]
+        offset = subsets
+        for j in range(m):
+            length = subsets >> j
+            if (masks[i] >> j) & 1:
+                out[i, offset >> 6] |= SUBSETS[eps >> j] << np.uint64(offset & 63)
+            offset += length
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def _parity(x: np.uint64) -> int:
+    for shift in (32, 16, 8, 4, 2, 1):
+        x ^= x >> np.uint64(shift)
+    return int(x & np.uint64(1))
+
+
+@numba.njit(cache=True, nogil=True)
+def borrows(opened: np.ndarray, products: np.ndarray, m: int) -> np.ndarray:
+    """opened uint16[n], shared products uint64[n, words] -> shares of xor_j gt_j prod_{i>j} eq_i: uint8[n]."""
+    out = np.empty(opened.size, np.uint8)
+    subsets = 1 << (m - 1)
+    for i in range(opened.size):
+        unequal = ~(int(opened[i]) >> EQ_SHIFT) & (subsets - 1)
+        bit = 0
+        offset = subsets
+        for j in range(m):
+            length = subsets >> j
+            short = np.uint64(ONES) >> np.uint64(64 - length)
+            z = unequal >> j
+            gamma = products[i, offset >> 6] >> np.uint64(offset & 63)
+            bit ^= _parity(gamma & SUPERSETS[z] & short)
+            if (opened[i] >> j) & 1:
+                whole = np.uint64(ONES) >> np.uint64(64 - subsets)
+                bit ^= _parity(products[i, 0] & SUPERSETS[z << j] & LOW_ZERO[j] & whole)
+            offset += length
+        out[i] = bit
+    return out
