@@ -45,44 +45,48 @@ def chunking(bits: int, thresholds: int) -> tuple[int, int]:
     return min(((-(-bits // m), m) for m in range(1, min(7, bits) + 1) if -(-bits // m) <= 16), key=size)
 
 
+def deal_borrow(hand: Hand, r: np.ndarray, thresholds: int, bits: int) -> tuple[np.ndarray, ...]:
+    """For the low `bits` bits of a dealt mask r, uint64[n]: thermometers, bit masks, and the masks' products."""
+    c, m = chunking(bits, thresholds)
+    n, words, dtype = r.size, borrow.product_words(m), product_type(m)
+    table = hand.derived(
+        lambda: borrow.thermometers(low_bits(r, bits), c, m), (n, m, max(1, (1 << c) // 8)), U8, xor=True
+    )
+    masks = hand.mask((n, thresholds), U16, xor=True)
+    products = hand.derived(
+        lambda: borrow.mask_products(masks.reshape(-1), m, words), (n * thresholds, words), dtype, xor=True
+    )
+    return table, masks, products.astype(U64)
+
+
+def borrow_bits(party: Party, name: str, e: np.ndarray, thresholds: np.ndarray, bits: int, dealt: tuple) -> Steps:
+    """<1{(e - t) mod 2^bits < r mod 2^bits}> as uint8[n, T]: one round on what `deal_borrow` gave."""
+    c, m = chunking(bits, thresholds.size)
+    table, masks, products = dealt
+    seen = borrow.chunk_bits(e, thresholds, table, bits, c, m, party.rank == 0)
+    (opened,) = yield from open_words(name, seen ^ masks)
+    return borrow.borrows(opened.reshape(-1), products, m).reshape(seen.shape)
+
+
 @dataclass(frozen=True)
-class BorrowMasks:
-    """[r] in Z_2^64; of its low `bits` bits the shared thermometers; <bit `bits` of r>; masks and their products."""
+class SignMasks:
+    """[r] in Z_2^64, <bit B-1 of r>, and the borrow material of its low B - 1 bits."""
 
     shape: Shape
     thresholds: int
     bits: int
 
     def deal(self, hand: Hand):
-        c, m = chunking(self.bits, self.thresholds)
-        words, dtype = borrow.product_words(m), product_type(m)
         n = int(np.prod(self.shape, dtype=np.int64))
         r = hand.mask((n,), U64)
-        table = hand.derived(
-            lambda: borrow.thermometers(low_bits(r, self.bits), c, m), (n, m, max(1, (1 << c) // 8)), U8, xor=True
-        )
-        top = hand.derived_bits(lambda: (r >> np.uint64(self.bits)) & np.uint64(1), (n,))
-        masks = hand.mask((n, self.thresholds), U16, xor=True)
-        products = hand.derived(
-            lambda: borrow.mask_products(masks.reshape(-1), m, words), (n * self.thresholds, words), dtype, xor=True
-        )
-        return r, table, top, masks, products.astype(U64)
-
-
-def borrow_bits(party: Party, name: str, e: np.ndarray, thresholds: np.ndarray, bits: int, dealt: tuple) -> Steps:
-    """<1{(e - t) mod 2^bits < r mod 2^bits}> as uint8[n, T]: one round on the dealt BorrowMasks."""
-    c, m = chunking(bits, thresholds.size)
-    _, table, _, masks, products = dealt
-    seen = borrow.chunk_bits(e, thresholds, table, bits, c, m, party.rank == 0)
-    (opened,) = yield from open_words(name, seen ^ masks)
-    return borrow.borrows(opened.reshape(-1), products, m).reshape(seen.shape)
+        top = hand.derived_bits(lambda: (r >> np.uint64(self.bits - 1)) & np.uint64(1), (n,))
+        return r, top, deal_borrow(hand, r, self.thresholds, self.bits - 1)
 
 
 @protocol(cost=lambda x, thresholds, bits: Cost(2, both(8 * packed_size(x.size, bits) + 16 * x.size * len(thresholds))))
 def below(party: Party, x: AShare, thresholds: Sequence[int], bits: int) -> Steps:
     """[x], public thresholds -> <x < t>, shape x.shape + (T,); `bits` is B of the header, 2 .. 64."""
-    dealt = party.randomness.take(BorrowMasks(x.shape, len(thresholds), bits - 1))
-    r, _, top, _, _ = dealt
+    r, top, dealt = party.randomness.take(SignMasks(x.shape, len(thresholds), bits))
     masked = x.map(lambda w: low_bits(w.reshape(-1) + r, bits))
     (e,) = yield from open_shares("comparison.below", masked, bits=[bits])
     t = encode_signed(np.asarray(thresholds))
