@@ -45,11 +45,24 @@ class Hand(Protocol):
     ) -> np.ndarray:
         """A function of dealt values, computed by the dealer only, shared; `to` receives the correction."""
 
-    def derived_bits(self, value: Callable[[], np.ndarray], shape: Shape) -> np.ndarray:
-        """Derived bits, shared by xor, packed on the wire; party 1 receives the correction."""
+    def derived_bits(self, value: Callable[[], np.ndarray], shape: Shape, to: int = 1) -> np.ndarray:
+        """Derived bits, shared by xor, packed on the wire."""
+
+    def computed(self, owner: int, value: Callable[[], np.ndarray], shape: Shape, dtype: np.dtype) -> Any:
+        """What `owner` works out by itself, in the offline phase where the request is known then; else None."""
+
+    def keep(self, number: int, mask: np.ndarray) -> None:
+        """The dealer remembers the mask of a known matrix."""
+
+    def kept(self, number: int) -> np.ndarray:
+        """The dealer's mask U of a known matrix; at the party that does not own the matrix, D = M - U."""
+
+    def drop(self, number: int) -> None:
+        """Forget what `kept` would give."""
 
 
 class Kind(Protocol):
     """A request for correlated randomness: a frozen dataclass of public shapes."""
 
-    def deal(self, hand: Hand) -> Any: ...
+    def deal(self, hand: Hand) -> Any:
+        """This hand's view of the dealt values."""

@@ -44,7 +44,11 @@ class Link(Protocol):
 class Randomness(Protocol):
     """The source of this party's part of the correlated randomness, in the order of the plan."""
 
-    def take(self, kind: Kind) -> Any: ...
+    def take(self, kind: Kind) -> Any:
+        """This party's part of one request; each is given out once."""
+
+    def keep(self, number: int, masked: np.ndarray) -> None:
+        """The peer's known matrix as it arrived, masked."""
 
 
 @dataclass
@@ -79,6 +83,12 @@ class Party:
     link: Link
     randomness: Randomness
     meter: Meter = field(default_factory=Meter)
+    matrices: int = 0
+
+    def next_matrix(self) -> int:
+        """A number for a known matrix, the same at both parties."""
+        self.matrices += 1
+        return self.matrices
 
     def run(self, steps: Steps) -> Any:
         """Drive a protocol to its result."""
@@ -93,8 +103,9 @@ class Party:
         rounds = [said] if isinstance(said, Round) else list(said)
         sent = [array for r in rounds for array in r.sent]
         expected = [((size,), U8) for r in rounds for size in r.expected]
-        sizes = ",".join(str(shape[0]) for shape, _ in expected)
-        tag = f"{'+'.join(dict.fromkeys(r.name for r in rounds))} {sizes}"
+        mine, theirs = sum(a.size for a in sent), sum(size for r in rounds for size in r.expected)
+        sizes = (mine, theirs) if self.rank == 0 else (theirs, mine)
+        tag = f"{sizes[0]}/{sizes[1]} {'+'.join(dict.fromkeys(r.name for r in rounds))}"
         answer = self.link.exchange(tag[:255], sent, expected)
         self.meter.total.rounds += 1
         for r in rounds:

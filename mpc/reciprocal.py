@@ -14,12 +14,14 @@ Source         Goldschmidt and Newton iterations; normalisation as in Catrina an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from mpc.beaver import multiply
 from mpc.bit_product import select
 from mpc.comparison import below
-from mpc.contract import Cost, protocol
+from mpc.contract import Cost, both, protocol
 from mpc.party import Party, Steps
 from mpc.shares import AShare, public_ring, stack
 from mpc.truncation import floor
@@ -30,24 +32,25 @@ START_CONSTANT = round(24 / 17 * 2 ** (MANTISSA + START_SCALE))
 START_SLOPE = round(8 / 17 * 2**START_SCALE)
 
 
-def _cost(x: AShare, lo: int, hi: int) -> Cost:
+def _normalise_cost(x: AShare, lo: int, hi: int, also: Sequence[int] = ()) -> Cost:
     octaves = np.empty((*x.shape, hi - lo + 1, 1), np.uint8)
     factors = stack([x, x], axis=-1).reshape(*x.shape, 1, 2)
+    wide = hi > MANTISSA
     bits = (
-        below.cost(x, range(octaves.shape[-2]), hi + 2).bits[0]
+        below.cost(x, range(octaves.shape[-2] + len(also)), hi + 2).bits[0]
         + select.cost(octaves, factors).bits[0]
-        + (floor.cost(x, 1).bits[0] if hi > MANTISSA else 0)
-        + 4 * multiply.cost(x, x).bits[0]
-        + 2 * floor.cost(x, 1).bits[0]
+        + (floor.cost(x, 1).bits[0] if wide else 0)
     )
-    return Cost(2 + 1 + (3 if hi > MANTISSA else 0) + 10, (bits, bits))
+    return Cost(6 if wide else 3, (bits, bits))
 
 
-@protocol(cost=_cost)
-def reciprocal(party: Party, x: AShare, lo: int, hi: int) -> Steps:
-    """[x] (read as integers) -> ([y], [s]), scale 0, shape of x; see the header for range and error."""
+@protocol(cost=_normalise_cost)
+def normalise(party: Party, x: AShare, lo: int, hi: int, also: Sequence[int] = ()) -> Steps:
+    """[x] -> ([u], [s], <x < t> for t in `also`): u = floor(s x 2^(17 - hi)) in 2^17 .. 2^18, s of the header."""
     x = x.at_scale(0)
-    reached = ~(yield from below.steps(party, x, [1 << j for j in range(lo, hi + 1)], hi + 2))
+    octaves = hi - lo + 1
+    compared = yield from below.steps(party, x, [*(1 << j for j in range(lo, hi + 1)), *also], hi + 2)
+    reached = ~compared[..., :octaves]
     octave = reached.map(lambda b: b ^ np.concatenate([b[..., 1:], np.zeros_like(b[..., :1])], axis=-1))
     one = public_ring(np.ones(x.shape, np.int64), party.rank)
     factors = stack([one, x], axis=-1).reshape(*x.shape, 1, 2)
@@ -55,8 +58,16 @@ def reciprocal(party: Party, x: AShare, lo: int, hi: int) -> Steps:
     powers = np.array([1 << (hi - j) for j in range(lo, hi + 1)])[:, None]
     scaled = chosen.times(powers).sum(axis=-2)
     s, u = scaled[..., 0], scaled[..., 1]
-    wide = hi > MANTISSA
-    u = (yield from floor.steps(party, u, hi - MANTISSA)).at_scale(0) if wide else u.times(1 << (MANTISSA - hi))
+    if hi > MANTISSA:
+        u = (yield from floor.steps(party, u, hi - MANTISSA)).at_scale(0)
+    else:
+        u = u.times(1 << (MANTISSA - hi))
+    return u, s, compared[..., octaves:]
+
+
+@protocol(cost=lambda u: Cost(10, both(4 * multiply.cost(u, u).bits[0] + 2 * floor.cost(u, 1).bits[0])))
+def invert(party: Party, u: AShare) -> Steps:
+    """[u] in 2^17 .. 2^18 -> [y], 2^35 / u with relative error 2^-16, less what u was floored by."""
     y = START_CONSTANT - u.times(START_SLOPE)
     y_scale = MANTISSA + START_SCALE
     for centre, result_scale in ((0, 19), (4, 18)):
@@ -67,4 +78,18 @@ def reciprocal(party: Party, x: AShare, lo: int, hi: int) -> Steps:
         y = yield from multiply.steps(party, y, two - t)
         y = (yield from floor.steps(party, y, y_scale + one_scale - result_scale)).at_scale(0)
         y_scale = result_scale
+    return y
+
+
+def _cost(x: AShare, lo: int, hi: int) -> Cost:
+    first, second = normalise.cost(x, lo, hi), invert.cost(x)
+    bits = first.bits[0] + second.bits[0]
+    return Cost(first.rounds + second.rounds, (bits, bits))
+
+
+@protocol(cost=_cost)
+def reciprocal(party: Party, x: AShare, lo: int, hi: int) -> Steps:
+    """[x] (read as integers) -> ([y], [s]), scale 0, shape of x; see the header for range and error."""
+    u, s, _ = yield from normalise.steps(party, x, lo, hi)
+    y = yield from invert.steps(party, u)
     return y, s

@@ -15,8 +15,8 @@ from protocols.randomness.prg import Stream
 class DealerHand:
     """Sees the values of one request; collects the corrections for either party."""
 
-    def __init__(self, streams: tuple[Stream, Stream]) -> None:
-        self._streams = streams
+    def __init__(self, streams: tuple[Stream, Stream], matrices: dict[int, np.ndarray]) -> None:
+        self._streams, self._matrices = streams, matrices
         self.corrections: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
 
     def mask(self, shape: Shape, dtype: np.dtype = U64, xor: bool = False) -> np.ndarray:
@@ -43,17 +43,41 @@ class DealerHand:
         self.corrections[to].append(np.ascontiguousarray(correction).reshape(-1).view(np.uint8))
         return whole
 
-    def derived_bits(self, value: Callable[[], np.ndarray], shape: Shape) -> np.ndarray:
+    def derived_bits(self, value: Callable[[], np.ndarray], shape: Shape, to: int = 1) -> np.ndarray:
         whole = np.asarray(value(), np.uint8).reshape(shape)
-        self.corrections[1].append(pack_bits(whole ^ self._streams[0].bits(shape)))
+        self.corrections[to].append(pack_bits(whole ^ self._streams[1 - to].bits(shape)))
         return whole
+
+    def computed(self, owner: int, value: Any, shape: Shape, dtype: np.dtype) -> None:
+        return None
+
+    def keep(self, number: int, mask: np.ndarray) -> None:
+        self._matrices[number] = mask
+
+    def kept(self, number: int) -> np.ndarray:
+        return self._matrices[number]
+
+    def drop(self, number: int) -> None:
+        del self._matrices[number]
 
 
 class PartyHand:
-    """Draws one party's halves of one request and reads the corrections sent to it."""
+    """Draws one party's halves of one request and reads the corrections sent to it.
 
-    def __init__(self, rank: int, stream: Stream, corrections: np.ndarray) -> None:
+    `matrices` holds the masked matrices of the peer; `computed_before` the results of an earlier, offline look at
+    the same request.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        stream: Stream,
+        corrections: np.ndarray,
+        matrices: dict[int, np.ndarray],
+        computed_before: np.ndarray | None = None,
+    ) -> None:
         self._rank, self._stream, self._corrections, self._read = rank, stream, corrections, 0
+        self._matrices, self.result = matrices, computed_before
 
     def _correction(self, size: int) -> np.ndarray:
         start, self._read = self._read, self._read + size
@@ -76,8 +100,22 @@ class PartyHand:
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         return np.frombuffer(self._correction(size).tobytes(), dtype).reshape(shape)
 
-    def derived_bits(self, value: Any, shape: Shape) -> np.ndarray:
-        if self._rank == 0:
+    def derived_bits(self, value: Any, shape: Shape, to: int = 1) -> np.ndarray:
+        if self._rank != to:
             return self._stream.bits(shape)
         count = int(np.prod(shape, dtype=np.int64))
         return unpack_bits(self._correction(packed_size(count, 1)), shape)
+
+    def computed(self, owner: int, value: Callable[[], np.ndarray], shape: Shape, dtype: np.dtype) -> np.ndarray | None:
+        if self._rank == owner and self.result is None:
+            self.result = value()
+        return self.result
+
+    def keep(self, number: int, mask: np.ndarray | None) -> None:
+        pass
+
+    def kept(self, number: int) -> np.ndarray:
+        return self._matrices[number]
+
+    def drop(self, number: int) -> None:
+        self._matrices.pop(number, None)

@@ -20,12 +20,18 @@ class LocalRandomness:
 
     def __init__(self, rank: int, seeds: tuple[bytes, bytes], nonce: bytes = bytes(16)) -> None:
         self._rank, self._seeds, self._nonce, self._index = rank, seeds, nonce, 0
+        self._dealer_matrices: dict[int, np.ndarray] = {}
+        self._matrices: dict[int, np.ndarray] = {}
 
     def take(self, kind: Kind) -> Any:
         index, self._index = self._index, self._index + 1
         streams = [Stream(seed, self._nonce, index) for seed in self._seeds]
-        dealer = DealerHand((streams[0], streams[1]))
+        dealer = DealerHand((streams[0], streams[1]), self._dealer_matrices)
         kind.deal(dealer)
         mine = dealer.corrections[self._rank]
         corrections = np.concatenate(mine) if mine else np.zeros(0, np.uint8)
-        return kind.deal(PartyHand(self._rank, Stream(self._seeds[self._rank], self._nonce, index), corrections))
+        stream = Stream(self._seeds[self._rank], self._nonce, index)
+        return kind.deal(PartyHand(self._rank, stream, corrections, self._matrices))
+
+    def keep(self, number: int, masked: np.ndarray) -> None:
+        self._matrices[number] = masked

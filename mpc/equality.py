@@ -1,0 +1,43 @@
+"""Equality with zero on a small domain.
+
+Functionality  [x] in Z_2^m, m <= 8 -> <x = 0>
+Messages       x + r mod 2^m                                                 (one round)
+Cost           8 |x| payload bits each way; offline: r, and 2^m bits an element from the dealer
+Security       semi-honest, perfect: the message is a one-time pad
+Source         one-time truth tables: Ishai et al., TCC 2013
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpc.contract import Cost, both, protocol
+from mpc.correlation import Hand
+from mpc.party import Party, Steps, open_shares
+from mpc.ring import U8, Shape, low_bits
+from mpc.shares import AShare, BShare
+
+
+@dataclass(frozen=True)
+class EqualityMasks:
+    """[r] in Z_2^m and <1{k = r}> for k = 0 .. 2^m - 1."""
+
+    shape: Shape
+    bits: int
+
+    def deal(self, hand: Hand):
+        r = hand.mask(self.shape, U8)
+        places = np.arange(1 << self.bits, dtype=np.uint8)
+        table = hand.derived_bits(lambda: low_bits(r, self.bits)[..., None] == places, (*self.shape, places.size))
+        return r, table
+
+
+@protocol(cost=lambda x, bits: Cost(1, both(8 * x.size)))
+def equals_zero(party: Party, x: AShare, bits: int) -> Steps:
+    """[x] of uint8 words, read modulo 2^bits -> <x = 0>, shape of x."""
+    r, table = party.randomness.take(EqualityMasks(x.shape, bits))
+    (e,) = yield from open_shares("equality.equals_zero", x.map(lambda w: low_bits(w + r, bits)))
+    places = low_bits(e, bits)[..., None].astype(np.int64)
+    return BShare(np.take_along_axis(table, places, axis=-1)[..., 0], party.rank)

@@ -1,0 +1,48 @@
+"""One-hot vector of a shared index.
+
+Functionality  <i> as b bits -> <1{k = i}> for k = 0 .. 2^b - 1
+Messages       i xor r                                                       (one round)
+Cost           b bits an index each way; offline: r, and 2^b bits an index from the dealer
+Security       semi-honest, perfect: the message is a one-time pad
+Source         one-time truth tables: Ishai et al., TCC 2013
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpc.contract import Cost, both, protocol
+from mpc.correlation import Hand
+from mpc.party import Party, Steps, open_shares
+from mpc.ring import packed_size
+from mpc.shares import BShare
+
+
+@dataclass(frozen=True)
+class OneHotMasks:
+    """<r>, b bits each of `count` indices, and <1{k = r}>."""
+
+    count: int
+    bits: int
+
+    def deal(self, hand: Hand):
+        r = hand.mask_bits((self.count, self.bits))
+        return r, hand.derived_bits(
+            lambda: np.arange(1 << self.bits) == _number(r)[:, None], (self.count, 1 << self.bits)
+        )
+
+
+def _number(bits: np.ndarray) -> np.ndarray:
+    return bits.astype(np.int64) @ (1 << np.arange(bits.shape[-1]))
+
+
+@protocol(cost=lambda index: Cost(1, both(8 * packed_size(index.size, 1))))
+def one_hot(party: Party, index: BShare) -> Steps:
+    """<i>, shape [n, b], lowest bit first -> <one-hot i>, shape [n, 2^b]."""
+    count, bits = index.shape
+    r, table = party.randomness.take(OneHotMasks(count, bits))
+    (shift,) = yield from open_shares("one_hot.one_hot", index.map(lambda w: w ^ r))
+    places = np.arange(1 << bits) ^ _number(shift)[:, None]
+    return BShare(np.take_along_axis(table, places, axis=1), party.rank)

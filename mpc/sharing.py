@@ -1,0 +1,86 @@
+"""Input and output: the only ways in and out of shares.
+
+share          the owner's array x -> [x]                  one round, owner to peer, |x| words
+reveal         [x] -> x, to one party or to both           one round, to the named party alone
+
+Security       share: the peer gets x minus a mask that the owner alone knows. reveal: both halves are first
+               re-randomised with a dealt sharing of zero, so that the receiver learns x and nothing of how it was made
+Source         Beaver, CRYPTO 1991
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpc.contract import Cost, protocol
+from mpc.correlation import Hand
+from mpc.party import Party, Round, Steps
+from mpc.ring import U8, U64, Shape, encode_signed, pack_bits, packed_size, unpack_bits
+from mpc.shares import AShare, BShare
+
+
+@dataclass(frozen=True)
+class InputMask:
+    """Words that the owner alone knows."""
+
+    owner: int
+    shape: Shape
+    dtype: np.dtype
+
+    def deal(self, hand: Hand):
+        return hand.private(self.owner, self.shape, self.dtype)
+
+
+@dataclass(frozen=True)
+class ZeroShares:
+    """A sharing of zero; `dtype` None stands for bits."""
+
+    shape: Shape
+    dtype: np.dtype | None
+
+    def deal(self, hand: Hand):
+        if self.dtype is None:
+            return hand.derived_bits(lambda: np.zeros(self.shape, np.uint8), self.shape)
+        return hand.derived(lambda: np.zeros(self.shape, self.dtype), self.shape, self.dtype)
+
+
+def _share_cost(values: np.ndarray | None, owner: int, shape: Shape, scale: int = 0, dtype: np.dtype = U64) -> Cost:
+    bits = 8 * dtype.itemsize * int(np.prod(shape))
+    return Cost(1, (bits, 0) if owner == 0 else (0, bits))
+
+
+@protocol(cost=_share_cost)
+def share(
+    party: Party, values: np.ndarray | None, owner: int, shape: Shape, scale: int = 0, dtype: np.dtype = U64
+) -> Steps:
+    """The owner's integers in units of 2^-scale (the other party passes None) -> [values] of the public shape."""
+    mask = party.randomness.take(InputMask(owner, shape, dtype))
+    if party.rank == owner:
+        words = encode_signed(values, dtype) - mask
+        yield Round("sharing.share", [words.reshape(-1).view(U8)], [])
+        return AShare(mask, party.rank, scale)
+    (data,) = yield Round("sharing.share", [], [dtype.itemsize * int(np.prod(shape))])
+    return AShare(data.view(dtype).reshape(shape), party.rank, scale)
+
+
+def _reveal_cost(x: AShare | BShare, to: int | None = None) -> Cost:
+    bits = 8 * packed_size(x.size, 1 if isinstance(x, BShare) else x.bits)
+    return Cost(1, (bits if to != 0 else 0, bits if to != 1 else 0))
+
+
+@protocol(cost=_reveal_cost, reveals=("x",))
+def reveal(party: Party, x: AShare | BShare, to: int | None = None) -> Steps:
+    """[x] -> its words (bits for a BShare) at the party `to`, None at the other; `to` None means both."""
+    bits = isinstance(x, BShare)
+    zero = party.randomness.take(ZeroShares(x.shape, None if bits else x.dtype))
+    half = x.bits ^ zero if isinstance(x, BShare) else x.words + zero
+    sent = [] if to == party.rank else [pack_bits(half) if bits else half.reshape(-1).view(U8)]
+    sizes = [] if to == 1 - party.rank else [packed_size(x.size, 1 if isinstance(x, BShare) else x.bits)]
+    answer = yield Round("sharing.reveal", sent, sizes)
+    if not answer:
+        return None
+    if bits:
+        return half ^ unpack_bits(answer[0], x.shape)
+    return half + answer[0].view(half.dtype).reshape(x.shape)

@@ -1,0 +1,48 @@
+"""Logistic function and derivative: over the series' range, at the clip, far outside, and its coefficients."""
+
+import numpy as np
+
+from mpc import sigmoid as module
+from mpc.sigmoid import sigmoid
+from tests.mpc.twoparty import opened, ring_half, run_both
+
+
+def evaluate(x, scale):
+    words = np.round(x * 2.0**module.SCALE).astype(np.int64)
+    results, parties = run_both(lambda party: sigmoid(party, ring_half(words, party.rank, scale=20), scale))
+    cost = sigmoid.cost(ring_half(words, 0), scale)
+    for party in parties:
+        assert (party.meter.total.rounds, party.meter.total.sent) == (cost.rounds, cost.bits[party.rank])
+    assert results[0][0].scale == scale
+    return [opened([r[k] for r in results]) / 2.0**scale for k in (0, 1)]
+
+
+def test_inside_the_clip():
+    x = np.concatenate([np.linspace(-12, 12, 4001), [0.0, 2.0**-20, -(2.0**-20)]])
+    p, h = evaluate(x, 40)
+    exact = 1 / (1 + np.exp(-x))
+    assert np.abs(p - exact).max() < 3e-7
+    assert np.abs(h - exact * (1 - exact)).max() < 7e-7 and h.min() > 0
+
+
+def test_outside_the_clip_nothing_wraps():
+    x = np.array([12.5, 16, 17, 31.9, 32, 44, 1000, 2.0**20])
+    for sign in (1, -1):
+        p, h = evaluate(sign * x, 40)
+        assert np.abs(p - 1 / (1 + np.exp(-12.0 * sign))).max() < 1e-7
+        assert (h > 0).all() and h.max() < 7e-6
+
+
+def test_rounding_to_a_coarse_scale_is_unbiased():
+    p, _ = evaluate(np.full(20000, 0.1), 8)
+    exact = 1 / (1 + np.exp(-0.1))
+    assert np.abs(p - exact).max() < 2.0**-8 and abs(p.mean() - exact) < 1e-4
+
+
+def test_the_coefficients_are_the_least_squares_fit():
+    x = np.linspace(-12, 12, 40001)
+    s = 1 / (1 + np.exp(-x))
+    angles = 2 * np.pi / 32 * x[:, None] * np.arange(25)
+    sines = np.linalg.lstsq(np.sin(angles[:, 1:]), s - 0.5, rcond=None)[0]
+    cosines = np.linalg.lstsq(np.cos(angles), s * (1 - s), rcond=None)[0]
+    assert np.abs(module.SINES - sines * 2.0**28).max() < 1 and np.abs(module.COSINES - cosines * 2.0**28).max() < 1
