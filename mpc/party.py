@@ -7,14 +7,17 @@ depend on one another share their rounds.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
 
 from mpc.correlation import Kind
-from mpc.ring import Shape, pack_bits, pack_words, packed_size, unpack_bits, unpack_words
+from mpc.errors import DataError
+from mpc.ring import Shape, decode_signed, pack_bits, pack_words, packed_size, unpack_bits, unpack_words
 from mpc.shares import AShare, BShare
 
 Like = tuple[Shape, np.dtype]
@@ -30,7 +33,7 @@ class Round:
     expected: Sequence[int]
 
 
-Steps = Generator[Round, list[np.ndarray], Any]
+Steps = Generator[Round | list[Round], list[np.ndarray], Any]
 
 
 class Link(Protocol):
@@ -40,9 +43,26 @@ class Link(Protocol):
         self, tag: str, arrays: Sequence[np.ndarray], like: Sequence[Like] | None = None
     ) -> list[np.ndarray]: ...
 
+    def send(self, tag: str, tree: Any) -> None: ...
+
+    def receive(self, tag: str) -> Any: ...
+
+    @property
+    def wire_sent(self) -> int: ...
+
+    @property
+    def wire_received(self) -> int: ...
+
 
 class Randomness(Protocol):
     """The source of this party's part of the correlated randomness, in the order of the plan."""
+
+    @property
+    def received(self) -> int:
+        """Bytes on the wire from the dealer so far."""
+
+    def provide(self, plan: Sequence[tuple[Sequence[Kind], int]]) -> None:
+        """Fulfil a plan ahead: lists of requests, each with the number of times it is repeated."""
 
     def take(self, kind: Kind) -> Any:
         """This party's part of one request; each is given out once."""
@@ -76,14 +96,52 @@ class Meter:
 
 
 @dataclass
+class Stage:
+    """What a phase has cost: wall-clock seconds, rounds, bytes on the wire to and from the peer, bytes dealt."""
+
+    seconds: float = 0.0
+    rounds: int = 0
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    bytes_dealt: int = 0
+
+
+@dataclass
 class Party:
-    """One of two parties: its rank, its link to the other, its correlated randomness, its meter."""
+    """One of two parties: its rank, its link to the other, its correlated randomness, its meters."""
 
     rank: int
     link: Link
     randomness: Randomness
     meter: Meter = field(default_factory=Meter)
+    stages: dict[str, Stage] = field(default_factory=dict)
+    revealed: list[str] = field(default_factory=list)
     matrices: int = 0
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[Stage]:
+        """Count what happens inside as part of the phase `name`."""
+        stage = self.stages.setdefault(name, Stage())
+        before = self._counters()
+        started = perf_counter()
+        try:
+            yield stage
+        finally:
+            stage.seconds += perf_counter() - started
+            now = self._counters()
+            stage.rounds += now[0] - before[0]
+            stage.bytes_sent += now[1] - before[1]
+            stage.bytes_received += now[2] - before[2]
+            stage.bytes_dealt += now[3] - before[3]
+
+    def _counters(self) -> tuple[int, int, int, int]:
+        return self.meter.total.rounds, self.link.wire_sent, self.link.wire_received, self.randomness.received
+
+    def swap(self, tag: str, facts: Any) -> Any:
+        """Tell the peer public facts (a tree of plain values) and return what it tells."""
+        self.link.send(tag, facts)
+        self.meter.total.rounds += 1
+        return self.link.receive(tag)
 
     def next_matrix(self) -> int:
         """A number for a known matrix, the same at both parties."""
@@ -99,6 +157,25 @@ class Party:
         except StopIteration as done:
             return done.value
 
+    def share(self, values: Any, owner: int, scale: int = 0) -> AShare:
+        """The owner's integers (in units of 2^-scale) as shares; the other party passes None."""
+        from mpc.sharing import share
+
+        words = None if values is None else np.asarray(values)
+        mine = None if words is None else list(words.shape)
+        told = self.swap("share.shape", mine)
+        if (mine is None) == (self.rank == owner) or (told is None) == (self.rank != owner):
+            raise DataError(f"share: party {owner} passes the values, and the other party passes None")
+        return share(self, words, owner, tuple(mine or told), scale)
+
+    def reveal(self, x: AShare | BShare, *, to: int | None = None, what: str) -> np.ndarray | None:
+        """The secret as signed integers, or bits, at party `to` (None: at both); `what` goes on record."""
+        from mpc.sharing import reveal
+
+        self.revealed.append(f"{what} to {'both' if to is None else f'party {to}'}")
+        words = reveal(self, x, to)
+        return decode_signed(words) if words is not None and isinstance(x, AShare) else words
+
     def _exchange(self, said: Round | Sequence[Round]) -> list[np.ndarray]:
         rounds = [said] if isinstance(said, Round) else list(said)
         sent = [array for r in rounds for array in r.sent]
@@ -113,7 +190,7 @@ class Party:
         return answer
 
 
-def together(*protocols: Steps) -> Generator[list[Round], list[np.ndarray], list[Any]]:
+def together(*protocols: Steps) -> Steps:
     """Run several protocols in the same rounds; their results in order."""
     results: list[Any] = [None] * len(protocols)
     waiting: dict[int, list[Round]] = {}

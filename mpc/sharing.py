@@ -57,7 +57,7 @@ def share(
 ) -> Steps:
     """The owner's integers in units of 2^-scale (the other party passes None) -> [values] of the public shape."""
     mask = party.randomness.take(InputMask(owner, shape, dtype))
-    if party.rank == owner:
+    if values is not None:
         words = encode_signed(values, dtype) - mask
         yield Round("sharing.share", [words.reshape(-1).view(U8)], [])
         return AShare(mask, party.rank, scale)
@@ -74,7 +74,7 @@ def _reveal_cost(x: AShare | BShare, to: int | None = None) -> Cost:
 def reveal(party: Party, x: AShare | BShare, to: int | None = None) -> Steps:
     """[x] -> its words (bits for a BShare) at the party `to`, None at the other; `to` None means both."""
     bits = isinstance(x, BShare)
-    zero = party.randomness.take(ZeroShares(x.shape, None if bits else x.dtype))
+    zero = party.randomness.take(ZeroShares(x.shape, None if isinstance(x, BShare) else x.dtype))
     half = x.bits ^ zero if isinstance(x, BShare) else x.words + zero
     sent = [] if to == party.rank else [pack_bits(half) if bits else half.reshape(-1).view(U8)]
     sizes = [] if to == 1 - party.rank else [packed_size(x.size, 1 if isinstance(x, BShare) else x.bits)]

@@ -12,6 +12,7 @@ import numpy as np
 
 from mpc.correlation import Kind
 from protocols.randomness.hands import DealerHand, PartyHand
+from protocols.randomness.plan import Plan
 from protocols.randomness.prg import Stream
 
 
@@ -22,6 +23,11 @@ class LocalRandomness:
         self._rank, self._seeds, self._nonce, self._index = rank, seeds, nonce, 0
         self._dealer_matrices: dict[int, np.ndarray] = {}
         self._matrices: dict[int, np.ndarray] = {}
+
+    received = 0
+
+    def provide(self, plan: Plan) -> None:
+        """Nothing is needed ahead."""
 
     def take(self, kind: Kind) -> Any:
         index, self._index = self._index, self._index + 1

@@ -1,1 +1,5 @@
-"""What it takes to run a protocol between live processes."""
+"""Processes and sessions: `run_local(job)` runs a job at two parties with a dealer on this machine."""
+
+from protocols.runtime.session import run_local
+
+__all__ = ["run_local"]

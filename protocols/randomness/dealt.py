@@ -1,0 +1,118 @@
+"""A party's side of the dealer: plans go out, corrections come in ahead, and every request is given out once."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import deque
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from mpc.correlation import Kind
+from mpc.errors import ProtocolDesync
+from mpc.linear_map import MatrixVectors
+from protocols.randomness.dealer import NONCE_BYTES
+from protocols.randomness.hands import PartyHand
+from protocols.randomness.plan import Plan, encode_plan
+from protocols.randomness.prg import Stream
+from protocols.transport.channel import Channel
+
+IN_MEMORY = 1 << 30
+
+
+class DealtRandomness:
+    """Implements `mpc.party.Randomness` over a channel to the dealer."""
+
+    def __init__(self, rank: int, dealer: Channel) -> None:
+        self._rank, self._dealer = rank, dealer
+        dealer.send("dealer.hello", os.urandom(NONCE_BYTES))
+        session = dealer.receive("dealer.session")
+        self._seed, self._nonce = session["seed"], session["nonce"]
+        self._matrices: dict[int, np.ndarray] = {}
+        self._waiting: deque[tuple[int, Kind, int, np.ndarray | None]] = deque()
+        self._spool = _Spool()
+        self._index = 0
+
+    @property
+    def received(self) -> int:
+        return self._dealer.wire_received
+
+    def keep(self, number: int, masked: np.ndarray) -> None:
+        self._matrices[number] = masked
+
+    def provide(self, plan: Plan) -> None:
+        """Send the plan and take in its corrections; what this party can compute ahead is computed."""
+        self._dealer.send("dealer.plan", encode_plan(plan))
+        requests = (kind for kinds, times in plan for _ in range(times) for kind in kinds)
+        expected = sum(len(kinds) * times for kinds, times in plan)
+        while expected > 0:
+            batch = self._dealer.receive("dealer.batch")
+            if "error" in batch:
+                raise ProtocolDesync(f"dealer: {batch['error']}")
+            sizes, data = batch["sizes"], batch["data"]
+            expected -= sizes.size
+            if expected < 0 or sizes.size == 0 or sizes.sum() != data.size:
+                raise ProtocolDesync("the dealer's corrections do not fit the plan")
+            starts = np.concatenate([[0], np.cumsum(sizes)])
+            for size, start in zip(sizes.tolist(), starts.tolist(), strict=False):
+                kind = next(requests)
+                corrections = data[start : start + size]
+                result = self._ahead(kind, corrections)
+                self._spool.put(corrections)
+                self._waiting.append((self._index, kind, size, result))
+                self._index += 1
+
+    def _ahead(self, kind: Kind, corrections: np.ndarray) -> np.ndarray | None:
+        if not isinstance(kind, MatrixVectors) or kind.number not in self._matrices:
+            return None
+        hand = self._hand(self._index, corrections, None)
+        kind.deal(hand)
+        return hand.result
+
+    def _hand(self, index: int, corrections: np.ndarray, result: np.ndarray | None) -> PartyHand:
+        return PartyHand(self._rank, Stream(self._seed, self._nonce, index), corrections, self._matrices, result)
+
+    def take(self, kind: Kind) -> Any:
+        """The next request of the plan, which must be this one; without a plan it is asked for on the spot."""
+        if not self._waiting:
+            self.provide([([kind], 1)])
+        index, planned, size, result = self._waiting.popleft()
+        if planned != kind:
+            raise ProtocolDesync(f"the plan has {planned} where the program asks for {kind}")
+        return kind.deal(self._hand(index, self._spool.get(size), result))
+
+    def close(self) -> None:
+        """Tell the dealer that this party needs nothing more."""
+        self._dealer.send("dealer.plan", None)
+
+
+class _Spool:
+    """First in, first out: arrays of bytes in memory, and beyond a bound in a nameless file."""
+
+    def __init__(self) -> None:
+        self._held: deque[np.ndarray | None] = deque()
+        self._bytes = 0
+        self._file: BinaryIO | None = None
+        self._written = self._read = 0
+
+    def put(self, data: np.ndarray) -> None:
+        if self._bytes + data.size <= IN_MEMORY:
+            self._bytes += data.size
+            self._held.append(data)
+            return
+        if self._file is None:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the spool
+        self._file.seek(self._written)
+        self._written += self._file.write(data.data)
+        self._held.append(None)
+
+    def get(self, size: int) -> np.ndarray:
+        data = self._held.popleft()
+        if data is not None:
+            self._bytes -= data.size
+            return data
+        assert self._file is not None, "spooled data has a file"
+        self._file.seek(self._read)
+        self._read += size
+        return np.frombuffer(self._file.read(size), np.uint8)

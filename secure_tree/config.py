@@ -1,0 +1,73 @@
+"""One frozen configuration of a training, validated at the door; every default is here."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from mpc.errors import ConfigError
+
+Objective = Literal["binary:logistic", "reg:squarederror"]
+_SEED_NAMES = {"logistic": "binary:logistic", "squarederror": "reg:squarederror"}
+
+
+class TrainConfig(BaseModel):
+    """Hyper-parameters under XGBoost's names; all of them are public and equal at both parties."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+
+    objective: Objective = "binary:logistic"
+    n_estimators: int = Field(100, ge=1, le=10_000)
+    learning_rate: float = Field(0.1, gt=0, le=1)
+    max_depth: int = Field(3, ge=1, le=8)
+    max_bin: int | Literal["exact"] = 32
+    reg_lambda: float = Field(1.0, ge=0, le=1e6)
+    reg_alpha: float = Field(0.0, ge=0, le=1e6)
+    min_split_loss: float = Field(1e-5, ge=0)
+    min_child_weight: float = Field(0.5, ge=0, le=1e9)
+    min_child_samples: int = Field(1, ge=1)
+    base_score: float = 0.5
+
+    @model_validator(mode="before")
+    @classmethod
+    def _seed_objectives(cls, values: dict) -> dict:
+        objective = values.get("objective")
+        return {**values, "objective": _SEED_NAMES[objective]} if objective in _SEED_NAMES else values
+
+    @model_validator(mode="after")
+    def _consistent(self) -> TrainConfig:
+        if self.max_bin != "exact" and not 2 <= self.max_bin <= 255:
+            raise ValueError('max_bin is a number from 2 to 255, or "exact"')
+        if not math.isfinite(self.base_score):
+            raise ValueError("base_score is a finite number")
+        if self.logistic and not 0 < self.base_score < 1:
+            raise ValueError("base_score is a probability between 0 and 1 under binary:logistic")
+        return self
+
+    @property
+    def logistic(self) -> bool:
+        return self.objective == "binary:logistic"
+
+    @property
+    def nodes(self) -> int:
+        """Internal nodes of the full binary tree."""
+        return (1 << self.max_depth) - 1
+
+    @property
+    def base_margin(self) -> float:
+        """base_score on the scale of the margin: log-odds under logistic."""
+        return math.log(self.base_score / (1 - self.base_score)) if self.logistic else self.base_score
+
+    @classmethod
+    def of(cls, **parameters) -> TrainConfig:
+        """Build and validate; raises ConfigError with one sentence."""
+        try:
+            return cls(**parameters)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("literal", "int", "lax")))
+            if first["type"] == "extra_forbidden":
+                raise ConfigError(f"unknown parameter {where}") from None
+            raise ConfigError(f"{where or 'configuration'}: {first['msg']}".replace("Value error, ", "")) from None

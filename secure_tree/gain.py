@@ -1,0 +1,91 @@
+"""Gain of every candidate of every node of a level, as one comparable key.
+
+gain = T(G_L) w_L + T(G_R) w_R with w = T(G) / (H + lambda), T the soft threshold by alpha: twice the seed's formula, as
+in XGBoost's code. All arithmetic is exact on integers, so that the plaintext twin finds the same winner bit for bit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mpc.beaver import multiply
+from mpc.bit_product import conjoin, select
+from mpc.comparison import below
+from mpc.party import Party, Steps, together
+from mpc.reciprocal import invert, normalise
+from mpc.shares import AShare, BShare, concatenate, public_bits, stack
+from mpc.truncation import floor
+from secure_tree.numerics import Numerics
+
+# |G| < 2^31 by the choice of the histogram scale, alpha < 2^34; counts are below 2^31.
+SUM_BITS = 40
+COUNT_BITS = 34
+
+
+def soft_threshold(party: Party, sums: AShare, alpha: int) -> Steps:
+    """[G] -> [sign(G) max(|G| - alpha, 0)]; nothing is sent when alpha is 0."""
+    if alpha == 0:
+        return sums
+    bits = yield from below.steps(party, sums, [-alpha, alpha + 1], SUM_BITS)
+    moved = stack([sums + alpha, sums - alpha], axis=-1)
+    low, high = bits[..., 0], ~bits[..., 1]
+    kept = yield from select.steps(party, stack([low, high], axis=-1), moved)
+    return kept.sum(axis=-1)
+
+
+def weights(party: Party, numerics: Numerics, G: AShare, H: AShare, shift: int) -> Steps:
+    """[T(G)], [w] and <H >= min_child_weight> for sums of one shape; `shift` of Numerics sets the scale of w."""
+    denominator = H + numerics.l2
+    (u, s, invalid), thresholded = yield from together(
+        normalise.steps(party, denominator, numerics.low, numerics.high, [numerics.min_weight]),
+        soft_threshold(party, G, numerics.l1),
+    )
+    y, scaled = yield from together(invert.steps(party, u), _scaled(party, thresholded, s, numerics.early_shift))
+    product = yield from multiply.steps(party, scaled, y)
+    w = yield from floor.steps(party, product, shift)
+    return thresholded, w.at_scale(0), ~invalid[..., 0]
+
+
+def _scaled(party: Party, G: AShare, s: AShare, shift: int) -> Steps:
+    product = yield from multiply.steps(party, G, s)
+    if shift:
+        product = yield from floor.steps(party, product, shift)
+    return product.at_scale(0)
+
+
+def keys(party: Party, numerics: Numerics, left: AShare, total: AShare, rank: AShare, min_samples: int) -> Steps:
+    """[left sums], [v, s, C + 1], and [totals], [v, s], s = (G, H) or (G, H, rows) -> [key], [v, C + 1].
+
+    A key is (gain << rank_bits) + 2^rank_bits - 1 - rank, and 0 for an invalid candidate. The null split, last, is
+    always valid; its gain is the node's own plus min_split_loss.
+    """
+    sides = stack([left, total.map(lambda t: t[..., None]) - left])
+    sums, (G, w, heavy) = yield from together(
+        _many_enough(party, sides, min_samples),
+        weights(party, numerics, sides[:, :, 0], sides[:, :, 1], numerics.weight_shift),
+    )
+    valid_sides = [heavy[0], heavy[1], *sums]
+    gain, valid = yield from together(multiply.steps(party, G, w), _all(party, valid_sides))
+    gain = gain.sum(axis=0)
+    loss = np.zeros(gain.shape[-1], np.int64)
+    loss[-1] = numerics.split_loss
+    gain = gain + loss
+    if numerics.gain_shift:
+        gain = (yield from floor.steps(party, gain, numerics.gain_shift)).at_scale(0)
+    key = gain.times(1 << numerics.rank_bits) + ((1 << numerics.rank_bits) - 1) - rank
+    always = public_bits(np.ones((len(valid), 1)), party.rank)
+    return (yield from select.steps(party, concatenate([valid[:, :-1], always], axis=1), key))
+
+
+def _many_enough(party: Party, sides: AShare, min_samples: int) -> Steps:
+    if sides.shape[2] == 2:
+        return []
+    few = yield from below.steps(party, sides[:, :, 2], [min_samples], COUNT_BITS)
+    return [~few[0, ..., 0], ~few[1, ..., 0]]
+
+
+def _all(party: Party, bits: list[BShare]) -> Steps:
+    while len(bits) > 1:
+        pairs = yield from conjoin.steps(party, stack(bits[0::2]), stack(bits[1::2]))
+        bits = [pairs[i] for i in range(len(pairs))]
+    return bits[0]

@@ -1,0 +1,137 @@
+"""Scales and ranges of the split search, chosen from public numbers so that no integer leaves 62 bits.
+
+G, H are integers at `histogram_scale`; a weight w = G / (H + lambda) at `weight_scale`; a gain G_L w_L + G_R w_R at
+`gain_scale`; a key is (gain << rank_bits) + tie rank. Scale and error of every stage: docs/numerics.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mpc.errors import RangeError
+from secure_tree.config import TrainConfig
+
+KEY_BITS = 62
+PRODUCT_BITS = 61
+MARGIN_SCALE = 20
+LEAF_SCALE = 20
+RATE_SCALE = 16
+RECIPROCAL_BITS = 18
+FINEST_HISTOGRAM, COARSEST_HISTOGRAM = 14, 8
+FINEST_WEIGHT, COARSEST_WEIGHT = 16, 12
+
+# |g| is at most 1 under logistic loss. Squared error is normalised by the label scale; 4 leaves room for overshoot.
+GRADIENT_BOUND = {"binary:logistic": 1.0, "reg:squarederror": 4.0}
+HESSIAN_BOUND = {"binary:logistic": 0.25, "reg:squarederror": 1.0}
+
+# |g| / h <= e^12 + 1 once the margin is clipped to +-12. A sum of few stochastically rounded h can fall short of
+# its mean: by half where lambda + min_child_weight keeps denominators large, by far more where they are near zero.
+CLIPPED_RATIO = math.exp(12) + 1
+ROUNDING_SLACK, ROUNDING_SLACK_NEAR_ZERO = 2, 32
+
+
+@dataclass(frozen=True)
+class Numerics:
+    """Scales in fractional bits, thresholds in units of the histogram scale (see the header)."""
+
+    histogram_scale: int
+    weight_scale: int
+    gain_scale: int
+    rank_bits: int
+    low: int
+    high: int
+    early_shift: int
+    l2: int
+    l1: int
+    min_weight: int
+    split_loss: int
+
+    @property
+    def weight_shift(self) -> int:
+        """Bits that a floor takes off G s y to give w at the weight scale."""
+        return RECIPROCAL_BITS + self.high - self.early_shift - self.weight_scale
+
+    @property
+    def leaf_shift(self) -> int:
+        """The same for a leaf weight at LEAF_SCALE."""
+        return RECIPROCAL_BITS + self.high - self.early_shift - LEAF_SCALE
+
+    @property
+    def gain_shift(self) -> int:
+        """Bits that a floor takes off G w."""
+        return self.histogram_scale + self.weight_scale - self.gain_scale
+
+
+def plan_numerics(config: TrainConfig, rows: tuple[int, int], candidates: int, label_scale: float = 1.0) -> Numerics:
+    """The scales for a training of `rows` at the two parties; `candidates` a node, the null split included.
+
+    Raises RangeError where the rows are too many, or n and lambda too far apart, for the arithmetic.
+    """
+    best: tuple[tuple, Numerics] | None = None
+    for f in range(FINEST_HISTOGRAM, COARSEST_HISTOGRAM - 1, -1):
+        for fw in range(FINEST_WEIGHT, COARSEST_WEIGHT - 1, -1):
+            choice = _choose(config, rows, candidates, label_scale, f, fw)
+            if choice is None:
+                continue
+            # Fewer extra floors first, unless that costs the histogram more than two bits.
+            floors = (choice.early_shift > 0) + (choice.gain_shift > 0)
+            merit = (min(f, 12), -floors, f + min(choice.gain_scale, 24), fw)
+            if best is None or merit > best[0]:
+                best = merit, choice
+    if best is None:
+        raise RangeError(
+            f"{sum(rows)} rows with reg_lambda {config.reg_lambda:g} and min_child_weight "
+            f"{config.min_child_weight:g} do not fit the 64-bit arithmetic of the split search"
+        )
+    return best[1]
+
+
+def _choose(
+    config: TrainConfig, rows: tuple[int, int], candidates: int, label_scale: float, f: int, fw: int
+) -> Numerics | None:
+    n = sum(rows)
+    bound = GRADIENT_BOUND[config.objective]
+    unit = 1 << f
+    if max(rows) * (bound * unit + 1) >= 1 << 30:
+        return None
+    l2 = round(config.reg_lambda * unit)
+    least = l2 + math.ceil(config.min_child_weight * unit)
+    largest = l2 + math.ceil(n * (HESSIAN_BOUND[config.objective] * unit + 1))
+    low, high = max(1, min(least, largest)).bit_length() - 1, largest.bit_length() - 1
+    if high > 44:
+        return None
+    weight_bound = _weight_bound(config, n, least / unit)
+    weight_bits = max(1, math.ceil(math.log2(weight_bound)))
+    early = max(0, weight_bits + high + RECIPROCAL_BITS - PRODUCT_BITS)
+    if RECIPROCAL_BITS + high - early <= max(fw, LEAF_SCALE) or early >= high:
+        return None
+    largest_gain = n * bound * weight_bound
+    loss = min(config.min_split_loss / label_scale**2, largest_gain)
+    gain_bits = math.ceil(math.log2(largest_gain + loss))
+    rank_bits = candidates.bit_length()
+    gain_scale = min(f + fw, KEY_BITS - rank_bits - gain_bits)
+    if gain_bits + f + fw > KEY_BITS or gain_scale < 1:
+        return None
+    return Numerics(
+        histogram_scale=f,
+        weight_scale=fw,
+        gain_scale=gain_scale,
+        rank_bits=rank_bits,
+        low=low,
+        high=high,
+        early_shift=early,
+        l2=l2,
+        l1=round(config.reg_alpha / label_scale * unit),
+        min_weight=least,
+        split_loss=math.ceil(loss * 2.0 ** (f + fw)),
+    )
+
+
+def _weight_bound(config: TrainConfig, n: int, least: float) -> float:
+    """Largest |G / (H + lambda)| of a valid candidate, `least` being lambda + min_child_weight."""
+    bound = GRADIENT_BOUND[config.objective]
+    if not config.logistic:
+        return bound * 1.01
+    slack = ROUNDING_SLACK if least >= 2**-6 else ROUNDING_SLACK_NEAR_ZERO
+    return min(slack * CLIPPED_RATIO, n * bound / least) if least > 0 else slack * CLIPPED_RATIO
