@@ -169,10 +169,11 @@ class Party:
         return share(self, words, owner, tuple(mine or told), scale)
 
     def reveal(self, x: AShare | BShare, *, to: int | None = None, what: str) -> np.ndarray | None:
-        """The secret as signed integers, or bits, at party `to` (None: at both); `what` goes on record."""
+        """The secret as signed integers, or bits, at party `to` (None: both), which records that it learned `what`."""
         from mpc.sharing import reveal
 
-        self.revealed.append(f"{what} to {'both' if to is None else f'party {to}'}")
+        if to != 1 - self.rank:
+            self.revealed.append(what)
         words = reveal(self, x, to)
         return decode_signed(words) if words is not None and isinstance(x, AShare) else words
 

@@ -93,7 +93,7 @@ class _SecureXGB:
             own = np.zeros(0, np.int64)
             for p in (0, 1):
                 if rows[p]:
-                    opened = party.reveal(result[rows_of(p, rows)], to=p, what=f"predictions of party {p}'s rows")
+                    opened = party.reveal(result[rows_of(p, rows)], to=p, what="predictions of its own rows")
                     own = own if opened is None else opened
             return own
 

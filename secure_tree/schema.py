@@ -23,8 +23,11 @@ def read_features(X, source: str = "X") -> tuple[np.ndarray, tuple[str, ...]]:
     """An array or a DataFrame -> (float32[n, d], names). Raises DataError that names column and row."""
     names = tuple(str(c) for c in X.columns) if hasattr(X, "columns") else None
     if names is not None:
-        for name in names:
-            if X[name].dtype.kind not in "biuf":
+        if len(set(names)) < len(names):
+            twice = next(n for n in names if names.count(n) > 1)
+            raise DataError(f"{source}: column {twice!r} appears twice")
+        for name, dtype in zip(names, X.dtypes, strict=True):
+            if dtype.kind not in "biuf":
                 raise DataError(f"{source}: column {name!r} is not numeric")
     try:
         values = np.asarray(X, np.float64)
@@ -35,9 +38,6 @@ def read_features(X, source: str = "X") -> tuple[np.ndarray, tuple[str, ...]]:
     if values.shape[1] == 0:
         raise DataError(f"{source}: there are no features")
     names = names or tuple(f"f{i}" for i in range(values.shape[1]))
-    if len(set(names)) < len(names):
-        twice = next(n for n in names if names.count(n) > 1)
-        raise DataError(f"{source}: column {twice!r} appears twice")
     with np.errstate(over="ignore"):
         features = values.astype(np.float32)
     if not np.isfinite(features).all():

@@ -133,10 +133,11 @@ def _child_sums(party: Party, winner: BShare, left: AShare, total: AShare) -> St
 
 
 def _leaf_weights(party: Party, ground: Ground, sums: AShare) -> Steps:
-    """[G, H], [leaves, 2] -> [-eta w] at LEAF_SCALE."""
+    """[G, H], [leaves, 2] -> [-eta w] at LEAF_SCALE; as in XGBoost, 0 where H is below min_child_weight."""
     numerics = ground.numerics
-    _, w, _ = yield from weights(party, numerics, sums[:, 0], sums[:, 1], numerics.leaf_shift)
-    shrunk = w.times(-round(ground.config.learning_rate * (1 << RATE_SCALE)))
+    _, w, heavy = yield from weights(party, numerics, sums[:, 0], sums[:, 1], numerics.leaf_shift)
+    kept = yield from select.steps(party, heavy, w)
+    shrunk = kept.times(-round(ground.config.learning_rate * (1 << RATE_SCALE)))
     return (yield from truncate.steps(party, shrunk, RATE_SCALE)).at_scale(0)
 
 

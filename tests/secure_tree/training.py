@@ -1,0 +1,67 @@
+"""A secure training between two threads, with everything that its observer sees put together and opened."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpc.ring import decode_signed
+from secure_tree.config import TrainConfig
+from secure_tree.estimator import SecureXGBClassifier, SecureXGBRegressor
+from secure_tree.numerics import LEAF_SCALE, MARGIN_SCALE, Numerics, plan_numerics
+from secure_tree.plain.boost import PlainData
+from tests.mpc.twoparty import opened, run_both
+
+
+@dataclass
+class Seen:
+    """One tree opened: winner int[nodes], gradients int[s, n], leaves and margins as floats over the label scale."""
+
+    winner: np.ndarray
+    values: np.ndarray
+    leaves: np.ndarray
+    margins: np.ndarray
+
+
+@dataclass
+class Training:
+    config: TrainConfig
+    data: PlainData
+    numerics: Numerics
+    label_scale: float
+    trees: list[Seen]
+    models: list
+    results: list
+    parties: list
+
+
+def train_both(tables, labels, then=None, **parameters) -> Training:
+    """Train; `then(model, party)` runs at both parties afterwards. Numbers are opened in the test alone."""
+    kind = SecureXGBRegressor if "squared" in parameters.get("objective", "") else SecureXGBClassifier
+    models, shares = [None, None], ([], [])
+
+    def job(party):
+        def observe(number, tree, values, margin):
+            shares[party.rank].append((tree.winner, values, tree.leaves, margin))
+
+        model = kind(**parameters).fit(party, tables[party.rank], labels[party.rank], observer=observe)
+        models[party.rank] = model
+        return then(model, party) if then else None
+
+    results, parties = run_both(job)
+    trees = []
+    for a, b in zip(*shares, strict=True):
+        winner, values, leaves, margin = (opened(pair) for pair in zip(a, b, strict=True))
+        assert (winner.sum(axis=1) == 1).all(), "the winner is one-hot"
+        trees.append(
+            Seen(
+                winner.argmax(axis=1),
+                decode_signed(values.astype(np.uint32)),
+                leaves / 2**LEAF_SCALE,
+                margin / 2**MARGIN_SCALE,
+            )
+        )
+    config = models[0].config
+    data = PlainData.of(tuple(np.asarray(t) for t in tables), config)
+    scale = models[0].model.shape.label_scale
+    numerics = plan_numerics(config, data.rows, len(data.candidates.rank), scale)
+    return Training(config, data, numerics, scale, trees, models, results, parties)
