@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from mpc.errors import PeerVanished
-from protocols.transport.certificates import Credentials, make_loopback_credentials
+from protocols.transport.certificates import Credentials, make_credentials
 from protocols.transport.channel import Channel
 from protocols.transport.tcp import Listener, connect
 
@@ -29,7 +29,7 @@ LARGE = [((LARGE_BYTES // 8,), np.uint64)]
 
 @pytest.fixture(scope="module")
 def credentials() -> dict[str, Credentials]:
-    return make_loopback_credentials(["party_a", "party_b"])
+    return make_credentials(["party_a", "party_b"])
 
 
 @contextmanager

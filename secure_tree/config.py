@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -63,11 +63,19 @@ class TrainConfig(BaseModel):
     @classmethod
     def of(cls, **parameters) -> TrainConfig:
         """Build and validate; raises ConfigError with one sentence."""
-        try:
-            return cls(**parameters)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("literal", "int", "lax")))
-            if first["type"] == "extra_forbidden":
-                raise ConfigError(f"unknown parameter {where}") from None
-            raise ConfigError(f"{where or 'configuration'}: {first['msg']}".replace("Value error, ", "")) from None
+        return validated(cls, parameters)
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def validated(schema: type[Model], values: dict[str, Any]) -> Model:
+    """Plain values as a checked configuration. Raises ConfigError with one sentence that names the parameter."""
+    try:
+        return schema.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("literal", "int", "lax")))
+        if first["type"] == "extra_forbidden":
+            raise ConfigError(f"unknown parameter {where}") from None
+        raise ConfigError(f"{where or 'configuration'}: {first['msg']}".replace("Value error, ", "")) from None

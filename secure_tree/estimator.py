@@ -84,12 +84,11 @@ class _SecureXGB:
             raise ConfigError(f'method is "bins" or "thresholds", not {method!r}')
         features, names = read_features(X)
         rows = agree_on_prediction(party, model, names, len(features), method)
-        base = round(model.config.base_margin / model.shape.label_scale * (1 << MARGIN_SCALE))
         if sum(rows) == 0:
             return np.zeros(0)
 
         def program(party: Party) -> np.ndarray:
-            result = party.run(margins(party, model.ensemble, base, model.edges, features, rows, method))
+            result = party.run(margins(party, model.ensemble, model.base, model.edges, features, rows, method))
             own = np.zeros(0, np.int64)
             for p in (0, 1):
                 if rows[p]:

@@ -1,4 +1,4 @@
-"""A party's half of a trained model: in memory, and on disk as one .npz of shares and public facts.
+"""A party's half of a trained model: in memory, and on disk as one file of shares and public facts.
 
 Neither half says anything about the model. Both halves carry the same pairing id, so that halves of different
 trainings are refused before a prediction starts.
@@ -6,11 +6,9 @@ trainings are refused before a prediction starts.
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
-from zipfile import BadZipFile
+from typing import Any
 
 import numpy as np
 
@@ -18,8 +16,11 @@ from mpc.errors import DataError
 from mpc.shares import AShare, BShare
 from secure_tree.boost import Ensemble, Shape
 from secure_tree.config import TrainConfig
+from secure_tree.numerics import MARGIN_SCALE
+from secure_tree.storage import Arrays, read_arrays, write_arrays
 
 FORMAT = 1
+_WHAT = "Sharewood model file"
 _BITS = ("sets_0", "sets_1", "features", "null")
 _WORDS = ("thresholds", "chosen", "leaves")
 
@@ -36,8 +37,13 @@ class SharedModel:
     edges: np.ndarray
     ensemble: Ensemble
 
-    def save(self, path: str | Path) -> None:
-        """Write the half to `path` (.npz), whole or not at all."""
+    @property
+    def base(self) -> int:
+        """The base margin in units of MARGIN_SCALE, over the label scale."""
+        return round(self.config.base_margin / self.shape.label_scale * (1 << MARGIN_SCALE))
+
+    def pack(self) -> tuple[dict[str, Any], Arrays]:
+        """The half as plain facts and arrays."""
         facts = {
             "format": FORMAT,
             "rank": self.rank,
@@ -54,26 +60,26 @@ class SharedModel:
         for name, share in bits.items():
             arrays[name] = np.packbits(share.bits)
             arrays[name + "_shape"] = np.array(share.shape)
-        path = Path(path)
-        partial = path.with_name(path.name + ".partial")
-        with open(partial, "wb") as file:
-            np.savez(file, facts=np.array(json.dumps(facts)), edges=self.edges, **arrays)  # type: ignore[arg-type]
-        os.replace(partial, path)
+        return facts, {"edges": self.edges, **arrays}
+
+    @classmethod
+    def unpack(cls, facts: dict[str, Any], arrays: Arrays, source: str | Path) -> SharedModel:
+        """Inverse of `pack`. Raises DataError, naming `source`, for another version or a half that is not one."""
+        try:
+            if facts["format"] != FORMAT:
+                raise DataError(f"{source}: model format {facts['format']}, this Sharewood reads {FORMAT}")
+            return _assemble(facts, arrays)
+        except (KeyError, ValueError, TypeError) as error:
+            raise DataError(f"{source}: not a {_WHAT} ({error})") from None
+
+    def save(self, path: str | Path) -> None:
+        """Write the half to `path` (.json or .npz), whole or not at all."""
+        write_arrays(path, *self.pack())
 
     @classmethod
     def load(cls, path: str | Path) -> SharedModel:
         """Read a half. Raises DataError for a file that is not one, or of another version."""
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                stored = {name: file[name] for name in file.files}
-            facts = json.loads(str(stored["facts"]))
-            if facts["format"] != FORMAT:
-                raise DataError(f"{path}: model format {facts['format']}, this Sharewood reads {FORMAT}")
-            return _assemble(facts, stored)
-        except FileNotFoundError:
-            raise DataError(f"{path}: there is no such model file") from None
-        except (BadZipFile, ValueError, KeyError, EOFError, OSError) as error:
-            raise DataError(f"{path}: not a Sharewood model file ({error})") from None
+        return cls.unpack(*read_arrays(path, _WHAT), path)
 
 
 def _assemble(facts: dict, stored: dict[str, np.ndarray]) -> SharedModel:

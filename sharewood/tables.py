@@ -1,15 +1,19 @@
-"""CSV files of one party: features and, for training, the label column. Errors name file, column and line."""
+"""CSV files of one party: features, labels, predictions. Errors name file, column and line."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from mpc.errors import DataError
+from secure_tree.storage import write_bytes
 
 ID = "id"
+PREDICTION = "prediction"
 
 
 def read_table(path: Path, label: str | None) -> tuple[pd.DataFrame, np.ndarray | None]:
@@ -32,6 +36,35 @@ def read_table(path: Path, label: str | None) -> tuple[pd.DataFrame, np.ndarray 
     for name in table:
         _numbers(path, str(name), table[name])
     return table, labels
+
+
+def read_rows(path: Path, label: str, names: Sequence[str]) -> tuple[pd.DataFrame, pd.Series | None]:
+    """Rows to predict: the model's features and no others, a label column set aside, and the ids if there are any."""
+    features, _ = read_table(path, None)
+    if label not in names:
+        features = features.drop(columns=[label], errors="ignore")
+    for name in names:
+        if name not in features:
+            raise DataError(f"{path}: there is no column {name!r}, which the model needs")
+    for name in features:
+        if name not in names:
+            raise DataError(f"{path}: the model knows no column {name!r}")
+    identities = pd.read_csv(path, usecols=lambda name: name == ID)
+    return features[list(names)], identities.get(ID)
+
+
+def writable(path: Path) -> None:
+    """Raises DataError unless a file can be made at `path`: asked before an hour of work, not after."""
+    if not path.absolute().parent.is_dir() or not os.access(path.absolute().parent, os.W_OK):
+        raise DataError(f"{path}: cannot be written, there is no such folder or it is not ours")
+
+
+def write_predictions(path: Path, identities: pd.Series | None, values: np.ndarray) -> None:
+    """A CSV with the column `prediction`, after the ids where the input has them."""
+    table = pd.DataFrame({PREDICTION: values})
+    if identities is not None:
+        table.insert(0, ID, identities.to_numpy())
+    write_bytes(path, table.to_csv(index=False).encode())
 
 
 def _numbers(path: Path, name: str, column: pd.Series) -> np.ndarray:

@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from mpc import errors
 from mpc.errors import PeerFailure, PeerTimeout, PeerVanished, ProtocolDesync, SharewoodError
-from protocols.transport.certificates import Credentials, make_loopback_credentials
+from protocols.transport.certificates import Credentials, make_credentials
 from protocols.transport.channel import Channel
 from protocols.transport.codec import Tree, decode, encode
 from protocols.transport.tcp import Listener, connect
@@ -48,7 +48,7 @@ def run_processes(roles: Mapping[str, Role], *, timeout: float | None = None) ->
     several fail, the one that is no mere consequence of another's failure.  Raises PeerTimeout after
     `timeout` seconds.
     """
-    credentials = make_loopback_credentials(roles)
+    credentials = make_credentials(roles)
     listening = {pair: socket.create_server(("127.0.0.1", 0)) for pair in combinations(roles, 2)}
     processes: dict[str, ForkProcess] = {}
     reports: dict[Connection, str] = {}

@@ -59,6 +59,29 @@ class Credentials:
             raise ConfigError(f"credentials: {error}") from error
         return context
 
+    def save(self, folder: Path, name: str) -> None:
+        """Write NAME.crt, NAME.key (for its owner's eyes) and authority.crt. Raises ConfigError; replaces no key."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with open(os.open(folder / f"{name}.key", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(self.private_key)
+            (folder / f"{name}.crt").write_bytes(self.certificate)
+            (folder / "authority.crt").write_bytes(self.authority)
+        except FileExistsError:
+            raise ConfigError(f"{folder / name}.key exists: keys are never replaced, choose another folder") from None
+        except OSError as error:
+            raise ConfigError(f"credentials: {error}") from error
+
+    @classmethod
+    def load(cls, folder: Path, name: str) -> Self:
+        """What `save` wrote."""
+        return cls.from_files(folder / f"{name}.crt", folder / f"{name}.key", folder / "authority.crt")
+
+
+def expiry(certificate: bytes) -> dt.datetime:
+    """The time until which a certificate (PEM) is valid."""
+    return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
+
 
 def subject_names(certificate: bytes) -> list[str]:
     """The DNS names in the subjectAltName of a certificate (DER)."""
@@ -71,12 +94,12 @@ def subject_names(certificate: bytes) -> list[str]:
     return extension.value.get_values_for_type(x509.DNSName)
 
 
-def make_loopback_credentials(names: Iterable[str]) -> dict[str, Credentials]:
-    """Credentials for a run on one machine, valid for a day, by an authority whose key is then forgotten."""
+def make_credentials(names: Iterable[str], days: int = 1) -> dict[str, Credentials]:
+    """Credentials by an authority whose key is then forgotten, valid for `days`."""
     authority_key = ec.generate_private_key(ec.SECP256R1())
     authority_name = _common_name(f"Sharewood one-off authority {secrets.token_hex(8)}")
     authority = (
-        _builder(authority_name, authority_name, authority_key)
+        _builder(authority_name, authority_name, authority_key, days)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(authority_key, hashes.SHA256())
     )
@@ -84,7 +107,7 @@ def make_loopback_credentials(names: Iterable[str]) -> dict[str, Credentials]:
     for name in names:
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = (
-            _builder(_common_name(name), authority_name, key)
+            _builder(_common_name(name), authority_name, key, days)
             .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
             .sign(authority_key, hashes.SHA256())
         )
@@ -96,7 +119,9 @@ def make_loopback_credentials(names: Iterable[str]) -> dict[str, Credentials]:
     return credentials
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: int
+) -> x509.CertificateBuilder:
     now = dt.datetime.now(dt.UTC)
     return (
         x509.CertificateBuilder()
@@ -105,7 +130,7 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivate
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - dt.timedelta(hours=1))
-        .not_valid_after(now + dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=days))
     )
 
 

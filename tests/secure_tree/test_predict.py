@@ -104,7 +104,7 @@ def test_halves_that_do_not_belong_together(tmp_path):
     (tmp_path / "text.npz").write_text("hello")
     with pytest.raises(DataError, match="not a Sharewood model file"):
         SecureXGBClassifier.load(tmp_path / "text.npz")
-    with pytest.raises(DataError, match="no such model file"):
+    with pytest.raises(DataError, match="no such file"):
         SecureXGBClassifier.load(tmp_path / "none.npz")
     with pytest.raises(DataError, match="not fitted"):
         run_both(lambda party: SecureXGBRegressor().predict(party, X))

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from protocols.transport.certificates import Credentials, make_loopback_credentials
+from protocols.transport.certificates import Credentials, make_credentials
 from protocols.transport.channel import Channel
 from protocols.transport.memory import memory_pair
 from protocols.transport.tcp import connect, listen
@@ -37,7 +37,7 @@ def tcp_pair(first: Credentials, second: Credentials, **options) -> Pair:
 
 @pytest.fixture(scope="session")
 def credentials() -> dict[str, Credentials]:
-    return make_loopback_credentials(["party_a", "party_b", "party_c"])
+    return make_credentials(["party_a", "party_b", "party_c"])
 
 
 @pytest.fixture(params=["memory", "tcp"])

@@ -9,7 +9,7 @@ import pytest
 import trustme
 
 from mpc.errors import ConfigError, PeerFailure, PeerTimeout, PeerVanished
-from protocols.transport.certificates import Credentials, make_loopback_credentials
+from protocols.transport.certificates import Credentials, make_credentials
 from protocols.transport.frames import HEADER
 from protocols.transport.tcp import connect, listen
 from tests.protocols.transport.conftest import both, tcp_pair
@@ -27,7 +27,7 @@ def test_a_wrong_name_is_refused_by_both_names(credentials):
 
 
 def test_an_untrusted_authority_is_refused_on_both_sides(credentials):
-    stranger = make_loopback_credentials(["party_b"])["party_b"]
+    stranger = make_credentials(["party_b"])["party_b"]
     half = Credentials(stranger.certificate, stranger.private_key, credentials["party_a"].authority)
     for client in (stranger, half):
         at_a, at_b = tcp_pair(credentials["party_a"], client)

@@ -1,0 +1,100 @@
+"""Two party processes on one machine, of one user, without set-up: shared certificates, and a dealer process.
+
+The certificates lie in a folder that only this user may enter; whichever party comes first makes them, under a
+lock. The dealer serves one session and ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import fcntl
+import ipaddress
+import logging
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from mpc.errors import ConfigError
+from protocols.runtime.hosts import Network, run_dealer
+from protocols.transport.certificates import Credentials, expiry, make_credentials
+from protocols.transport.tcp import Address, listen
+
+log = logging.getLogger("sharewood")
+
+_LEAST_LEFT = dt.timedelta(hours=2)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine talking to itself."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def loopback_credentials(names: Iterable[str], name: str) -> Credentials:
+    """The credentials of `name` among those that this user's processes share for `names`. Raises ConfigError."""
+    root = _private_folder(Path(tempfile.gettempdir()) / f"sharewood-{os.getuid()}")
+    folder = root / "+".join(names)
+    with open(root / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not _fresh(folder, name):
+            shutil.rmtree(folder, ignore_errors=True)
+            for who, credentials in make_credentials(names).items():
+                credentials.save(folder, who)
+            log.warning("no common.tls is named: made certificates for this machine in %s, valid for a day", folder)
+        return Credentials.load(folder, name)
+
+
+def _private_folder(path: Path) -> Path:
+    path.mkdir(mode=0o700, exist_ok=True)
+    facts = path.lstat()
+    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or stat.S_IMODE(facts.st_mode) & 0o077:
+        raise ConfigError(f"{path} is not a folder of this user alone: remove it, or name common.tls")
+    return path
+
+
+def _fresh(folder: Path, name: str) -> bool:
+    try:
+        return expiry((folder / f"{name}.crt").read_bytes()) - dt.datetime.now(dt.UTC) > _LEAST_LEFT
+    except (OSError, ValueError):
+        return False
+
+
+@contextlib.contextmanager
+def loopback_dealer(network: Network) -> Iterator[Address]:
+    """A dealer process for one session of the two parties; where it listens. It ends with the session or the block."""
+    command = [sys.executable, "-m", "protocols.runtime.loopback", network.dealer_name, *network.parties]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None, "a pipe was asked for"
+        port = process.stdout.readline().strip()
+        if not port:
+            raise ConfigError("the dealer process did not start")
+        log.warning("no common.dealer is named: started a dealer process on this machine (pid %d)", process.pid)
+        yield "127.0.0.1", int(port)
+    finally:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(5)
+        process.kill()
+        process.wait()
+        if process.stdout:
+            process.stdout.close()
+
+
+def main() -> None:
+    """Listen on a free port, say which, serve one session."""
+    name, first, second = sys.argv[1:]
+    with listen(("127.0.0.1", 0), loopback_credentials((first, second, name), name)) as listener:
+        print(listener.address[1], flush=True)
+        run_dealer(listener, (first, second), sessions=1, patience=60.0)
+
+
+if __name__ == "__main__":
+    main()

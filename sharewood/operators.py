@@ -1,0 +1,242 @@
+"""The operators of PETML: `XGBoostClassifierFit(party).run(config)` and its three siblings.
+
+A configuration has a section `common` and one a party; a party's effective configuration is `common` overlaid by its
+own section. Party 0 is the first by name. Parameters, defaults and file types are PETML's; `max_bin`, `offline`,
+`dealer` and `tls` (a folder as `sharewood keygen` writes it) are Sharewood's own. `base_score` and `eval_threshold`
+are margins under `logitraw`, which predicts margins; under `logistic`, which predicts probabilities, the base margin
+is 0 and `eval_threshold` a probability.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mpc.errors import ConfigError, DataError
+from mpc.party import Party
+from protocols.runtime.hosts import Network, parse_address, run_party
+from protocols.runtime.loopback import is_loopback, loopback_credentials, loopback_dealer
+from protocols.transport.certificates import Credentials
+from secure_tree.config import validated
+from secure_tree.model import SharedModel
+from secure_tree.storage import from_document, read_json, to_document, write_json
+from sharewood.jobs import FitJob, Output, fit, log_odds, predict
+from sharewood.tables import check_classes, read_rows, read_table, writable, write_predictions
+
+DEALER = "dealer"
+_WHAT = "model file of an operator"
+T = TypeVar("T")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class _Place(_Strict):
+    address: str | list[str] = Field(min_length=1)
+
+
+class _Common(_Strict):
+    """What all four operators take."""
+
+    parties: dict[str, _Place]
+    network_mode: Literal["petnet"] = "petnet"
+    network_scheme: Literal["socket"] = "socket"
+    offline: Literal["dealer", "pairwise"] = "dealer"
+    dealer: str | None = None
+    tls: Path | None = None
+
+
+class _FitFiles(_Strict):
+    train_data: Path
+
+
+class _FitOutputs(_Strict):
+    model_path: Path
+
+
+class _FitConfig(_Common):
+    inputs: _FitFiles
+    outputs: _FitOutputs
+    label_name: str = "label"
+    min_split_loss: float = 1e-5
+    learning_rate: float = 0.1
+    n_estimators: int = 100
+    base_score: float = 0.5
+    max_depth: int = 3
+    reg_alpha: float = 0.0
+    reg_lambda: float = 1.0
+    min_child_samples: int = 1
+    test_size: float = Field(0.3, ge=0, lt=1)
+    eval_epochs: int = Field(10, ge=1)
+    eval_threshold: float = 0.5
+    max_bin: int | Literal["exact"] | None = None
+
+
+class _ClassifierConfig(_FitConfig):
+    min_child_weight: float = 0.5
+    objective: Literal["logitraw", "logistic"] = "logitraw"
+
+
+class _RegressorConfig(_FitConfig):
+    min_child_weight: float = 1.0
+    objective: Literal["squarederror"] = "squarederror"
+
+
+class _PredictFiles(_Strict):
+    predict_data: Path
+    model_path: Path
+
+
+class _PredictOutputs(_Strict):
+    inference_res_path: Path
+
+
+class _PredictConfig(_Common):
+    inputs: _PredictFiles
+    outputs: _PredictOutputs
+
+
+class _Operator:
+    """A party's side of one job."""
+
+    _schema: ClassVar[type[_Common]]
+
+    def __init__(self, party: str) -> None:
+        self.party = party
+
+    def run(self, config: dict[str, Any]) -> None:
+        """Do the job with the other party. Raises ConfigError, DataError, PeerFailure."""
+        self._run(self._effective(config))
+
+    def _effective(self, config: dict[str, Any]) -> Any:
+        if self.party not in config:
+            raise ConfigError(f"party {self.party!r} is not among the sections {', '.join(sorted(config))}")
+        sections = {"common": config.get("common", {}), self.party: config.get(self.party, {})}
+        for name, section in sections.items():
+            if not isinstance(section, dict):
+                raise ConfigError(f"{name} is a section of parameters")
+        mine = validated(self._schema, {**sections["common"], **sections[self.party]})
+        if len(mine.parties) != 2:
+            raise ConfigError(f"parties names two parties, not {len(mine.parties)}")
+        if self.party not in mine.parties:
+            raise ConfigError(f"party {self.party!r} is not among the parties {', '.join(sorted(mine.parties))}")
+        for name in (n for n in config if n != "common" and n not in mine.parties):
+            raise ConfigError(f"unknown section {name}")
+        if mine.offline != "dealer":
+            raise ConfigError(f"offline {mine.offline} is not built yet: use offline dealer")
+        return mine
+
+    def _run(self, config: Any) -> None:
+        raise NotImplementedError
+
+    def _connected(self, config: _Common, job: Callable[[Party], T]) -> T:
+        """Run the job between the parties; on loopback certificates and dealer are made where none are named."""
+        first, second = sorted(config.parties)
+        addresses = {name: parse_address(_one(place.address)) for name, place in config.parties.items()}
+        loopback = all(is_loopback(host) for host, _ in addresses.values())
+        if (config.tls is None) != (config.dealer is None):
+            raise ConfigError("name both common.tls and common.dealer, or, on one machine, neither")
+        if config.tls is None and not loopback:
+            raise ConfigError("parties on different hosts need common.tls (see sharewood keygen) and common.dealer")
+        if DEALER in config.parties:
+            raise ConfigError(f"a party may not be called {DEALER}")
+        dealer = parse_address(config.dealer) if config.dealer else None
+        network = Network((first, second), addresses[first], dealer, DEALER)
+        if config.tls is not None:
+            credentials = Credentials.load(config.tls, self.party)
+        else:
+            credentials = loopback_credentials((first, second, DEALER), self.party)
+        rank = network.parties.index(self.party)
+        with contextlib.ExitStack() as stack:
+            return run_party(network, rank, credentials, job, lambda: stack.enter_context(loopback_dealer(network)))
+
+
+def _one(address: str | list[str]) -> str:
+    return address if isinstance(address, str) else address[0]
+
+
+class _Fit(_Operator):
+    def _run(self, config: _ClassifierConfig | _RegressorConfig) -> None:
+        path, model_path = config.inputs.train_data, config.outputs.model_path
+        features, labels = read_table(path, config.label_name)
+        assert labels is not None, "a label column was asked for"
+        if config.objective != "squarederror":
+            check_classes(path, config.label_name, labels)
+        writable(model_path)
+        job = _job(config)
+        estimator, _ = self._connected(config, lambda party: fit(party, job, features, labels))
+        assert estimator.model is not None, "fit has set it"
+        facts = {"objective": config.objective, "label_name": config.label_name}
+        write_json(model_path, {**facts, "half": to_document(*estimator.model.pack())})
+
+
+def _job(config: _ClassifierConfig | _RegressorConfig) -> FitJob:
+    names = "min_split_loss learning_rate n_estimators max_depth reg_alpha reg_lambda min_child_samples"
+    parameters = {name: getattr(config, name) for name in names.split()}
+    parameters |= {"min_child_weight": config.min_child_weight, "max_bin": config.max_bin}
+    threshold = config.eval_threshold
+    if config.objective == "squarederror":
+        parameters |= {"objective": "reg:squarederror", "base_score": config.base_score}
+    elif config.objective == "logitraw":
+        if not abs(config.base_score) <= 30:
+            raise ConfigError(f"base_score is a margin between -30 and 30, not {config.base_score:g}")
+        parameters |= {"objective": "binary:logistic", "base_score": 1 / (1 + math.exp(-config.base_score))}
+    else:
+        parameters |= {"objective": "binary:logistic", "base_score": 0.5}
+        threshold = log_odds(threshold, "eval_threshold")
+    return FitJob(parameters, config.test_size, config.eval_epochs, threshold)
+
+
+class _Predict(_Operator):
+    _schema = _PredictConfig
+    _objectives: ClassVar[tuple[str, ...]]
+
+    def _run(self, config: _PredictConfig) -> None:
+        path, out = config.inputs.model_path, config.outputs.inference_res_path
+        objective, label, model = self._read_model(path)
+        features, identities = read_rows(config.inputs.predict_data, label, model.names)
+        writable(out)
+        output: Output = "probability" if objective == "logistic" else "margin"
+        values = self._connected(config, lambda party: predict(party, model, features, output))
+        write_predictions(out, identities, values)
+
+    def _read_model(self, path: Path) -> tuple[str, str, SharedModel]:
+        document = read_json(path, _WHAT)
+        try:
+            objective, label, half = str(document["objective"]), str(document["label_name"]), document["half"]
+            facts, arrays = from_document(half)
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"{path}: not a {_WHAT} ({error})") from None
+        if objective not in self._objectives:
+            raise DataError(f"{path}: a model with objective {objective} is not for {type(self).__name__}")
+        return objective, label, SharedModel.unpack(facts, arrays, path)
+
+
+class XGBoostClassifierFit(_Fit):
+    """Train a binary classifier: CSV in, this party's half of the model as JSON out."""
+
+    _schema = _ClassifierConfig
+
+
+class XGBoostRegressorFit(_Fit):
+    """Train a regressor: CSV in, this party's half of the model as JSON out."""
+
+    _schema = _RegressorConfig
+
+
+class XGBoostClassifierPredict(_Predict):
+    """Predict own rows: CSV and model half in, a CSV of margins (logitraw) or probabilities (logistic) out."""
+
+    _objectives = ("logitraw", "logistic")
+
+
+class XGBoostRegressorPredict(_Predict):
+    """Predict own rows: CSV and model half in, a CSV of values out."""
+
+    _objectives = ("squarederror",)
