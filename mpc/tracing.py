@@ -93,6 +93,11 @@ class Trace:
         self._tracer = _Tracer(party.rank)
         self.party = Party(party.rank, _Silence(), self._tracer, matrices=party.matrices)
 
+    @classmethod
+    def at(cls, rank: int) -> Trace:
+        """A rehearsal of party `rank` from its first step, where there is no party yet."""
+        return cls(Party(rank, _Silence(), _Tracer(rank)))
+
     def cut(self) -> list[Kind]:
         """The requests since the last cut."""
         kinds, self._tracer.kinds = self._tracer.kinds, []

@@ -38,14 +38,21 @@ def agree_on_training(party: Party, config: TrainConfig, table: Table) -> tuple[
     rows = (ordered[0]["rows"], ordered[1]["rows"])
     sizes = tuple(n if config.max_bin == "exact" else min(n, config.max_bin) for n in rows)
     scale = 2.0 ** max(facts["exponent"], theirs["exponent"])
-    pairing = hashlib.sha256("".join(f["token"] for f in ordered).encode()).hexdigest()[:32]
-    return Shape(rows, len(table.names), (sizes[0], sizes[1]), scale), pairing
+    shape = Shape(rows, len(table.names), (sizes[0], sizes[1]), scale)
+    return shape, pairing_id(ordered[0]["token"], ordered[1]["token"])
+
+
+def pairing_id(*tokens: str) -> str:
+    """The id of a model from the tokens of party 0 and party 1."""
+    return hashlib.sha256("".join(tokens).encode()).hexdigest()[:32]
 
 
 def agree_on_prediction(party: Party, model: SharedModel, names: tuple[str, ...], rows: int, method: str) -> tuple:
     """Row counts of both parties, after both halves of the model and the features were found to fit."""
     if model.rank != party.rank:
         raise DataError(f"this half of the model belongs to party {model.rank}, and this is party {party.rank}")
+    if method == "bins" and model.edges.shape[1] == 0:
+        raise ConfigError("this model was not trained on the parties' bins: predict by thresholds")
     theirs = party.swap(
         "prediction.facts", {"version": VERSION, "pairing": model.pairing, "rows": rows, "method": method}
     )
@@ -56,6 +63,16 @@ def agree_on_prediction(party: Party, model: SharedModel, names: tuple[str, ...]
         raise ConfigError(f"this party predicts by {method}, the other by {theirs['method']}")
     _same_names(model.names, names, "the model", "the rows")
     return (rows, theirs["rows"]) if party.rank == 0 else (theirs["rows"], rows)
+
+
+def agree_on_reveal(party: Party, model: SharedModel, to: int) -> None:
+    """Both halves fit each other, and both parties mean the same receiver. Raises ConfigError or DataError."""
+    theirs = party.swap("reveal.facts", {"version": VERSION, "pairing": model.pairing, "to": to})
+    _same_version(theirs)
+    if theirs["pairing"] != model.pairing:
+        raise DataError("the two halves of the model come from different trainings")
+    if theirs["to"] != to:
+        raise ConfigError("the parties disagree on who is to see the model")
 
 
 def _exponent(largest: float) -> int:

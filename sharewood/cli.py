@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from mpc.errors import ConfigError, SharewoodError
+from sharewood import hosts_cli
 
 app = typer.Typer(
     add_completion=False,
@@ -16,6 +17,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Gradient-boosted trees on data that two organisations may not show each other.",
 )
+
+app.add_typer(hosts_cli.app)
 
 
 @app.callback()

@@ -6,6 +6,7 @@ Party 0 listens for party 1, and the dealer for both. Every connection is mutual
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -20,6 +21,7 @@ from protocols.transport.tcp import Address, Listener, connect, listen
 
 log = logging.getLogger("sharewood")
 T = TypeVar("T")
+_ADDRESS = re.compile(r"(?:(?P<host>[^\s:\[\]]+)|\[(?P<v6>[0-9A-Fa-f:.]+)\]):(?P<port>[0-9]{1,5})", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,10 @@ class Network:
 
 def parse_address(text: str) -> Address:
     """`host:port` -> (host, port). Raises ConfigError."""
-    host, colon, port = text.strip().rpartition(":")
-    if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+    found = _ADDRESS.fullmatch(text.strip())
+    if not found or not 0 < int(found["port"]) < 65536:
         raise ConfigError(f"an address is host:port, not {text!r}")
-    return host.strip("[]"), int(port)
+    return found["host"] or found["v6"], int(found["port"])
 
 
 def run_party(

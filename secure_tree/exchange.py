@@ -1,0 +1,145 @@
+"""A model in and out of shares: revealed to one party, or a plain model of one party shared.
+
+Full binary trees, node i's children 2i + 1 and 2i + 2 in level order; x < threshold goes left, on float32. A node
+without a split sends every row right, or left where it is a left child (secure_tree/tree.py).
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mpc.errors import ConfigError, DataError, RangeError
+from mpc.party import Party
+from mpc.shares import AShare, BShare
+from mpc.tracing import Trace
+from secure_tree.binning import order_key, order_value
+from secure_tree.boost import Ensemble, Shape
+from secure_tree.config import TrainConfig
+from secure_tree.model import SharedModel
+from secure_tree.numerics import LEAF_SCALE
+from secure_tree.session import agree_on_reveal, pairing_id
+from secure_tree.storage import Arrays, read_arrays
+
+NO_SPLIT = -1
+FORMAT = 1
+_FILE = "revealed model file"
+_ARRAYS = ("features", "thresholds", "leaves")
+WHAT = "the model: features, thresholds and leaf weights"
+DEEPEST = 8
+LARGEST = 2.0**30
+
+
+@dataclass(frozen=True)
+class PlainModel:
+    """T full trees of m nodes, in the clear.
+
+    features int64[T, m] (NO_SPLIT where there is none), thresholds float32[T, m], leaves float64[T, 2^depth] added to
+    `base_margin`; `names` of the features, XGBoost's `objective`.
+    """
+
+    objective: str
+    names: tuple[str, ...]
+    base_margin: float
+    features: np.ndarray
+    thresholds: np.ndarray
+    leaves: np.ndarray
+
+    def pack(self) -> tuple[dict[str, Any], Arrays]:
+        """The model as plain facts and arrays."""
+        facts = {"format": FORMAT, "revealed": True, "objective": self.objective, "base_margin": self.base_margin}
+        return {**facts, "names": list(self.names)}, {name: getattr(self, name) for name in _ARRAYS}
+
+    @classmethod
+    def load(cls, path: str | Path) -> PlainModel:
+        """What `write_arrays(path, *model.pack())` wrote. Raises DataError."""
+        facts, arrays = read_arrays(path, _FILE)
+        try:
+            if facts["format"] != FORMAT or facts["revealed"] is not True:
+                raise DataError(f"{path}: not a {_FILE} of format {FORMAT}")
+            names = tuple(facts["names"])
+            return cls(facts["objective"], names, facts["base_margin"], *(arrays[n] for n in _ARRAYS))
+        except (KeyError, TypeError) as error:
+            raise DataError(f"{path}: not a {_FILE} ({error})") from None
+
+
+def reveal_model(party: Party, model: SharedModel, to: int) -> PlainModel | None:
+    """Open both halves to party `to` alone; None at the other. Raises ConfigError, DataError."""
+    agree_on_reveal(party, model, to)
+
+    def program(party: Party) -> list[np.ndarray | None]:
+        e = model.ensemble
+        parts: tuple[AShare | BShare, ...] = (e.features, e.null, e.thresholds, e.leaves)
+        return [party.reveal(x, to=to, what=WHAT) for x in parts]
+
+    with party.stage("reveal"):
+        trace = Trace(party)
+        program(trace.party)
+        party.randomness.provide([(trace.cut(), 1)])
+        one_hot, null, keys, leaves = program(party)
+    party.revealed[:] = dict.fromkeys(party.revealed)
+    if one_hot is None or null is None or keys is None or leaves is None:
+        return None
+    features = np.where(null.astype(bool), NO_SPLIT, one_hot.argmax(axis=-1))
+    thresholds = order_value(np.where(null.astype(bool), order_key(np.zeros(1)), keys))
+    unit = model.shape.label_scale / (1 << LEAF_SCALE)
+    base = model.config.base_margin
+    return PlainModel(model.config.objective, model.names, base, features, thresholds, leaves * unit)
+
+
+def share_model(party: Party, plain: PlainModel | None) -> SharedModel:
+    """A model that one party holds (the other passes None) -> each party's half, for prediction by thresholds.
+
+    Public: objective, feature names, number and depth of the trees. Raises ConfigError, DataError, RangeError.
+    """
+    facts: dict[str, Any] = {"token": secrets.token_hex(16), "model": None if plain is None else _facts(plain)}
+    theirs = party.swap("share.facts", facts)
+    if (plain is None) == (theirs["model"] is None):
+        raise ConfigError("one party brings a model to share, and the other does not")
+    owner = party.rank if plain is not None else 1 - party.rank
+    public = facts["model"] or theirs["model"]
+    depth, trees, names = public["depth"], public["trees"], tuple(public["names"])
+    config = TrainConfig.of(
+        objective=public["objective"],
+        n_estimators=trees,
+        max_depth=depth,
+        base_score=0.5 if public["objective"] == "binary:logistic" else 0.0,
+    )
+    parts = [None] * 3 if plain is None else _words(plain)
+    with party.stage("share"):
+        thresholds, chosen, leaves = (party.share(words, owner) for words in parts)
+    d, m = len(names), config.nodes
+    if (thresholds.shape, chosen.shape, leaves.shape) != ((trees, m), (trees, m, d), (trees, 1 << depth)):
+        raise DataError("the shared model does not have the shape that was announced")
+    # The least significant bits of an additive sharing are an xor sharing of the least significant bit.
+    features = BShare((chosen.words & np.uint64(1)).astype(np.uint8), party.rank)
+    nowhere = BShare(np.zeros((trees, m, d, 0), np.uint8), party.rank)
+    ensemble = Ensemble([nowhere, nowhere], features, ~features.parity(axis=-1), thresholds, chosen, leaves)
+    tokens = (facts["token"], theirs["token"]) if party.rank == 0 else (theirs["token"], facts["token"])
+    shape = Shape((0, 0), d, (0, 0), 1.0)
+    edges = np.zeros((d, 0), np.float32)
+    return SharedModel(party.rank, pairing_id(*tokens), config, names, shape, edges, ensemble)
+
+
+def _facts(plain: PlainModel) -> dict:
+    trees, leaves = plain.leaves.shape
+    depth = leaves.bit_length() - 1
+    if depth > DEEPEST:
+        raise DataError(f"the model has trees of depth {depth}: at most {DEEPEST} can be shared")
+    if np.abs(plain.leaves).max() + abs(plain.base_margin) > LARGEST:
+        raise RangeError("the model has leaf weights beyond 2^30")
+    return {"objective": plain.objective, "names": list(plain.names), "trees": trees, "depth": depth}
+
+
+def _words(plain: PlainModel) -> list[np.ndarray]:
+    """Thresholds' keys [T, m], features as one-hots [T, m, d], leaves [T, 2^depth] with the base margin in tree 0's."""
+    split = plain.features != NO_SPLIT
+    keys = np.where(split, order_key(plain.thresholds), 0)
+    chosen = (plain.features[..., None] == np.arange(len(plain.names))).astype(np.int64)
+    leaves = plain.leaves.copy()
+    leaves[0] += plain.base_margin
+    return [keys, chosen, np.round(leaves * (1 << LEAF_SCALE)).astype(np.int64)]

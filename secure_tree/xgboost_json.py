@@ -1,0 +1,145 @@
+"""Models as XGBoost's JSON: written so that `xgboost.Booster` loads them, and read from what it saves.
+
+Source     XGBoost's model schema, doc/model.schema (version 3); nothing here imports xgboost.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mpc.errors import DataError
+from secure_tree.exchange import NO_SPLIT, PlainModel
+
+OBJECTIVES = ("binary:logistic", "reg:squarederror")
+_NO_PARENT = 2147483647
+
+
+def to_xgboost(model: PlainModel) -> dict[str, Any]:
+    """A plain model as XGBoost's JSON object. Nodes without a split are left out: their one child takes their place."""
+    logistic = model.objective == "binary:logistic"
+    base = 1 / (1 + math.exp(-model.base_margin)) if logistic else model.base_margin
+    d, count = len(model.names), len(model.leaves)
+    trees = [_tree(number, model) for number in range(count)]
+    parameter = {"base_score": repr(base), "boost_from_average": "1", "num_class": "0", "num_feature": str(d)}
+    loss = {"name": model.objective, "reg_loss_param": {"scale_pos_weight": "1"}}
+    booster = {
+        "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(count)},
+        "iteration_indptr": list(range(count + 1)),
+        "tree_info": [0] * count,
+        "trees": trees,
+    }
+    learner = {
+        "attributes": {},
+        "feature_names": list(model.names),
+        "feature_types": ["float"] * d,
+        "gradient_booster": {"model": booster, "name": "gbtree"},
+        "learner_model_param": {**parameter, "num_target": "1"},
+        "objective": loss,
+    }
+    return {"learner": learner, "version": [2, 0, 0]}
+
+
+def _tree(number: int, model: PlainModel) -> dict[str, Any]:
+    features, thresholds, leaves = model.features[number], model.thresholds[number], model.leaves[number]
+    left: list[int] = []
+    right: list[int] = []
+    parents: list[int] = []
+    split: list[int] = []
+    values: list[float] = []
+
+    def add(node: int, parent: int) -> int:
+        while node < len(features) and features[node] == NO_SPLIT:
+            node = 2 * node + (1 if node % 2 else 2)
+        place = len(left)
+        left.append(-1)
+        right.append(-1)
+        parents.append(parent)
+        if node >= len(features):
+            split.append(0)
+            values.append(float(np.float32(leaves[node - len(features)])))
+            return place
+        split.append(int(features[node]))
+        values.append(float(thresholds[node]))
+        left[place], right[place] = add(2 * node + 1, place), add(2 * node + 2, place)
+        return place
+
+    add(0, _NO_PARENT)
+    nodes = len(left)
+    nothing = [0.0] * nodes
+    parameter = {"num_nodes": str(nodes), "num_feature": str(len(model.names)), "num_deleted": "0"}
+    return {
+        "base_weights": nothing,
+        "categories": [],
+        "categories_nodes": [],
+        "categories_segments": [],
+        "categories_sizes": [],
+        "default_left": [0] * nodes,
+        "id": number,
+        "left_children": left,
+        "loss_changes": nothing,
+        "parents": parents,
+        "right_children": right,
+        "split_conditions": values,
+        "split_indices": split,
+        "split_type": [0] * nodes,
+        "sum_hessian": nothing,
+        "tree_param": {**parameter, "size_leaf_vector": "1"},
+    }
+
+
+def from_xgboost(document: dict[str, Any], source: str) -> PlainModel:
+    """XGBoost's JSON object -> the same model as full trees. Raises DataError, naming `source`, for what it cannot be.
+
+    Accepted: gbtree, binary:logistic or reg:squarederror, numeric splits, one output.
+    """
+    try:
+        learner = document["learner"]
+        objective = str(learner["objective"]["name"])
+        booster = learner["gradient_booster"]
+        parameter = learner["learner_model_param"]
+        d = int(parameter["num_feature"])
+        names = tuple(str(n) for n in learner.get("feature_names") or [f"f{i}" for i in range(d)])
+        if objective not in OBJECTIVES or booster["name"] != "gbtree" or int(parameter.get("num_target", 1)) != 1:
+            raise DataError(f"{source}: only gbtree models with objective {' or '.join(OBJECTIVES)} can be shared")
+        trees = booster["model"]["trees"]
+        if not trees:
+            raise DataError(f"{source}: the model has no trees")
+        base = float(str(parameter["base_score"]).strip("[]"))
+        depth = max(1, *(_depth(tree, 0) for tree in trees))
+        full = [_fill(tree, depth, source) for tree in trees]
+    except (KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
+        raise DataError(f"{source}: not an XGBoost model in JSON ({error})") from None
+    margin = math.log(base / (1 - base)) if objective == "binary:logistic" else base
+    features, thresholds, leaves = (np.stack(part) for part in zip(*full, strict=True))
+    return PlainModel(objective, names, margin, features, thresholds, leaves)
+
+
+def _depth(tree: dict[str, Any], node: int) -> int:
+    left, right = tree["left_children"][node], tree["right_children"][node]
+    return 0 if left == -1 else 1 + max(_depth(tree, left), _depth(tree, right))
+
+
+def _fill(tree: dict[str, Any], depth: int, source: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One tree as (features, thresholds, leaves) of a full tree: a leaf above the last level fills all below it."""
+    m = (1 << depth) - 1
+    features = np.full(m, NO_SPLIT)
+    thresholds, leaves = np.zeros(m, np.float32), np.zeros(m + 1)
+    if any(tree.get("split_type", [])):
+        raise DataError(f"{source}: categorical splits cannot be shared")
+
+    def walk(node: int, place: int) -> None:
+        value = tree["split_conditions"][node]
+        leaf = tree["left_children"][node] == -1
+        if place >= m:
+            leaves[place - m] = value
+            return
+        if not leaf:
+            features[place], thresholds[place] = tree["split_indices"][node], value
+        walk(node if leaf else tree["left_children"][node], 2 * place + 1)
+        walk(node if leaf else tree["right_children"][node], 2 * place + 2)
+
+    walk(0, 0)
+    return features, thresholds, leaves

@@ -1,0 +1,146 @@
+"""The commands for hosts of their own; `sharewood.cli` puts them into the application."""
+
+from __future__ import annotations
+
+import logging
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mpc.errors import ConfigError
+
+Config = Annotated[Path, typer.Option(help="TOML file of the job.")]
+PartyName = Annotated[str, typer.Option(help="Which of the two parties this host is.")]
+Json = Annotated[Path | None, typer.Option(help="Also write the report to this file.")]
+
+app = typer.Typer()
+
+
+@app.command()
+def keygen(
+    out: Annotated[Path, typer.Option(help="A new folder for keys and certificates.")],
+    names: Annotated[str, typer.Option(help="The first name; further ones follow it.")],
+    more: Annotated[list[str] | None, typer.Argument(help="Further names.", show_default=False)] = None,
+    days: Annotated[int, typer.Option(min=1, help="How long the certificates are valid.")] = 365,
+) -> None:
+    """Make keys and certificates for mutual TLS: NAME.key and NAME.crt for every name, and one authority.crt.
+
+    Give each host its own key and certificate, and authority.crt; the authority's own key is not kept.
+    """
+    from protocols.transport.certificates import make_credentials
+
+    everybody = [names, *(more or [])]
+    for name in everybody:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+            raise ConfigError(f"a name is made of letters, digits, dots, dashes and underscores, not {name!r}")
+    if len(set(everybody)) < len(everybody):
+        raise ConfigError("a name appears twice")
+    if (out / "authority.crt").exists():
+        raise ConfigError(f"{out} has certificates already: choose another folder")
+    for name, credentials in make_credentials(everybody, days).items():
+        credentials.save(out, name)
+    typer.echo(f"{out}: keys and certificates for {', '.join(everybody)}, valid for {days} days")
+
+
+@app.command()
+def plan(config: Config, json: Json = None) -> None:
+    """What a training will need: correlated randomness, rounds, bytes, network time. Reads no data."""
+    from secure_tree.config import TrainConfig
+    from secure_tree.storage import write_json
+    from sharewood import planning
+    from sharewood.hosts_config import HostsConfig
+
+    job = HostsConfig.read(config)
+    if job.plan is None:
+        raise ConfigError(f"{config}: plan.rows and plan.features are needed for this, and not in the configuration")
+    report = planning.plan(TrainConfig.of(**job.train), job.plan.rows, job.plan.features)
+    if json:
+        write_json(json, report)
+    planning.print_plan(report, job.names)
+
+
+@app.command()
+def dealer(
+    config: Config,
+    sessions: Annotated[int | None, typer.Option(min=1, help="End after so many sessions.")] = None,
+) -> None:
+    """Deal correlated randomness to the two parties, session after session, until interrupted."""
+    from sharewood.hosts import deal
+    from sharewood.hosts_config import HostsConfig
+
+    _log()
+    deal(HostsConfig.read(config), sessions)
+
+
+@app.command()
+def train(config: Config, party: PartyName, json: Json = None) -> None:
+    """Train with the other party; writes this party's half of the model."""
+    from sharewood.hosts import train
+    from sharewood.hosts_config import HostsConfig
+
+    _log()
+    _say("trained", train(HostsConfig.read(config), party, json))
+
+
+@app.command()
+def predict(config: Config, party: PartyName, json: Json = None) -> None:
+    """Predict this party's rows with the other party; writes a CSV."""
+    from sharewood.hosts import predict_rows
+    from sharewood.hosts_config import HostsConfig
+
+    _log()
+    _say("predicted", predict_rows(HostsConfig.read(config), party, json))
+
+
+@app.command()
+def reveal(
+    config: Config, party: PartyName, to: Annotated[str, typer.Option(help="The party that is to see the model.")]
+) -> None:
+    """Open the model to one party; only if both configurations name it in reveal_to."""
+    from sharewood.hosts import reveal
+    from sharewood.hosts_config import HostsConfig
+
+    _log()
+    _say("revealed", reveal(HostsConfig.read(config), party, to))
+
+
+@app.command()
+def export(
+    model: Annotated[Path, typer.Option(help="A revealed model.")],
+    out: Annotated[Path, typer.Option(help="Where to write it.")],
+    format: Annotated[str, typer.Option(help="xgboost: JSON that xgboost.Booster loads.")] = "xgboost",
+) -> None:
+    """Write a revealed model in another format."""
+    from sharewood.hosts import export
+
+    if format != "xgboost":
+        raise ConfigError(f"--format is xgboost, not {format!r}")
+    export(model, out)
+    typer.echo(f"wrote {out}")
+
+
+@app.command()
+def share(
+    config: Config,
+    party: PartyName,
+    model: Annotated[Path | None, typer.Option(help="The XGBoost model in JSON, at the party that has it.")] = None,
+) -> None:
+    """Turn one party's plain XGBoost model into shares, for predict."""
+    from sharewood.hosts import share
+    from sharewood.hosts_config import HostsConfig
+
+    _log()
+    _say("shared", share(HostsConfig.read(config), party, model))
+
+
+def _log() -> None:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+
+
+def _say(what: str, report: dict[str, Any]) -> None:
+    stages = [stage for stage in report.values() if isinstance(stage, dict) and "seconds" in stage]
+    seconds, rounds, sent = (sum(stage[key] for stage in stages) for key in ("seconds", "rounds", "bytes"))
+    typer.echo(f"{what}: {seconds:.1f} s, {rounds} rounds, {sent / 1e6:.2f} MB with the other party")
+    typer.echo(f"this party learned: {'; '.join(report['revealed']) or 'nothing'}")

@@ -1,0 +1,107 @@
+"""Models out of shares and into them, against xgboost.Booster."""
+
+import json
+
+import numpy as np
+import pytest
+
+from mpc.errors import ConfigError, DataError
+from secure_tree.estimator import SecureXGBClassifier, SecureXGBRegressor
+from secure_tree.exchange import NO_SPLIT, reveal_model, share_model
+from secure_tree.xgboost_json import from_xgboost, to_xgboost
+from tests.mpc.twoparty import run_both
+from tests.secure_tree.test_predict import predict_both
+from tests.secure_tree.test_twin import halves, table
+from tests.secure_tree.training import train_both
+
+xgboost = pytest.importorskip("xgboost")
+
+
+def booster_margins(document, X, names=None):
+    booster = xgboost.Booster(model_file=bytearray(json.dumps(document).encode()))
+    return booster.predict(xgboost.DMatrix(X, feature_names=names), output_margin=True)
+
+
+def rows_around(training, count, seed):
+    """Rows of anybody's, and rows that lie on edges, where < and <= differ."""
+    edges = training.data.bins[0].edges
+    on_edges = np.random.default_rng(seed).choice(edges.T, size=count)
+    anywhere = np.random.default_rng(seed).normal(size=(count, len(edges))) * 2
+    return np.concatenate([on_edges, anywhere]).astype(np.float32)
+
+
+@pytest.mark.parametrize("objective", ["binary:logistic", "reg:squarederror"])
+@pytest.mark.parametrize(("depth", "min_child_weight"), [(1, 0.5), (4, 0.5), (3, 40.0)])
+def test_a_revealed_model_in_xgboost(objective, depth, min_child_weight):
+    X, y = table(80, 3, seed=31)
+    y = y if objective == "binary:logistic" else 7 * X[:, 0] - X[:, 1] + 3
+    common = dict(n_estimators=4, max_depth=depth, max_bin=8, learning_rate=0.5, min_child_weight=min_child_weight)
+    training = train_both(*halves(X, y, 30), objective=objective, **common)
+    (plain, nothing), parties = run_both(lambda p: reveal_model(p, training.models[p.rank].model, 0))
+    assert nothing is None and [len(p.revealed) for p in parties] == [1, 0]
+    fresh = rows_around(training, 40, seed=5)
+    ours = np.concatenate(predict_both(training.models, (fresh[:9], fresh[9:]), "thresholds"))
+    theirs = booster_margins(to_xgboost(plain), fresh, list(plain.names))
+    assert np.abs(ours - theirs).max() < 1e-4
+    if min_child_weight == 40:
+        assert (plain.features == NO_SPLIT).any()
+
+
+@pytest.mark.parametrize("objective", ["binary:logistic", "reg:squarederror"])
+@pytest.mark.parametrize("depth", [1, 6])
+def test_a_plain_model_shared(objective, depth):
+    rng = np.random.default_rng(9)
+    X = rng.normal(size=(300, 4)).astype(np.float32)
+    y = (X[:, 0] + X[:, 1] * X[:, 2] > 0).astype(float) if objective == "binary:logistic" else 50 * X[:, 0] + 100
+    parameters = {"objective": objective, "max_depth": depth, "base_score": 0.3, "gamma": 0.1}
+    booster = xgboost.train(parameters, xgboost.DMatrix(X, label=y), 12)
+    plain = from_xgboost(json.loads(booster.save_raw("json")), "model.json")
+
+    def job(party):
+        half = share_model(party, plain if party.rank == 1 else None)
+        kind = SecureXGBClassifier if half.config.logistic else SecureXGBRegressor
+        model = kind(**half.config.model_dump())
+        model.model = half
+        opened = reveal_model(party, half, 1)
+        return model.predict_margin(party, X[:50] if party.rank == 0 else X[:0], "thresholds"), opened
+
+    ((margins, _), (_, opened)), parties = run_both(job)
+    truth = booster.predict(xgboost.DMatrix(X), output_margin=True)
+    assert np.abs(margins - truth[:50]).max() < 1e-3
+    assert np.abs(booster_margins(to_xgboost(opened), X, list(opened.names)) - truth).max() < 1e-3
+    assert parties[0].revealed == ["predictions of its own rows"]
+
+
+def test_a_shared_model_has_no_bins():
+    X = np.random.default_rng(1).normal(size=(30, 2)).astype(np.float32)
+    booster = xgboost.train({"max_depth": 2}, xgboost.DMatrix(X, label=X[:, 0]), 1)
+    plain = from_xgboost(json.loads(booster.save_raw("json")), "model.json")
+
+    def job(party):
+        model = SecureXGBRegressor()
+        model.model = share_model(party, plain if party.rank == 0 else None)
+        model.predict_margin(party, X, "bins")
+
+    with pytest.raises(ConfigError, match="predict by thresholds"):
+        run_both(job)
+    with pytest.raises(ConfigError, match="one party brings a model"):
+        run_both(lambda party: share_model(party, None))
+
+
+def test_models_that_cannot_be_shared():
+    X = np.random.default_rng(1).normal(size=(30, 2)).astype(np.float32)
+    data = xgboost.DMatrix(X, label=np.arange(30) % 3)
+    many = xgboost.train({"objective": "multi:softprob", "num_class": 3}, data, 1)
+    with pytest.raises(DataError, match=r"m\.json: only gbtree"):
+        from_xgboost(json.loads(many.save_raw("json")), "m.json")
+    with pytest.raises(DataError, match=r"m\.json: not an XGBoost model"):
+        from_xgboost({"hello": 1}, "m.json")
+
+
+def test_reveal_needs_the_same_receiver_and_the_same_training():
+    X, y = table(40, 2, seed=32)
+    first, second = (train_both(*halves(X, y, 20), n_estimators=1).models for _ in range(2))
+    with pytest.raises(ConfigError, match="who is to see"):
+        run_both(lambda p: reveal_model(p, first[p.rank].model, p.rank))
+    with pytest.raises(DataError, match="different trainings"):
+        run_both(lambda p: reveal_model(p, (first, second)[p.rank][p.rank].model, 0))

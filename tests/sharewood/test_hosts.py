@@ -1,0 +1,173 @@
+"""Two hosts and a dealer as real processes on loopback: the documented example, and one sentence for bad input."""
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import xgboost
+
+from mpc.errors import ConfigError
+from sharewood.hosts import export, reveal
+from sharewood.hosts_cli import keygen
+from sharewood.hosts_config import HostsConfig
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "two_hosts"
+COMMAND = [sys.executable, "-c", "from sharewood.cli import main; main()"]
+ROLES = "party_a", "party_b", "dealer"
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def start(*arguments, cwd):
+    pipe = subprocess.PIPE
+    return subprocess.Popen([*COMMAND, *map(str, arguments)], cwd=cwd, stdout=pipe, stderr=pipe, text=True)
+
+
+def sharewood(*arguments, cwd):
+    process = start(*arguments, cwd=cwd)
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
+def both(command, *arguments, cwd):
+    """A command at both parties at once; the outputs."""
+    work = [
+        start(command, "--config", f"{name}.toml", "--party", name, *[a.format(name) for a in arguments], cwd=cwd)
+        for name in ROLES[:2]
+    ]
+    said = [process.communicate(timeout=120) for process in work]
+    assert [process.returncode for process in work] == [0, 0], said
+    return [out for out, _ in said]
+
+
+@pytest.fixture
+def place(tmp_path):
+    """The example's files on loopback, smaller, with keys and data."""
+    ports = {f"192.0.2.{host}:{port}": free_port() for host, port in ((30, 50010), (10, 50011), (20, 50012))}
+    for role in ROLES:
+        text = (EXAMPLES / f"{role}.toml").read_text()
+        for address, port in ports.items():
+            text = text.replace(address, f"127.0.0.1:{port}")
+        text = text.replace("n_estimators = 20", "n_estimators = 4").replace("max_depth = 4", "max_depth = 2")
+        (tmp_path / f"{role}.toml").write_text(text.replace("# reveal", "reveal"))
+    keygen(tmp_path / "keys", ROLES[0], list(ROLES[1:]))
+    rng = np.random.default_rng(3)
+    for name in ("a", "b", "new_a", "new_b"):
+        X = rng.normal(size=(40, 3)).astype(np.float32)
+        table = pd.DataFrame(X, columns=["x", "y", "z"])
+        table.insert(0, "id", np.arange(40))
+        if "new" not in name:
+            table["defaulted"] = (X[:, 0] + X[:, 1] > 0).astype(int)
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    return tmp_path
+
+
+def test_the_example_of_two_hosts(place):
+    dealer = start("dealer", "--config", "dealer.toml", "--sessions", 3, cwd=place)
+    try:
+        both("train", "--json", "{}.report.json", cwd=place)
+        said = both("predict", cwd=place)
+        both("reveal", "--to", "party_b", cwd=place)
+        _, log = dealer.communicate(timeout=30)
+    finally:
+        dealer.kill()
+    assert dealer.returncode == 0, log
+    assert all("predictions of its own rows" in text for text in said)
+    for name in ("a", "b"):
+        truth, table = pd.read_csv(place / f"new_{name}.csv"), pd.read_csv(place / f"predictions_{name}.csv")
+        assert list(table) == ["id", "prediction"] and (table["id"] == truth["id"]).all()
+        assert ((table["prediction"] > 0.5) == (truth["x"] + truth["y"] > 0)).mean() > 0.7
+        report = json.loads((place / f"party_{name}.report.json").read_text())
+        assert {"data", "config", "evaluation", "setup", "offline", "online", "memory_peak_bytes"} <= set(report)
+        assert report["evaluation"][-1][0] == 4 and report["evaluation"][-1][1] < 0.5
+    export(place / "revealed_b.json", place / "xgboost.json")
+    X = pd.read_csv(place / "new_b.csv").drop(columns="id")
+    plain = xgboost.Booster(model_file=place / "xgboost.json").predict(xgboost.DMatrix(X))
+    assert np.abs(plain - table["prediction"]).max() < 1e-4
+
+
+@pytest.mark.long
+def test_a_plain_model_shared_between_hosts(place):
+    rows = pd.read_csv(place / "a.csv").drop(columns="id")
+    X, y = rows.drop(columns="defaulted"), rows["defaulted"]
+    booster = xgboost.train({"objective": "binary:logistic"}, xgboost.DMatrix(X, label=y), 5)
+    booster.save_model(place / "plain.json")
+    dealer = start("dealer", "--config", "dealer.toml", "--sessions", 2, cwd=place)
+    try:
+        owner = start("share", "--config", "party_a.toml", "--party", "party_a", "--model", "plain.json", cwd=place)
+        other = sharewood("share", "--config", "party_b.toml", "--party", "party_b", cwd=place)
+        assert other[0] == 0 and owner.wait(60) == 0, other
+        both("predict", cwd=place)
+    finally:
+        dealer.kill()
+        dealer.communicate()
+    for name in ("a", "b"):
+        fresh = xgboost.DMatrix(pd.read_csv(place / f"new_{name}.csv").drop(columns="id"))
+        assert (
+            np.abs(booster.predict(fresh) - pd.read_csv(place / f"predictions_{name}.csv")["prediction"]).max() < 1e-3
+        )
+
+
+def test_reveal_needs_consent(place):
+    path = place / "party_a.toml"
+    path.write_text(path.read_text().replace('reveal_to = ["party_b"]', ""))
+    with pytest.raises(ConfigError, match="has not consented"):
+        reveal(HostsConfig.read(path), "party_a", "party_b")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ('objective = "binary:logistic"', 'objective = "rank"', "objective"),
+        ("n_estimators", "n_estimator", "unknown parameter n_estimator"),
+        ("127.0.0.1", "127.0.0.1:", "host:port"),
+        ('tls = "keys"', "", "tls: Field required"),
+        ("every = 10", "every = 0", "evaluation.every"),
+        ("[train]", "[train", "not TOML"),
+        ("[parties.party_b]", "[parties.dealer]", "neither of them called dealer"),
+        ('"a.csv"', '"none.csv"', "there is no such file"),
+        ('"model_a.json"', '"no/model_a.json"', "cannot be written"),
+        ('tls = "keys"', 'tls = "nokeys"', "credentials"),
+        ('label = "defaulted"', 'label = "y"', "label 0.25 is not 0 or 1"),
+    ],
+)
+def test_bad_configurations(place, monkeypatch, capsys, old, new, sentence):
+    from sharewood import cli
+
+    (place / "a.csv").write_text("x,y,defaulted\n1,0.25,0\n")
+    text = (place / "party_a.toml").read_text()
+    assert old in text
+    (place / "party_a.toml").write_text(text.replace(old, new))
+    arguments = ["sharewood", "train", "--config", str(place / "party_a.toml"), "--party", "party_a"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    said = capsys.readouterr().err
+    assert end.value.code == 2 and sentence in said and said.count("\n") == 1
+    assert not (place / "model_a.json").exists()
+
+
+def test_a_peer_that_never_comes(place):
+    path = place / "party_a.toml"
+    path.write_text("patience = 0.3\n" + path.read_text())
+    status, _, said = sharewood("train", "--config", path, "--party", "party_a", cwd=place)
+    assert status == 3 and "party_b did not connect" in said and said.count("\n") == 1
+
+
+def test_keys_are_never_replaced(place):
+    status, _, said = sharewood("keygen", "--out", "keys", "--names", "party_c", cwd=place)
+    assert status == 2 and "certificates already" in said
+    assert (place / "keys" / "party_a.key").stat().st_mode & 0o077 == 0
+
+
+def test_a_strangers_section(place):
+    with pytest.raises(ConfigError, match="'party_c' is not among"):
+        HostsConfig.read(place / "party_a.toml").party("party_c")

@@ -1,0 +1,30 @@
+"""The plan of a training against what a training between two processes then needs."""
+
+import numpy as np
+import pytest
+
+from protocols.runtime.session import run_session
+from secure_tree import SecureXGBClassifier
+from secure_tree.config import TrainConfig
+from sharewood.planning import plan
+
+
+def test_the_plan_is_what_happens():
+    parameters = dict(n_estimators=3, max_depth=3, max_bin=8)
+
+    def job(party):
+        rng = np.random.default_rng(party.rank)
+        X = rng.normal(size=(30 + 10 * party.rank, 4))
+        SecureXGBClassifier(**parameters).fit(party, X, X[:, 0] > 0)
+        return {name: [s.rounds, s.bytes_sent, s.bytes_dealt] for name, s in party.stages.items()}
+
+    outcome = run_session(job)
+    first, second = (outcome[name]["result"] for name in ("party_a", "party_b"))
+    expected = plan(TrainConfig.of(**parameters), (30, 40), 4)
+    measured = ["setup", "online"]
+    assert expected["online"]["rounds"] == sum(first[s][0] for s in measured)
+    sent = sum(party[s][1] for party in (first, second) for s in measured)
+    assert expected["online"]["bytes"] == pytest.approx(sent, rel=0.05)
+    dealt = sum(party[s][2] for party in (first, second) for s in ("setup", "offline"))
+    assert expected["offline"]["bytes_dealer"] == pytest.approx(dealt, rel=0.05)
+    assert expected["network_seconds"]["WAN"]["online"] > expected["online"]["rounds"] * 20e-3
