@@ -13,6 +13,7 @@ from mpc.shares import AShare
 from mpc.tracing import Trace
 from secure_tree.binning import make_bins
 from secure_tree.boost import boost_once, finish, first_margin, set_up
+from secure_tree.checkpoint import Checkpoints, fingerprint
 from secure_tree.config import TrainConfig
 from secure_tree.model import SharedModel
 from secure_tree.numerics import MARGIN_SCALE
@@ -38,10 +39,11 @@ class _SecureXGB:
         """The parameters, as scikit-learn names them."""
         return self.config.model_dump()
 
-    def fit(self, party: Party, X, y, observer: Observer | None = None) -> Self:
+    def fit(self, party: Party, X, y, observer: Observer | None = None, checkpoints: Checkpoints | None = None) -> Self:
         """Train on both parties' rows. X: [n, d] array or DataFrame of this party's rows, y: their labels.
 
         Public: row counts, feature names, parameters, for regression the label scale. Nothing is revealed.
+        With `checkpoints`, which both parties have or neither, every tree is kept as it is made.
         Stages of the meter: setup, offline, online. Raises DataError, ConfigError, PeerFailure.
         """
         config = self.config
@@ -49,6 +51,13 @@ class _SecureXGB:
         assert table.labels is not None
         shape, pairing = agree_on_training(party, config, table)
         bins = make_bins(table.features, shape.sizes[party.rank])
+        trees: list[TreeShares] = []
+        margin = first_margin(party, config, shape)
+        if checkpoints:
+            own = fingerprint(config.model_dump(), table.features, table.labels)
+            pairing, trees, kept = checkpoints.start(party, pairing, own)
+            margin = margin if kept is None else kept
+        done = len(trees)
         with party.stage("setup"):
             trace = Trace(party)
             like_ground, like_edges = trace.party.run(set_up(trace.party, config, shape, bins, table.labels))
@@ -58,13 +67,13 @@ class _SecureXGB:
             tree, _, _ = trace.party.run(boost_once(trace.party, like_ground, first_margin(trace.party, config, shape)))
             one_tree = trace.cut()
             trace.party.run(finish(trace.party, like_ground, like_edges, [tree] * config.n_estimators))
-            party.randomness.provide([(one_tree, config.n_estimators), (trace.cut(), 1)])
+            party.randomness.provide([(one_tree, config.n_estimators - done), (trace.cut(), 1)])
         with party.stage("online"):
-            margin = first_margin(party, config, shape)
-            trees = []
-            for number in range(config.n_estimators):
+            for number in range(done, config.n_estimators):
                 tree, margin, values = party.run(boost_once(party, ground, margin))
                 trees.append(tree)
+                if checkpoints:
+                    checkpoints.save(number + 1, pairing, own, tree, margin)
                 if observer:
                     observer(number, tree, values, margin)
             ensemble = party.run(finish(party, ground, edges, trees))

@@ -11,6 +11,7 @@ from mpc.errors import ConfigError
 from mpc.party import Party
 from protocols.runtime.hosts import run_dealer, run_party
 from protocols.transport.tcp import listen
+from secure_tree.checkpoint import Checkpoints
 from secure_tree.config import TrainConfig
 from secure_tree.exchange import PlainModel, reveal_model, share_model
 from secure_tree.model import SharedModel
@@ -37,8 +38,13 @@ def deal(config: HostsConfig, sessions: int | None) -> None:
         run_dealer(listener, config.names, sessions=sessions)
 
 
-def train(config: HostsConfig, name: str, json: Path | None) -> dict[str, Any]:
-    """Train on the party's file, write its half of the model; a report of costs."""
+def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> dict[str, Any]:
+    """Train on the party's file, write its half of the model; a report of costs.
+
+    Where a folder for checkpoints is named, every tree is kept there; `resume` goes on from them.
+    """
+    folder = config.needs(name, "checkpoints") if resume else config.party(name).checkpoints
+    checkpoints = Checkpoints(folder, resume) if folder else None
     data, out, label = config.needs(name, "train_data"), config.needs(name, "model"), config.party(name).label
     parameters = TrainConfig.of(**config.train).model_dump()
     features, labels = read_table(data, label)
@@ -52,7 +58,7 @@ def train(config: HostsConfig, name: str, json: Path | None) -> dict[str, Any]:
     job = FitJob(parameters, evaluation.test_size, evaluation.every, threshold)
 
     def program(party: Party) -> dict[str, Any]:
-        estimator, curve = fit(party, job, features, labels)
+        estimator, curve = fit(party, job, features, labels, checkpoints)
         assert estimator.model is not None, "fit has set it"
         estimator.model.save(out)
         facts = {"rows": list(estimator.model.shape.rows), "features": len(estimator.model.names)}

@@ -75,13 +75,18 @@ def dealer(
 
 
 @app.command()
-def train(config: Config, party: PartyName, json: Json = None) -> None:
+def train(
+    config: Config,
+    party: PartyName,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoints, at both parties.")] = False,
+    json: Json = None,
+) -> None:
     """Train with the other party; writes this party's half of the model."""
     from sharewood.hosts import train
     from sharewood.hosts_config import HostsConfig
 
     _log()
-    _say("trained", train(HostsConfig.read(config), party, json))
+    _say("trained", train(HostsConfig.read(config), party, resume, json))
 
 
 @app.command()

@@ -13,6 +13,7 @@ import pandas as pd
 from mpc.errors import ConfigError
 from mpc.party import Party
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
+from secure_tree.checkpoint import Checkpoints
 from secure_tree.evaluation import learning_curve
 from secure_tree.model import SharedModel
 from secure_tree.predict import Method
@@ -54,7 +55,7 @@ def agree(party: Party, job: str, facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def fit(
-    party: Party, job: FitJob, features: pd.DataFrame, labels: np.ndarray
+    party: Party, job: FitJob, features: pd.DataFrame, labels: np.ndarray, checkpoints: Checkpoints | None = None
 ) -> tuple[SecureXGBClassifier | SecureXGBRegressor, list[tuple[int, float]]]:
     """Train on own rows with the peer; the model's half, and the errors on held-out rows as (trees, error)."""
     held = round(job.test_size * len(labels))
@@ -62,6 +63,7 @@ def fit(
     train, test = np.sort(order[held:]), np.sort(order[:held])
     same = {**job.parameters, "test_size": job.test_size, "eval_epochs": job.eval_epochs}
     same["eval_threshold"] = job.eval_threshold
+    same["checkpoints"] = checkpoints is not None
     facts = {"same": same, "rows": len(train), "held": held}
     theirs = agree(party, "train", facts)
     if held:
@@ -72,7 +74,7 @@ def fit(
         parameters["max_bin"] = "exact" if most <= EXACT_ROWS else BINS_BEYOND
     logistic = parameters["objective"] == "binary:logistic"
     kind = SecureXGBClassifier if logistic else SecureXGBRegressor
-    estimator = kind(**parameters).fit(party, features.iloc[train], labels[train])
+    estimator = kind(**parameters).fit(party, features.iloc[train], labels[train], checkpoints=checkpoints)
     counts = (held, int(theirs["held"])) if party.rank == 0 else (int(theirs["held"]), held)
     rows, _ = read_features(features.iloc[test])
     assert estimator.model is not None, "fit has set it"

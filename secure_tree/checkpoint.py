@@ -1,0 +1,134 @@
+"""A file a tree: this party's shares of the trees so far and of the margin, from which a killed training goes on.
+
+A resumed training is a new attempt with new correlated randomness; only shares are carried over. Both parties go on
+from the newest tree that both have, and forget what lies beyond it, so that halves of two attempts never meet.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mpc.errors import ConfigError, DataError
+from mpc.party import Party
+from mpc.shares import AShare, BShare
+from secure_tree.storage import Arrays, read_arrays, write_arrays
+from secure_tree.tree import TreeShares
+
+FORMAT = 1
+_WHAT = "checkpoint"
+_MARGINS_KEPT = 2
+
+
+def fingerprint(config: dict[str, Any], *arrays: np.ndarray) -> str:
+    """A digest of the configuration and of this party's own data; never sent."""
+    digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode())
+    for array in arrays:
+        digest.update(str((array.dtype.str, array.shape)).encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """The checkpoints of one party in a folder of its own; with `resume` a training goes on from them."""
+
+    folder: Path
+    resume: bool = False
+
+    def start(self, party: Party, pairing: str, own: str) -> tuple[str, list[TreeShares], AShare | None]:
+        """Agree with the peer where to begin: the pairing id, the trees so far, and the margin after them.
+
+        `own` is this party's fingerprint. Raises ConfigError where only one party resumes or there is nothing to
+        resume, DataError for checkpoints of another training.
+        """
+        theirs = party.swap("resume.facts", {"resume": self.resume, "at": self._newest() if self.resume else None})
+        if theirs.get("resume") != self.resume:
+            raise ConfigError("one party resumes a training, and the other starts one")
+        if not self.resume:
+            self._forget(0)
+            return pairing, [], None
+        mine = self._newest()
+        if mine is None or theirs["at"] is None:
+            raise ConfigError(
+                "there is no checkpoint to resume from at " + ("this party" if mine is None else "the other")
+            )
+        if mine[0] != theirs["at"][0]:
+            raise DataError("the checkpoints of the two parties come from different trainings")
+        count = min(mine[1], theirs["at"][1])
+        trees = [self._read(self._tree(number), own, party.rank) for number in range(1, count + 1)]
+        margin = self._read(self._margin(count), own, party.rank)["margin"]
+        self._forget(count)
+        return mine[0], [TreeShares(**tree) for tree in trees], margin
+
+    def save(self, number: int, pairing: str, own: str, tree: TreeShares, margin: AShare) -> None:
+        """Keep tree `number` (from 1) and the margin after it; older margins go."""
+        facts = {"format": FORMAT, "pairing": pairing, "own": own}
+        write_arrays(self._margin(number), facts, _pack({"margin": margin}))
+        parts = {field.name: getattr(tree, field.name) for field in fields(tree)}
+        write_arrays(self._tree(number), facts, _pack(parts))
+        self._margin(number - _MARGINS_KEPT).unlink(missing_ok=True)
+
+    def _tree(self, number: int) -> Path:
+        return self.folder / f"tree_{number:05d}.npz"
+
+    def _margin(self, number: int) -> Path:
+        return self.folder / f"margin_{number:05d}.npz"
+
+    def _newest(self) -> list | None:
+        """[pairing, number of the newest tree]."""
+        numbers = sorted(int(path.stem.removeprefix("tree_")) for path in self.folder.glob("tree_*.npz"))
+        if not numbers:
+            return None
+        facts, _ = read_arrays(self._tree(numbers[-1]), _WHAT)
+        return [facts["pairing"], numbers[-1]]
+
+    def _forget(self, beyond: int) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for path in [*self.folder.glob("tree_*.npz"), *self.folder.glob("margin_*.npz")]:
+            if int(path.stem.split("_")[1]) > beyond:
+                path.unlink()
+
+    def _read(self, path: Path, own: str, rank: int) -> dict[str, Any]:
+        facts, arrays = read_arrays(path, _WHAT)
+        if facts.get("format") != FORMAT or facts.get("own") != own:
+            raise DataError(f"{path}: the checkpoint is of another configuration or other data")
+        return _unpack(arrays, rank)
+
+
+def _pack(parts: dict[str, Any]) -> Arrays:
+    """Shares, or lists of shares, by name -> arrays."""
+    arrays: Arrays = {}
+    for name, part in parts.items():
+        for place, share in enumerate(part) if isinstance(part, list) else [("", part)]:
+            if isinstance(share, BShare):
+                arrays[f"bits.{name}.{place}"] = np.packbits(share.bits)
+                arrays[f"shape.{name}.{place}"] = np.array(share.shape)
+            else:
+                arrays[f"words.{name}.{place}"] = share.words
+                arrays[f"scale.{name}.{place}"] = np.array(share.scale)
+    return arrays
+
+
+def _unpack(arrays: Arrays, rank: int) -> dict[str, Any]:
+    """Inverse of `_pack`."""
+    parts: dict[str, Any] = {}
+    for key, array in arrays.items():
+        kind, name, place = key.split(".")
+        if kind == "bits":
+            shape = tuple(arrays[f"shape.{name}.{place}"].tolist())
+            share: AShare | BShare = BShare(np.unpackbits(array, count=int(np.prod(shape))).reshape(shape), rank)
+        elif kind == "words":
+            share = AShare(array, rank, int(arrays[f"scale.{name}.{place}"]))
+        else:
+            continue
+        if place:
+            parts.setdefault(name, []).append(share)
+        else:
+            parts[name] = share
+    return parts

@@ -1,0 +1,116 @@
+"""Killed at a tree and resumed: earlier trees stay, the result agrees with the uninterrupted run."""
+
+import dataclasses
+import os
+import secrets
+import signal
+
+import numpy as np
+import pytest
+
+from mpc.errors import ConfigError, DataError
+from protocols.runtime import run_local
+from protocols.runtime.launch import RoleKilled
+from secure_tree.checkpoint import Checkpoints
+from secure_tree.estimator import SecureXGBClassifier
+from tests.mpc.twoparty import run_both
+from tests.secure_tree.test_twin import halves, table
+
+TREES = 5
+X, Y = table(60, 3, seed=41)
+TABLES, LABELS = halves(X, Y, 25)
+
+
+class Killed(Exception):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class Dying(Checkpoints):
+    """Fails at a tree before it is kept, or just after."""
+
+    tree: int = 0
+    after: bool = False
+
+    def save(self, number, *args):
+        if number == self.tree and not self.after:
+            raise Killed
+        super().save(number, *args)
+        if number == self.tree:
+            raise Killed
+
+
+def train(folder, resume=False, seeds=(b"a" * 16, b"b" * 16), labels=LABELS, dying=None, **parameters):
+    def job(party):
+        kept = Checkpoints(folder / str(party.rank), resume)
+        if dying and dying[0] == party.rank:
+            kept = Dying(kept.folder, resume, *dying[1:])
+        config = dict(n_estimators=TREES, max_depth=2, max_bin=8, learning_rate=0.5) | parameters
+        model = SecureXGBClassifier(**config).fit(party, TABLES[party.rank], labels[party.rank], checkpoints=kept)
+        return model.predict_margin(party, TABLES[party.rank])
+
+    return np.concatenate(run_both(job, seeds)[0])
+
+
+def files(folder, below):
+    trees = [folder / str(rank) / f"tree_{number:05d}.npz" for rank in (0, 1) for number in range(1, below)]
+    return [path.read_bytes() for path in trees]
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("tree", [2, TREES])
+def test_killed_and_resumed(tmp_path, victim, after, tree):
+    whole = train(tmp_path / "whole")
+    with pytest.raises(Killed):
+        train(tmp_path / "cut", dying=(victim, tree, after))
+    before = files(tmp_path / "cut", tree)
+    resumed = train(tmp_path / "cut", resume=True, seeds=(b"c" * 16, b"d" * 16))
+    assert files(tmp_path / "cut", tree) == before
+    assert np.abs(resumed - whole).max() < 1e-2
+
+
+def test_killed_before_the_first_tree(tmp_path):
+    with pytest.raises(Killed):
+        train(tmp_path, dying=(1, 1, False))
+    with pytest.raises(ConfigError, match="no checkpoint"):
+        train(tmp_path, resume=True)
+
+
+def test_checkpoints_of_another_training(tmp_path):
+    with pytest.raises(Killed):
+        train(tmp_path, dying=(0, 3, True))
+    with pytest.raises(DataError, match="another configuration or other data"):
+        train(tmp_path, resume=True, reg_lambda=3)
+    with pytest.raises(DataError, match="another configuration or other data"):
+        train(tmp_path, resume=True, labels=[1 - y for y in LABELS])
+    train(tmp_path, n_estimators=2)
+    assert len(list((tmp_path / "0").glob("tree_*"))) == 2
+
+
+def in_processes(folder, resume=False, kill=None):
+    """The same between processes; `kill` is (rank, tree): that party is killed outright after it has grown the tree."""
+
+    def job(party):
+        def observe(number, *_):
+            if kill == (party.rank, number + 1):
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        model = SecureXGBClassifier(n_estimators=TREES, max_depth=2, max_bin=8, learning_rate=0.5)
+        kept = Checkpoints(folder / str(party.rank), resume)
+        model.fit(party, TABLES[party.rank], LABELS[party.rank], observe, kept)
+        return model.predict_margin(party, TABLES[party.rank])
+
+    return np.concatenate(run_local(job))
+
+
+@pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.long)])
+def test_a_process_killed_at_a_random_tree(tmp_path, times):
+    whole = in_processes(tmp_path / "whole")
+    for attempt in range(times):
+        rank, tree = secrets.randbelow(2), 1 + secrets.randbelow(TREES)
+        with pytest.raises(RoleKilled):
+            in_processes(tmp_path / str(attempt), kill=(rank, tree))
+        before = files(tmp_path / str(attempt), tree)
+        assert np.abs(in_processes(tmp_path / str(attempt), resume=True) - whole).max() < 1e-2, (rank, tree)
+        assert files(tmp_path / str(attempt), tree) == before
