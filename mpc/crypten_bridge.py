@@ -1,0 +1,45 @@
+"""Shares to and from CrypTen, which shares over the same ring: Z_2^64, additive, fixed point. Local, no message.
+
+CrypTen 0.4.1 with its default provider deals its own triples at party 0 (a trusted first party): what happens to a
+share after `to_crypten` is as secure as that. The only import of torch in this layer, made when it is first needed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from mpc.errors import ConfigError, ShapeMismatch
+from mpc.ring import U64
+from mpc.shares import AShare
+
+
+def load_crypten() -> ModuleType:
+    """CrypTen, ready to import on a current torch. Raises ConfigError where it is not installed."""
+    # CrypTen looks for this module, gone from torch, before it falls back to another that is gone, too.
+    sys.modules.setdefault("torch.onnx.symbolic_registry", ModuleType("torch.onnx.symbolic_registry"))
+    try:
+        return importlib.import_module("crypten")
+    except ImportError as error:
+        raise ConfigError(f"CrypTen is not installed ({error}): see the extra `crypten`") from None
+
+
+def to_crypten(x: AShare) -> Any:
+    """[x] over Z_2^64 at its scale -> CrypTen's MPCTensor of the same shape and precision. Raises ShapeMismatch."""
+    if x.dtype != U64:
+        raise ShapeMismatch(f"CrypTen shares over 64 bits, this share has {x.bits}")
+    crypten = load_crypten()
+    torch = importlib.import_module("torch")
+    words = torch.from_numpy(np.ascontiguousarray(x.words).view(np.int64).copy())
+    return crypten.mpc.MPCTensor.from_shares(words, precision=x.scale)
+
+
+def from_crypten(tensor: Any, rank: int) -> AShare:
+    """CrypTen's arithmetic MPCTensor -> [x] at party `rank`, at CrypTen's precision."""
+    words = tensor.share.cpu().numpy().view(np.uint64).copy()
+    scale = int(tensor.encoder.scale).bit_length() - 1
+    return AShare(words, rank, scale)

@@ -1,0 +1,29 @@
+"""Shares to CrypTen and back, between two processes."""
+
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mpc.crypten_bridge import to_crypten
+from mpc.errors import ShapeMismatch
+from mpc.shares import AShare
+
+pytest.importorskip("torch")
+
+
+def test_trees_feed_a_crypten_layer():
+    # By path: CrypTen's own distribution takes the name `examples` for a package.
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "crypten_layer.py"))
+    first, second = example["run"]()
+    rows = np.concatenate([first["rows"], second["rows"]])
+    expected = np.maximum(rows @ np.array(example["WEIGHTS"]) + example["BIAS"], 0)
+    for party in (first, second):
+        assert np.abs(party["layer"] - expected).max() < 1e-3
+        assert np.abs(party["by CrypTen"] - expected).max() < 1e-3
+
+
+def test_narrow_shares_are_refused():
+    with pytest.raises(ShapeMismatch, match="64 bits"):
+        to_crypten(AShare(np.zeros(3, np.uint32), 0))
