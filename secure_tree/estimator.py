@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from mpc.errors import ConfigError, DataError
+from mpc.errors import ConfigError
 from mpc.party import Party
 from mpc.shares import AShare
 from mpc.tracing import Trace
@@ -15,6 +15,7 @@ from secure_tree.binning import make_bins
 from secure_tree.boost import boost_once, finish, first_margin, set_up
 from secure_tree.checkpoint import Checkpoints, fingerprint
 from secure_tree.config import TrainConfig
+from secure_tree.conventions import not_fitted
 from secure_tree.model import SharedModel
 from secure_tree.numerics import MARGIN_SCALE
 from secure_tree.predict import Method, margins, rows_of
@@ -38,6 +39,11 @@ class _SecureXGB:
     def get_params(self, deep: bool = True) -> dict:
         """The parameters, as scikit-learn names them."""
         return self.config.model_dump()
+
+    def set_params(self, **parameters) -> Self:
+        """Change parameters; the next `fit` uses them. Raises ConfigError."""
+        self.config = TrainConfig.of(**{**self.config.model_dump(), **parameters})
+        return self
 
     def fit(self, party: Party, X, y, observer: Observer | None = None, checkpoints: Checkpoints | None = None) -> Self:
         """Train on both parties' rows. X: [n, d] array or DataFrame of this party's rows, y: their labels.
@@ -127,7 +133,7 @@ class _SecureXGB:
 
     def _fitted(self) -> SharedModel:
         if self.model is None:
-            raise DataError("the estimator is not fitted: call fit, or load a model")
+            raise not_fitted()
         return self.model
 
 
@@ -143,6 +149,10 @@ class SecureXGBClassifier(_SecureXGB):
         """Class 0 or 1 of this party's rows."""
         return (self.predict_margin(party, X, method) > 0).astype(np.int64)
 
+    def score(self, party: Party, X, y, method: Method = "bins") -> float:
+        """Accuracy on this party's rows, known to it alone; the other party calls score or predict, too."""
+        return float(np.mean(self.predict(party, X, method) == np.asarray(y).reshape(-1)))
+
 
 class SecureXGBRegressor(_SecureXGB):
     """Regression with squared error; parameters of `TrainConfig`."""
@@ -152,3 +162,9 @@ class SecureXGBRegressor(_SecureXGB):
     def predict(self, party: Party, X, method: Method = "bins") -> np.ndarray:
         """Predicted values of this party's rows."""
         return self.predict_margin(party, X, method)
+
+    def score(self, party: Party, X, y, method: Method = "bins") -> float:
+        """Coefficient of determination (R^2) on this party's rows, known to it alone; the other party calls, too."""
+        truth = np.asarray(y, np.float64).reshape(-1)
+        residual = ((truth - self.predict(party, X, method)) ** 2).sum()
+        return float(1 - residual / ((truth - truth.mean()) ** 2).sum())
