@@ -55,7 +55,7 @@ def write_bytes(path: str | Path, data: bytes) -> None:
 
 def write_json(path: str | Path, document: dict[str, Any]) -> None:
     """Write a JSON object, whole or not at all. Raises DataError."""
-    write_bytes(path, (json.dumps(document, indent=1) + "\n").encode())
+    write_bytes(path, (json.dumps(document, indent=2) + "\n").encode())
 
 
 def read_json(path: str | Path, what: str) -> dict[str, Any]:

@@ -44,6 +44,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the report and the model halves.")] = Path("out/demo"),
 ) -> None:
     """Train and predict between two party processes and a dealer, and compare with XGBoost on the pooled rows."""
+    from secure_tree.storage import write_json
     from sharewood import demo as the_demo
     from sharewood.report import print_report
 
@@ -71,7 +72,7 @@ def demo(
         chosen = the_demo.built_in(test_size)
     report = the_demo.run_demo(chosen, parameters, out)
     if json:
-        the_demo.write_json(json, report)
+        write_json(json, report)
     print_report(report, out)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from protocols.runtime.warm_up import warm_up
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.config import TrainConfig
 from secure_tree.predict import Method
+from secure_tree.storage import write_json
 from sharewood.tables import check_classes, read_table
 
 Table = tuple[pd.DataFrame, np.ndarray]
@@ -206,10 +205,3 @@ def _xgboost(data: DemoData, config: TrainConfig) -> np.ndarray:
     booster = xgboost.train(parameters, xgboost.DMatrix(X, label=y), config.n_estimators)
     test = np.concatenate([np.asarray(features) for features, _ in data.test])
     return booster.predict(xgboost.DMatrix(test), output_margin=True).astype(float)
-
-
-def write_json(path: Path, report: dict[str, Any]) -> None:
-    """Write the report, whole or not at all."""
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(report, indent=2) + "\n")
-    os.replace(partial, path)

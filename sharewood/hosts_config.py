@@ -16,17 +16,19 @@ from secure_tree.predict import Method
 from sharewood.jobs import Output
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """Frozen, and unknown names are errors."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Dealer(_Strict):
+class Dealer(Strict):
     """Where the dealer listens."""
 
     address: str
 
 
-class PartySection(_Strict):
+class PartySection(Strict):
     """A party: its address, and in its own file what it brings and takes away."""
 
     address: str
@@ -40,14 +42,14 @@ class PartySection(_Strict):
     revealed: Path | None = None
 
 
-class Predict(_Strict):
+class Predict(Strict):
     """How predictions are made; equal at both parties."""
 
     output: Output = "probability"
     method: Method = "thresholds"
 
 
-class Evaluation(_Strict):
+class Evaluation(Strict):
     """Rows held out of a training, and when they are judged; equal at both parties. The threshold is a probability."""
 
     test_size: float = Field(default=0.0, ge=0, lt=1)
@@ -55,14 +57,14 @@ class Evaluation(_Strict):
     threshold: float = Field(default=0.5, gt=0, lt=1)
 
 
-class PlanShape(_Strict):
+class PlanShape(Strict):
     """Public sizes for `sharewood plan`, which reads no data."""
 
     rows: tuple[int, int]
     features: int = Field(ge=1)
 
 
-class HostsConfig(_Strict):
+class HostsConfig(Strict):
     """One job between two hosts and a dealer."""
 
     tls: Path

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from mpc.errors import ConfigError, DataError
 from mpc.party import Party
@@ -25,6 +25,7 @@ from protocols.transport.certificates import Credentials
 from secure_tree.config import validated
 from secure_tree.model import SharedModel
 from secure_tree.storage import from_document, read_json, to_document, write_json
+from sharewood.hosts_config import Strict
 from sharewood.jobs import FitJob, Output, fit, log_odds, predict
 from sharewood.tables import check_classes, read_rows, read_table, writable, write_predictions
 
@@ -33,15 +34,11 @@ _WHAT = "model file of an operator"
 T = TypeVar("T")
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class _Place(_Strict):
+class _Place(Strict):
     address: str | list[str] = Field(min_length=1)
 
 
-class _Common(_Strict):
+class _Common(Strict):
     """What all four operators take."""
 
     parties: dict[str, _Place]
@@ -52,11 +49,11 @@ class _Common(_Strict):
     tls: Path | None = None
 
 
-class _FitFiles(_Strict):
+class _FitFiles(Strict):
     train_data: Path
 
 
-class _FitOutputs(_Strict):
+class _FitOutputs(Strict):
     model_path: Path
 
 
@@ -88,12 +85,12 @@ class _RegressorConfig(_FitConfig):
     objective: Literal["squarederror"] = "squarederror"
 
 
-class _PredictFiles(_Strict):
+class _PredictFiles(Strict):
     predict_data: Path
     model_path: Path
 
 
-class _PredictOutputs(_Strict):
+class _PredictOutputs(Strict):
     inference_res_path: Path
 
 

@@ -21,6 +21,8 @@ from protocols.transport.tcp import Address, Listener, connect, listen
 
 log = logging.getLogger("sharewood")
 T = TypeVar("T")
+# A connection that says nothing may keep a dealer from others for this many seconds.
+_LOOK = 60.0
 _ADDRESS = re.compile(r"(?:(?P<host>[^\s:\[\]]+)|\[(?P<v6>[0-9A-Fa-f:.]+)\]):(?P<port>[0-9]{1,5})", re.ASCII)
 
 
@@ -106,7 +108,7 @@ def _both(listener: Listener, parties: tuple[str, str], patience: float | None) 
     waiting: dict[str, Channel] = {}
     while len(waiting) < 2:
         try:
-            channel = listener.accept(*parties, patience=patience or 3600.0)
+            channel = listener.accept(*parties, patience=patience or _LOOK)
         except PeerTimeout:
             if patience is not None:
                 raise
