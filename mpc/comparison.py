@@ -20,10 +20,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mpc.comparison_keys import below_by_keys
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import Hand
 from mpc.kernels import borrow
-from mpc.party import Party, Steps, open_shares, open_words
+from mpc.party import Party, Steps, Variant, open_shares, open_words
 from mpc.ring import U8, U16, U32, U64, Shape, encode_signed, low_bits, packed_size
 from mpc.shares import AShare, BShare
 
@@ -83,9 +84,20 @@ class SignMasks:
         return r, top, deal_borrow(hand, r, self.thresholds, self.bits - 1)
 
 
-@protocol(cost=lambda x, thresholds, bits: Cost(2, both(8 * packed_size(x.size, bits) + 16 * x.size * len(thresholds))))
-def below(party: Party, x: AShare, thresholds: Sequence[int], bits: int) -> Steps:
-    """[x], public thresholds -> <x < t>, shape x.shape + (T,); `bits` is B of the header, 2 .. 64."""
+def _below_cost(x: AShare, thresholds: Sequence[int], bits: int, by: Variant = "bits") -> Cost:
+    if by == "keys":
+        return below_by_keys.cost(x, thresholds, bits)
+    return Cost(2, both(8 * packed_size(x.size, bits) + 16 * x.size * len(thresholds)))
+
+
+@protocol(cost=_below_cost)
+def below(party: Party, x: AShare, thresholds: Sequence[int], bits: int, by: Variant | None = None) -> Steps:
+    """[x], public thresholds -> <x < t>, shape x.shape + (T,); `bits` is B of the header, 2 .. 64.
+
+    `by` names the variant, "bits" as above or "keys" (mpc/comparison_keys.py); None leaves it to the party's setting.
+    """
+    if (by or party.comparison) == "keys":
+        return (yield from below_by_keys.steps(party, x, thresholds, bits))
     r, top, dealt = party.randomness.take(SignMasks(x.shape, len(thresholds), bits))
     masked = x.map(lambda w: low_bits(w.reshape(-1) + r, bits))
     (e,) = yield from open_shares("comparison.below", masked, bits=[bits])

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from mpc.errors import ConfigError
+from mpc.party import Variant
 
 Objective = Literal["binary:logistic", "reg:squarederror"]
 _SEED_NAMES = {"logistic": "binary:logistic", "squarederror": "reg:squarederror"}
@@ -29,6 +30,7 @@ class TrainConfig(BaseModel):
     min_child_weight: float = Field(0.5, ge=0, le=1e9)
     min_child_samples: int = Field(1, ge=1)
     base_score: float = 0.5
+    comparison: Variant = "bits"
 
     @model_validator(mode="before")
     @classmethod

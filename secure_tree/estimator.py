@@ -48,6 +48,7 @@ class _SecureXGB:
         table = read_training(X, y, config)
         assert table.labels is not None
         shape, pairing = agree_on_training(party, config, table)
+        party.comparison = config.comparison
         bins = make_bins(table.features, shape.sizes[party.rank])
         with party.stage("setup"):
             trace = Trace(party)
@@ -84,6 +85,7 @@ class _SecureXGB:
             raise ConfigError(f'method is "bins" or "thresholds", not {method!r}')
         features, names = read_features(X)
         rows = agree_on_prediction(party, model, names, len(features), method)
+        party.comparison = model.config.comparison
         base = round(model.config.base_margin / model.shape.label_scale * (1 << MARGIN_SCALE))
         if sum(rows) == 0:
             return np.zeros(0)

@@ -36,6 +36,7 @@ def demo(
     objective: Annotated[str, typer.Option(help="binary:logistic or reg:squarederror.")] = "binary:logistic",
     test_size: Annotated[float, typer.Option(help="Share of rows held out; 0 judges on the training rows.")] = 0.2,
     partition: Annotated[str, typer.Option(help="horizontal: each party has rows.")] = "horizontal",
+    comparison: Annotated[str, typer.Option(help="bits: fewer bytes; keys: fewer rounds.")] = "bits",
     offline: Annotated[str, typer.Option(help="dealer: a third process deals.")] = "dealer",
     json: Annotated[Path | None, typer.Option(help="Also write the report to this file.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the report and the model halves.")] = Path("out/demo"),
@@ -50,7 +51,7 @@ def demo(
         raise ConfigError("--test-size is at least 0 and below 1")
     if json and not json.absolute().parent.is_dir():
         raise ConfigError(f"--json {json}: there is no such directory")
-    parameters = _parameters(objective, trees, depth, bins)
+    parameters = _parameters(objective, trees, depth, bins, comparison)
     logistic = parameters["objective"] in ("binary:logistic", "logistic")
     if data and (rows or features):
         raise ConfigError("--data names files, --rows and --features ask for a synthetic table: use one of the two")
@@ -72,7 +73,7 @@ def demo(
     print_report(report, out)
 
 
-def _parameters(objective: str, trees: int, depth: int, bins: str) -> dict[str, Any]:
+def _parameters(objective: str, trees: int, depth: int, bins: str, comparison: str) -> dict[str, Any]:
     if bins != "exact" and not bins.isdigit():
         raise ConfigError(f'--bins is a number or "exact", not {bins!r}')
     return {
@@ -83,6 +84,7 @@ def _parameters(objective: str, trees: int, depth: int, bins: str) -> dict[str, 
         "learning_rate": 0.3,
         "min_child_weight": 1.0,
         "min_split_loss": 0.0,
+        "comparison": comparison,
     }
 
 
