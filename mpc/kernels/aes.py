@@ -17,7 +17,7 @@ from llvmlite import binding, ir
 from numba.core import types
 from numba.extending import intrinsic
 
-HAS_AES_NI = binding.get_host_cpu_features().get("aes", False)
+HAS_AES_NI = binding.get_host_cpu_features().get("aes", False) and not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
 
 
 def _round_instruction(name: str):

@@ -13,6 +13,7 @@ from mpc import (
     bit_product,
     comparison,
     comparison_keys,
+    conversion,
     equality,
     fixed_operand,
     linear_map,
@@ -31,6 +32,8 @@ KINDS: dict[str, type] = {
     kind.__name__: kind
     for kind in (
         beaver.Triples,
+        beaver.Squares,
+        beaver.MatrixTriples,
         bit_product.BitTriples,
         bit_product.RingBits,
         bit_product.SelectMasks,
@@ -38,6 +41,7 @@ KINDS: dict[str, type] = {
         comparison_keys.SignKeys,
         comparison_keys.FloorKeys,
         comparison_keys.MaximumKeys,
+        conversion.BitMasks,
         equality.EqualityMasks,
         fixed_operand.OperandMask,
         fixed_operand.OperandProduct,
