@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from mpc.errors import ConfigError
 
+Partition = Literal["horizontal", "vertical"]
 Objective = Literal["binary:logistic", "reg:squarederror"]
 _SEED_NAMES = {"logistic": "binary:logistic", "squarederror": "reg:squarederror"}
 
@@ -29,6 +30,8 @@ class TrainConfig(BaseModel):
     min_child_weight: float = Field(0.5, ge=0, le=1e9)
     min_child_samples: int = Field(1, ge=1)
     base_score: float = 0.5
+    partition: Partition = "horizontal"
+    missing: Literal["none", "all"] | tuple[str, ...] = "none"
 
     @model_validator(mode="before")
     @classmethod
@@ -50,6 +53,10 @@ class TrainConfig(BaseModel):
     def logistic(self) -> bool:
         return self.objective == "binary:logistic"
 
+    def may_miss(self, name: str) -> bool:
+        """Whether `missing` declares that the feature may have missing values."""
+        return name in self.missing if isinstance(self.missing, tuple) else self.missing == "all"
+
     @property
     def nodes(self) -> int:
         """Internal nodes of the full binary tree."""
@@ -67,7 +74,9 @@ class TrainConfig(BaseModel):
             return cls(**parameters)
         except ValidationError as error:
             first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("literal", "int", "lax")))
+            where = ".".join(
+                str(part) for part in first["loc"] if not str(part).startswith(("literal", "int", "lax", "tuple"))
+            )
             if first["type"] == "extra_forbidden":
                 raise ConfigError(f"unknown parameter {where}") from None
             raise ConfigError(f"{where or 'configuration'}: {first['msg']}".replace("Value error, ", "")) from None

@@ -63,8 +63,8 @@ class Numerics:
         return self.histogram_scale + self.weight_scale - self.gain_scale
 
 
-def plan_numerics(config: TrainConfig, rows: tuple[int, int], candidates: int, label_scale: float = 1.0) -> Numerics:
-    """The scales for a training of `rows` at the two parties; `candidates` a node, the null split included.
+def plan_numerics(config: TrainConfig, rows: tuple[int, ...], candidates: int, label_scale: float = 1.0) -> Numerics:
+    """The scales for a training on blocks of `rows` that make up the table; `candidates` a node, with the null split.
 
     Raises RangeError where the rows are too many, or n and lambda too far apart, for the arithmetic.
     """
@@ -88,7 +88,7 @@ def plan_numerics(config: TrainConfig, rows: tuple[int, int], candidates: int, l
 
 
 def _choose(
-    config: TrainConfig, rows: tuple[int, int], candidates: int, label_scale: float, f: int, fw: int
+    config: TrainConfig, rows: tuple[int, ...], candidates: int, label_scale: float, f: int, fw: int
 ) -> Numerics | None:
     n = sum(rows)
     bound = GRADIENT_BOUND[config.objective]

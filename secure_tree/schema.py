@@ -12,15 +12,18 @@ from secure_tree.config import TrainConfig
 
 @dataclass(frozen=True)
 class Table:
-    """features float32[n, d] with their names; labels float64[n], or None where rows are to be predicted."""
+    """features float32[n, d] with their names; labels float64[n], or None where the other party has them."""
 
     features: np.ndarray
     names: tuple[str, ...]
     labels: np.ndarray | None = None
 
 
-def read_features(X, source: str = "X") -> tuple[np.ndarray, tuple[str, ...]]:
-    """An array or a DataFrame -> (float32[n, d], names). Raises DataError that names column and row."""
+def read_features(X, config: TrainConfig, source: str = "X") -> tuple[np.ndarray, tuple[str, ...]]:
+    """An array or a DataFrame -> (float32[n, d], names). Raises DataError that names column and row.
+
+    NaN stands for a missing value, where the configuration declares that the feature may have some.
+    """
     names = tuple(str(c) for c in X.columns) if hasattr(X, "columns") else None
     if names is not None:
         if len(set(names)) < len(names):
@@ -40,18 +43,23 @@ def read_features(X, source: str = "X") -> tuple[np.ndarray, tuple[str, ...]]:
     names = names or tuple(f"f{i}" for i in range(values.shape[1]))
     with np.errstate(over="ignore"):
         features = values.astype(np.float32)
-    if not np.isfinite(features).all():
-        row, column = np.argwhere(~np.isfinite(features))[0]
+    allowed = np.isnan(features) & np.array([config.may_miss(name) for name in names])
+    if not (np.isfinite(features) | allowed).all():
+        row, column = np.argwhere(~(np.isfinite(features) | allowed))[0]
         what = "missing" if np.isnan(features[row, column]) else "infinite, or beyond float32"
         raise DataError(f"{source}: column {names[column]!r}, row {row}: value is {what}")
     return features, names
 
 
 def read_training(X, y, config: TrainConfig) -> Table:
-    """Features and labels of one party's rows. Raises DataError."""
-    features, names = read_features(X)
+    """Features and labels of one party's rows; vertical data may have its labels at the other. Raises DataError."""
+    features, names = read_features(X, config)
     if len(features) == 0:
         raise DataError("X: a party needs at least one row to train")
+    if y is None:
+        if config.partition == "horizontal":
+            raise DataError("y: labels are needed; without them only vertical data can be trained on")
+        return Table(features, names)
     try:
         labels = np.asarray(y, np.float64).reshape(-1)
     except (TypeError, ValueError):

@@ -10,7 +10,7 @@ from tests.secure_tree.training import train_both
 
 def check(training, trees):
     assert len(training.trees) == trees
-    margin = np.full(sum(training.data.rows), training.config.base_margin / training.label_scale)
+    margin = np.full(training.data.layout.row_count, training.config.base_margin / training.label_scale)
     distinct = set()
     for seen in training.trees:
         twin = grow(training.data, training.config, training.numerics, seen.values)
@@ -58,7 +58,7 @@ def test_equal_gains_are_decided_alike():
     training = train_both(*halves(X, y, 40), n_estimators=3, max_bin=8, learning_rate=0.3)
     check(training, 3)
     # Each split of the last three columns is tied with one of the first three, and the first feature wins.
-    used = {w // (2 * 8) for seen in training.trees for w in seen.winner if w < 6 * 16}
+    used = {training.data.candidates.features[w] for seen in training.trees for w in seen.winner if w < 6 * 16}
     assert used and used <= {0, 1, 2}
 
 

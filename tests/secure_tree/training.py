@@ -61,7 +61,7 @@ def train_both(tables, labels, then=None, **parameters) -> Training:
             )
         )
     config = models[0].config
-    data = PlainData.of(tuple(np.asarray(t) for t in tables), config)
-    scale = models[0].model.shape.label_scale
+    data = PlainData.of(tables, config)
+    scale = models[0].model.facts.label_scale
     numerics = plan_numerics(config, data.rows, len(data.candidates.rank), scale)
     return Training(config, data, numerics, scale, trees, models, results, parties)
