@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,8 @@ from secure_tree.config import TrainConfig
 from secure_tree.gradients import gradients
 from secure_tree.histogram import hand_over_blocks
 from secure_tree.layout import Facts, Layout
-from secure_tree.numerics import MARGIN_SCALE, plan_numerics
+from secure_tree.numerics import MARGIN_SCALE, WEIGHT_INPUT_SCALE, Numerics, plan_numerics
+from secure_tree.schema import Table
 from secure_tree.tree import Ground, TreeShares, add_leaves, grow, left_children
 
 
@@ -37,22 +39,50 @@ class Ensemble:
     leaves: AShare
 
 
-def set_up(party: Party, config: TrainConfig, facts: Facts, bins: Bins, labels: np.ndarray | None) -> Steps:
-    """Own bins and labels (float64, own rows) -> Ground and the matrices of edges that `finish` needs."""
+def set_up(party: Party, config: TrainConfig, facts: Facts, bins: Bins, table: Table) -> Steps:
+    """Own table and its bins -> Ground and the matrices of edges that `finish` needs."""
     layout = facts.layout
-    rows = tuple(layout.rows[p] for p in layout.cover)
-    numerics = plan_numerics(config, rows, layout.candidates, facts.label_scale)
     candidates, blocks, edges = yield from together(
         compare_edges(party, bins, layout),
         hand_over_blocks(party, bins, layout),
         together(*(_hand_over_edges(party, p, bins, layout.widths[p] * layout.sizes[p]) for p in (0, 1))),
     )
-    words = np.zeros(layout.row_count, np.int64)
-    if labels is not None:
-        unit = 1 if config.logistic else (1 << MARGIN_SCALE) / facts.label_scale
-        words[layout.rows_of(party.rank)] = np.round(labels * unit)
-    shared = AShare(words.astype(np.uint64), party.rank)
-    return Ground(config, numerics, layout, blocks, candidates, shared, facts.label_scale), edges
+    labels = _own_rows(party, layout, _targets(config, facts, table.labels), config.classes)
+    weights = None
+    if facts.weight_scale is not None:
+        own = table.weights
+        if own is None and table.labels is not None:
+            own = np.ones(len(table.labels))
+        unit = (1 << WEIGHT_INPUT_SCALE) / facts.weight_scale
+        weights = _own_rows(party, layout, None if own is None else own[None] * unit, 1)[0]
+    return Ground(config, scales(config, facts), layout, blocks, candidates, labels, weights), edges
+
+
+def scales(config: TrainConfig, facts: Facts) -> Numerics:
+    """The numerics of a training. Regularisation is in units of the weight scale, as gradients and hessians are."""
+    unit = facts.weight_scale or 1.0
+    scaled = ("reg_lambda", "reg_alpha", "min_child_weight", "min_split_loss")
+    config = config.model_copy(update={name: getattr(config, name) / unit for name in scaled})
+    layout = facts.layout
+    rows = tuple(layout.rows[p] for p in layout.cover)
+    return plan_numerics(config, rows, layout.candidates, facts.label_scale, facts.weight_scale is not None)
+
+
+def _targets(config: TrainConfig, facts: Facts, labels: np.ndarray | None) -> np.ndarray | None:
+    """What each tree of a round is to predict, [classes, n]: 0 or 1, or labels at MARGIN_SCALE over the label scale."""
+    if labels is None:
+        return None
+    if config.num_class:
+        return (labels == np.arange(config.num_class)[:, None]).astype(float)
+    return labels[None] * (1 if config.logistic else (1 << MARGIN_SCALE) / facts.label_scale)
+
+
+def _own_rows(party: Party, layout: Layout, own: np.ndarray | None, count: int) -> AShare:
+    """A party's own numbers, [count, n_p], rounded, as shares for all rows: the other party holds zeros."""
+    words = np.zeros((count, layout.row_count), np.int64)
+    if own is not None:
+        words[:, layout.rows_of(party.rank)] = np.round(own)
+    return AShare(words.astype(np.uint64), party.rank)
 
 
 def _hand_over_edges(party: Party, p: int, bins: Bins, count: int) -> Steps:
@@ -64,17 +94,28 @@ def _hand_over_edges(party: Party, p: int, bins: Bins, count: int) -> Steps:
 
 
 def first_margin(party: Party, config: TrainConfig, facts: Facts) -> AShare:
-    """The base margin for every row, public."""
+    """The base margin for every class and row, public, [classes, n]."""
     base = round(config.base_margin / facts.label_scale * (1 << MARGIN_SCALE))
-    return public_ring(np.full(facts.layout.row_count, base), party.rank)
+    return public_ring(np.full((config.classes, facts.layout.row_count), base), party.rank)
 
 
-def boost_once(party: Party, ground: Ground, margin: AShare) -> Steps:
-    """[margin] -> one more tree, the new [margin], and the [g, h] that it was grown on."""
-    values = yield from gradients(party, ground, margin)
-    tree, at_leaf = yield from grow(party, ground, values)
+def boost_once(party: Party, ground: Ground, margin: AShare, samples: Sequence[np.ndarray]) -> Steps:
+    """[margin], [classes, n], and each class's sample of candidates -> (trees, new [margin], the [g, h] they grew on).
+
+    The trees of a round are grown in the same rounds of messages.
+    """
+    grown = yield from together(
+        *(_boost_class(party, ground, ground.labels[k], margin[k], sample) for k, sample in enumerate(samples))
+    )
+    trees, steps, values = zip(*grown, strict=True)
+    return list(trees), margin + stack(steps), list(values)
+
+
+def _boost_class(party: Party, ground: Ground, labels: AShare, margin: AShare, sample: np.ndarray) -> Steps:
+    values = yield from gradients(party, ground, labels, margin)
+    tree, at_leaf = yield from grow(party, ground, values, sample)
     step = yield from add_leaves(party, at_leaf, tree.leaves)
-    return tree, margin + step, values
+    return tree, step, values
 
 
 def finish(party: Party, ground: Ground, edges: list[SharedMatrix], trees: list[TreeShares]) -> Steps:

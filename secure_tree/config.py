@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from mpc.errors import ConfigError
 
 Partition = Literal["horizontal", "vertical"]
-Objective = Literal["binary:logistic", "reg:squarederror"]
+Objective = Literal["binary:logistic", "multi:ova", "reg:squarederror"]
 _SEED_NAMES = {"logistic": "binary:logistic", "squarederror": "reg:squarederror"}
 
 
@@ -30,6 +30,9 @@ class TrainConfig(BaseModel):
     min_child_weight: float = Field(0.5, ge=0, le=1e9)
     min_child_samples: int = Field(1, ge=1)
     base_score: float = 0.5
+    num_class: int | None = Field(None, ge=2, le=1000)
+    subsample: float = Field(1.0, gt=0, le=1)
+    colsample_bytree: float = Field(1.0, gt=0, le=1)
     partition: Partition = "horizontal"
     missing: Literal["none", "all"] | tuple[str, ...] = "none"
 
@@ -46,12 +49,25 @@ class TrainConfig(BaseModel):
         if not math.isfinite(self.base_score):
             raise ValueError("base_score is a finite number")
         if self.logistic and not 0 < self.base_score < 1:
-            raise ValueError("base_score is a probability between 0 and 1 under binary:logistic")
+            raise ValueError("base_score is a probability between 0 and 1 under logistic loss")
+        if (self.objective == "multi:ova") != (self.num_class is not None):
+            raise ValueError("num_class belongs to multi:ova, which needs it")
         return self
 
     @property
     def logistic(self) -> bool:
-        return self.objective == "binary:logistic"
+        """Whether each tree is grown on the logistic loss: of the label, or under multi:ova of one class."""
+        return self.objective != "reg:squarederror"
+
+    @property
+    def classes(self) -> int:
+        """Trees a round: under multi:ova one a class, each class against the others."""
+        return self.num_class if self.num_class else 1
+
+    @property
+    def trees(self) -> int:
+        """Trees in all, round by round."""
+        return self.n_estimators * self.classes
 
     def may_miss(self, name: str) -> bool:
         """Whether `missing` declares that the feature may have missing values."""

@@ -9,7 +9,10 @@ edges again, which send missing values left instead of right; the null split is 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from secure_tree.config import Partition, TrainConfig
 
@@ -81,15 +84,31 @@ class Layout:
             start += d * size
         return parts[:2], parts[2:]
 
+    def by_candidate(self, of_edges: Sequence[np.ndarray]) -> np.ndarray:
+        """What belongs to the edges of both parties, [d_p, K_p], in the order of the candidates, [C]."""
+        copies = [of_edges[p][list(self.optional[p])] for p in (0, 1)]
+        return np.concatenate([x.reshape(-1) for x in [*of_edges, *copies]])
+
+    @property
+    def candidate_features(self) -> np.ndarray:
+        """The feature of the table that every candidate but the null split cuts, int[C]."""
+        every = np.arange(self.feature_count)
+        return self.by_candidate([np.repeat(every[self.features_of(p), None], self.sizes[p], axis=1) for p in (0, 1)])
+
 
 @dataclass(frozen=True)
 class Facts:
-    """What both parties know of a training besides its parameters; `label_holder` None where both have labels."""
+    """What both parties know of a training besides its parameters.
+
+    Labels are divided by `label_scale` and weights by `weight_scale`, powers of two; the latter is None where no row
+    has a weight. `label_holder` is None where both have labels.
+    """
 
     pairing: str
     names: tuple[str, ...]
     layout: Layout
     label_scale: float
+    weight_scale: float | None = None
     label_holder: int | None = None
 
 

@@ -42,8 +42,9 @@ def margins(
     edges: np.ndarray,
     features: np.ndarray,
     method: Method,
+    classes: int,
 ) -> Steps:
-    """Own features float32[n_p, d_p] -> [margin] of all rows at LEAF_SCALE, in the order of `layout`.
+    """Own features float32[n_p, d_p] -> [margin] of all rows at LEAF_SCALE, [classes, n] in the order of `layout`.
 
     `layout` is the training's with the rows to be predicted, `base` the base margin at LEAF_SCALE, `edges` this party's
     training edges. Trees go in batches that fit memory.
@@ -54,16 +55,16 @@ def margins(
         rows = layout.rows[owners[0]]
         if rows == 0:
             continue
-        total = public_ring(np.full(rows, base), party.rank)
+        total = public_ring(np.full((classes, rows), base), party.rank)
         hand_over_rows = bin_router if method == "bins" else threshold_router
         goes_left = yield from hand_over_rows(party, ensemble, layout, owners, edges, features)
-        step = max(1, BATCH // (leaves * rows))
+        step = classes * max(1, BATCH // (classes * leaves * rows))
         for start in range(0, trees, step):
             batch = slice(start, start + step)
             left = yield from goes_left(batch)
-            total = total + (yield from sum_of_paths(party, left, ensemble.leaves[batch]))
+            total = total + (yield from sum_of_paths(party, left, ensemble.leaves[batch], classes))
         parts.append(total)
-    return concatenate(parts)
+    return concatenate(parts, axis=1)
 
 
 def bin_router(
@@ -148,8 +149,11 @@ def paths(depth: int) -> tuple[np.ndarray, np.ndarray]:
     return nodes, 1 - ((leaf >> (depth - 1 - level)) & 1)
 
 
-def sum_of_paths(party: Party, left: BShare, leaves: AShare) -> Steps:
-    """<goes left>, [t, nodes, rows], and [weights], [t, leaves] -> [sum of the reached leaves' weights], [rows]."""
+def sum_of_paths(party: Party, left: BShare, leaves: AShare, classes: int) -> Steps:
+    """<goes left>, [t, nodes, rows], [weights], [t, leaves] -> [sum of the reached leaves' weights], [classes, rows].
+
+    Trees come round by round, a tree for each class.
+    """
     t, _, rows = left.shape
     nodes, turns = paths((left.shape[1] + 1).bit_length() - 1)
     count, depth = nodes.shape
@@ -159,4 +163,5 @@ def sum_of_paths(party: Party, left: BShare, leaves: AShare) -> Steps:
     agreed = along.times(sign).sum(axis=2) + (1 - turns).sum(axis=1)[None, :, None]
     reached = yield from equals_zero.steps(party, agreed - depth, depth.bit_length())
     weights = leaves.reshape(t * count, 1)
-    return (yield from select.steps(party, reached.reshape(t * count, rows), weights)).sum(axis=0)
+    reached_weights = yield from select.steps(party, reached.reshape(t * count, rows), weights)
+    return reached_weights.reshape(t // classes, classes, count, rows).sum(axis=(0, 2))

@@ -30,6 +30,7 @@ def agree_on_training(party: Party, config: TrainConfig, table: Table) -> Facts:
         "rows": len(table.features),
         "labelled": table.labels is not None,
         "exponent": 0 if config.logistic else _exponent(max(largest, abs(config.base_score))),
+        "weights": None if table.weights is None else _exponent(float(table.weights.max())),
         "token": secrets.token_hex(16),
     }
     theirs = party.swap("training.facts", facts)
@@ -51,8 +52,10 @@ def agree_on_training(party: Party, config: TrainConfig, table: Table) -> Facts:
     layout = lay_out(config, names, (ordered[0]["rows"], ordered[1]["rows"]))
     scale = 2.0 ** max(facts["exponent"], theirs["exponent"])
     pairing = hashlib.sha256("".join(f["token"] for f in ordered).encode()).hexdigest()[:32]
+    weighted = any(f["weights"] is not None for f in ordered)
+    weight_scale = 2.0 ** max(f["weights"] or 0 for f in ordered if f["labelled"]) if weighted else None
     every = names[0] + names[1] if layout.vertical else names[0]
-    return Facts(pairing, every, layout, scale, label_holder)
+    return Facts(pairing, every, layout, scale, weight_scale, label_holder)
 
 
 def agree_on_prediction(

@@ -26,7 +26,7 @@ from secure_tree.numerics import KEY_BITS, RATE_SCALE, Numerics
 
 @dataclass(frozen=True)
 class Ground:
-    """What all trees of a training share."""
+    """What all trees of a training share; labels [classes, n] and weights [n], at the scales of `gradients`."""
 
     config: TrainConfig
     numerics: Numerics
@@ -34,7 +34,7 @@ class Ground:
     blocks: list[Block]
     candidates: Candidates
     labels: AShare
-    label_scale: float
+    weights: AShare | None
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,11 @@ def _interleave(left, right):
     return stack([left, right], axis=1).map(lambda w: w.reshape(2 * len(w), *w.shape[2:]))
 
 
-def grow(party: Party, ground: Ground, gradients: AShare) -> Steps:
-    """[gradients], uint32 [s, n] for s = (g, h) or (g, h, 1) -> TreeShares and <V> of the leaves, [2^depth, n]."""
+def grow(party: Party, ground: Ground, gradients: AShare, sample: np.ndarray) -> Steps:
+    """[gradients], uint32 [s, n] for s = (g, h) or (g, h, 1) -> TreeShares and <V> of the leaves, [2^depth, n].
+
+    `sample` numbers the candidates to choose from: public, ascending, the null split the last.
+    """
     config, candidates = ground.config, ground.candidates
     s, n = gradients.shape
     masks = take_masks(party, ground.blocks, s << config.max_depth - 1, config.nodes)
@@ -67,13 +70,14 @@ def grow(party: Party, ground: Ground, gradients: AShare) -> Steps:
     below_parent: list[AShare] = []
     for level in range(config.max_depth):
         below_parent = yield from _level_histograms(party, masks, gradients, at_node, below_parent)
-        left = yield from left_sums(party, candidates, below_parent)
+        left = (yield from left_sums(party, candidates, below_parent))[..., sample]
         total = stack([below_parent[p][:, :, 0].sum(axis=-1) for p in ground.layout.cover]).sum(axis=0)
-        key = yield from keys(party, ground.numerics, left, total, candidates.rank, config.min_child_samples)
-        winner = yield from _best(party, key)
+        key = yield from keys(party, ground.numerics, left, total, candidates.rank[sample], config.min_child_samples)
+        best = yield from _best(party, key)
+        winner = best.map(lambda b: _scatter(b, sample, candidates.layout.candidates))
         last = level == config.max_depth - 1
         level_sets, leaf_sums = yield from together(
-            left_sets(party, candidates, winner), _child_sums(party, winner, left, total) if last else _nothing()
+            left_sets(party, candidates, winner), _child_sums(party, best, left, total) if last else _nothing()
         )
         left_bits = yield from route(party, masks, level_sets, n)
         null_left = winner[:, -1].masked(_is_left(len(winner)))
@@ -88,6 +92,13 @@ def grow(party: Party, ground: Ground, gradients: AShare) -> Steps:
     leaves = yield from _leaf_weights(party, ground, leaf_sums)
     joined = [concatenate([level_sets[p] for level_sets in sets]) for p in (0, 1)]
     return TreeShares(concatenate(winners), joined, leaves), at_node
+
+
+def _scatter(chosen: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
+    """[v, len(places)] -> [v, count], 0 elsewhere."""
+    out = np.zeros((len(chosen), count), chosen.dtype)
+    out[:, places] = chosen
+    return out
 
 
 def _nothing() -> Steps:

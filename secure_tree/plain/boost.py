@@ -65,16 +65,20 @@ class PlainData:
         return left
 
 
-def grow(data: PlainData, config: TrainConfig, numerics: Numerics, values: np.ndarray) -> PlainTree:
-    """One tree on integers [g, h] or [g, h, 1] of shape [s, n] at the histogram scale."""
+def grow(
+    data: PlainData, config: TrainConfig, numerics: Numerics, values: np.ndarray, sample: np.ndarray | None = None
+) -> PlainTree:
+    """One tree on integers [g, h] or [g, h, 1] of shape [s, n] at the histogram scale, from a sample of candidates."""
     null = len(data.candidates.rank) - 1
+    sample = np.arange(null + 1) if sample is None else sample
     at_node = np.ones((1, values.shape[1]), bool)
     winners: list[int] = []
     for _ in range(config.max_depth):
         blocks = data.histograms(values, at_node)
         total = sum(blocks[p][:, :, 0].sum(axis=-1) for p in data.layout.cover)
-        left = data.candidates.left_sums(blocks)
-        best = keys(numerics, left, total, data.candidates.rank, config.min_child_samples).argmax(axis=1)
+        left = data.candidates.left_sums(blocks)[..., sample]
+        key = keys(numerics, left, total, data.candidates.rank[sample], config.min_child_samples)
+        best = sample[key.argmax(axis=1)]
         children = []
         for v, winner in enumerate(best.tolist()):
             is_left_child = len(best) > 1 and v % 2 == 0

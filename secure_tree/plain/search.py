@@ -32,15 +32,13 @@ class PlainCandidates:
             foreign = tuple((keys[p][0][:, :, None] < keys[1 - p][1][:, None, :]).astype(np.int64) for p in (0, 1))
             of_feature = np.arange(layout.feature_count)[:, None] * sum(layout.sizes)
             places = [foreign[1 - q].sum(axis=1) + np.arange(layout.sizes[q]) + of_feature for q in (0, 1)]
-        rank = np.append(_with_copies(places, layout) + 1, 0)
-        return cls(layout, foreign, rank, _with_copies([b.edges for b in bins], layout))
+        rank = np.append(layout.by_candidate(places) + 1, 0)
+        return cls(layout, foreign, rank, layout.by_candidate([b.edges for b in bins]))
 
     @property
     def features(self) -> np.ndarray:
         """The feature of the table that every candidate but the null split cuts, int[C]."""
-        every = np.arange(self.layout.feature_count)
-        own = [np.repeat(every[self.layout.features_of(p), None], self.layout.sizes[p], axis=1) for p in (0, 1)]
-        return _with_copies(own, self.layout)
+        return self.layout.candidate_features
 
     @property
     def missing_left(self) -> np.ndarray:
@@ -80,12 +78,6 @@ class PlainCandidates:
                 for q in (0, 1) if self.foreign else (p,):
                     sets[q][optional, -1] |= copies[p][0].any(axis=1)
         return sets
-
-
-def _with_copies(by_party: list[np.ndarray], layout: Layout) -> np.ndarray:
-    """[d_p, K_p] of both parties, and again of the features that may be missing, in the order of the candidates."""
-    copies = [by_party[p][list(layout.optional[p])] for p in (0, 1)]
-    return np.concatenate([x.reshape(-1) for x in by_party + copies])
 
 
 def normalise(x: np.ndarray, low: int, high: int) -> tuple[np.ndarray, np.ndarray]:

@@ -3,21 +3,21 @@
 import numpy as np
 import pytest
 
-from secure_tree.plain.boost import grow
 from tests.secure_tree.conftest import read_shared
 from tests.secure_tree.training import train_both
 
 
-def check(training, trees):
-    assert len(training.trees) == trees
-    margin = np.full(training.data.layout.row_count, training.config.base_margin / training.label_scale)
+def check(training, rounds):
+    classes = training.config.classes
+    assert len(training.trees) == rounds * classes
+    base = training.config.base_margin / training.label_scale
+    margins = np.full((classes, training.data.layout.row_count), base)
     distinct = set()
-    for seen in training.trees:
-        twin = grow(training.data, training.config, training.numerics, seen.values)
+    for number, (seen, twin) in enumerate(zip(training.trees, training.twins(), strict=True)):
         assert np.array_equal(seen.winner, twin.winner)
         assert np.abs(seen.leaves - twin.leaves).max() < 1e-4
-        margin = margin + twin.leaves[twin.leaf]
-        assert np.abs(seen.margins - margin).max() < 1e-3
+        margins[number % classes] += twin.leaves[twin.leaf]
+        assert np.abs(seen.margins - margins[number % classes]).max() < 1e-3
         distinct.update(seen.winner.tolist())
     return distinct
 
