@@ -131,7 +131,7 @@ def test_parameters(parameters, sentence):
 
 def test_labels_beyond_the_classes():
     X, y = three_classes(20, seed=37)
-    with pytest.raises(DataError, match="label 3 is not one of .*, as multi:ova needs"):
+    with pytest.raises(DataError, match="label 3 is not one of 0"):
         train_both(*halves(X, y + 1, 10), objective="multi:ova", num_class=3, **SMALL)
 
 
