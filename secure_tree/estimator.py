@@ -81,6 +81,8 @@ class _SecureXGB:
         model = self._fitted()
         if method not in ("bins", "thresholds"):
             raise ConfigError(f'method is "bins" or "thresholds", not {method!r}')
+        if to is not None and (model.config.partition == "horizontal" or to not in (0, 1)):
+            raise ConfigError("`to` is party 0 or 1 of vertical data; horizontally each party learns its own rows")
         features, names = read_features(X, model.config)
         layout = agree_on_prediction(party, model, names, len(features), method, to)
         base = round(model.config.base_margin / model.facts.label_scale * (1 << MARGIN_SCALE))

@@ -59,6 +59,8 @@ def test_predictions_go_to_the_party_that_is_named():
     training = train_both(*columns(X, y, 1), partition="vertical", n_estimators=2, max_bin=8)
     (first, second), _ = predict(training, (X[:, :1], X[:, 1:]), to=1)
     assert first.shape == (0,) and np.abs(second - training.trees[-1].margins).max() < 1e-5
+    with pytest.raises(ConfigError, match="`to` is party 0 or 1"):
+        predict(training, (X[:, :1], X[:, 1:]), to=2)
 
 
 @pytest.mark.parametrize("partition", ["horizontal", "vertical"])
