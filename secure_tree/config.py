@@ -61,14 +61,16 @@ class TrainConfig(BaseModel):
             raise ValueError("num_class belongs to multi:ova, which needs it")
         if self.eval_metric and (self.eval_metric in ("rmse", "mae")) == self.logistic:
             raise ValueError(f"{self.eval_metric} does not judge {self.objective}")
-        if self.num_class and (self.test_size or self.eval_metric or self.early_stopping_rounds):
-            raise ValueError("several classes are not judged during a training yet")
+        if self.num_class and self.metric != "error":
+            raise ValueError("multi:ova is judged by error")
         return self
 
     @property
     def metric(self) -> Metric:
         """What judges held-out rows."""
-        return self.eval_metric or ("logloss" if self.logistic else "rmse")
+        if self.eval_metric:
+            return self.eval_metric
+        return "rmse" if not self.logistic else "error" if self.num_class else "logloss"
 
     @property
     def logistic(self) -> bool:

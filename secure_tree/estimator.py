@@ -51,8 +51,6 @@ class _SecureXGB:
         """
         config = self.config
         table = read_training(X, y, sample_weight, config)
-        if eval_set is not None and config.num_class:
-            raise ConfigError("several classes are not judged during a training yet")
         if eval_set is None:
             table, held = hold_out(table, config)
         else:

@@ -72,11 +72,11 @@ def train(
                     trees.append(tree)
             if validation:
                 count = start + len(segment)
-                curve.append((count, validation.measure(party, trees[start:], count)))
+                curve.append((count, validation.measure(party, trees[start * config.classes :], count)))
         if config.early_stopping_rounds and start + len(segment) - _best(curve, config) >= config.early_stopping_rounds:
             break
     if config.early_stopping_rounds:
-        trees = trees[: _best(curve, config)]
+        trees = trees[: _best(curve, config) * config.classes]
     with party.stage("offline"):
         trace.party.run(finish(trace.party, like_ground, like_edges, like_trees * (len(trees) // config.classes)))
         party.randomness.provide([(trace.cut(), 1)])

@@ -24,7 +24,7 @@ _JUDGES = {"logloss": metrics.logloss, "auc": metrics.auc, "mae": metrics.absolu
 
 @dataclass
 class Validation:
-    """[margin] and [label] of the held-out rows, [1, n], and how the trees reach them."""
+    """[margin] and [label] of the held-out rows, [classes, n], and how the trees reach them."""
 
     config: TrainConfig
     facts: Facts
@@ -49,10 +49,12 @@ class Validation:
         parts = []
         for router in self.routers:
             left = yield from router(path)
-            parts.append((yield from sum_of_paths(party, left, leaves, 1)))
+            parts.append((yield from sum_of_paths(party, left, leaves, self.config.classes)))
         return concatenate(parts, axis=1)
 
     def _judge(self, party: Party) -> Steps:
+        if self.config.num_class:
+            return (yield from metrics.class_error(party, self.margin, self.labels)).sum()
         margin, labels = self.margin[0], self.labels[0]
         if self.config.metric == "error":
             threshold = self.config.eval_threshold
@@ -66,7 +68,7 @@ def set_up_validation(party: Party, config: TrainConfig, facts: Facts, bins: Bin
     routers = []
     for owners in row_groups(layout):
         routers.append((yield from bin_router(party, layout, owners, bins.edges, held.features)))
-    labels = own_rows(party, layout, targets(config, facts, held.labels), 1)
+    labels = own_rows(party, layout, targets(config, facts, held.labels), config.classes)
     base = round(config.base_margin / facts.label_scale * (1 << MARGIN_SCALE))
-    start = public_ring(np.full((1, layout.row_count), base), party.rank)
+    start = public_ring(np.full((config.classes, layout.row_count), base), party.rank)
     return Validation(config, facts, layout, routers, labels, start)

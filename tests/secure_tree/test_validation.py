@@ -8,6 +8,7 @@ from mpc.errors import ConfigError, DataError
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from tests.mpc.twoparty import run_both
 from tests.secure_tree.test_layouts import columns
+from tests.secure_tree.test_sampling import three_classes
 from tests.secure_tree.test_twin import halves, table
 
 SMALL = dict(max_depth=2, max_bin=8, learning_rate=0.5)
@@ -83,6 +84,17 @@ def test_training_stops_early():
     assert abs(min(values) - expected) < 1e-3
 
 
+def test_several_classes():
+    X, y = three_classes(80, seed=58)
+    fresh, truth = three_classes(50, seed=59)
+    held = tuple(zip(*halves(fresh, truth, 20), strict=True))
+    asked = dict(objective="multi:ova", num_class=3, n_estimators=4, eval_epochs=3, early_stopping_rounds=4)
+    models, _ = fit(*halves(X, y, 40), held, **asked)
+    best = min(models[0].curve, key=lambda point: point[1])
+    assert models[0].model.ensemble.leaves.shape[0] == 3 * best[0] and 0 < best[1] < 0.5
+    assert abs(best[1] - (margins(models, (held[0][0], held[1][0])).argmax(axis=1) != truth).mean()) < 1e-9
+
+
 def test_feature_importance():
     X, y = table(60, 3, seed=56)
     models, _ = fit(*halves(X, y, 30), n_estimators=3)
@@ -96,7 +108,7 @@ def test_feature_importance():
     [
         ({"early_stopping_rounds": 2}, ConfigError, "needs rows to judge by"),
         ({"eval_metric": "rmse"}, ConfigError, "rmse does not judge binary:logistic"),
-        ({"objective": "multi:ova", "num_class": 3, "test_size": 0.2}, ConfigError, "several classes"),
+        ({"objective": "multi:ova", "num_class": 3, "eval_metric": "auc"}, ConfigError, "multi:ova is judged by error"),
         ({"test_size": 0.99}, DataError, "leaves none of 20 rows"),
     ],
 )
