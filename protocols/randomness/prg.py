@@ -15,7 +15,6 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from mpc.ring import Shape
 
-
 _BLOCK = 16
 _ZEROS = memoryview(bytes(1 << 20))
 
