@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,7 @@ from protocols.federated.virtual_samples.node import VirtualSamplesNode, sigmoid
 from protocols.federated.virtual_samples.server import Server
 
 NODES = 3
+PEERS = ("GBDT", "Random Forest", "XGBoost")
 UPDATE_SHARE, TEST_SHARE = 59_875 / 284_807, 45_569 / 284_807
 
 
@@ -106,8 +108,8 @@ def federated(X: np.ndarray, y: np.ndarray, clusters: int | None, seed: int, tre
         yield phase, line, curves
 
 
-def centralised(X: np.ndarray, y: np.ndarray, seed: int, trees: int):
-    """The seed's peers on the pooled training rows; yields (name, line of the CSV, losses)."""
+def centralised(X: np.ndarray, y: np.ndarray, seed: int, trees: int, peers: Sequence[str] = PEERS):
+    """The seed's `peers` on the pooled training rows; yields (name, line of the CSV, losses)."""
     import xgboost as xgb
     from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
@@ -118,7 +120,8 @@ def centralised(X: np.ndarray, y: np.ndarray, seed: int, trees: int):
         "Random Forest": RandomForestClassifier(random_state=seed),
         "XGBoost": xgb.XGBClassifier(**shared, tree_method="exact", n_jobs=1),
     }
-    for name, model in models.items():
+    for name in peers:
+        model = models[name]
         begin = time.perf_counter()
         model.fit(X[training], y[training])
         losses = []
@@ -163,7 +166,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--trees", type=int, default=50)
     parser.add_argument("--update-trees", type=int, default=25)
-    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=PEERS)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--curves", type=Path)
     given = parser.parse_args()
@@ -181,11 +184,10 @@ def main() -> None:
                 append(given.out, {"data": name} | line)
                 if seed == given.seeds[0]:
                     curves[f"{clusters} {phase}"] = curve
-        if not given.no_peers:
-            for peer, line, losses in centralised(X, y, seed, given.trees):
-                append(given.out, {"data": name} | line)
-                if seed == given.seeds[0]:
-                    curves[peer] = {"loss": losses}
+        for peer, line, losses in centralised(X, y, seed, given.trees, given.peers):
+            append(given.out, {"data": name} | line)
+            if seed == given.seeds[0]:
+                curves[peer] = {"loss": losses}
         if given.curves:
             given.curves.write_text(json.dumps(curves))
 

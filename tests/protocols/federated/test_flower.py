@@ -44,7 +44,7 @@ def simulate(participants_of, job, monkeypatch):
         server_app=server,
         client_app=client_app_of(participant_of),
         num_supernodes=len(ids),
-        backend_config={"init_args": {"num_cpus": 2, "include_dashboard": False}, "client_resources": {"num_cpus": 1}},
+        backend_config={"init_args": {"num_cpus": 1, "include_dashboard": False}, "client_resources": {"num_cpus": 1}},
     )
     if "error" in outcome:
         raise outcome["error"]

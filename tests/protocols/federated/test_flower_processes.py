@@ -114,6 +114,7 @@ def write_rows(folder, clients=3):
         frame.assign(y=y[part]).to_csv(folder / f"rows-{i}.csv", index=False)
 
 
+@pytest.mark.long
 def test_fedxgbllr_with_secure_sums(tmp_path):
     write_rows(tmp_path)
     (tmp_path / "private").write_bytes(HELPER_KEY.private_bytes_raw())
