@@ -4,7 +4,8 @@ Run configuration, one for all: system ("fedxgbllr" or "virtual-samples"), param
 JSON), clients, minimum, features (virtual samples), secure, timeout in seconds, out (where the server writes).
 
 Node configuration, one a supernode: client-id, data (a CSV file), label (its column), and where they apply: update (a
-CSV file of new rows), group-key (a file of 32 bytes that the nodes share), helper-key (the helper's public key, a
+CSV file of new rows), group-key (a file of 32 bytes that the nodes share), out (where a
+node of virtual samples writes the model with its boundaries), helper-key (the helper's public key, a
 file of 32 bytes). The helper has helper-private-key (a file of 32 bytes) and nothing else. A client takes the
 helper's key from its own host, never from the server.
 """
@@ -50,8 +51,7 @@ def main(grid: Grid, context: Context) -> None:
     run = context.run_config
     config, secure = configuration(context), bool(run["secure"])
     federation = FlowerFederation(grid, int(run["clients"]), int(run["minimum"]), secure, float(run["timeout"]))
-    # The server adds shares; it never seals one, so it needs no key of the helper.
-    summation: Summation = SharedSum(bytes(32), int(run["clients"])) if secure else OpenSum()
+    summation: Summation = SharedSum(None, int(run["clients"])) if secure else OpenSum()
     if isinstance(config, FedXGBllrConfig):
         from protocols.federated.fedxgbllr.model import pack_ensembles
         from protocols.federated.fedxgbllr.server import train
@@ -68,7 +68,8 @@ def main(grid: Grid, context: Context) -> None:
         training.fit()
         if config.update_estimators:
             training.update()
-        arrays = training.forest.pack() | {"base": np.array(training.base_margin)}
+        smallest = np.array(training.finish())
+        arrays = training.forest.pack() | {"base": np.array(training.base_margin), "smallest_group": smallest}
     out = Path(str(run["out"]))
     out.parent.mkdir(parents=True, exist_ok=True)
     np.savez(out, allow_pickle=False, **arrays)
@@ -96,7 +97,8 @@ def participant(context: Context) -> tuple[int, Participant]:
     from protocols.federated.virtual_samples.node import VirtualSamplesNode
 
     update = _rows(str(node["update"]), label) if "update" in node else None
-    return client, VirtualSamplesNode(client, X, y, config, summation, _secret(context, "group-key"), update)
+    out = Path(str(node["out"])) if "out" in node else None
+    return client, VirtualSamplesNode(client, X, y, config, summation, _secret(context, "group-key"), update, out)
 
 
 client_app = client_app_of(participant)

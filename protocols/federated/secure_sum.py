@@ -3,7 +3,7 @@
 Functionality  client i holds v_i, float64[n] -> the server holds sum_i v_i over the clients that answered
 Messages       client -> server: x_i - r_i (uint64[n]) and Seal_helper(seed of r_i); server -> helper: the sealed seeds
                of one round; helper -> server: sum_i r_i. x_i is v_i in fixed point over Z_2^64.
-Cost           8 n + 92 bytes from each client; 92 bytes a client to the helper, 8 n bytes back
+Cost           8 n + 80 bytes from each client; 80 bytes a client to the helper, 8 n bytes back
 Security       semi-honest, two aggregators, the server and the helper, that do not collude: the server sees uniform
                words and the sum, the helper sees seeds of masks and nothing of v. One of them alone learns no v_i.
                Both together learn every v_i. A client trusts the helper's public key, which it has from outside this
@@ -61,30 +61,30 @@ class OpenSum(Summation):
 
 
 class SharedSum(Summation):
-    """Additive shares between the server and the helper whose public key (32 bytes) the clients hold.
+    """Additive shares between the server and the helper, whose public key (32 bytes) a client holds; the server None.
 
     `clients` bounds the sum, so that no sum of that many contributions leaves Z_2^64.
     """
 
-    def __init__(self, helper_key: bytes, clients: int) -> None:
-        if len(helper_key) != _KEY_BYTES:
+    def __init__(self, helper_key: bytes | None, clients: int) -> None:
+        if helper_key is not None and len(helper_key) != _KEY_BYTES:
             raise ConfigError(f"the helper's public key has {len(helper_key)} bytes instead of {_KEY_BYTES}")
-        self._helper_key = X25519PublicKey.from_public_bytes(helper_key)
+        self._helper_key = helper_key
         self._limit = _LIMIT / clients
 
     def conceal(self, values: np.ndarray, label: str) -> Message:
-        """Raises RangeError for a value outside +-2^38 / clients, or one that is not finite."""
+        """Raises RangeError for a value outside +-2^38 / clients, or not finite; ConfigError without a key."""
+        if self._helper_key is None:
+            raise ConfigError("a client of a secure sum needs the helper's public key")
         values = np.asarray(values, np.float64)
         if not (np.abs(values) < self._limit).all():
             raise RangeError(f"sum {label!r}: a contribution is not finite or not within +-{self._limit:g}")
         words = np.rint(values * 2.0**FRACTION_BITS).astype(np.int64).view(np.uint64)
         seed = secrets.token_bytes(_SEED_BYTES)
-        return {"share": words - _mask(seed, label, len(words)), "sealed": as_bytes(self._seal(seed, label))}
-
-    def _seal(self, seed: bytes, label: str) -> bytes:
-        ephemeral = X25519PrivateKey.generate()
-        public = ephemeral.public_key().public_bytes_raw()
-        return public + _cipher(ephemeral.exchange(self._helper_key), public).encrypt(bytes(12), seed, label.encode())
+        return {
+            "share": words - _mask(seed, label, len(words)),
+            "sealed": as_bytes(_seal(seed, label, self._helper_key)),
+        }
 
     def total(self, federation: Federation, replies: dict[int, Message], label: str, length: int) -> np.ndarray:
         shares = [field(reply, "share", np.uint64, (length,)) for reply in replies.values()]
@@ -137,6 +137,13 @@ class Helper(Participant):
             return _cipher(shared, public).decrypt(bytes(12), box, label.encode())
         except (InvalidTag, ValueError):
             raise ProtocolDesync(f"sum {label!r}: a seed was not sealed for this helper and this round") from None
+
+
+def _seal(seed: bytes, label: str, helper_key: bytes) -> bytes:
+    ephemeral = X25519PrivateKey.generate()
+    public = ephemeral.public_key().public_bytes_raw()
+    shared = ephemeral.exchange(X25519PublicKey.from_public_bytes(helper_key))
+    return public + _cipher(shared, public).encrypt(bytes(12), seed, label.encode())
 
 
 def _cipher(shared: bytes, public: bytes) -> ChaCha20Poly1305:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
@@ -27,7 +28,8 @@ def sigmoid(margin: np.ndarray) -> np.ndarray:
 class VirtualSamplesNode(Participant):
     """Rows X float[n, d] with labels y in {0, 1}, and rows `update` that join only where the model is wrong on them.
 
-    `group_key`: 32 secret bytes that all nodes have and the server has not. Raises DataError, ConfigError.
+    `group_key`: 32 secret bytes that all nodes have and the server has not. `out`: where the node writes the finished
+    model, for `predict`. Raises DataError, ConfigError.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class VirtualSamplesNode(Participant):
         summation: Summation,
         group_key: bytes,
         update: tuple[np.ndarray, np.ndarray] | None = None,
+        out: Path | None = None,
     ) -> None:
         super().__init__()
         if len(group_key) != KEY_BYTES:
@@ -48,10 +51,17 @@ class VirtualSamplesNode(Participant):
         new = _rows(f"node {node}, update", *update) if update else (base[0][:0], base[1][:0])
         self._X, self._y = (np.concatenate(pair) for pair in zip(base, new, strict=True))
         self._base_rows = len(base[0])
+        self._out = out
 
     @property
     def steps(self) -> dict[str, Callable[[Message], Message]]:
-        return {"rank": self._rank, "prior": self._prior, "sums": self._sums, "update": self._update}
+        return {
+            "rank": self._rank,
+            "prior": self._prior,
+            "sums": self._sums,
+            "update": self._update,
+            "finish": self._finish,
+        }
 
     def _rank(self, message: Message) -> Message:
         """One round of the agreement on boundaries."""
@@ -130,6 +140,15 @@ class VirtualSamplesNode(Participant):
         self.memory["joined"] = wrong.astype(np.float64)
         return self._summation.conceal(np.array([wrong.sum()], np.float64), "update")
 
+    def _finish(self, message: Message) -> Message:
+        """Keep the model, which only a node can apply to values; report the smallest group that this node sent."""
+        forest = Forest.unpack(message, self._config.max_depth, self._X.shape[1])
+        base = field(message, "base", np.float64, ())
+        if self._out is not None:
+            arrays = forest.pack() | {"base": base, "boundaries": self._recall("boundaries")}
+            np.savez(self._out, allow_pickle=False, **arrays)
+        return {"smallest": np.array(self.smallest_sent)}
+
     def _margin(self, message: Message) -> np.ndarray:
         """Margin of every row under the forest of `message`; only the trees that are new since last time are run."""
         forest = Forest.unpack(message, self._config.max_depth, self._X.shape[1])
@@ -152,6 +171,13 @@ class VirtualSamplesNode(Participant):
         if name not in self.memory:
             raise ProtocolDesync(f"node {self._node} has no {name}: it missed an earlier step")
         return self.memory[name]
+
+
+def predict(model: Path, X: np.ndarray) -> np.ndarray:
+    """Probability of class 1 of rows float32[n, d], by a model that a node wrote: float64[n]."""
+    with np.load(model, allow_pickle=False) as arrays:
+        forest = Forest(arrays["feature"], arrays["threshold"], arrays["value"])
+        return sigmoid(float(arrays["base"]) + forest.margin(assign(arrays["boundaries"], X)))
 
 
 _FOREST: list[tuple[str, type]] = [("feature", np.int32), ("threshold", np.int32), ("value", np.float64)]

@@ -3,7 +3,7 @@
 Functionality  D nodes with rows of the same features -> a forest whose thresholds are cluster indices, base margin
 Messages       rank (see `boundaries`); prior: rows and positives; sums, once a level: server -> nodes the forest and
                the growing tree, nodes -> server sums of g and h over (tree node, feature, cluster); update: server ->
-               nodes the forest, back the number of rows that joined
+               nodes the forest, back the number of rows that joined; finish: the forest, back the smallest group sent
 Cost           depth rounds a tree; 16 a d v bytes up from each node for a tree nodes of a level, d features and v
                clusters (plus what the secure sum adds)
 Security       docs/virtual_samples.md, "What leaks"
@@ -21,7 +21,7 @@ from collections.abc import Callable
 import numpy as np
 
 from mpc.errors import DataError
-from protocols.federated.engine import Federation, Message, as_bytes
+from protocols.federated.engine import Federation, Message, as_bytes, field
 from protocols.federated.secure_sum import Summation
 from protocols.federated.virtual_samples.config import VirtualSamplesConfig
 from protocols.federated.virtual_samples.forest import Forest
@@ -62,6 +62,11 @@ class Server:
         joined = int(self._summation.total(self._federation, replies, "update", 1)[0])
         self._boost(self._config.update_estimators)
         return joined
+
+    def finish(self) -> int:
+        """Give the nodes the model; the fewest rows behind any sum that a node sent."""
+        replies = self._federation.broadcast("finish", self._model())
+        return min(int(field(reply, "smallest", np.int64, ())) for reply in replies.values())
 
     def _boost(self, trees: int) -> None:
         for _ in range(trees):

@@ -93,7 +93,7 @@ def run_app(folder, environment, **config):
     while (done := subprocess.run(command, env=environment, capture_output=True, text=True, cwd=folder)).returncode:
         assert time.monotonic() < give_up, done.stdout + done.stderr
         time.sleep(0.5)
-    give_up = time.monotonic() + 240
+    give_up = time.monotonic() + 500
     while not out.exists():
         assert time.monotonic() < give_up, logs(folder)
         time.sleep(0.2)

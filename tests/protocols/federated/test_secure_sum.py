@@ -84,7 +84,9 @@ def test_a_value_outside_the_fixed_point_range_is_refused(value):
         SharedSum(KEY, 3).conceal(np.array([0.0, value]), "round 1")
 
 
-def test_a_key_of_the_wrong_length_is_refused():
+def test_a_key_that_is_missing_or_of_the_wrong_length_is_refused():
+    with pytest.raises(ConfigError, match="needs the helper's public key"):
+        SharedSum(None, 3).conceal(np.zeros(1), "round 1")
     with pytest.raises(ConfigError, match="31 bytes instead of 32"):
         SharedSum(KEY[1:], 3)
 

@@ -13,7 +13,7 @@ from protocols.federated.virtual_samples.clusters import assign, cluster_sums, m
 from protocols.federated.virtual_samples.config import VirtualSamplesConfig
 from protocols.federated.virtual_samples.forest import Forest
 from protocols.federated.virtual_samples.metrics import evaluate
-from protocols.federated.virtual_samples.node import VirtualSamplesNode, sigmoid
+from protocols.federated.virtual_samples.node import VirtualSamplesNode, predict, sigmoid
 from protocols.federated.virtual_samples.server import Server
 from protocols.federated.virtual_samples.split import best_splits
 from tests.protocols.federated.tables import GROUP_KEY, SMALL_VS, summation, table, vs_nodes
@@ -159,6 +159,15 @@ def test_the_least_group_is_enforced_at_every_level_and_reported():
         smallest = min(node.smallest_sent for node in nodes.values())
         assert (smallest >= 7) == (smallest_allowed == 7)
     assert (server.forest.feature >= 0).any()
+
+
+def test_a_node_keeps_the_model_and_reports_its_smallest_group(tmp_path):
+    X, y = table()
+    node = VirtualSamplesNode(0, X, y, SMALL_VS, OpenSum(), GROUP_KEY, out=tmp_path / "model.npz")
+    server = trained({0: node}, minimum=1)
+    assert server.finish() == node.smallest_sent > 0
+    expected = sigmoid(server.base_margin + server.forest.margin(assign(node.memory["boundaries"], X)))
+    np.testing.assert_array_equal(predict(tmp_path / "model.npz", X), expected)
 
 
 def test_only_wrongly_classified_new_rows_join_and_pull_the_forest_towards_them():
