@@ -42,9 +42,19 @@ def job_of(rendezvous):
         columns = []
         for model in models:
             half = model.model
+            # Both parties have as many rows to predict as they trained on.
             shared = party.run(
-                margins(party, half.ensemble, half.base, half.edges, X.astype(np.float32), (20, 20), "thresholds")
-            )
+                margins(
+                    party,
+                    half.ensemble,
+                    half.base,
+                    half.facts.layout,
+                    half.edges,
+                    X.astype(np.float32),
+                    "thresholds",
+                    1,
+                )
+            )[0]
             columns.append(party.run(truncate.steps(party, shared, MARGIN_SCALE - CRYPTEN_SCALE)))
         plain = np.stack([model.predict_margin(party, X, "thresholds") for model in models], axis=1)
         features = stack([c.at_scale(CRYPTEN_SCALE) for c in columns], axis=1)

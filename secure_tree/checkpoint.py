@@ -1,14 +1,14 @@
-"""A file a tree: this party's shares of the trees so far and of the margin, from which a killed training goes on.
+"""A file a round: this party's shares of the trees so far and of the margin, from which a killed training goes on.
 
 A resumed training is a new attempt with new correlated randomness; only shares are carried over. Both parties go on
-from the newest tree that both have, and forget what lies beyond it, so that halves of two attempts never meet.
+from the newest round that both have, and forget what lies beyond it, so that halves of two attempts never meet.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +16,21 @@ import numpy as np
 
 from mpc.errors import ConfigError, DataError
 from mpc.party import Party
-from mpc.shares import AShare, BShare
+from mpc.shares import AShare, BShare, stack
 from secure_tree.storage import Arrays, read_arrays, write_arrays
 from secure_tree.tree import TreeShares
 
-FORMAT = 1
+FORMAT = 2
 _WHAT = "checkpoint"
 _MARGINS_KEPT = 2
 
 
-def fingerprint(config: dict[str, Any], *arrays: np.ndarray) -> str:
-    """A digest of the configuration and of this party's own data; never sent."""
+def fingerprint(config: dict[str, Any], *arrays: np.ndarray | None) -> str:
+    """A digest of the configuration and of this party's own data, None where it has none; never sent."""
     digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode())
     for array in arrays:
-        digest.update(str((array.dtype.str, array.shape)).encode())
-        digest.update(np.ascontiguousarray(array).data)
+        digest.update(str(None if array is None else (array.dtype.str, array.shape)).encode())
+        digest.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 
 
@@ -41,8 +41,8 @@ class Checkpoints:
     folder: Path
     resume: bool = False
 
-    def start(self, party: Party, pairing: str, own: str) -> tuple[str, list[TreeShares], AShare | None]:
-        """Agree with the peer where to begin: the pairing id, the trees so far, and the margin after them.
+    def start(self, party: Party, pairing: str, own: str) -> Attempt:
+        """Agree with the peer where to begin.
 
         `own` is this party's fingerprint. Raises ConfigError where only one party resumes or there is nothing to
         resume, DataError for checkpoints of another training.
@@ -52,7 +52,7 @@ class Checkpoints:
             raise ConfigError("one party resumes a training, and the other starts one")
         if not self.resume:
             self._forget(0)
-            return pairing, [], None
+            return Attempt(self, pairing, own)
         mine = self._newest()
         if mine is None or theirs["at"] is None:
             raise ConfigError(
@@ -61,36 +61,45 @@ class Checkpoints:
         if mine[0] != theirs["at"][0]:
             raise DataError("the checkpoints of the two parties come from different trainings")
         count = min(mine[1], theirs["at"][1])
-        trees = [self._read(self._tree(number), own, party.rank) for number in range(1, count + 1)]
+        rounds = [self._read(self._round(number), own, party.rank) for number in range(1, count + 1)]
+        trees = [
+            TreeShares(kept["winner"][k], [sets[k] for sets in kept["sets"]], kept["leaves"][k])
+            for kept in rounds
+            for k in range(len(kept["leaves"]))
+        ]
         margin = self._read(self._margin(count), own, party.rank)["margin"]
         self._forget(count)
-        return mine[0], [TreeShares(**tree) for tree in trees], margin
+        return Attempt(self, mine[0], own, count, trees, margin)
 
-    def save(self, number: int, pairing: str, own: str, tree: TreeShares, margin: AShare) -> None:
-        """Keep tree `number` (from 1) and the margin after it; older margins go."""
+    def save(self, number: int, pairing: str, own: str, trees: list[TreeShares], margin: AShare) -> None:
+        """Keep round `number` (from 1), a tree for each class, and the margin after it; older margins go."""
         facts = {"format": FORMAT, "pairing": pairing, "own": own}
         write_arrays(self._margin(number), facts, _pack({"margin": margin}))
-        parts = {field.name: getattr(tree, field.name) for field in fields(tree)}
-        write_arrays(self._tree(number), facts, _pack(parts))
+        parts = {
+            "winner": stack([t.winner for t in trees]),
+            "sets": [stack([t.sets[p] for t in trees]) for p in (0, 1)],
+            "leaves": stack([t.leaves for t in trees]),
+        }
+        write_arrays(self._round(number), facts, _pack(parts))
         self._margin(number - _MARGINS_KEPT).unlink(missing_ok=True)
 
-    def _tree(self, number: int) -> Path:
-        return self.folder / f"tree_{number:05d}.npz"
+    def _round(self, number: int) -> Path:
+        return self.folder / f"round_{number:05d}.npz"
 
     def _margin(self, number: int) -> Path:
         return self.folder / f"margin_{number:05d}.npz"
 
     def _newest(self) -> list | None:
-        """[pairing, number of the newest tree]."""
-        numbers = sorted(int(path.stem.removeprefix("tree_")) for path in self.folder.glob("tree_*.npz"))
+        """[pairing, number of the newest round]."""
+        numbers = sorted(int(path.stem.removeprefix("round_")) for path in self.folder.glob("round_*.npz"))
         if not numbers:
             return None
-        facts, _ = read_arrays(self._tree(numbers[-1]), _WHAT)
+        facts, _ = read_arrays(self._round(numbers[-1]), _WHAT)
         return [facts["pairing"], numbers[-1]]
 
     def _forget(self, beyond: int) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        for path in [*self.folder.glob("tree_*.npz"), *self.folder.glob("margin_*.npz")]:
+        for path in [*self.folder.glob("round_*.npz"), *self.folder.glob("margin_*.npz")]:
             if int(path.stem.split("_")[1]) > beyond:
                 path.unlink()
 
@@ -99,6 +108,22 @@ class Checkpoints:
         if facts.get("format") != FORMAT or facts.get("own") != own:
             raise DataError(f"{path}: the checkpoint is of another configuration or other data")
         return _unpack(arrays, rank)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One run of a training: its pairing id, the rounds that an earlier run has grown, and the margin after them."""
+
+    checkpoints: Checkpoints
+    pairing: str
+    own: str
+    done: int = 0
+    trees: list[TreeShares] = field(default_factory=list)
+    margin: AShare | None = None
+
+    def save(self, number: int, trees: list[TreeShares], margin: AShare) -> None:
+        """Keep round `number` (from 1)."""
+        self.checkpoints.save(number, self.pairing, self.own, trees, margin)
 
 
 def _pack(parts: dict[str, Any]) -> Arrays:

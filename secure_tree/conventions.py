@@ -1,13 +1,14 @@
 """scikit-learn's conventions where they make sense for two parties.
 
 Kept: parameters in the constructor alone, get_params, set_params, clone, score, NotFittedError, predict_proba in the
-order of classes 0 and 1. Not kept, with the reason:
+order of the classes. Not kept, with the reason:
 
 * every call that communicates takes `party` first, so `check_estimator`, pipelines and grid search cannot drive it;
 * parameters are checked when they are set, not in fit: a bad one is refused before a connection is made;
-* classes are 0 and 1: other labels would have to be agreed on, and reveal which labels a party has;
+* classes are 0, 1, ...: other labels would have to be agreed on, and reveal which labels a party has;
 * no tags, and so no `check_is_fitted`: `sklearn` is not imported until an error or a test needs it;
-* no `n_features_in_`, `classes_` or `feature_importances_`: names are in `model.names`, and importance is a secret.
+* no `n_features_in_`, `classes_` or `feature_importances_`: names are in `model.facts.names`, and importance is a call,
+  `feature_importance(party)`, as it is revealed to both parties.
 """
 
 from __future__ import annotations

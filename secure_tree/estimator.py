@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import ClassVar, Self
 
 import numpy as np
 
-from mpc.errors import ConfigError
+from mpc.errors import ConfigError, DataError
 from mpc.party import Party
-from mpc.shares import AShare
 from mpc.tracing import Trace
 from secure_tree.binning import make_bins
-from secure_tree.boost import boost_once, finish, first_margin, set_up
 from secure_tree.checkpoint import Checkpoints, fingerprint
 from secure_tree.config import TrainConfig
 from secure_tree.conventions import not_fitted
+from secure_tree.layout import place
 from secure_tree.model import SharedModel
 from secure_tree.numerics import MARGIN_SCALE
-from secure_tree.predict import Method, margins, rows_of
-from secure_tree.schema import read_features, read_training
+from secure_tree.predict import Method, margins
+from secure_tree.schema import hold_out, read_features, read_training
 from secure_tree.session import agree_on_prediction, agree_on_training
-from secure_tree.tree import TreeShares
-
-# Called after each tree with its number, its shares, the shares of (g, h) it was grown on, and of the new margin.
-Observer = Callable[[int, TreeShares, AShare, AShare], None]
+from secure_tree.training import Observer, train
 
 
 class _SecureXGB:
@@ -35,6 +31,7 @@ class _SecureXGB:
     def __init__(self, **parameters) -> None:
         self.config = TrainConfig.of(**{**self._defaults, **parameters})
         self.model: SharedModel | None = None
+        self.curve: list[tuple[int, float]] = []
 
     def get_params(self, deep: bool = True) -> dict:
         """The parameters, as scikit-learn names them."""
@@ -45,70 +42,90 @@ class _SecureXGB:
         self.config = TrainConfig.of(**{**self.config.model_dump(), **parameters})
         return self
 
-    def fit(self, party: Party, X, y, observer: Observer | None = None, checkpoints: Checkpoints | None = None) -> Self:
-        """Train on both parties' rows. X: [n, d] array or DataFrame of this party's rows, y: their labels.
+    def fit(
+        self,
+        party: Party,
+        X,
+        y=None,
+        sample_weight=None,
+        eval_set=None,
+        observer: Observer | None = None,
+        checkpoints: Checkpoints | None = None,
+    ) -> Self:
+        """Train on both parties' tables. X: [n, d] array or DataFrame of this party, y: the labels of its rows.
 
-        Public: row counts, feature names, parameters, for regression the label scale. Nothing is revealed.
-        With `checkpoints`, which both parties have or neither, every tree is kept as it is made.
+        Horizontal: each party has rows with the same features, and their labels. Vertical: each party has features of
+        the same rows in the same order, and one party has the labels.
+
+        `sample_weight`: a number for each label; a party that gives none counts its rows as 1.
+
+        `eval_set`: (X, y) of this party, rows to judge the trees by; else a share `test_size` of the table is held out.
+        `curve` has what was revealed of them: (rounds, metric), after each `eval_epochs` rounds.
+
+        With `checkpoints`, which both parties have or neither, every round is kept as it is made.
+
+        Public: row counts, feature names, parameters, powers of two above the largest label (regression) and weight.
+        Nothing is revealed but the curve.
         Stages of the meter: setup, offline, online. Raises DataError, ConfigError, PeerFailure.
         """
         config = self.config
-        table = read_training(X, y, config)
-        assert table.labels is not None
-        shape, pairing = agree_on_training(party, config, table)
-        bins = make_bins(table.features, shape.sizes[party.rank])
-        trees: list[TreeShares] = []
-        margin = first_margin(party, config, shape)
+        table = read_training(X, y, sample_weight, config)
+        if eval_set is None:
+            table, held = hold_out(table, config)
+        else:
+            judged, labels = eval_set
+            held = read_training(judged, labels, None, config)
+            if held.names != table.names:
+                raise DataError("eval_set: its features or their order differ from those of X")
+            if (held.labels is None) != (table.labels is None):
+                raise DataError("eval_set: the party that has labels for X has those for the eval_set")
+        facts = agree_on_training(party, config, table, held)
+        attempt = None
         if checkpoints:
-            own = fingerprint(config.model_dump(), table.features, table.labels)
-            pairing, trees, kept = checkpoints.start(party, pairing, own)
-            margin = margin if kept is None else kept
-        done = len(trees)
-        with party.stage("setup"):
-            trace = Trace(party)
-            like_ground, like_edges = trace.party.run(set_up(trace.party, config, shape, bins, table.labels))
-            party.randomness.provide([(trace.cut(), 1)])
-            ground, edges = party.run(set_up(party, config, shape, bins, table.labels))
-        with party.stage("offline"):
-            tree, _, _ = trace.party.run(boost_once(trace.party, like_ground, first_margin(trace.party, config, shape)))
-            one_tree = trace.cut()
-            trace.party.run(finish(trace.party, like_ground, like_edges, [tree] * config.n_estimators))
-            party.randomness.provide([(one_tree, config.n_estimators - done), (trace.cut(), 1)])
-        with party.stage("online"):
-            for number in range(done, config.n_estimators):
-                tree, margin, values = party.run(boost_once(party, ground, margin))
-                trees.append(tree)
-                if checkpoints:
-                    checkpoints.save(number + 1, pairing, own, tree, margin)
-                if observer:
-                    observer(number, tree, values, margin)
-            ensemble = party.run(finish(party, ground, edges, trees))
-        for matrix in [*(m for b in ground.blocks for m in (b.columns, b.lines)), *edges]:
-            matrix.release(party)
-        self.model = SharedModel(party.rank, pairing, config, table.names, shape, bins.edges, ensemble)
+            own = (x for t in (table, held) for x in (t.features, t.labels, t.weights))
+            attempt = checkpoints.start(party, facts.pairing, fingerprint(config.model_dump(), *own))
+            facts = replace(facts, pairing=attempt.pairing)
+        party.comparison = config.comparison
+        bins = make_bins(table.features, facts.layout.sizes[party.rank])
+        ensemble, self.curve = train(party, config, facts, table, held, bins, observer, attempt)
+        self.model = SharedModel(party.rank, config, facts, bins.edges, ensemble)
         return self
 
-    def predict_margin(self, party: Party, X, method: Method = "bins") -> np.ndarray:
-        """Margins of own rows, float64[n]. Each party passes its rows (none: shape (0, d)) and learns its own.
+    def predict_margin(self, party: Party, X, method: Method = "bins", to: int | None = None) -> np.ndarray:
+        """Margins, float64[n], or [n, classes] under multi:ova.
 
-        method "bins": rows of a party that trained, through its stored edges; "thresholds": rows of anybody, compared
-        with every node's secret threshold. Stages of the meter: predict_offline, predict.
+        Horizontal: of own rows at each party. Vertical: of all rows at party `to`.
+
+        Each party passes its part of the rows (none: shape (0, d)). Vertically `to` is the label holder by default, and
+        the other party gets an empty array.
+        method "bins": values of a party that trained, through its stored edges; "thresholds": values of anybody,
+        compared with every node's secret threshold. Stages of the meter: predict_offline, predict.
         """
         model = self._fitted()
         if method not in ("bins", "thresholds"):
             raise ConfigError(f'method is "bins" or "thresholds", not {method!r}')
-        features, names = read_features(X)
-        rows = agree_on_prediction(party, model, names, len(features), method)
-        if sum(rows) == 0:
-            return np.zeros(0)
+        if to is not None and (model.config.partition == "horizontal" or to not in (0, 1)):
+            raise ConfigError("`to` is party 0 or 1 of vertical data; horizontally each party learns its own rows")
+        features, names = read_features(X, model.config)
+        layout = agree_on_prediction(party, model, names, len(features), method, to)
+        party.comparison = model.config.comparison
+        if layout.row_count == 0:
+            return np.zeros((0, model.config.num_class) if model.config.num_class else 0)
+        if layout.vertical:
+            receivers = {model.facts.label_holder if to is None else to: slice(None)}
+        else:
+            receivers = {p: place(p, layout.rows) for p in (0, 1) if layout.rows[p]}
 
         def program(party: Party) -> np.ndarray:
-            result = party.run(margins(party, model.ensemble, model.base, model.edges, features, rows, method))
-            own = np.zeros(0, np.int64)
-            for p in (0, 1):
-                if rows[p]:
-                    opened = party.reveal(result[rows_of(p, rows)], to=p, what="predictions of its own rows")
-                    own = own if opened is None else opened
+            result = party.run(
+                margins(party, model.ensemble, model.base, layout, model.edges, features, method, model.config.classes)
+            )
+            own = np.zeros((model.config.classes, 0), np.int64)
+            for p, rows in receivers.items():
+                opened = party.reveal(
+                    result[:, rows], to=p, what=f"predictions of {'the' if layout.vertical else 'its own'} rows"
+                )
+                own = own if opened is None else opened
             return own
 
         with party.stage("predict_offline"):
@@ -117,7 +134,21 @@ class _SecureXGB:
             party.randomness.provide([(trace.cut(), 1)])
         with party.stage("predict"):
             own = program(party)
-        return own * (model.shape.label_scale / (1 << MARGIN_SCALE))
+        values = own.T if model.config.num_class else own[0]
+        return values * (model.facts.label_scale / (1 << MARGIN_SCALE))
+
+    def feature_importance(self, party: Party) -> np.ndarray:
+        """How many nodes split on each feature, int[d] in the order of `model.facts.names`; revealed to both parties.
+
+        Both must ask: a party alone learns nothing.
+        """
+        model = self._fitted()
+        if party.swap("importance.facts", model.facts.pairing) != model.facts.pairing:
+            raise DataError("the two halves of the model come from different trainings")
+        counts = model.ensemble.chosen[..., : model.facts.layout.feature_count].sum(axis=(0, 1))
+        opened = party.reveal(counts, what="how many nodes split on each feature")
+        assert opened is not None, "revealed to both"
+        return opened
 
     def save(self, path) -> None:
         """This party's half of the model, to one .npz file."""
@@ -138,20 +169,26 @@ class _SecureXGB:
 
 
 class SecureXGBClassifier(_SecureXGB):
-    """Binary classification with logistic loss; parameters of `TrainConfig`."""
+    """Classification with logistic loss; parameters of `TrainConfig`.
 
-    def predict_proba(self, party: Party, X, method: Method = "bins") -> np.ndarray:
-        """[n, 2]: probabilities of class 0 and 1 for this party's rows."""
-        one = 1 / (1 + np.exp(-self.predict_margin(party, X, method)))
-        return np.stack([1 - one, one], axis=1)
+    Of more than two classes with objective "multi:ova": a tree for each class and round learns that class against the
+    others, and probabilities are normalised over the classes. Softmax would add an exponential and a reciprocal for
+    every row and class; one against the others needs the binary machinery alone, and its trees grow in parallel.
+    """
 
-    def predict(self, party: Party, X, method: Method = "bins") -> np.ndarray:
-        """Class 0 or 1 of this party's rows."""
-        return (self.predict_margin(party, X, method) > 0).astype(np.int64)
+    def predict_proba(self, party: Party, X, method: Method = "bins", to: int | None = None) -> np.ndarray:
+        """[n, classes]: probabilities of classes 0, 1, ... for the rows that `predict_margin` reveals to this party."""
+        each = 1 / (1 + np.exp(-self.predict_margin(party, X, method, to)))
+        return each / each.sum(axis=1, keepdims=True) if each.ndim == 2 else np.stack([1 - each, each], axis=1)
 
-    def score(self, party: Party, X, y, method: Method = "bins") -> float:
-        """Accuracy on this party's rows, known to it alone; the other party calls score or predict, too."""
-        return float(np.mean(self.predict(party, X, method) == np.asarray(y).reshape(-1)))
+    def predict(self, party: Party, X, method: Method = "bins", to: int | None = None) -> np.ndarray:
+        """Class, 0, 1, ..., of the same rows."""
+        margin = self.predict_margin(party, X, method, to)
+        return margin.argmax(axis=1) if margin.ndim == 2 else (margin > 0).astype(np.int64)
+
+    def score(self, party: Party, X, y, method: Method = "bins", to: int | None = None) -> float:
+        """Accuracy on the same rows, known to this party; the other one calls score or predict, too."""
+        return float(np.mean(self.predict(party, X, method, to) == np.asarray(y).reshape(-1)))
 
 
 class SecureXGBRegressor(_SecureXGB):
@@ -159,12 +196,12 @@ class SecureXGBRegressor(_SecureXGB):
 
     _defaults: ClassVar[dict] = {"objective": "reg:squarederror", "min_child_weight": 1.0}
 
-    def predict(self, party: Party, X, method: Method = "bins") -> np.ndarray:
-        """Predicted values of this party's rows."""
-        return self.predict_margin(party, X, method)
+    def predict(self, party: Party, X, method: Method = "bins", to: int | None = None) -> np.ndarray:
+        """Predicted values of the rows that `predict_margin` reveals to this party."""
+        return self.predict_margin(party, X, method, to)
 
-    def score(self, party: Party, X, y, method: Method = "bins") -> float:
-        """Coefficient of determination (R^2) on this party's rows, known to it alone; the other party calls, too."""
+    def score(self, party: Party, X, y, method: Method = "bins", to: int | None = None) -> float:
+        """Coefficient of determination (R^2) on the same rows, known to this party; the other calls, too."""
         truth = np.asarray(y, np.float64).reshape(-1)
-        residual = ((truth - self.predict(party, X, method)) ** 2).sum()
+        residual = ((truth - self.predict(party, X, method, to)) ** 2).sum()
         return float(1 - residual / ((truth - truth.mean()) ** 2).sum())

@@ -1,7 +1,8 @@
 """A model in and out of shares: revealed to one party, or a plain model of one party shared.
 
 Full binary trees, node i's children 2i + 1 and 2i + 2 in level order; x < threshold goes left, on float32. A node
-without a split sends every row right, or left where it is a left child (secure_tree/tree.py).
+without a split sends every row right, or left where it is a left child (secure_tree/tree.py). Under multi:ova, trees
+come round by round, one a class.
 """
 
 from __future__ import annotations
@@ -18,18 +19,19 @@ from mpc.party import Party
 from mpc.shares import AShare, BShare
 from mpc.tracing import Trace
 from secure_tree.binning import order_key, order_value
-from secure_tree.boost import Ensemble, Shape
+from secure_tree.boost import Ensemble
 from secure_tree.config import TrainConfig
+from secure_tree.layout import Facts, Layout
 from secure_tree.model import SharedModel
 from secure_tree.numerics import LEAF_SCALE
 from secure_tree.session import agree_on_reveal, pairing_id
 from secure_tree.storage import Arrays, read_arrays
 
 NO_SPLIT = -1
-FORMAT = 1
+FORMAT = 2
 _FILE = "revealed model file"
-_ARRAYS = ("features", "thresholds", "leaves")
-WHAT = "the model: features, thresholds and leaf weights"
+_ARRAYS = ("features", "thresholds", "missing_left", "leaves")
+WHAT = "the model: features, thresholds, ways of missing values and leaf weights"
 DEEPEST = 8
 LARGEST = 2.0**30
 
@@ -38,8 +40,8 @@ LARGEST = 2.0**30
 class PlainModel:
     """T full trees of m nodes, in the clear.
 
-    features int64[T, m] (NO_SPLIT where there is none), thresholds float32[T, m], leaves float64[T, 2^depth] added to
-    `base_margin`; `names` of the features, XGBoost's `objective`.
+    features int64[T, m] (NO_SPLIT where there is none), thresholds float32[T, m], missing_left bool[T, m], leaves
+    float64[T, 2^depth] added to `base_margin`; `names` of the features, XGBoost's `objective`.
     """
 
     objective: str
@@ -47,6 +49,7 @@ class PlainModel:
     base_margin: float
     features: np.ndarray
     thresholds: np.ndarray
+    missing_left: np.ndarray
     leaves: np.ndarray
 
     def pack(self) -> tuple[dict[str, Any], Arrays]:
@@ -73,22 +76,26 @@ def reveal_model(party: Party, model: SharedModel, to: int) -> PlainModel | None
 
     def program(party: Party) -> list[np.ndarray | None]:
         e = model.ensemble
-        parts: tuple[AShare | BShare, ...] = (e.features, e.null, e.thresholds, e.leaves)
+        sent_right = e.chosen[..., len(model.facts.names) :].sum(axis=-1)
+        parts: tuple[AShare | BShare, ...] = (e.features, e.null, e.thresholds, sent_right, e.leaves)
         return [party.reveal(x, to=to, what=WHAT) for x in parts]
 
     with party.stage("reveal"):
         trace = Trace(party)
         program(trace.party)
         party.randomness.provide([(trace.cut(), 1)])
-        one_hot, null, keys, leaves = program(party)
+        one_hot, null, keys, right, leaves = program(party)
     party.revealed[:] = dict.fromkeys(party.revealed)
-    if one_hot is None or null is None or keys is None or leaves is None:
+    if one_hot is None or null is None or keys is None or right is None or leaves is None:
         return None
     features = np.where(null.astype(bool), NO_SPLIT, one_hot.argmax(axis=-1))
     thresholds = order_value(np.where(null.astype(bool), order_key(np.zeros(1)), keys))
-    unit = model.shape.label_scale / (1 << LEAF_SCALE)
+    missing_left = np.isin(features, model.facts.layout.missing) & (right == 0)
+    unit = model.facts.label_scale / (1 << LEAF_SCALE)
     base = model.config.base_margin
-    return PlainModel(model.config.objective, model.names, base, features, thresholds, leaves * unit)
+    return PlainModel(
+        model.config.objective, model.facts.names, base, features, thresholds, missing_left, leaves * unit
+    )
 
 
 def share_model(party: Party, plain: PlainModel | None) -> SharedModel:
@@ -120,9 +127,8 @@ def share_model(party: Party, plain: PlainModel | None) -> SharedModel:
     nowhere = BShare(np.zeros((trees, m, d, 0), np.uint8), party.rank)
     ensemble = Ensemble([nowhere, nowhere], features, ~features.parity(axis=-1), thresholds, chosen, leaves)
     tokens = (facts["token"], theirs["token"]) if party.rank == 0 else (theirs["token"], facts["token"])
-    shape = Shape((0, 0), d, (0, 0), 1.0)
-    edges = np.zeros((d, 0), np.float32)
-    return SharedModel(party.rank, pairing_id(*tokens), config, names, shape, edges, ensemble)
+    shared = Facts(pairing_id(*tokens), names, Layout("horizontal", (0, 0), (d, d), (0, 0)), 1.0)
+    return SharedModel(party.rank, config, shared, np.zeros((d, 0), np.float32), ensemble)
 
 
 def _facts(plain: PlainModel) -> dict:

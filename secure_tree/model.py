@@ -6,7 +6,7 @@ trainings are refused before a prediction starts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,12 @@ import numpy as np
 
 from mpc.errors import DataError
 from mpc.shares import AShare, BShare
-from secure_tree.boost import Ensemble, Shape
+from secure_tree.boost import Ensemble, base_margin
 from secure_tree.config import TrainConfig
-from secure_tree.numerics import MARGIN_SCALE
+from secure_tree.layout import Facts, Layout
 from secure_tree.storage import Arrays, read_arrays, write_arrays
 
-FORMAT = 1
+FORMAT = 2
 _WHAT = "Sharewood model file"
 _BITS = ("sets_0", "sets_1", "features", "null")
 _WORDS = ("thresholds", "chosen", "leaves")
@@ -30,29 +30,23 @@ class SharedModel:
     """One party's half: public facts, its own training edges (private), its shares of the ensemble."""
 
     rank: int
-    pairing: str
     config: TrainConfig
-    names: tuple[str, ...]
-    shape: Shape
+    facts: Facts
     edges: np.ndarray
     ensemble: Ensemble
 
     @property
     def base(self) -> int:
         """The base margin in units of MARGIN_SCALE, over the label scale."""
-        return round(self.config.base_margin / self.shape.label_scale * (1 << MARGIN_SCALE))
+        return base_margin(self.config, self.facts)
 
     def pack(self) -> tuple[dict[str, Any], Arrays]:
         """The half as plain facts and arrays."""
         facts = {
             "format": FORMAT,
             "rank": self.rank,
-            "pairing": self.pairing,
             "config": self.config.model_dump(),
-            "names": list(self.names),
-            "rows": list(self.shape.rows),
-            "sizes": list(self.shape.sizes),
-            "label_scale": self.shape.label_scale,
+            "facts": asdict(self.facts),
         }
         e = self.ensemble
         bits = dict(zip(_BITS, (e.sets[0], e.sets[1], e.features, e.null), strict=True))
@@ -100,6 +94,13 @@ def _assemble(facts: dict, stored: dict[str, np.ndarray]) -> SharedModel:
         chosen=words("chosen"),
         leaves=words("leaves"),
     )
-    shape = Shape(tuple(facts["rows"]), len(facts["names"]), tuple(facts["sizes"]), facts["label_scale"])
-    config = TrainConfig.of(**facts["config"])
-    return SharedModel(rank, facts["pairing"], config, tuple(facts["names"]), shape, stored["edges"], ensemble)
+    known = _tuples(facts["facts"])
+    known["layout"] = Layout(**known["layout"])
+    return SharedModel(rank, TrainConfig.of(**facts["config"]), Facts(**known), stored["edges"], ensemble)
+
+
+def _tuples(value):
+    """JSON's lists as the tuples that were written."""
+    if isinstance(value, dict):
+        return {key: _tuples(v) for key, v in value.items()}
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value

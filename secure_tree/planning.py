@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
 from mpc.correlation import Kind
 from mpc.tracing import Trace
 from secure_tree.binning import Bins
-from secure_tree.boost import Shape, boost_once, finish, first_margin, set_up
+from secure_tree.boost import boost_once, finish, first_margin, set_up
 from secure_tree.config import TrainConfig
+from secure_tree.layout import Facts, lay_out
+from secure_tree.schema import Table, held_count
+from secure_tree.training import sampled_rounds
+from secure_tree.validation import set_up_validation
 
 
 @dataclass(frozen=True)
@@ -26,16 +31,21 @@ class Demand:
 
 
 def plan_training(config: TrainConfig, rows: tuple[int, int], features: int) -> list[Demand]:
-    """Set-up, one tree (as often as there are trees), and the finished model. Raises RangeError.
+    """Set-up, every round of trees, every judgement of held-out rows, and the finished model. Raises RangeError.
 
-    The label scale of a regression is taken as 1; rounds and bytes do not depend on it.
+    For data by rows, without weights; `rows` include those that are held out. The label scale of a regression is taken
+    as 1; rounds and bytes do not depend on it. Early stopping may need less.
     """
-    sizes = tuple(n if config.max_bin == "exact" else min(n, config.max_bin) for n in rows)
-    shape = Shape(rows, features, (sizes[0], sizes[1]), 1.0)
-    grid = np.zeros((features, sizes[0]), np.float32)
-    bins = Bins(grid, grid, np.zeros((rows[0], features), np.uint16))
+    names = tuple(f"f{i}" for i in range(features))
+    held = held_count(config, rows[0]), held_count(config, rows[1])
+    layout = lay_out(config, (names, names), (rows[0] - held[0], rows[1] - held[1]))
+    facts = Facts("", names, layout, 1.0, held=held)
+    grid = np.zeros((features, layout.sizes[0]), np.float32)
+    grown_on, judged_by = (Table(np.zeros((n, features), np.float32), names) for n in (layout.rows[0], held[0]))
+    bins = Bins(grid, grid, np.zeros(grown_on.features.shape, np.uint16))
     trace = Trace.at(0)
     party = trace.party
+    party.comparison = config.comparison
     demands: list[Demand] = []
 
     def record(step: str, times: int = 1) -> None:
@@ -45,10 +55,18 @@ def plan_training(config: TrainConfig, rows: tuple[int, int], features: int) -> 
         received = total.received // 8 - sum(d.received for d in demands)
         demands.append(Demand(step, trace.cut(), rounds, sent, received, times))
 
-    ground, edges = party.run(set_up(party, config, shape, bins, np.zeros(rows[0])))
+    ground, edges = party.run(set_up(party, config, facts, bins, grown_on))
+    validation = party.run(set_up_validation(party, config, facts, bins, judged_by)) if any(held) else None
     record("set-up")
-    tree, _, _ = party.run(boost_once(party, ground, first_margin(party, config, shape)))
-    record("one tree", config.n_estimators)
-    party.run(finish(party, ground, edges, [tree] * config.n_estimators))
+    for _, alike in groupby(sampled_rounds(config, facts), key=lambda samples: [len(s) for s in samples]):
+        samples, *others = alike
+        trees, _, _ = party.run(boost_once(party, ground, first_margin(party, config, facts), samples))
+        record("one round of trees", 1 + len(others))
+    whole, rest = divmod(config.n_estimators, config.eval_epochs)
+    for count, times in ((config.eval_epochs, whole), (rest, 1)):
+        if validation and count and times:
+            validation.measure(party, trees * count, 0)
+            record(f"{count} rounds judged", times)
+    party.run(finish(party, ground, edges, trees * config.n_estimators))
     record("finish")
     return demands

@@ -18,7 +18,12 @@ _NO_PARENT = 2147483647
 
 
 def to_xgboost(model: PlainModel) -> dict[str, Any]:
-    """A plain model as XGBoost's JSON object. Nodes without a split are left out: their one child takes their place."""
+    """A plain model as XGBoost's JSON object. Nodes without a split are left out: their one child takes their place.
+
+    Raises DataError for multi:ova, which XGBoost has not.
+    """
+    if model.objective not in OBJECTIVES:
+        raise DataError(f"a model with objective {model.objective} has no like in XGBoost")
     logistic = model.objective == "binary:logistic"
     base = 1 / (1 + math.exp(-model.base_margin)) if logistic else model.base_margin
     d, count = len(model.names), len(model.leaves)
@@ -49,6 +54,7 @@ def _tree(number: int, model: PlainModel) -> dict[str, Any]:
     parents: list[int] = []
     split: list[int] = []
     values: list[float] = []
+    missing_left: list[int] = []
 
     def add(node: int, parent: int) -> int:
         while node < len(features) and features[node] == NO_SPLIT:
@@ -59,10 +65,12 @@ def _tree(number: int, model: PlainModel) -> dict[str, Any]:
         parents.append(parent)
         if node >= len(features):
             split.append(0)
+            missing_left.append(0)
             values.append(float(np.float32(leaves[node - len(features)])))
             return place
         split.append(int(features[node]))
         values.append(float(thresholds[node]))
+        missing_left.append(int(model.missing_left[number, node]))
         left[place], right[place] = add(2 * node + 1, place), add(2 * node + 2, place)
         return place
 
@@ -76,7 +84,7 @@ def _tree(number: int, model: PlainModel) -> dict[str, Any]:
         "categories_nodes": [],
         "categories_segments": [],
         "categories_sizes": [],
-        "default_left": [0] * nodes,
+        "default_left": missing_left,
         "id": number,
         "left_children": left,
         "loss_changes": nothing,
@@ -93,7 +101,7 @@ def _tree(number: int, model: PlainModel) -> dict[str, Any]:
 def from_xgboost(document: dict[str, Any], source: str) -> PlainModel:
     """XGBoost's JSON object -> the same model as full trees. Raises DataError, naming `source`, for what it cannot be.
 
-    Accepted: gbtree, binary:logistic or reg:squarederror, numeric splits, one output.
+    Accepted: gbtree, binary:logistic or reg:squarederror, numeric splits, one output. Ways of missing values are read.
     """
     try:
         learner = document["learner"]
@@ -113,8 +121,7 @@ def from_xgboost(document: dict[str, Any], source: str) -> PlainModel:
     except (KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
         raise DataError(f"{source}: not an XGBoost model in JSON ({error})") from None
     margin = math.log(base / (1 - base)) if objective == "binary:logistic" else base
-    features, thresholds, leaves = (np.stack(part) for part in zip(*full, strict=True))
-    return PlainModel(objective, names, margin, features, thresholds, leaves)
+    return PlainModel(objective, names, margin, *(np.stack(part) for part in zip(*full, strict=True)))
 
 
 def _depth(tree: dict[str, Any], node: int) -> int:
@@ -122,11 +129,12 @@ def _depth(tree: dict[str, Any], node: int) -> int:
     return 0 if left == -1 else 1 + max(_depth(tree, left), _depth(tree, right))
 
 
-def _fill(tree: dict[str, Any], depth: int, source: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """One tree as (features, thresholds, leaves) of a full tree: a leaf above the last level fills all below it."""
+def _fill(tree: dict[str, Any], depth: int, source: str) -> tuple[np.ndarray, ...]:
+    """A tree as (features, thresholds, missing_left, leaves), full: a leaf above the last level fills all below it."""
     m = (1 << depth) - 1
     features = np.full(m, NO_SPLIT)
     thresholds, leaves = np.zeros(m, np.float32), np.zeros(m + 1)
+    missing_left = np.zeros(m, bool)
     if any(tree.get("split_type", [])):
         raise DataError(f"{source}: categorical splits cannot be shared")
 
@@ -138,8 +146,9 @@ def _fill(tree: dict[str, Any], depth: int, source: str) -> tuple[np.ndarray, np
             return
         if not leaf:
             features[place], thresholds[place] = tree["split_indices"][node], value
+            missing_left[place] = tree["default_left"][node]
         walk(node if leaf else tree["left_children"][node], 2 * place + 1)
         walk(node if leaf else tree["right_children"][node], 2 * place + 2)
 
     walk(0, 0)
-    return features, thresholds, leaves
+    return features, thresholds, missing_left, leaves

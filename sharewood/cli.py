@@ -38,45 +38,53 @@ def demo(
     bins: Annotated[str, typer.Option(help='Bins a feature, or "exact".')] = "32",
     objective: Annotated[str, typer.Option(help="binary:logistic or reg:squarederror.")] = "binary:logistic",
     test_size: Annotated[float, typer.Option(help="Share of rows held out; 0 judges on the training rows.")] = 0.2,
-    partition: Annotated[str, typer.Option(help="horizontal: each party has rows.")] = "horizontal",
+    partition: Annotated[str, typer.Option(help="horizontal: each party has rows; vertical: columns.")] = "horizontal",
+    comparison: Annotated[str, typer.Option(help="bits: fewer bytes; keys: fewer rounds.")] = "bits",
     offline: Annotated[str, typer.Option(help="dealer: a third process deals.")] = "dealer",
     json: Annotated[Path | None, typer.Option(help="Also write the report to this file.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the report and the model halves.")] = Path("out/demo"),
 ) -> None:
     """Train and predict between two party processes and a dealer, and compare with XGBoost on the pooled rows."""
+    from secure_tree.config import Partition
     from secure_tree.storage import write_json
     from sharewood import demo as the_demo
     from sharewood.report import print_report
 
-    _built("--partition", partition, "horizontal", ("vertical",))
+    if partition not in ("horizontal", "vertical"):
+        raise ConfigError(f"--partition is horizontal or vertical, not {partition!r}")
+    divided: Partition = "vertical" if partition == "vertical" else "horizontal"
     _built("--offline", offline, "dealer", ("pairwise",))
     if not 0 <= test_size < 1:
         raise ConfigError("--test-size is at least 0 and below 1")
     if json and not json.absolute().parent.is_dir():
         raise ConfigError(f"--json {json}: there is no such directory")
-    parameters = _parameters(objective, trees, depth, bins)
+    parameters = _parameters(objective, trees, depth, bins, comparison)
     logistic = parameters["objective"] in ("binary:logistic", "logistic")
     if data and (rows or features):
         raise ConfigError("--data names files, --rows and --features ask for a synthetic table: use one of the two")
     if test and not data:
         raise ConfigError("--test needs --data")
-    if data:
+    if test and divided == "vertical":
+        raise ConfigError("--test is for data divided by rows: by columns, --test-size holds rows out")
+    if data and divided == "vertical":
+        chosen = the_demo.from_columns(data, label, test_size, logistic)
+    elif data:
         chosen = the_demo.from_files(data, label, test, test_size, logistic)
     elif rows or features:
         if (rows or 0) < 2 or (features or 0) < 1:
             raise ConfigError("a synthetic table needs --rows of at least 2 and --features of at least 1")
-        chosen = the_demo.synthetic(rows or 0, features or 0, parameters["objective"], test_size)
+        chosen = the_demo.synthetic(rows or 0, features or 0, parameters["objective"], test_size, divided)
     else:
         if not logistic:
             raise ConfigError("the built-in set has classes: use --data, or --rows and --features, for regression")
-        chosen = the_demo.built_in(test_size)
+        chosen = the_demo.built_in(test_size, divided)
     report = the_demo.run_demo(chosen, parameters, out)
     if json:
         write_json(json, report)
     print_report(report, out)
 
 
-def _parameters(objective: str, trees: int, depth: int, bins: str) -> dict[str, Any]:
+def _parameters(objective: str, trees: int, depth: int, bins: str, comparison: str) -> dict[str, Any]:
     if bins != "exact" and not bins.isdigit():
         raise ConfigError(f'--bins is a number or "exact", not {bins!r}')
     return {
@@ -87,6 +95,7 @@ def _parameters(objective: str, trees: int, depth: int, bins: str) -> dict[str, 
         "learning_rate": 0.3,
         "min_child_weight": 1.0,
         "min_split_loss": 0.0,
+        "comparison": comparison,
     }
 
 

@@ -14,49 +14,60 @@ from mpc.party import Party, Stage
 from protocols.runtime.session import DEALER, PARTIES, run_session
 from protocols.runtime.warm_up import warm_up
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
-from secure_tree.config import TrainConfig
+from secure_tree.config import Partition, TrainConfig
 from secure_tree.predict import Method
 from secure_tree.storage import write_json
 from sharewood.tables import check_classes, read_table
 
-Table = tuple[pd.DataFrame, np.ndarray]
+Table = tuple[pd.DataFrame, np.ndarray | None]
 
 
 @dataclass(frozen=True)
 class DemoData:
-    """Training rows of both parties, the rows to judge by of both parties, and how those are predicted."""
+    """Training tables of both parties, the tables to judge by of both parties, and how those are predicted.
+
+    Divided by columns, the first party has the labels and the second None.
+    """
 
     train: tuple[Table, Table]
     test: tuple[Table, Table]
     method: Method
     title: str
+    partition: Partition = "horizontal"
+
+    def pooled(self, tables: tuple[Table, Table]) -> tuple[np.ndarray, np.ndarray]:
+        """Both parties' tables as one: features and labels."""
+        features = np.concatenate([np.asarray(x) for x, _ in tables], axis=int(self.partition == "vertical"))
+        return features, np.concatenate([y for _, y in tables if y is not None])
 
 
-def split_rows(features: pd.DataFrame, labels: np.ndarray, test_size: float, title: str) -> DemoData:
-    """Shuffle with a fixed seed, hold out `test_size`, give half of either part to each party."""
+def split(features: pd.DataFrame, labels: np.ndarray, test_size: float, title: str, partition: Partition) -> DemoData:
+    """Shuffle with a fixed seed, hold out `test_size`, give each party half of the rows or of the columns."""
     order = np.random.default_rng(2026).permutation(len(labels))
     held = round(test_size * len(labels))
-    parts = [features.iloc[order].reset_index(drop=True), labels[order]]
+    X, y = features.iloc[order].reset_index(drop=True), labels[order]
 
-    def half(rows: slice) -> tuple[Table, Table]:
-        start, stop, _ = rows.indices(len(labels))
+    def half(start: int, stop: int) -> tuple[Table, Table]:
+        if partition == "vertical":
+            part, middle = X.iloc[start:stop].reset_index(drop=True), X.shape[1] // 2
+            return (part.iloc[:, :middle], y[start:stop]), (part.iloc[:, middle:], None)
         middle = (start + stop) // 2
-        cuts = slice(start, middle), slice(middle, stop)
-        return tuple((parts[0].iloc[c].reset_index(drop=True), parts[1][c]) for c in cuts)  # type: ignore[return-value]
+        first, second = ((X.iloc[c].reset_index(drop=True), y[c]) for c in (slice(start, middle), slice(middle, stop)))
+        return first, second
 
-    train = half(slice(held, None))
-    return DemoData(train, half(slice(0, held)) if held else train, "bins", title)
+    train = half(held, len(y))
+    return DemoData(train, half(0, held) if held else train, "bins", title, partition)
 
 
-def built_in(test_size: float) -> DemoData:
-    """scikit-learn's breast cancer set, by rows."""
+def built_in(test_size: float, partition: Partition) -> DemoData:
+    """scikit-learn's breast cancer set."""
     from sklearn.datasets import load_breast_cancer
 
     bunch = load_breast_cancer(as_frame=True)
-    return split_rows(bunch.data, bunch.target.to_numpy(float), test_size, "breast cancer (scikit-learn)")
+    return split(bunch.data, bunch.target.to_numpy(float), test_size, "breast cancer (scikit-learn)", partition)
 
 
-def synthetic(rows: int, features: int, objective: str, test_size: float) -> DemoData:
+def synthetic(rows: int, features: int, objective: str, test_size: float, partition: Partition) -> DemoData:
     """A table with informative and idle columns: labels from a smooth function of six of them, plus noise."""
     rng = np.random.default_rng(7)
     X = rng.normal(size=(rows, features)).astype(np.float32)
@@ -65,12 +76,12 @@ def synthetic(rows: int, features: int, objective: str, test_size: float) -> Dem
     noisy = signal + rng.logistic(scale=0.5, size=rows)
     y = noisy if objective == "reg:squarederror" else (noisy > 0).astype(float)
     names = [f"f{i}" for i in range(features)]
-    return split_rows(pd.DataFrame(X, columns=names), y, test_size, f"synthetic, {rows} x {features}")
+    return split(pd.DataFrame(X, columns=names), y, test_size, f"synthetic, {rows} x {features}", partition)
 
 
 def from_files(paths: tuple[Path, Path], label: str, test: Path | None, test_size: float, logistic: bool) -> DemoData:
     """A file a party; a third to judge by, or `test_size` of either file's rows."""
-    tables: list[Table] = []
+    tables: list[tuple[pd.DataFrame, np.ndarray]] = []
     for path in [*paths, *([test] if test else [])]:
         features, labels = read_table(path, label)
         assert labels is not None
@@ -83,7 +94,7 @@ def from_files(paths: tuple[Path, Path], label: str, test: Path | None, test_siz
     if test:
         nobody = tables[2][0].iloc[:0], tables[2][1][:0]
         return DemoData((tables[0], tables[1]), (tables[2], nobody), "thresholds", title)
-    splits = [split_rows(*table, test_size, title) for table in tables[:2]]
+    splits = [split(features, labels, test_size, title, "horizontal") for features, labels in tables[:2]]
     join = [
         tuple((pd.concat([a[0], b[0]], ignore_index=True), np.concatenate([a[1], b[1]])) for a, b in (s.train, s.test))
         for s in splits
@@ -91,9 +102,30 @@ def from_files(paths: tuple[Path, Path], label: str, test: Path | None, test_siz
     return DemoData((join[0][0], join[1][0]), (join[0][1], join[1][1]), "bins", title)
 
 
+def from_columns(paths: tuple[Path, Path], label: str, test_size: float, logistic: bool) -> DemoData:
+    """A file a party with the same rows in the same order, the label in the first; `test_size` of the rows held out."""
+    own, labels = read_table(paths[0], label)
+    foreign, _ = read_table(paths[1], None)
+    assert labels is not None
+    if logistic:
+        check_classes(paths[0], label, labels)
+    if len(own) != len(foreign):
+        raise DataError(f"{paths[1]}: {len(foreign)} rows, and {len(own)} in {paths[0]}: by columns both have the same")
+    order = np.random.default_rng(2026).permutation(len(labels))
+    held = round(test_size * len(labels))
+
+    def part(rows: np.ndarray) -> tuple[Table, Table]:
+        first, second = (x.iloc[rows].reset_index(drop=True) for x in (own, foreign))
+        return (first, labels[rows]), (second, None)
+
+    train = part(order[held:])
+    title = f"{paths[0].name} and {paths[1].name}"
+    return DemoData(train, part(order[:held]) if held else train, "bins", title, "vertical")
+
+
 def run_demo(data: DemoData, parameters: dict[str, Any], out: Path, progress: bool = True) -> dict[str, Any]:
     """Train and predict between processes; the report of interfaces.md, also written to `out`."""
-    config = TrainConfig.of(**parameters)
+    config = TrainConfig.of(**parameters, partition=data.partition)
     out.mkdir(parents=True, exist_ok=True)
     warm_up()
     estimator = SecureXGBClassifier if config.logistic else SecureXGBRegressor
@@ -129,7 +161,7 @@ class _Progress:
 def _report(data: DemoData, config: TrainConfig, outcome: dict[str, dict[str, Any]]) -> dict[str, Any]:
     results = [outcome[name]["result"] for name in PARTIES]
     stages = {name: [Stage(**r["stages"][name]) for r in results] for name in results[0]["stages"]}
-    labels = np.concatenate([labels for _, labels in data.test])
+    labels = data.pooled(data.test)[1]
     margins = np.concatenate([r["margins"] for r in results])
     trees = config.n_estimators
     online = _phase(stages["online"])
@@ -137,8 +169,9 @@ def _report(data: DemoData, config: TrainConfig, outcome: dict[str, dict[str, An
     setup = _phase(stages["setup"])
     return {
         "data": {
-            "rows": [len(labels) for _, labels in data.train],
-            "features": data.train[0][0].shape[1],
+            "rows": [len(features) for features, _ in data.train],
+            "features": data.pooled(data.train)[0].shape[1],
+            "partition": data.partition,
             "title": data.title,
             "judged_on": "training rows" if data.test is data.train else f"{len(labels)} held-out rows",
         },
@@ -188,7 +221,7 @@ def _xgboost(data: DemoData, config: TrainConfig) -> np.ndarray:
     """Margins of plain XGBoost with the same parameters, trained on the pooled rows."""
     import xgboost
 
-    X, y = (np.concatenate([np.asarray(table[i]) for table in data.train]) for i in (0, 1))
+    X, y = data.pooled(data.train)
     parameters = {
         "objective": config.objective,
         "learning_rate": config.learning_rate,
@@ -203,5 +236,4 @@ def _xgboost(data: DemoData, config: TrainConfig) -> np.ndarray:
     if config.max_bin != "exact":
         parameters["max_bin"] = config.max_bin
     booster = xgboost.train(parameters, xgboost.DMatrix(X, label=y), config.n_estimators)
-    test = np.concatenate([np.asarray(features) for features, _ in data.test])
-    return booster.predict(xgboost.DMatrix(test), output_margin=True).astype(float)
+    return booster.predict(xgboost.DMatrix(data.pooled(data.test)[0]), output_margin=True).astype(float)

@@ -18,7 +18,7 @@ from secure_tree.model import SharedModel
 from secure_tree.storage import read_json, write_arrays, write_json
 from secure_tree.xgboost_json import from_xgboost, to_xgboost
 from sharewood.hosts_config import HostsConfig
-from sharewood.jobs import FitJob, fit, log_odds, predict
+from sharewood.jobs import fit, predict
 from sharewood.tables import check_classes, read_rows, read_table, writable, write_predictions
 
 T = TypeVar("T")
@@ -53,16 +53,14 @@ def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> di
         check_classes(data, label, labels)
     for path in [out, *([json] if json else [])]:
         writable(path)
-    evaluation = config.evaluation
-    threshold = log_odds(evaluation.threshold, "threshold")
-    job = FitJob(parameters, evaluation.test_size, evaluation.every, threshold)
 
     def program(party: Party) -> dict[str, Any]:
-        estimator, curve = fit(party, job, features, labels, checkpoints)
+        estimator = fit(party, parameters, features, labels, checkpoints)
         assert estimator.model is not None, "fit has set it"
         estimator.model.save(out)
-        facts = {"rows": list(estimator.model.shape.rows), "features": len(estimator.model.names)}
-        return {"data": facts, "config": parameters, "evaluation": curve, **costs(party)}
+        known = estimator.model.facts
+        facts = {"rows": list(known.layout.rows), "held": list(known.held), "features": len(known.names)}
+        return {"data": facts, "config": parameters, "curve": estimator.curve, **costs(party)}
 
     return _reported(connected(config, name, program), json)
 
@@ -71,14 +69,14 @@ def predict_rows(config: HostsConfig, name: str, json: Path | None) -> dict[str,
     """Predict the party's file with its half of the model, write a CSV; a report of costs."""
     out, label = config.needs(name, "predictions"), config.party(name).label
     model = SharedModel.load(config.needs(name, "model"))
-    features, identities = read_rows(config.needs(name, "predict_data"), label, model.names)
+    features, identities = read_rows(config.needs(name, "predict_data"), label, model.facts.names)
     for path in [out, *([json] if json else [])]:
         writable(path)
     output = config.predict.output if model.config.logistic else "margin"
 
     def program(party: Party) -> dict[str, Any]:
         write_predictions(out, identities, predict(party, model, features, output, config.predict.method))
-        return {"data": {"rows": len(features), "features": len(model.names)}, **costs(party)}
+        return {"data": {"rows": len(features), "features": len(model.facts.names)}, **costs(party)}
 
     return _reported(connected(config, name, program), json)
 

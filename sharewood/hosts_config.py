@@ -49,14 +49,6 @@ class Predict(Strict):
     method: Method = "thresholds"
 
 
-class Evaluation(Strict):
-    """Rows held out of a training, and when they are judged; equal at both parties. The threshold is a probability."""
-
-    test_size: float = Field(default=0.0, ge=0, lt=1)
-    every: int = Field(default=10, ge=1)
-    threshold: float = Field(default=0.5, gt=0, lt=1)
-
-
 class PlanShape(Strict):
     """Public sizes for `sharewood plan`, which reads no data."""
 
@@ -71,7 +63,6 @@ class HostsConfig(Strict):
     dealer: Dealer
     parties: dict[str, PartySection]
     train: dict[str, Any] = {}
-    evaluation: Evaluation = Evaluation()
     predict: Predict = Predict()
     plan: PlanShape | None = None
     offline: Literal["dealer", "pairwise"] = "dealer"
@@ -95,7 +86,7 @@ class HostsConfig(Strict):
             raise ConfigError(f"{path}: not TOML ({error})") from None
         try:
             config = validated(cls, values)
-            TrainConfig.of(**config.train)
+            _built(TrainConfig.of(**config.train))
             config.network  # noqa: B018  checks the addresses
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
@@ -145,3 +136,10 @@ class HostsConfig(Strict):
     def credentials(self, name: str) -> Credentials:
         """The keys of a role, from the folder `tls`."""
         return Credentials.load(self.tls, name)
+
+
+def _built(config: TrainConfig) -> None:
+    built = {"partition": "horizontal", "missing": "none", "num_class": None}
+    for name, value in built.items():
+        if getattr(config, name) != value:
+            raise ConfigError(f"train.{name} {getattr(config, name)} is not built yet between hosts: use Python")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -14,31 +12,16 @@ from mpc.errors import ConfigError
 from mpc.party import Party
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.checkpoint import Checkpoints
-from secure_tree.evaluation import learning_curve
+from secure_tree.config import TrainConfig
 from secure_tree.model import SharedModel
 from secure_tree.predict import Method
-from secure_tree.schema import read_features
+from secure_tree.schema import held_count
 
 log = logging.getLogger("sharewood")
 
 Output = Literal["margin", "probability"]
 EXACT_ROWS = 256
 BINS_BEYOND = 64
-
-
-@dataclass(frozen=True)
-class FitJob:
-    """A training: TrainConfig's parameters, and how it is watched. All of it is public and equal at both parties.
-
-    `max_bin` None stands for "exact" while no party trains on more than EXACT_ROWS rows, else BINS_BEYOND. Of each
-    party's rows `test_size` are held out (a fixed shuffle), and judged after every `eval_epochs` trees at the margin
-    `eval_threshold`.
-    """
-
-    parameters: dict[str, Any]
-    test_size: float = 0.0
-    eval_epochs: int = 10
-    eval_threshold: float = 0.0
 
 
 def agree(party: Party, job: str, facts: dict[str, Any]) -> dict[str, Any]:
@@ -55,33 +38,30 @@ def agree(party: Party, job: str, facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def fit(
-    party: Party, job: FitJob, features: pd.DataFrame, labels: np.ndarray, checkpoints: Checkpoints | None = None
-) -> tuple[SecureXGBClassifier | SecureXGBRegressor, list[tuple[int, float]]]:
-    """Train on own rows with the peer; the model's half, and the errors on held-out rows as (trees, error)."""
-    held = round(job.test_size * len(labels))
-    order = np.random.default_rng(0).permutation(len(labels))
-    train, test = np.sort(order[held:]), np.sort(order[:held])
-    same = {**job.parameters, "test_size": job.test_size, "eval_epochs": job.eval_epochs}
-    same["eval_threshold"] = job.eval_threshold
-    same["checkpoints"] = checkpoints is not None
-    facts = {"same": same, "rows": len(train), "held": held}
-    theirs = agree(party, "train", facts)
+    party: Party,
+    parameters: dict[str, Any],
+    features: pd.DataFrame,
+    labels: np.ndarray,
+    checkpoints: Checkpoints | None = None,
+) -> SecureXGBClassifier | SecureXGBRegressor:
+    """Train on own rows with the peer. `parameters` of TrainConfig are public and equal at both parties.
+
+    `max_bin` None stands for "exact" while no party trains on more than EXACT_ROWS rows, else BINS_BEYOND.
+    """
+    known = {name: value for name, value in parameters.items() if value is not None}
+    config = TrainConfig.of(**known)
+    held = held_count(config, len(labels))
+    mine = len(labels) - held
+    theirs = agree(party, "train", {"same": {**parameters, "checkpoints": checkpoints is not None}, "rows": mine})
     if held:
-        log.warning("test_size %g: %d of %d rows are held out of training", job.test_size, held, len(labels))
-    parameters = dict(job.parameters)
+        log.warning("test_size %g: %d of %d rows are held out of training", config.test_size, held, len(labels))
     if parameters.get("max_bin") is None:
-        most = max(len(train), int(theirs["rows"]))
-        parameters["max_bin"] = "exact" if most <= EXACT_ROWS else BINS_BEYOND
-    logistic = parameters["objective"] == "binary:logistic"
-    kind = SecureXGBClassifier if logistic else SecureXGBRegressor
-    estimator = kind(**parameters).fit(party, features.iloc[train], labels[train], checkpoints=checkpoints)
-    counts = (held, int(theirs["held"])) if party.rank == 0 else (int(theirs["held"]), held)
-    rows, _ = read_features(features.iloc[test])
-    assert estimator.model is not None, "fit has set it"
-    curve = learning_curve(party, estimator.model, rows, labels[test], counts, job.eval_epochs, job.eval_threshold)
-    for trees, error in curve:
-        log.info("%d trees: %s %.6g on held-out rows", trees, "error" if logistic else "rmse", error)
-    return estimator, curve
+        known["max_bin"] = "exact" if max(mine, int(theirs["rows"])) <= EXACT_ROWS else BINS_BEYOND
+    kind = SecureXGBClassifier if config.logistic else SecureXGBRegressor
+    estimator = kind(**known).fit(party, features, labels, checkpoints=checkpoints)
+    for rounds, value in estimator.curve:
+        log.info("%d trees: %s %.6g on held-out rows", rounds, config.metric, value)
+    return estimator
 
 
 def predict(
@@ -93,10 +73,3 @@ def predict(
     estimator.model = model
     margins = estimator.predict_margin(party, features, method)
     return 1 / (1 + np.exp(-margins)) if output == "probability" else margins
-
-
-def log_odds(probability: float, name: str) -> float:
-    """A probability as a margin. Raises ConfigError outside (0, 1)."""
-    if not 0 < probability < 1:
-        raise ConfigError(f"{name} is a probability between 0 and 1 here, not {probability:g}")
-    return math.log(probability / (1 - probability))

@@ -22,11 +22,11 @@ from mpc.party import Party
 from protocols.runtime.hosts import Network, parse_address, run_party
 from protocols.runtime.loopback import is_loopback, loopback_credentials, loopback_dealer
 from protocols.transport.certificates import Credentials
-from secure_tree.config import validated
+from secure_tree.config import TrainConfig, validated
 from secure_tree.model import SharedModel
 from secure_tree.storage import from_document, read_json, to_document, write_json
 from sharewood.hosts_config import Strict
-from sharewood.jobs import FitJob, Output, fit, log_odds, predict
+from sharewood.jobs import Output, fit, predict
 from sharewood.tables import check_classes, read_rows, read_table, writable, write_predictions
 
 DEALER = "dealer"
@@ -166,28 +166,38 @@ class _Fit(_Operator):
         if config.objective != "squarederror":
             check_classes(path, config.label_name, labels)
         writable(model_path)
-        job = _job(config)
-        estimator, _ = self._connected(config, lambda party: fit(party, job, features, labels))
+        parameters = _parameters(config)
+        estimator = self._connected(config, lambda party: fit(party, parameters, features, labels))
         assert estimator.model is not None, "fit has set it"
         facts = {"objective": config.objective, "label_name": config.label_name}
         write_json(model_path, {**facts, "half": to_document(*estimator.model.pack())})
 
 
-def _job(config: _ClassifierConfig | _RegressorConfig) -> FitJob:
-    names = "min_split_loss learning_rate n_estimators max_depth reg_alpha reg_lambda min_child_samples"
+def _parameters(config: _ClassifierConfig | _RegressorConfig) -> dict[str, Any]:
+    """PETML's parameters as TrainConfig's, but `max_bin` may be None. Raises ConfigError."""
+    names = (
+        "min_split_loss learning_rate n_estimators max_depth reg_alpha reg_lambda min_child_samples min_child_weight "
+        "test_size eval_epochs"
+    )
     parameters = {name: getattr(config, name) for name in names.split()}
-    parameters |= {"min_child_weight": config.min_child_weight, "max_bin": config.max_bin}
-    threshold = config.eval_threshold
     if config.objective == "squarederror":
         parameters |= {"objective": "reg:squarederror", "base_score": config.base_score}
-    elif config.objective == "logitraw":
-        if not abs(config.base_score) <= 30:
-            raise ConfigError(f"base_score is a margin between -30 and 30, not {config.base_score:g}")
-        parameters |= {"objective": "binary:logistic", "base_score": 1 / (1 + math.exp(-config.base_score))}
     else:
-        parameters |= {"objective": "binary:logistic", "base_score": 0.5}
-        threshold = log_odds(threshold, "eval_threshold")
-    return FitJob(parameters, config.test_size, config.eval_epochs, threshold)
+        raw = config.objective == "logitraw"
+        parameters |= {
+            "objective": "binary:logistic",
+            "eval_metric": "error",
+            "base_score": _probability("base_score", config.base_score) if raw else 0.5,
+            "eval_threshold": _probability("eval_threshold", config.eval_threshold) if raw else config.eval_threshold,
+        }
+    TrainConfig.of(**parameters)
+    return {**parameters, "max_bin": config.max_bin}
+
+
+def _probability(name: str, margin: float) -> float:
+    if not abs(margin) <= 30:
+        raise ConfigError(f"{name} is a margin between -30 and 30, not {margin:g}")
+    return 1 / (1 + math.exp(-margin))
 
 
 class _Predict(_Operator):
@@ -197,7 +207,7 @@ class _Predict(_Operator):
     def _run(self, config: _PredictConfig) -> None:
         path, out = config.inputs.model_path, config.outputs.inference_res_path
         objective, label, model = self._read_model(path)
-        features, identities = read_rows(config.inputs.predict_data, label, model.names)
+        features, identities = read_rows(config.inputs.predict_data, label, model.facts.names)
         writable(out)
         output: Output = "probability" if objective == "logistic" else "margin"
         values = self._connected(config, lambda party: predict(party, model, features, output))

@@ -22,8 +22,8 @@ def print_report(report: dict[str, Any], out: Path) -> None:
     console = Console()
     data, config = report["data"], report["config"]
     console.print(
-        f"\n[bold]{data['title']}[/bold]: {data['rows'][0]} rows at party_a, {data['rows'][1]} at party_b, "
-        f"{data['features']} features; {config['n_estimators']} trees of depth {config['max_depth']}, "
+        f"\n[bold]{data['title']}[/bold], {data['partition']}: {data['rows'][0]} rows at party_a, {data['rows'][1]} at "
+        f"party_b, {data['features']} features in all; {config['n_estimators']} trees of depth {config['max_depth']}, "
         f"{config['max_bin']} bins\n"
     )
     console.print(_quality(report))

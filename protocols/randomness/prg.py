@@ -6,12 +6,23 @@ request can be expanded on its own and no two requests share a stream.
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from mpc.ring import Shape
+
+_BLOCK = 16
+_ZEROS = memoryview(bytes(1 << 20))
+
+
+@functools.lru_cache(maxsize=16)
+def _permutation_key(nonce: bytes) -> bytes:
+    """The session's key for fixed-key AES: public, but not chosen by any one participant."""
+    return HKDF(hashes.SHA256(), 16, nonce, b"sharewood fixed-key permutation").derive(b"")
 
 
 class Stream:
@@ -20,15 +31,22 @@ class Stream:
     def __init__(self, seed: bytes, nonce: bytes, index: int) -> None:
         info = b"sharewood stream" + index.to_bytes(8, "little")
         key = HKDF(hashes.SHA256(), 16, nonce, info).derive(seed)
+        self.permutation_key = _permutation_key(nonce)
         self._cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
 
     def words(self, shape: Shape, dtype: np.dtype) -> np.ndarray:
         """Uniform words."""
-        zeros = bytes(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize)
-        return np.frombuffer(bytearray(self._cipher.update(zeros)), dtype).reshape(shape)
+        return self._bytes(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize).view(dtype).reshape(shape)
 
     def bits(self, shape: Shape) -> np.ndarray:
         """Uniform bits, one to a byte."""
         count = int(np.prod(shape, dtype=np.int64))
-        packed = np.frombuffer(self._cipher.update(bytes(-(-count // 8))), np.uint8)
-        return np.unpackbits(packed, count=count, bitorder="little").reshape(shape)
+        return np.unpackbits(self._bytes(-(-count // 8)), count=count, bitorder="little").reshape(shape)
+
+    def _bytes(self, size: int) -> np.ndarray:
+        # The cipher wants room for one block more than it writes.
+        out = np.empty(size + _BLOCK, np.uint8)
+        room = out.data
+        for start in range(0, size, len(_ZEROS)):
+            self._cipher.update_into(_ZEROS[: size - start], room[start:])
+        return out[:size]

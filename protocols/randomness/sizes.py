@@ -24,6 +24,11 @@ class _CountingHand(TraceHand):
         self.bytes[to] += int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         return super().derived(value, shape, dtype, xor, to)
 
+    def both(self, value: Callable[[], np.ndarray], shape: Shape, dtype: np.dtype) -> np.ndarray:
+        for to in (0, 1):
+            self.bytes[to] += int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        return super().both(value, shape, dtype)
+
     def derived_bits(self, value: Callable[[], np.ndarray], shape: Shape, to: int = 1) -> np.ndarray:
         self.bytes[to] += packed_size(int(np.prod(shape, dtype=np.int64)), 1)
         return super().derived_bits(value, shape, to)

@@ -8,6 +8,7 @@ import numpy as np
 
 from secure_tree.binning import Bins, make_bins
 from secure_tree.config import TrainConfig
+from secure_tree.layout import Layout, Names, lay_out
 from secure_tree.numerics import Numerics, plan_numerics
 from secure_tree.plain.search import PlainCandidates, keys, soft_threshold
 
@@ -25,52 +26,59 @@ class PlainTree:
 class PlainData:
     """Both parties' bins and the candidates they make."""
 
+    layout: Layout
     bins: tuple[Bins, Bins]
     candidates: PlainCandidates
 
     @classmethod
-    def of(cls, tables: tuple[np.ndarray, np.ndarray], config: TrainConfig) -> PlainData:
-        sizes = [len(x) if config.max_bin == "exact" else min(len(x), config.max_bin) for x in tables]
-        first, second = (make_bins(x.astype(np.float32), size) for x, size in zip(tables, sizes, strict=True))
-        return cls((first, second), PlainCandidates.of((first, second)))
+    def of(cls, tables: tuple[np.ndarray, np.ndarray], config: TrainConfig, names: Names | None = None) -> PlainData:
+        """From both parties' features; `names` default to f0, f1, ..."""
+        plain = [np.asarray(x, np.float32) for x in tables]
+        names = names or tuple(tuple(f"f{i}" for i in range(x.shape[1])) for x in plain)
+        layout = lay_out(config, names, (len(plain[0]), len(plain[1])))
+        first, second = (make_bins(x, size) for x, size in zip(plain, layout.sizes, strict=True))
+        return cls(layout, (first, second), PlainCandidates.of((first, second), layout))
 
     @property
-    def rows(self) -> tuple[int, int]:
-        return len(self.bins[0].numbers), len(self.bins[1].numbers)
+    def rows(self) -> tuple[int, ...]:
+        """Rows of blocks that make up the table."""
+        return tuple(self.layout.rows[p] for p in self.layout.cover)
 
-    def histograms(self, values: np.ndarray, at_node: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """values int[s, n] and the nodes' rows bool[v, n] -> [v, s, d, K_p] for both blocks."""
+    def histograms(self, values: np.ndarray, at_node: np.ndarray) -> list[np.ndarray]:
+        """values int[s, n] and the nodes' rows bool[v, n] -> [v, s, d_p, bins_p] for both blocks."""
         out = []
-        spans = slice(0, self.rows[0]), slice(self.rows[0], None)
-        for bins, span in zip(self.bins, spans, strict=True):
+        for p, bins in enumerate(self.bins):
+            span = self.layout.rows_of(p)
             d = bins.numbers.shape[1]
-            sums = np.zeros((len(at_node), len(values), d, bins.size), np.int64)
+            sums = np.zeros((len(at_node), len(values), d, self.layout.bins(p)), np.int64)
             for v, rows in enumerate(at_node[:, span]):
                 for f in range(d):
                     np.add.at(sums[v, :, f].T, bins.numbers[rows, f], values[:, span][:, rows].T)
             out.append(sums)
-        return out[0], out[1]
+        return out
 
     def goes_left(self, winner: int) -> np.ndarray:
         """bool[n] for every training row under one candidate."""
-        sets = self.candidates.left_sets(winner)
-        parts = [
-            np.take_along_axis(s, b.numbers.T.astype(np.int64), axis=1).any(axis=0)
-            for s, b in zip(sets, self.bins, strict=True)
-        ]
-        return np.concatenate(parts)
+        left = np.zeros(self.layout.row_count, bool)
+        for p, (s, b) in enumerate(zip(self.candidates.left_sets(winner), self.bins, strict=True)):
+            left[self.layout.rows_of(p)] |= np.take_along_axis(s, b.numbers.T.astype(np.int64), axis=1).any(axis=0)
+        return left
 
 
-def grow(data: PlainData, config: TrainConfig, numerics: Numerics, values: np.ndarray) -> PlainTree:
-    """One tree on integers [g, h] or [g, h, 1] of shape [s, n] at the histogram scale."""
+def grow(
+    data: PlainData, config: TrainConfig, numerics: Numerics, values: np.ndarray, sample: np.ndarray | None = None
+) -> PlainTree:
+    """One tree on integers [g, h] or [g, h, 1] of shape [s, n] at the histogram scale, from a sample of candidates."""
     null = len(data.candidates.rank) - 1
+    sample = np.arange(null + 1) if sample is None else sample
     at_node = np.ones((1, values.shape[1]), bool)
     winners: list[int] = []
     for _ in range(config.max_depth):
         blocks = data.histograms(values, at_node)
-        total = sum(h[:, :, 0].sum(axis=-1) for h in blocks)
-        left = data.candidates.left_sums(blocks)
-        best = keys(numerics, left, total, data.candidates.rank, config.min_child_samples).argmax(axis=1)
+        total = sum(blocks[p][:, :, 0].sum(axis=-1) for p in data.layout.cover)
+        left = data.candidates.left_sums(blocks)[..., sample]
+        key = keys(numerics, left, total, data.candidates.rank[sample], config.min_child_samples)
+        best = sample[key.argmax(axis=1)]
         children = []
         for v, winner in enumerate(best.tolist()):
             is_left_child = len(best) > 1 and v % 2 == 0
@@ -103,19 +111,19 @@ class PlainEnsemble:
     margins: np.ndarray
 
     def predict_margin(self, features: np.ndarray) -> np.ndarray:
-        """float[m, d] -> margins by the thresholds of the trees."""
+        """float[m, d], rows of the whole table -> margins by the thresholds of the trees."""
         features = features.astype(np.float32)
         out = np.full(len(features), self.config.base_margin)
-        d = features.shape[1]
+        candidates = self.data.candidates
         for tree in self.trees:
             node = np.zeros(len(features), np.int64)
             for _ in range(self.config.max_depth):
                 winner = tree.winner[node]
-                null = winner == len(self.data.candidates.rank) - 1
+                null = winner == len(candidates.thresholds)
                 safe = np.where(null, 0, winner)
-                feature = np.minimum(safe // sum(self.data.candidates.sizes), d - 1)
-                value = features[np.arange(len(features)), feature]
-                left = np.where(null, (node > 0) & (node % 2 == 1), value < self.data.candidates.thresholds[safe])
+                value = features[np.arange(len(features)), candidates.features[safe]]
+                cut = np.where(np.isnan(value), candidates.missing_left[safe], value < candidates.thresholds[safe])
+                left = np.where(null, (node > 0) & (node % 2 == 1), cut)
                 node = 2 * node + np.where(left, 1, 2)
             out += tree.leaves[node - len(tree.winner)]
         return out
@@ -123,11 +131,15 @@ class PlainEnsemble:
 
 def train(
     tables: tuple[np.ndarray, np.ndarray],
-    labels: tuple[np.ndarray, np.ndarray],
+    labels: tuple[np.ndarray, ...],
     config: TrainConfig,
     rng: np.random.Generator,
 ) -> PlainEnsemble:
-    """The twin of a whole training. Gradients are float64, rounded stochastically to the histogram scale."""
+    """The twin of a whole training on one class, all rows and features, without weights.
+
+    Gradients are float64, rounded stochastically to the histogram scale.
+    """
+    assert config.classes == config.subsample == config.colsample_bytree == 1, "what the docstring says"
     data = PlainData.of(tables, config)
     y = np.concatenate(labels).astype(float)
     scale = 1.0 if config.logistic else 2.0 ** np.ceil(np.log2(max(np.abs(y).max(), abs(config.base_score))))

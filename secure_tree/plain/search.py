@@ -8,49 +8,76 @@ import numpy as np
 
 from mpc.reciprocal import MANTISSA, START_CONSTANT, START_SCALE, START_SLOPE
 from secure_tree.binning import Bins, order_key
+from secure_tree.layout import Layout
 from secure_tree.numerics import Numerics
 
 
 @dataclass(frozen=True)
 class PlainCandidates:
-    """foreign[p]: W[d, K_p, K_q] of 0/1 for bins of p and edges of q; rank: [C + 1]; thresholds: float32[C]."""
+    """foreign[p]: W[d, K_p, K_q] of 0/1 for bins of p and edges of q, if any; rank: [C + 1]; thresholds: float32[C]."""
 
-    foreign: tuple[np.ndarray, np.ndarray]
+    layout: Layout
+    foreign: tuple[np.ndarray, ...]
     rank: np.ndarray
     thresholds: np.ndarray
-    sizes: tuple[int, int]
 
     @classmethod
-    def of(cls, bins: tuple[Bins, Bins]) -> PlainCandidates:
-        d = len(bins[0].edges)
-        sizes = bins[0].size, bins[1].size
-        foreign = [
-            (order_key(bins[p].largest)[:, :, None] < order_key(bins[1 - p].edges)[:, None, :]).astype(np.int64)
-            for p in (0, 1)
-        ]
-        places = np.concatenate([foreign[1 - q].sum(axis=1) + np.arange(sizes[q]) for q in (0, 1)], axis=1)
-        rank = (places + 1 + np.arange(d)[:, None] * sum(sizes)).reshape(-1)
-        edges = np.concatenate([b.edges for b in bins], axis=1).reshape(-1)
-        return cls((foreign[0], foreign[1]), np.append(rank, 0), edges, sizes)
+    def of(cls, bins: tuple[Bins, Bins], layout: Layout) -> PlainCandidates:
+        foreign: tuple[np.ndarray, ...] = ()
+        places = [np.arange(b.edges.size).reshape(b.edges.shape) for b in bins]
+        if layout.vertical:
+            places[1] += places[0].size
+        else:
+            keys = [(order_key(b.largest), order_key(b.edges)) for b in bins]
+            foreign = tuple((keys[p][0][:, :, None] < keys[1 - p][1][:, None, :]).astype(np.int64) for p in (0, 1))
+            of_feature = np.arange(layout.feature_count)[:, None] * sum(layout.sizes)
+            places = [foreign[1 - q].sum(axis=1) + np.arange(layout.sizes[q]) + of_feature for q in (0, 1)]
+        rank = np.append(layout.by_candidate(places) + 1, 0)
+        return cls(layout, foreign, rank, layout.by_candidate([b.edges for b in bins]))
 
-    def left_sums(self, histograms: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        """[v, s, d, K_p] for both blocks -> [v, s, C + 1]."""
-        own = [np.cumsum(h, axis=-1) - h for h in histograms]
-        moved = [np.einsum("vsdb,dbc->vsdc", h, w) for h, w in zip(histograms, self.foreign, strict=True)]
-        sums = np.concatenate([own[0] + moved[1], own[1] + moved[0]], axis=-1)
-        return np.concatenate([sums.reshape(*sums.shape[:2], -1), np.zeros((*sums.shape[:2], 1), np.int64)], axis=-1)
+    @property
+    def features(self) -> np.ndarray:
+        """The feature of the table that every candidate but the null split cuts, int[C]."""
+        return self.layout.candidate_features
 
-    def left_sets(self, winner: int) -> tuple[np.ndarray, np.ndarray]:
-        """Which bins of either party go left under a candidate: bool[d, K_p]; none under the null split."""
-        d = len(self.foreign[0])
-        sets = tuple(np.zeros((d, size), bool) for size in self.sizes)
-        if winner < len(self.rank) - 1:
-            feature, place = divmod(winner, sum(self.sizes))
-            q = int(place >= self.sizes[0])
-            edge = place - q * self.sizes[0]
-            sets[q][feature] = np.arange(self.sizes[q]) < edge
-            sets[1 - q][feature] = self.foreign[1 - q][feature, :, edge] == 1
-        return sets[0], sets[1]
+    @property
+    def missing_left(self) -> np.ndarray:
+        """Whether a candidate sends missing values left, bool[C]."""
+        count = sum(d * size for d, size in zip(self.layout.widths, self.layout.sizes, strict=True))
+        return np.arange(len(self.thresholds)) >= count
+
+    def left_sums(self, histograms: list[np.ndarray]) -> np.ndarray:
+        """[v, s, d_p, bins_p] for both blocks -> [v, s, C + 1]."""
+        layout = self.layout
+        values = [h[..., : layout.sizes[p]] for p, h in enumerate(histograms)]
+        sums = [np.cumsum(h, axis=-1) - h for h in values]
+        if self.foreign:
+            moved = [np.einsum("vsdb,dbc->vsdc", h, w) for h, w in zip(values, self.foreign, strict=True)]
+            sums = [sums[0] + moved[1], sums[1] + moved[0]]
+        missing = [h[:, :, list(layout.optional[p]), -1:] for p, h in enumerate(histograms)]
+        if not layout.vertical:
+            missing = [missing[0] + missing[1]] * 2
+        copies = [sums[p][:, :, list(layout.optional[p])] + missing[p] for p in (0, 1)]
+        null = np.zeros((*sums[0].shape[:2], 1), np.int64)
+        return np.concatenate([*(x.reshape(*x.shape[:2], -1) for x in sums + copies), null], axis=-1)
+
+    def left_sets(self, winner: int) -> list[np.ndarray]:
+        """Which bins of either party go left under a candidate: bool[d_p, bins_p]; none under the null split."""
+        layout = self.layout
+        sets = [np.zeros((layout.widths[p], layout.bins(p)), bool) for p in (0, 1)]
+        if winner < len(self.thresholds):
+            own, copies = layout.split(np.arange(layout.candidates)[None] == winner)
+            for p in (0, 1):
+                optional = list(layout.optional[p])
+                edges = own[p][0].copy()
+                edges[optional] |= copies[p][0]
+                for feature, edge in np.argwhere(edges):
+                    sets[p][feature, :edge] = True
+                    if self.foreign:
+                        sets[1 - p][feature, : layout.sizes[1 - p]] = self.foreign[1 - p][feature, :, edge] == 1
+                for q in (0, 1) if self.foreign else (p,):
+                    sets[q][optional, -1] |= copies[p][0].any(axis=1)
+        return sets
 
 
 def normalise(x: np.ndarray, low: int, high: int) -> tuple[np.ndarray, np.ndarray]:

@@ -53,7 +53,7 @@ def train(folder, resume=False, seeds=(b"a" * 16, b"b" * 16), labels=LABELS, dyi
 
 
 def files(folder, below):
-    trees = [folder / str(rank) / f"tree_{number:05d}.npz" for rank in (0, 1) for number in range(1, below)]
+    trees = [folder / str(rank) / f"round_{number:05d}.npz" for rank in (0, 1) for number in range(1, below)]
     return [path.read_bytes() for path in trees]
 
 
@@ -85,7 +85,7 @@ def test_checkpoints_of_another_training(tmp_path):
     with pytest.raises(DataError, match="another configuration or other data"):
         train(tmp_path, resume=True, labels=[1 - y for y in LABELS])
     train(tmp_path, n_estimators=2)
-    assert len(list((tmp_path / "0").glob("tree_*"))) == 2
+    assert len(list((tmp_path / "0").glob("round_*"))) == 2
 
 
 def in_processes(folder, resume=False, kill=None):
@@ -98,7 +98,7 @@ def in_processes(folder, resume=False, kill=None):
 
         model = SecureXGBClassifier(n_estimators=TREES, max_depth=2, max_bin=8, learning_rate=0.5)
         kept = Checkpoints(folder / str(party.rank), resume)
-        model.fit(party, TABLES[party.rank], LABELS[party.rank], observe, kept)
+        model.fit(party, TABLES[party.rank], LABELS[party.rank], observer=observe, checkpoints=kept)
         return model.predict_margin(party, TABLES[party.rank])
 
     return np.concatenate(run_local(job))

@@ -26,7 +26,7 @@ def test_iris():
     assert np.abs(np.unique(np.round(tree.margins, 6)) - [0.255902, 0.612698]).max() < 1e-3
     features = list(two_files("iris_binary_mini")[0][0])
     root = tree.winner[0]
-    assert features[root // sum(training.data.candidates.sizes)] == "petal length (cm)"
+    assert features[training.data.candidates.features[root]] == "petal length (cm)"
     labels = np.concatenate(two_files("iris_binary_mini")[1])
     assert ((1 / (1 + np.exp(-tree.margins)) > 0.6) == labels).all()
 
@@ -38,8 +38,7 @@ def test_students():
     scale = training.label_scale
     assert np.abs(tree.leaves * scale / 0.1 - [12.27381, 7.083333, 0, 4.2]).max() < 1e-3 * scale
     names = list(tables[0])
-    per_feature = sum(training.data.candidates.sizes)
-    assert [names[w // per_feature] for w in tree.winner[:2]] == ["x0", "x5"]
+    assert [names[training.data.candidates.features[w]] for w in tree.winner[:2]] == ["x0", "x5"]
     assert tree.winner[2] == len(training.data.candidates.rank) - 1, "the right child has no valid split"
     assert [training.data.candidates.thresholds[w] for w in tree.winner[:2]] == [17, 1]
     error = np.concatenate(labels) - tree.margins * scale

@@ -5,15 +5,14 @@ import pytest
 
 from mpc.errors import ConfigError, DataError
 from secure_tree.estimator import SecureXGBClassifier, SecureXGBRegressor
-from secure_tree.plain.boost import PlainEnsemble, grow
+from secure_tree.plain.boost import PlainEnsemble
 from tests.mpc.twoparty import run_both
 from tests.secure_tree.test_twin import halves, table
 from tests.secure_tree.training import train_both
 
 
 def twin_of(training):
-    trees = [grow(training.data, training.config, training.numerics, seen.values) for seen in training.trees]
-    return PlainEnsemble(training.data, training.config, trees, np.zeros(0))
+    return PlainEnsemble(training.data, training.config, training.twins(), np.zeros(0))
 
 
 def predict_both(models, rows, method="bins"):

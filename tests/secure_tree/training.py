@@ -5,10 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpc.ring import decode_signed
+from secure_tree.boost import scales
 from secure_tree.config import TrainConfig
 from secure_tree.estimator import SecureXGBClassifier, SecureXGBRegressor
-from secure_tree.numerics import LEAF_SCALE, MARGIN_SCALE, Numerics, plan_numerics
-from secure_tree.plain.boost import PlainData
+from secure_tree.layout import Facts
+from secure_tree.numerics import LEAF_SCALE, MARGIN_SCALE, Numerics
+from secure_tree.plain.boost import PlainData, grow
+from secure_tree.sampling import column_samples
 from tests.mpc.twoparty import opened, run_both
 
 
@@ -24,17 +27,31 @@ class Seen:
 
 @dataclass
 class Training:
+    """trees: round by round, one for each class."""
+
     config: TrainConfig
     data: PlainData
     numerics: Numerics
-    label_scale: float
+    facts: Facts
     trees: list[Seen]
     models: list
     results: list
     parties: list
 
+    @property
+    def label_scale(self) -> float:
+        return self.facts.label_scale
 
-def train_both(tables, labels, then=None, **parameters) -> Training:
+    def twins(self):
+        """The twin's trees on the same gradients and samples of features."""
+        samples = column_samples(self.config, self.facts)
+        return [
+            grow(self.data, self.config, self.numerics, seen.values, sample)
+            for seen, sample in zip(self.trees, samples, strict=True)
+        ]
+
+
+def train_both(tables, labels, then=None, weights=(None, None), **parameters) -> Training:
     """Train; `then(model, party)` runs at both parties afterwards. Numbers are opened in the test alone."""
     kind = SecureXGBRegressor if "squared" in parameters.get("objective", "") else SecureXGBClassifier
     models, shares = [None, None], ([], [])
@@ -43,7 +60,8 @@ def train_both(tables, labels, then=None, **parameters) -> Training:
         def observe(number, tree, values, margin):
             shares[party.rank].append((tree.winner, values, tree.leaves, margin))
 
-        model = kind(**parameters).fit(party, tables[party.rank], labels[party.rank], observer=observe)
+        own = tables[party.rank], labels[party.rank], weights[party.rank]
+        model = kind(**parameters).fit(party, *own, observer=observe)
         models[party.rank] = model
         return then(model, party) if then else None
 
@@ -61,7 +79,6 @@ def train_both(tables, labels, then=None, **parameters) -> Training:
             )
         )
     config = models[0].config
-    data = PlainData.of(tuple(np.asarray(t) for t in tables), config)
-    scale = models[0].model.shape.label_scale
-    numerics = plan_numerics(config, data.rows, len(data.candidates.rank), scale)
-    return Training(config, data, numerics, scale, trees, models, results, parties)
+    data = PlainData.of(tables, config)
+    facts = models[0].model.facts
+    return Training(config, data, scales(config, facts), facts, trees, models, results, parties)

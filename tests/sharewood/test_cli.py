@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 COMMAND = [sys.executable, "-c", "from sharewood.cli import main; main()"]
@@ -48,6 +49,23 @@ def test_demo_writes_what_interfaces_name(tmp_path):
     assert "party_a" in done.stdout and "XGBoost" in done.stdout
 
 
+def test_demo_by_columns(tmp_path, files):
+    rng = np.random.default_rng(1)
+    rows = [(i, int(a + b > 0), a, b) for i, (a, b) in enumerate(rng.normal(size=(30, 2)))]
+    a, b = files(
+        a="id,y,a\n" + "".join(f"{i},{y},{a}\n" for i, y, a, _ in rows),
+        b="id,b\n" + "".join(f"{i},{b}\n" for i, _, _, b in rows),
+    )
+    for data in ([], ["--data", a, b]):
+        done = sharewood(
+            "demo", *data, "--partition", "vertical", "--trees", 2, "--depth", 2, "--json", "r.json", cwd=tmp_path
+        )
+        assert done.returncode == 0, done.stderr
+        report = json.loads((tmp_path / "r.json").read_text())
+        assert report["revealed"] == [["predictions of the rows"], []] and report["quality"]["auc"] > 0.7
+        assert report["data"]["partition"] == "vertical" and report["data"]["features"] == (2 if data else 30)
+
+
 def test_regression_on_files(tmp_path, files):
     a, b, t = files(a=GOOD.replace("y", "v"), b=GOOD.replace("y", "v"), t=GOOD.replace("y", "v"))
     done = sharewood(
@@ -75,7 +93,9 @@ def test_regression_on_files(tmp_path, files):
         (GOOD, ["--bins", 1], "max_bin"),
         (GOOD, ["--objective", "rank:pairwise"], "objective"),
         (GOOD, ["--offline", "pairwise"], "--offline pairwise is not built yet"),
-        (GOOD, ["--partition", "vertical"], "--partition vertical is not built yet"),
+        (GOOD, ["--partition", "diagonal"], "--partition is horizontal or vertical"),
+        (GOOD[: GOOD.rindex("4,")], ["--partition", "vertical"], "3 rows, and 4 in"),
+        (GOOD, ["--partition", "vertical", "--test", "t.csv"], "--test is for data divided by rows"),
         (GOOD, ["--rows", 10], "use one of the two"),
         (GOOD, ["--test-size", 1], "--test-size"),
         (GOOD, ["--nonsense"], "nonsense"),

@@ -86,8 +86,8 @@ def test_the_example_of_two_hosts(place):
         assert list(table) == ["id", "prediction"] and (table["id"] == truth["id"]).all()
         assert ((table["prediction"] > 0.5) == (truth["x"] + truth["y"] > 0)).mean() > 0.7
         report = json.loads((place / f"party_{name}.report.json").read_text())
-        assert {"data", "config", "evaluation", "setup", "offline", "online", "memory_peak_bytes"} <= set(report)
-        assert report["evaluation"][-1][0] == 4 and report["evaluation"][-1][1] < 0.5
+        assert {"data", "config", "curve", "setup", "offline", "online", "memory_peak_bytes"} <= set(report)
+        assert report["curve"][-1][0] == 4 and report["curve"][-1][1] < 0.5
     export(place / "revealed_b.json", place / "xgboost.json")
     X = pd.read_csv(place / "new_b.csv").drop(columns="id")
     plain = xgboost.Booster(model_file=place / "xgboost.json").predict(xgboost.DMatrix(X))
@@ -130,8 +130,9 @@ def test_reveal_needs_consent(place):
         ("n_estimators", "n_estimator", "unknown parameter n_estimator"),
         ("127.0.0.1", "127.0.0.1:", "host:port"),
         ('tls = "keys"', "", "tls: Field required"),
-        ("every = 10", "every = 0", "evaluation.every"),
+        ("eval_epochs = 10", "eval_epochs = 0", "eval_epochs"),
         ("[train]", "[train", "not TOML"),
+        ("[train]", '[train]\npartition = "vertical"', "not built yet between hosts"),
         ("[parties.party_b]", "[parties.dealer]", "neither of them called dealer"),
         ('"a.csv"', '"none.csv"', "there is no such file"),
         ('"model_a.json"', '"no/model_a.json"', "cannot be written"),

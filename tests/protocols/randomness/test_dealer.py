@@ -13,7 +13,7 @@ from mpc.ring import U32, U64
 from mpc.sharing import ZeroShares
 from mpc.tracing import Trace
 from mpc.truncation import TruncationMasks
-from protocols.randomness import dealt
+from protocols.randomness import dealer, dealt
 from protocols.randomness.dealer import serve
 from protocols.randomness.dealt import DealtRandomness
 from protocols.randomness.plan import KINDS, decode_plan, encode_plan
@@ -141,6 +141,20 @@ def test_large_material_is_spooled_to_a_file(monkeypatch):
     for first, second in zip(*results, strict=True):
         a, b, ab = (x + y for x, y in zip(first, second, strict=True))
         assert np.array_equal(a * b, ab)
+
+
+def test_batches_end_with_their_plan(monkeypatch):
+    monkeypatch.setattr(dealer, "BATCH", 10)
+
+    def job(randomness, rank):
+        out = []
+        for _ in range(2):
+            randomness.provide([([ZeroShares((1,), None), Triples((7,), U64)], 2)])
+            out += [randomness.take(k) for k in (ZeroShares((1,), None), Triples((7,), U64)) * 2]
+        return out
+
+    results, errors = with_dealer(job)
+    assert not errors and len(results[0]) == 8
 
 
 def test_no_two_requests_share_a_stream():
