@@ -1,0 +1,6 @@
+"""SecureBoost: boosting over columns at several parties, with additively homomorphic encryption."""
+
+from protocols.secureboost.config import SecureBoostConfig
+from protocols.secureboost.parties import Guest, GuestModel, Host, HostModel
+
+__all__ = ["Guest", "GuestModel", "Host", "HostModel", "SecureBoostConfig"]
