@@ -2,53 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import numpy as np
 
 from mpc.errors import DataError
 from protocols.secureboost.align import align_guest, align_host
-from protocols.secureboost.boost import Ensemble, boost
-from protocols.secureboost.columns import Records, bin_columns
+from protocols.secureboost.boost import boost
+from protocols.secureboost.columns import bin_columns
 from protocols.secureboost.config import SecureBoostConfig
+from protocols.secureboost.model import GuestModel, HostModel
 from protocols.secureboost.owners import OwnColumns, OwnRouter, Router
 from protocols.secureboost.remote import RemoteColumns, Sealer, serve_training
 from protocols.secureboost.routing import RemoteRouter, serve_routing
 from protocols.secureboost.tables import read_labelled_table, read_table
 from protocols.transport.channel import Channel
-
-
-@dataclass(frozen=True)
-class GuestModel:
-    """The guest's part of a model: the trees without the hosts' splits. `hosts` are in the order of the owners."""
-
-    ensemble: Ensemble
-    records: Records
-    names: tuple[str, ...]
-    hosts: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class HostModel:
-    """A host's part of a model: its own splits, and nothing of where they stand."""
-
-    records: Records
-    names: tuple[str, ...]
-
-    def save(self, path: str | Path) -> None:
-        Path(path).write_text(json.dumps({"names": self.names, **asdict(self.records)}))
-
-    @classmethod
-    def load(cls, path: str | Path) -> HostModel:
-        """Raises DataError for a file that `save` did not write."""
-        try:
-            fields = json.loads(Path(path).read_text())
-            return cls(names=tuple(fields.pop("names")), records=Records(**fields))
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            raise DataError(f"{path}: no model of a SecureBoost host: {error}") from None
 
 
 class Guest:

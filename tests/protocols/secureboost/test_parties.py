@@ -9,8 +9,7 @@ import pytest
 
 from mpc.errors import ConfigError, DataError, PeerVanished, ProtocolDesync
 from protocols.runtime.launch import run_processes
-from protocols.secureboost import Guest, Host, HostModel, SecureBoostConfig
-from protocols.secureboost.columns import Records
+from protocols.secureboost import Guest, GuestModel, Host, HostModel, SecureBoostConfig
 from protocols.secureboost.conversation import ASK
 from tests.protocols.secureboost.parties import QUICK, run
 
@@ -152,13 +151,30 @@ def test_majority_labels_over_the_wire():
     assert set(predicted) <= {0, 1}
 
 
-def test_prediction_wants_the_columns_of_the_training(tmp_path):
-    model = HostModel(Records([0], [0.5], [True]), ("a", "b"))
-    model.save(tmp_path / "host.json")
-    loaded = HostModel.load(tmp_path / "host.json")
-    assert loaded == model
+def test_models_come_back_from_disk_and_want_the_columns_of_the_training(tmp_path):
+    guest_file, host_file = tmp_path / "guest.json", tmp_path / "host.json"
+
+    def training_guest(channels):
+        party = Guest(channels)
+        model = party.train(CONFIG, X[:, :2], Y)
+        model.save(guest_file)
+        return [party.predict(m, X[:, :2]) for m in (model, GuestModel.load(guest_file))]
+
+    def training_host(channels):
+        party = Host(channels["guest"])
+        model = party.train(pd.DataFrame(X[:, 2:], columns=["a", "b"]))
+        model.save(host_file)
+        for m in (model, HostModel.load(host_file)):
+            party.predict(m, pd.DataFrame(X[:, 2:], columns=["a", "b"]))
+
+    before, after = run_processes({"guest": training_guest, "host_1": training_host}, timeout=60)["guest"]
+    assert np.array_equal(before, after)
     with pytest.raises(DataError, match="trained on 2 columns in this order: a, b; got b"):
-        Host(None).predict(loaded, pd.DataFrame({"b": [1.0], "a": [2.0]}))
-    (tmp_path / "host.json").write_text("{}")
-    with pytest.raises(DataError, match="no model of a SecureBoost host"):
-        HostModel.load(tmp_path / "host.json")
+        Host(None).predict(HostModel.load(host_file), pd.DataFrame({"b": [1.0], "a": [2.0]}))
+    with pytest.raises(DataError, match="trained with host_1"):
+        Guest({}).predict(GuestModel.load(guest_file), X[:, :2])
+    with pytest.raises(DataError, match="no model of a SecureBoost guest"):
+        GuestModel.load(host_file)
+    host_file.write_text("[]")
+    with pytest.raises(DataError, match=r"host\.json: no model"):
+        HostModel.load(host_file)
