@@ -1,21 +1,30 @@
-"""Position of the largest of many shared integers, by a tournament of pairs.
+"""Position of the largest of many shared integers, by a tournament.
 
 Functionality  [k_1 .. k_C], 0 <= k < 2^bits -> <position of the first largest>, as ceil(log2 C) shared bits
-Messages       a level: one comparison (2 rounds), then the winner's key and position are selected (1 round)
-Cost           3 ceil(log2 C) rounds
-Security       semi-honest, perfect: composition of perfect protocols
-Source         tournament argmax as in Keller and Sun, ICML 2022
+Variants       "bits", radix 2, 4 or 8: all pairs of a group of keys are compared together (2 rounds), a key wins where
+               all its comparisons say so (1, none for radix 2), its value and position are selected (1)
+               "keys", radix 2: one round a level with mpc.comparison_keys, positions one round behind
+Cost           rounds a level: 3 for radix 2, 4 for radix 4 and 8; with keys 1, and 1 in the end
+Security       composition: perfect for "bits", as mpc/comparison_keys.py for "keys"
+Source         tournaments of any radix as in Keller and Sun, ICML 2022
 """
 
 from __future__ import annotations
+
+from itertools import combinations
 
 import numpy as np
 
 from mpc.bit_product import conjoin, select
 from mpc.comparison import below
-from mpc.contract import Cost, protocol
-from mpc.party import Party, Steps, together
-from mpc.shares import AShare, BShare, concatenate, public_bits
+from mpc.comparison_keys import larger_by_keys
+from mpc.contract import Cost, in_sequence, protocol
+from mpc.errors import ConfigError
+from mpc.one_hot import one_hot
+from mpc.party import Party, Steps, Variant, together
+from mpc.shares import AShare, BShare, concatenate, stack
+
+RADIX = 4
 
 
 def index_bits(count: int) -> int:
@@ -23,37 +32,121 @@ def index_bits(count: int) -> int:
     return max(1, (count - 1).bit_length())
 
 
-def _cost(keys: AShare, bits: int) -> Cost:
-    *batch, count = keys.shape
-    rounds = sent = 0
-    width = index_bits(count)
+def _levels(count: int, radix: int) -> list[int]:
+    """The radix of every level: the last one is only as large as it needs to be."""
+    out = []
     while count > 1:
-        matches = np.empty((*batch, count // 2), np.uint64)
-        moves = np.empty((*matches.shape, width), np.uint8)
-        difference = AShare(matches, 0)
-        sent += below.cost(difference, [0], bits + 1).bits[0]
-        sent += select.cost(BShare(matches, 0), difference).bits[0] + conjoin.cost(BShare(moves, 0), None).bits[0]
-        rounds += 3
-        count = -(-count // 2)
-    return Cost(rounds, (sent, sent))
+        out.append(min(radix, 1 << index_bits(count)))
+        count = -(-count // out[-1])
+    return out
+
+
+def _cost(keys: AShare, bits: int, radix: int = RADIX, by: Variant = "bits") -> Cost:
+    *batch, count = keys.shape
+    costs = []
+    width, waiting = 0, None
+    for r in _levels(count, 2 if by == "keys" else radix):
+        groups = np.empty((*batch, -(-count // r)), np.uint64)
+        count = groups.shape[-1]
+        losers = BShare(np.empty((*groups.shape, r - 1), np.uint8), 0)
+        moves = np.empty((*losers.shape, width), np.uint8)
+        move = conjoin.cost(BShare(moves, 0), None) if width else Cost(0, (0, 0))
+        width += (r - 1).bit_length()
+        if by == "keys":
+            costs += [
+                larger_by_keys.cost(AShare(groups, 0), None, bits + 1),
+                *([Cost(0, waiting.bits)] if waiting else []),
+            ]
+            waiting = move if move.rounds else None
+            continue
+        pairs = AShare(np.empty((*groups.shape, r * (r - 1) // 2), np.uint64), 0)
+        costs.append(below.cost(pairs, [0], bits + 1))
+        if r > 2:
+            costs.append(one_hot.cost(BShare(np.empty((losers.size, r - 1), np.uint8), 0)))
+        costs += [select.cost(losers, AShare(np.empty(losers.shape, np.uint64), 0)), Cost(0, move.bits)]
+    return in_sequence(*costs, *([waiting] if waiting else []))
 
 
 @protocol(cost=_cost)
-def argmax(party: Party, keys: AShare, bits: int) -> Steps:
+def argmax(party: Party, keys: AShare, bits: int, radix: int = RADIX, by: Variant | None = None) -> Steps:
     """[keys], shape [.., C] -> <position>, shape [.., ceil(log2 C)], lowest bit first; ties go to the earlier one."""
-    count = keys.shape[-1]
-    width = index_bits(count)
-    places = (np.arange(count)[:, None] >> np.arange(width)) & 1
-    index = public_bits(np.broadcast_to(places, (*keys.shape, width)), party.rank)
-    while (count := keys.shape[-1]) > 1:
-        even = count - count % 2
-        first, second, rest = keys[..., 0:even:2], keys[..., 1:even:2], keys[..., even:]
-        here, there, stay = index[..., 0:even:2, :], index[..., 1:even:2, :], index[..., even:, :]
-        lost = (yield from below.steps(party, first - second, [0], bits + 1))[..., 0]
-        spread = lost.map(lambda b: np.repeat(b[..., None], width, axis=-1))
-        change, move = yield from together(
-            select.steps(party, lost, second - first), conjoin.steps(party, spread, here ^ there)
+    if radix not in (2, 4, 8):
+        raise ConfigError(f"the radix of an argmax is 2, 4 or 8, not {radix}")
+    count, batch = keys.shape[-1], keys.shape[:-1]
+    index = BShare(np.zeros((*batch, count, 0), np.uint8), party.rank)
+    play = _by_keys(party, keys, index, bits) if (by or party.comparison) == "keys" else None
+    index = yield from play or _by_bits(party, keys, index, bits, radix)
+    return index[..., 0, :] if count > 1 else BShare(np.zeros((*batch, 1), np.uint8), party.rank)
+
+
+def _by_bits(party: Party, keys: AShare, index: BShare, bits: int, radix: int) -> Steps:
+    for r in _levels(keys.shape[-1], radix):
+        keys, index = _in_groups(keys, r, axis=-1), _in_groups(index, r, axis=-2)
+        won = yield from _winners(party, keys, bits)
+        gap = keys.map(lambda w: w[..., 1:] - w[..., :1])
+        change, index = yield from together(select.steps(party, won, gap), _move(party, won, index))
+        keys = keys[..., 0] + change.sum(axis=-1)
+    return index
+
+
+def _by_keys(party: Party, keys: AShare, index: BShare, bits: int) -> Steps:
+    moving: Steps = _done(index)
+    for _ in _levels(keys.shape[-1], 2):
+        keys = _in_groups(keys, 2, axis=-1)
+        match = larger_by_keys.steps(party, keys[..., 0], keys[..., 1], bits + 1)
+        (keys, lost), index = yield from together(match, moving)
+        moving = _move(party, lost.map(lambda b: b[..., None]), _in_groups(index, 2, axis=-2))
+    return (yield from moving)
+
+
+def _done(index: BShare) -> Steps:
+    return index
+    yield
+
+
+def _in_groups(share, radix: int, axis: int):
+    """Split an axis into groups of `radix`; what is missing in the last one is zero, which never wins."""
+    count = share.shape[axis]
+    pad = [(0, 0)] * share.ndim
+    pad[axis] = (0, -count % radix)
+    axis %= share.ndim
+
+    def split(words: np.ndarray) -> np.ndarray:
+        padded = np.pad(words, pad)
+        return padded.reshape(*padded.shape[:axis], padded.shape[axis] // radix, radix, *padded.shape[axis + 1 :])
+
+    return share.map(split)
+
+
+def _winners(party: Party, keys: AShare, bits: int) -> Steps:
+    """[keys] in groups, [.., r] -> for each but the first: <it is the first largest of its group>, [.., r - 1]."""
+    r = keys.shape[-1]
+    pairs = list(combinations(range(r), 2))
+    first, second = ([p[i] for p in pairs] for i in (0, 1))
+    less = (yield from below.steps(party, keys[..., first] - keys[..., second], [0], bits + 1, "bits"))[..., 0]
+    if r == 2:
+        return less
+    beats = [
+        stack(
+            [less[..., pairs.index((j, i))] for j in range(i)]
+            + [~less[..., pairs.index((i, j))] for j in range(i + 1, r)],
+            axis=-1,
         )
-        keys = concatenate([first + change, rest], axis=-1)
-        index = concatenate([here ^ move, stay], axis=-2)
-    return index[..., 0, :]
+        for i in range(1, r)
+    ]
+    together_all = stack(beats, axis=-2)
+    hot = yield from one_hot.steps(party, together_all.reshape(-1, r - 1))
+    return hot[:, -1].reshape(*together_all.shape[:-1])
+
+
+def _move(party: Party, won: BShare, index: BShare) -> Steps:
+    """<won>, [.., r - 1], and positions within the group's members, [.., r, width] -> the winner's position, longer."""
+    r, width = index.shape[-2:]
+    number = (np.arange(1, r)[:, None] >> np.arange((r - 1).bit_length())) & 1
+    digit = won.map(lambda b: b[..., None] & number.astype(np.uint8)).parity(axis=-2)
+    if width == 0:
+        return digit
+    first = index[..., :1, :]
+    other = index[..., 1:, :] ^ first.map(lambda b: np.repeat(b, r - 1, axis=-2))
+    moved = yield from conjoin.steps(party, won.map(lambda b: np.repeat(b[..., None], width, axis=-1)), other)
+    return concatenate([first[..., 0, :] ^ moved.parity(axis=-2), digit], axis=-1)

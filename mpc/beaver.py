@@ -1,10 +1,12 @@
 """Beaver multiplication over Z_2^k.
 
-Functionality  ([x], [y]) -> [x * y], elementwise
-Messages       P_i -> P_(1-i): x_i - a_i, y_i - b_i                            (one round)
-Cost           k (|x| + |y|) payload bits each way; offline: |x| triples, k |x| bits from the dealer
-Security       semi-honest, perfect: both messages are one-time pads
-Source         Beaver, CRYPTO 1991
+multiply       ([x], [y]) -> [x * y], elementwise
+square         [x] -> [x * x]
+matmul         ([X], [Y]) -> [X Y] for X [n, k], Y [k, m]
+Messages       P_i -> P_(1-i): x_i - a_i, y_i - b_i (square: x_i - a_i)         (one round)
+Cost           k (|x| + |y|) payload bits each way; offline: the dealer sends one word for every word of the result
+Security       semi-honest, perfect: the messages are one-time pads
+Source         Beaver, CRYPTO 1991; matrices: Mohassel and Zhang, IEEE S&P 2017
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ import numpy as np
 
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import Hand
+from mpc.errors import ShapeMismatch
+from mpc.kernels.linear_map import ring_product
 from mpc.party import Party, Steps, open_shares
 from mpc.ring import Shape
 from mpc.shares import AShare, same_shape
@@ -41,3 +45,56 @@ def multiply(party: Party, x: AShare, y: AShare) -> Steps:
     d, e = yield from open_shares("beaver.multiply", x.map(lambda w: w - a), y.map(lambda w: w - b))
     words = d * b + a * e + ab
     return AShare(words + d * e if party.rank == 0 else words, party.rank, x.scale + y.scale)
+
+
+@dataclass(frozen=True)
+class Squares:
+    """[a], [a^2]."""
+
+    shape: Shape
+    dtype: np.dtype
+
+    def deal(self, hand: Hand):
+        a = hand.mask(self.shape, self.dtype)
+        return a, hand.derived(lambda: a * a, self.shape, self.dtype)
+
+
+@protocol(cost=lambda x: Cost(rounds=1, bits=both(x.bits * x.size)))
+def square(party: Party, x: AShare) -> Steps:
+    """[x] -> [x^2], same shape and ring; the scale doubles."""
+    a, aa = party.randomness.take(Squares(x.shape, x.dtype))
+    (d,) = yield from open_shares("beaver.square", x.map(lambda w: w - a))
+    words = x.dtype.type(2) * d * a + aa
+    return AShare(words + d * d if party.rank == 0 else words, party.rank, 2 * x.scale)
+
+
+@dataclass(frozen=True)
+class MatrixTriples:
+    """[A], [B], [A B] for A [n, k] and B [k, m]."""
+
+    rows: int
+    inner: int
+    columns: int
+    dtype: np.dtype
+
+    def deal(self, hand: Hand):
+        a = hand.mask((self.rows, self.inner), self.dtype)
+        b = hand.mask((self.inner, self.columns), self.dtype)
+        return a, b, hand.derived(lambda: ring_matmul(a, b), (self.rows, self.columns), self.dtype)
+
+
+def ring_matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a [n, k] times b [k, m] over the ring of their dtype."""
+    return ring_product(np.ascontiguousarray(b), np.ascontiguousarray(a))
+
+
+@protocol(cost=lambda x, y: Cost(rounds=1, bits=both(x.bits * (x.size + y.size))))
+def matmul(party: Party, x: AShare, y: AShare) -> Steps:
+    """[X], [Y] -> [X Y]; scales add. Raises ShapeMismatch unless X is [n, k] and Y is [k, m]."""
+    if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[0]:
+        raise ShapeMismatch(f"a matrix of shape {x.shape} times one of shape {y.shape}")
+    a, b, ab = party.randomness.take(MatrixTriples(x.shape[0], x.shape[1], y.shape[1], x.dtype))
+    d, e = yield from open_shares("beaver.matmul", x.map(lambda w: w - a), y.map(lambda w: w - b))
+    # d b + a e + a b, and party 0 alone adds d e.
+    words = ring_matmul(d, b + e if party.rank == 0 else b) + ring_matmul(a, e) + ab
+    return AShare(words, party.rank, x.scale + y.scale)

@@ -1,6 +1,7 @@
 """Products of shared bits, and of a shared bit with shared ring elements.
 
 conjoin        (<a>, <b>) -> <a and b>                    one round, 2 bits each way an element
+disjoin        (<a>, <b>) -> <a or b>                     as conjoin, of the complements
 to_ring        <b> -> [b] in Z_2^k                        one round, 1 bit
 select         (<b>, [x]) -> [b x]                        one round, 1 bit and k bits an element of x
 
@@ -74,6 +75,12 @@ def conjoin(party: Party, a: BShare, b: BShare) -> Steps:
     d, e = yield from open_shares("bit_product.conjoin", a.map(lambda w: w ^ alpha), b.map(lambda w: w ^ beta))
     bits = (d & beta) ^ (alpha & e) ^ both_bits
     return BShare(bits ^ (d & e) if party.rank == 0 else bits, party.rank)
+
+
+@protocol(cost=lambda a, b: conjoin.cost(a, b))
+def disjoin(party: Party, a: BShare, b: BShare) -> Steps:
+    """<a>, <b> -> <a or b>, same shape. Raises ShapeMismatch."""
+    return ~(yield from conjoin.steps(party, ~a, ~b))
 
 
 @protocol(cost=lambda b, dtype=U64: Cost(rounds=1, bits=both(_wire_bits(b.size))))

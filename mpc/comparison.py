@@ -1,4 +1,4 @@
-"""Comparison with public thresholds: [x] -> <x < t> for any number of t on one opening.
+"""Comparison with public thresholds: [x] -> <x < t> for any number of t on one opening; and what follows from it.
 
 Functionality  [x] in Z_2^64 and public t_1 .. t_T -> <x < t_k>, exact while -2^(B-1) <= x - t_k < 2^(B-1)
 Messages       round 1: x_i + r_i mod 2^B;  round 2: for each t_k the 2m - 1 masked bits gt_j, eq_j (one uint16)
@@ -20,10 +20,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpc.contract import Cost, both, protocol
+from mpc.bit_product import select
+from mpc.comparison_keys import below_by_keys, larger_by_keys
+from mpc.contract import Cost, both, in_sequence, protocol
 from mpc.correlation import Hand
 from mpc.kernels import borrow
-from mpc.party import Party, Steps, open_shares, open_words
+from mpc.party import Party, Steps, Variant, open_shares, open_words
 from mpc.ring import U8, U16, U32, U64, Shape, encode_signed, low_bits, packed_size
 from mpc.shares import AShare, BShare
 
@@ -83,9 +85,20 @@ class SignMasks:
         return r, top, deal_borrow(hand, r, self.thresholds, self.bits - 1)
 
 
-@protocol(cost=lambda x, thresholds, bits: Cost(2, both(8 * packed_size(x.size, bits) + 16 * x.size * len(thresholds))))
-def below(party: Party, x: AShare, thresholds: Sequence[int], bits: int) -> Steps:
-    """[x], public thresholds -> <x < t>, shape x.shape + (T,); `bits` is B of the header, 2 .. 64."""
+def _below_cost(x: AShare, thresholds: Sequence[int], bits: int, by: Variant = "bits") -> Cost:
+    if by == "keys":
+        return below_by_keys.cost(x, thresholds, bits)
+    return Cost(2, both(8 * packed_size(x.size, bits) + 16 * x.size * len(thresholds)))
+
+
+@protocol(cost=_below_cost)
+def below(party: Party, x: AShare, thresholds: Sequence[int], bits: int, by: Variant | None = None) -> Steps:
+    """[x], public thresholds -> <x < t>, shape x.shape + (T,); `bits` is B of the header, 2 .. 64.
+
+    `by` names the variant, "bits" as above or "keys" (mpc/comparison_keys.py); None leaves it to the party's setting.
+    """
+    if (by or party.comparison) == "keys":
+        return (yield from below_by_keys.steps(party, x, thresholds, bits))
     r, top, dealt = party.randomness.take(SignMasks(x.shape, len(thresholds), bits))
     masked = x.map(lambda w: low_bits(w.reshape(-1) + r, bits))
     (e,) = yield from open_shares("comparison.below", masked, bits=[bits])
@@ -94,3 +107,31 @@ def below(party: Party, x: AShare, thresholds: Sequence[int], bits: int) -> Step
     sign = (((e[:, None] - t) >> np.uint64(bits - 1)) & np.uint64(1)).astype(np.uint8)
     out = borrowed ^ top[:, None]
     return BShare((out ^ sign if party.rank == 0 else out).reshape(*x.shape, t.size), party.rank)
+
+
+def _maximum_cost(x: AShare, y: AShare, bits: int = 64, by: Variant = "bits") -> Cost:
+    if by == "keys":
+        return larger_by_keys.cost(x, y, bits)
+    return in_sequence(below.cost(x, [0], bits), select.cost(BShare(x.words, 0), x))
+
+
+@protocol(cost=lambda x, y, bits=64, by="bits": below.cost(x, [0], bits, by))
+def less_than(party: Party, x: AShare, y: AShare, bits: int = 64, by: Variant | None = None) -> Steps:
+    """[x], [y] of one shape and scale -> <x < y>, exact while |x - y| < 2^(bits - 1)."""
+    return (yield from below.steps(party, x - y, [0], bits, by))[..., 0]
+
+
+@protocol(cost=lambda x, low, high, bits=64, by="bits": below.cost(x, [low, high], bits, by))
+def inside(party: Party, x: AShare, low: int, high: int, bits: int = 64, by: Variant | None = None) -> Steps:
+    """[x], public low <= high -> <low <= x < high>, on one opening."""
+    under = yield from below.steps(party, x, [low, high], bits, by)
+    return under[..., 0] ^ under[..., 1]
+
+
+@protocol(cost=_maximum_cost)
+def maximum(party: Party, x: AShare, y: AShare, bits: int = 64, by: Variant | None = None) -> Steps:
+    """[x], [y] of one shape and scale -> [max(x, y)] and <x < y>, exact while |x - y| < 2^(bits - 1)."""
+    if (by or party.comparison) == "keys":
+        return (yield from larger_by_keys.steps(party, x, y, bits))
+    lost = yield from less_than.steps(party, x, y, bits, by)
+    return x + (yield from select.steps(party, lost, y - x)), lost

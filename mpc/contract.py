@@ -23,6 +23,11 @@ def both(bits: int) -> tuple[int, int]:
     return bits, bits
 
 
+def in_sequence(*costs: Cost) -> Cost:
+    """Protocols one after another: rounds and bits add."""
+    return Cost(sum(c.rounds for c in costs), (sum(c.bits[0] for c in costs), sum(c.bits[1] for c in costs)))
+
+
 REGISTRY: dict[str, Callable] = {}
 
 

@@ -48,6 +48,12 @@ class Hand(Protocol):
     def derived_bits(self, value: Callable[[], np.ndarray], shape: Shape, to: int = 1) -> np.ndarray:
         """Derived bits, shared by xor, packed on the wire."""
 
+    def both(self, value: Callable[[], np.ndarray], shape: Shape, dtype: np.dtype) -> np.ndarray:
+        """What the dealer sends to both parties alike: corrections of keys, pseudorandom to either."""
+
+    def permutation_key(self) -> bytes:
+        """The session's key for fixed-key AES, known to all three."""
+
     def computed(self, owner: int, value: Callable[[], np.ndarray], shape: Shape, dtype: np.dtype) -> Any:
         """What `owner` works out by itself, in the offline phase where the request is known then; else None."""
 

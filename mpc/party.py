@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from mpc.ring import Shape, decode_signed, pack_bits, pack_words, packed_size, u
 from mpc.shares import AShare, BShare
 
 Like = tuple[Shape, np.dtype]
+# How comparisons are made where a protocol is not told: see mpc/comparison.py and mpc/comparison_keys.py.
+Variant = Literal["bits", "keys"]
 U8 = np.dtype(np.uint8)
 
 
@@ -116,6 +118,7 @@ class Party:
     meter: Meter = field(default_factory=Meter)
     stages: dict[str, Stage] = field(default_factory=dict)
     revealed: list[str] = field(default_factory=list)
+    comparison: Variant = "bits"
     matrices: int = 0
 
     @contextmanager
@@ -169,10 +172,11 @@ class Party:
         return share(self, words, owner, tuple(mine or told), scale)
 
     def reveal(self, x: AShare | BShare, *, to: int | None = None, what: str) -> np.ndarray | None:
-        """The secret as signed integers, or bits, at party `to` (None: at both); `what` goes on record."""
+        """The secret as signed integers, or bits, at party `to` (None: both), which records that it learned `what`."""
         from mpc.sharing import reveal
 
-        self.revealed.append(f"{what} to {'both' if to is None else f'party {to}'}")
+        if to != 1 - self.rank:
+            self.revealed.append(what)
         words = reveal(self, x, to)
         return decode_signed(words) if words is not None and isinstance(x, AShare) else words
 

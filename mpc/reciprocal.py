@@ -21,8 +21,8 @@ import numpy as np
 from mpc.beaver import multiply
 from mpc.bit_product import select
 from mpc.comparison import below
-from mpc.contract import Cost, both, protocol
-from mpc.party import Party, Steps
+from mpc.contract import Cost, in_sequence, protocol
+from mpc.party import Party, Steps, Variant
 from mpc.shares import AShare, public_ring, stack
 from mpc.truncation import floor
 
@@ -32,24 +32,19 @@ START_CONSTANT = round(24 / 17 * 2 ** (MANTISSA + START_SCALE))
 START_SLOPE = round(8 / 17 * 2**START_SCALE)
 
 
-def _normalise_cost(x: AShare, lo: int, hi: int, also: Sequence[int] = ()) -> Cost:
+def _normalise_cost(x: AShare, lo: int, hi: int, also: Sequence[int] = (), by: Variant = "bits") -> Cost:
     octaves = np.empty((*x.shape, hi - lo + 1, 1), np.uint8)
     factors = stack([x, x], axis=-1).reshape(*x.shape, 1, 2)
-    wide = hi > MANTISSA
-    bits = (
-        below.cost(x, range(octaves.shape[-2] + len(also)), hi + 2).bits[0]
-        + select.cost(octaves, factors).bits[0]
-        + (floor.cost(x, 1).bits[0] if wide else 0)
-    )
-    return Cost(6 if wide else 3, (bits, bits))
+    parts = [below.cost(x, range(octaves.shape[-2] + len(also)), hi + 2, by), select.cost(octaves, factors)]
+    return in_sequence(*parts, *([floor.cost(x, 1, by)] if hi > MANTISSA else []))
 
 
 @protocol(cost=_normalise_cost)
-def normalise(party: Party, x: AShare, lo: int, hi: int, also: Sequence[int] = ()) -> Steps:
+def normalise(party: Party, x: AShare, lo: int, hi: int, also: Sequence[int] = (), by: Variant | None = None) -> Steps:
     """[x] -> ([u], [s], <x < t> for t in `also`): u = floor(s x 2^(17 - hi)) in 2^17 .. 2^18, s of the header."""
     x = x.at_scale(0)
     octaves = hi - lo + 1
-    compared = yield from below.steps(party, x, [*(1 << j for j in range(lo, hi + 1)), *also], hi + 2)
+    compared = yield from below.steps(party, x, [*(1 << j for j in range(lo, hi + 1)), *also], hi + 2, by)
     reached = ~compared[..., :octaves]
     octave = reached.map(lambda b: b ^ np.concatenate([b[..., 1:], np.zeros_like(b[..., :1])], axis=-1))
     one = public_ring(np.ones(x.shape, np.int64), party.rank)
@@ -59,14 +54,18 @@ def normalise(party: Party, x: AShare, lo: int, hi: int, also: Sequence[int] = (
     scaled = chosen.times(powers).sum(axis=-2)
     s, u = scaled[..., 0], scaled[..., 1]
     if hi > MANTISSA:
-        u = (yield from floor.steps(party, u, hi - MANTISSA)).at_scale(0)
+        u = (yield from floor.steps(party, u, hi - MANTISSA, by)).at_scale(0)
     else:
         u = u.times(1 << (MANTISSA - hi))
     return u, s, compared[..., octaves:]
 
 
-@protocol(cost=lambda u: Cost(10, both(4 * multiply.cost(u, u).bits[0] + 2 * floor.cost(u, 1).bits[0])))
-def invert(party: Party, u: AShare) -> Steps:
+def _invert_cost(u: AShare, by: Variant = "bits") -> Cost:
+    return in_sequence(*[multiply.cost(u, u)] * 4, *[floor.cost(u, 1, by)] * 2)
+
+
+@protocol(cost=_invert_cost)
+def invert(party: Party, u: AShare, by: Variant | None = None) -> Steps:
     """[u] in 2^17 .. 2^18 -> [y], 2^35 / u with relative error 2^-16, less what u was floored by."""
     y = START_CONSTANT - u.times(START_SLOPE)
     y_scale = MANTISSA + START_SCALE
@@ -76,20 +75,14 @@ def invert(party: Party, u: AShare) -> Steps:
         # Newton's error is negative, 2^-16.3 at most after two steps: half of it makes it two-sided.
         two = (2 << one_scale) + (centre << max(0, one_scale - 19))
         y = yield from multiply.steps(party, y, two - t)
-        y = (yield from floor.steps(party, y, y_scale + one_scale - result_scale)).at_scale(0)
+        y = (yield from floor.steps(party, y, y_scale + one_scale - result_scale, by)).at_scale(0)
         y_scale = result_scale
     return y
 
 
-def _cost(x: AShare, lo: int, hi: int) -> Cost:
-    first, second = normalise.cost(x, lo, hi), invert.cost(x)
-    bits = first.bits[0] + second.bits[0]
-    return Cost(first.rounds + second.rounds, (bits, bits))
-
-
-@protocol(cost=_cost)
-def reciprocal(party: Party, x: AShare, lo: int, hi: int) -> Steps:
+@protocol(cost=lambda x, lo, hi, by="bits": in_sequence(normalise.cost(x, lo, hi, by=by), invert.cost(x, by)))
+def reciprocal(party: Party, x: AShare, lo: int, hi: int, by: Variant | None = None) -> Steps:
     """[x] (read as integers) -> ([y], [s]), scale 0, shape of x; see the header for range and error."""
-    u, s, _ = yield from normalise.steps(party, x, lo, hi)
-    y = yield from invert.steps(party, u)
+    u, s, _ = yield from normalise.steps(party, x, lo, hi, by=by)
+    y = yield from invert.steps(party, u, by)
     return y, s

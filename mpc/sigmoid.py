@@ -20,11 +20,11 @@ import numpy as np
 
 from mpc.bit_product import select, to_ring
 from mpc.comparison import below
-from mpc.contract import Cost, both, protocol
+from mpc.contract import Cost, both, in_sequence, protocol
 from mpc.correlation import Hand
 from mpc.kernels import trigonometry
 from mpc.kernels.trigonometry import ANGLE_BITS, TERMS, TRIG_SCALE
-from mpc.party import Party, Steps, open_shares, together
+from mpc.party import Party, Steps, Variant, open_shares, together
 from mpc.ring import U32, U64, Shape, encode_signed, low_bits, packed_size
 from mpc.shares import AShare, BShare, stack
 from mpc.truncation import truncate
@@ -61,16 +61,12 @@ class TrigonometricMasks:
         return r, hand.derived(lambda: trigonometry.harmonics(low_bits(r, ANGLE_BITS)), (n, TERMS, 2))
 
 
-def _cost(x: AShare, scale: int) -> Cost:
+def _cost(x: AShare, scale: int, by: Variant = "bits") -> Cost:
     pair = np.empty((2, *x.shape), U64)
-    bits = (
-        8 * packed_size(x.size, ANGLE_BITS)
-        + below.cost(x, [-1, 1], RANGE_BITS).bits[0]
-        + select.cost(BShare(pair[:1], 0), AShare(pair, 0)).bits[0]
-        + to_ring.cost(BShare(pair, 0)).bits[0]
-        + truncate.cost(AShare(pair, 0), 1).bits[0]
-    )
-    return Cost(4, both(bits))
+    angle = Cost(0, both(8 * packed_size(x.size, ANGLE_BITS)))
+    choose = select.cost(BShare(pair[:1], 0), AShare(pair, 0))
+    ends = Cost(0, to_ring.cost(BShare(pair, 0)).bits)
+    return in_sequence(angle, below.cost(x, [-1, 1], RANGE_BITS, by), choose, ends, truncate.cost(AShare(pair, 0), 1))
 
 
 def _series(party: Party, x: AShare) -> Steps:
@@ -85,10 +81,10 @@ def _series(party: Party, x: AShare) -> Steps:
 
 
 @protocol(cost=_cost)
-def sigmoid(party: Party, x: AShare, scale: int) -> Steps:
+def sigmoid(party: Party, x: AShare, scale: int, by: Variant | None = None) -> Steps:
     """[x] at scale 20 -> ([sigma(x)], [sigma(x) (1 - sigma(x))]) at `scale` <= 57, shape of x."""
     limits = [-CLIP << SCALE, CLIP << SCALE]
-    periodic, bits = yield from together(_series(party, x), below.steps(party, x, limits, RANGE_BITS))
+    periodic, bits = yield from together(_series(party, x), below.steps(party, x, limits, RANGE_BITS, by))
     under, over = bits[..., 0], ~bits[..., 1]
     inside = ~(under ^ over)
     inner, outer = yield from together(

@@ -38,6 +38,12 @@ class TraceHand:
     def derived_bits(self, value: Callable[[], np.ndarray], shape: Shape, to: int = 1) -> np.ndarray:
         return np.zeros(shape, np.uint8)
 
+    def both(self, value: Callable[[], np.ndarray], shape: Shape, dtype: np.dtype) -> np.ndarray:
+        return np.zeros(shape, dtype)
+
+    def permutation_key(self) -> bytes:
+        return bytes(16)
+
     def computed(self, owner: int, value: Callable[[], np.ndarray], shape: Shape, dtype: np.dtype) -> np.ndarray | None:
         return np.zeros(shape, dtype) if owner == self._rank else None
 
@@ -91,7 +97,7 @@ class Trace:
 
     def __init__(self, party: Party) -> None:
         self._tracer = _Tracer(party.rank)
-        self.party = Party(party.rank, _Silence(), self._tracer, matrices=party.matrices)
+        self.party = Party(party.rank, _Silence(), self._tracer, comparison=party.comparison, matrices=party.matrices)
 
     def cut(self) -> list[Kind]:
         """The requests since the last cut."""

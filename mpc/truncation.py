@@ -1,7 +1,7 @@
 """Division of a shared integer by 2^f, without wild values.
 
 truncate       [x] -> [floor(x / 2^f) + c], c = 1 with probability (x mod 2^f) / 2^f, else 0: one round, unbiased
-floor          [x] -> [floor(x / 2^f)] exactly: three rounds
+floor          [x] -> [floor(x / 2^f)] exactly: three rounds, or one from dealt keys (mpc/comparison_keys.py)
 
 Range          |x| < 2^62, always right in that range
 Messages       x + 2^62 + r;  floor also: 2m - 1 masked chunk bits, then one masked bit
@@ -21,13 +21,12 @@ import numpy as np
 
 from mpc.bit_product import to_ring
 from mpc.comparison import borrow_bits, deal_borrow
+from mpc.comparison_keys import floor_by_keys, open_offset, shift_opened
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import Hand
-from mpc.party import Party, Steps, open_shares
+from mpc.party import Party, Steps, Variant
 from mpc.ring import U64, Shape, packed_size
 from mpc.shares import AShare, BShare
-
-OFFSET = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -46,33 +45,29 @@ class TruncationMasks:
         return r, high, msb, deal_borrow(hand, r, 1, self.shift) if self.exact else None
 
 
-def _shift_opened(party: Party, e: np.ndarray, high: np.ndarray, msb: np.ndarray, shift: int) -> np.ndarray:
-    """Shares of (e >> f) - (r >> f) + 2^(64 - f) wrap - 2^(62 - f)."""
-    no_msb = np.uint64(1) - (e >> np.uint64(63))
-    words = (msb * no_msb << np.uint64(64 - shift)) - high
-    return words + (e >> np.uint64(shift)) - np.uint64(OFFSET >> shift) if party.rank == 0 else words
-
-
-def _open(party: Party, name: str, x: AShare, r: np.ndarray) -> Steps:
-    (e,) = yield from open_shares(name, (x + OFFSET).map(lambda w: w.reshape(-1) + r))
-    return e
-
-
 @protocol(cost=lambda x, shift: Cost(1, both(64 * x.size)))
 def truncate(party: Party, x: AShare, shift: int) -> Steps:
     """[x] -> [x / 2^shift], rounded up or down at random without bias; 1 <= shift <= 62; the scale falls by shift."""
     r, high, msb, _ = party.randomness.take(TruncationMasks(x.shape, shift, False))
-    e = yield from _open(party, "truncation.truncate", x, r)
-    return AShare(_shift_opened(party, e, high, msb, shift).reshape(x.shape), party.rank, x.scale - shift)
+    e = yield from open_offset(party, "truncation.truncate", x, r)
+    return AShare(shift_opened(party, e, high, msb, shift).reshape(x.shape), party.rank, x.scale - shift)
 
 
-@protocol(cost=lambda x, shift: Cost(3, both(80 * x.size + 8 * packed_size(x.size, 1))))
-def floor(party: Party, x: AShare, shift: int) -> Steps:
+def _floor_cost(x: AShare, shift: int, by: Variant = "bits") -> Cost:
+    if by == "keys":
+        return floor_by_keys.cost(x, shift)
+    return Cost(3, both(80 * x.size + 8 * packed_size(x.size, 1)))
+
+
+@protocol(cost=_floor_cost)
+def floor(party: Party, x: AShare, shift: int, by: Variant | None = None) -> Steps:
     """[x] -> [floor(x / 2^shift)], exact; 1 <= shift <= 62; the scale falls by shift."""
+    if (by or party.comparison) == "keys":
+        return (yield from floor_by_keys.steps(party, x, shift))
     r, high, msb, dealt = party.randomness.take(TruncationMasks(x.shape, shift, True))
-    e = yield from _open(party, "truncation.floor", x, r)
+    e = yield from open_offset(party, "truncation.floor", x, r)
     low = e & np.uint64((1 << shift) - 1)
     bits = yield from borrow_bits(party, "truncation.floor", low, np.zeros(1, U64), shift, dealt)
     borrowed = yield from to_ring.steps(party, BShare(bits[:, 0], party.rank))
-    words = _shift_opened(party, e, high, msb, shift) - borrowed.words
+    words = shift_opened(party, e, high, msb, shift) - borrowed.words
     return AShare(words.reshape(x.shape), party.rank, x.scale - shift)

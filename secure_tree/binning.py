@@ -2,6 +2,7 @@
 
 Values are float32, as in XGBoost. A feature's edges are its distinct values if there are at most K of them, else its
 minimum and K - 1 inverted-cdf quantiles, padded to K by repeating the last edge; bin b holds E[b] <= x < E[b + 1].
+Missing values (NaN) have a bin of their own, the last.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ KEY_BITS = 32
 
 @dataclass(frozen=True)
 class Bins:
-    """One party's bins of d features: edges float32[d, K], largest float32[d, K], numbers uint16[n, d]."""
+    """One party's bins of d features: edges float32[d, K], largest float32[d, K], numbers uint16[n, d] up to K."""
 
     edges: np.ndarray
     largest: np.ndarray
@@ -40,18 +41,22 @@ def order_value(keys: np.ndarray) -> np.ndarray:
 
 
 def _edges(column: np.ndarray, size: int) -> np.ndarray:
-    distinct = np.unique(column)
+    present = column[~np.isnan(column)]
+    if present.size == 0:
+        return np.zeros(size)
+    distinct = np.unique(present)
     if distinct.size > size:
-        quantiles = np.quantile(column, np.arange(1, size) / size, method="inverted_cdf")
+        quantiles = np.quantile(present, np.arange(1, size) / size, method="inverted_cdf")
         distinct = np.unique(np.concatenate([distinct[:1], quantiles]))
     return np.pad(distinct, (0, size - distinct.size), mode="edge")
 
 
 def bin_rows(features: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """features float32[n, d], edges [d, K] -> uint16[n, d]: the bin's number plus 1, and 0 below the least edge."""
+    """features float32[n, d], edges [d, K] -> uint16[n, d]: bin plus 1, 0 below the least edge, K + 1 missing."""
     out = np.empty(features.shape, np.uint16)
     for f, line in enumerate(edges):
         out[:, f] = np.searchsorted(line, features[:, f], side="right")
+    out[np.isnan(features)] = edges.shape[1] + 1
     return out
 
 
@@ -62,6 +67,7 @@ def make_bins(features: np.ndarray, size: int) -> Bins:
     numbers = bin_rows(features, edges) - np.uint16(1)
     largest = np.full(edges.shape, -np.inf, np.float32)
     for f in range(d):
-        np.maximum.at(largest[f], numbers[:, f], features[:, f])
+        present = numbers[:, f] < size
+        np.maximum.at(largest[f], numbers[present, f], features[present, f])
     # Only repeated edges leave a bin empty; the running maximum gives those a value that orders them.
     return Bins(edges, np.maximum.accumulate(largest, axis=1), numbers)

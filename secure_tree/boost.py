@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,32 +10,25 @@ import numpy as np
 from mpc.bit_product import to_ring
 from mpc.linear_map import BIT, DenseBits, SharedMatrix, apply, hand_over
 from mpc.party import Party, Steps, together
-from mpc.shares import AShare, BShare, public_ring, stack
+from mpc.shares import AShare, BShare, concatenate, public_ring, stack
 from secure_tree.binning import KEY_BITS, Bins, order_key
-from secure_tree.candidates import compare_edges
+from secure_tree.candidates import compare_edges, winning_edges
 from secure_tree.config import TrainConfig
 from secure_tree.gradients import gradients
 from secure_tree.histogram import hand_over_blocks
-from secure_tree.numerics import MARGIN_SCALE, plan_numerics
+from secure_tree.layout import Facts, Layout
+from secure_tree.numerics import MARGIN_SCALE, WEIGHT_INPUT_SCALE, Numerics, plan_numerics
+from secure_tree.schema import Table
 from secure_tree.tree import Ground, TreeShares, add_leaves, grow, left_children
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What both parties know before the first round: rows, features, edges a feature, label scale."""
-
-    rows: tuple[int, int]
-    features: int
-    sizes: tuple[int, int]
-    label_scale: float
 
 
 @dataclass(frozen=True)
 class Ensemble:
     """The model as shares, T trees of m nodes: see secure_tree/predict.py for the use of each part.
 
-    sets[p] <[T, m, d, K_p]>, features <[T, m, d]>, null <[T, m]>, thresholds [T, m], chosen [T, m, d],
-    leaves [T, 2^depth].
+    sets[p] <[T, m, d_p, bins_p]>, features <[T, m, d]>, null <[T, m]>, thresholds [T, m], leaves [T, 2^depth];
+    chosen [T, m, d + o]: the feature as a one-hot, then, for the o features that may be missing, 1 where the node cuts
+    that feature and sends missing values right.
     """
 
     sets: list[BShare]
@@ -45,44 +39,83 @@ class Ensemble:
     leaves: AShare
 
 
-def set_up(party: Party, config: TrainConfig, shape: Shape, bins: Bins, labels: np.ndarray) -> Steps:
-    """Own bins and labels (float64, own rows) -> Ground and the matrices of edges that `finish` needs."""
-    d, sizes = shape.features, shape.sizes
-    numerics = plan_numerics(config, shape.rows, d * sum(sizes) + 1, shape.label_scale)
+def set_up(party: Party, config: TrainConfig, facts: Facts, bins: Bins, table: Table) -> Steps:
+    """Own table and its bins -> Ground and the matrices of edges that `finish` needs."""
+    layout = facts.layout
     candidates, blocks, edges = yield from together(
-        compare_edges(party, bins, d, sizes),
-        hand_over_blocks(party, bins, d, shape.rows, sizes),
-        together(*(_hand_over_edges(party, p, bins, d, sizes[p]) for p in (0, 1))),
+        compare_edges(party, bins, layout),
+        hand_over_blocks(party, bins, layout),
+        together(*(_hand_over_edges(party, p, bins, layout.widths[p] * layout.sizes[p]) for p in (0, 1))),
     )
-    words = np.zeros(sum(shape.rows), np.int64)
-    own = slice(0, shape.rows[0]) if party.rank == 0 else slice(shape.rows[0], None)
-    unit = 1 if config.logistic else (1 << MARGIN_SCALE) / shape.label_scale
-    words[own] = np.round(labels * unit)
-    return Ground(
-        config, numerics, shape.rows, blocks, candidates, AShare(words.astype(np.uint64), party.rank), shape.label_scale
-    ), edges
+    labels = _own_rows(party, layout, _targets(config, facts, table.labels), config.classes)
+    weights = None
+    if facts.weight_scale is not None:
+        own = table.weights
+        if own is None and table.labels is not None:
+            own = np.ones(len(table.labels))
+        unit = (1 << WEIGHT_INPUT_SCALE) / facts.weight_scale
+        weights = _own_rows(party, layout, None if own is None else own[None] * unit, 1)[0]
+    return Ground(config, scales(config, facts), layout, blocks, candidates, labels, weights), edges
 
 
-def _hand_over_edges(party: Party, p: int, bins: Bins, features: int, size: int) -> Steps:
+def scales(config: TrainConfig, facts: Facts) -> Numerics:
+    """The numerics of a training. Regularisation is in units of the weight scale, as gradients and hessians are."""
+    unit = facts.weight_scale or 1.0
+    scaled = ("reg_lambda", "reg_alpha", "min_child_weight", "min_split_loss")
+    config = config.model_copy(update={name: getattr(config, name) / unit for name in scaled})
+    layout = facts.layout
+    rows = tuple(layout.rows[p] for p in layout.cover)
+    return plan_numerics(config, rows, layout.candidates, facts.label_scale, facts.weight_scale is not None)
+
+
+def _targets(config: TrainConfig, facts: Facts, labels: np.ndarray | None) -> np.ndarray | None:
+    """What each tree of a round is to predict, [classes, n]: 0 or 1, or labels at MARGIN_SCALE over the label scale."""
+    if labels is None:
+        return None
+    if config.num_class:
+        return (labels == np.arange(config.num_class)[:, None]).astype(float)
+    return labels[None] * (1 if config.logistic else (1 << MARGIN_SCALE) / facts.label_scale)
+
+
+def _own_rows(party: Party, layout: Layout, own: np.ndarray | None, count: int) -> AShare:
+    """A party's own numbers, [count, n_p], rounded, as shares for all rows: the other party holds zeros."""
+    words = np.zeros((count, layout.row_count), np.int64)
+    if own is not None:
+        words[:, layout.rows_of(party.rank)] = np.round(own)
+    return AShare(words.astype(np.uint64), party.rank)
+
+
+def _hand_over_edges(party: Party, p: int, bins: Bins, count: int) -> Steps:
     matrix = None
     if party.rank == p:
         keys = order_key(bins.edges).reshape(-1)
         matrix = DenseBits(((keys >> np.arange(KEY_BITS + 1)[:, None]) & 1).astype(np.uint8))
-    return (yield from hand_over.steps(party, p, matrix, features * size, KEY_BITS + 1, BIT))
+    return (yield from hand_over.steps(party, p, matrix, count, KEY_BITS + 1, BIT))
 
 
-def first_margin(party: Party, config: TrainConfig, shape: Shape) -> AShare:
-    """The base margin for every row, public."""
-    base = round(config.base_margin / shape.label_scale * (1 << MARGIN_SCALE))
-    return public_ring(np.full(sum(shape.rows), base), party.rank)
+def first_margin(party: Party, config: TrainConfig, facts: Facts) -> AShare:
+    """The base margin for every class and row, public, [classes, n]."""
+    base = round(config.base_margin / facts.label_scale * (1 << MARGIN_SCALE))
+    return public_ring(np.full((config.classes, facts.layout.row_count), base), party.rank)
 
 
-def boost_once(party: Party, ground: Ground, margin: AShare) -> Steps:
-    """[margin] -> one more tree, the new [margin], and the [g, h] that it was grown on."""
-    values = yield from gradients(party, ground, margin)
-    tree, at_leaf = yield from grow(party, ground, values)
+def boost_once(party: Party, ground: Ground, margin: AShare, samples: Sequence[np.ndarray]) -> Steps:
+    """[margin], [classes, n], and each class's sample of candidates -> (trees, new [margin], the [g, h] they grew on).
+
+    The trees of a round are grown in the same rounds of messages.
+    """
+    grown = yield from together(
+        *(_boost_class(party, ground, ground.labels[k], margin[k], sample) for k, sample in enumerate(samples))
+    )
+    trees, steps, values = zip(*grown, strict=True)
+    return list(trees), margin + stack(steps), list(values)
+
+
+def _boost_class(party: Party, ground: Ground, labels: AShare, margin: AShare, sample: np.ndarray) -> Steps:
+    values = yield from gradients(party, ground, labels, margin)
+    tree, at_leaf = yield from grow(party, ground, values, sample)
     step = yield from add_leaves(party, at_leaf, tree.leaves)
-    return tree, margin + step, values
+    return tree, step, values
 
 
 def finish(party: Party, ground: Ground, edges: list[SharedMatrix], trees: list[TreeShares]) -> Steps:
@@ -90,32 +123,39 @@ def finish(party: Party, ground: Ground, edges: list[SharedMatrix], trees: list[
 
     A null split compares 0 with a threshold above every key where the node is a left child, else with 0.
     """
-    candidates = ground.candidates
-    d, m = candidates.features, ground.config.nodes
+    layout, m = ground.layout, ground.config.nodes
     winners = stack([t.winner for t in trees])
     count = len(trees) * m
     null = winners[..., -1]
-    by_feature = winners[..., :-1].reshape(count, d, -1)
+    by_party, missing_left = winning_edges(layout, winners.reshape(count, -1))
     keys = yield from together(
         *(
-            apply.steps(
-                party, edges[p].supply(party, count), by_feature[..., candidates.edges_of(p)].reshape(count, -1)
-            )
-            for p in (0, 1)
+            apply.steps(party, matrix.supply(party, count), x.reshape(count, -1))
+            for matrix, x in zip(edges, by_party, strict=True)
         )
     )
-    features = by_feature.parity(axis=-1)
+    features = _features(layout, by_party)
+    missing_right = (features ^ missing_left)[:, list(layout.missing)]
     above_all = null.reshape(count).masked(np.tile(left_children(m), len(trees)))
-    bits = (keys[0] ^ keys[1]).map(np.copy)
-    top = bits.map(lambda b: np.concatenate([b, above_all.bits[:, None]], axis=1))
-    threshold_bits, chosen = yield from together(to_ring.steps(party, top), to_ring.steps(party, features))
+    top = concatenate([keys[0] ^ keys[1], above_all.reshape(count, 1)], axis=1)
+    threshold_bits, chosen = yield from together(
+        to_ring.steps(party, top), to_ring.steps(party, concatenate([features, missing_right], axis=1))
+    )
     thresholds = threshold_bits.times(1 << np.arange(KEY_BITS + 2)).sum(axis=-1)
     shape = (len(trees), m)
     return Ensemble(
         sets=[stack([t.sets[p] for t in trees]) for p in (0, 1)],
-        features=features.reshape(*shape, d),
+        features=features.reshape(*shape, -1),
         null=null,
         thresholds=thresholds.reshape(*shape),
-        chosen=chosen.reshape(*shape, d),
+        chosen=chosen.reshape(*shape, -1),
         leaves=stack([t.leaves for t in trees]),
     )
+
+
+def _features(layout: Layout, edges: list[BShare]) -> BShare:
+    """<winning edge>, [v, d_p, K_p] of both parties -> <feature of the table>, [v, d] one-hot."""
+    bits = np.zeros((len(edges[0]), layout.feature_count), np.uint8)
+    for p, x in enumerate(edges):
+        bits[:, layout.features_of(p)] ^= x.parity(axis=2).bits
+    return BShare(bits, edges[0].rank)

@@ -1,8 +1,8 @@
 """Candidate splits of both parties, and the secret matrices that say which foreign bins a candidate sends left.
 
-A node's candidates stand in the order feature, then party 0's edges, then party 1's; the last one is the null split.
-Own edge i sends own bin j left iff j < i: public. For bins of p and edges of q,
-W[f, b, c] = 1{largest training value in p's bin b < q's edge c}, compared once and kept as shares.
+`secure_tree.layout` numbers the candidates. Own edge i sends own bin j left iff j < i: public. Where both parties
+have bins of the same features (horizontal data), W[f, b, c] = 1{largest training value in p's bin b < q's edge c} for
+bins of p and edges of q, compared once and kept as shares. Vertical candidates meet their owner's bins alone: no W.
 """
 
 from __future__ import annotations
@@ -17,34 +17,28 @@ from mpc.fixed_operand import FixedOperand, fix, multiply_fixed
 from mpc.party import Party, Steps, together
 from mpc.shares import AShare, BShare, concatenate, public_ring
 from secure_tree.binning import Bins, order_key
+from secure_tree.layout import Layout
 
 COMPARED_BITS = 34
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """`sums[p]`, `sets[p]`: W for bins of p, fixed over Z_2^64 and GF(2); `rank`: [C + 1], place among equal gains."""
+    """`sums[p]`, `sets[p]`: W for bins of p, fixed over Z_2^64 and GF(2), if any; `rank`: [C + 1] among equal gains."""
 
-    features: int
-    sizes: tuple[int, int]
-    sums: tuple[FixedOperand, FixedOperand]
-    sets: tuple[FixedOperand, FixedOperand]
+    layout: Layout
     rank: AShare
-
-    @property
-    def count(self) -> int:
-        """Candidates of a node, the null split among them."""
-        return self.features * sum(self.sizes) + 1
-
-    def edges_of(self, p: int) -> slice:
-        """Places of party p's edges among a feature's candidates."""
-        return slice(0, self.sizes[0]) if p == 0 else slice(self.sizes[0], None)
+    sums: tuple[FixedOperand, ...] = ()
+    sets: tuple[FixedOperand, ...] = ()
 
 
-def compare_edges(party: Party, bins: Bins, features: int, sizes: tuple[int, int]) -> Steps:
-    """Each party's own bins -> Candidates. Four rounds, once a training."""
+def compare_edges(party: Party, bins: Bins, layout: Layout) -> Steps:
+    """Each party's own bins -> Candidates. Four rounds, once a training; none for vertical data."""
+    if layout.vertical:
+        own = [public_ring(np.arange(d * size).reshape(d, size), party.rank) for d, size in _shapes(layout)]
+        return Candidates(layout, _rank(party.rank, layout, [own[0], own[1] + own[0].size]))
     compared = yield from together(
-        *(below.steps(party, _difference(party.rank, bins, p, features, sizes), [0], COMPARED_BITS) for p in (0, 1))
+        *(below.steps(party, _difference(party.rank, bins, p, layout), [0], COMPARED_BITS) for p in (0, 1))
     )
     less = [c[..., 0] for c in compared]
     rings = yield from together(*(to_ring.steps(party, w) for w in less))
@@ -52,12 +46,18 @@ def compare_edges(party: Party, bins: Bins, features: int, sizes: tuple[int, int
         *(fix.steps(party, w) for w in rings),
         *(fix.steps(party, w.map(lambda b: b.transpose(0, 2, 1))) for w in less),
     )
-    return Candidates(features, sizes, tuple(fixed[:2]), tuple(fixed[2:]), _ranks(party.rank, rings, features, sizes))
+    of_feature = np.arange(layout.feature_count)[:, None] * sum(layout.sizes)
+    places = [rings[1 - q].sum(axis=1) + np.arange(layout.sizes[q]) + of_feature for q in (0, 1)]
+    return Candidates(layout, _rank(party.rank, layout, places), tuple(fixed[:2]), tuple(fixed[2:]))
 
 
-def _difference(rank: int, bins: Bins, p: int, features: int, sizes: tuple[int, int]) -> AShare:
+def _shapes(layout: Layout) -> list[tuple[int, int]]:
+    return list(zip(layout.widths, layout.sizes, strict=True))
+
+
+def _difference(rank: int, bins: Bins, p: int, layout: Layout) -> AShare:
     """[largest value in p's bin - q's edge] on order-preserving keys, [d, K_p, K_q]: each party holds its own term."""
-    shape = (features, sizes[p], sizes[1 - p])
+    shape = (layout.feature_count, layout.sizes[p], layout.sizes[1 - p])
     if rank == p:
         mine = np.broadcast_to(order_key(bins.largest)[:, :, None], shape)
     else:
@@ -65,39 +65,65 @@ def _difference(rank: int, bins: Bins, p: int, features: int, sizes: tuple[int, 
     return AShare(mine.astype(np.uint64), rank)
 
 
-def _ranks(rank: int, rings: list[AShare], features: int, sizes: tuple[int, int]) -> AShare:
-    """[rank] of every candidate: 1 + its place in value order, the null split first of all with 0."""
-    places = [rings[1 - q].sum(axis=1) + np.arange(sizes[q]) for q in (0, 1)]
-    by_feature = concatenate(places, axis=1) + (1 + np.arange(features) * sum(sizes))[:, None]
-    return concatenate([by_feature.reshape(-1), public_ring(np.zeros(1, np.int64), rank)])
+def _rank(rank: int, layout: Layout, places: list[AShare]) -> AShare:
+    """[rank] of every candidate: 1 + its place by feature and value, [d_p, K_p]; the null split first of all with 0."""
+    copies = [places[p][list(layout.optional[p])] for p in (0, 1)]
+    flat = [x.reshape(-1) + 1 for x in places + copies]
+    return concatenate([*flat, public_ring(np.zeros(1, np.int64), rank)])
 
 
-def left_sums(party: Party, candidates: Candidates, histograms: tuple[AShare, AShare]) -> Steps:
-    """[hist_p] of shape [v, s, d, K_p] for both blocks -> [left sums], [v, s, C + 1]; the null split's are 0."""
-    d = candidates.features
+def left_sums(party: Party, candidates: Candidates, histograms: list[AShare]) -> Steps:
+    """[hist_p] of shape [v, s, d_p, bins_p] for both blocks -> [left sums], [v, s, C + 1]; the null split's are 0."""
+    layout = candidates.layout
     v, s = histograms[0].shape[:2]
-    flat = [h.map(lambda w: w.transpose(2, 0, 1, 3).reshape(d, v * s, -1)) for h in histograms]
-    foreign = yield from together(
-        *(multiply_fixed.steps(party, x, operand) for x, operand in zip(flat, candidates.sums, strict=True))
-    )
-    own = [h.cumsum(axis=2) - h for h in flat]
-    sums = concatenate([own[0] + foreign[1], own[1] + foreign[0]], axis=2)
-    out = sums.map(lambda w: w.reshape(d, v, s, -1).transpose(1, 2, 0, 3).reshape(v, s, -1))
-    return concatenate([out, out[..., :1].map(np.zeros_like)], axis=2)
+    values = [h[..., : layout.sizes[p]] for p, h in enumerate(histograms)]
+    sums = [h.cumsum(axis=3) - h for h in values]
+    if candidates.sums:
+        flat = [h.map(lambda w: w.transpose(2, 0, 1, 3).reshape(w.shape[2], v * s, -1)) for h in values]
+        foreign = yield from together(
+            *(multiply_fixed.steps(party, x, operand) for x, operand in zip(flat, candidates.sums, strict=True))
+        )
+        moved = [x.map(lambda w: w.reshape(len(w), v, s, -1).transpose(1, 2, 0, 3)) for x in foreign]
+        sums = [sums[0] + moved[1], sums[1] + moved[0]]
+    missing = [h[:, :, list(layout.optional[p]), -1:] for p, h in enumerate(histograms)]
+    if not layout.vertical:
+        missing = [missing[0] + missing[1]] * 2
+    copies = [sums[p][:, :, list(layout.optional[p])] + missing[p] for p in (0, 1)]
+    null = sums[0][:, :, 0, :1].map(np.zeros_like)
+    return concatenate([*(x.reshape(v, s, -1) for x in sums + copies), null], axis=2)
 
 
 def left_sets(party: Party, candidates: Candidates, winner: BShare) -> Steps:
-    """<one-hot winner>, [v, C + 1] -> for each party p the bins that go left, <[v, d, K_p]>. One round."""
-    v, d = len(winner), candidates.features
-    by_feature = winner[:, :-1].reshape(v, d, -1)
-    edges = [by_feature[:, :, candidates.edges_of(p)] for p in (0, 1)]
-    foreign = yield from together(
-        *(
-            multiply_fixed.steps(party, edges[1 - p].map(lambda b: b.transpose(1, 0, 2)), candidates.sets[p])
-            for p in (0, 1)
+    """<one-hot winner>, [v, C + 1] -> for each party its bins that go left, <[v, d_p, bins_p]>. At most one round."""
+    layout = candidates.layout
+    edges, missing = winning_edges(layout, winner)
+    sets = [_after(x) for x in edges]
+    if candidates.sets:
+        foreign = yield from together(
+            *(
+                multiply_fixed.steps(party, edges[1 - p].map(lambda b: b.transpose(1, 0, 2)), candidates.sets[p])
+                for p in (0, 1)
+            )
         )
-    )
-    return [_after(edges[p]) ^ foreign[p].map(lambda b: b.transpose(1, 0, 2)) for p in (0, 1)]
+        sets = [sets[p] ^ foreign[p].map(lambda b: b.transpose(1, 0, 2)) for p in (0, 1)]
+    return [
+        concatenate([sets[p], missing[:, layout.features_of(p), None]], axis=2) if layout.optional[p] else sets[p]
+        for p in (0, 1)
+    ]
+
+
+def winning_edges(layout: Layout, winner: BShare) -> tuple[list[BShare], BShare]:
+    """<one-hot winner> -> for each party <its winning edge>, [v, d_p, K_p], and <missing goes left>, [v, d]."""
+    own, copies = layout.split(winner)
+    missing = np.zeros((len(winner), layout.feature_count), np.uint8)
+    edges = []
+    for p in (0, 1):
+        optional = list(layout.optional[p])
+        bits = own[p].bits.copy()
+        bits[:, optional] ^= copies[p].bits
+        edges.append(BShare(bits, winner.rank))
+        missing[:, layout.features_of(p)][:, optional] ^= copies[p].parity(axis=2).bits
+    return edges, BShare(missing, winner.rank)
 
 
 def _after(bits: BShare) -> BShare:

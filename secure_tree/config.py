@@ -8,8 +8,10 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from mpc.errors import ConfigError
+from mpc.party import Variant
 
-Objective = Literal["binary:logistic", "reg:squarederror"]
+Partition = Literal["horizontal", "vertical"]
+Objective = Literal["binary:logistic", "multi:ova", "reg:squarederror"]
 _SEED_NAMES = {"logistic": "binary:logistic", "squarederror": "reg:squarederror"}
 
 
@@ -29,6 +31,12 @@ class TrainConfig(BaseModel):
     min_child_weight: float = Field(0.5, ge=0, le=1e9)
     min_child_samples: int = Field(1, ge=1)
     base_score: float = 0.5
+    comparison: Variant = "bits"
+    num_class: int | None = Field(None, ge=2, le=1000)
+    subsample: float = Field(1.0, gt=0, le=1)
+    colsample_bytree: float = Field(1.0, gt=0, le=1)
+    partition: Partition = "horizontal"
+    missing: Literal["none", "all"] | tuple[str, ...] = "none"
 
     @model_validator(mode="before")
     @classmethod
@@ -43,12 +51,29 @@ class TrainConfig(BaseModel):
         if not math.isfinite(self.base_score):
             raise ValueError("base_score is a finite number")
         if self.logistic and not 0 < self.base_score < 1:
-            raise ValueError("base_score is a probability between 0 and 1 under binary:logistic")
+            raise ValueError("base_score is a probability between 0 and 1 under logistic loss")
+        if (self.objective == "multi:ova") != (self.num_class is not None):
+            raise ValueError("num_class belongs to multi:ova, which needs it")
         return self
 
     @property
     def logistic(self) -> bool:
-        return self.objective == "binary:logistic"
+        """Whether each tree is grown on the logistic loss: of the label, or under multi:ova of one class."""
+        return self.objective != "reg:squarederror"
+
+    @property
+    def classes(self) -> int:
+        """Trees a round: under multi:ova one a class, each class against the others."""
+        return self.num_class if self.num_class else 1
+
+    @property
+    def trees(self) -> int:
+        """Trees in all, round by round."""
+        return self.n_estimators * self.classes
+
+    def may_miss(self, name: str) -> bool:
+        """Whether `missing` declares that the feature may have missing values."""
+        return name in self.missing if isinstance(self.missing, tuple) else self.missing == "all"
 
     @property
     def nodes(self) -> int:
@@ -67,7 +92,9 @@ class TrainConfig(BaseModel):
             return cls(**parameters)
         except ValidationError as error:
             first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("literal", "int", "lax")))
+            where = ".".join(
+                str(part) for part in first["loc"] if not str(part).startswith(("literal", "int", "lax", "tuple"))
+            )
             if first["type"] == "extra_forbidden":
                 raise ConfigError(f"unknown parameter {where}") from None
             raise ConfigError(f"{where or 'configuration'}: {first['msg']}".replace("Value error, ", "")) from None

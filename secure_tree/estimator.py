@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar, Self
 
 import numpy as np
 
 from mpc.errors import ConfigError, DataError
 from mpc.party import Party
-from mpc.shares import AShare
 from mpc.tracing import Trace
 from secure_tree.binning import make_bins
-from secure_tree.boost import boost_once, finish, first_margin, set_up
 from secure_tree.config import TrainConfig
+from secure_tree.layout import place
 from secure_tree.model import SharedModel
 from secure_tree.numerics import MARGIN_SCALE
-from secure_tree.predict import Method, margins, rows_of
+from secure_tree.predict import Method, margins
 from secure_tree.schema import read_features, read_training
 from secure_tree.session import agree_on_prediction, agree_on_training
-from secure_tree.tree import TreeShares
-
-# Called after each tree with its number, its shares, the shares of (g, h) it was grown on, and of the new margin.
-Observer = Callable[[int, TreeShares, AShare, AShare], None]
+from secure_tree.training import Observer, train
 
 
 class _SecureXGB:
@@ -38,63 +33,61 @@ class _SecureXGB:
         """The parameters, as scikit-learn names them."""
         return self.config.model_dump()
 
-    def fit(self, party: Party, X, y, observer: Observer | None = None) -> Self:
-        """Train on both parties' rows. X: [n, d] array or DataFrame of this party's rows, y: their labels.
+    def fit(self, party: Party, X, y=None, sample_weight=None, observer: Observer | None = None) -> Self:
+        """Train on both parties' tables. X: [n, d] array or DataFrame of this party, y: the labels of its rows.
 
-        Public: row counts, feature names, parameters, for regression the label scale. Nothing is revealed.
+        Horizontal: each party has rows with the same features, and their labels. Vertical: each party has features of
+        the same rows in the same order, and one party has the labels.
+
+        `sample_weight`: a number for each label; a party that gives none counts its rows as 1.
+
+        Public: row counts, feature names, parameters, powers of two above the largest label (regression) and weight.
+        Nothing is revealed.
         Stages of the meter: setup, offline, online. Raises DataError, ConfigError, PeerFailure.
         """
         config = self.config
-        table = read_training(X, y, config)
-        assert table.labels is not None
-        shape, pairing = agree_on_training(party, config, table)
-        bins = make_bins(table.features, shape.sizes[party.rank])
-        with party.stage("setup"):
-            trace = Trace(party)
-            like_ground, like_edges = trace.party.run(set_up(trace.party, config, shape, bins, table.labels))
-            party.randomness.provide([(trace.cut(), 1)])
-            ground, edges = party.run(set_up(party, config, shape, bins, table.labels))
-        with party.stage("offline"):
-            tree, _, _ = trace.party.run(boost_once(trace.party, like_ground, first_margin(trace.party, config, shape)))
-            one_tree = trace.cut()
-            trace.party.run(finish(trace.party, like_ground, like_edges, [tree] * config.n_estimators))
-            party.randomness.provide([(one_tree, config.n_estimators), (trace.cut(), 1)])
-        with party.stage("online"):
-            margin = first_margin(party, config, shape)
-            trees = []
-            for number in range(config.n_estimators):
-                tree, margin, values = party.run(boost_once(party, ground, margin))
-                trees.append(tree)
-                if observer:
-                    observer(number, tree, values, margin)
-            ensemble = party.run(finish(party, ground, edges, trees))
-        for matrix in [*(m for b in ground.blocks for m in (b.columns, b.lines)), *edges]:
-            matrix.release(party)
-        self.model = SharedModel(party.rank, pairing, config, table.names, shape, bins.edges, ensemble)
+        table = read_training(X, y, sample_weight, config)
+        facts = agree_on_training(party, config, table)
+        party.comparison = config.comparison
+        bins = make_bins(table.features, facts.layout.sizes[party.rank])
+        ensemble = train(party, config, facts, table, bins, observer)
+        self.model = SharedModel(party.rank, config, facts, bins.edges, ensemble)
         return self
 
-    def predict_margin(self, party: Party, X, method: Method = "bins") -> np.ndarray:
-        """Margins of own rows, float64[n]. Each party passes its rows (none: shape (0, d)) and learns its own.
+    def predict_margin(self, party: Party, X, method: Method = "bins", to: int | None = None) -> np.ndarray:
+        """Margins, float64[n], or [n, classes] under multi:ova.
 
-        method "bins": rows of a party that trained, through its stored edges; "thresholds": rows of anybody, compared
-        with every node's secret threshold. Stages of the meter: predict_offline, predict.
+        Horizontal: of own rows at each party. Vertical: of all rows at party `to`.
+
+        Each party passes its part of the rows (none: shape (0, d)). Vertically `to` is the label holder by default, and
+        the other party gets an empty array.
+        method "bins": values of a party that trained, through its stored edges; "thresholds": values of anybody,
+        compared with every node's secret threshold. Stages of the meter: predict_offline, predict.
         """
         model = self._fitted()
         if method not in ("bins", "thresholds"):
             raise ConfigError(f'method is "bins" or "thresholds", not {method!r}')
-        features, names = read_features(X)
-        rows = agree_on_prediction(party, model, names, len(features), method)
-        base = round(model.config.base_margin / model.shape.label_scale * (1 << MARGIN_SCALE))
-        if sum(rows) == 0:
-            return np.zeros(0)
+        features, names = read_features(X, model.config)
+        layout = agree_on_prediction(party, model, names, len(features), method, to)
+        party.comparison = model.config.comparison
+        base = round(model.config.base_margin / model.facts.label_scale * (1 << MARGIN_SCALE))
+        if layout.row_count == 0:
+            return np.zeros((0, model.config.num_class) if model.config.num_class else 0)
+        if layout.vertical:
+            receivers = {model.facts.label_holder if to is None else to: slice(None)}
+        else:
+            receivers = {p: place(p, layout.rows) for p in (0, 1) if layout.rows[p]}
 
         def program(party: Party) -> np.ndarray:
-            result = party.run(margins(party, model.ensemble, base, model.edges, features, rows, method))
-            own = np.zeros(0, np.int64)
-            for p in (0, 1):
-                if rows[p]:
-                    opened = party.reveal(result[rows_of(p, rows)], to=p, what=f"predictions of party {p}'s rows")
-                    own = own if opened is None else opened
+            result = party.run(
+                margins(party, model.ensemble, base, layout, model.edges, features, method, model.config.classes)
+            )
+            own = np.zeros((model.config.classes, 0), np.int64)
+            for p, rows in receivers.items():
+                opened = party.reveal(
+                    result[:, rows], to=p, what=f"predictions of {'the' if layout.vertical else 'its own'} rows"
+                )
+                own = own if opened is None else opened
             return own
 
         with party.stage("predict_offline"):
@@ -103,7 +96,8 @@ class _SecureXGB:
             party.randomness.provide([(trace.cut(), 1)])
         with party.stage("predict"):
             own = program(party)
-        return own * (model.shape.label_scale / (1 << MARGIN_SCALE))
+        values = own.T if model.config.num_class else own[0]
+        return values * (model.facts.label_scale / (1 << MARGIN_SCALE))
 
     def save(self, path) -> None:
         """This party's half of the model, to one .npz file."""
@@ -124,16 +118,22 @@ class _SecureXGB:
 
 
 class SecureXGBClassifier(_SecureXGB):
-    """Binary classification with logistic loss; parameters of `TrainConfig`."""
+    """Classification with logistic loss; parameters of `TrainConfig`.
 
-    def predict_proba(self, party: Party, X, method: Method = "bins") -> np.ndarray:
-        """[n, 2]: probabilities of class 0 and 1 for this party's rows."""
-        one = 1 / (1 + np.exp(-self.predict_margin(party, X, method)))
-        return np.stack([1 - one, one], axis=1)
+    Of more than two classes with objective "multi:ova": a tree for each class and round learns that class against the
+    others, and probabilities are normalised over the classes. Softmax would add an exponential and a reciprocal for
+    every row and class; one against the others needs the binary machinery alone, and its trees grow in parallel.
+    """
 
-    def predict(self, party: Party, X, method: Method = "bins") -> np.ndarray:
-        """Class 0 or 1 of this party's rows."""
-        return (self.predict_margin(party, X, method) > 0).astype(np.int64)
+    def predict_proba(self, party: Party, X, method: Method = "bins", to: int | None = None) -> np.ndarray:
+        """[n, classes]: probabilities of classes 0, 1, ... for the rows that `predict_margin` reveals to this party."""
+        each = 1 / (1 + np.exp(-self.predict_margin(party, X, method, to)))
+        return each / each.sum(axis=1, keepdims=True) if each.ndim == 2 else np.stack([1 - each, each], axis=1)
+
+    def predict(self, party: Party, X, method: Method = "bins", to: int | None = None) -> np.ndarray:
+        """Class, 0, 1, ..., of the same rows."""
+        margin = self.predict_margin(party, X, method, to)
+        return margin.argmax(axis=1) if margin.ndim == 2 else (margin > 0).astype(np.int64)
 
 
 class SecureXGBRegressor(_SecureXGB):
@@ -141,6 +141,6 @@ class SecureXGBRegressor(_SecureXGB):
 
     _defaults: ClassVar[dict] = {"objective": "reg:squarederror", "min_child_weight": 1.0}
 
-    def predict(self, party: Party, X, method: Method = "bins") -> np.ndarray:
-        """Predicted values of this party's rows."""
-        return self.predict_margin(party, X, method)
+    def predict(self, party: Party, X, method: Method = "bins", to: int | None = None) -> np.ndarray:
+        """Predicted values of the rows that `predict_margin` reveals to this party."""
+        return self.predict_margin(party, X, method, to)

@@ -4,29 +4,59 @@ from __future__ import annotations
 
 import numpy as np
 
-from mpc.party import Party, Steps
+from mpc.beaver import multiply
+from mpc.bit_product import select
+from mpc.party import Party, Steps, together
 from mpc.ring import U32
-from mpc.shares import AShare, public_ring, stack
+from mpc.shares import AShare, concatenate, public_ring, stack
 from mpc.sigmoid import sigmoid
 from mpc.truncation import truncate
-from secure_tree.numerics import MARGIN_SCALE
+from secure_tree.numerics import MARGIN_SCALE, WEIGHT_INPUT_SCALE
+from secure_tree.sampling import row_mask
 from secure_tree.tree import Ground
 
 
-def gradients(party: Party, ground: Ground, margin: AShare) -> Steps:
+def gradients(party: Party, ground: Ground, labels: AShare, margin: AShare) -> Steps:
     """[margin] at MARGIN_SCALE -> [g], [h] and, if rows are to be counted, [1]: uint32 [s, n] at the histogram scale.
 
-    Logistic: sigma - y and sigma (1 - sigma). Squared error: margin - y and 1, both over the label scale.
+    Logistic: sigma - y and sigma (1 - sigma). Squared error: margin - y and 1, both over the label scale. Times the
+    row's weight, over the weight scale; 0 where `subsample` leaves the row out.
     Rounding is stochastic and unbiased, so that sums over many rows lose nothing.
     """
-    scale = ground.numerics.histogram_scale
-    if ground.config.logistic:
-        p, h = yield from sigmoid.steps(party, margin.at_scale(MARGIN_SCALE), scale)
-        g = p.at_scale(0) - ground.labels.times(1 << scale)
-        h = h.at_scale(0)
+    config, n = ground.config, margin.shape[0]
+    derive = _logistic if config.logistic else _squared
+    if config.subsample < 1:
+        derived, kept = yield from together(derive(party, ground, labels, margin), row_mask(party, config.subsample, n))
     else:
-        g = yield from truncate.steps(party, margin - ground.labels, MARGIN_SCALE - scale)
-        g = g.at_scale(0)
-        h = public_ring(np.full(margin.shape, 1 << scale), party.rank)
-    rows = [public_ring(np.ones(margin.shape, np.int64), party.rank)] if ground.config.min_child_samples > 1 else []
-    return stack([g, h, *rows]).narrow(U32)
+        derived, kept = (yield from derive(party, ground, labels, margin)), None
+    if config.min_child_samples > 1:
+        derived = concatenate([derived, public_ring(np.ones((1, n), np.int64), party.rank)])
+    values = derived.narrow(U32)
+    return values if kept is None else (yield from select.steps(party, kept.reshape(1, n), values))
+
+
+def _logistic(party: Party, ground: Ground, labels: AShare, margin: AShare) -> Steps:
+    """[g], [h] at the histogram scale, uint64 [2, n]."""
+    scale = ground.numerics.histogram_scale if ground.weights is None else MARGIN_SCALE
+    p, h = yield from sigmoid.steps(party, margin.at_scale(MARGIN_SCALE), scale)
+    pair = stack([p.at_scale(0) - labels.times(1 << scale), h.at_scale(0)])
+    return pair if ground.weights is None else (yield from _weighted(party, ground, pair))
+
+
+def _squared(party: Party, ground: Ground, labels: AShare, margin: AShare) -> Steps:
+    """[g], [h] at the histogram scale, uint64 [2, n]."""
+    scale = ground.numerics.histogram_scale
+    g = margin - labels
+    if ground.weights is not None:
+        one = public_ring(np.full(margin.shape, 1 << MARGIN_SCALE), party.rank)
+        return (yield from _weighted(party, ground, stack([g, one])))
+    g = yield from truncate.steps(party, g, MARGIN_SCALE - scale)
+    return stack([g.at_scale(0), public_ring(np.full(margin.shape, 1 << scale), party.rank)])
+
+
+def _weighted(party: Party, ground: Ground, pair: AShare) -> Steps:
+    """[g], [h] at MARGIN_SCALE -> times the weights, at the histogram scale; products stay below 2^40."""
+    assert ground.weights is not None
+    product = yield from multiply.steps(party, pair, stack([ground.weights, ground.weights]))
+    shift = MARGIN_SCALE + WEIGHT_INPUT_SCALE - ground.numerics.histogram_scale
+    return (yield from truncate.steps(party, product, shift)).at_scale(0)

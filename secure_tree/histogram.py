@@ -1,23 +1,26 @@
-"""Histograms of secret gradients over bins that one party knows, both parties' blocks of rows together."""
+"""Histograms of secret gradients over bins that one party knows, and the routing of rows, block by block."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from mpc.linear_map import BIT, BinColumns, BinRows, SharedMatrix, VectorSupply, apply, hand_over
 from mpc.party import Party, Steps, together
 from mpc.ring import U32
-from mpc.shares import AShare, BShare, concatenate
+from mpc.shares import AShare, BShare
 from mpc.widening import widen
 from secure_tree.binning import Bins
+from secure_tree.layout import Layout
 
 
 @dataclass(frozen=True)
 class Block:
-    """One party's rows of the bin matrix: the slice of rows, bins a feature, and the matrix in both directions."""
+    """One party's part of the bin matrix: its rows, features and bins a feature; the matrix in both directions."""
 
-    owner: int
     rows: slice
+    features: int
     size: int
     columns: SharedMatrix
     lines: SharedMatrix
@@ -32,19 +35,19 @@ class BlockMasks:
     routes: VectorSupply
 
 
-def hand_over_blocks(party: Party, bins: Bins, features: int, rows: tuple[int, int], sizes: tuple[int, int]) -> Steps:
-    """Each party's bins -> both Blocks, rows of party 0 first. One round."""
+def hand_over_blocks(party: Party, bins: Bins, layout: Layout) -> Steps:
+    """Each party's bins -> both Blocks. One round."""
     steps = []
     for p in (0, 1):
-        mine = bins if party.rank == p else None
-        columns = BinColumns(mine.numbers, mine.size) if mine else None
-        lines = BinRows(mine.numbers, mine.size) if mine else None
-        width = features * sizes[p]
-        steps.append(hand_over.steps(party, p, columns, rows[p], width, U32))
-        steps.append(hand_over.steps(party, p, lines, width, rows[p], BIT))
+        size, rows = layout.bins(p), layout.rows[p]
+        columns = BinColumns(bins.numbers, size) if party.rank == p else None
+        lines = BinRows(bins.numbers, size) if party.rank == p else None
+        steps.append(hand_over.steps(party, p, columns, rows, layout.widths[p] * size, U32))
+        steps.append(hand_over.steps(party, p, lines, layout.widths[p] * size, rows, BIT))
     matrices = yield from together(*steps)
-    spans = slice(0, rows[0]), slice(rows[0], sum(rows))
-    return [Block(p, spans[p], sizes[p], matrices[2 * p], matrices[2 * p + 1]) for p in (0, 1)]
+    return [
+        Block(layout.rows_of(p), layout.widths[p], layout.bins(p), matrices[2 * p], matrices[2 * p + 1]) for p in (0, 1)
+    ]
 
 
 def take_masks(party: Party, blocks: list[Block], vectors: int, nodes: int) -> list[BlockMasks]:
@@ -52,18 +55,21 @@ def take_masks(party: Party, blocks: list[Block], vectors: int, nodes: int) -> l
     return [BlockMasks(b, b.columns.supply(party, vectors), b.lines.supply(party, nodes)) for b in blocks]
 
 
-def histograms(party: Party, masks: list[BlockMasks], values: AShare, features: int) -> Steps:
-    """[values], uint32 [v, s, n] -> for each block [sums], uint64 [v, s, d, K_p]. Two rounds."""
+def histograms(party: Party, masks: list[BlockMasks], values: AShare) -> Steps:
+    """[values], uint32 [v, s, n] -> for each block [sums], uint64 [v, s, d_p, bins_p]. Two rounds."""
     v, s, _ = values.shape
     flat = values.reshape(v * s, -1)
     narrow = yield from together(*(apply.steps(party, m.histograms, flat[:, m.block.rows]) for m in masks))
     wide = yield from together(*(widen.steps(party, x) for x in narrow))
-    return [x.reshape(v, s, features, m.block.size) for x, m in zip(wide, masks, strict=True)]
+    return [x.reshape(v, s, m.block.features, m.block.size) for x, m in zip(wide, masks, strict=True)]
 
 
-def route(party: Party, masks: list[BlockMasks], sets: list[BShare]) -> Steps:
-    """For each block the bins that go left, <[v, d, K_p]> -> <left> of every row, [v, n]. One round."""
+def route(party: Party, masks: list[BlockMasks], sets: list[BShare], rows: int) -> Steps:
+    """For each block the bins that go left, <[v, d_p, bins_p]> -> <left> of every row, [v, n]. One round."""
     parts = yield from together(
         *(apply.steps(party, m.routes, x.reshape(len(x), -1)) for m, x in zip(masks, sets, strict=True))
     )
-    return concatenate(parts, axis=1)
+    left = np.zeros((len(sets[0]), rows), np.uint8)
+    for m, part in zip(masks, parts, strict=True):
+        left[:, m.block.rows] ^= part.bits
+    return BShare(left, party.rank)

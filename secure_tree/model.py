@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -16,10 +16,11 @@ import numpy as np
 
 from mpc.errors import DataError
 from mpc.shares import AShare, BShare
-from secure_tree.boost import Ensemble, Shape
+from secure_tree.boost import Ensemble
 from secure_tree.config import TrainConfig
+from secure_tree.layout import Facts, Layout
 
-FORMAT = 1
+FORMAT = 2
 _BITS = ("sets_0", "sets_1", "features", "null")
 _WORDS = ("thresholds", "chosen", "leaves")
 
@@ -29,10 +30,8 @@ class SharedModel:
     """One party's half: public facts, its own training edges (private), its shares of the ensemble."""
 
     rank: int
-    pairing: str
     config: TrainConfig
-    names: tuple[str, ...]
-    shape: Shape
+    facts: Facts
     edges: np.ndarray
     ensemble: Ensemble
 
@@ -41,12 +40,8 @@ class SharedModel:
         facts = {
             "format": FORMAT,
             "rank": self.rank,
-            "pairing": self.pairing,
             "config": self.config.model_dump(),
-            "names": list(self.names),
-            "rows": list(self.shape.rows),
-            "sizes": list(self.shape.sizes),
-            "label_scale": self.shape.label_scale,
+            "facts": asdict(self.facts),
         }
         e = self.ensemble
         bits = dict(zip(_BITS, (e.sets[0], e.sets[1], e.features, e.null), strict=True))
@@ -94,6 +89,13 @@ def _assemble(facts: dict, stored: dict[str, np.ndarray]) -> SharedModel:
         chosen=words("chosen"),
         leaves=words("leaves"),
     )
-    shape = Shape(tuple(facts["rows"]), len(facts["names"]), tuple(facts["sizes"]), facts["label_scale"])
-    config = TrainConfig.of(**facts["config"])
-    return SharedModel(rank, facts["pairing"], config, tuple(facts["names"]), shape, stored["edges"], ensemble)
+    known = _tuples(facts["facts"])
+    known["layout"] = Layout(**known["layout"])
+    return SharedModel(rank, TrainConfig.of(**facts["config"]), Facts(**known), stored["edges"], ensemble)
+
+
+def _tuples(value):
+    """JSON's lists as the tuples that were written."""
+    if isinstance(value, dict):
+        return {key: _tuples(v) for key, v in value.items()}
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value

@@ -17,13 +17,14 @@ PRODUCT_BITS = 61
 MARGIN_SCALE = 20
 LEAF_SCALE = 20
 RATE_SCALE = 16
+WEIGHT_INPUT_SCALE = 16
 RECIPROCAL_BITS = 18
 FINEST_HISTOGRAM, COARSEST_HISTOGRAM = 14, 8
 FINEST_WEIGHT, COARSEST_WEIGHT = 16, 12
 
 # |g| is at most 1 under logistic loss. Squared error is normalised by the label scale; 4 leaves room for overshoot.
-GRADIENT_BOUND = {"binary:logistic": 1.0, "reg:squarederror": 4.0}
-HESSIAN_BOUND = {"binary:logistic": 0.25, "reg:squarederror": 1.0}
+GRADIENT_BOUND = {"binary:logistic": 1.0, "multi:ova": 1.0, "reg:squarederror": 4.0}
+HESSIAN_BOUND = {"binary:logistic": 0.25, "multi:ova": 0.25, "reg:squarederror": 1.0}
 
 # |g| / h <= e^12 + 1 once the margin is clipped to +-12. A sum of few stochastically rounded h can fall short of
 # its mean: by half where lambda + min_child_weight keeps denominators large, by far more where they are near zero.
@@ -63,15 +64,17 @@ class Numerics:
         return self.histogram_scale + self.weight_scale - self.gain_scale
 
 
-def plan_numerics(config: TrainConfig, rows: tuple[int, int], candidates: int, label_scale: float = 1.0) -> Numerics:
-    """The scales for a training of `rows` at the two parties; `candidates` a node, the null split included.
+def plan_numerics(
+    config: TrainConfig, rows: tuple[int, ...], candidates: int, label_scale: float = 1.0, weighted: bool = False
+) -> Numerics:
+    """The scales for a training on blocks of `rows` that make up the table; `candidates` a node, with the null split.
 
     Raises RangeError where the rows are too many, or n and lambda too far apart, for the arithmetic.
     """
     best: tuple[tuple, Numerics] | None = None
     for f in range(FINEST_HISTOGRAM, COARSEST_HISTOGRAM - 1, -1):
         for fw in range(FINEST_WEIGHT, COARSEST_WEIGHT - 1, -1):
-            choice = _choose(config, rows, candidates, label_scale, f, fw)
+            choice = _choose(config, rows, candidates, label_scale, weighted, f, fw)
             if choice is None:
                 continue
             # Fewer extra floors first, unless that costs the histogram more than two bits.
@@ -88,7 +91,7 @@ def plan_numerics(config: TrainConfig, rows: tuple[int, int], candidates: int, l
 
 
 def _choose(
-    config: TrainConfig, rows: tuple[int, int], candidates: int, label_scale: float, f: int, fw: int
+    config: TrainConfig, rows: tuple[int, ...], candidates: int, label_scale: float, weighted: bool, f: int, fw: int
 ) -> Numerics | None:
     n = sum(rows)
     bound = GRADIENT_BOUND[config.objective]
@@ -101,7 +104,7 @@ def _choose(
     low, high = max(1, min(least, largest)).bit_length() - 1, largest.bit_length() - 1
     if high > 44:
         return None
-    weight_bound = _weight_bound(config, n, least / unit)
+    weight_bound = _weight_bound(config, n, least / unit, weighted)
     weight_bits = max(1, math.ceil(math.log2(weight_bound)))
     early = max(0, weight_bits + high + RECIPROCAL_BITS - PRODUCT_BITS)
     if RECIPROCAL_BITS + high - early <= max(fw, LEAF_SCALE) or early >= high:
@@ -128,10 +131,11 @@ def _choose(
     )
 
 
-def _weight_bound(config: TrainConfig, n: int, least: float) -> float:
+def _weight_bound(config: TrainConfig, n: int, least: float, weighted: bool) -> float:
     """Largest |G / (H + lambda)| of a valid candidate, `least` being lambda + min_child_weight."""
     bound = GRADIENT_BOUND[config.objective]
-    if not config.logistic:
+    if not config.logistic and not weighted:
         return bound * 1.01
     slack = ROUNDING_SLACK if least >= 2**-6 else ROUNDING_SLACK_NEAR_ZERO
-    return min(slack * CLIPPED_RATIO, n * bound / least) if least > 0 else slack * CLIPPED_RATIO
+    ratio = slack * (CLIPPED_RATIO if config.logistic else bound)
+    return min(ratio, n * bound / least) if least > 0 else ratio

@@ -1,13 +1,15 @@
-"""Prediction: the seed's path sum over every node of every tree, for rows that one party knows.
+"""Prediction: the seed's path sum over every node of every tree, for rows whose values the parties know.
 
-Rows of a party that trained ("bins") are routed through its own stored edges: a known matrix of bins times the shared
-left sets. Rows of anybody ("thresholds") are compared with the secret threshold of the secret feature at every node.
+Rows lie as in training: each party has all features of some rows (horizontal), or some features of all rows (vertical).
+By "bins", values of a party that trained are routed through its own stored edges: a known matrix of bins times the
+shared left sets. By "thresholds", anybody's are compared with the secret threshold of the secret feature at every node.
 Either way a node gives a secret bit "goes left"; the bits along the path to a leaf are added, and the leaf is reached
-iff the sum equals the depth. The result is revealed to the owner of the row alone.
+iff the sum equals the depth. The result is revealed to one party: the owner of the row, or the one that is named.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -15,87 +17,128 @@ import numpy as np
 from mpc.bit_product import select, to_ring
 from mpc.comparison import below
 from mpc.equality import equals_zero
-from mpc.linear_map import BIT, BinRows, DenseWords, apply, hand_over
-from mpc.party import Party, Steps
+from mpc.linear_map import BIT, BinRows, DenseWords, SharedMatrix, apply, hand_over
+from mpc.party import Party, Steps, together
 from mpc.ring import U8, U64
 from mpc.shares import AShare, BShare, concatenate, public_ring
 from secure_tree.binning import KEY_BITS, bin_rows, order_key
 from secure_tree.boost import Ensemble
+from secure_tree.layout import Layout
 from secure_tree.tree import left_children
 
 Method = Literal["bins", "thresholds"]
 THRESHOLD_BITS = KEY_BITS + 3
 BATCH = 1 << 21
 
+# A batch of trees -> <goes left>, [t, nodes, rows].
+Router = Callable[[slice], Steps]
+
 
 def margins(
     party: Party,
     ensemble: Ensemble,
     base: int,
+    layout: Layout,
     edges: np.ndarray,
     features: np.ndarray,
-    rows: tuple[int, int],
     method: Method,
+    classes: int,
 ) -> Steps:
-    """Own features float32[rows[rank], d] -> [margin] of all rows at LEAF_SCALE, party 0's rows first.
+    """Own features float32[n_p, d_p] -> [margin] of all rows at LEAF_SCALE, [classes, n] in the order of `layout`.
 
-    `base` is the base margin at LEAF_SCALE, `edges` this party's training edges. Trees go in batches that fit memory.
+    `layout` is the training's with the rows to be predicted, `base` the base margin at LEAF_SCALE, `edges` this party's
+    training edges. Trees go in batches that fit memory.
     """
     trees, leaves = ensemble.leaves.shape
     parts = []
-    for p in (0, 1):
-        if rows[p] == 0:
+    for owners in [(0, 1)] if layout.vertical else [(0,), (1,)]:
+        rows = layout.rows[owners[0]]
+        if rows == 0:
             continue
-        total = public_ring(np.full(rows[p], base), party.rank)
-        mine = features if party.rank == p else None
-        matrix = yield from _hand_over_rows(party, p, ensemble, edges, mine, rows[p], method)
-        step = max(1, BATCH // (leaves * rows[p]))
+        total = public_ring(np.full((classes, rows), base), party.rank)
+        hand_over_rows = bin_router if method == "bins" else threshold_router
+        goes_left = yield from hand_over_rows(party, ensemble, layout, owners, edges, features)
+        step = classes * max(1, BATCH // (classes * leaves * rows))
         for start in range(0, trees, step):
             batch = slice(start, start + step)
-            left = yield from matrix(batch)
-            total = total + (yield from _sum_of_paths(party, left, ensemble.leaves[batch]))
+            left = yield from goes_left(batch)
+            total = total + (yield from sum_of_paths(party, left, ensemble.leaves[batch], classes))
         parts.append(total)
-    return concatenate(parts)
+    return concatenate(parts, axis=1)
 
 
-def _hand_over_rows(
-    party: Party,
-    p: int,
-    ensemble: Ensemble,
-    edges: np.ndarray,
-    features: np.ndarray | None,
-    rows: int,
-    method: Method,
+def bin_router(
+    party: Party, ensemble: Ensemble, layout: Layout, owners: tuple[int, ...], edges: np.ndarray, features: np.ndarray
 ) -> Steps:
-    """Hand the rows over masked; the result maps a batch of trees to <goes left>, [t, nodes, rows]."""
-    d = ensemble.features.shape[-1]
-    if method == "bins":
-        size = ensemble.sets[p].shape[-1] + 1
-        bins = BinRows(bin_rows(features, edges), size) if features is not None else None
-        matrix = yield from hand_over.steps(party, p, bins, d * size, rows, BIT)
-    else:
-        words = DenseWords(order_key(features).T.astype(U64)) if features is not None else None
-        matrix = yield from hand_over.steps(party, p, words, d, rows, U64)
+    """Hand over the owners' bins of the same rows, masked -> Router."""
+    steps = []
+    for p in owners:
+        size = layout.bins(p) + 1
+        bins = BinRows(bin_rows(features, edges), size) if party.rank == p else None
+        steps.append(hand_over.steps(party, p, bins, layout.widths[p] * size, layout.rows[p], BIT))
+    matrices = yield from together(*steps)
 
-    def by_bins(batch: slice) -> Steps:
-        # A value below a party's least edge goes left of every candidate of its feature.
-        lowest = ensemble.features[batch].map(lambda b: b[..., None])
-        sets = concatenate([lowest, ensemble.sets[p][batch]], axis=-1)
-        t, m = sets.shape[:2]
-        supply = matrix.supply(party, t * m)
-        left = yield from apply.steps(party, supply, sets.reshape(t * m, -1))
-        null_left = ensemble.null[batch].masked(left_children(m))
-        return left.reshape(t, m, -1) ^ null_left.map(lambda b: b[..., None])
+    def router(batch: slice) -> Steps:
+        null_left = ensemble.null[batch].masked(left_children(ensemble.null.shape[1]))
+        t, m = null_left.shape
+        vectors = []
+        for p in owners:
+            # A value below a party's least edge goes left of every candidate of its feature.
+            lowest = ensemble.features[batch, :, layout.features_of(p), None]
+            vectors.append(concatenate([lowest, ensemble.sets[p][batch]], axis=-1).reshape(t * m, -1))
+        left = yield from _apply_all(party, matrices, vectors)
+        together_left = left[0] ^ left[1] if len(left) > 1 else left[0]
+        return together_left.reshape(t, m, -1) ^ null_left.reshape(t, m, 1)
 
-    def by_thresholds(batch: slice) -> Steps:
+    return router
+
+
+def threshold_router(
+    party: Party, ensemble: Ensemble, layout: Layout, owners: tuple[int, ...], edges: np.ndarray, features: np.ndarray
+) -> Steps:
+    """Hand over the owners' values of the same rows, masked -> Router.
+
+    A missing value has key 0, left of every threshold, and a node that sends it right adds a number above every key.
+    """
+    steps = []
+    for p in owners:
+        words = DenseWords(_keys(features, layout.optional[p])) if party.rank == p else None
+        width = layout.widths[p] + len(layout.optional[p])
+        steps.append(hand_over.steps(party, p, words, width, layout.rows[p], U64))
+    matrices = yield from together(*steps)
+
+    def router(batch: slice) -> Steps:
         chosen, thresholds = ensemble.chosen[batch], ensemble.thresholds[batch]
         t, m = thresholds.shape
-        supply = matrix.supply(party, t * m)
-        keys = yield from apply.steps(party, supply, chosen.reshape(t * m, d))
-        difference = keys - thresholds.reshape(t * m, 1)
+        vectors = [chosen[..., _columns(layout, p)].reshape(t * m, -1) for p in owners]
+        parts = yield from _apply_all(party, matrices, vectors)
+        difference = (parts[0] + parts[1] if len(parts) > 1 else parts[0]) - thresholds.reshape(t * m, 1)
         return (yield from below.steps(party, difference, [0], THRESHOLD_BITS)).reshape(t, m, -1)
 
-    return by_bins if method == "bins" else by_thresholds
+    return router
+
+
+def _keys(features: np.ndarray, optional: tuple[int, ...]) -> np.ndarray:
+    """Keys of the values, uint64[d_p, n], 0 where missing, and 2^33 where a value of an optional feature is missing."""
+    missing = np.isnan(features)
+    keys = np.where(missing, 0, order_key(features))
+    right = missing[:, list(optional)].astype(np.int64) << KEY_BITS + 1
+    return np.concatenate([keys, right], axis=1).T.astype(U64)
+
+
+def _columns(layout: Layout, p: int) -> np.ndarray:
+    """Places of party p's features, and of those that may be missing, in `Ensemble.chosen`."""
+    own = np.arange(layout.feature_count)[layout.features_of(p)]
+    optional = [layout.feature_count + layout.missing.index(own[f]) for f in layout.optional[p]]
+    return np.concatenate([own, np.array(optional, int)])
+
+
+def _apply_all(party: Party, matrices: list[SharedMatrix], vectors: list) -> Steps:
+    return (
+        yield from together(
+            *(apply.steps(party, m.supply(party, len(x)), x) for m, x in zip(matrices, vectors, strict=True))
+        )
+    )
 
 
 def paths(depth: int) -> tuple[np.ndarray, np.ndarray]:
@@ -106,8 +149,11 @@ def paths(depth: int) -> tuple[np.ndarray, np.ndarray]:
     return nodes, 1 - ((leaf >> (depth - 1 - level)) & 1)
 
 
-def _sum_of_paths(party: Party, left: BShare, leaves: AShare) -> Steps:
-    """<goes left>, [t, nodes, rows], and [weights], [t, leaves] -> [sum of the reached leaves' weights], [rows]."""
+def sum_of_paths(party: Party, left: BShare, leaves: AShare, classes: int) -> Steps:
+    """<goes left>, [t, nodes, rows], [weights], [t, leaves] -> [sum of the reached leaves' weights], [classes, rows].
+
+    Trees come round by round, a tree for each class.
+    """
     t, _, rows = left.shape
     nodes, turns = paths((left.shape[1] + 1).bit_length() - 1)
     count, depth = nodes.shape
@@ -117,9 +163,5 @@ def _sum_of_paths(party: Party, left: BShare, leaves: AShare) -> Steps:
     agreed = along.times(sign).sum(axis=2) + (1 - turns).sum(axis=1)[None, :, None]
     reached = yield from equals_zero.steps(party, agreed - depth, depth.bit_length())
     weights = leaves.reshape(t * count, 1)
-    return (yield from select.steps(party, reached.reshape(t * count, rows), weights)).sum(axis=0)
-
-
-def rows_of(rank: int, rows: tuple[int, int]) -> slice:
-    """The rows of one party among those of both."""
-    return slice(0, rows[0]) if rank == 0 else slice(rows[0], None)
+    reached_weights = yield from select.steps(party, reached.reshape(t * count, rows), weights)
+    return reached_weights.reshape(t // classes, classes, count, rows).sum(axis=(0, 2))

@@ -12,19 +12,27 @@ from secure_tree.config import TrainConfig
 
 @dataclass(frozen=True)
 class Table:
-    """features float32[n, d] with their names; labels float64[n], or None where rows are to be predicted."""
+    """features float32[n, d] with their names; labels float64[n], or None where the other party has them; weights
+    float64[n], or None where every row counts alike."""
 
     features: np.ndarray
     names: tuple[str, ...]
     labels: np.ndarray | None = None
+    weights: np.ndarray | None = None
 
 
-def read_features(X, source: str = "X") -> tuple[np.ndarray, tuple[str, ...]]:
-    """An array or a DataFrame -> (float32[n, d], names). Raises DataError that names column and row."""
+def read_features(X, config: TrainConfig, source: str = "X") -> tuple[np.ndarray, tuple[str, ...]]:
+    """An array or a DataFrame -> (float32[n, d], names). Raises DataError that names column and row.
+
+    NaN stands for a missing value, where the configuration declares that the feature may have some.
+    """
     names = tuple(str(c) for c in X.columns) if hasattr(X, "columns") else None
     if names is not None:
-        for name in names:
-            if X[name].dtype.kind not in "biuf":
+        if len(set(names)) < len(names):
+            twice = next(n for n in names if names.count(n) > 1)
+            raise DataError(f"{source}: column {twice!r} appears twice")
+        for name, dtype in zip(names, X.dtypes, strict=True):
+            if dtype.kind not in "biuf":
                 raise DataError(f"{source}: column {name!r} is not numeric")
     try:
         values = np.asarray(X, np.float64)
@@ -35,32 +43,51 @@ def read_features(X, source: str = "X") -> tuple[np.ndarray, tuple[str, ...]]:
     if values.shape[1] == 0:
         raise DataError(f"{source}: there are no features")
     names = names or tuple(f"f{i}" for i in range(values.shape[1]))
-    if len(set(names)) < len(names):
-        twice = next(n for n in names if names.count(n) > 1)
-        raise DataError(f"{source}: column {twice!r} appears twice")
     with np.errstate(over="ignore"):
         features = values.astype(np.float32)
-    if not np.isfinite(features).all():
-        row, column = np.argwhere(~np.isfinite(features))[0]
+    allowed = np.isnan(features) & np.array([config.may_miss(name) for name in names])
+    if not (np.isfinite(features) | allowed).all():
+        row, column = np.argwhere(~(np.isfinite(features) | allowed))[0]
         what = "missing" if np.isnan(features[row, column]) else "infinite, or beyond float32"
         raise DataError(f"{source}: column {names[column]!r}, row {row}: value is {what}")
     return features, names
 
 
-def read_training(X, y, config: TrainConfig) -> Table:
-    """Features and labels of one party's rows. Raises DataError."""
-    features, names = read_features(X)
-    if len(features) == 0:
+def read_training(X, y, weights, config: TrainConfig) -> Table:
+    """Features, labels and weights of one party's rows; vertical data may have its labels, and with them its weights,
+    at the other. Raises DataError."""
+    features, names = read_features(X, config)
+    n = len(features)
+    if n == 0:
         raise DataError("X: a party needs at least one row to train")
+    if y is None:
+        if config.partition == "horizontal":
+            raise DataError("y: labels are needed; without them only vertical data can be trained on")
+        if weights is not None:
+            raise DataError("sample_weight: weights stand beside labels")
+        return Table(features, names)
+    labels = _column("y", "label", y, n)
+    allowed = range(config.num_class or 2)
+    if config.logistic and not np.isin(labels, allowed).all():
+        row = int(np.flatnonzero(~np.isin(labels, allowed))[0])
+        classes = f"one of 0 .. {len(allowed) - 1}" if config.num_class else "0 or 1"
+        raise DataError(f"y: row {row}: label {labels[row]:g} is not {classes}, as {config.objective} needs")
+    if weights is None:
+        return Table(features, names, labels)
+    checked = _column("sample_weight", "weight", weights, n)
+    if checked.min() < 0:
+        raise DataError(f"sample_weight: row {int(checked.argmin())}: weight {checked.min():g} is negative")
+    return Table(features, names, labels, checked)
+
+
+def _column(source: str, what: str, values, rows: int) -> np.ndarray:
+    """A number for each row, float64[n]."""
     try:
-        labels = np.asarray(y, np.float64).reshape(-1)
+        column = np.asarray(values, np.float64).reshape(-1)
     except (TypeError, ValueError):
-        raise DataError("y: labels are not numeric") from None
-    if labels.size != len(features):
-        raise DataError(f"y: {labels.size} labels for {len(features)} rows")
-    if not np.isfinite(labels).all():
-        raise DataError(f"y: row {int(np.flatnonzero(~np.isfinite(labels))[0])}: label is missing or infinite")
-    if config.logistic and not np.isin(labels, (0, 1)).all():
-        row = int(np.flatnonzero(~np.isin(labels, (0, 1)))[0])
-        raise DataError(f"y: row {row}: label {labels[row]:g} is not 0 or 1, as binary:logistic needs")
-    return Table(features, names, labels)
+        raise DataError(f"{source}: {what}s are not numeric") from None
+    if column.size != rows:
+        raise DataError(f"{source}: {column.size} {what}s for {rows} rows")
+    if not np.isfinite(column).all():
+        raise DataError(f"{source}: row {int(np.flatnonzero(~np.isfinite(column))[0])}: {what} is missing or infinite")
+    return column

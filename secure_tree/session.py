@@ -5,57 +5,86 @@ from __future__ import annotations
 import hashlib
 import math
 import secrets
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mpc.errors import ConfigError, DataError
 from mpc.party import Party
-from secure_tree.boost import Shape
 from secure_tree.config import TrainConfig
+from secure_tree.layout import Facts, Layout, lay_out
 from secure_tree.model import SharedModel
 from secure_tree.schema import Table
 
 VERSION = 1
 
 
-def agree_on_training(party: Party, config: TrainConfig, table: Table) -> tuple[Shape, str]:
-    """The public facts of a training, and the pairing id of its model. Raises ConfigError or DataError at both."""
+def agree_on_training(party: Party, config: TrainConfig, table: Table) -> Facts:
+    """The public facts of a training. Raises ConfigError or DataError at both."""
     largest = float(np.abs(table.labels).max()) if table.labels is not None else 0.0
     facts: dict[str, Any] = {
         "version": VERSION,
         "config": config.model_dump(),
         "names": list(table.names),
         "rows": len(table.features),
+        "labelled": table.labels is not None,
         "exponent": 0 if config.logistic else _exponent(max(largest, abs(config.base_score))),
+        "weights": None if table.weights is None else _exponent(float(table.weights.max())),
         "token": secrets.token_hex(16),
     }
     theirs = party.swap("training.facts", facts)
     _same_version(theirs)
     _same_config(facts["config"], theirs["config"])
-    _same_names(table.names, tuple(theirs["names"]))
     ordered = (facts, theirs) if party.rank == 0 else (theirs, facts)
-    rows = (ordered[0]["rows"], ordered[1]["rows"])
-    sizes = tuple(n if config.max_bin == "exact" else min(n, config.max_bin) for n in rows)
+    names = tuple(ordered[0]["names"]), tuple(ordered[1]["names"])
+    label_holder = None
+    if config.partition == "vertical":
+        _same_rows(facts["rows"], theirs["rows"])
+        if facts["labelled"] == theirs["labelled"]:
+            raise DataError(f"y: {'both parties have' if facts['labelled'] else 'neither party has'} labels")
+        label_holder = party.rank if facts["labelled"] else 1 - party.rank
+    else:
+        _same_names(table.names, tuple(theirs["names"]))
+    declared = config.missing if isinstance(config.missing, tuple) else ()
+    if unknown := [name for name in declared if name not in names[0] + names[1]]:
+        raise ConfigError(f"missing: no party has a feature {unknown[0]!r}")
+    layout = lay_out(config, names, (ordered[0]["rows"], ordered[1]["rows"]))
     scale = 2.0 ** max(facts["exponent"], theirs["exponent"])
     pairing = hashlib.sha256("".join(f["token"] for f in ordered).encode()).hexdigest()[:32]
-    return Shape(rows, len(table.names), (sizes[0], sizes[1]), scale), pairing
+    weighted = any(f["weights"] is not None for f in ordered)
+    weight_scale = 2.0 ** max(f["weights"] or 0 for f in ordered if f["labelled"]) if weighted else None
+    every = names[0] + names[1] if layout.vertical else names[0]
+    return Facts(pairing, every, layout, scale, weight_scale, label_holder)
 
 
-def agree_on_prediction(party: Party, model: SharedModel, names: tuple[str, ...], rows: int, method: str) -> tuple:
-    """Row counts of both parties, after both halves of the model and the features were found to fit."""
+def agree_on_prediction(
+    party: Party, model: SharedModel, names: tuple[str, ...], rows: int, method: str, to: int | None = None
+) -> Layout:
+    """The layout of the rows to predict, after both halves of the model and the features were found to fit."""
     if model.rank != party.rank:
         raise DataError(f"this half of the model belongs to party {model.rank}, and this is party {party.rank}")
     theirs = party.swap(
-        "prediction.facts", {"version": VERSION, "pairing": model.pairing, "rows": rows, "method": method}
+        "prediction.facts",
+        {"version": VERSION, "pairing": model.facts.pairing, "rows": rows, "method": method, "to": to},
     )
     _same_version(theirs)
-    if theirs["pairing"] != model.pairing:
+    if theirs["pairing"] != model.facts.pairing:
         raise DataError("the two halves of the model come from different trainings")
     if theirs["method"] != method:
         raise ConfigError(f"this party predicts by {method}, the other by {theirs['method']}")
-    _same_names(model.names, names, "the model", "the rows")
-    return (rows, theirs["rows"]) if party.rank == 0 else (theirs["rows"], rows)
+    if theirs["to"] != to:
+        raise ConfigError(f"this party names {to} to learn the predictions, the other {theirs['to']}")
+    layout = model.facts.layout
+    _same_names(model.facts.names[layout.features_of(party.rank)], names, "the model", "the rows")
+    if layout.vertical:
+        _same_rows(rows, theirs["rows"])
+    return replace(layout, rows=(rows, theirs["rows"]) if party.rank == 0 else (theirs["rows"], rows))
+
+
+def _same_rows(mine: int, theirs: int) -> None:
+    if mine != theirs:
+        raise DataError(f"this party has {mine} rows, the other {theirs}: vertical tables have the same rows, in order")
 
 
 def _exponent(largest: float) -> int:

@@ -20,25 +20,26 @@ from secure_tree.candidates import Candidates, left_sets, left_sums
 from secure_tree.config import TrainConfig
 from secure_tree.gain import keys, weights
 from secure_tree.histogram import Block, BlockMasks, histograms, route, take_masks
+from secure_tree.layout import Layout
 from secure_tree.numerics import KEY_BITS, RATE_SCALE, Numerics
 
 
 @dataclass(frozen=True)
 class Ground:
-    """What all trees of a training share."""
+    """What all trees of a training share; labels [classes, n] and weights [n], at the scales of `gradients`."""
 
     config: TrainConfig
     numerics: Numerics
-    rows: tuple[int, int]
+    layout: Layout
     blocks: list[Block]
     candidates: Candidates
     labels: AShare
-    label_scale: float
+    weights: AShare | None
 
 
 @dataclass(frozen=True)
 class TreeShares:
-    """winner <[nodes, C + 1]> one-hot, sets <[nodes, d, K_p]> that go left, leaves [2^depth] at LEAF_SCALE."""
+    """winner <[nodes, C + 1]> one-hot, sets <[nodes, d_p, bins_p]> that go left, leaves [2^depth] at LEAF_SCALE."""
 
     winner: BShare
     sets: list[BShare]
@@ -56,8 +57,11 @@ def _interleave(left, right):
     return stack([left, right], axis=1).map(lambda w: w.reshape(2 * len(w), *w.shape[2:]))
 
 
-def grow(party: Party, ground: Ground, gradients: AShare) -> Steps:
-    """[gradients], uint32 [s, n] for s = (g, h) or (g, h, 1) -> TreeShares and <V> of the leaves, [2^depth, n]."""
+def grow(party: Party, ground: Ground, gradients: AShare, sample: np.ndarray) -> Steps:
+    """[gradients], uint32 [s, n] for s = (g, h) or (g, h, 1) -> TreeShares and <V> of the leaves, [2^depth, n].
+
+    `sample` numbers the candidates to choose from: public, ascending, the null split the last.
+    """
     config, candidates = ground.config, ground.candidates
     s, n = gradients.shape
     masks = take_masks(party, ground.blocks, s << config.max_depth - 1, config.nodes)
@@ -65,16 +69,17 @@ def grow(party: Party, ground: Ground, gradients: AShare) -> Steps:
     winners, sets = [], []
     below_parent: list[AShare] = []
     for level in range(config.max_depth):
-        below_parent = yield from _level_histograms(party, masks, gradients, at_node, below_parent, candidates.features)
-        left = yield from left_sums(party, candidates, (below_parent[0], below_parent[1]))
-        total = below_parent[0][:, :, 0].sum(axis=-1) + below_parent[1][:, :, 0].sum(axis=-1)
-        key = yield from keys(party, ground.numerics, left, total, candidates.rank, config.min_child_samples)
-        winner = yield from _best(party, key)
+        below_parent = yield from _level_histograms(party, masks, gradients, at_node, below_parent)
+        left = (yield from left_sums(party, candidates, below_parent))[..., sample]
+        total = stack([below_parent[p][:, :, 0].sum(axis=-1) for p in ground.layout.cover]).sum(axis=0)
+        key = yield from keys(party, ground.numerics, left, total, candidates.rank[sample], config.min_child_samples)
+        best = yield from _best(party, key)
+        winner = best.map(lambda b: _scatter(b, sample, candidates.layout.candidates))
         last = level == config.max_depth - 1
         level_sets, leaf_sums = yield from together(
-            left_sets(party, candidates, winner), _child_sums(party, winner, left, total) if last else _nothing()
+            left_sets(party, candidates, winner), _child_sums(party, best, left, total) if last else _nothing()
         )
-        left_bits = yield from route(party, masks, level_sets)
+        left_bits = yield from route(party, masks, level_sets, n)
         null_left = winner[:, -1].masked(_is_left(len(winner)))
         left_bits = left_bits ^ null_left.map(lambda b: b[:, None])
         if level == 0:
@@ -87,6 +92,13 @@ def grow(party: Party, ground: Ground, gradients: AShare) -> Steps:
     leaves = yield from _leaf_weights(party, ground, leaf_sums)
     joined = [concatenate([level_sets[p] for level_sets in sets]) for p in (0, 1)]
     return TreeShares(concatenate(winners), joined, leaves), at_node
+
+
+def _scatter(chosen: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
+    """[v, len(places)] -> [v, count], 0 elsewhere."""
+    out = np.zeros((len(chosen), count), chosen.dtype)
+    out[:, places] = chosen
+    return out
 
 
 def _nothing() -> Steps:
@@ -105,14 +117,13 @@ def _level_histograms(
     gradients: AShare,
     at_node: BShare,
     parents: list[AShare],
-    features: int,
 ) -> Steps:
     """Histograms of a level's nodes: summed for left children, by subtraction from the parent for right ones."""
     if not parents:
-        return (yield from histograms(party, masks, gradients.map(lambda w: w[None]), features))
+        return (yield from histograms(party, masks, gradients.map(lambda w: w[None])))
     left_rows = at_node[0::2].map(lambda b: b[:, None])
     values = yield from select.steps(party, left_rows, gradients.map(lambda w: w[None]))
-    left = yield from histograms(party, masks, values, features)
+    left = yield from histograms(party, masks, values)
     return [_interleave(x, parent - x) for x, parent in zip(left, parents, strict=True)]
 
 
@@ -133,10 +144,11 @@ def _child_sums(party: Party, winner: BShare, left: AShare, total: AShare) -> St
 
 
 def _leaf_weights(party: Party, ground: Ground, sums: AShare) -> Steps:
-    """[G, H], [leaves, 2] -> [-eta w] at LEAF_SCALE."""
+    """[G, H], [leaves, 2] -> [-eta w] at LEAF_SCALE; as in XGBoost, 0 where H is below min_child_weight."""
     numerics = ground.numerics
-    _, w, _ = yield from weights(party, numerics, sums[:, 0], sums[:, 1], numerics.leaf_shift)
-    shrunk = w.times(-round(ground.config.learning_rate * (1 << RATE_SCALE)))
+    _, w, heavy = yield from weights(party, numerics, sums[:, 0], sums[:, 1], numerics.leaf_shift)
+    kept = yield from select.steps(party, heavy, w)
+    shrunk = kept.times(-round(ground.config.learning_rate * (1 << RATE_SCALE)))
     return (yield from truncate.steps(party, shrunk, RATE_SCALE)).at_scale(0)
 
 

@@ -1,23 +1,114 @@
-"""The command line `sharewood`."""
+"""The `sharewood` command."""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
 import typer
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Boosted trees on secret shares.")
+from mpc.errors import ConfigError, SharewoodError
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Gradient-boosted trees on data that two organisations may not show each other.",
+)
 
 
 @app.callback()
-def sharewood() -> None:
-    """Boosted trees trained and served on data that two organisations may not show each other."""
+def _root() -> None:
+    """Gradient-boosted trees on data that two organisations may not show each other."""
 
 
 @app.command()
-def demo() -> None:
-    """Train and predict between two party processes and a dealer process."""
-    typer.echo("sharewood demo is not built yet", err=True)
-    raise typer.Exit(2)
+def demo(
+    data: Annotated[tuple[Path, Path] | None, typer.Option(help="Two CSV files, one a party.")] = None,
+    label: Annotated[str, typer.Option(help="Label column of the files.")] = "y",
+    test: Annotated[Path | None, typer.Option(help="CSV file to judge the model by.")] = None,
+    rows: Annotated[int | None, typer.Option(help="Rows of a synthetic table.")] = None,
+    features: Annotated[int | None, typer.Option(help="Features of a synthetic table.")] = None,
+    trees: Annotated[int, typer.Option(help="Number of trees.")] = 20,
+    depth: Annotated[int, typer.Option(help="Depth of a tree.")] = 3,
+    bins: Annotated[str, typer.Option(help='Bins a feature, or "exact".')] = "32",
+    objective: Annotated[str, typer.Option(help="binary:logistic or reg:squarederror.")] = "binary:logistic",
+    test_size: Annotated[float, typer.Option(help="Share of rows held out; 0 judges on the training rows.")] = 0.2,
+    partition: Annotated[str, typer.Option(help="horizontal: each party has rows; vertical: columns.")] = "horizontal",
+    comparison: Annotated[str, typer.Option(help="bits: fewer bytes; keys: fewer rounds.")] = "bits",
+    offline: Annotated[str, typer.Option(help="dealer: a third process deals.")] = "dealer",
+    json: Annotated[Path | None, typer.Option(help="Also write the report to this file.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the report and the model halves.")] = Path("out/demo"),
+) -> None:
+    """Train and predict between two party processes and a dealer, and compare with XGBoost on the pooled rows."""
+    from secure_tree.config import Partition
+    from sharewood import demo as the_demo
+    from sharewood.report import print_report
+
+    if partition not in ("horizontal", "vertical"):
+        raise ConfigError(f"--partition is horizontal or vertical, not {partition!r}")
+    divided: Partition = "vertical" if partition == "vertical" else "horizontal"
+    _built("--offline", offline, "dealer", ("pairwise",))
+    if not 0 <= test_size < 1:
+        raise ConfigError("--test-size is at least 0 and below 1")
+    if json and not json.absolute().parent.is_dir():
+        raise ConfigError(f"--json {json}: there is no such directory")
+    parameters = _parameters(objective, trees, depth, bins, comparison)
+    logistic = parameters["objective"] in ("binary:logistic", "logistic")
+    if data and (rows or features):
+        raise ConfigError("--data names files, --rows and --features ask for a synthetic table: use one of the two")
+    if test and not data:
+        raise ConfigError("--test needs --data")
+    if test and divided == "vertical":
+        raise ConfigError("--test is for data divided by rows: by columns, --test-size holds rows out")
+    if data and divided == "vertical":
+        chosen = the_demo.from_columns(data, label, test_size, logistic)
+    elif data:
+        chosen = the_demo.from_files(data, label, test, test_size, logistic)
+    elif rows or features:
+        if (rows or 0) < 2 or (features or 0) < 1:
+            raise ConfigError("a synthetic table needs --rows of at least 2 and --features of at least 1")
+        chosen = the_demo.synthetic(rows or 0, features or 0, parameters["objective"], test_size, divided)
+    else:
+        if not logistic:
+            raise ConfigError("the built-in set has classes: use --data, or --rows and --features, for regression")
+        chosen = the_demo.built_in(test_size, divided)
+    report = the_demo.run_demo(chosen, parameters, out)
+    if json:
+        the_demo.write_json(json, report)
+    print_report(report, out)
+
+
+def _parameters(objective: str, trees: int, depth: int, bins: str, comparison: str) -> dict[str, Any]:
+    if bins != "exact" and not bins.isdigit():
+        raise ConfigError(f'--bins is a number or "exact", not {bins!r}')
+    return {
+        "objective": objective,
+        "n_estimators": trees,
+        "max_depth": depth,
+        "max_bin": bins if bins == "exact" else int(bins),
+        "learning_rate": 0.3,
+        "min_child_weight": 1.0,
+        "min_split_loss": 0.0,
+        "comparison": comparison,
+    }
+
+
+def _built(option: str, value: str, built: str, planned: tuple[str, ...]) -> None:
+    if value in planned:
+        raise ConfigError(f"{option} {value} is not built yet: use {option} {built}")
+    if value != built:
+        raise ConfigError(f"{option} is {built}, not {value!r}")
 
 
 def main() -> None:
-    app()
+    """Run the command; a SharewoodError ends in one sentence and its exit status."""
+    try:
+        app(standalone_mode=True)
+    except SharewoodError as error:
+        print(f"sharewood: {error}", file=sys.stderr)
+        sys.exit(error.exit_status)
+    except KeyboardInterrupt:
+        print("sharewood: interrupted", file=sys.stderr)
+        sys.exit(130)

@@ -56,10 +56,10 @@ def chunk_bits(
             word = 0
             for j in range(m):
                 k = int((x >> np.uint64(c * j)) & chunk_mask)
-                above = (tables[i, j, k >> 3] >> (k & 7)) & 1
+                above = int(tables[i, j, k >> 3] >> (k & 7)) & 1
                 word |= above << j
                 if j > 0:
-                    reached = (tables[i, j, (k - 1) >> 3] >> ((k - 1) & 7)) & 1 if k > 0 else int(first)
+                    reached = int(tables[i, j, (k - 1) >> 3] >> ((k - 1) & 7)) & 1 if k > 0 else int(first)
                     word |= (above ^ reached) << (EQ_SHIFT + j - 1)
             out[i, t] = word
     return out

@@ -90,6 +90,9 @@ class _Batches:
             self.flush()
 
     def flush(self) -> None:
+        """Send what has gathered; nothing where nothing has."""
+        if not self._sizes[0]:
+            return
         for channel, parts, sizes in zip(self._parties, self._parts, self._sizes, strict=True):
             data = np.concatenate(parts) if parts else np.zeros(0, np.uint8)
             channel.send("dealer.batch", {"sizes": np.array(sizes, np.int64), "data": data})

@@ -48,6 +48,15 @@ class DealerHand:
         self.corrections[to].append(pack_bits(whole ^ self._streams[1 - to].bits(shape)))
         return whole
 
+    def both(self, value: Callable[[], np.ndarray], shape: Shape, dtype: np.dtype) -> np.ndarray:
+        whole = np.ascontiguousarray(value(), dtype).reshape(shape)
+        for corrections in self.corrections:
+            corrections.append(whole.reshape(-1).view(np.uint8))
+        return whole
+
+    def permutation_key(self) -> bytes:
+        return self._streams[0].permutation_key
+
     def computed(self, owner: int, value: Any, shape: Shape, dtype: np.dtype) -> None:
         return None
 
@@ -97,8 +106,14 @@ class PartyHand:
     def derived(self, value: Any, shape: Shape, dtype: np.dtype = U64, xor: bool = False, to: int = 1) -> np.ndarray:
         if self._rank != to:
             return self._stream.words(shape, dtype)
+        return self.both(value, shape, dtype)
+
+    def both(self, value: Any, shape: Shape, dtype: np.dtype) -> np.ndarray:
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         return np.frombuffer(self._correction(size).tobytes(), dtype).reshape(shape)
+
+    def permutation_key(self) -> bytes:
+        return self._stream.permutation_key
 
     def derived_bits(self, value: Any, shape: Shape, to: int = 1) -> np.ndarray:
         if self._rank != to:

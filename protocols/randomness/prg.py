@@ -6,6 +6,8 @@ request can be expanded on its own and no two requests share a stream.
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -14,12 +16,19 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from mpc.ring import Shape
 
 
+@functools.lru_cache(maxsize=16)
+def _permutation_key(nonce: bytes) -> bytes:
+    """The session's key for fixed-key AES: public, but not chosen by any one participant."""
+    return HKDF(hashes.SHA256(), 16, nonce, b"sharewood fixed-key permutation").derive(b"")
+
+
 class Stream:
     """The pseudorandom words of one request, in order; never rewound."""
 
     def __init__(self, seed: bytes, nonce: bytes, index: int) -> None:
         info = b"sharewood stream" + index.to_bytes(8, "little")
         key = HKDF(hashes.SHA256(), 16, nonce, info).derive(seed)
+        self.permutation_key = _permutation_key(nonce)
         self._cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
 
     def words(self, shape: Shape, dtype: np.dtype) -> np.ndarray:

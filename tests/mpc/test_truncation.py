@@ -42,3 +42,13 @@ def test_truncate_is_unbiased():
     x = np.full(200_000, 5)
     mean = both_ways(truncate, x, 4).mean()
     assert abs(mean - 5 / 16) < 5 * np.sqrt(5 / 16 * 11 / 16 / x.size)
+
+
+@pytest.mark.long
+def test_a_hundred_million_truncations_are_never_wild():
+    for run in range(50):
+        shift = 1 + run
+        x = values(2_000_000, run)
+        error = both_ways(truncate, x, shift, seeds=(run.to_bytes(16, "little"), b"b" * 16)) - (x >> shift)
+        assert error.min() >= 0 and error.max() <= 1
+        assert abs((error - (x & ((1 << shift) - 1)) / 2.0**shift).mean()) < 0.002

@@ -52,13 +52,14 @@ def test_one_hot():
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 33])
-def test_argmax_takes_the_first_of_the_largest(count):
-    keys = np.random.default_rng(count).integers(0, 4, (50, count)) * 2**59
+@pytest.mark.parametrize(("radix", "by"), [(2, "bits"), (4, "bits"), (8, "bits"), (2, "keys")])
+def test_argmax_takes_the_first_of_the_largest(count, radix, by):
+    keys = np.random.default_rng(count).integers(0, 4, (50, count)) * 2**60
     keys[0] = 0
-    results, parties = run_both(lambda party: argmax(party, ring_half(keys, party.rank), 62))
+    results, parties = run_both(lambda party: argmax(party, ring_half(keys, party.rank), 62, radix, by))
     bits = opened(results)
     assert np.array_equal(bits @ (1 << np.arange(bits.shape[1])), keys.argmax(axis=1))
-    check_cost(parties, argmax.cost(ring_half(keys, 0), 62))
+    check_cost(parties, argmax.cost(ring_half(keys, 0), 62, radix, by))
 
 
 @pytest.mark.parametrize("to", [0, 1, None])

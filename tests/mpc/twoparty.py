@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from mpc.errors import PeerVanished
 from mpc.party import Party
 from mpc.ring import U64, decode_signed, encode_signed
 from mpc.shares import AShare, BShare
@@ -13,13 +14,39 @@ from protocols.transport.memory import memory_pair
 SEEDS = (b"a" * 16, b"b" * 16)
 
 
+class Recorder:
+    """A link that remembers what is said: the tag and the bytes of every round."""
+
+    def __init__(self, link):
+        self._link = link
+        self.rounds = []
+
+    def exchange(self, tag, arrays, like=None):
+        self.rounds.append((tag, b"".join(a.tobytes() for a in arrays)))
+        return self._link.exchange(tag, arrays, like)
+
+    def __getattr__(self, name):
+        return getattr(self._link, name)
+
+
 def run_both(job, seeds=SEEDS):
     """job(party) at both ranks; the two results and the two parties."""
     channels = memory_pair()
     parties = [Party(rank, channels[rank], LocalRandomness(rank, seeds)) for rank in (0, 1)]
+
+    def play(party):
+        try:
+            return job(party)
+        except BaseException:
+            channels[party.rank].close()
+            raise
+
     with ThreadPoolExecutor(2) as pool:
-        futures = [pool.submit(job, party) for party in parties]
-        return [f.result(timeout=60) for f in futures], parties
+        futures = [pool.submit(play, party) for party in parties]
+        causes = [f.exception(timeout=60) for f in futures]
+        for cause in sorted((c for c in causes if c), key=lambda c: isinstance(c, PeerVanished)):
+            raise cause
+        return [f.result() for f in futures], parties
 
 
 def ring_half(values, rank, dtype=U64, scale=0):

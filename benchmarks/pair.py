@@ -1,0 +1,97 @@
+"""A second party and a dealer in processes of their own, so that a benchmark times party 0's side of an operation.
+
+`Pair.prepare` has both parties share inputs and the dealer fulfil the plan, timed apart; the operation is run after it.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mpc.party import Party
+from mpc.tracing import Trace
+from protocols.randomness.dealer import serve
+from protocols.randomness.dealt import DealtRandomness
+from protocols.transport.certificates import Credentials, make_loopback_credentials
+from protocols.transport.channel import Channel
+from protocols.transport.tcp import Listener, connect
+
+# An operation: the party and a size -> what to run online.
+Operation = Callable[[Party, int], Callable[[Party], Any]]
+_FORK = multiprocessing.get_context("fork")
+NAMES = ("party_a", "party_b", "dealer")
+
+
+class Pair:
+    """Party 0 in this process, party 1 and the dealer in two others; `operations` are known to both by name."""
+
+    def __init__(self, operations: dict[str, Operation]) -> None:
+        self._operations = operations
+        credentials = make_loopback_credentials(NAMES)
+        servers = {pair: socket.create_server(("127.0.0.1", 0)) for pair in ((0, 1), (0, 2), (1, 2))}
+
+        def channel(me: int, peer: int) -> Channel:
+            server = servers[min(me, peer), max(me, peer)]
+            own: Credentials = credentials[NAMES[me]]
+            if me < peer:
+                return Listener(server, own.context(server=True)).accept(NAMES[peer])
+            return connect(server.getsockname(), own, NAMES[peer])
+
+        self._commands, receiver = _FORK.Pipe()
+        self._children = [
+            _FORK.Process(target=self._second, args=(channel, receiver), daemon=True),
+            _FORK.Process(target=lambda: serve(channel(2, 0), channel(2, 1)), daemon=True),
+        ]
+        for child in self._children:
+            child.start()
+        link = channel(0, 1)
+        self.party = Party(0, link, DealtRandomness(0, channel(0, 2)))
+
+    def _second(self, channel: Callable[[int, int], Channel], receiver: Any) -> None:
+        link = channel(1, 0)
+        party = Party(1, link, DealtRandomness(1, channel(1, 2)))
+        while True:
+            name, size, by = receiver.recv()
+            run, facts = self._ready(party, name, size, by)
+            receiver.send(facts["offline_bytes"])
+            run(party)
+
+    def _ready(self, party: Party, name: str, size: int, by: str) -> tuple[Callable[[Party], Any], dict[str, float]]:
+        party.comparison = by  # type: ignore[assignment]
+        run = self._operations[name](party, size)
+        trace = Trace(party)
+        run(trace.party)
+        received = party.randomness.received
+        started = time.perf_counter()
+        party.randomness.provide([(trace.cut(), 1)])
+        facts = {"offline_seconds": time.perf_counter() - started}
+        party.swap("benchmark.ready", None)
+        total = trace.party.meter.total
+        facts |= {
+            "offline_bytes": party.randomness.received - received,
+            "rounds": total.rounds,
+            "online_bytes": (total.sent + total.received) // 8,
+        }
+        return run, facts
+
+    def prepare(self, name: str, size: int, by: str = "bits") -> tuple[Callable[[], Any], dict[str, float]]:
+        """Both parties ready for one run: what starts it here, and rounds, bytes and offline seconds."""
+        self._commands.send((name, size, by))
+        run, facts = self._ready(self.party, name, size, by)
+        facts["offline_bytes"] += self._commands.recv()
+        return lambda: run(self.party), facts
+
+    def close(self) -> None:
+        for child in self._children:
+            child.terminate()
+            child.join()
+
+
+def random_words(party: Party, shape: tuple[int, ...], low: int, high: int) -> np.ndarray:
+    """The same made-up integers at both parties."""
+    return np.random.default_rng(5).integers(low, high, shape)

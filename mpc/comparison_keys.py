@@ -1,0 +1,172 @@
+"""Comparison in one round from dealt keys of a distributed comparison function.
+
+below_by_keys   [x], public t_1 .. t_T -> <x < t_k>, exact while -2^(B-1) <= x - t_k < 2^(B-1)
+floor_by_keys   [x] -> [floor(x / 2^f)] exactly, |x| < 2^62
+larger_by_keys  [x], [y] -> [max(x, y)] and <x < y>, exact while |x - y| < 2^(B-1)
+
+Messages       the masked operand: x + r mod 2^B; x + 2^62 + r; x - y + r                    (one round)
+Cost           8 ceil(B / 8) |x| bits, or 64 |x| bits, each way. Offline, an element, the dealer sends to either party a
+               key of B - 1 levels of 17 bytes (below), f levels of 25 (floor), B - 1 levels of 33 (larger)
+Security       semi-honest: messages are one-time pads; keys are pseudorandom under fixed-key AES as a
+               correlation-robust hash. One key serves every threshold on an opening
+How            the sign of e - t - r is msb(e - t) xor msb(r) xor the borrow 1{low(e - t) < low(r)}: a comparison
+               function of a public point whose secret the dealer knows. With payload (1 - 2 msb r) (1, r) it gives
+               [b] and [b r], and b (x - y) = e [b] - [b r] needs no further message
+Source         Boyle, Chandran, Gilboa, Gupta, Ishai, Kumar and Rathee, EUROCRYPT 2021
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpc.contract import Cost, both, protocol
+from mpc.correlation import Hand
+from mpc.kernels import comparison_keys as kernels
+from mpc.kernels.comparison_keys import Keys
+from mpc.party import Party, Steps, open_shares
+from mpc.ring import U8, U64, Shape, encode_signed, low_bits, packed_size
+from mpc.shares import AShare, BShare, same_shape
+
+
+@dataclass(frozen=True)
+class OwnKeys:
+    """One party's keys: its root seeds, what both hold, and the session's permutation key."""
+
+    root: np.ndarray
+    common: Keys
+    permutation: bytes
+
+    def evaluate(self, rank: int, x: np.ndarray) -> np.ndarray:
+        """x uint64[n, t] -> shares of payload 1{x < alpha}, [n, t, w] (w = 1 for a bit)."""
+        return kernels.evaluate(rank, self.root, self.common, x, self.permutation)
+
+
+def deal_keys(hand: Hand, alpha: np.ndarray, beta: list[np.ndarray], bits: int) -> OwnKeys:
+    """Keys for secrets alpha uint64[n], of which the low `bits` count, and payload words beta (none: the bit 1)."""
+    n, width = alpha.size, len(beta)
+    roots = [hand.private(p, (n, 2)) for p in (0, 1)]
+    permutation = hand.permutation_key()
+    made: list[Keys] = []
+
+    def keys() -> Keys:
+        if not made:
+            payload = np.stack(beta, axis=1) if beta else np.zeros((n, 0), U64)
+            made.append(kernels.generate(np.stack(roots), low_bits(alpha, bits), payload, bits, permutation))
+        return made[0]
+
+    common = Keys(
+        hand.both(lambda: keys().seeds, (bits, n, 2), U64),
+        hand.both(lambda: keys().control, (bits, n), U8),
+        hand.both(lambda: keys().values, (bits, n, width), U64),
+        hand.both(lambda: keys().last, (n, max(1, width)), U64 if width else U8),
+    )
+    own = roots[0] if roots[0] is not None else roots[1]
+    return OwnKeys(own, common, permutation)
+
+
+def _flat(shape: Shape) -> tuple[int]:
+    return (int(np.prod(shape, dtype=np.int64)),)
+
+
+@dataclass(frozen=True)
+class SignKeys:
+    """[r] in Z_2^64, <bit B - 1 of r>, and keys for its low B - 1 bits."""
+
+    shape: Shape
+    bits: int
+
+    def deal(self, hand: Hand):
+        r = hand.mask(_flat(self.shape))
+        top = hand.derived_bits(lambda: r >> np.uint64(self.bits - 1) & np.uint64(1), r.shape)
+        return r, top, deal_keys(hand, r, [], self.bits - 1)
+
+
+@dataclass(frozen=True)
+class FloorKeys:
+    """[r], [r >> f], [msb r] in Z_2^64, and keys for the low f bits of r with the ring's 1 as payload."""
+
+    shape: Shape
+    shift: int
+
+    def deal(self, hand: Hand):
+        r = hand.mask(_flat(self.shape))
+        high = hand.derived(lambda: r >> np.uint64(self.shift), r.shape)
+        msb = hand.derived(lambda: r >> np.uint64(63), r.shape)
+        return r, high, msb, deal_keys(hand, r, [np.ones(r.shape, U64)], self.shift)
+
+
+@dataclass(frozen=True)
+class MaximumKeys:
+    """[r], [m] and [m r] for m = bit B - 1 of r, and keys for its low B - 1 bits with payload (1 - 2 m) (1, r)."""
+
+    shape: Shape
+    bits: int
+
+    def deal(self, hand: Hand):
+        r = hand.mask(_flat(self.shape))
+        m = r >> np.uint64(self.bits - 1) & np.uint64(1)
+        top = hand.derived(lambda: m, r.shape)
+        product = hand.derived(lambda: m * r, r.shape)
+        sign = np.uint64(1) - np.uint64(2) * m
+        return r, top, product, deal_keys(hand, r, [sign, sign * r], self.bits - 1)
+
+
+def _key_cost(x: AShare, thresholds: Sequence[int], bits: int) -> Cost:
+    return Cost(1, both(8 * packed_size(x.size, bits)))
+
+
+@protocol(cost=_key_cost)
+def below_by_keys(party: Party, x: AShare, thresholds: Sequence[int], bits: int) -> Steps:
+    """[x], public thresholds -> <x < t>, shape x.shape + (T,); `bits` is B of the header, 2 .. 64."""
+    r, top, keys = party.randomness.take(SignKeys(x.shape, bits))
+    masked = x.map(lambda w: low_bits(w.reshape(-1) + r, bits))
+    (e,) = yield from open_shares("comparison.below_by_keys", masked, bits=[bits])
+    point = e[:, None] - encode_signed(np.asarray(thresholds))
+    borrow = keys.evaluate(party.rank, low_bits(point, bits - 1))[..., 0].astype(np.uint8)
+    out = BShare((borrow ^ top[:, None]).reshape(*x.shape, -1), party.rank)
+    return out ^ (point >> np.uint64(bits - 1) & np.uint64(1)).reshape(out.shape)
+
+
+@protocol(cost=lambda x, shift: Cost(1, both(64 * x.size)))
+def floor_by_keys(party: Party, x: AShare, shift: int) -> Steps:
+    """[x] -> [floor(x / 2^shift)], exact; 1 <= shift <= 62; the scale falls by shift."""
+    r, high, msb, keys = party.randomness.take(FloorKeys(x.shape, shift))
+    e = yield from open_offset(party, "comparison.floor_by_keys", x, r)
+    borrow = keys.evaluate(party.rank, low_bits(e, shift)[:, None])[:, 0, 0]
+    words = shift_opened(party, e, high, msb, shift) - borrow
+    return AShare(words.reshape(x.shape), party.rank, x.scale - shift)
+
+
+@protocol(cost=lambda x, y, bits: Cost(1, both(64 * x.size)))
+def larger_by_keys(party: Party, x: AShare, y: AShare, bits: int) -> Steps:
+    """[x], [y] of one shape and scale -> [max(x, y)] and <x < y>; `bits` is B of the header. Raises ShapeMismatch."""
+    same_shape(x, y)
+    r, top, product, keys = party.randomness.take(MaximumKeys(x.shape, bits))
+    (e,) = yield from open_shares("comparison.larger_by_keys", (x - y).map(lambda w: w.reshape(-1) + r))
+    share = keys.evaluate(party.rank, low_bits(e, bits - 1)[:, None])[:, 0]
+    differs, hidden = top + share[:, 0], product + share[:, 1]
+    # Where the opened top bit is set, x < y is the complement: b = 1 - c and b r = r - c r.
+    flipped = e >> np.uint64(bits - 1) & np.uint64(1) == 1
+    lost = np.where(flipped, np.uint64(1 - party.rank) - differs, differs)
+    hidden = np.where(flipped, r - hidden, hidden)
+    best = x - AShare((e * lost - hidden).reshape(x.shape), party.rank, x.scale)
+    return best, BShare((lost & np.uint64(1)).astype(np.uint8).reshape(x.shape), party.rank)
+
+
+OFFSET = 1 << 62
+
+
+def open_offset(party: Party, name: str, x: AShare, r: np.ndarray) -> Steps:
+    """Open x + 2^62 + r, flat."""
+    (e,) = yield from open_shares(name, (x + OFFSET).map(lambda w: w.reshape(-1) + r))
+    return e
+
+
+def shift_opened(party: Party, e: np.ndarray, high: np.ndarray, msb: np.ndarray, shift: int) -> np.ndarray:
+    """Shares of (e >> f) - (r >> f) + 2^(64 - f) wrap - 2^(62 - f) for e = x + 2^62 + r."""
+    no_msb = np.uint64(1) - (e >> np.uint64(63))
+    words = (msb * no_msb << np.uint64(64 - shift)) - high
+    return words + (e >> np.uint64(shift)) - np.uint64(OFFSET >> shift) if party.rank == 0 else words

@@ -1,0 +1,40 @@
+"""Division of shared integers.
+
+Functionality  [x], [y] -> [floor(x / y 2^scale)], 2^lo <= y < 2^(hi + 1); 0 where y < 2^lo
+Error          relative 2^-16 of the quotient, and one unit of the result
+Range          |x / y| < 2^q and q + hi + 18 <= 61; hi - lo = 20 covers six decades of y with quotients up to 2^15 or so
+Messages       a reciprocal, of which x s is computed alongside; one product; one floor
+Security       semi-honest, perfect: composition of perfect protocols
+Source         as mpc/reciprocal.py
+"""
+
+from __future__ import annotations
+
+from mpc.beaver import multiply
+from mpc.contract import Cost, in_sequence, protocol
+from mpc.errors import RangeError
+from mpc.party import Party, Steps, Variant, together
+from mpc.reciprocal import invert, normalise
+from mpc.shares import AShare
+from mpc.truncation import floor
+
+MANTISSA = 18
+
+
+def _cost(x: AShare, y: AShare, lo: int, hi: int, scale: int, by: Variant = "bits") -> Cost:
+    alongside = Cost(0, multiply.cost(x, y).bits)
+    return in_sequence(
+        normalise.cost(y, lo, hi, by=by), invert.cost(y, by), alongside, multiply.cost(x, y), floor.cost(x, 1, by)
+    )
+
+
+@protocol(cost=_cost)
+def divide(party: Party, x: AShare, y: AShare, lo: int, hi: int, scale: int, by: Variant | None = None) -> Steps:
+    """[x], [y] of one shape, read as integers -> [x / y] at `scale` < hi + 18. Raises RangeError, ShapeMismatch."""
+    shift = MANTISSA + hi - scale
+    if shift < 1:
+        raise RangeError(f"a quotient at scale {scale} needs a scale below {MANTISSA + hi}")
+    u, s, _ = yield from normalise.steps(party, y, lo, hi, by=by)
+    inverse, scaled = yield from together(invert.steps(party, u, by), multiply.steps(party, x.at_scale(0), s))
+    product = yield from multiply.steps(party, scaled, inverse)
+    return (yield from floor.steps(party, product, shift, by)).at_scale(scale)

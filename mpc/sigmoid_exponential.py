@@ -1,0 +1,55 @@
+"""Logistic function as CrypTen computes it: 1 / (1 + exp(-|x|)) with exp by repeated squaring, then the sign.
+
+Functionality  [x] at scale f -> [sigma(x)] at scale f
+Error          0.001, from exp(-|x|) as (1 - |x| / 2^8)^(2^8), which is taken as 0 beyond |x| = 2^7. Kept for comparison
+               with mpc/sigmoid.py. Range |x| < 2^61
+Messages       sign, |x| and a clip at 2^7; eight squarings with a truncation each; a reciprocal; the choice by sign
+Security       semi-honest, perfect: composition of perfect protocols
+Source         CrypTen: Knott et al., NeurIPS 2021
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mpc.beaver import square
+from mpc.bit_product import select
+from mpc.comparison import below
+from mpc.contract import Cost, in_sequence, protocol
+from mpc.division import divide
+from mpc.party import Party, Steps, Variant
+from mpc.shares import AShare, BShare, public_ring
+from mpc.truncation import truncate
+
+SQUARINGS = 8
+SCALE = 30
+
+
+def _cost(x: AShare, by: Variant = "bits") -> Cost:
+    bit = BShare(x.words, 0)
+    squarings = [square.cost(x), truncate.cost(x, 1)] * SQUARINGS
+    return in_sequence(
+        below.cost(x, [0, 1, 2], 64, by),
+        select.cost(bit, x),
+        select.cost(bit, x),
+        *squarings,
+        divide.cost(x, x, SCALE, SCALE + 1, x.scale, by),
+        select.cost(bit, x),
+    )
+
+
+@protocol(cost=_cost)
+def sigmoid_exponential(party: Party, x: AShare, by: Variant | None = None) -> Steps:
+    """[x] at scale f <= 22 -> [sigma(x)] at scale f."""
+    limit = 1 << SQUARINGS - 1 + x.scale
+    bits = yield from below.steps(party, x, [0, -limit, limit], 64, by)
+    negative, inside = bits[..., 0], bits[..., 1] ^ bits[..., 2]
+    size = x - (yield from select.steps(party, negative, x)).times(2)
+    near = yield from select.steps(party, inside, limit - size)
+    # 1 - |x| / 2^8, and 1/2 outside the range, whose 2^8-th power is 0.
+    power = near.times(1 << SCALE - SQUARINGS - x.scale).at_scale(SCALE) + (1 << SCALE - 1)
+    for _ in range(SQUARINGS):
+        power = yield from truncate.steps(party, (yield from square.steps(party, power)), SCALE)
+    one = public_ring(np.full(x.shape, 1 << SCALE), party.rank, SCALE)
+    positive = yield from divide.steps(party, one, power + (1 << SCALE), SCALE, SCALE + 1, x.scale, by)
+    return positive + (yield from select.steps(party, negative, (1 << x.scale) - positive.times(2)))

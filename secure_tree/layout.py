@@ -1,0 +1,126 @@
+"""Where the table lies: which rows and features a party holds, and how the candidate splits of a node are numbered.
+
+A party holds a block of the bin matrix: some rows and all features (horizontal), or all rows and some features
+(vertical). Features of the whole table are party 0's, then, in the vertical case, party 1's.
+
+Candidates are numbered: party 0's edges feature by feature, party 1's; then, for features that may be missing, the same
+edges again, which send missing values left instead of right; the null split is the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from secure_tree.config import Partition, TrainConfig
+
+# Feature names of both parties.
+Names = tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Of each party: rows, features (`widths`), edges a feature (`sizes`), own features that may be missing."""
+
+    partition: Partition
+    rows: tuple[int, int]
+    widths: tuple[int, int]
+    sizes: tuple[int, int]
+    optional: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+
+    @property
+    def vertical(self) -> bool:
+        return self.partition == "vertical"
+
+    @property
+    def row_count(self) -> int:
+        """Rows of the whole table."""
+        return self.rows[0] if self.vertical else sum(self.rows)
+
+    @property
+    def feature_count(self) -> int:
+        """Features of the whole table."""
+        return sum(self.widths) if self.vertical else self.widths[0]
+
+    def rows_of(self, p: int) -> slice:
+        """Party p's rows among those of the table."""
+        return slice(0, self.row_count) if self.vertical else place(p, self.rows)
+
+    def features_of(self, p: int) -> slice:
+        """Party p's features among those of the table."""
+        return place(p, self.widths) if self.vertical else slice(0, self.feature_count)
+
+    @property
+    def cover(self) -> list[int]:
+        """Parties whose blocks have the first feature: together they hold every row once."""
+        return [p for p in (0, 1) if self.features_of(p).start == 0]
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Features of the table that may be missing."""
+        return tuple(dict.fromkeys(self.features_of(p).start + f for p in (0, 1) for f in self.optional[p]))
+
+    def bins(self, p: int) -> int:
+        """Bins a feature of party p, the one of missing values among them."""
+        return self.sizes[p] + bool(self.optional[p])
+
+    @property
+    def _segments(self) -> list[tuple[int, int]]:
+        own = [(self.widths[p], self.sizes[p]) for p in (0, 1)]
+        return own + [(len(self.optional[p]), self.sizes[p]) for p in (0, 1)]
+
+    @property
+    def candidates(self) -> int:
+        """Candidates of a node, the null split among them."""
+        return sum(d * size for d, size in self._segments) + 1
+
+    def split(self, by_candidate):
+        """[v, C + 1] -> for each party [v, d_p, K_p], and of the copies that send missing values left [v, o_p, K_p]."""
+        parts, start = [], 0
+        for d, size in self._segments:
+            parts.append(by_candidate[:, start : start + d * size].reshape(len(by_candidate), d, size))
+            start += d * size
+        return parts[:2], parts[2:]
+
+    def by_candidate(self, of_edges: Sequence[np.ndarray]) -> np.ndarray:
+        """What belongs to the edges of both parties, [d_p, K_p], in the order of the candidates, [C]."""
+        copies = [of_edges[p][list(self.optional[p])] for p in (0, 1)]
+        return np.concatenate([x.reshape(-1) for x in [*of_edges, *copies]])
+
+    @property
+    def candidate_features(self) -> np.ndarray:
+        """The feature of the table that every candidate but the null split cuts, int[C]."""
+        every = np.arange(self.feature_count)
+        return self.by_candidate([np.repeat(every[self.features_of(p), None], self.sizes[p], axis=1) for p in (0, 1)])
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What both parties know of a training besides its parameters.
+
+    Labels are divided by `label_scale` and weights by `weight_scale`, powers of two; the latter is None where no row
+    has a weight. `label_holder` is None where both have labels.
+    """
+
+    pairing: str
+    names: tuple[str, ...]
+    layout: Layout
+    label_scale: float
+    weight_scale: float | None = None
+    label_holder: int | None = None
+
+
+def lay_out(config: TrainConfig, names: Names, rows: tuple[int, int]) -> Layout:
+    """The layout of two tables with these features and rows."""
+    sizes = [n if config.max_bin == "exact" else min(n, config.max_bin) for n in rows]
+    optional = [tuple(f for f, name in enumerate(own) if config.may_miss(name)) for own in names]
+    return Layout(
+        config.partition, rows, (len(names[0]), len(names[1])), (sizes[0], sizes[1]), (optional[0], optional[1])
+    )
+
+
+def place(p: int, counts: tuple[int, int]) -> slice:
+    """The items of party p where those of party 0 come first."""
+    return slice(0, counts[0]) if p == 0 else slice(counts[0], sum(counts))

@@ -1,0 +1,159 @@
+"""Plain boosting with the twin's split search: trees on given integer gradients, and whole trainings in float64."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from secure_tree.binning import Bins, make_bins
+from secure_tree.config import TrainConfig
+from secure_tree.layout import Layout, Names, lay_out
+from secure_tree.numerics import Numerics, plan_numerics
+from secure_tree.plain.search import PlainCandidates, keys, soft_threshold
+
+
+@dataclass(frozen=True)
+class PlainTree:
+    """winner int[nodes] by candidate number, leaves float64[2^depth], leaf int[n] that every training row reached."""
+
+    winner: np.ndarray
+    leaves: np.ndarray
+    leaf: np.ndarray
+
+
+@dataclass(frozen=True)
+class PlainData:
+    """Both parties' bins and the candidates they make."""
+
+    layout: Layout
+    bins: tuple[Bins, Bins]
+    candidates: PlainCandidates
+
+    @classmethod
+    def of(cls, tables: tuple[np.ndarray, np.ndarray], config: TrainConfig, names: Names | None = None) -> PlainData:
+        """From both parties' features; `names` default to f0, f1, ..."""
+        plain = [np.asarray(x, np.float32) for x in tables]
+        names = names or tuple(tuple(f"f{i}" for i in range(x.shape[1])) for x in plain)
+        layout = lay_out(config, names, (len(plain[0]), len(plain[1])))
+        first, second = (make_bins(x, size) for x, size in zip(plain, layout.sizes, strict=True))
+        return cls(layout, (first, second), PlainCandidates.of((first, second), layout))
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """Rows of blocks that make up the table."""
+        return tuple(self.layout.rows[p] for p in self.layout.cover)
+
+    def histograms(self, values: np.ndarray, at_node: np.ndarray) -> list[np.ndarray]:
+        """values int[s, n] and the nodes' rows bool[v, n] -> [v, s, d_p, bins_p] for both blocks."""
+        out = []
+        for p, bins in enumerate(self.bins):
+            span = self.layout.rows_of(p)
+            d = bins.numbers.shape[1]
+            sums = np.zeros((len(at_node), len(values), d, self.layout.bins(p)), np.int64)
+            for v, rows in enumerate(at_node[:, span]):
+                for f in range(d):
+                    np.add.at(sums[v, :, f].T, bins.numbers[rows, f], values[:, span][:, rows].T)
+            out.append(sums)
+        return out
+
+    def goes_left(self, winner: int) -> np.ndarray:
+        """bool[n] for every training row under one candidate."""
+        left = np.zeros(self.layout.row_count, bool)
+        for p, (s, b) in enumerate(zip(self.candidates.left_sets(winner), self.bins, strict=True)):
+            left[self.layout.rows_of(p)] |= np.take_along_axis(s, b.numbers.T.astype(np.int64), axis=1).any(axis=0)
+        return left
+
+
+def grow(
+    data: PlainData, config: TrainConfig, numerics: Numerics, values: np.ndarray, sample: np.ndarray | None = None
+) -> PlainTree:
+    """One tree on integers [g, h] or [g, h, 1] of shape [s, n] at the histogram scale, from a sample of candidates."""
+    null = len(data.candidates.rank) - 1
+    sample = np.arange(null + 1) if sample is None else sample
+    at_node = np.ones((1, values.shape[1]), bool)
+    winners: list[int] = []
+    for _ in range(config.max_depth):
+        blocks = data.histograms(values, at_node)
+        total = sum(blocks[p][:, :, 0].sum(axis=-1) for p in data.layout.cover)
+        left = data.candidates.left_sums(blocks)[..., sample]
+        key = keys(numerics, left, total, data.candidates.rank[sample], config.min_child_samples)
+        best = sample[key.argmax(axis=1)]
+        children = []
+        for v, winner in enumerate(best.tolist()):
+            is_left_child = len(best) > 1 and v % 2 == 0
+            goes = np.full(values.shape[1], is_left_child) if winner == null else data.goes_left(winner)
+            children += [at_node[v] & goes, at_node[v] & ~goes]
+        winners += best.tolist()
+        at_node = np.stack(children)
+    unit = 1 << numerics.histogram_scale
+    G, H = (at_node @ values[i].astype(np.int64) for i in (0, 1))
+    denominator = (H + numerics.l2) / unit
+    numerator = soft_threshold(G, numerics.l1) / unit
+    weight = np.divide(
+        numerator, denominator, out=np.zeros(len(G)), where=H + numerics.l2 >= max(1, numerics.min_weight)
+    )
+    return PlainTree(np.array(winners), -config.learning_rate * weight, at_node.argmax(axis=0))
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    """1 / (1 + e^-x)."""
+    return 1 / (1 + np.exp(-x))
+
+
+@dataclass(frozen=True)
+class PlainEnsemble:
+    """A training of the twin: trees, and margins of all training rows after every tree, float64[T, n]."""
+
+    data: PlainData
+    config: TrainConfig
+    trees: list[PlainTree]
+    margins: np.ndarray
+
+    def predict_margin(self, features: np.ndarray) -> np.ndarray:
+        """float[m, d], rows of the whole table -> margins by the thresholds of the trees."""
+        features = features.astype(np.float32)
+        out = np.full(len(features), self.config.base_margin)
+        candidates = self.data.candidates
+        for tree in self.trees:
+            node = np.zeros(len(features), np.int64)
+            for _ in range(self.config.max_depth):
+                winner = tree.winner[node]
+                null = winner == len(candidates.thresholds)
+                safe = np.where(null, 0, winner)
+                value = features[np.arange(len(features)), candidates.features[safe]]
+                cut = np.where(np.isnan(value), candidates.missing_left[safe], value < candidates.thresholds[safe])
+                left = np.where(null, (node > 0) & (node % 2 == 1), cut)
+                node = 2 * node + np.where(left, 1, 2)
+            out += tree.leaves[node - len(tree.winner)]
+        return out
+
+
+def train(
+    tables: tuple[np.ndarray, np.ndarray],
+    labels: tuple[np.ndarray, ...],
+    config: TrainConfig,
+    rng: np.random.Generator,
+) -> PlainEnsemble:
+    """The twin of a whole training. Gradients are float64, rounded stochastically to the histogram scale."""
+    data = PlainData.of(tables, config)
+    y = np.concatenate(labels).astype(float)
+    scale = 1.0 if config.logistic else 2.0 ** np.ceil(np.log2(max(np.abs(y).max(), abs(config.base_score))))
+    numerics = plan_numerics(config, data.rows, len(data.candidates.rank), scale)
+    margin = np.full(len(y), config.base_margin / scale)
+    trees, margins = [], []
+    for _ in range(config.n_estimators):
+        if config.logistic:
+            p = sigmoid(np.clip(margin, -12, 12))
+            g, h = p - y, p * (1 - p)
+        else:
+            g, h = margin - y / scale, np.ones(len(y))
+        rows = [np.ones(len(y)) / (1 << numerics.histogram_scale)] if config.min_child_samples > 1 else []
+        exact = np.stack([g, h, *rows]) * (1 << numerics.histogram_scale)
+        values = np.floor(exact + rng.random(exact.shape) * (exact != np.round(exact))).astype(np.int64)
+        tree = grow(data, config, numerics, values)
+        margin = margin + tree.leaves[tree.leaf]
+        trees.append(tree)
+        margins.append(margin * scale)
+    scaled = [PlainTree(t.winner, t.leaves * scale, t.leaf) for t in trees]
+    return PlainEnsemble(data, config, scaled, np.array(margins))

@@ -1,0 +1,45 @@
+"""Which rows and which features a tree looks at, chosen by neither party alone.
+
+Rows      a secret bit each, 1 with probability `subsample` rounded to 2^-15: a uniform word, of which each party draws
+          a share, is compared with an interval. Two rounds; no party learns which rows a tree was grown on.
+Features  `colsample_bytree` of them by a public coin, drawn from the tokens of both parties that pair the model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from mpc.comparison import below
+from mpc.party import Party, Steps
+from mpc.ring import U64
+from mpc.shares import AShare
+from mpc.sharing import InputMask
+from secure_tree.config import TrainConfig
+from secure_tree.layout import Facts
+
+WORD_BITS = 16
+
+
+def row_mask(party: Party, share: float, rows: int) -> Steps:
+    """<1 with probability `share`> for every row, independently, [n]."""
+    drawn = [party.randomness.take(InputMask(p, (rows,), U64)) for p in (0, 1)]
+    word = AShare(drawn[party.rank], party.rank)
+    # In Z_2^16, x - t is negative on half the circle, and two half circles that start w apart differ on 2 w places.
+    width = round(share * (1 << WORD_BITS - 1))
+    bits = yield from below.steps(party, word, [0, width], WORD_BITS)
+    return bits[:, 0] ^ bits[:, 1]
+
+
+def column_samples(config: TrainConfig, facts: Facts) -> list[np.ndarray]:
+    """For every tree the candidates of its features, ascending, the null split among them."""
+    layout = facts.layout
+    features = layout.candidate_features
+    if config.colsample_bytree == 1:
+        return [np.arange(layout.candidates)] * config.trees
+    key = hashlib.sha256(f"columns {facts.pairing}".encode()).digest()
+    coin = np.random.Generator(np.random.PCG64(int.from_bytes(key)))
+    count = max(1, int(config.colsample_bytree * layout.feature_count))
+    chosen = [coin.permutation(layout.feature_count)[:count] for _ in range(config.trees)]
+    return [np.append(np.flatnonzero(np.isin(features, some)), layout.candidates - 1) for some in chosen]

@@ -1,0 +1,126 @@
+"""The smaller protocols over their whole range, and the operators of a session."""
+
+import numpy as np
+import pytest
+
+from mpc.argmax import argmax
+from mpc.beaver import matmul, square
+from mpc.bit_product import disjoin
+from mpc.comparison import inside, less_than, maximum
+from mpc.conversion import to_bits
+from mpc.division import divide
+from mpc.errors import ConfigError, RangeError, ShapeMismatch
+from mpc.ring import U8, U32, U64, decode_signed
+from mpc.session import session
+from mpc.sigmoid_exponential import sigmoid_exponential
+from mpc.sigmoid_piecewise import sigmoid_piecewise
+from tests.mpc.twoparty import bit_half, opened, ring_half, run_both
+
+
+@pytest.mark.parametrize("dtype", [U8, U32, U64])
+def test_square(dtype):
+    x = np.arange(-9, 10)
+    results, _ = run_both(lambda party: square(party, ring_half(x, party.rank, dtype, scale=3)))
+    assert np.array_equal(opened(results), x * x) and results[0].scale == 6
+
+
+def test_matmul():
+    rng = np.random.default_rng(1)
+    x, y = rng.integers(-99, 99, (5, 7)), rng.integers(-99, 99, (7, 3))
+    results, _ = run_both(lambda party: matmul(party, ring_half(x, party.rank), ring_half(y, party.rank)))
+    assert np.array_equal(opened(results), x @ y)
+    with pytest.raises(ShapeMismatch):
+        run_both(lambda party: matmul(party, ring_half(x, party.rank), ring_half(x, party.rank)))
+
+
+def test_or():
+    a, b = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+    results, _ = run_both(lambda party: disjoin(party, bit_half(a, party.rank), bit_half(b, party.rank)))
+    assert np.array_equal(opened(results), a | b)
+
+
+@pytest.mark.parametrize("bits", [2, 3, 7, 33, 64])
+def test_to_bits(bits):
+    x = np.array([0, 1, -1, 2**62, -(2**63), *np.random.default_rng(bits).integers(-(2**63), 2**63 - 1, 200)])
+    results, _ = run_both(lambda party: to_bits(party, ring_half(x, party.rank), bits))
+    assert np.array_equal(opened(results), (x[:, None] >> np.arange(bits)) & 1)
+
+
+@pytest.mark.parametrize("by", ["bits", "keys"])
+def test_comparisons(by):
+    rng = np.random.default_rng(2)
+    x, y = rng.integers(-(2**62), 2**62, (2, 300))
+    y[:20] = x[:20]
+
+    def job(party):
+        a, b = ring_half(x, party.rank), ring_half(y, party.rank)
+        best, lost = maximum(party, a, b, by=by)
+        return [less_than(party, a, b, by=by), inside(party, a, -(2**61), 2**61, by=by), best, lost]
+
+    less, between, best, lost = (opened(pair) for pair in zip(*run_both(job)[0], strict=True))
+    assert np.array_equal(less, x < y) and np.array_equal(lost, x < y)
+    assert np.array_equal(between, (x >= -(2**61)) & (x < 2**61))
+    assert np.array_equal(best, np.maximum(x, y))
+
+
+def test_division_over_six_decades():
+    rng = np.random.default_rng(3)
+    y = np.exp2(rng.uniform(8, 28, 2000)).astype(np.int64)
+    x = np.round(y * rng.uniform(-(2**10), 2**10, 2000)).astype(np.int64)
+    y[0], x[1] = 0, 0
+    results, _ = run_both(lambda party: divide(party, ring_half(x, party.rank), ring_half(y, party.rank), 8, 28, 16))
+    quotient = opened(results) / 2**16
+    assert quotient[0] == 0 and quotient[1] == 0
+    exact = x[2:] / y[2:]
+    assert (np.abs(quotient[2:] - exact) <= np.abs(exact) * 2**-16 + 2**-16).all()
+    with pytest.raises(RangeError):
+        run_both(lambda party: divide(party, ring_half(x, party.rank), ring_half(y, party.rank), 8, 28, 46))
+
+
+def test_other_sigmoids():
+    x = np.concatenate(
+        [np.linspace(-20, 20, 2001), [1000.0, -1000.0, 0.5, -0.5, 127.9, -127.9, 128, 2.0**40, -(2.0**40)]]
+    )
+    words = np.round(x * 2**16).astype(np.int64)
+    exact = 1 / (1 + np.exp(-np.clip(x, -700, 700)))
+
+    def job(party):
+        share = ring_half(words, party.rank, scale=16)
+        return [*sigmoid_piecewise(party, share), sigmoid_exponential(party, share)]
+
+    line, slope, exponential = (opened(pair) / 2**16 for pair in zip(*run_both(job)[0], strict=True))
+    assert np.array_equal(line, np.clip(words / 2**16 + 0.5, 0, 1)) and np.abs(line - exact).max() < 0.378
+    assert np.array_equal(slope, np.abs(words) <= 2**15)
+    assert np.abs(exponential - exact).max() < 0.001
+
+
+def test_an_argmax_has_a_radix_that_it_knows():
+    with pytest.raises(ConfigError, match="radix"):
+        run_both(lambda party: argmax(party, ring_half([1, 2], party.rank), 8, 3))
+
+
+def test_operators_in_a_session():
+    x, y = np.array([[3, -4], [5, 6]]), np.array([[1, 2], [-7, 6]])
+
+    def job(party):
+        a = party.share(x if party.rank == 0 else None, owner=0)
+        b = party.share(y if party.rank == 1 else None, owner=1)
+        with pytest.raises(TypeError, match="session"):
+            a * b
+        with session(party):
+            out = [a * b, a @ b, a < b, a > b, a < 5, 2 * a - 1, (a + b).sum(axis=0), a @ x, a * b[0]]
+        return [party.reveal(o, what="test") for o in out]
+
+    expected = [x * y, x @ y, x < y, x > y, x < 5, 2 * x - 1, (x + y).sum(axis=0), x @ x, x * y[0]]
+    for result in run_both(job)[0]:
+        for mine, theirs in zip(result, expected, strict=True):
+            assert np.array_equal(mine, theirs)
+
+
+def test_revealing_goes_on_record():
+    def job(party):
+        party.reveal(ring_half([1], party.rank), to=1, what="the total")
+        return decode_signed(np.array([5], np.uint64))
+
+    _, parties = run_both(job)
+    assert [p.revealed for p in parties] == [[], ["the total"]]

@@ -1,0 +1,73 @@
+"""Every numba kernel gives the same as its body run by the interpreter."""
+
+import copy
+import importlib
+import pkgutil
+
+import numpy as np
+import pytest
+from numba.core.registry import CPUDispatcher
+
+import mpc.kernels
+from mpc.kernels import borrow, comparison_keys, linear_map, trigonometry
+
+RNG = np.random.default_rng(1)
+
+
+def words(*shape, dtype=np.uint64, bits=64):
+    return (RNG.integers(0, 2**63, shape, dtype=np.uint64) * np.uint64(2) >> np.uint64(64 - bits)).astype(dtype)
+
+
+BINS = RNG.integers(0, 5, (7, 3)).astype(np.uint16)
+CHILDREN = words(6, 4, 2), words(6, 4, 2)
+ON = words(2, 6, bits=1)
+TABLES = words(6, 3, 4, dtype=np.uint8, bits=8)
+
+CALLS = {
+    linear_map.ring_product: [(words(9, 4), words(2, 9)), (words(9, 4, dtype=np.uint32), words(2, 9, dtype=np.uint32))],
+    linear_map.bit_product: [(words(5, 2), words(3, 2))],
+    linear_map.histogram: [(BINS, 5, words(2, 7, dtype=np.uint32))],
+    linear_map.take_bits: [(BINS, 5, words(2, 15, dtype=np.uint8, bits=1))],
+    linear_map.subtract_one_hot: [(BINS, 5, words(7, 15, dtype=np.uint32))],
+    linear_map.flip_one_hot: [(BINS, 5, words(7, 1))],
+    borrow.thermometers: [(words(6, bits=15), 5, 3)],
+    borrow.chunk_bits: [(words(6, bits=15), words(2), TABLES, 15, 5, 3, first) for first in (True, False)],
+    borrow.mask_products: [(words(6, dtype=np.uint16, bits=16), 7, 3), (words(6, dtype=np.uint16, bits=16), 3, 1)],
+    borrow.borrows: [(words(6, dtype=np.uint16, bits=13), words(6, 3), 7), (words(6, dtype=np.uint16), words(6, 1), 3)],
+    borrow._parity: [(np.uint64(7),), (np.uint64(2**63 + 1),)],
+    trigonometry._sine_cosine: [(0,), (12345,), (2**25 - 3,)],
+    trigonometry.harmonics: [(words(4, dtype=np.uint32, bits=25),)],
+    trigonometry.series: [(words(4, dtype=np.uint32, bits=25), words(4, 24, 2), *(RNG.normal(size=(2, 24)) * 1e7))],
+    comparison_keys._generate_level: [
+        (*CHILDREN, words(2, 6, 2), ON, words(6, bits=1), words(6, 2), words(6, width), width == 0) for width in (0, 2)
+    ],
+    comparison_keys._evaluate_level: [
+        (words(12, 4, 2), words(6, 2, 2), words(6, 2, bits=1), words(6, 2, bits=1), words(6, 2, max(1, width)))
+        + (words(6, 2), words(6, dtype=np.uint8, bits=3), words(6, width), owner, width == 0)
+        for width in (0, 2)
+        for owner in (0, 1)
+    ],
+}
+
+
+def test_every_kernel_is_here():
+    kernels = set()
+    for info in pkgutil.iter_modules(mpc.kernels.__path__):
+        # AES by the processor's instruction has no body in Python: test_comparison_keys holds it to `cryptography`.
+        if info.name != "aes":
+            module = importlib.import_module(f"mpc.kernels.{info.name}")
+            kernels |= {v for v in vars(module).values() if isinstance(v, CPUDispatcher)}
+    assert kernels - set(CALLS) == set()
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+@pytest.mark.parametrize("kernel", CALLS, ids=lambda k: k.__name__)
+def test_compiled_and_interpreted_agree(kernel):
+    for arguments in CALLS[kernel]:
+        compiled, interpreted = copy.deepcopy(arguments), copy.deepcopy(arguments)
+        results = kernel(*compiled), kernel.py_func(*interpreted)
+        for mine, theirs in (results, (compiled, interpreted)):
+            if isinstance(mine, tuple):
+                assert all(np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True))
+            else:
+                assert np.array_equal(mine, theirs)

@@ -1,0 +1,208 @@
+"""The dealer: plans on the wire, corrections ahead of use, every request and every stream used once."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from mpc.beaver import Triples, multiply
+from mpc.bit_product import RingBits
+from mpc.errors import MaskReuse, PeerFailure, ProtocolDesync
+from mpc.party import Party
+from mpc.ring import U32, U64
+from mpc.sharing import ZeroShares
+from mpc.tracing import Trace
+from mpc.truncation import TruncationMasks
+from protocols.randomness import dealer, dealt
+from protocols.randomness.dealer import serve
+from protocols.randomness.dealt import DealtRandomness
+from protocols.randomness.plan import KINDS, decode_plan, encode_plan
+from protocols.randomness.prg import Stream
+from protocols.runtime import run_local
+from protocols.transport.memory import memory_pair
+from tests.mpc.twoparty import ring_half
+
+
+def with_dealer(job):
+    """job(randomness, rank) at two threads beside a dealer thread; both results, and what the dealer raised."""
+    ends = [memory_pair((f"party_{rank}", "dealer"), timeout=20) for rank in (0, 1)]
+    results, dealer_error = [None, None], []
+
+    def play(rank):
+        channel = ends[rank][0]
+        try:
+            randomness = DealtRandomness(rank, channel)
+            results[rank] = job(randomness, rank)
+            randomness.close()
+        except Exception as error:
+            results[rank] = error
+            channel.close()
+
+    def deal():
+        try:
+            serve(ends[0][1], ends[1][1])
+        except Exception as error:
+            dealer_error.append(error)
+
+    threads = [threading.Thread(target=t) for t in (deal, lambda: play(0), lambda: play(1))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    return results, dealer_error
+
+
+PLAN = [([Triples((3,), U64), RingBits((5,), U32)], 2), ([ZeroShares((2,), None)], 1)]
+
+
+def test_a_plan_survives_the_wire():
+    plan = [([*PLAN[0][0], TruncationMasks((2, 3), 5, True)], 7)]
+    assert decode_plan(encode_plan(plan)) == plan
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        [[[["Triples", [3], "float64"]], 1]],
+        [[[["os.system", [3], "uint64"]], 1]],
+        [[[["Triples", [-3], "uint64"]], 1]],
+        [[[["Triples", [1 << 20, 1 << 20], "uint64"]], 1]],
+        [[[["Triples", [3]]], 1]],
+        [[[["TruncationMasks", [3], 5, 1.5]], 1]],
+        [[[["Triples", [3], "uint64"]], -1]],
+        "Triples",
+        7,
+    ],
+)
+def test_what_is_not_a_plan_is_refused(tree):
+    with pytest.raises(ProtocolDesync):
+        decode_plan(tree)
+
+
+def test_every_kind_that_protocols_ask_for_is_known():
+    def kinds_of(module):
+        return {
+            v
+            for v in vars(module).values()
+            if isinstance(v, type) and hasattr(v, "deal") and hasattr(v, "__dataclass_fields__")
+        }
+
+    import importlib
+    import pkgutil
+
+    import mpc
+
+    found = set()
+    for info in pkgutil.iter_modules(mpc.__path__):
+        found |= kinds_of(importlib.import_module(f"mpc.{info.name}"))
+    assert found == set(KINDS.values())
+
+
+def test_a_plan_is_dealt_once_and_consistently():
+    def job(randomness, rank):
+        randomness.provide(PLAN)
+        before = randomness.received
+        out = [randomness.take(kind) for kinds, times in PLAN for _ in range(times) for kind in kinds]
+        assert randomness.received == before, "nothing is fetched once a plan is fulfilled"
+        return out
+
+    (first, second), errors = with_dealer(job)
+    assert not errors
+    a, b, ab = (x + y for x, y in zip(first[0], second[0], strict=True))
+    assert np.array_equal(a * b, ab)
+    assert not np.array_equal(first[0][0], first[2][0]), "two requests of one shape have streams of their own"
+    assert not (first[4] ^ second[4]).any()
+
+
+def test_parties_that_ask_for_different_things_are_stopped():
+    results, errors = with_dealer(lambda randomness, rank: randomness.provide([([Triples((3 + rank,), U64)], 1)]))
+    assert all(isinstance(r, ProtocolDesync) and "different correlated randomness" in str(r) for r in results)
+    assert isinstance(errors[0], ProtocolDesync)
+
+
+def test_a_program_that_leaves_its_plan_is_stopped():
+    def job(randomness, rank):
+        randomness.provide([([Triples((3,), U64)], 1)])
+        randomness.take(Triples((4,), U64))
+
+    results, _ = with_dealer(job)
+    assert all(isinstance(r, ProtocolDesync) and "the plan has" in str(r) for r in results)
+
+
+def test_large_material_is_spooled_to_a_file(monkeypatch):
+    monkeypatch.setattr(dealt, "IN_MEMORY", 100)
+    plan = [([Triples((7,), U64)], 9)]
+
+    def job(randomness, rank):
+        randomness.provide(plan)
+        return [randomness.take(Triples((7,), U64)) for _ in range(9)]
+
+    results, _ = with_dealer(job)
+    for first, second in zip(*results, strict=True):
+        a, b, ab = (x + y for x, y in zip(first, second, strict=True))
+        assert np.array_equal(a * b, ab)
+
+
+def test_batches_end_with_their_plan(monkeypatch):
+    monkeypatch.setattr(dealer, "BATCH", 10)
+
+    def job(randomness, rank):
+        out = []
+        for _ in range(2):
+            randomness.provide([([ZeroShares((1,), None), Triples((7,), U64)], 2)])
+            out += [randomness.take(k) for k in (ZeroShares((1,), None), Triples((7,), U64)) * 2]
+        return out
+
+    results, errors = with_dealer(job)
+    assert not errors and len(results[0]) == 8
+
+
+def test_no_two_requests_share_a_stream():
+    seen = {
+        Stream(seed, nonce, index).words((4,), U64).tobytes()
+        for seed in (b"a" * 16, b"b" * 16)
+        for nonce in (b"x" * 48, b"y" * 48)
+        for index in range(50)
+    }
+    assert len(seen) == 200
+
+
+def test_a_nonce_of_every_participant_enters_the_session():
+    def session(randomness, rank):
+        return randomness._nonce, randomness._seed
+
+    runs = [with_dealer(session)[0] for _ in range(2)]
+    for (nonce, seed), (other_nonce, other_seed) in runs:
+        assert nonce == other_nonce and len(nonce) == 48 and seed != other_seed
+    assert all(runs[0][0][0][i : i + 16] != runs[1][0][0][i : i + 16] for i in (0, 16, 32))
+
+
+def test_processes_multiply_with_a_real_dealer():
+    x = np.arange(-3, 4)
+
+    def job(party):
+        trace = Trace(party)
+        multiply(trace.party, ring_half(x, party.rank), ring_half(x, party.rank))
+        party.randomness.provide([(trace.cut(), 2)])
+        halves = [multiply(party, ring_half(x, party.rank), ring_half(x, party.rank)) for _ in range(2)]
+        return [party.reveal(h, to=None, what="squares") for h in halves]
+
+    for result in run_local(job):
+        assert np.array_equal(result, [x * x] * 2)
+
+
+def test_the_error_of_a_party_reaches_the_caller():
+    def job(party):
+        if party.rank == 1:
+            raise MaskReuse("planted")
+        party.swap("hello", None)
+
+    with pytest.raises(MaskReuse, match="party_b: planted"):
+        run_local(job)
+
+
+def test_a_dealer_that_vanishes_is_named():
+    first, _second = memory_pair(("party_a", "dealer"), timeout=5)
+    _second.close()
+    with pytest.raises(PeerFailure):
+        Party(0, first, DealtRandomness(0, first))

@@ -1,0 +1,28 @@
+"""Data for the trees: small tables made on the spot, and the public sets beside the checkout where they are there."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+
+
+def read_joined(name: str) -> tuple[pd.DataFrame, pd.DataFrame, np.ndarray]:
+    """A set divided by columns, joined on id: (the guest's features, the host's, labels)."""
+    files = [SHARED / "hetero" / f"{name}_hetero_{role}.csv" for role in ("guest", "host")]
+    if not all(path.exists() for path in files):
+        pytest.skip(f"needs the public data set {name} beside the checkout")
+    guest, host = (pd.read_csv(path).set_index("id") for path in files)
+    ids = guest.index.intersection(host.index).sort_values()
+    return guest.loc[ids].drop(columns="y"), host.loc[ids], guest.loc[ids, "y"].to_numpy()
+
+
+def read_shared(name: str, label: str = "y") -> tuple[pd.DataFrame, np.ndarray]:
+    """A public set as (features, labels); skips the test where the data is not there."""
+    path = SHARED / name
+    if not path.exists():
+        pytest.skip(f"needs the public data set {name} beside the checkout")
+    table = pd.read_csv(path)
+    return table.drop(columns=[c for c in (label, "id") if c in table]), table[label].to_numpy()

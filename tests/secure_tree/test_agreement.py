@@ -1,0 +1,89 @@
+"""Bad input to the estimators: one sentence each, at both parties where both must know."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mpc.errors import ConfigError, DataError
+from secure_tree import SecureXGBClassifier, SecureXGBRegressor
+from tests.mpc.twoparty import run_both
+
+X, Y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 1])
+
+
+def fit(tables, labels=(Y, Y), parameters=({}, {}), kind=SecureXGBClassifier):
+    def job(party):
+        kind(n_estimators=1, **parameters[party.rank]).fit(party, tables[party.rank], labels[party.rank])
+
+    run_both(job)
+
+
+def named(*names):
+    return pd.DataFrame(X, columns=list(names))
+
+
+@pytest.mark.parametrize(
+    ("tables", "sentence"),
+    [
+        ((named("a", "b"), named("a", "c")), "feature 1 is '[bc]' at this party and '[bc]' at the other"),
+        ((named("a", "b"), named("b", "a")), "names and order must agree"),
+        ((X, X[:, :1]), "this party has [12] features, the other [12]"),
+        ((X, X[:, 0]), "1 dimension"),
+        ((X, X[:0]), "at least one row"),
+        ((X, X[:, :0]), "no features"),
+        ((X, np.where(X == 5, np.nan, X)), "column 'f1', row 2: value is missing"),
+        ((X, np.where(X == 4, 1e300, X)), "column 'f0', row 2: value is infinite, or beyond float32"),
+        ((X, np.array([["a", "b"]] * 6)), "not numeric"),
+        ((named("a", "b"), named("a", "b").assign(b="x")), "column 'b' is not numeric"),
+        ((X, pd.DataFrame(X, columns=["a", "a"])), "column 'a' appears twice"),
+    ],
+)
+def test_features(tables, sentence):
+    labels = Y, Y[: len(tables[1])]
+    with pytest.raises(DataError, match=sentence):
+        fit(tables, labels)
+
+
+@pytest.mark.parametrize(
+    ("labels", "sentence"),
+    [
+        (np.array([0, 1, 2, 1, 0, 1]), "row 2: label 2 is not 0 or 1"),
+        (np.array([0, 1, np.nan, 1, 0, 1]), "row 2: label is missing"),
+        (Y[:5], "5 labels for 6 rows"),
+        (np.array(list("abcdef")), "not numeric"),
+    ],
+)
+def test_labels(labels, sentence):
+    with pytest.raises(DataError, match=sentence):
+        fit((X, X), (Y, labels))
+
+
+@pytest.mark.parametrize("change", [{"max_depth": 2}, {"learning_rate": 0.2}, {"max_bin": "exact"}])
+def test_unequal_parameters(change):
+    with pytest.raises(ConfigError, match=f"the parties disagree on {next(iter(change))}"):
+        fit((X, X), parameters=({}, change))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"max_dept": 3}, "unknown parameter max_dept"),
+        ({"max_depth": 0}, "max_depth"),
+        ({"learning_rate": 0}, "learning_rate"),
+        ({"max_bin": 1000}, "max_bin"),
+        ({"max_bin": "some"}, "max_bin"),
+        ({"objective": "rank"}, "objective"),
+        ({"base_score": 1.0}, "base_score is a probability"),
+        ({"base_score": float("nan")}, "base_score is a finite number"),
+        ({"reg_lambda": -1}, "reg_lambda"),
+        ({"n_estimators": 2.5}, "n_estimators"),
+    ],
+)
+def test_parameters(parameters, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        SecureXGBClassifier(**parameters)
+
+
+def test_the_seeds_objective_names_are_understood():
+    assert SecureXGBClassifier(objective="logistic").config.objective == "binary:logistic"
+    assert SecureXGBRegressor(objective="squarederror").config.objective == "reg:squarederror"

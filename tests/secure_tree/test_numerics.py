@@ -1,0 +1,73 @@
+"""Scales and ranges: every stage at its corner fits its integers, from one row to two million."""
+
+import numpy as np
+import pytest
+
+from mpc.errors import RangeError
+from secure_tree.binning import bin_rows, make_bins, order_key, order_value
+from secure_tree.config import TrainConfig
+from secure_tree.numerics import GRADIENT_BOUND, HESSIAN_BOUND, KEY_BITS, LEAF_SCALE, plan_numerics
+from secure_tree.plain import search
+
+
+@pytest.mark.parametrize("n", [2, 100, 569, 10_000, 100_000, 1_000_000, 2_000_000])
+@pytest.mark.parametrize("objective", ["binary:logistic", "reg:squarederror"])
+@pytest.mark.parametrize("extra", [{}, {"reg_lambda": 1e6}, {"min_child_weight": 100}, {"min_split_loss": 1e9}])
+def test_corners(n, objective, extra):
+    config = TrainConfig(objective=objective, **extra)
+    numerics = plan_numerics(config, (n // 2, n - n // 2), 1281)
+    unit = 1 << numerics.histogram_scale
+    bound = GRADIENT_BOUND[objective]
+    assert (n - n // 2) * bound * unit < 2**30, "a block's sums fit a 32-bit word with a bit to spare"
+    # The largest gain: all of G on one side, with the smallest and the largest hessian that validity allows.
+    largest = round(n * HESSIAN_BOUND[objective] * unit)
+    for H in (min(numerics.min_weight - numerics.l2, largest), largest):
+        weight = n * bound * unit / (H + numerics.l2)
+        limit = 2 * (np.exp(12) + 1) if config.logistic else bound
+        G = np.array([round(min(1.0, limit / weight) * n * bound * unit)])
+        for sign in (1, -1):
+            exact = sign * int(G[0]) / (H + numerics.l2)
+            for shift, scale in ((numerics.weight_shift, numerics.weight_scale), (numerics.leaf_shift, LEAF_SCALE)):
+                _, w, heavy = search.weights(numerics, sign * G, np.array([H]), shift)
+                assert heavy[0] or H + numerics.l2 < numerics.min_weight
+                assert abs(w[0] / 2**scale - exact) <= abs(exact) * 2**-15 + 2.0**-scale
+            gain = int(sign * G[0]) * int(
+                search.weights(numerics, sign * G, np.array([H]), numerics.weight_shift)[1][0]
+            )
+            assert 0 <= gain + numerics.split_loss < 2**KEY_BITS
+            key = gain + numerics.split_loss >> numerics.gain_shift << numerics.rank_bits
+            assert key + (1 << numerics.rank_bits) <= 2**KEY_BITS
+
+
+def test_what_the_arithmetic_cannot_hold_is_refused():
+    for config, n in ((TrainConfig(reg_lambda=0, min_child_weight=0), 1_000_000), (TrainConfig(), 9_000_000)):
+        with pytest.raises(RangeError, match=f"{n} rows with reg_lambda .* do not fit the 64-bit arithmetic"):
+            plan_numerics(config, (n // 2, n - n // 2), 1281)
+
+
+def test_order_keys_keep_order_and_come_back():
+    rng = np.random.default_rng(1)
+    values = np.concatenate([
+        rng.normal(size=1000), rng.normal(size=100) * 1e-42, [0, np.float32(1e38), -1e38, 1, -1, 3.4e38, -3.4e38]
+    ]).astype(np.float32)  # fmt: skip
+    keys = order_key(values)
+    assert np.array_equal(np.argsort(keys, kind="stable"), np.argsort(values, kind="stable"))
+    assert keys.min() >= 1 and keys.max() <= 2**32
+    assert np.array_equal(order_value(keys), values)
+    assert order_key(np.array([-0.0])) == order_key(np.array([0.0]))
+
+
+def test_bins_hold_what_they_say():
+    rng = np.random.default_rng(2)
+    features = np.stack([rng.normal(size=200), rng.integers(0, 5, 200), np.ones(200)], axis=1).astype(np.float32)
+    bins = make_bins(features, 16)
+    for f in range(3):
+        edges, numbers = bins.edges[f], bins.numbers[:, f].astype(int)
+        assert (edges[numbers] <= features[:, f]).all()
+        upper = np.append(edges, np.inf)[numbers + 1]
+        assert ((features[:, f] < upper) | (upper == edges[-1])).all()
+        for b in np.unique(numbers):
+            assert bins.largest[f, b] == features[numbers == b, f].max()
+        assert (bins.largest[f][1:] >= bins.largest[f][:-1]).all()
+    assert set(bins.edges[1]) == {0, 1, 2, 3, 4} and set(bins.edges[2]) == {1}
+    assert bin_rows(np.array([[-9, -9, -9.0]], np.float32), bins.edges).tolist() == [[0, 0, 0]]

@@ -1,0 +1,108 @@
+"""The secure training against its twin: every split bit for bit, leaves to 1e-4, margins to 1e-3."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from secure_tree import SecureXGBClassifier
+from tests.mpc.twoparty import Recorder, run_both
+from tests.secure_tree.conftest import read_shared
+from tests.secure_tree.training import train_both
+
+
+def check(training, rounds):
+    classes = training.config.classes
+    assert len(training.trees) == rounds * classes
+    base = training.config.base_margin / training.label_scale
+    margins = np.full((classes, training.data.layout.row_count), base)
+    distinct = set()
+    for number, (seen, twin) in enumerate(zip(training.trees, training.twins(), strict=True)):
+        assert np.array_equal(seen.winner, twin.winner)
+        assert np.abs(seen.leaves - twin.leaves).max() < 1e-4
+        margins[number % classes] += twin.leaves[twin.leaf]
+        assert np.abs(seen.margins - margins[number % classes]).max() < 1e-3
+        distinct.update(seen.winner.tolist())
+    return distinct
+
+
+def table(n, d, seed, levels=None):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) if levels is None else rng.integers(0, levels, (n, d)).astype(float)
+    return X, (X[:, 0] - X[:, -1] + rng.normal(size=n) > 0).astype(float)
+
+
+def halves(X, y, cut):
+    return (X[:cut], X[cut:]), (y[:cut], y[cut:])
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"max_depth": 3, "max_bin": 8},
+        {"max_depth": 1, "max_bin": 4},
+        {"max_depth": 3, "max_bin": 8, "comparison": "keys"},
+        {"max_depth": 2, "max_bin": "exact", "min_child_weight": 0.0},
+        {"max_depth": 3, "max_bin": 8, "reg_alpha": 0.7, "min_split_loss": 0.5},
+        {"max_depth": 3, "max_bin": 8, "min_child_samples": 12},
+        {"max_depth": 2, "max_bin": 8, "reg_lambda": 0.0, "min_child_weight": 0.0},
+        {"max_depth": 3, "max_bin": 8, "objective": "squarederror"},
+        {"max_depth": 2, "max_bin": 8, "objective": "squarederror", "reg_alpha": 3.0, "min_child_samples": 9},
+    ],
+)
+def test_every_split_is_the_twins(parameters):
+    X, y = table(90, 4, seed=1)
+    labels = y if "objective" not in parameters else X[:, 1] * 30 - 7
+    training = train_both(*halves(X, labels, 37), n_estimators=3, learning_rate=0.3, **parameters)
+    assert len(check(training, 3)) > 1
+
+
+def test_equal_gains_are_decided_alike():
+    X, y = table(80, 3, seed=2, levels=3)
+    X = np.concatenate([X, X[:, ::-1]], axis=1)
+    training = train_both(*halves(X, y, 40), n_estimators=3, max_bin=8, learning_rate=0.3)
+    check(training, 3)
+    # Each split of the last three columns is tied with one of the first three, and the first feature wins.
+    used = {training.data.candidates.features[w] for seen in training.trees for w in seen.winner if w < 6 * 16}
+    assert used and used <= {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "cut"),
+    [
+        pytest.param(*table(60, 2, seed=3), 1, id="a party with one row"),
+        pytest.param(np.ones((20, 3)), np.arange(20) % 2.0, 7, id="constant columns"),
+        pytest.param(*table(50, 1, seed=4, levels=2), 25, id="one feature of two values"),
+        pytest.param(table(40, 2, seed=5)[0], np.repeat([0.0, 1.0], 20), 20, id="each party has one class"),
+        pytest.param(np.array([[1.0], [2.0]]), np.array([0.0, 1.0]), 1, id="two rows in all"),
+    ],
+)
+def test_awkward_data(X, y, cut):
+    training = train_both(*halves(X, y, cut), n_estimators=2, max_depth=2, learning_rate=0.5)
+    check(training, 2)
+
+
+def test_breast_cancer():
+    guest, host = read_shared("homo/breast_homo_guest.csv"), read_shared("homo/breast_homo_host.csv")
+    training = train_both((guest[0], host[0]), (guest[1], host[1]), n_estimators=5, learning_rate=0.3)
+    assert len(check(training, 5)) > 15
+
+
+@settings(max_examples=3, deadline=None, database=None)
+@given(seed=st.integers(0, 2**32), constant=st.booleans(), objective=st.sampled_from(["logistic", "squarederror"]))
+def test_the_shape_of_a_whole_training_does_not_depend_on_the_data(seed, constant, objective):
+    def messages(X, y):
+        def job(party):
+            party.link = Recorder(party.link)
+            rows = slice(0, 20) if party.rank == 0 else slice(20, None)
+            model = SecureXGBClassifier(n_estimators=2, max_depth=2, max_bin=8, objective=objective)
+            model.fit(party, X[rows], y[rows])
+            for method in ("bins", "thresholds"):
+                model.predict_margin(party, X[rows], method)
+            return [(tag, len(data)) for tag, data in party.link.rounds]
+
+        return run_both(job)[0]
+
+    plain = table(50, 3, seed=6)
+    other = (np.zeros((50, 3)), np.ones(50)) if constant else table(50, 3, seed)
+    assert messages(*plain) == messages(*other)

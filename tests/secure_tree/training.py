@@ -1,0 +1,84 @@
+"""A secure training between two threads, with everything that its observer sees put together and opened."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpc.ring import decode_signed
+from secure_tree.boost import scales
+from secure_tree.config import TrainConfig
+from secure_tree.estimator import SecureXGBClassifier, SecureXGBRegressor
+from secure_tree.layout import Facts
+from secure_tree.numerics import LEAF_SCALE, MARGIN_SCALE, Numerics
+from secure_tree.plain.boost import PlainData, grow
+from secure_tree.sampling import column_samples
+from tests.mpc.twoparty import opened, run_both
+
+
+@dataclass
+class Seen:
+    """One tree opened: winner int[nodes], gradients int[s, n], leaves and margins as floats over the label scale."""
+
+    winner: np.ndarray
+    values: np.ndarray
+    leaves: np.ndarray
+    margins: np.ndarray
+
+
+@dataclass
+class Training:
+    """trees: round by round, one for each class."""
+
+    config: TrainConfig
+    data: PlainData
+    numerics: Numerics
+    facts: Facts
+    trees: list[Seen]
+    models: list
+    results: list
+    parties: list
+
+    @property
+    def label_scale(self) -> float:
+        return self.facts.label_scale
+
+    def twins(self):
+        """The twin's trees on the same gradients and samples of features."""
+        samples = column_samples(self.config, self.facts)
+        return [
+            grow(self.data, self.config, self.numerics, seen.values, sample)
+            for seen, sample in zip(self.trees, samples, strict=True)
+        ]
+
+
+def train_both(tables, labels, then=None, weights=(None, None), **parameters) -> Training:
+    """Train; `then(model, party)` runs at both parties afterwards. Numbers are opened in the test alone."""
+    kind = SecureXGBRegressor if "squared" in parameters.get("objective", "") else SecureXGBClassifier
+    models, shares = [None, None], ([], [])
+
+    def job(party):
+        def observe(number, tree, values, margin):
+            shares[party.rank].append((tree.winner, values, tree.leaves, margin))
+
+        own = tables[party.rank], labels[party.rank], weights[party.rank]
+        model = kind(**parameters).fit(party, *own, observer=observe)
+        models[party.rank] = model
+        return then(model, party) if then else None
+
+    results, parties = run_both(job)
+    trees = []
+    for a, b in zip(*shares, strict=True):
+        winner, values, leaves, margin = (opened(pair) for pair in zip(a, b, strict=True))
+        assert (winner.sum(axis=1) == 1).all(), "the winner is one-hot"
+        trees.append(
+            Seen(
+                winner.argmax(axis=1),
+                decode_signed(values.astype(np.uint32)),
+                leaves / 2**LEAF_SCALE,
+                margin / 2**MARGIN_SCALE,
+            )
+        )
+    config = models[0].config
+    data = PlainData.of(tables, config)
+    facts = models[0].model.facts
+    return Training(config, data, scales(config, facts), facts, trees, models, results, parties)

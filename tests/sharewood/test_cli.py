@@ -1,0 +1,140 @@
+"""The command: what the demo writes, and one sentence and an exit status for bad input."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+COMMAND = [sys.executable, "-c", "from sharewood.cli import main; main()"]
+
+GOOD = "id,y,a,b\n1,0,1.5,2\n2,1,2.5,1\n3,0,0.5,3\n4,1,3.5,0\n"
+
+
+def sharewood(*arguments, cwd):
+    return subprocess.run([*COMMAND, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture
+def files(tmp_path):
+    def write(**texts):
+        for name, text in texts.items():
+            (tmp_path / f"{name}.csv").write_text(text)
+        return [tmp_path / f"{name}.csv" for name in texts]
+
+    return write
+
+
+def test_demo_writes_what_interfaces_name(tmp_path):
+    done = sharewood("demo", "--trees", 2, "--depth", 2, "--bins", 8, "--json", "report.json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "report.json").read_text())
+    keys = {
+        "data": {"rows", "features"},
+        "quality": {"auc", "accuracy", "logloss", "xgboost"},
+        "setup": {"seconds", "rounds", "bytes"},
+        "offline": {"seconds", "bytes_dealer", "bytes_parties"},
+        "online": {"seconds", "rounds", "bytes", "seconds_per_tree", "rounds_per_tree", "bytes_per_tree"},
+        "predict": {"rows", "seconds", "rounds", "bytes"},
+        "memory_peak_bytes": {"party_a", "party_b", "dealer"},
+    }
+    for section, names in keys.items():
+        assert names <= set(report[section]), section
+    assert report["quality"]["auc"] > 0.9 and len(set(report["pid"].values())) == 3
+    assert report["online"]["rounds"] > 0 and report["offline"]["bytes_parties"] == 0
+    assert report["revealed"] == [["predictions of its own rows"]] * 2
+    assert {p.name for p in (tmp_path / "out" / "demo").iterdir()} == {"party_a.npz", "party_b.npz", "result.json"}
+    assert "party_a" in done.stdout and "XGBoost" in done.stdout
+
+
+def test_demo_by_columns(tmp_path, files):
+    rng = np.random.default_rng(1)
+    rows = [(i, int(a + b > 0), a, b) for i, (a, b) in enumerate(rng.normal(size=(30, 2)))]
+    a, b = files(
+        a="id,y,a\n" + "".join(f"{i},{y},{a}\n" for i, y, a, _ in rows),
+        b="id,b\n" + "".join(f"{i},{b}\n" for i, _, _, b in rows),
+    )
+    for data in ([], ["--data", a, b]):
+        done = sharewood(
+            "demo", *data, "--partition", "vertical", "--trees", 2, "--depth", 2, "--json", "r.json", cwd=tmp_path
+        )
+        assert done.returncode == 0, done.stderr
+        report = json.loads((tmp_path / "r.json").read_text())
+        assert report["revealed"] == [["predictions of the rows"], []] and report["quality"]["auc"] > 0.7
+        assert report["data"]["partition"] == "vertical" and report["data"]["features"] == (2 if data else 30)
+
+
+def test_regression_on_files(tmp_path, files):
+    a, b, t = files(a=GOOD.replace("y", "v"), b=GOOD.replace("y", "v"), t=GOOD.replace("y", "v"))
+    done = sharewood(
+        "demo", "--data", a, b, "--test", t, "--label", "v", "--objective", "squarederror", "--trees", 1, "--depth", 1,
+        "--json", tmp_path / "r.json", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert set(json.loads((tmp_path / "r.json").read_text())["quality"]) == {"rmse", "mae", "xgboost"}
+
+
+@pytest.mark.parametrize(
+    ("second", "arguments", "sentence"),
+    [
+        (GOOD.replace("y", "target"), [], "there is no label column 'y'"),
+        (GOOD.replace("3,0,0.5", "3,2,0.5"), [], "b.csv: column 'y', line 4: label 2 is not 0 or 1"),
+        (GOOD.replace("0.5", ""), [], "b.csv: column 'a', line 4: value is missing"),
+        (GOOD.replace("0.5", "inf"), [], "column 'a', line 4: value is 'inf'"),
+        (GOOD.replace("0.5", "many"), [], "column 'a', line 4: value is 'many', not a finite number"),
+        (GOOD.replace("a,b", "b,a"), [], "feature columns or their order differ"),
+        ("", [], "not a CSV table"),
+        ("id,y,a,b\n", [], "the table has no rows"),
+        (None, [], "there is no such file"),
+        (GOOD, ["--depth", 0], "max_depth"),
+        (GOOD, ["--bins", "few"], "--bins is a number"),
+        (GOOD, ["--bins", 1], "max_bin"),
+        (GOOD, ["--objective", "rank:pairwise"], "objective"),
+        (GOOD, ["--offline", "pairwise"], "--offline pairwise is not built yet"),
+        (GOOD, ["--partition", "diagonal"], "--partition is horizontal or vertical"),
+        (GOOD[: GOOD.rindex("4,")], ["--partition", "vertical"], "3 rows, and 4 in"),
+        (GOOD, ["--partition", "vertical", "--test", "t.csv"], "--test is for data divided by rows"),
+        (GOOD, ["--rows", 10], "use one of the two"),
+        (GOOD, ["--test-size", 1], "--test-size"),
+        (GOOD, ["--nonsense"], "nonsense"),
+    ],
+)
+def test_bad_input_is_one_sentence(tmp_path, files, second, arguments, sentence):
+    paths = files(a=GOOD, b=second) if second is not None else [*files(a=GOOD), tmp_path / "b.csv"]
+    done = sharewood("demo", "--data", *paths, *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert sentence in done.stderr and "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_json_file_is_checked_before_training(tmp_path, files):
+    a, b = files(a=GOOD, b=GOOD)
+    done = sharewood("demo", "--data", a, b, "--json", tmp_path / "nowhere" / "r.json", cwd=tmp_path)
+    assert done.returncode == 2 and "no such directory" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_imports_are_light():
+    heavy = "torch", "xgboost", "sklearn", "pandas", "crypten"
+    code = (
+        "import sys, mpc, protocols.runtime, secure_tree, sharewood.cli\n"
+        f"print([m for m in {heavy!r} if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_a_second_start_compiles_nothing():
+    code = (
+        "from numba.core import event\n"
+        "from protocols.runtime.warm_up import warm_up\n"
+        "with event.install_recorder('numba:compile') as recorder: warm_up()\n"
+        "print(len(recorder.buffer))"
+    )
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2]
+        )
+    assert done.stdout.strip() == "0", done.stdout + done.stderr
