@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from secure_tree.binning import bin_rows, make_bins
+from secure_tree.binning import make_bins
 
 
 @dataclass
@@ -51,15 +51,9 @@ class BinnedColumns:
 
 
 def bin_columns(features: np.ndarray, size: int) -> BinnedColumns:
-    """float32[n, d] with NaN for missing values -> quantile bins of the values that are there."""
-    edges = np.zeros((features.shape[1], size), np.float32)
-    for column, values in enumerate(features.T):
-        there = values[~np.isnan(values)]
-        if there.size:
-            edges[column] = make_bins(there[:, None], size).edges[0]
-    numbers = bin_rows(features, edges) - np.uint16(1)
-    numbers[np.isnan(features)] = size
-    return BinnedColumns(features, edges, numbers.astype(np.int8))
+    """float32[n, d] with NaN for missing values -> quantile bins of the values that are there; size below 128."""
+    bins = make_bins(features, size)
+    return BinnedColumns(features, bins.edges, bins.numbers.astype(np.int8))
 
 
 def histograms(numbers: np.ndarray, group: np.ndarray, groups: int, size: int, values: np.ndarray) -> np.ndarray:

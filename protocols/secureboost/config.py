@@ -12,8 +12,8 @@ from secure_tree.config import TrainConfig
 LARGEST_MAX_BIN = 126
 
 _HONOURED = {
-    *("objective", "n_estimators", "learning_rate", "max_depth", "max_bin", "base_score"),
-    *("reg_lambda", "reg_alpha", "min_split_loss", "min_child_weight"),
+    *("objective", "n_estimators", "learning_rate", "max_depth", "max_bin", "base_score", "missing"),
+    *("reg_lambda", "reg_alpha", "min_split_loss", "min_child_weight", "colsample_bytree"),
 }
 
 
@@ -27,8 +27,8 @@ class SecureBoostConfig(TrainConfig):
     """
 
     objective: Literal["binary:logistic", "multi:softprob", "reg:squarederror"] = "binary:logistic"  # type: ignore[assignment]
+    missing: Literal["all"] = "all"
     guest_only: Literal["root", "first_tree", "none"] = "root"
-    colsample_bytree: float = Field(1.0, gt=0, le=1)
     random_state: int = Field(0, ge=0)
     encryption: Literal["paillier", "ou"] = "paillier"
     key_bits: int = Field(2048, ge=1024, le=8192)
@@ -43,6 +43,10 @@ class SecureBoostConfig(TrainConfig):
         if self.max_bin == "exact" or self.max_bin > LARGEST_MAX_BIN:
             raise ValueError(f"max_bin is a number from 2 to {LARGEST_MAX_BIN} in SecureBoost")
         return self
+
+    @property
+    def logistic(self) -> bool:
+        return self.objective == "binary:logistic"
 
     @property
     def bins(self) -> int:

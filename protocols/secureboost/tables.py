@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
 from mpc.errors import DataError
 from protocols.secureboost.config import SecureBoostConfig
 from secure_tree.schema import read_features, read_training
 
 
-def read_table(X, source: str = "X") -> tuple[np.ndarray, tuple[str, ...]]:
+def read_table(X) -> tuple[np.ndarray, tuple[str, ...]]:
     """An array or a DataFrame -> (float32[n, d], names); NaN is a missing value. Raises DataError."""
-    missing = np.asarray(pd.isna(X))
-    features, names = read_features(_without_missing(X, missing), source)
-    features[missing] = np.nan
-    return features, names
+    return read_features(X, SecureBoostConfig.of())
 
 
 def read_labelled_table(X, y, config: SecureBoostConfig) -> tuple[np.ndarray, tuple[str, ...], np.ndarray]:
@@ -23,18 +19,10 @@ def read_labelled_table(X, y, config: SecureBoostConfig) -> tuple[np.ndarray, tu
 
     Raises DataError for a label that the objective does not know.
     """
-    missing = np.asarray(pd.isna(X))
-    table = read_training(_without_missing(X, missing), y, config)
-    assert table.labels is not None, "read_training returns labels"
-    table.features[missing] = np.nan
+    table = read_training(X, y, None, config)
+    assert table.labels is not None, "read_training refuses rows without labels"
     if config.objective == "multi:softprob":
         classes = np.unique(table.labels)
         if classes.size < 2 or not np.array_equal(classes, np.arange(classes.size)):
             raise DataError("y: multi:softprob needs class numbers 0, 1, ... without a gap, and at least two of them")
     return table.features, table.names, table.labels
-
-
-def _without_missing(X, missing: np.ndarray):
-    if hasattr(X, "columns"):
-        return X.fillna(0)
-    return np.where(missing, 0, X) if missing.any() else X
