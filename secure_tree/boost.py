@@ -23,20 +23,31 @@ from secure_tree.tree import Ground, TreeShares, add_leaves, grow, left_children
 
 
 @dataclass(frozen=True)
-class Ensemble:
-    """The model as shares, T trees of m nodes: see secure_tree/predict.py for the use of each part.
-
-    sets[p] <[T, m, d_p, bins_p]>, features <[T, m, d]>, null <[T, m]>, thresholds [T, m], leaves [T, 2^depth];
-    chosen [T, m, d + o]: the feature as a one-hot, then, for the o features that may be missing, 1 where the node cuts
-    that feature and sends missing values right.
-    """
+class Routes:
+    """Routing by bins in T trees of m nodes: sets[p] <[T, m, d_p, bins_p]>, features <[T, m, d]>, null <[T, m]>."""
 
     sets: list[BShare]
     features: BShare
     null: BShare
+
+
+@dataclass(frozen=True)
+class Ensemble(Routes):
+    """The model as shares: see secure_tree/predict.py for the use of each part.
+
+    thresholds [T, m], leaves [T, 2^depth]; chosen [T, m, d + o]: the feature as a one-hot, then, for the o features
+    that may be missing, 1 where the node cuts that feature and sends missing values right.
+    """
+
     thresholds: AShare
     chosen: AShare
     leaves: AShare
+
+    def part(self, trees: slice) -> Ensemble:
+        """Some of the trees."""
+        sets = [s[trees] for s in self.sets]
+        others = (self.features, self.null, self.thresholds, self.chosen, self.leaves)
+        return Ensemble(sets, *(x[trees] for x in others))
 
 
 def set_up(party: Party, config: TrainConfig, facts: Facts, bins: Bins, table: Table) -> Steps:
@@ -47,14 +58,14 @@ def set_up(party: Party, config: TrainConfig, facts: Facts, bins: Bins, table: T
         hand_over_blocks(party, bins, layout),
         together(*(_hand_over_edges(party, p, bins, layout.widths[p] * layout.sizes[p]) for p in (0, 1))),
     )
-    labels = _own_rows(party, layout, _targets(config, facts, table.labels), config.classes)
+    labels = own_rows(party, layout, targets(config, facts, table.labels), config.classes)
     weights = None
     if facts.weight_scale is not None:
         own = table.weights
         if own is None and table.labels is not None:
             own = np.ones(len(table.labels))
         unit = (1 << WEIGHT_INPUT_SCALE) / facts.weight_scale
-        weights = _own_rows(party, layout, None if own is None else own[None] * unit, 1)[0]
+        weights = own_rows(party, layout, None if own is None else own[None] * unit, 1)[0]
     return Ground(config, scales(config, facts), layout, blocks, candidates, labels, weights), edges
 
 
@@ -68,7 +79,7 @@ def scales(config: TrainConfig, facts: Facts) -> Numerics:
     return plan_numerics(config, rows, layout.candidates, facts.label_scale, facts.weight_scale is not None)
 
 
-def _targets(config: TrainConfig, facts: Facts, labels: np.ndarray | None) -> np.ndarray | None:
+def targets(config: TrainConfig, facts: Facts, labels: np.ndarray | None) -> np.ndarray | None:
     """What each tree of a round is to predict, [classes, n]: 0 or 1, or labels at MARGIN_SCALE over the label scale."""
     if labels is None:
         return None
@@ -77,7 +88,7 @@ def _targets(config: TrainConfig, facts: Facts, labels: np.ndarray | None) -> np
     return labels[None] * (1 if config.logistic else (1 << MARGIN_SCALE) / facts.label_scale)
 
 
-def _own_rows(party: Party, layout: Layout, own: np.ndarray | None, count: int) -> AShare:
+def own_rows(party: Party, layout: Layout, own: np.ndarray | None, count: int) -> AShare:
     """A party's own numbers, [count, n_p], rounded, as shares for all rows: the other party holds zeros."""
     words = np.zeros((count, layout.row_count), np.int64)
     if own is not None:
@@ -118,6 +129,17 @@ def _boost_class(party: Party, ground: Ground, labels: AShare, margin: AShare, s
     return tree, step, values
 
 
+def routes(layout: Layout, trees: list[TreeShares]) -> Routes:
+    """What the trees' winners and left sets say of routing by bins; local."""
+    winners = stack([t.winner for t in trees])
+    edges, _ = winning_edges(layout, winners.reshape(-1, layout.candidates))
+    bits = np.zeros((len(edges[0]), layout.feature_count), np.uint8)
+    for p, x in enumerate(edges):
+        bits[:, layout.features_of(p)] ^= x.parity(axis=2).bits
+    features = BShare(bits, winners.rank).reshape(*winners.shape[:2], -1)
+    return Routes([stack([t.sets[p] for t in trees]) for p in (0, 1)], features, winners[..., -1])
+
+
 def finish(party: Party, ground: Ground, edges: list[SharedMatrix], trees: list[TreeShares]) -> Steps:
     """Trees -> Ensemble: every node's feature as a one-hot and its threshold's key. Two rounds for all trees.
 
@@ -126,7 +148,7 @@ def finish(party: Party, ground: Ground, edges: list[SharedMatrix], trees: list[
     layout, m = ground.layout, ground.config.nodes
     winners = stack([t.winner for t in trees])
     count = len(trees) * m
-    null = winners[..., -1]
+    path = routes(layout, trees)
     by_party, missing_left = winning_edges(layout, winners.reshape(count, -1))
     keys = yield from together(
         *(
@@ -134,9 +156,9 @@ def finish(party: Party, ground: Ground, edges: list[SharedMatrix], trees: list[
             for matrix, x in zip(edges, by_party, strict=True)
         )
     )
-    features = _features(layout, by_party)
+    features = path.features.reshape(count, -1)
     missing_right = (features ^ missing_left)[:, list(layout.missing)]
-    above_all = null.reshape(count).masked(np.tile(left_children(m), len(trees)))
+    above_all = path.null.reshape(count).masked(np.tile(left_children(m), len(trees)))
     top = concatenate([keys[0] ^ keys[1], above_all.reshape(count, 1)], axis=1)
     threshold_bits, chosen = yield from together(
         to_ring.steps(party, top), to_ring.steps(party, concatenate([features, missing_right], axis=1))
@@ -144,18 +166,10 @@ def finish(party: Party, ground: Ground, edges: list[SharedMatrix], trees: list[
     thresholds = threshold_bits.times(1 << np.arange(KEY_BITS + 2)).sum(axis=-1)
     shape = (len(trees), m)
     return Ensemble(
-        sets=[stack([t.sets[p] for t in trees]) for p in (0, 1)],
-        features=features.reshape(*shape, -1),
-        null=null,
+        sets=path.sets,
+        features=path.features,
+        null=path.null,
         thresholds=thresholds.reshape(*shape),
         chosen=chosen.reshape(*shape, -1),
         leaves=stack([t.leaves for t in trees]),
     )
-
-
-def _features(layout: Layout, edges: list[BShare]) -> BShare:
-    """<winning edge>, [v, d_p, K_p] of both parties -> <feature of the table>, [v, d] one-hot."""
-    bits = np.zeros((len(edges[0]), layout.feature_count), np.uint8)
-    for p, x in enumerate(edges):
-        bits[:, layout.features_of(p)] ^= x.parity(axis=2).bits
-    return BShare(bits, edges[0].rank)

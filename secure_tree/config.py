@@ -11,6 +11,7 @@ from mpc.errors import ConfigError
 from mpc.party import Variant
 
 Partition = Literal["horizontal", "vertical"]
+Metric = Literal["error", "logloss", "auc", "rmse", "mae"]
 Objective = Literal["binary:logistic", "multi:ova", "reg:squarederror"]
 _SEED_NAMES = {"logistic": "binary:logistic", "squarederror": "reg:squarederror"}
 
@@ -35,6 +36,12 @@ class TrainConfig(BaseModel):
     num_class: int | None = Field(None, ge=2, le=1000)
     subsample: float = Field(1.0, gt=0, le=1)
     colsample_bytree: float = Field(1.0, gt=0, le=1)
+    test_size: float = Field(0.0, ge=0, lt=1)
+    random_state: int = Field(0, ge=0)
+    eval_metric: Metric | None = None
+    eval_epochs: int = Field(10, ge=1)
+    eval_threshold: float = Field(0.5, gt=0, lt=1)
+    early_stopping_rounds: int | None = Field(None, ge=1)
     partition: Partition = "horizontal"
     missing: Literal["none", "all"] | tuple[str, ...] = "none"
 
@@ -54,7 +61,18 @@ class TrainConfig(BaseModel):
             raise ValueError("base_score is a probability between 0 and 1 under logistic loss")
         if (self.objective == "multi:ova") != (self.num_class is not None):
             raise ValueError("num_class belongs to multi:ova, which needs it")
+        if self.eval_metric and (self.eval_metric in ("rmse", "mae")) == self.logistic:
+            raise ValueError(f"{self.eval_metric} does not judge {self.objective}")
+        if self.num_class and self.metric != "error":
+            raise ValueError("multi:ova is judged by error")
         return self
+
+    @property
+    def metric(self) -> Metric:
+        """What judges held-out rows."""
+        if self.eval_metric:
+            return self.eval_metric
+        return "rmse" if not self.logistic else "error" if self.num_class else "logloss"
 
     @property
     def logistic(self) -> bool:

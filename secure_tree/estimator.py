@@ -15,7 +15,7 @@ from secure_tree.layout import place
 from secure_tree.model import SharedModel
 from secure_tree.numerics import MARGIN_SCALE
 from secure_tree.predict import Method, margins
-from secure_tree.schema import read_features, read_training
+from secure_tree.schema import hold_out, read_features, read_training
 from secure_tree.session import agree_on_prediction, agree_on_training
 from secure_tree.training import Observer, train
 
@@ -28,12 +28,13 @@ class _SecureXGB:
     def __init__(self, **parameters) -> None:
         self.config = TrainConfig.of(**{**self._defaults, **parameters})
         self.model: SharedModel | None = None
+        self.curve: list[tuple[int, float]] = []
 
     def get_params(self, deep: bool = True) -> dict:
         """The parameters, as scikit-learn names them."""
         return self.config.model_dump()
 
-    def fit(self, party: Party, X, y=None, sample_weight=None, observer: Observer | None = None) -> Self:
+    def fit(self, party: Party, X, y=None, sample_weight=None, eval_set=None, observer: Observer | None = None) -> Self:
         """Train on both parties' tables. X: [n, d] array or DataFrame of this party, y: the labels of its rows.
 
         Horizontal: each party has rows with the same features, and their labels. Vertical: each party has features of
@@ -41,16 +42,28 @@ class _SecureXGB:
 
         `sample_weight`: a number for each label; a party that gives none counts its rows as 1.
 
+        `eval_set`: (X, y) of this party, rows to judge the trees by; else a share `test_size` of the table is held out.
+        `curve` has what was revealed of them: (rounds, metric), after each `eval_epochs` rounds.
+
         Public: row counts, feature names, parameters, powers of two above the largest label (regression) and weight.
-        Nothing is revealed.
+        Nothing is revealed but the curve.
         Stages of the meter: setup, offline, online. Raises DataError, ConfigError, PeerFailure.
         """
         config = self.config
         table = read_training(X, y, sample_weight, config)
-        facts = agree_on_training(party, config, table)
+        if eval_set is None:
+            table, held = hold_out(table, config)
+        else:
+            judged, labels = eval_set
+            held = read_training(judged, labels, None, config)
+            if held.names != table.names:
+                raise DataError("eval_set: its features or their order differ from those of X")
+            if (held.labels is None) != (table.labels is None):
+                raise DataError("eval_set: the party that has labels for X has those for the eval_set")
+        facts = agree_on_training(party, config, table, held)
         party.comparison = config.comparison
         bins = make_bins(table.features, facts.layout.sizes[party.rank])
-        ensemble = train(party, config, facts, table, bins, observer)
+        ensemble, self.curve = train(party, config, facts, table, held, bins, observer)
         self.model = SharedModel(party.rank, config, facts, bins.edges, ensemble)
         return self
 
@@ -67,6 +80,8 @@ class _SecureXGB:
         model = self._fitted()
         if method not in ("bins", "thresholds"):
             raise ConfigError(f'method is "bins" or "thresholds", not {method!r}')
+        if to is not None and (model.config.partition == "horizontal" or to not in (0, 1)):
+            raise ConfigError("`to` is party 0 or 1 of vertical data; horizontally each party learns its own rows")
         features, names = read_features(X, model.config)
         layout = agree_on_prediction(party, model, names, len(features), method, to)
         party.comparison = model.config.comparison
@@ -98,6 +113,19 @@ class _SecureXGB:
             own = program(party)
         values = own.T if model.config.num_class else own[0]
         return values * (model.facts.label_scale / (1 << MARGIN_SCALE))
+
+    def feature_importance(self, party: Party) -> np.ndarray:
+        """How many nodes split on each feature, int[d] in the order of `model.facts.names`; revealed to both parties.
+
+        Both must ask: a party alone learns nothing.
+        """
+        model = self._fitted()
+        if party.swap("importance.facts", model.facts.pairing) != model.facts.pairing:
+            raise DataError("the two halves of the model come from different trainings")
+        counts = model.ensemble.chosen[..., : model.facts.layout.feature_count].sum(axis=(0, 1))
+        opened = party.reveal(counts, what="how many nodes split on each feature")
+        assert opened is not None, "revealed to both"
+        return opened
 
     def save(self, path) -> None:
         """This party's half of the model, to one .npz file."""

@@ -101,7 +101,8 @@ class Facts:
     """What both parties know of a training besides its parameters.
 
     Labels are divided by `label_scale` and weights by `weight_scale`, powers of two; the latter is None where no row
-    has a weight. `label_holder` is None where both have labels.
+    has a weight. `label_holder` is None where both have labels. `held` counts the rows
+    of each party that judge the trees and do not grow them.
     """
 
     pairing: str
@@ -110,6 +111,7 @@ class Facts:
     label_scale: float
     weight_scale: float | None = None
     label_holder: int | None = None
+    held: tuple[int, int] = (0, 0)
 
 
 def lay_out(config: TrainConfig, names: Names, rows: tuple[int, int]) -> Layout:

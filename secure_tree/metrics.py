@@ -1,6 +1,7 @@
 """How good margins are, on shares: a loss for every row, or the area under the ROC curve; nothing is revealed here.
 
-error      1 where the margin and the label are on different sides of a threshold: exact
+error      1 where the margin and the label are on different sides of a threshold, or the largest of several margins is
+           not the label's: exact
 logloss    log(1 + e^m) - y m, by quadratics on 64 pieces of [-12, 12]: within 1e-4; |m| < 2^11
 mae, rmse  |m - y| and (m - y)^2 over the label scale (the caller takes the root of the mean): exact to 2^-20
 auc        by 128 public cuts: pairs of rows between two neighbouring cuts count one half, as ties do
@@ -12,9 +13,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from mpc.argmax import argmax
 from mpc.beaver import multiply
 from mpc.bit_product import select, to_ring
 from mpc.comparison import below
+from mpc.one_hot import one_hot
 from mpc.party import Party, Steps, together
 from mpc.reciprocal import reciprocal
 from mpc.shares import AShare, stack
@@ -35,6 +38,19 @@ def error(party: Party, margin: AShare, labels: AShare, threshold: float) -> Ste
     above = yield from to_ring.steps(party, ~low[:, 0])
     right = yield from multiply.steps(party, above, labels)
     return (above + labels - right - right).times(1 << MARGIN_SCALE)
+
+
+def class_error(party: Party, margins: AShare, labels: AShare) -> Steps:
+    """[margins] and [1 at the label's class], [classes, n] -> [1 where another's margin is largest] at MARGIN_SCALE.
+
+    3 ceil(log2 classes) + 3 rounds; the first of equal margins counts as the largest.
+    """
+    keys = (margins + (1 << MARGIN_BITS - 1)).map(np.transpose)
+    place = yield from argmax.steps(party, keys, MARGIN_BITS)
+    hot = yield from one_hot.steps(party, place)
+    largest = yield from to_ring.steps(party, hot[:, : len(margins)].map(np.transpose))
+    right = yield from multiply.steps(party, largest, labels)
+    return (1 - right.sum(axis=0)).times(1 << MARGIN_SCALE)
 
 
 def logloss(party: Party, margin: AShare, labels: AShare) -> Steps:

@@ -10,7 +10,7 @@ iff the sum equals the depth. The result is revealed to one party: the owner of 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from mpc.party import Party, Steps, together
 from mpc.ring import U8, U64
 from mpc.shares import AShare, BShare, concatenate, public_ring
 from secure_tree.binning import KEY_BITS, bin_rows, order_key
-from secure_tree.boost import Ensemble
+from secure_tree.boost import Ensemble, Routes
 from secure_tree.layout import Layout
 from secure_tree.tree import left_children
 
@@ -30,8 +30,8 @@ Method = Literal["bins", "thresholds"]
 THRESHOLD_BITS = KEY_BITS + 3
 BATCH = 1 << 21
 
-# A batch of trees -> <goes left>, [t, nodes, rows].
-Router = Callable[[slice], Steps]
+# Some trees -> <goes left>, [t, nodes, rows], of one group of rows.
+Router = Callable[[Any], Steps]
 
 
 def margins(
@@ -51,25 +51,29 @@ def margins(
     """
     trees, leaves = ensemble.leaves.shape
     parts = []
-    for owners in [(0, 1)] if layout.vertical else [(0,), (1,)]:
+    for owners in row_groups(layout):
         rows = layout.rows[owners[0]]
-        if rows == 0:
-            continue
         total = public_ring(np.full((classes, rows), base), party.rank)
-        hand_over_rows = bin_router if method == "bins" else threshold_router
-        goes_left = yield from hand_over_rows(party, ensemble, layout, owners, edges, features)
+        if method == "bins":
+            goes_left = yield from bin_router(party, layout, owners, edges, features)
+        else:
+            goes_left = yield from threshold_router(party, layout, owners, features)
         step = classes * max(1, BATCH // (classes * leaves * rows))
         for start in range(0, trees, step):
-            batch = slice(start, start + step)
+            batch = ensemble.part(slice(start, start + step))
             left = yield from goes_left(batch)
-            total = total + (yield from sum_of_paths(party, left, ensemble.leaves[batch], classes))
+            total = total + (yield from sum_of_paths(party, left, batch.leaves, classes))
         parts.append(total)
     return concatenate(parts, axis=1)
 
 
-def bin_router(
-    party: Party, ensemble: Ensemble, layout: Layout, owners: tuple[int, ...], edges: np.ndarray, features: np.ndarray
-) -> Steps:
+def row_groups(layout: Layout) -> list[tuple[int, ...]]:
+    """The parties that together have all features of some rows, for each such part of the rows that is not empty."""
+    groups: list[tuple[int, ...]] = [(0, 1)] if layout.vertical else [(0,), (1,)]
+    return [owners for owners in groups if layout.rows[owners[0]]]
+
+
+def bin_router(party: Party, layout: Layout, owners: tuple[int, ...], edges: np.ndarray, features: np.ndarray) -> Steps:
     """Hand over the owners' bins of the same rows, masked -> Router."""
     steps = []
     for p in owners:
@@ -78,14 +82,14 @@ def bin_router(
         steps.append(hand_over.steps(party, p, bins, layout.widths[p] * size, layout.rows[p], BIT))
     matrices = yield from together(*steps)
 
-    def router(batch: slice) -> Steps:
-        null_left = ensemble.null[batch].masked(left_children(ensemble.null.shape[1]))
+    def router(trees: Routes) -> Steps:
+        null_left = trees.null.masked(left_children(trees.null.shape[1]))
         t, m = null_left.shape
         vectors = []
         for p in owners:
             # A value below a party's least edge goes left of every candidate of its feature.
-            lowest = ensemble.features[batch, :, layout.features_of(p), None]
-            vectors.append(concatenate([lowest, ensemble.sets[p][batch]], axis=-1).reshape(t * m, -1))
+            lowest = trees.features[:, :, layout.features_of(p), None]
+            vectors.append(concatenate([lowest, trees.sets[p]], axis=-1).reshape(t * m, -1))
         left = yield from _apply_all(party, matrices, vectors)
         together_left = left[0] ^ left[1] if len(left) > 1 else left[0]
         return together_left.reshape(t, m, -1) ^ null_left.reshape(t, m, 1)
@@ -93,9 +97,7 @@ def bin_router(
     return router
 
 
-def threshold_router(
-    party: Party, ensemble: Ensemble, layout: Layout, owners: tuple[int, ...], edges: np.ndarray, features: np.ndarray
-) -> Steps:
+def threshold_router(party: Party, layout: Layout, owners: tuple[int, ...], features: np.ndarray) -> Steps:
     """Hand over the owners' values of the same rows, masked -> Router.
 
     A missing value has key 0, left of every threshold, and a node that sends it right adds a number above every key.
@@ -107,8 +109,8 @@ def threshold_router(
         steps.append(hand_over.steps(party, p, words, width, layout.rows[p], U64))
     matrices = yield from together(*steps)
 
-    def router(batch: slice) -> Steps:
-        chosen, thresholds = ensemble.chosen[batch], ensemble.thresholds[batch]
+    def router(trees: Ensemble) -> Steps:
+        chosen, thresholds = trees.chosen, trees.thresholds
         t, m = thresholds.shape
         vectors = [chosen[..., _columns(layout, p)].reshape(t * m, -1) for p in owners]
         parts = yield from _apply_all(party, matrices, vectors)

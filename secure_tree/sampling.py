@@ -26,7 +26,7 @@ def row_mask(party: Party, share: float, rows: int) -> Steps:
     """<1 with probability `share`> for every row, independently, [n]."""
     drawn = [party.randomness.take(InputMask(p, (rows,), U64)) for p in (0, 1)]
     word = AShare(drawn[party.rank], party.rank)
-    # In Z_2^16, x - t is negative on half the circle, and two half circles that start w apart differ on 2 w places.
+    # `below` gives the sign of x - t in Z_2^16: 1 on half of the circle. Half circles w apart differ in 2 w places.
     width = round(share * (1 << WORD_BITS - 1))
     bits = yield from below.steps(party, word, [0, width], WORD_BITS)
     return bits[:, 0] ^ bits[:, 1]

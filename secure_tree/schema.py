@@ -80,6 +80,22 @@ def read_training(X, y, weights, config: TrainConfig) -> Table:
     return Table(features, names, labels, checked)
 
 
+def hold_out(table: Table, config: TrainConfig) -> tuple[Table, Table]:
+    """A share `test_size` of the rows, by the public `random_state`, and the rest: (to train on, to judge by)."""
+    n = len(table.features)
+    order = np.random.Generator(np.random.PCG64(config.random_state)).permutation(n)
+    count = round(config.test_size * n)
+    if count == n:
+        raise DataError(f"test_size {config.test_size:g} leaves none of {n} rows to train on")
+    return rows_of(table, np.sort(order[count:])), rows_of(table, np.sort(order[:count]))
+
+
+def rows_of(table: Table, rows: np.ndarray) -> Table:
+    """Some rows of a table."""
+    labels, weights = (None if x is None else x[rows] for x in (table.labels, table.weights))
+    return Table(table.features[rows], table.names, labels, weights)
+
+
 def _column(source: str, what: str, values, rows: int) -> np.ndarray:
     """A number for each row, float64[n]."""
     try:

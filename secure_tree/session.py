@@ -20,14 +20,16 @@ from secure_tree.schema import Table
 VERSION = 1
 
 
-def agree_on_training(party: Party, config: TrainConfig, table: Table) -> Facts:
+def agree_on_training(party: Party, config: TrainConfig, table: Table, held: Table) -> Facts:
     """The public facts of a training. Raises ConfigError or DataError at both."""
-    largest = float(np.abs(table.labels).max()) if table.labels is not None else 0.0
+    every_label = [t.labels for t in (table, held) if t.labels is not None and t.labels.size]
+    largest = max((float(np.abs(labels).max()) for labels in every_label), default=0.0)
     facts: dict[str, Any] = {
         "version": VERSION,
         "config": config.model_dump(),
         "names": list(table.names),
         "rows": len(table.features),
+        "held": len(held.features),
         "labelled": table.labels is not None,
         "exponent": 0 if config.logistic else _exponent(max(largest, abs(config.base_score))),
         "weights": None if table.weights is None else _exponent(float(table.weights.max())),
@@ -41,6 +43,7 @@ def agree_on_training(party: Party, config: TrainConfig, table: Table) -> Facts:
     label_holder = None
     if config.partition == "vertical":
         _same_rows(facts["rows"], theirs["rows"])
+        _same_rows(facts["held"], theirs["held"])
         if facts["labelled"] == theirs["labelled"]:
             raise DataError(f"y: {'both parties have' if facts['labelled'] else 'neither party has'} labels")
         label_holder = party.rank if facts["labelled"] else 1 - party.rank
@@ -55,7 +58,10 @@ def agree_on_training(party: Party, config: TrainConfig, table: Table) -> Facts:
     weighted = any(f["weights"] is not None for f in ordered)
     weight_scale = 2.0 ** max(f["weights"] or 0 for f in ordered if f["labelled"]) if weighted else None
     every = names[0] + names[1] if layout.vertical else names[0]
-    return Facts(pairing, every, layout, scale, weight_scale, label_holder)
+    judging = ordered[0]["held"], ordered[1]["held"]
+    if config.early_stopping_rounds and not any(judging):
+        raise ConfigError("early_stopping_rounds needs rows to judge by: test_size, or an eval_set")
+    return Facts(pairing, every, layout, scale, weight_scale, label_holder, judging)
 
 
 def agree_on_prediction(

@@ -15,6 +15,9 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from mpc.ring import Shape
 
+_BLOCK = 16
+_ZEROS = memoryview(bytes(1 << 20))
+
 
 @functools.lru_cache(maxsize=16)
 def _permutation_key(nonce: bytes) -> bytes:
@@ -33,11 +36,17 @@ class Stream:
 
     def words(self, shape: Shape, dtype: np.dtype) -> np.ndarray:
         """Uniform words."""
-        zeros = bytes(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize)
-        return np.frombuffer(bytearray(self._cipher.update(zeros)), dtype).reshape(shape)
+        return self._bytes(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize).view(dtype).reshape(shape)
 
     def bits(self, shape: Shape) -> np.ndarray:
         """Uniform bits, one to a byte."""
         count = int(np.prod(shape, dtype=np.int64))
-        packed = np.frombuffer(self._cipher.update(bytes(-(-count // 8))), np.uint8)
-        return np.unpackbits(packed, count=count, bitorder="little").reshape(shape)
+        return np.unpackbits(self._bytes(-(-count // 8)), count=count, bitorder="little").reshape(shape)
+
+    def _bytes(self, size: int) -> np.ndarray:
+        # The cipher wants room for one block more than it writes.
+        out = np.empty(size + _BLOCK, np.uint8)
+        room = out.data
+        for start in range(0, size, len(_ZEROS)):
+            self._cipher.update_into(_ZEROS[: size - start], room[start:])
+        return out[:size]

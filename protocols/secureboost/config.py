@@ -13,7 +13,7 @@ LARGEST_MAX_BIN = 126
 
 _HONOURED = {
     *("objective", "n_estimators", "learning_rate", "max_depth", "max_bin", "base_score", "missing"),
-    *("reg_lambda", "reg_alpha", "min_split_loss", "min_child_weight", "colsample_bytree"),
+    *("reg_lambda", "reg_alpha", "min_split_loss", "min_child_weight", "colsample_bytree", "random_state"),
 }
 
 
@@ -29,7 +29,6 @@ class SecureBoostConfig(TrainConfig):
     objective: Literal["binary:logistic", "multi:softprob", "reg:squarederror"] = "binary:logistic"  # type: ignore[assignment]
     missing: Literal["all"] = "all"
     guest_only: Literal["root", "first_tree", "none"] = "root"
-    random_state: int = Field(0, ge=0)
     encryption: Literal["paillier", "ou"] = "paillier"
     key_bits: int = Field(2048, ge=1024, le=8192)
     packing: bool = True

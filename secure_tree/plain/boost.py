@@ -135,7 +135,11 @@ def train(
     config: TrainConfig,
     rng: np.random.Generator,
 ) -> PlainEnsemble:
-    """The twin of a whole training. Gradients are float64, rounded stochastically to the histogram scale."""
+    """The twin of a whole training on one class, all rows and features, without weights.
+
+    Gradients are float64, rounded stochastically to the histogram scale.
+    """
+    assert config.classes == config.subsample == config.colsample_bytree == 1, "what the docstring says"
     data = PlainData.of(tables, config)
     y = np.concatenate(labels).astype(float)
     scale = 1.0 if config.logistic else 2.0 ** np.ceil(np.log2(max(np.abs(y).max(), abs(config.base_score))))

@@ -15,13 +15,14 @@ SEEDS = (b"a" * 16, b"b" * 16)
 
 
 class Recorder:
-    """A link that remembers what is said: the tag and the bytes of every round."""
+    """A link that remembers what is said: the tag and the bytes of every round, and every array by itself."""
 
     def __init__(self, link):
         self._link = link
-        self.rounds = []
+        self.rounds, self.arrays = [], []
 
     def exchange(self, tag, arrays, like=None):
+        self.arrays += [a.tobytes() for a in arrays]
         self.rounds.append((tag, b"".join(a.tobytes() for a in arrays)))
         return self._link.exchange(tag, arrays, like)
 

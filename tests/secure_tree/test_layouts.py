@@ -59,6 +59,8 @@ def test_predictions_go_to_the_party_that_is_named():
     training = train_both(*columns(X, y, 1), partition="vertical", n_estimators=2, max_bin=8)
     (first, second), _ = predict(training, (X[:, :1], X[:, 1:]), to=1)
     assert first.shape == (0,) and np.abs(second - training.trees[-1].margins).max() < 1e-5
+    with pytest.raises(ConfigError, match="`to` is party 0 or 1"):
+        predict(training, (X[:, :1], X[:, 1:]), to=2)
 
 
 @pytest.mark.parametrize("partition", ["horizontal", "vertical"])
@@ -89,6 +91,18 @@ def test_missing_values(partition, parameters):
     assert np.abs(np.concatenate(results) - twin_of(training).predict_margin(fresh)).max() < 1e-3
     results, _ = predict(training, data[0])
     assert np.abs(np.concatenate(results) - training.trees[-1].margins).max() < 1e-5
+
+
+def test_the_wire_does_not_depend_on_the_data():
+    def traffic(X, y):
+        training = train_both(
+            *columns(X, y, 2), n_estimators=2, max_depth=2, max_bin=8, partition="vertical", missing="all",
+            subsample=0.5, colsample_bytree=0.5,
+        )  # fmt: skip
+        return [(p.meter.total, {name: vars(t) for name, t in p.meter.by_protocol.items()}) for p in training.parties]
+
+    X, y = table(50, 4, seed=27)
+    assert traffic(with_holes(X, 0.5), y) == traffic(np.zeros((50, 4)), np.ones(50))
 
 
 def test_a_feature_that_is_missing_throughout():

@@ -1,0 +1,123 @@
+"""Seed 001's tables 2 to 5 on the sets that we have: one CSV line a run, appended.
+
+    python -m benchmarks.federated_fedxgbllr --data a9a --clients 2 5 10 --seeds 0 1 2 3 4 \
+        --reg-alpha 5 --min-split-loss 5 --subsample 0.8 --out docs/figures/fedxgbllr.csv
+
+Clients and server run in this process, through `LocalFederation`; a Flower run of the same training gives the same
+weights (tests/protocols/federated/test_flower.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.federated_data import load
+from protocols.federated.engine import LocalFederation
+from protocols.federated.fedxgbllr.client import FedXGBllrClient
+from protocols.federated.fedxgbllr.config import FedXGBllrConfig
+from protocols.federated.fedxgbllr.model import FedXGBllrModel
+from protocols.federated.fedxgbllr.server import train
+from protocols.federated.fedxgbllr.trees import fit_ensemble, tree_outputs
+from protocols.federated.secure_sum import OpenSum
+
+
+def run(X: np.ndarray, y: np.ndarray, clients: int, config: FedXGBllrConfig) -> dict[str, float | int | str]:
+    """One training on 75 % of the rows, shuffled by `config.seed` and divided equally; scores on the other 25 %."""
+    order = np.random.default_rng(config.seed).permutation(len(X))
+    training, test = np.split(order, [len(X) * 3 // 4])
+
+    def score(predicted: np.ndarray) -> float:
+        if config.classification:
+            return 100 * float(np.mean((predicted > 0.5) == y[test]))
+        return float(np.mean((predicted - y[test]) ** 2))
+
+    parts = np.array_split(training, clients)
+    federation = LocalFederation(
+        {i: FedXGBllrClient(i, X[part], y[part], config, OpenSum()) for i, part in enumerate(parts)}
+    )
+    by_round: list[float] = []
+
+    def progress(number: int, model: FedXGBllrModel) -> None:
+        by_round.append(score(model.predict(X[test])))
+
+    begin = time.perf_counter()
+    model = train(federation, config, OpenSum(), progress)
+    seconds = time.perf_counter() - begin
+
+    location, scale = (0.0, 1.0) if config.classification else (y[training].mean(), y[training].std())
+    pooled = fit_ensemble(X[training], (y[training] - location) / scale, config.total_trees, config)
+    central = tree_outputs([pooled], X[test]).sum(axis=1)
+    return {
+        "clients": clients,
+        "architecture": config.architecture,
+        "seed": config.seed,
+        "reg_alpha": config.reg_alpha,
+        "min_split_loss": config.min_split_loss,
+        "subsample": config.subsample,
+        "rounds": config.rounds,
+        "local": f"{config.local_batches} batches" if config.local_batches else f"{config.local_epochs} epochs",
+        "score": by_round[-1],
+        "score_round_1": by_round[0],
+        "centralised": score(central > 0 if config.classification else location + scale * central),
+        "parameters": len(model.weights),
+        "tree_bytes": sum(map(len, model.ensembles)),
+        "sent_bytes": sum(federation.sent.values()),
+        "received_bytes": sum(federation.received.values()),
+        "seconds": round(seconds, 1),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", nargs="+", default=["abalone"])
+    parser.add_argument("--clients", nargs="+", type=int, default=[2, 5, 10])
+    parser.add_argument("--architectures", nargs="+", default=["interpretable"])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
+    parser.add_argument("--reg-alpha", type=float, default=0.0)
+    parser.add_argument("--min-split-loss", type=float, default=0.0)
+    parser.add_argument("--subsample", type=float, default=1.0)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--local-epochs", type=int, default=100)
+    parser.add_argument("--local-batches", type=int, default=None)
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args()
+
+    import torch
+
+    torch.set_num_threads(1)
+    for name in given.data:
+        X, y = load(name)
+        for seed in given.seeds:
+            for clients in given.clients:
+                for architecture in given.architectures:
+                    config = FedXGBllrConfig.of(
+                        objective="binary:logistic" if name == "a9a" else "reg:squarederror",
+                        architecture=architecture,
+                        seed=seed,
+                        reg_alpha=given.reg_alpha,
+                        min_split_loss=given.min_split_loss,
+                        subsample=given.subsample,
+                        rounds=given.rounds,
+                        local_epochs=given.local_epochs,
+                        local_batches=given.local_batches,
+                    )
+                    append(given.out, {"data": name} | run(X, y, clients, config))
+
+
+def append(path: Path, line: dict[str, float | int | str]) -> None:
+    """One line of a CSV file, with a header where the file is new."""
+    new = not path.exists()
+    with path.open("a", newline="") as file:
+        writer = csv.DictWriter(file, list(line))
+        if new:
+            writer.writeheader()
+        writer.writerow(line)
+
+
+if __name__ == "__main__":
+    main()

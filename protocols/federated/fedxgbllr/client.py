@@ -1,0 +1,66 @@
+"""One client: its own rows, its ensemble, and its part of each round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from mpc.errors import DataError
+from protocols.federated.engine import Message, Participant, as_bytes, field
+from protocols.federated.fedxgbllr import cnn
+from protocols.federated.fedxgbllr.config import FedXGBllrConfig
+from protocols.federated.fedxgbllr.model import pack_ensembles, unpack_ensembles
+from protocols.federated.fedxgbllr.trees import fit_ensemble, tree_outputs
+from protocols.federated.secure_sum import Summation
+from secure_tree.schema import read_features
+
+
+class FedXGBllrClient(Participant):
+    """Rows X float[n, d] and labels y float[n], 0 or 1 under binary:logistic. Raises DataError for anything else."""
+
+    def __init__(self, client: int, X, y, config: FedXGBllrConfig, summation: Summation) -> None:
+        super().__init__()
+        self._client, self._config, self._summation = client, config, summation
+        self._X, _ = read_features(X, f"client {client}")
+        self._y = np.asarray(y, np.float64).reshape(-1)
+        if len(self._y) != len(self._X) or not len(self._y):
+            raise DataError(f"client {client}: {len(self._y)} labels for {len(self._X)} rows")
+        bad = ~np.isin(self._y, (0, 1)) if config.classification else ~np.isfinite(self._y)
+        if bad.any():
+            row = int(np.flatnonzero(bad)[0])
+            wanted = "0 or 1" if config.classification else "a finite number"
+            raise DataError(f"client {client}: y: row {row}: label {self._y[row]:g} is not {wanted}")
+
+    @property
+    def steps(self) -> dict[str, Callable[[Message], Message]]:
+        return {"moments": self._moments, "ensemble": self._ensemble, "update": self._update}
+
+    def _moments(self, message: Message) -> Message:
+        """Rows, sum and sum of squares of the labels, from which the server tells their mean and deviation."""
+        return self._summation.conceal(np.array([len(self._y), self._y.sum(), (self._y**2).sum()]), "moments")
+
+    def _ensemble(self, message: Message) -> Message:
+        trees = int(field(message, "trees", np.int64, ()))
+        ensemble = fit_ensemble(self._X, self._targets(message), trees, self._config)
+        return {"ensemble": as_bytes(ensemble)}
+
+    def _update(self, message: Message) -> Message:
+        """Rows times new weights, and rows: what FedAvg sums."""
+        if "ensembles" in message:
+            self.memory.update(pack_ensembles(unpack_ensembles(message)))
+        ensembles = unpack_ensembles(self.memory)
+        number = int(field(message, "round", np.int64, ()))
+        weights = cnn.train_locally(
+            field(message, "weights", np.float32, (-1,)),
+            tree_outputs(ensembles, self._X),
+            self._targets(message),
+            len(ensembles),
+            self._config,
+            np.random.default_rng((self._config.seed, number, self._client)),
+        )
+        return self._summation.conceal(len(self._y) * np.append(weights.astype(np.float64), 1), f"round {number}")
+
+    def _targets(self, message: Message) -> np.ndarray:
+        location, scale = field(message, "unit", np.float64, (2,))
+        return (self._y - location) / scale

@@ -1,0 +1,59 @@
+"""One frozen configuration of a FedXGBllr training; defaults are the paper's (Ma et al. 2023, section 4.1).
+
+The paper is silent on the regularisation of the local ensembles: those three defaults are XGBoost's.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from mpc.errors import ConfigError
+
+Architecture = Literal["interpretable", "standard", "fcnn"]
+
+
+class FedXGBllrConfig(BaseModel):
+    """Public hyper-parameters, equal at the server and every client.
+
+    `local_batches` ends a client's part of a round after that many batches instead of `local_epochs` passes.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    objective: Literal["binary:logistic", "reg:squarederror"] = "binary:logistic"
+    total_trees: int = Field(500, ge=1, le=10_000)
+    max_depth: int = Field(8, ge=1, le=12)
+    eta: float = Field(0.1, gt=0, le=1)
+    reg_alpha: float = Field(0.0, ge=0)
+    min_split_loss: float = Field(0.0, ge=0)
+    subsample: float = Field(1.0, gt=0, le=1)
+    architecture: Architecture = "interpretable"
+    channels: int = Field(64, ge=1, le=1024)
+    rounds: int = Field(10, ge=1, le=1000)
+    local_epochs: int = Field(100, ge=1, le=10_000)
+    local_batches: int | None = Field(None, ge=1)
+    batch_size: int = Field(64, ge=1)
+    learning_rate: float = Field(0.001, gt=0, le=1)
+    betas: tuple[float, float] = (0.5, 0.999)
+    seed: int = Field(0, ge=0)
+
+    @property
+    def classification(self) -> bool:
+        return self.objective == "binary:logistic"
+
+    def trees_per_client(self, clients: int) -> int:
+        """500 / K of section 4.1. Raises ConfigError where a client would have no tree."""
+        if clients > self.total_trees:
+            raise ConfigError(f"total_trees: {self.total_trees} trees cannot be shared by {clients} clients")
+        return self.total_trees // clients
+
+    @classmethod
+    def of(cls, **parameters) -> FedXGBllrConfig:
+        """Build and validate; raises ConfigError with one sentence."""
+        try:
+            return cls(**parameters)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise ConfigError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None

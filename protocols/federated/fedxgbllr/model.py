@@ -1,0 +1,48 @@
+"""The trained model, and the ensembles of all clients as they travel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpc.errors import ProtocolDesync
+from protocols.federated.engine import Message, as_bytes, field
+from protocols.federated.fedxgbllr import cnn
+from protocols.federated.fedxgbllr.config import FedXGBllrConfig
+from protocols.federated.fedxgbllr.trees import tree_outputs
+
+
+def pack_ensembles(ensembles: list[bytes]) -> Message:
+    """Ensembles in the order of the client ids -> one array of bytes and their lengths."""
+    return {"ensembles": as_bytes(b"".join(ensembles)), "lengths": np.array([len(e) for e in ensembles], np.int64)}
+
+
+def unpack_ensembles(message: Message) -> list[bytes]:
+    """Inverse of `pack_ensembles`. Raises ProtocolDesync."""
+    data = field(message, "ensembles", np.uint8, (-1,)).tobytes()
+    lengths = field(message, "lengths", np.int64, (-1,))
+    if (lengths <= 0).any() or int(lengths.sum()) != len(data):
+        raise ProtocolDesync("the lengths of the ensembles do not add up to the bytes received")
+    ends = np.cumsum(lengths)
+    return [data[end - length : end] for end, length in zip(ends, lengths, strict=True)]
+
+
+@dataclass(frozen=True)
+class FedXGBllrModel:
+    """What every client holds at the end: all ensembles and the network's float32 weights.
+
+    Predictions of a regression are `location + scale * output`.
+    """
+
+    ensembles: list[bytes]
+    weights: np.ndarray
+    config: FedXGBllrConfig
+    location: float = 0.0
+    scale: float = 1.0
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """float32[n, d] -> float64[n]: probabilities of class 1, or labels in their own unit."""
+        outputs = tree_outputs(self.ensembles, X)
+        margin = cnn.predict(self.weights, outputs, len(self.ensembles), self.config).astype(np.float64)
+        return 1 / (1 + np.exp(-margin)) if self.config.classification else self.location + self.scale * margin

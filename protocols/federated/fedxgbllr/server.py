@@ -1,0 +1,70 @@
+"""Algorithm 1 at the server: one round of ensembles, then FedAvg over the small network.
+
+Functionality  K clients with rows of the same features -> every client's ensemble in the order of client ids, and one
+               network over the outputs of all trees
+Messages       moments (regression): client -> server rows, sum and sum of squares of the labels, as a sum
+               ensemble: server -> client trees; client -> server its ensemble
+               update: server -> client weights, and all ensembles where the client has none; back rows * weights, rows
+Cost           `protocols.federated.fedxgbllr.communication`
+Security       docs/fedxgbllr.md, "What leaks": every party, the server too, sees every client's trees
+Drop-out       a client that misses "ensemble" has no trees in the model and its labels still train the network; one
+               that misses "update" is left out of that round's average
+Source         Ma, Qiu, Beutel, Lane: Gradient-less Federated Gradient Boosting Trees with Learnable Learning Rates,
+               EuroMLSys 2023, algorithm 1; FedAvg of McMahan et al. 2017
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from mpc.errors import DataError
+from protocols.federated.engine import Federation, field
+from protocols.federated.fedxgbllr import cnn
+from protocols.federated.fedxgbllr.config import FedXGBllrConfig
+from protocols.federated.fedxgbllr.model import FedXGBllrModel, pack_ensembles
+from protocols.federated.secure_sum import Summation
+
+
+def train(
+    federation: Federation,
+    config: FedXGBllrConfig,
+    summation: Summation,
+    progress: Callable[[int, FedXGBllrModel], None] = lambda number, model: None,
+) -> FedXGBllrModel:
+    """The whole training; `progress` is given the model after each round, from 1.
+
+    Raises DataError where all labels of a regression are equal, PeerVanished where too few clients are left.
+    """
+    trees = config.trees_per_client(len(federation.clients))
+    location, scale = (0.0, 1.0) if config.classification else _label_moments(federation, summation)
+    unit = np.array([location, scale])
+
+    replies = federation.broadcast("ensemble", {"trees": np.array(trees), "unit": unit})
+    ensembles = [field(reply, "ensemble", np.uint8, (-1,)).tobytes() for reply in replies.values()]
+    packed = pack_ensembles(ensembles)
+    weights = cnn.initial_weights(len(ensembles), trees, config)
+    model = FedXGBllrModel(ensembles, weights, config, location, scale)
+
+    holding: set[int] = set()
+    for number in range(1, config.rounds + 1):
+        order = {"round": np.array(number), "weights": model.weights, "unit": unit}
+        replies = federation.ask("update", {i: order if i in holding else order | packed for i in federation.clients})
+        holding |= replies.keys()
+        total = summation.total(federation, replies, f"round {number}", len(weights) + 1)
+        averaged = (total[:-1] / total[-1]).astype(np.float32)
+        model = FedXGBllrModel(ensembles, averaged, config, location, scale)
+        progress(number, model)
+    return model
+
+
+def _label_moments(federation: Federation, summation: Summation) -> tuple[float, float]:
+    """Mean and standard deviation of all labels, from the sums over the clients."""
+    replies = federation.broadcast("moments", {})
+    rows, total, squares = summation.total(federation, replies, "moments", 3)
+    variance = squares / rows - (total / rows) ** 2
+    if variance <= 0:
+        raise DataError("all labels are equal: there is nothing to learn")
+    return total / rows, math.sqrt(variance)

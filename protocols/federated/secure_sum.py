@@ -1,0 +1,155 @@
+"""The sum of the clients' vectors, in the open or from two additive shares.
+
+Functionality  client i holds v_i, float64[n] -> the server holds sum_i v_i over the clients that answered
+Messages       client -> server: x_i - r_i (uint64[n]) and Seal_helper(seed of r_i); server -> helper: the sealed seeds
+               of one round; helper -> server: sum_i r_i. x_i is v_i in fixed point over Z_2^64.
+Cost           8 n + 80 bytes from each client; 80 bytes a client to the helper, 8 n bytes back
+Security       semi-honest, two aggregators, the server and the helper, that do not collude: the server sees uniform
+               words and the sum, the helper sees seeds of masks and nothing of v. One of them alone learns no v_i.
+               Both together learn every v_i. A client trusts the helper's public key, which it has from outside this
+               protocol, and not from the server.
+Drop-out       both shares of a client leave in one message, so a client is in the sum or it is not; the server
+               names the set to the helper, and the helper answers once a round, and for no set below its minimum, so
+               that the server cannot subtract one sum from another. A helper that vanishes ends the training.
+Source         the sum of Prio without its proofs of validity (Corrigan-Gibbs and Boneh, NSDI 2017, section 3)
+"""
+
+from __future__ import annotations
+
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from mpc.errors import ConfigError, ProtocolDesync, RangeError
+from mpc.ring import U64
+from protocols.federated.engine import Federation, Message, Participant, as_bytes, field
+from protocols.randomness.prg import Stream
+
+FRACTION_BITS = 24
+_LIMIT = 2.0 ** (62 - FRACTION_BITS)
+_SEED_BYTES, _KEY_BYTES, _TAG_BYTES = 32, 32, 16
+SEALED_BYTES = _KEY_BYTES + _SEED_BYTES + _TAG_BYTES
+
+
+class Summation(ABC):
+    """How the clients' vectors become one sum. `label` names the round and is used once."""
+
+    @abstractmethod
+    def conceal(self, values: np.ndarray, label: str) -> Message:
+        """At a client: float64[n] -> its contribution to the sum called `label`."""
+
+    @abstractmethod
+    def total(self, federation: Federation, replies: dict[int, Message], label: str, length: int) -> np.ndarray:
+        """At the server: the sum over the clients that replied, float64[length]."""
+
+
+class OpenSum(Summation):
+    """Every contribution in the open: the server sees each client's vector."""
+
+    def conceal(self, values: np.ndarray, label: str) -> Message:
+        return {"values": np.asarray(values, np.float64)}
+
+    def total(self, federation: Federation, replies: dict[int, Message], label: str, length: int) -> np.ndarray:
+        return np.sum([field(reply, "values", np.float64, (length,)) for reply in replies.values()], axis=0)
+
+
+class SharedSum(Summation):
+    """Additive shares between the server and the helper, whose public key (32 bytes) a client holds; the server None.
+
+    `clients` bounds the sum, so that no sum of that many contributions leaves Z_2^64.
+    """
+
+    def __init__(self, helper_key: bytes | None, clients: int) -> None:
+        if helper_key is not None and len(helper_key) != _KEY_BYTES:
+            raise ConfigError(f"the helper's public key has {len(helper_key)} bytes instead of {_KEY_BYTES}")
+        self._helper_key = helper_key
+        self._limit = _LIMIT / clients
+
+    def conceal(self, values: np.ndarray, label: str) -> Message:
+        """Raises RangeError for a value outside +-2^38 / clients, or not finite; ConfigError without a key."""
+        if self._helper_key is None:
+            raise ConfigError("a client of a secure sum needs the helper's public key")
+        values = np.asarray(values, np.float64)
+        if not (np.abs(values) < self._limit).all():
+            raise RangeError(f"sum {label!r}: a contribution is not finite or not within +-{self._limit:g}")
+        words = np.rint(values * 2.0**FRACTION_BITS).astype(np.int64).view(np.uint64)
+        seed = secrets.token_bytes(_SEED_BYTES)
+        return {
+            "share": words - _mask(seed, label, len(words)),
+            "sealed": as_bytes(_seal(seed, label, self._helper_key)),
+        }
+
+    def total(self, federation: Federation, replies: dict[int, Message], label: str, length: int) -> np.ndarray:
+        shares = [field(reply, "share", np.uint64, (length,)) for reply in replies.values()]
+        sealed = [field(reply, "sealed", np.uint8, (SEALED_BYTES,)) for reply in replies.values()]
+        request = {"label": as_bytes(label.encode()), "length": np.array(length), "sealed": np.stack(sealed)}
+        masks = field(federation.ask_helper("unmask", request), "masks", np.uint64, (length,))
+        words = np.sum(shares, axis=0, dtype=np.uint64) + masks
+        return words.view(np.int64) / 2.0**FRACTION_BITS
+
+
+class Helper(Participant):
+    """The second aggregator: sums masks, once a label, over no fewer than `minimum` clients."""
+
+    def __init__(self, private_key: X25519PrivateKey, minimum: int = 2) -> None:
+        super().__init__()
+        self._key = private_key
+        self._minimum = minimum
+
+    @property
+    def public_key(self) -> bytes:
+        """What the clients are given, 32 bytes."""
+        return self._key.public_key().public_bytes_raw()
+
+    @property
+    def steps(self) -> dict[str, Callable[[Message], Message]]:
+        return {"unmask": self._unmask}
+
+    def _unmask(self, message: Message) -> Message:
+        label = field(message, "label", np.uint8, (-1,)).tobytes().decode()
+        length = int(field(message, "length", np.int64, ()))
+        sealed = [row.tobytes() for row in field(message, "sealed", np.uint8, (-1, SEALED_BYTES))]
+        if label in self._answered():
+            raise ProtocolDesync(f"the helper has answered for sum {label!r} already")
+        if len(set(sealed)) < max(self._minimum, len(sealed)):
+            raise ProtocolDesync(f"sum {label!r}: the helper sums {self._minimum} different clients or more")
+        masks = np.zeros(length, np.uint64)
+        for one in sealed:
+            masks += _mask(self._open(one, label), label, length)
+        self.memory["answered"] = as_bytes("\n".join([*self._answered(), label]).encode())
+        return {"masks": masks}
+
+    def _answered(self) -> list[str]:
+        past = self.memory.get("answered")
+        return [] if past is None else past.tobytes().decode().split("\n")
+
+    def _open(self, sealed: bytes, label: str) -> bytes:
+        public, box = sealed[:_KEY_BYTES], sealed[_KEY_BYTES:]
+        try:
+            shared = self._key.exchange(X25519PublicKey.from_public_bytes(public))
+            return _cipher(shared, public).decrypt(bytes(12), box, label.encode())
+        except (InvalidTag, ValueError):
+            raise ProtocolDesync(f"sum {label!r}: a seed was not sealed for this helper and this round") from None
+
+
+def _seal(seed: bytes, label: str, helper_key: bytes) -> bytes:
+    ephemeral = X25519PrivateKey.generate()
+    public = ephemeral.public_key().public_bytes_raw()
+    shared = ephemeral.exchange(X25519PublicKey.from_public_bytes(helper_key))
+    return public + _cipher(shared, public).encrypt(bytes(12), seed, label.encode())
+
+
+def _cipher(shared: bytes, public: bytes) -> ChaCha20Poly1305:
+    """One key for one ephemeral key: the nonce may stay zero."""
+    return ChaCha20Poly1305(HKDF(hashes.SHA256(), 32, public, b"sharewood secure sum").derive(shared))
+
+
+def _mask(seed: bytes, label: str, length: int) -> np.ndarray:
+    return Stream(seed, label.encode(), 0).words((length,), U64)

@@ -1,0 +1,32 @@
+"""One frozen configuration of a training on virtual samples; learning rate and depth are the paper's (section 5)."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from mpc.errors import ConfigError
+
+
+class VirtualSamplesConfig(BaseModel):
+    """Public hyper-parameters, equal at the server and every node; where the paper is silent, XGBoost's defaults."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    clusters: int = Field(405, ge=2, le=1_000_000)
+    min_group: int = Field(1, ge=1)
+    n_estimators: int = Field(100, ge=1, le=10_000)
+    update_estimators: int = Field(25, ge=0, le=10_000)
+    learning_rate: float = Field(0.1, gt=0, le=1)
+    max_depth: int = Field(4, ge=1, le=10)
+    reg_lambda: float = Field(1.0, gt=0)
+    min_split_loss: float = Field(0.0, ge=0)
+    min_child_weight: float = Field(1.0, ge=0)
+
+    @classmethod
+    def of(cls, **parameters) -> VirtualSamplesConfig:
+        """Build and validate; raises ConfigError with one sentence."""
+        try:
+            return cls(**parameters)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise ConfigError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None

@@ -1,0 +1,194 @@
+"""One node: its rows, the clusters they fall into, and the sums that it sends (algorithm 1)."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from mpc.errors import ConfigError, DataError, ProtocolDesync
+from protocols.federated.engine import Message, Participant, as_bytes, field
+from protocols.federated.secure_sum import Summation
+from protocols.federated.virtual_samples import boundaries
+from protocols.federated.virtual_samples.clusters import assign, cluster_sums, merge_small_groups, smallest_group
+from protocols.federated.virtual_samples.config import VirtualSamplesConfig
+from protocols.federated.virtual_samples.forest import Forest
+from secure_tree.schema import read_features
+
+KEY_BYTES = 32
+
+
+def sigmoid(margin: np.ndarray) -> np.ndarray:
+    """Probability of class 1, float64[n]."""
+    return 1 / (1 + np.exp(-margin))
+
+
+class VirtualSamplesNode(Participant):
+    """Rows X float[n, d] with labels y in {0, 1}, and rows `update` that join only where the model is wrong on them.
+
+    `group_key`: 32 secret bytes that all nodes have and the server has not. `out`: where the node writes the finished
+    model, for `predict`. Raises DataError, ConfigError.
+    """
+
+    def __init__(
+        self,
+        node: int,
+        X,
+        y,
+        config: VirtualSamplesConfig,
+        summation: Summation,
+        group_key: bytes,
+        update: tuple[np.ndarray, np.ndarray] | None = None,
+        out: Path | None = None,
+    ) -> None:
+        super().__init__()
+        if len(group_key) != KEY_BYTES:
+            raise ConfigError(f"node {node}: the group key has {len(group_key)} bytes instead of {KEY_BYTES}")
+        self._node, self._config, self._summation, self._group_key = node, config, summation, group_key
+        base = _rows(f"node {node}", X, y)
+        new = _rows(f"node {node}, update", *update) if update else (base[0][:0], base[1][:0])
+        self._X, self._y = (np.concatenate(pair) for pair in zip(base, new, strict=True))
+        self._base_rows = len(base[0])
+        self._out = out
+
+    @property
+    def steps(self) -> dict[str, Callable[[Message], Message]]:
+        return {
+            "rank": self._rank,
+            "prior": self._prior,
+            "sums": self._sums,
+            "update": self._update,
+            "finish": self._finish,
+        }
+
+    def _rank(self, message: Message) -> Message:
+        """One round of the agreement on boundaries."""
+        number = int(field(message, "round", np.int64, ()))
+        d, edges = self._X.shape[1], self._config.clusters - 1
+        if number == 0:
+            nonce = secrets.token_bytes(boundaries.NONCE_BYTES)
+            self.memory["nonce"] = as_bytes(nonce)
+            own = np.array([self._base_rows], np.uint64)
+            return {"nonce": self.memory["nonce"], "masked": own + self._mask(nonce, 0, 1)}
+        if number == 1:
+            self.memory["nonces"] = field(message, "nonces", np.uint8, (-1, boundaries.NONCE_BYTES))
+            self.memory["rows"] = self._unmask(message, 0, 1)
+            self.memory["prefixes"] = np.zeros((d, edges), np.uint32)
+        else:
+            totals = self._unmask(message, number - 1, d * edges * boundaries.CANDIDATES).reshape(d, edges, -1)
+            ranks = boundaries.target_ranks(int(self._recall("rows")[0]), self._config.clusters)
+            self.memory["prefixes"] = boundaries.next_prefixes(self._recall("prefixes"), totals, ranks, number - 2)
+        if number == boundaries.DIGITS + 1:
+            self.memory["boundaries"] = boundaries.values_of_keys(self._recall("prefixes"))
+            return {}
+        keys = np.sort(boundaries.ordered_keys(self._X[: self._base_rows]), axis=0)
+        counts = boundaries.candidate_counts(keys, self._recall("prefixes"), number - 1).reshape(-1).view(np.uint64)
+        return {"masked": counts + self._mask(self._recall("nonce").tobytes(), number, counts.size)}
+
+    def _mask(self, nonce: bytes, number: int, size: int) -> np.ndarray:
+        return boundaries.mask(self._group_key, nonce, number, size)
+
+    def _unmask(self, message: Message, number: int, size: int) -> np.ndarray:
+        words = field(message, "total", np.uint64, (size,)).copy()
+        for nonce in self._recall("nonces"):
+            words -= self._mask(nonce.tobytes(), number, size)
+        return words.view(np.int64)
+
+    def _prior(self, message: Message) -> Message:
+        """Rows and positives, from which the server tells the base margin."""
+        labels = self._y[: self._base_rows]
+        return self._summation.conceal(np.array([len(labels), labels.sum()]), "prior")
+
+    def _sums(self, message: Message) -> Message:
+        """Sums of g and h over (tree node, feature, cluster) for the nodes of one level of the growing tree."""
+        margin = self._margin(message)
+        d, v, level = self._X.shape[1], self._config.clusters, int(field(message, "level", np.int64, ()))
+        growing = Forest.unpack(
+            {name: field(message, f"growing_{name}", kind, (1, -1)) for name, kind in _FOREST},
+            self._config.max_depth,
+            d,
+        )
+        active = field(message, "active", np.int64, (-1,))
+        weight = np.r_[np.ones(self._base_rows), self._joined()]
+        clusters = self._clusters()
+        position = np.full((1 << level + 1) - 1, -1)
+        if not ((active >= (1 << level) - 1) & (active < len(position))).all():
+            raise ProtocolDesync(f"a tree node asked for is not on level {level}")
+        position[active] = np.arange(len(active))
+        slot = position[growing.slots(0, clusters)]
+        taking = (slot >= 0) & (weight > 0)
+
+        p = sigmoid(margin[taking])
+        weights = [p - self._y[taking], p * (1 - p), np.ones(taking.sum())]
+        *sums, counts = cluster_sums(clusters[taking], slot[taking], len(active), v, weights)
+        merged, counts = merge_small_groups(np.stack(sums), counts, self._config.min_group)
+        smallest = min((n for n in (self.smallest_sent, smallest_group(counts)) if n), default=0)
+        self.memory["smallest"] = np.array(smallest)
+        return self._summation.conceal(merged.reshape(-1), field(message, "label", np.uint8, (-1,)).tobytes().decode())
+
+    @property
+    def smallest_sent(self) -> int:
+        """The fewest rows behind any sum that this node has sent so far; 0 before the first."""
+        return int(self.memory.get("smallest", np.array(0)))
+
+    def _update(self, message: Message) -> Message:
+        """The sparse federated update: of the new rows, those that the model gets wrong join the training."""
+        margin = self._margin(message)[self._base_rows :]
+        wrong = (margin > 0) != (self._y[self._base_rows :] == 1)
+        self.memory["joined"] = wrong.astype(np.float64)
+        return self._summation.conceal(np.array([wrong.sum()], np.float64), "update")
+
+    def _finish(self, message: Message) -> Message:
+        """Keep the model, which only a node can apply to values; report the smallest group that this node sent."""
+        forest = Forest.unpack(message, self._config.max_depth, self._X.shape[1])
+        base = field(message, "base", np.float64, ())
+        if self._out is not None:
+            arrays = forest.pack() | {"base": base, "boundaries": self._recall("boundaries")}
+            np.savez(self._out, allow_pickle=False, **arrays)
+        return {"smallest": np.array(self.smallest_sent)}
+
+    def _margin(self, message: Message) -> np.ndarray:
+        """Margin of every row under the forest of `message`; only the trees that are new since last time are run."""
+        forest = Forest.unpack(message, self._config.max_depth, self._X.shape[1])
+        applied = int(self.memory.get("applied", np.array(0)))
+        base = float(field(message, "base", np.float64, ()))
+        margin = self.memory.get("margin", np.full(len(self._X), base))
+        self.memory["margin"] = margin + forest[applied:].margin(self._clusters())
+        self.memory["applied"] = np.array(len(forest))
+        return self.memory["margin"]
+
+    def _clusters(self) -> np.ndarray:
+        if "clusters" not in self.memory:
+            self.memory["clusters"] = assign(self._recall("boundaries"), self._X)
+        return self.memory["clusters"]
+
+    def _joined(self) -> np.ndarray:
+        return self.memory.get("joined", np.zeros(len(self._X) - self._base_rows))
+
+    def _recall(self, name: str) -> np.ndarray:
+        if name not in self.memory:
+            raise ProtocolDesync(f"node {self._node} has no {name}: it missed an earlier step")
+        return self.memory[name]
+
+
+def predict(model: Path, X: np.ndarray) -> np.ndarray:
+    """Probability of class 1 of rows float32[n, d], by a model that a node wrote: float64[n]."""
+    with np.load(model, allow_pickle=False) as arrays:
+        forest = Forest(arrays["feature"], arrays["threshold"], arrays["value"])
+        return sigmoid(float(arrays["base"]) + forest.margin(assign(arrays["boundaries"], X)))
+
+
+_FOREST: list[tuple[str, type]] = [("feature", np.int32), ("threshold", np.int32), ("value", np.float64)]
+
+
+def _rows(source: str, X, y) -> tuple[np.ndarray, np.ndarray]:
+    features, _ = read_features(X, source)
+    labels = np.asarray(y, np.float64).reshape(-1)
+    if len(labels) != len(features) or not len(labels):
+        raise DataError(f"{source}: {len(labels)} labels for {len(features)} rows")
+    if not np.isin(labels, (0, 1)).all():
+        row = int(np.flatnonzero(~np.isin(labels, (0, 1)))[0])
+        raise DataError(f"{source}: y: row {row}: label {labels[row]:g} is not 0 or 1")
+    return features, labels

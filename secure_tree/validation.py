@@ -1,0 +1,74 @@
+"""Rows held out of a training: their margins grow with the trees, and only a number that judges them is revealed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mpc.party import Party, Steps
+from mpc.shares import AShare, concatenate, public_ring, stack
+from secure_tree import metrics
+from secure_tree.binning import Bins
+from secure_tree.boost import own_rows, routes, targets
+from secure_tree.config import TrainConfig
+from secure_tree.layout import Facts, Layout
+from secure_tree.numerics import MARGIN_SCALE
+from secure_tree.predict import Router, bin_router, row_groups, sum_of_paths
+from secure_tree.schema import Table
+from secure_tree.tree import TreeShares
+
+_JUDGES = {"logloss": metrics.logloss, "auc": metrics.auc, "mae": metrics.absolute, "rmse": metrics.squared}
+
+
+@dataclass
+class Validation:
+    """[margin] and [label] of the held-out rows, [classes, n], and how the trees reach them."""
+
+    config: TrainConfig
+    facts: Facts
+    layout: Layout
+    routers: list[Router]
+    labels: AShare
+    margin: AShare
+
+    def measure(self, party: Party, trees: list[TreeShares], count: int) -> float:
+        """Grow the margins by more trees, `count` by now, and reveal to both parties how good they are."""
+        self.margin = self.margin + party.run(self._steps(party, trees))
+        judged = party.run(self._judge(party))
+        opened = party.reveal(judged, what=f"{self.config.metric} of held-out rows after {count} trees")
+        assert opened is not None, "revealed to both"
+        mean = float(opened) / (1 << MARGIN_SCALE) / (1 if self.config.metric == "auc" else self.layout.row_count)
+        if self.config.logistic:
+            return mean
+        return (math.sqrt(mean) if self.config.metric == "rmse" else mean) * self.facts.label_scale
+
+    def _steps(self, party: Party, trees: list[TreeShares]) -> Steps:
+        path, leaves = routes(self.layout, trees), stack([t.leaves for t in trees])
+        parts = []
+        for router in self.routers:
+            left = yield from router(path)
+            parts.append((yield from sum_of_paths(party, left, leaves, self.config.classes)))
+        return concatenate(parts, axis=1)
+
+    def _judge(self, party: Party) -> Steps:
+        if self.config.num_class:
+            return (yield from metrics.class_error(party, self.margin, self.labels)).sum()
+        margin, labels = self.margin[0], self.labels[0]
+        if self.config.metric == "error":
+            threshold = self.config.eval_threshold
+            return (yield from metrics.error(party, margin, labels, math.log(threshold / (1 - threshold)))).sum()
+        return (yield from _JUDGES[self.config.metric](party, margin, labels)).sum()
+
+
+def set_up_validation(party: Party, config: TrainConfig, facts: Facts, bins: Bins, held: Table) -> Steps:
+    """Own held-out rows -> Validation. A round for each party's rows."""
+    layout = replace(facts.layout, rows=facts.held)
+    routers = []
+    for owners in row_groups(layout):
+        routers.append((yield from bin_router(party, layout, owners, bins.edges, held.features)))
+    labels = own_rows(party, layout, targets(config, facts, held.labels), config.classes)
+    base = round(config.base_margin / facts.label_scale * (1 << MARGIN_SCALE))
+    start = public_ring(np.full((config.classes, layout.row_count), base), party.rank)
+    return Validation(config, facts, layout, routers, labels, start)

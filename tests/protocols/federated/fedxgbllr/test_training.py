@@ -1,0 +1,216 @@
+import numpy as np
+import pytest
+import xgboost as xgb
+
+from benchmarks.federated_data import DATA, load
+from benchmarks.federated_fedxgbllr import run
+from mpc.errors import ConfigError, DataError, PeerVanished, ProtocolDesync
+from protocols.federated.engine import LocalFederation, as_bytes
+from protocols.federated.fedxgbllr import cnn
+from protocols.federated.fedxgbllr.client import FedXGBllrClient
+from protocols.federated.fedxgbllr.communication import fedxgbllr_bytes, simfl_bytes
+from protocols.federated.fedxgbllr.config import FedXGBllrConfig
+from protocols.federated.fedxgbllr.model import pack_ensembles, unpack_ensembles
+from protocols.federated.fedxgbllr.server import train
+from protocols.federated.fedxgbllr.trees import fit_ensemble, tree_outputs
+from protocols.federated.secure_sum import OpenSum
+from tests.protocols.federated.tables import SMALL_LLR, llr_clients, summation, table
+
+PAPER = FedXGBllrConfig.of()
+
+
+@pytest.mark.parametrize("objective", ["binary:logistic", "reg:squarederror"])
+def test_the_outputs_of_the_trees_add_up_to_xgboosts_margin(objective):
+    X, y = table()
+    ensemble = fit_ensemble(X, y, 7, FedXGBllrConfig.of(objective=objective, max_depth=4))
+    outputs = tree_outputs([ensemble, ensemble], X)
+    margin = xgb.Booster(model_file=bytearray(ensemble)).predict(xgb.DMatrix(X), output_margin=True)
+    assert outputs.shape == (len(X), 14)
+    np.testing.assert_allclose(outputs[:, :7].sum(axis=1), margin, atol=1e-5)
+    np.testing.assert_array_equal(outputs[:, :7], outputs[:, 7:])
+
+
+@pytest.mark.parametrize(
+    ("architecture", "clients", "parameters"),
+    [
+        ("interpretable", 2, 16_193),
+        ("interpretable", 5, 6_785),
+        ("interpretable", 10, 3_905),
+        ("standard", 5, 32_257),
+        ("fcnn", 5, 128_513),
+    ],
+)
+def test_the_networks_have_the_papers_number_of_parameters(architecture, clients, parameters):
+    config = FedXGBllrConfig.of(architecture=architecture)
+    assert len(cnn.initial_weights(clients, config.trees_per_client(clients), config)) == parameters
+
+
+def test_the_interpretable_layer_is_the_convolution_with_kernel_and_stride_of_one_client():
+    import torch
+
+    clients, trees = 3, 4
+    weights = cnn.initial_weights(clients, trees, PAPER)
+    x = torch.from_numpy(np.random.default_rng(0).normal(size=(6, clients * trees)).astype(np.float32))
+    kernel = torch.from_numpy(weights[: 64 * trees].reshape(64, 1, trees))
+    convolved = torch.nn.functional.conv1d(x[:, None], kernel, stride=trees).relu()
+    final = weights[64 * trees + 64 : -1].reshape(clients, 64)
+    expected = np.einsum("nck,kc->n", convolved.numpy(), final)
+    np.testing.assert_allclose(cnn.predict(weights, x.numpy(), clients, PAPER), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_kaiming_scale():
+    weights = cnn.initial_weights(2, 250, PAPER)
+    assert abs(weights[: 64 * 250].std() / np.sqrt(2 / 250) - 1) < 0.05
+
+
+def test_local_batches_end_a_round_earlier_than_epochs():
+    outputs = np.random.default_rng(0).normal(size=(130, 4)).astype(np.float32)
+    start = cnn.initial_weights(2, 2, PAPER)
+
+    def trained(**change):
+        config = FedXGBllrConfig.of(**change)
+        return cnn.train_locally(start, outputs, outputs[:, 0] > 0, 2, config, np.random.default_rng(1))
+
+    # 130 rows are three batches of 64 or fewer.
+    np.testing.assert_array_equal(trained(local_batches=6), trained(local_epochs=2))
+    assert not np.array_equal(trained(local_batches=5), trained(local_epochs=2))
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_every_client_ends_with_the_same_model_and_it_learns(secure):
+    federation = LocalFederation(llr_clients(secure))
+    config = SMALL_LLR
+    model = train(federation, config, summation(secure))
+    X, y = table(seed=0)
+    assert np.mean((model.predict(X) > 0.5) == y) > 0.8
+    assert [len(model.ensembles), len(model.weights)] == [3, 8 * 4 + 8 + 3 * 8 + 1]
+
+
+def test_secure_sums_average_as_open_ones_do():
+    models = [train(LocalFederation(llr_clients(secure)), SMALL_LLR, summation(secure)) for secure in (False, True)]
+    np.testing.assert_allclose(models[0].weights, models[1].weights, atol=1e-4)
+
+
+def test_fedavg_weighs_clients_by_their_rows():
+    config = SMALL_LLR.model_copy(update={"rounds": 1})
+    X, y = table()
+    clients = {0: slice(0, 200), 1: slice(200, 240)}
+    parts = {i: FedXGBllrClient(i, X[s], y[s], config, OpenSum()) for i, s in clients.items()}
+    model = train(LocalFederation(parts), config, OpenSum())
+    start = cnn.initial_weights(2, 6, config)
+    each = [
+        cnn.train_locally(
+            start, tree_outputs(model.ensembles, X[s]), y[s], 2, config, np.random.default_rng((config.seed, 1, i))
+        )
+        for i, s in clients.items()
+    ]
+    np.testing.assert_allclose(model.weights, (200 * each[0] + 40 * each[1]) / 240, atol=1e-6)
+
+
+def test_ensembles_are_in_the_order_of_client_ids():
+    participants = llr_clients()
+    shuffled = {i: participants[i] for i in (2, 0, 1)}
+    X, y = table()
+    expected = [fit_ensemble(X[part], y[part], 4, SMALL_LLR) for part in np.array_split(np.arange(len(X)), 3)]
+    assert train(LocalFederation(shuffled), SMALL_LLR, OpenSum()).ensembles == expected
+
+
+def test_a_client_that_misses_the_first_update_is_sent_the_ensembles_later():
+    seen = []
+
+    def absent(step, client):
+        seen.append((step, client))
+        return (step, client) == ("update", 1) and seen.count(("update", 1)) == 1
+
+    federation = LocalFederation(llr_clients(), 2, absent)
+    model = train(federation, SMALL_LLR, OpenSum())
+    everyone = LocalFederation(llr_clients())
+    train(everyone, SMALL_LLR, OpenSum())
+    assert seen.count(("update", 1)) == 2
+    assert federation.sent["update"] > everyone.sent["update"] - 1
+    assert federation.received["update"] < everyone.received["update"]
+    assert len(model.ensembles) == 3
+
+
+def test_a_client_that_has_no_ensemble_in_time_is_left_out_of_the_model():
+    federation = LocalFederation(llr_clients(), 2, lambda step, client: (step, client) == ("ensemble", 0))
+    assert len(train(federation, SMALL_LLR, OpenSum()).ensembles) == 2
+
+
+def test_too_many_drop_outs_end_the_training_with_a_sentence():
+    federation = LocalFederation(llr_clients(), 2, lambda step, client: step == "update" and client > 0)
+    with pytest.raises(PeerVanished, match="step 'update': 1 clients answered, at least 2"):
+        train(federation, SMALL_LLR, OpenSum())
+
+
+def test_regression_predicts_in_the_labels_own_unit():
+    config = FedXGBllrConfig.of(
+        objective="reg:squarederror", total_trees=40, max_depth=3, rounds=2, local_epochs=30, batch_size=8, channels=16
+    )
+    X, _ = table()
+    y = 1000 + 50 * X[:, 0] - 20 * X[:, 1]
+    parts = np.array_split(np.arange(len(X)), 2)
+    federation = LocalFederation({i: FedXGBllrClient(i, X[p], y[p], config, OpenSum()) for i, p in enumerate(parts)})
+    error = np.mean((train(federation, config, OpenSum()).predict(X) - y) ** 2)
+    assert error < 0.1 * y.var()
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"y": np.r_[np.zeros(239), 7]}, "client 0: y: row 239: label 7 is not 0 or 1"),
+        ({"y": np.zeros(3)}, "client 0: 3 labels for 240 rows"),
+        ({"X": np.full((240, 2), np.nan)}, "client 0: column 'f0', row 0: value is missing"),
+    ],
+)
+def test_bad_rows_are_one_sentence(change, sentence):
+    X, y = table()
+    with pytest.raises(DataError, match=sentence):
+        FedXGBllrClient(0, change.get("X", X), change.get("y", y), SMALL_LLR, OpenSum())
+
+
+def test_a_regression_with_one_label_is_one_sentence():
+    config = FedXGBllrConfig.of(objective="reg:squarederror")
+    X, y = table()
+    with pytest.raises(DataError, match="all labels are equal"):
+        train(LocalFederation({0: FedXGBllrClient(0, X, 0 * y, config, OpenSum())}), config, OpenSum())
+
+
+@pytest.mark.parametrize("bad", [b"not a model", b""])
+def test_bytes_that_are_no_ensemble_are_refused(bad):
+    with pytest.raises(ProtocolDesync):
+        tree_outputs(unpack_ensembles(pack_ensembles([bad])), table()[0])
+
+
+def test_lengths_that_do_not_add_up_are_refused():
+    with pytest.raises(ProtocolDesync, match="do not add up"):
+        unpack_ensembles({"ensembles": as_bytes(b"abc"), "lengths": np.array([2])})
+
+
+@pytest.mark.parametrize("parameters", [{"eta": 0}, {"architecture": "resnet"}, {"trees": 3}])
+def test_bad_parameters_are_one_sentence(parameters):
+    with pytest.raises(ConfigError, match=next(iter(parameters))):
+        FedXGBllrConfig.of(**parameters)
+
+
+def test_formula_6_and_simfls():
+    # Table 3 of the paper: 6.0 MB for 10 clients, 10 rounds, 0.03 MB of network, and trees that count for nothing.
+    assert fedxgbllr_bytes(10, 500, 0, 10, 30_000) == 6.0e6
+    assert simfl_bytes(1, 10, 2, 3, 4) == 8 * 10 * 2 + 8 * 3 * 10
+
+
+def test_what_is_measured_is_what_formula_6_counts_and_every_clients_trees_once_more():
+    federation = LocalFederation(llr_clients())
+    model = train(federation, SMALL_LLR, OpenSum())
+    trees, network = sum(map(len, model.ensembles)), len(model.weights)
+    assert federation.received["ensemble"] == trees
+    assert federation.received["update"] == 3 * SMALL_LLR.rounds * 8 * (network + 1)
+    fixed = 3 * SMALL_LLR.rounds * (8 + 16)
+    assert federation.sent["update"] == 3 * SMALL_LLR.rounds * 4 * network + fixed + 3 * (trees + 3 * 8)
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="the public data sets are not beside this checkout")
+def test_space_ga_with_two_clients_beats_the_public_rerun():
+    config = FedXGBllrConfig.of(objective="reg:squarederror", rounds=1, local_epochs=5)
+    line = run(*load("space_ga"), 2, config)
+    assert line["score"] < 0.024

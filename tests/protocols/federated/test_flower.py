@@ -1,0 +1,121 @@
+"""Both systems inside Flower's simulation: the same model as without Flower, with a client that drops out."""
+
+import numpy as np
+import pytest
+
+from mpc.errors import DataError, PeerFailure
+from protocols.federated.engine import HELPER, LocalFederation
+from protocols.federated.fedxgbllr.server import train
+from protocols.federated.virtual_samples.boundaries import agree
+from protocols.federated.virtual_samples.server import Server
+from tests.protocols.federated.tables import SMALL_LLR, SMALL_VS, llr_clients, summation, vs_nodes
+
+pytest.importorskip("flwr")
+
+CLIENTS = 3
+
+
+def simulate(participants_of, job, monkeypatch):
+    """job(grid) in a ServerApp, and one supernode for each participant; what `job` returns or raises."""
+    monkeypatch.setenv("FLWR_TELEMETRY_ENABLED", "0")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    from flwr.serverapp import ServerApp
+    from flwr.simulation import run_simulation
+
+    from protocols.federated.flower import client_app_of
+
+    ids = sorted(participants_of(), key=lambda i: (i == HELPER, i))
+
+    def participant_of(context):
+        client = ids[int(context.node_config["partition-id"])]
+        return client, participants_of()[client]
+
+    outcome = {}
+    server = ServerApp()
+
+    @server.main()
+    def main(grid, context):
+        try:
+            outcome["value"] = job(grid)
+        except Exception as error:
+            outcome["error"] = error
+
+    run_simulation(
+        server_app=server,
+        client_app=client_app_of(participant_of),
+        num_supernodes=len(ids),
+        backend_config={"init_args": {"num_cpus": 1, "include_dashboard": False}, "client_resources": {"num_cpus": 1}},
+    )
+    if "error" in outcome:
+        raise outcome["error"]
+    return outcome["value"]
+
+
+def dropping(client, step):
+    """Participants of which one fails, without a sentence, at one step."""
+
+    def build():
+        participants = llr_clients(secure=True)
+        handlers = participants[client].steps
+
+        class Dropping(type(participants[client])):
+            @property
+            def steps(self):
+                return handlers | {step: lambda message: 1 / 0}
+
+        participants[client].__class__ = Dropping
+        return participants
+
+    return build
+
+
+def test_fedxgbllr_with_a_client_that_drops_out_gives_the_weights_of_the_local_run(monkeypatch):
+    from protocols.federated.flower import FlowerFederation
+
+    def job(grid):
+        federation = FlowerFederation(grid, CLIENTS, minimum=2, helper=True, timeout=120)
+        return train(federation, SMALL_LLR, summation(True))
+
+    simulated = simulate(dropping(1, "update"), job, monkeypatch)
+    local = LocalFederation(llr_clients(secure=True), 2, absent=lambda step, client: (step, client) == ("update", 1))
+    expected = train(local, SMALL_LLR, summation(True))
+    assert simulated.ensembles == expected.ensembles
+    np.testing.assert_allclose(simulated.weights, expected.weights, atol=1e-5)
+
+
+def test_virtual_samples_gives_the_forest_of_the_local_run(monkeypatch):
+    from protocols.federated.flower import FlowerFederation
+
+    def run(federation):
+        agree(federation)
+        server = Server(federation, 5, SMALL_VS, summation(False))
+        server.fit()
+        return server.update(), server.forest
+
+    simulated = simulate(vs_nodes, lambda grid: run(FlowerFederation(grid, CLIENTS, 3, timeout=120)), monkeypatch)
+    joined, forest = run(LocalFederation(vs_nodes()))
+    assert simulated[0] == joined
+    for got, wanted in zip(simulated[1].pack().values(), forest.pack().values(), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.long
+def test_a_client_with_bad_rows_ends_the_training_with_its_sentence(monkeypatch):
+    from protocols.federated.flower import FlowerFederation
+
+    def refusing():
+        participants = llr_clients()
+
+        def refuse(message):
+            raise DataError("client 2: y: row 0: label 7 is not 0 or 1")
+
+        class Refusing(type(participants[2])):
+            @property
+            def steps(self):
+                return {"ensemble": refuse}
+
+        participants[2].__class__ = Refusing
+        return participants
+
+    with pytest.raises(PeerFailure, match="client 2 refused step 'ensemble': client 2: y: row 0: label 7"):
+        simulate(refusing, lambda grid: train(FlowerFederation(grid, 3, 1), SMALL_LLR, summation(False)), monkeypatch)

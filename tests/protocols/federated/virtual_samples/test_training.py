@@ -1,0 +1,294 @@
+import numpy as np
+import pytest
+import xgboost as xgb
+
+from benchmarks.federated_data import DATA, rare_positives
+from benchmarks.federated_virtual_samples import every_value, federated, split
+from mpc.errors import ConfigError, DataError, PeerVanished, ProtocolDesync
+from protocols.federated.engine import HELPER, LocalFederation
+from protocols.federated.secure_sum import OpenSum
+from protocols.federated.virtual_samples import boundaries
+from protocols.federated.virtual_samples.boundaries import agree, pooled_boundaries
+from protocols.federated.virtual_samples.clusters import assign, cluster_sums, merge_small_groups, smallest_group
+from protocols.federated.virtual_samples.config import VirtualSamplesConfig
+from protocols.federated.virtual_samples.forest import Forest
+from protocols.federated.virtual_samples.metrics import evaluate
+from protocols.federated.virtual_samples.node import VirtualSamplesNode, predict, sigmoid
+from protocols.federated.virtual_samples.server import Server
+from protocols.federated.virtual_samples.split import best_splits
+from tests.protocols.federated.tables import GROUP_KEY, SMALL_VS, summation, table, vs_nodes
+
+CLUSTERS = SMALL_VS.clusters
+
+
+def trained(participants, secure=False, config=SMALL_VS, absent=lambda step, client: False, minimum=2):
+    federation = LocalFederation(participants, minimum, absent)
+    agree(federation)
+    server = Server(federation, 5, config, summation(secure))
+    server.fit()
+    return server
+
+
+def test_the_nodes_agree_on_the_quantiles_of_the_pooled_rows_bit_for_bit():
+    nodes = vs_nodes()
+    agree(LocalFederation(nodes))
+    expected = pooled_boundaries(table()[0], CLUSTERS)
+    for node in nodes.values():
+        np.testing.assert_array_equal(node.memory["boundaries"], expected)
+
+
+def test_the_server_of_the_agreement_sees_words_that_do_not_repeat():
+    seen = []
+
+    class Watching(LocalFederation):
+        def _deliver(self, step, messages):
+            replies = super()._deliver(step, messages)
+            seen.append(replies)
+            return replies
+
+    for _ in range(2):
+        agree(Watching(vs_nodes()))
+    first, second = seen[1][0]["masked"], seen[11][0]["masked"]
+    assert not np.intersect1d(first, second).size
+    assert abs(np.unpackbits(first.view(np.uint8)).mean() - 0.5) < 0.02
+
+
+def test_a_node_that_drops_out_of_the_agreement_ends_it_with_a_sentence():
+    federation = LocalFederation(vs_nodes(), 1, lambda step, client: client == 2)
+    with pytest.raises(PeerVanished, match="node 2 dropped out while cluster boundaries were agreed"):
+        agree(federation)
+
+
+def test_keys_keep_the_order_of_floats():
+    values = np.array([-np.inf, -3.5, -1e-40, 0.0, 1e-40, 2.0, np.inf], np.float32)
+    keys = boundaries.ordered_keys(values)
+    assert (np.diff(keys.astype(np.int64)) > 0).all()
+    np.testing.assert_array_equal(boundaries.values_of_keys(keys), values)
+    assert boundaries.ordered_keys(np.float32([-0.0])) == boundaries.ordered_keys(np.float32([0.0]))
+
+
+def test_clusters_are_half_open_at_their_lower_boundary():
+    edges = np.array([[0.0, 1.0, 1.0]], np.float32)
+    X = np.array([[-1.0], [0.0], [0.5], [1.0], [1.5]], np.float32)
+    np.testing.assert_array_equal(assign(edges, X)[:, 0], [0, 0, 1, 1, 3])
+
+
+def test_cluster_sums_are_algorithm_1():
+    rng = np.random.default_rng(0)
+    clusters, slot, g = rng.integers(4, size=(50, 3)), rng.integers(2, size=50), rng.normal(size=50)
+    (sums,) = cluster_sums(clusters, slot, 2, 4, [g])
+    for node in range(2):
+        for j in range(3):
+            for c in range(4):
+                assert sums[node, j, c] == pytest.approx(g[(slot == node) & (clusters[:, j] == c)].sum())
+
+
+@pytest.mark.parametrize("least", [2, 5, 17])
+def test_merged_groups_keep_totals_and_are_never_small(least):
+    rng = np.random.default_rng(least)
+    counts = rng.integers(0, 6, size=(3, 4, 12)).astype(float)
+    counts[2, 0] = 0
+    counts[2, 0, 5] = least - 1
+    sums = rng.normal(size=(2, 3, 4, 12)) * (counts > 0)
+    merged, sizes = merge_small_groups(sums, counts, least)
+    assert smallest_group(sizes) >= least
+    whole = counts.sum(axis=-1) >= least
+    np.testing.assert_allclose(merged.sum(axis=-1), sums.sum(axis=-1) * whole, atol=1e-12)
+    np.testing.assert_allclose(sizes.sum(axis=-1), counts.sum(axis=-1) * whole)
+    assert not merged[:, sizes == 0].any()
+
+
+def test_the_split_is_the_one_of_the_highest_gain_over_all_features_and_clusters():
+    rng = np.random.default_rng(3)
+    g, h = rng.normal(size=(1, 3, 6)), rng.uniform(0.5, 2, size=(1, 3, 6))
+    g[:, 1:] += (g[:, :1].sum(axis=-1) - g[:, 1:].sum(axis=-1))[..., None] / 6
+    h[:, 1:] *= h[:, :1].sum(axis=-1, keepdims=True) / h[:, 1:].sum(axis=-1, keepdims=True)
+    config = VirtualSamplesConfig.of()
+
+    def gain(j, c):
+        sides = [(g[0, j, : c + 1].sum(), h[0, j, : c + 1].sum()), (g[0, j, c + 1 :].sum(), h[0, j, c + 1 :].sum())]
+        if min(side[1] for side in sides) < config.min_child_weight:
+            return -np.inf
+        return sum(a * a / (b + 1) for a, b in sides)
+
+    best = max(((j, c) for j in range(3) for c in range(5)), key=lambda at: gain(*at))
+    splits = best_splits(g, h, config)
+    assert (int(splits.feature[0]), int(splits.threshold[0])) == best
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_one_cluster_a_value_is_exact_xgboost_whatever_the_number_of_nodes(nodes):
+    X, y = table(600)
+    edges = every_value(X)
+    config = VirtualSamplesConfig.of(clusters=edges.shape[1] + 1, n_estimators=6, update_estimators=0)
+    members = {}
+    for i, part in enumerate(np.array_split(np.arange(len(X)), nodes)):
+        members[i] = VirtualSamplesNode(i, X[part], y[part], config, OpenSum(), GROUP_KEY)
+        members[i].memory["boundaries"] = edges
+    server = Server(LocalFederation(members), 5, config, OpenSum())
+    server.fit()
+    parameters = {"objective": "binary:logistic", "max_depth": 4, "eta": 0.1, "tree_method": "exact"}
+    booster = xgb.train(parameters | {"base_score": y.mean()}, xgb.DMatrix(X, label=y), 6)
+    ours = server.base_margin + server.forest.margin(assign(edges, X))
+    np.testing.assert_allclose(ours, booster.predict(xgb.DMatrix(X), output_margin=True), atol=1e-4)
+
+
+def test_secure_sums_give_the_forest_of_open_ones():
+    forests = [trained(vs_nodes(secure), secure).forest for secure in (False, True)]
+    np.testing.assert_array_equal(forests[0].feature, forests[1].feature)
+    np.testing.assert_array_equal(forests[0].threshold, forests[1].threshold)
+    np.testing.assert_allclose(forests[0].value, forests[1].value, atol=1e-4)
+
+
+def test_with_secure_sums_no_message_to_the_server_has_a_nodes_own_sums():
+    nodes = vs_nodes(secure=True)
+    server = trained(nodes, secure=True)
+    del nodes[HELPER]
+    order = server._model() | {f"growing_{k}": a for k, a in Forest.empty(1, 3).pack().items()}
+    order |= {"level": np.array(0), "active": np.array([0]), "label": np.frombuffer(b"x", np.uint8)}
+    reply = nodes[0].answer("sums", order)
+    assert set(reply) == {"share", "sealed"}
+    assert abs(np.unpackbits(reply["share"].view(np.uint8)).mean() - 0.5) < 0.05
+
+
+def test_the_least_group_is_enforced_at_every_level_and_reported():
+    config = SMALL_VS.model_copy(update={"min_group": 7})
+    for smallest_allowed, given in ((1, SMALL_VS), (7, config)):
+        nodes = vs_nodes(config=given)
+        server = trained(nodes, config=given)
+        smallest = min(node.smallest_sent for node in nodes.values())
+        assert (smallest >= 7) == (smallest_allowed == 7)
+    assert (server.forest.feature >= 0).any()
+
+
+def test_a_node_keeps_the_model_and_reports_its_smallest_group(tmp_path):
+    X, y = table()
+    node = VirtualSamplesNode(0, X, y, SMALL_VS, OpenSum(), GROUP_KEY, out=tmp_path / "model.npz")
+    server = trained({0: node}, minimum=1)
+    assert server.finish() == node.smallest_sent > 0
+    expected = sigmoid(server.base_margin + server.forest.margin(assign(node.memory["boundaries"], X)))
+    np.testing.assert_array_equal(predict(tmp_path / "model.npz", X), expected)
+
+
+def test_only_wrongly_classified_new_rows_join_and_pull_the_forest_towards_them():
+    nodes = vs_nodes()
+    server = trained(nodes)
+    X, y = table(90, seed=1)
+    clusters = assign(nodes[0].memory["boundaries"], X)
+    margin = server.base_margin + server.forest.margin(clusters)
+    wrong = (margin > 0) != (y == 1)
+    assert server.update() == wrong.sum() > 0
+
+    longer = SMALL_VS.model_copy(update={"n_estimators": SMALL_VS.n_estimators + SMALL_VS.update_estimators})
+    without = trained(vs_nodes(config=longer), config=longer)
+    assert len(server.forest) == len(without.forest)
+    towards = np.where(y == 1, 1, -1) * (server.forest.margin(clusters) - without.forest.margin(clusters))
+    assert towards[wrong].mean() > 0
+
+
+def test_a_node_that_missed_rounds_is_up_to_date_with_its_next_message():
+    nodes = vs_nodes()
+    rounds = []
+
+    def absent(step, client):
+        if step == "sums" and client == 0:
+            rounds.append(step)
+        return step == "sums" and client == 1 and 2 <= len(rounds) <= 4
+
+    server = trained(nodes, absent=absent)
+    server.update()
+    for node in nodes.values():
+        rows = assign(node.memory["boundaries"], node._X)
+        known = server.forest[: int(node.memory["applied"])]
+        np.testing.assert_allclose(node.memory["margin"], server.base_margin + known.margin(rows))
+    everyone = trained(vs_nodes())
+    assert not np.array_equal(server.forest.value[:3], everyone.forest.value)
+
+
+def test_too_many_drop_outs_end_the_training_with_a_sentence():
+    with pytest.raises(PeerVanished, match="step 'sums': 1 clients answered"):
+        trained(vs_nodes(), absent=lambda step, client: step == "sums" and client > 0)
+
+
+def test_a_node_that_missed_the_agreement_says_so():
+    with pytest.raises(ProtocolDesync, match="node 0 has no boundaries: it missed an earlier step"):
+        Server(LocalFederation(vs_nodes()), 5, SMALL_VS, OpenSum()).fit()
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "sentence"),
+    [
+        ({"y": np.full(240, 2)}, DataError, "node 0: y: row 0: label 2 is not 0 or 1"),
+        ({"X": np.full((240, 2), np.inf)}, DataError, "node 0: column 'f0', row 0: value is infinite"),
+        ({"X": np.zeros((0, 2)), "y": []}, DataError, "node 0: 0 labels for 0 rows"),
+        ({"group_key": b"short"}, ConfigError, "group key has 5 bytes instead of 32"),
+    ],
+)
+def test_bad_input_of_a_node_is_one_sentence(change, error, sentence):
+    X, y = table()
+    given = {"X": X, "y": y, "group_key": GROUP_KEY} | change
+    with pytest.raises(error, match=sentence):
+        VirtualSamplesNode(0, config=SMALL_VS, summation=OpenSum(), **given)
+
+
+def test_one_class_is_one_sentence():
+    X, y = table()
+    nodes = {0: VirtualSamplesNode(0, X, 0 * y, SMALL_VS, OpenSum(), GROUP_KEY)}
+    with pytest.raises(DataError, match="0 of 240 labels are 1: training needs both classes"):
+        trained(nodes, minimum=1)
+
+
+def test_a_received_tree_of_an_unknown_feature_is_refused():
+    message = Forest.empty(1, 3).pack()
+    message["feature"][0, 0] = 5
+    with pytest.raises(ProtocolDesync, match=r"feature outside 0\.\.4"):
+        Forest.unpack(message, 3, 5)
+
+
+@pytest.mark.parametrize("parameters", [{"clusters": 1}, {"max_depth": 0}, {"learning_rates": 0.1}])
+def test_bad_parameters_are_one_sentence(parameters):
+    with pytest.raises(ConfigError, match=next(iter(parameters))):
+        VirtualSamplesConfig.of(**parameters)
+
+
+def test_metrics_on_a_table_by_hand():
+    y, p = np.array([1, 1, 0, 0, 0]), np.array([0.9, 0.4, 0.8, 0.1, 0.2])
+    measured = evaluate(y, p)
+    assert [measured[k] for k in ("tp", "fp", "fn", "tn")] == [1, 1, 1, 2]
+    assert [measured[k] for k in ("accuracy", "f1", "auc")] == pytest.approx([0.6, 0.5, 5 / 6])
+    assert measured["auprc"] == pytest.approx((1 + 2 / 3) / 2)
+
+
+def test_the_generated_table_is_what_its_docstring_says():
+    X, y = rare_positives(rows=20_000, seed=4)
+    assert X.shape == (20_000, 30)
+    assert y.sum() == 40
+    assert np.array_equal(X, rare_positives(rows=20_000, seed=4)[0])
+    assert abs(X[y == 0, :28].mean()) < 0.01
+    update, test, training = split(20_000, 0)
+    assert [len(update), len(test), len(training)] == [4205, 3200, 12595]
+    assert len(np.unique(np.r_[update, test, training])) == 20_000
+
+
+def test_a_small_run_of_the_experiment_finds_rare_positives():
+    X, y = rare_positives(rows=20_000, positive_rate=0.01, seed=1)
+    (_, before, _), (_, after, _) = federated(X, y, 50, 0, (12, 6), 1)
+    assert before["f1"] > 0.5
+    assert after["loss_train"] < before["loss_train"]
+    assert after["joined"] > 0
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="the public data sets are not beside this checkout")
+def test_default_credit_is_as_good_as_xgboost():
+    from benchmarks.federated_data import load
+    from benchmarks.federated_virtual_samples import centralised
+
+    X, y = load("default_credit")
+    X, y = X[:8000], y[:8000]
+    (_, before, _), _ = federated(X, y, 50, 0, (10, 1), 1)
+    ((_, plain, _),) = centralised(X, y, 0, 10, ["XGBoost"])
+    assert abs(before["auc"] - plain["auc"]) < 0.02
+
+
+def test_sigmoid():
+    np.testing.assert_allclose(sigmoid(np.array([0.0, np.log(3)])), [0.5, 0.75])

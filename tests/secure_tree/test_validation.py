@@ -1,0 +1,117 @@
+"""Rows that judge a training: the numbers revealed against scikit-learn's, early stopping, feature importance."""
+
+import numpy as np
+import pytest
+from sklearn import metrics
+
+from mpc.errors import ConfigError, DataError
+from secure_tree import SecureXGBClassifier, SecureXGBRegressor
+from tests.mpc.twoparty import run_both
+from tests.secure_tree.test_layouts import columns
+from tests.secure_tree.test_sampling import three_classes
+from tests.secure_tree.test_twin import halves, table
+
+SMALL = dict(max_depth=2, max_bin=8, learning_rate=0.5)
+
+
+def fit(tables, labels, held=(None, None), kind=SecureXGBClassifier, **parameters):
+    """Both parties' estimators, and the parties."""
+
+    def job(party):
+        rank = party.rank
+        return kind(**{**SMALL, **parameters}).fit(party, tables[rank], labels[rank], eval_set=held[rank])
+
+    return run_both(job)
+
+
+def margins(models, rows):
+    return np.concatenate(run_both(lambda party: models[party.rank].predict_margin(party, rows[party.rank]))[0])
+
+
+def judged(metric, margin, y):
+    probability = 1 / (1 + np.exp(-margin))
+    return {
+        "error": lambda: ((probability > 0.4) != y).mean(),
+        "logloss": lambda: metrics.log_loss(y, probability),
+        "auc": lambda: metrics.roc_auc_score(y, margin),
+        "rmse": lambda: metrics.root_mean_squared_error(y, margin),
+        "mae": lambda: metrics.mean_absolute_error(y, margin),
+    }[metric]()
+
+
+@pytest.mark.parametrize("partition", ["horizontal", "vertical"])
+@pytest.mark.parametrize("metric", ["error", "logloss", "auc", "rmse", "mae"])
+def test_an_explicit_set(metric, partition):
+    by_rows = partition == "horizontal"
+    regression = metric in ("rmse", "mae")
+    (X, y), (fresh, truth) = table(80, 4, seed=51), table(60, 4, seed=52)
+    if regression:
+        y, truth = ((x[:, 0] - x[:, 2]) * 30 - 7 for x in (X, fresh))
+    tables, labels = halves(X, y, 30) if by_rows else columns(X, y, 2)
+    rows, truths = halves(fresh, truth, 25) if by_rows else columns(fresh, truth, 2)
+    kind = SecureXGBRegressor if regression else SecureXGBClassifier
+    asked = dict(n_estimators=3, eval_epochs=2, eval_metric=metric, eval_threshold=0.4, partition=partition)
+    models, parties = fit(tables, labels, tuple(zip(rows, truths, strict=True)), kind, **asked)
+    assert models[0].curve == models[1].curve and [count for count, _ in models[0].curve] == [2, 3]
+    expected = judged(metric, margins(models, rows), truth)
+    assert abs(models[0].curve[-1][1] - expected) < (2e-3 if metric == "auc" else 1e-3)
+    assert parties[0].revealed == [f"{metric} of held-out rows after {count} trees" for count in (2, 3)]
+
+
+@pytest.mark.parametrize("partition", ["horizontal", "vertical"])
+def test_rows_held_out_of_the_table(partition):
+    X, y = table(80, 3, seed=53)
+    tables, labels = halves(X, y, 40) if partition == "horizontal" else columns(X, y, 1)
+    models, _ = fit(tables, labels, n_estimators=2, test_size=0.25, random_state=7, partition=partition)
+    facts = models[0].model.facts
+    counts = ((10, 10), (30, 30)) if partition == "horizontal" else ((20, 20), (60, 60))
+    assert (facts.held, facts.layout.rows) == counts
+    assert len(models[0].curve) == 1 and models[0].curve[0][0] == 2
+
+
+def test_training_stops_early():
+    X, _ = table(80, 2, seed=54)
+    y = np.random.default_rng(2).integers(0, 2, 80)
+    held = halves(*table(60, 2, seed=55), 30)
+    models, _ = fit(
+        *halves(X, y, 40), tuple(zip(*held, strict=True)), n_estimators=40, eval_epochs=1, early_stopping_rounds=3
+    )
+    values = [value for _, value in models[0].curve]
+    best = int(np.argmin(values)) + 1
+    assert len(values) == best + 3 < 40
+    assert models[0].model.ensemble.leaves.shape[0] == best
+    expected = judged("logloss", margins(models, held[0]), np.concatenate(held[1]))
+    assert abs(min(values) - expected) < 1e-3
+
+
+def test_several_classes():
+    X, y = three_classes(80, seed=58)
+    fresh, truth = three_classes(50, seed=59)
+    held = tuple(zip(*halves(fresh, truth, 20), strict=True))
+    asked = dict(objective="multi:ova", num_class=3, n_estimators=4, eval_epochs=3, early_stopping_rounds=4)
+    models, _ = fit(*halves(X, y, 40), held, **asked)
+    best = min(models[0].curve, key=lambda point: point[1])
+    assert models[0].model.ensemble.leaves.shape[0] == 3 * best[0] and 0 < best[1] < 0.5
+    assert abs(best[1] - (margins(models, (held[0][0], held[1][0])).argmax(axis=1) != truth).mean()) < 1e-9
+
+
+def test_feature_importance():
+    X, y = table(60, 3, seed=56)
+    models, _ = fit(*halves(X, y, 30), n_estimators=3)
+    (first, second), parties = run_both(lambda party: models[party.rank].feature_importance(party))
+    assert np.array_equal(first, second) and 0 < first.sum() <= 9 and first[1] < first[0] + first[2]
+    assert all(p.revealed == ["how many nodes split on each feature"] for p in parties)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "sentence"),
+    [
+        ({"early_stopping_rounds": 2}, ConfigError, "needs rows to judge by"),
+        ({"eval_metric": "rmse"}, ConfigError, "rmse does not judge binary:logistic"),
+        ({"objective": "multi:ova", "num_class": 3, "eval_metric": "auc"}, ConfigError, "multi:ova is judged by error"),
+        ({"test_size": 0.99}, DataError, "leaves none of 20 rows"),
+    ],
+)
+def test_bad_requests(parameters, error, sentence):
+    with pytest.raises(error, match=sentence):
+        fit(*halves(*table(40, 2, seed=57), 20), n_estimators=1, **parameters)
