@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -104,7 +104,7 @@ class TrainConfig(BaseModel):
         return math.log(self.base_score / (1 - self.base_score)) if self.logistic else self.base_score
 
     @classmethod
-    def of(cls, **parameters) -> TrainConfig:
+    def of(cls, **parameters) -> Self:
         """Build and validate; raises ConfigError with one sentence."""
         return validated(cls, parameters)
 

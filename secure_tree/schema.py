@@ -21,10 +21,11 @@ class Table:
     weights: np.ndarray | None = None
 
 
-def read_features(X, config: TrainConfig, source: str = "X") -> tuple[np.ndarray, tuple[str, ...]]:
+def read_features(X, config: TrainConfig | None = None, source: str = "X") -> tuple[np.ndarray, tuple[str, ...]]:
     """An array or a DataFrame -> (float32[n, d], names). Raises DataError that names column and row.
 
-    NaN stands for a missing value, where the configuration declares that the feature may have some.
+    NaN stands for a missing value where the configuration declares that the feature may have some; without a
+    configuration there are none.
     """
     names = tuple(str(c) for c in X.columns) if hasattr(X, "columns") else None
     if names is not None:
@@ -45,7 +46,7 @@ def read_features(X, config: TrainConfig, source: str = "X") -> tuple[np.ndarray
     names = names or tuple(f"f{i}" for i in range(values.shape[1]))
     with np.errstate(over="ignore"):
         features = values.astype(np.float32)
-    allowed = np.isnan(features) & np.array([config.may_miss(name) for name in names])
+    allowed = np.isnan(features) & np.array([config is not None and config.may_miss(name) for name in names])
     if not (np.isfinite(features) | allowed).all():
         row, column = np.argwhere(~(np.isfinite(features) | allowed))[0]
         what = "missing" if np.isnan(features[row, column]) else "infinite, or beyond float32"

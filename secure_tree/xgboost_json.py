@@ -20,6 +20,7 @@ _NO_PARENT = 2147483647
 def to_xgboost(model: PlainModel) -> dict[str, Any]:
     """A plain model as XGBoost's JSON object. Nodes without a split are left out: their one child takes their place.
 
+    Names are left out where one appears twice, as it may where each party has some columns, for XGBoost refuses those.
     Raises DataError for multi:ova, which XGBoost has not.
     """
     if model.objective not in OBJECTIVES:
@@ -27,6 +28,7 @@ def to_xgboost(model: PlainModel) -> dict[str, Any]:
     logistic = model.objective == "binary:logistic"
     base = 1 / (1 + math.exp(-model.base_margin)) if logistic else model.base_margin
     d, count = len(model.names), len(model.leaves)
+    names = list(model.names) if len(set(model.names)) == d else []
     trees = [_tree(number, model) for number in range(count)]
     parameter = {"base_score": repr(base), "boost_from_average": "1", "num_class": "0", "num_feature": str(d)}
     loss = {"name": model.objective, "reg_loss_param": {"scale_pos_weight": "1"}}
@@ -38,8 +40,8 @@ def to_xgboost(model: PlainModel) -> dict[str, Any]:
     }
     learner = {
         "attributes": {},
-        "feature_names": list(model.names),
-        "feature_types": ["float"] * d,
+        "feature_names": names,
+        "feature_types": ["float"] * len(names),
         "gradient_booster": {"model": booster, "name": "gbtree"},
         "learner_model_param": {**parameter, "num_target": "1"},
         "objective": loss,

@@ -41,7 +41,7 @@ def deal(config: HostsConfig, sessions: int | None) -> None:
 def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> dict[str, Any]:
     """Train on the party's file, write its half of the model; a report of costs.
 
-    Where a folder for checkpoints is named, every tree is kept there; `resume` goes on from them.
+    Where a folder for checkpoints is named, every round of trees is kept there; `resume` goes on from them.
     """
     folder = config.needs(name, "checkpoints") if resume else config.party(name).checkpoints
     checkpoints = Checkpoints(folder, resume) if folder else None

@@ -88,7 +88,7 @@ def test_checkpoints_of_another_training(tmp_path):
     assert len(list((tmp_path / "0").glob("round_*"))) == 2
 
 
-def in_processes(folder, resume=False, kill=None):
+def in_processes(folder, resume=False, kill=None, tables=TABLES, labels=LABELS, **parameters):
     """The same between processes; `kill` is (rank, tree): that party is killed outright after it has grown the tree."""
 
     def job(party):
@@ -96,21 +96,49 @@ def in_processes(folder, resume=False, kill=None):
             if kill == (party.rank, number + 1):
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        model = SecureXGBClassifier(n_estimators=TREES, max_depth=2, max_bin=8, learning_rate=0.5)
+        config = dict(n_estimators=TREES, max_depth=2, max_bin=8, learning_rate=0.5) | parameters
         kept = Checkpoints(folder / str(party.rank), resume)
-        model.fit(party, TABLES[party.rank], LABELS[party.rank], observer=observe, checkpoints=kept)
-        return model.predict_margin(party, TABLES[party.rank])
+        own = tables[party.rank], labels[party.rank]
+        model = SecureXGBClassifier(**config).fit(party, *own, observer=observe, checkpoints=kept)
+        return model.predict_margin(party, tables[party.rank]), model.curve
 
-    return np.concatenate(run_local(job))
+    (first, curve), (second, same) = run_local(job)
+    assert curve == same
+    return np.concatenate([first, second]), curve
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.long)])
 def test_a_process_killed_at_a_random_tree(tmp_path, times):
-    whole = in_processes(tmp_path / "whole")
+    whole, _ = in_processes(tmp_path / "whole")
     for attempt in range(times):
         rank, tree = secrets.randbelow(2), 1 + secrets.randbelow(TREES)
         with pytest.raises(RoleKilled):
             in_processes(tmp_path / str(attempt), kill=(rank, tree))
         before = files(tmp_path / str(attempt), tree)
-        assert np.abs(in_processes(tmp_path / str(attempt), resume=True) - whole).max() < 1e-2, (rank, tree)
+        resumed, _ = in_processes(tmp_path / str(attempt), resume=True)
+        assert np.abs(resumed - whole).max() < 1e-2, (rank, tree)
         assert files(tmp_path / str(attempt), tree) == before
+
+
+@pytest.mark.parametrize(
+    ("tree", "data", "parameters"),
+    [
+        (3, {}, {"test_size": 0.3, "eval_epochs": 2}),
+        (TREES, {}, {"test_size": 0.3, "eval_epochs": 2}),
+        (4, {}, {"test_size": 0.3, "eval_epochs": 1, "early_stopping_rounds": 2, "n_estimators": 12}),
+        (
+            7,
+            {"labels": [np.digitize(x[:, 0], [-0.5, 0.5]) for x in TABLES]},
+            {"objective": "multi:ova", "num_class": 3},
+        ),
+        (2, {"tables": (X[:, :1], X[:, 1:]), "labels": (None, Y)}, {"partition": "vertical"}),
+    ],
+)
+def test_resumed_trainings_of_every_kind(tmp_path, tree, data, parameters):
+    whole, curve = in_processes(tmp_path / "whole", **data, **parameters)
+    with pytest.raises(RoleKilled):
+        in_processes(tmp_path / "cut", kill=(1, tree), **data, **parameters)
+    resumed, again = in_processes(tmp_path / "cut", resume=True, **data, **parameters)
+    assert np.abs(resumed - whole).max() < 1e-2
+    assert [count for count, _ in again] == [count for count, _ in curve]
+    assert all(value == pytest.approx(other, abs=1e-2) for (_, value), (_, other) in zip(again, curve, strict=True))

@@ -10,6 +10,7 @@ from secure_tree.estimator import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.exchange import NO_SPLIT, reveal_model, share_model
 from secure_tree.xgboost_json import from_xgboost, to_xgboost
 from tests.mpc.twoparty import run_both
+from tests.secure_tree.test_layouts import columns, with_holes
 from tests.secure_tree.test_predict import predict_both
 from tests.secure_tree.test_twin import halves, table
 from tests.secure_tree.training import train_both
@@ -45,6 +46,36 @@ def test_a_revealed_model_in_xgboost(objective, depth, min_child_weight):
     assert np.abs(ours - theirs).max() < 1e-4
     if min_child_weight == 40:
         assert (plain.features == NO_SPLIT).any()
+
+
+@pytest.mark.parametrize("partition", ["horizontal", "vertical"])
+def test_missing_values_in_xgboost(partition):
+    X, y = table(120, 4, seed=33)
+    X = with_holes(X, 0.3).astype(np.float32)
+    data = halves(X, y, 50) if partition == "horizontal" else columns(X, y, 2)
+    training = train_both(*data, partition=partition, missing="all", n_estimators=5, max_bin=8, learning_rate=0.5)
+    fresh = with_holes(table(60, 4, seed=34)[0], 0.4, seed=1).astype(np.float32)
+    parts = (fresh[:20], fresh[20:]) if partition == "horizontal" else (fresh[:, :2], fresh[:, 2:])
+    ours = np.concatenate(predict_both(training.models, parts, "thresholds"))
+    (_, plain), _ = run_both(lambda p: reveal_model(p, training.models[p.rank].model, 1))
+    cut = plain.features != NO_SPLIT
+    assert plain.missing_left[cut].any() and not plain.missing_left[cut].all()
+    document = to_xgboost(plain)
+    names = list(plain.names) if partition == "horizontal" else None
+    assert np.abs(ours - booster_margins(document, fresh, names)).max() < 1e-4
+    again = from_xgboost(document, "model.json")
+    assert np.abs(booster_margins(to_xgboost(again), fresh, list(again.names)) - ours).max() < 1e-4
+
+
+def test_several_classes_have_no_like_in_xgboost():
+    X, _ = table(60, 2, seed=35)
+    labels = np.digitize(X[:, 0], [-0.5, 0.5])
+    parameters = dict(objective="multi:ova", num_class=3, n_estimators=1, max_bin=8)
+    training = train_both(*halves(X, labels, 30), **parameters)
+    (plain, _), _ = run_both(lambda p: reveal_model(p, training.models[p.rank].model, 0))
+    assert len(plain.leaves) == 3
+    with pytest.raises(DataError, match="multi:ova has no like"):
+        to_xgboost(plain)
 
 
 @pytest.mark.parametrize("objective", ["binary:logistic", "reg:squarederror"])

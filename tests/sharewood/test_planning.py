@@ -9,8 +9,11 @@ from secure_tree.config import TrainConfig
 from sharewood.planning import plan
 
 
-def test_the_plan_is_what_happens():
-    parameters = dict(n_estimators=3, max_depth=3, max_bin=8)
+@pytest.mark.parametrize(
+    "more", [{}, {"comparison": "keys"}, {"test_size": 0.2, "eval_epochs": 2}, {"colsample_bytree": 0.5}]
+)
+def test_the_plan_is_what_happens(more):
+    parameters = dict(n_estimators=3, max_depth=3, max_bin=8) | more
 
     def job(party):
         rng = np.random.default_rng(party.rank)

@@ -22,7 +22,7 @@ class FedXGBllrClient(Participant):
     def __init__(self, client: int, X, y, config: FedXGBllrConfig, summation: Summation) -> None:
         super().__init__()
         self._client, self._config, self._summation = client, config, summation
-        self._X, _ = read_features(X, f"client {client}")
+        self._X, _ = read_features(X, source=f"client {client}")
         self._y = np.asarray(y, np.float64).reshape(-1)
         if len(self._y) != len(self._X) or not len(self._y):
             raise DataError(f"client {client}: {len(self._y)} labels for {len(self._X)} rows")

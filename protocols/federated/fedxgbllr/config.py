@@ -5,11 +5,12 @@ The paper is silent on the regularisation of the local ensembles: those three de
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from mpc.errors import ConfigError
+from secure_tree.config import validated
 
 Architecture = Literal["interpretable", "standard", "fcnn"]
 
@@ -50,10 +51,6 @@ class FedXGBllrConfig(BaseModel):
         return self.total_trees // clients
 
     @classmethod
-    def of(cls, **parameters) -> FedXGBllrConfig:
+    def of(cls, **parameters) -> Self:
         """Build and validate; raises ConfigError with one sentence."""
-        try:
-            return cls(**parameters)
-        except ValidationError as error:
-            first = error.errors()[0]
-            raise ConfigError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        return validated(cls, parameters)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from typing import Self
 
-from mpc.errors import ConfigError
+from pydantic import BaseModel, ConfigDict, Field
+
+from secure_tree.config import validated
 
 
 class VirtualSamplesConfig(BaseModel):
@@ -23,10 +25,6 @@ class VirtualSamplesConfig(BaseModel):
     min_child_weight: float = Field(1.0, ge=0)
 
     @classmethod
-    def of(cls, **parameters) -> VirtualSamplesConfig:
+    def of(cls, **parameters) -> Self:
         """Build and validate; raises ConfigError with one sentence."""
-        try:
-            return cls(**parameters)
-        except ValidationError as error:
-            first = error.errors()[0]
-            raise ConfigError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        return validated(cls, parameters)

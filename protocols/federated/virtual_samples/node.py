@@ -184,7 +184,7 @@ _FOREST: list[tuple[str, type]] = [("feature", np.int32), ("threshold", np.int32
 
 
 def _rows(source: str, X, y) -> tuple[np.ndarray, np.ndarray]:
-    features, _ = read_features(X, source)
+    features, _ = read_features(X, source=source)
     labels = np.asarray(y, np.float64).reshape(-1)
     if len(labels) != len(features) or not len(labels):
         raise DataError(f"{source}: {len(labels)} labels for {len(features)} rows")

@@ -1,0 +1,77 @@
+"""Which rows all parties have: private set intersection of the ids, by openmined-psi.
+
+Functionality  ids of the guest and of every host -> to all, the rows that hold the common ids, in one order
+Messages       guest <-> each host: an ECDH-PSI over the curve P-256 (request, response and set-up); then the
+               guest sends the common ids to every host
+Security       semi-honest. Two parties: the guest and the host learn the intersection, and each other's number of
+               ids. With several hosts the library's protocol runs between the guest and each host, so the
+               guest also learns its intersection with every single host; the hosts learn the common one only
+Source         Meadows 1986; Huberman, Franklin and Hogg, EC 1999
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from mpc.errors import DataError, ProtocolDesync
+from protocols.transport.channel import Channel
+
+_REQUEST, _RESPONSE, _COMMON = (f"secureboost.align.{step}" for step in ("request", "response", "common"))
+_NO_FALSE_POSITIVES = 1e-12  # ignored by the RAW structure, which has none
+
+
+def align_guest(hosts: Mapping[str, Channel], ids: Sequence) -> np.ndarray:
+    """ids, one a row -> the rows of the common ids, int64, in ascending order of the ids' text. Raises DataError."""
+    from private_set_intersection.python import Response, ServerSetup, client
+
+    own = _checked(ids)
+    parties = {name: client.CreateWithNewKey(True) for name in hosts}
+    for name, channel in hosts.items():
+        channel.send(_REQUEST, (len(own), parties[name].CreateRequest(own).SerializeToString()))
+    common = np.ones(len(own), bool)
+    for name, channel in hosts.items():
+        setup, response = channel.receive(_RESPONSE)
+        try:
+            found = parties[name].GetIntersection(ServerSetup.FromString(setup), Response.FromString(response))
+        except Exception as error:  # the library and protobuf raise their own kinds
+            raise ProtocolDesync(f"{name} sent a malformed intersection: {error}") from error
+        common &= np.isin(np.arange(len(own)), found)
+    shared = sorted(np.array(own, object)[common])
+    for channel in hosts.values():
+        channel.send(_COMMON, shared)
+    return _rows(own, shared)
+
+
+def align_host(guest: Channel, ids: Sequence) -> np.ndarray:
+    """The host's part: its rows of the common ids, int64, in the same order as the guest's. Raises DataError."""
+    from private_set_intersection.python import DataStructure, Request, server
+
+    own = _checked(ids)
+    party = server.CreateWithNewKey(True)
+    count, request = guest.receive(_REQUEST)
+    try:
+        response = party.ProcessRequest(Request.FromString(request))
+    except Exception as error:  # the library and protobuf raise their own kinds
+        raise ProtocolDesync(f"{guest.peer} sent a malformed request: {error}") from error
+    setup = party.CreateSetupMessage(_NO_FALSE_POSITIVES, count, own, DataStructure.RAW)
+    guest.send(_RESPONSE, (setup.SerializeToString(), response.SerializeToString()))
+    return _rows(own, guest.receive(_COMMON))
+
+
+def _checked(ids: Sequence) -> list[str]:
+    texts = pd.Series(list(ids)).astype(str)
+    if texts.empty:
+        raise DataError("ids: there are none")
+    if texts.duplicated().any():
+        row = int(np.flatnonzero(texts.duplicated())[0])
+        raise DataError(f"ids: row {row}: id {texts[row]!r} appears twice")
+    return texts.tolist()
+
+
+def _rows(own: list[str], shared: list[str]) -> np.ndarray:
+    if not shared:
+        raise DataError("ids: the parties have none in common")
+    return pd.Index(own).get_indexer(pd.Index(shared))

@@ -1,0 +1,57 @@
+"""The configuration of a SecureBoost training: the secure trees' own parameters, and those of this protocol."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from secure_tree.config import TrainConfig
+
+# Host bins reach the encryption library as int8, and one more bin holds the missing values.
+LARGEST_MAX_BIN = 126
+
+_HONOURED = {
+    *("objective", "n_estimators", "learning_rate", "max_depth", "max_bin", "base_score", "missing"),
+    *("reg_lambda", "reg_alpha", "min_split_loss", "min_child_weight", "colsample_bytree", "random_state"),
+}
+
+
+class SecureBoostConfig(TrainConfig):
+    """Hyper-parameters under XGBoost's names. The guest's configuration rules; hosts are told what they need.
+
+    guest_only       which splits only the guest may own: the root of every tree, the whole first tree, or none.
+                     A host that owns a tree's root knows more of how labels fall than one that owns a deeper node.
+    packing          g and h in one plaintext, and several sums in one ciphertext; False: every number has its own
+    sibling_subtraction   only the smaller child is accumulated; False: both
+    """
+
+    objective: Literal["binary:logistic", "multi:softprob", "reg:squarederror"] = "binary:logistic"  # type: ignore[assignment]
+    missing: Literal["all"] = "all"
+    guest_only: Literal["root", "first_tree", "none"] = "root"
+    encryption: Literal["paillier", "ou"] = "paillier"
+    key_bits: int = Field(2048, ge=1024, le=8192)
+    packing: bool = True
+    sibling_subtraction: bool = True
+
+    @model_validator(mode="after")
+    def _within_this_protocol(self) -> SecureBoostConfig:
+        for name in sorted(set(TrainConfig.model_fields) - _HONOURED):
+            if getattr(self, name) != TrainConfig.model_fields[name].default:
+                raise ValueError(f"{name} is not available in SecureBoost")
+        if self.max_bin == "exact" or self.max_bin > LARGEST_MAX_BIN:
+            raise ValueError(f"max_bin is a number from 2 to {LARGEST_MAX_BIN} in SecureBoost")
+        return self
+
+    @property
+    def logistic(self) -> bool:
+        return self.objective == "binary:logistic"
+
+    @property
+    def bins(self) -> int:
+        """max_bin, which is a number here."""
+        return int(self.max_bin)
+
+    @property
+    def classifies(self) -> bool:
+        return self.objective != "reg:squarederror"

@@ -1,0 +1,37 @@
+"""How the guest asks a host: named steps, a dictionary each, until the guest says that it is done.
+
+A host that gets a question out of shape raises ProtocolDesync; it never runs anything but the named steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mpc.errors import ProtocolDesync
+from protocols.transport.channel import Channel
+
+ASK = "secureboost.ask"
+DONE = "done"
+
+
+def tag(step: str) -> str:
+    return f"secureboost.{step}"
+
+
+def ask(channel: Channel, step: str, **question: Any) -> None:
+    """The guest's question; the host answers with the same step's tag, except to DONE."""
+    channel.send(ASK, {"step": step, **question})
+
+
+def answer_until_done(channel: Channel, steps: Mapping[str, Callable[..., Any]]) -> None:
+    """At the host: answer the guest's questions with the functions of that name."""
+    while (question := channel.receive(ASK))["step"] != DONE:
+        step = question.pop("step")
+        if step not in steps:
+            raise ProtocolDesync(f"{channel.peer} asked for the unknown step {step!r}")
+        try:
+            answer = steps[step](**question)
+        except (TypeError, IndexError, KeyError, AttributeError, ValueError) as error:
+            raise ProtocolDesync(f"{channel.peer} sent a malformed question in {tag(step)}: {error}") from error
+        channel.send(tag(step), answer)

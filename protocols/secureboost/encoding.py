@@ -1,0 +1,80 @@
+"""g and h as integers, and integers as plaintexts: fixed point, a pair in one plaintext, several pairs in one.
+
+A pair (G, H) is the signed integer G 2^s + H with 0 <= H < 2^s and |G| < 2^(s-1). A packed sum holds pair j at bit
+2 s j. s is a whole number of bytes and depends on the number of rows alone.
+
+Source  Chen et al., SecureBoost+, arXiv 2110.10927 (2021): GH packing and cipher compressing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpc.errors import RangeError
+
+FRACTION_BITS = 24
+
+
+@dataclass(frozen=True)
+class Derivatives:
+    """One tree's g and h, int64[n] each, in units of 1/g_scale and 1/h_scale; the integers are below 2^24 + 1."""
+
+    g: np.ndarray
+    h: np.ndarray
+    g_scale: float
+    h_scale: float
+
+
+def fixed_point(g: np.ndarray, h: np.ndarray) -> Derivatives:
+    """float64[n] each, 0 <= h <= 1 -> Derivatives, rounded to nearest: an error of 2^-25 of the scale a row.
+
+    g is scaled by the power of two that brings the largest |g| below 1, if it is not.
+    """
+    exponent = max(0, int(np.frexp(np.abs(g).max())[1]))
+    g_scale, h_scale = 2.0 ** (FRACTION_BITS - exponent), 2.0**FRACTION_BITS
+    return Derivatives(np.rint(g * g_scale).astype(np.int64), np.rint(h * h_scale).astype(np.int64), g_scale, h_scale)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Bytes s/8 of a number, and how many pairs share a ciphertext of sums."""
+
+    number_bytes: int
+    pairs: int
+
+    @classmethod
+    def plan(cls, rows: int, plaintext_bits: int) -> Layout:
+        """For sums over `rows` rows. Raises RangeError where a sum might not fit 63 bits."""
+        bits = FRACTION_BITS + rows.bit_length() + 1
+        if bits > 56:
+            raise RangeError(f"{rows} rows are too many for sums of 56 bits")
+        number_bytes = -(-bits // 8)
+        # One bit for the sign of the plaintext.
+        return cls(number_bytes, (plaintext_bits - 1) // (16 * number_bytes))
+
+    @property
+    def pair_bits(self) -> int:
+        return 16 * self.number_bytes
+
+    def join(self, g: np.ndarray, h: np.ndarray) -> np.ndarray:
+        """int64[n] each -> plaintexts, Python integers in an object[n]."""
+        return (g.astype(object) << (8 * self.number_bytes)) + h
+
+    def split(self, plaintexts: np.ndarray) -> np.ndarray:
+        """Packed sums, object[m] -> int64[pairs, m, 2], the pairs' G and H."""
+        half = 1 << (self.pair_bits - 1)
+        # With `half` added, no pair is negative and none borrows from the next.
+        offset = sum(half << (j * self.pair_bits) for j in range(self.pairs))
+        size = self.pairs * self.pair_bits // 8
+        try:
+            raw = b"".join((int(value) + offset).to_bytes(size, "little") for value in plaintexts)
+        except OverflowError:
+            raise RangeError("a decrypted sum is out of its range") from None
+        digits = np.frombuffer(raw, np.uint8).reshape(len(plaintexts), self.pairs, 2, self.number_bytes)
+        words = np.zeros((*digits.shape[:3], 8), np.uint8)
+        words[..., : self.number_bytes] = digits
+        sums = words.view("<i8")[..., 0].transpose(1, 0, 2)[..., ::-1].copy()
+        sums[..., 0] -= 1 << (8 * self.number_bytes - 1)
+        return sums

@@ -1,0 +1,122 @@
+"""Additively homomorphic encryption of integers, by libraries: sf-heu, or phe with gmpy2 where sf-heu has no wheel.
+
+A batch of ciphertexts is a matrix that only its own `PublicKey` understands. HEU's thread pool does not survive a
+fork: use keys in the process that made or loaded them, and make none before you fork.
+
+Security  semi-honest; IND-CPA under decisional composite residuosity (Paillier) or the p-subgroup assumption (OU)
+Source    Paillier, EUROCRYPT 1999; Okamoto and Uchiyama, EUROCRYPT 1998
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from importlib.util import find_spec
+from typing import Any, Literal
+
+import numpy as np
+
+from mpc.errors import ConfigError
+
+Cryptosystem = Literal["paillier", "ou"]
+Library = Literal["heu", "phe"]
+Ciphertexts = Any
+
+
+class PublicKey(ABC):
+    """What the hosts hold: everything but decryption. Plaintexts are Python integers in object arrays."""
+
+    library: Library
+    plaintext_bits: int
+
+    @abstractmethod
+    def to_bytes(self) -> bytes: ...
+
+    @abstractmethod
+    def encrypt(self, plaintexts: np.ndarray) -> Ciphertexts:
+        """object[n, c] -> ciphertexts [n, c]; |plaintext| < 2^(plaintext_bits - 1)."""
+
+    @abstractmethod
+    def dump(self, ciphertexts: Ciphertexts) -> bytes: ...
+
+    @abstractmethod
+    def load(self, encoded: bytes, rows: int) -> Ciphertexts:
+        """Ciphertexts [rows, c] that `dump` wrote. Raises ProtocolDesync for anything else."""
+
+    @abstractmethod
+    def bucket_sums(
+        self, ciphertexts: Ciphertexts, members: list[np.ndarray], bins: np.ndarray, size: int
+    ) -> list[Ciphertexts]:
+        """Histograms: ciphertexts [n, c], bool[n] for each node's members, bins int8[n, d] -> [d * size, c] a node.
+
+        Sum f * size + b is over the members of the node whose feature f is in bin b.
+        """
+
+    @abstractmethod
+    def add(self, a: Ciphertexts, b: Ciphertexts) -> Ciphertexts: ...
+
+    @abstractmethod
+    def shift(self, ciphertexts: Ciphertexts, bits: int) -> Ciphertexts:
+        """Every plaintext times 2^bits."""
+
+    @abstractmethod
+    def rows(self, ciphertexts: Ciphertexts, start: int, stop: int) -> Ciphertexts: ...
+
+    @abstractmethod
+    def count(self, ciphertexts: Ciphertexts) -> int: ...
+
+    def blind(self, ciphertexts: Ciphertexts, columns: int) -> Ciphertexts:
+        """The same plaintexts under fresh randomness, so that whoever decrypts sees the sums and nothing else."""
+        return self.add(ciphertexts, self.encrypt(np.zeros((self.count(ciphertexts), columns), object)))
+
+    def pack(self, ciphertexts: Ciphertexts, pairs: int, bits: int) -> Ciphertexts:
+        """[m, 1] -> blinded [ceil(m / pairs), 1]: plaintext j of the blocks of `packed_blocks` at bit j * bits."""
+        blocks = packed_blocks(self.count(ciphertexts), pairs)
+        packed = self.rows(ciphertexts, *blocks[-1])
+        for start, stop in reversed(blocks[:-1]):
+            packed = self.add(self.shift(packed, bits), self.rows(ciphertexts, start, stop))
+        return self.blind(packed, 1)
+
+
+class PrivateKey(ABC):
+    """The guest's key. `public` is the other half."""
+
+    public: PublicKey
+
+    @abstractmethod
+    def decrypt(self, ciphertexts: Ciphertexts) -> np.ndarray:
+        """Ciphertexts [n, c] -> signed Python integers, object[n, c]."""
+
+
+def packed_blocks(count: int, pairs: int) -> list[tuple[int, int]]:
+    """The (start, stop) of the sums that share a position in a packed ciphertext; the last two may overlap."""
+    length = -(-count // pairs)
+    used = -(-count // length)
+    starts = [min(j * length, count - length) for j in range(used)]
+    return [(start, start + length) for start in starts]
+
+
+def generate_key(cryptosystem: Cryptosystem, bits: int, library: Library | None = None) -> PrivateKey:
+    """A new key pair by `library`; None: by HEU if it is there. Raises ConfigError where no library can do it."""
+    library = library or ("heu" if find_spec("heu") else "phe")
+    if library == "heu":
+        from protocols.secureboost import heu_encryption
+
+        return heu_encryption.generate(cryptosystem, bits)
+    if cryptosystem != "paillier":
+        raise ConfigError(f"encryption {cryptosystem!r} needs sf-heu; without it there is paillier")
+    from protocols.secureboost import phe_encryption
+
+    return phe_encryption.generate(bits)
+
+
+def load_public_key(library: Library, encoded: bytes) -> PublicKey:
+    """The key that `PublicKey.to_bytes` wrote. Raises ProtocolDesync; ConfigError without the guest's library."""
+    if library == "heu":
+        if not find_spec("heu"):
+            raise ConfigError("the guest encrypts with sf-heu, which is not installed here")
+        from protocols.secureboost import heu_encryption
+
+        return heu_encryption.HeuPublicKey.from_bytes(encoded)
+    from protocols.secureboost import phe_encryption
+
+    return phe_encryption.PhePublicKey.from_bytes(encoded)

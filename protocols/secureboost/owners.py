@@ -1,0 +1,100 @@
+"""What grows a tree's splits: the columns of one party, seen from the guest. The guest's own are at hand."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from protocols.secureboost.columns import BinnedColumns, Records, histograms
+from protocols.secureboost.encoding import Derivatives
+
+
+class Owner(ABC):
+    """One party's columns. For each tree `start_tree`; for each level `ask` and `histograms`, then `split`."""
+
+    features: int
+
+    @abstractmethod
+    def start_tree(self, derivatives: Derivatives, columns: np.ndarray) -> None:
+        """The tree's g and h, and the columns that it may use, int64[c]."""
+
+    @abstractmethod
+    def ask(self, assignment: np.ndarray, nodes: np.ndarray) -> None:
+        """Start the histograms of `nodes`, int16[v]; row r is in node assignment[r], int16[n], or in none: -1."""
+
+    @abstractmethod
+    def histograms(self) -> np.ndarray:
+        """What was asked for: int64[v, c, K + 1, 2], missing values in the last bucket."""
+
+    @abstractmethod
+    def split(
+        self, assignment: np.ndarray, nodes: np.ndarray, columns: np.ndarray, bins: np.ndarray, missing_left: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Split every node at a column (a place in start_tree's) and bin of this party.
+
+        Records int64[v] that name the splits, and whether a row goes left, bool, for the rows of `rows_of_nodes`.
+        """
+
+
+class Router(ABC):
+    """Answers, for the party that owns the splits, which way rows go."""
+
+    @abstractmethod
+    def ask(self, records: np.ndarray, rows: np.ndarray) -> None:
+        """Query q is for row rows[q] at split records[q]; int64 each, records ascending."""
+
+    @abstractmethod
+    def left(self) -> np.ndarray:
+        """bool[q] for what was asked."""
+
+
+def rows_of_nodes(assignment: np.ndarray, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of the nodes, node by node and ascending in each; and the place in `nodes` of each row's node."""
+    place = np.full(int(max(assignment.max(), nodes.max(initial=0))) + 2, -1, np.int64)
+    place[nodes] = np.arange(len(nodes))
+    group = np.where(assignment >= 0, place[assignment], -1)
+    rows = np.flatnonzero(group >= 0)
+    rows = rows[np.argsort(group[rows], kind="stable")]
+    return rows, group[rows]
+
+
+class OwnColumns(Owner):
+    """Columns in the clear: the guest's own, or a joined table in the plaintext twin."""
+
+    def __init__(self, binned: BinnedColumns) -> None:
+        self.features = binned.features.shape[1]
+        self.records = Records()
+        self._binned = binned
+
+    def start_tree(self, derivatives: Derivatives, columns: np.ndarray) -> None:
+        self._columns = columns
+        self._numbers = self._binned.numbers[:, columns]
+        self._values = np.stack([derivatives.g, derivatives.h], axis=1)
+
+    def ask(self, assignment: np.ndarray, nodes: np.ndarray) -> None:
+        self._asked = assignment, nodes
+
+    def histograms(self) -> np.ndarray:
+        assignment, nodes = self._asked
+        rows, place = rows_of_nodes(assignment, nodes)
+        size = self._binned.edges.shape[1] + 1
+        return histograms(self._numbers[rows], place, len(nodes), size, self._values[rows])
+
+    def split(
+        self, assignment: np.ndarray, nodes: np.ndarray, columns: np.ndarray, bins: np.ndarray, missing_left: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        records = self._binned.record(self.records, self._columns[columns], bins, missing_left)
+        rows, place = rows_of_nodes(assignment, nodes)
+        return records, self.records.left(self._binned.features, records[place], rows)
+
+
+class OwnRouter(Router):
+    def __init__(self, records: Records, features: np.ndarray) -> None:
+        self._records, self._features = records, features
+
+    def ask(self, records: np.ndarray, rows: np.ndarray) -> None:
+        self._asked = records, rows
+
+    def left(self) -> np.ndarray:
+        return self._records.left(self._features, *self._asked)

@@ -1,0 +1,96 @@
+"""The two roles: Guest, who has the labels, and Host. Both are used in the process that talks to the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from mpc.errors import DataError
+from protocols.secureboost.align import align_guest, align_host
+from protocols.secureboost.boost import boost
+from protocols.secureboost.columns import bin_columns
+from protocols.secureboost.config import SecureBoostConfig
+from protocols.secureboost.model import GuestModel, HostModel
+from protocols.secureboost.owners import OwnColumns, OwnRouter, Router
+from protocols.secureboost.remote import RemoteColumns, Sealer, serve_training
+from protocols.secureboost.routing import RemoteRouter, serve_routing
+from protocols.secureboost.tables import read_labelled_table, read_table
+from protocols.transport.channel import Channel
+
+
+class Guest:
+    """The party with the labels. `hosts` maps names to channels; every host must play its part at the same time."""
+
+    def __init__(self, hosts: Mapping[str, Channel]) -> None:
+        self._hosts = dict(hosts)
+
+    def align(self, ids: Sequence) -> np.ndarray:
+        """ids, one a row -> the rows whose ids all parties have, int64. Raises DataError."""
+        return align_guest(self._hosts, ids)
+
+    def train(
+        self, config: SecureBoostConfig, X, y, progress: Callable[[int, np.ndarray], None] | None = None
+    ) -> GuestModel:
+        """Rows in the order of the hosts' rows. Raises DataError; PeerFailure that names the host at fault.
+
+        `progress(round, margins float64[n, classes])` is called after every round.
+        """
+        features, names, labels = read_labelled_table(X, y, config)
+        own = OwnColumns(bin_columns(features, config.bins))
+        sealer = Sealer(config, labels.size)
+        remote = [RemoteColumns(channel, sealer, config, labels.size) for channel in self._hosts.values()]
+        for columns in remote:
+            columns.greet()
+        ensemble = boost(config, labels, [own, *remote], progress)
+        for columns in remote:
+            columns.finish()
+        return GuestModel(ensemble, own.records, names, tuple(self._hosts))
+
+    def predict(self, model: GuestModel, X, by: str = "weight") -> np.ndarray:
+        """P(1) [n], class probabilities [n, classes] or values [n], float64; by="majority": labels int64[n].
+
+        Raises DataError for other columns than in training, or other hosts.
+        """
+        features = _same_columns(X, model.names)
+        if set(model.hosts) != set(self._hosts):
+            raise DataError(f"hosts: the model was trained with {', '.join(model.hosts)}")
+        if by not in ("weight", "majority"):
+            raise DataError(f"by: {by!r} is neither 'weight' nor 'majority'")
+        remote = [RemoteRouter(self._hosts[name], len(features)) for name in model.hosts]
+        routers: list[Router] = [OwnRouter(model.records, features), *remote]
+        answer = model.ensemble.predict if by == "weight" else model.ensemble.majority_label
+        result = answer(routers, len(features))
+        for router in remote:
+            router.finish()
+        return result
+
+
+class Host:
+    """A party with features only."""
+
+    def __init__(self, guest: Channel) -> None:
+        self._guest = guest
+
+    def align(self, ids: Sequence) -> np.ndarray:
+        """ids, one a row -> the rows whose ids all parties have, int64, in the guest's order. Raises DataError."""
+        return align_host(self._guest, ids)
+
+    def train(self, X) -> HostModel:
+        """Rows in the order of the guest's. Raises DataError."""
+        features, names = read_table(X)
+        return HostModel(serve_training(self._guest, features), names)
+
+    def predict(self, model: HostModel, X) -> None:
+        """Answer the guest's questions about the rows of X, which are in the order of the guest's."""
+        serve_routing(self._guest, model.records, _same_columns(X, model.names))
+
+
+def _same_columns(X, names: tuple[str, ...]) -> np.ndarray:
+    features, here = read_table(X)
+    if here != names:
+        odd = next((a for a, b in zip(here, names, strict=False) if a != b), f"{len(here)} columns")
+        raise DataError(
+            f"X: the model was trained on {len(names)} columns in this order: {', '.join(names)}; got {odd}"
+        )
+    return features

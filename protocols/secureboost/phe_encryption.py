@@ -1,0 +1,85 @@
+"""Paillier by phe, whose arithmetic is gmpy2's: for machines without a wheel of sf-heu. One core, and slower."""
+
+from __future__ import annotations
+
+import numpy as np
+from phe import EncodedNumber, EncryptedNumber, PaillierPrivateKey, PaillierPublicKey, generate_paillier_keypair
+
+from mpc.errors import ProtocolDesync
+from protocols.secureboost.encryption import Ciphertexts, Library, PrivateKey, PublicKey
+
+_add = np.frompyfunc(lambda a, b: a + b, 2, 1)
+
+
+class PhePublicKey(PublicKey):
+    """Ciphertexts are phe's EncryptedNumber in object arrays."""
+
+    library: Library = "phe"
+
+    def __init__(self, key: PaillierPublicKey) -> None:
+        self._key = key
+        # phe keeps the middle third of the plaintexts free to detect overflow.
+        self.plaintext_bits = key.max_int.bit_length()
+        self._width = (key.nsquare.bit_length() + 7) // 8
+        self._encrypt_each = np.frompyfunc(lambda m: key.encrypt(EncodedNumber(key, int(m) % key.n, 0)), 1, 1)
+
+    @classmethod
+    def from_bytes(cls, encoded: bytes) -> PhePublicKey:
+        n = int.from_bytes(encoded, "little")
+        if n.bit_length() < 1024:
+            raise ProtocolDesync("the guest's public key cannot be read")
+        return cls(PaillierPublicKey(n))
+
+    def to_bytes(self) -> bytes:
+        return self._key.n.to_bytes(self._width, "little")
+
+    def encrypt(self, plaintexts: np.ndarray) -> Ciphertexts:
+        return self._encrypt_each(plaintexts)
+
+    def dump(self, ciphertexts: Ciphertexts) -> bytes:
+        return b"".join(int(c.ciphertext(be_secure=False)).to_bytes(self._width, "little") for c in ciphertexts.flat)
+
+    def load(self, encoded: bytes, rows: int) -> Ciphertexts:
+        if not encoded or len(encoded) % (rows * self._width):
+            raise ProtocolDesync(f"expected {rows} rows of ciphertexts, got {len(encoded)} bytes")
+        words = [encoded[i : i + self._width] for i in range(0, len(encoded), self._width)]
+        numbers = [EncryptedNumber(self._key, int.from_bytes(word, "little"), 0) for word in words]
+        return np.array(numbers, object).reshape(rows, -1)
+
+    def bucket_sums(
+        self, ciphertexts: Ciphertexts, members: list[np.ndarray], bins: np.ndarray, size: int
+    ) -> list[Ciphertexts]:
+        nothing = EncryptedNumber(self._key, 1, 0)
+        flat = bins + np.arange(bins.shape[1]) * size
+        sums = []
+        for member in members:
+            out = np.full((bins.shape[1] * size, ciphertexts.shape[1]), nothing, object)
+            for feature in range(bins.shape[1]):
+                np.add.at(out, flat[member, feature], ciphertexts[member])
+            sums.append(out)
+        return sums
+
+    def add(self, a: Ciphertexts, b: Ciphertexts) -> Ciphertexts:
+        return _add(a, b)
+
+    def shift(self, ciphertexts: Ciphertexts, bits: int) -> Ciphertexts:
+        return ciphertexts * EncodedNumber(self._key, 1 << bits, 0)
+
+    def rows(self, ciphertexts: Ciphertexts, start: int, stop: int) -> Ciphertexts:
+        return ciphertexts[start:stop]
+
+    def count(self, ciphertexts: Ciphertexts) -> int:
+        return len(ciphertexts)
+
+
+class _PhePrivateKey(PrivateKey):
+    def __init__(self, public: PaillierPublicKey, key: PaillierPrivateKey) -> None:
+        self.public = PhePublicKey(public)
+        self._decrypt_each = np.frompyfunc(lambda c: key.decrypt_encoded(c).decode(), 1, 1)
+
+    def decrypt(self, ciphertexts: Ciphertexts) -> np.ndarray:
+        return self._decrypt_each(ciphertexts)
+
+
+def generate(bits: int) -> PrivateKey:
+    return _PhePrivateKey(*generate_paillier_keypair(n_length=bits))

@@ -1,0 +1,158 @@
+"""Training with a host: histograms on ciphertexts, and splits whose feature and threshold stay at the host.
+
+Functionality  guest: g, h and a level's sample sets; host: bins -> guest: sums of g, h per bucket, and routes
+Messages       start: key and sizes; then per tree E(g, h) with the first level's question; per level the sample sets
+               and the nodes to sum (guest), sums (host); the splits that the host won (guest), one bit a row (host)
+Cost           per tree and host n ciphertexts, and per summed node and column K / pairs ciphertexts
+Security       semi-honest. Sums are blinded with a fresh encryption of zero, so that the guest, who chose the
+               randomness of all ciphertexts, cannot tell which rows a sum is made of
+Source         Cheng et al., arXiv 1901.08755, algorithm 1; Chen et al., SecureBoost+, arXiv 2110.10927
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mpc.errors import DataError, ProtocolDesync
+from protocols.secureboost.columns import Records, bin_columns
+from protocols.secureboost.config import SecureBoostConfig
+from protocols.secureboost.conversation import DONE, answer_until_done, ask, tag
+from protocols.secureboost.encoding import Derivatives, Layout
+from protocols.secureboost.encryption import PrivateKey, generate_key, load_public_key, packed_blocks
+from protocols.secureboost.owners import Owner, rows_of_nodes
+from protocols.transport.channel import Channel
+
+
+class Sealer:
+    """The guest's key, and the ciphertexts of a tree's g and h, made once for all hosts and only if one needs them."""
+
+    def __init__(self, config: SecureBoostConfig, rows: int) -> None:
+        self.key: PrivateKey = generate_key(config.encryption, config.key_bits)
+        self.layout = Layout.plan(rows, self.key.public.plaintext_bits)
+        self.packing = config.packing
+        self._sealed: tuple[Derivatives, bytes] | None = None
+
+    def seal(self, derivatives: Derivatives) -> bytes:
+        """Ciphertexts [n, 1] of the pairs, or [n, 2] of g and h without packing."""
+        if self._sealed is None or self._sealed[0] is not derivatives:
+            if self.packing:
+                plaintexts = self.layout.join(derivatives.g, derivatives.h)[:, None]
+            else:
+                plaintexts = np.stack([derivatives.g, derivatives.h], axis=1).astype(object)
+            self._sealed = derivatives, self.key.public.dump(self.key.public.encrypt(plaintexts))
+        return self._sealed[1]
+
+    def open(self, encoded: bytes, count: int) -> np.ndarray:
+        """What `Sums.sealed` made of `count` sums -> int64[count, 2]."""
+        public = self.key.public
+        if not self.packing:
+            return self.key.decrypt(public.load(encoded, count)).astype(np.int64)
+        blocks = packed_blocks(count, self.layout.pairs)
+        digits = self.layout.split(self.key.decrypt(public.load(encoded, blocks[0][1]))[:, 0])
+        sums = np.empty((count, 2), np.int64)
+        for (start, stop), block in zip(blocks, digits, strict=False):
+            sums[start:stop] = block
+        return sums
+
+
+class RemoteColumns(Owner):
+    """A host's columns, at the guest."""
+
+    def __init__(self, channel: Channel, sealer: Sealer, config: SecureBoostConfig, rows: int) -> None:
+        self._channel, self._sealer = channel, sealer
+        public = sealer.key.public
+        self._size = config.bins + 1
+        question = {"library": public.library, "key": public.to_bytes(), "packing": config.packing}
+        channel.send(tag("start"), {**question, "rows": rows, "max_bin": config.bins})
+
+    def greet(self) -> None:
+        """Wait for the host's description of itself; apart from the constructor, so that hosts bin side by side."""
+        self.features, self._buckets = self._channel.receive(tag("start"))
+
+    def start_tree(self, derivatives: Derivatives, columns: np.ndarray) -> None:
+        self._derivatives: Derivatives | None = derivatives
+        self._columns = columns
+
+    def ask(self, assignment: np.ndarray, nodes: np.ndarray) -> None:
+        sealed = None
+        if self._derivatives is not None:
+            sealed, self._derivatives = self._sealer.seal(self._derivatives), None
+        self._nodes = len(nodes)
+        question = {"sealed": sealed, "columns": self._columns, "assignment": assignment, "nodes": nodes}
+        ask(self._channel, "histograms", **question)
+
+    def histograms(self) -> np.ndarray:
+        answers = self._channel.receive(tag("histograms"))
+        if len(answers) != self._nodes:
+            raise ProtocolDesync(f"{self._channel.peer} answered for {len(answers)} nodes, not {self._nodes}")
+        c, buckets = self._columns.size, self._buckets
+        sums = np.zeros((self._nodes, c, self._size, 2), np.int64)
+        for node, answer in enumerate(answers):
+            sums[node, :, :buckets] = self._sealer.open(answer, c * buckets).reshape(c, buckets, 2)
+        return sums
+
+    def split(
+        self, assignment: np.ndarray, nodes: np.ndarray, columns: np.ndarray, bins: np.ndarray, missing_left: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        question = {"nodes": nodes, "columns": self._columns[columns], "bins": bins, "missing_left": missing_left}
+        ask(self._channel, "split", **question)
+        records, bits = self._channel.receive(tag("split"))
+        count = int(np.isin(assignment, nodes).sum())
+        return records, np.unpackbits(bits, count=count).astype(bool)
+
+    def finish(self) -> None:
+        ask(self._channel, DONE)
+
+
+class Sums:
+    """The host's side of the questions above, over its own columns."""
+
+    def __init__(self, features: np.ndarray, start: dict[str, Any]) -> None:
+        self.records = Records()
+        self._binned = bin_columns(features, start["max_bin"])
+        self._key = load_public_key(start["library"], start["key"])
+        self._layout = Layout.plan(start["rows"], self._key.plaintext_bits)
+        self._packing = start["packing"]
+
+    @property
+    def description(self) -> tuple[int, int]:
+        """Columns, and buckets a column."""
+        return self._binned.features.shape[1], self._binned.buckets
+
+    def histograms(
+        self, sealed: bytes | None, columns: np.ndarray, assignment: np.ndarray, nodes: np.ndarray
+    ) -> list[bytes]:
+        """Blinded sums of every node and bucket of the columns, ciphertexts."""
+        if sealed is not None:
+            self._ciphertexts = self._key.load(sealed, len(assignment))
+        self._assignment = assignment
+        numbers = np.ascontiguousarray(self._binned.numbers[:, columns])
+        members = [assignment == node for node in nodes]
+        sums = self._key.bucket_sums(self._ciphertexts, members, numbers, self._binned.buckets)
+        return [self._key.dump(self._sealed(each)) for each in sums]
+
+    def split(
+        self, nodes: np.ndarray, columns: np.ndarray, bins: np.ndarray, missing_left: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Records the splits; their places, and the packed bits "goes left" of the nodes' rows."""
+        places = self._binned.record(self.records, columns, bins, missing_left)
+        rows, place = rows_of_nodes(self._assignment, nodes)
+        return places, np.packbits(self.records.left(self._binned.features, places[place], rows))
+
+    def _sealed(self, sums: Any) -> Any:
+        if not self._packing:
+            return self._key.blind(sums, columns=2)
+        return self._key.pack(sums, self._layout.pairs, self._layout.pair_bits)
+
+
+def serve_training(channel: Channel, features: np.ndarray) -> Records:
+    """The host's whole part in a training, features float32[n, d]; the splits that it won. Raises DataError."""
+    start = channel.receive(tag("start"))
+    if start["rows"] != len(features):
+        raise DataError(f"X: {len(features)} rows, but {channel.peer} trains on {start['rows']}; align the ids first")
+    sums = Sums(features, start)
+    channel.send(tag("start"), sums.description)
+    answer_until_done(channel, {"histograms": sums.histograms, "split": sums.split})
+    return sums.records

@@ -1,0 +1,48 @@
+"""Prediction with a host: batched per level over all trees, each party seeing only its own nodes.
+
+Messages   guest -> host: the splits that are reached, and their rows; host -> guest: one bit a row     (each level)
+Security   semi-honest. The host learns which rows reach each of its own nodes, the guest which way they go there
+Source     Cheng et al., arXiv 1901.08755, section 5 (federated inference)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mpc.errors import DataError
+from protocols.secureboost.columns import Records
+from protocols.secureboost.conversation import DONE, answer_until_done, ask, tag
+from protocols.secureboost.owners import Router
+from protocols.transport.channel import Channel
+
+
+class RemoteRouter(Router):
+    """A host's splits, at the guest."""
+
+    def __init__(self, channel: Channel, rows: int) -> None:
+        self._channel = channel
+        channel.send(tag("predict"), rows)
+
+    def ask(self, records: np.ndarray, rows: np.ndarray) -> None:
+        distinct, counts = np.unique(records, return_counts=True)
+        question = {"reached": distinct.astype(np.int32), "counts": counts.astype(np.int32)}
+        ask(self._channel, "route", **question, rows=rows.astype(np.int32))
+        self._asked = rows.size
+
+    def left(self) -> np.ndarray:
+        return np.unpackbits(self._channel.receive(tag("route")), count=self._asked).astype(bool)
+
+    def finish(self) -> None:
+        ask(self._channel, DONE)
+
+
+def serve_routing(channel: Channel, records: Records, features: np.ndarray) -> None:
+    """The host's part in a prediction for its rows, features float32[n, d]. Raises DataError."""
+    rows = channel.receive(tag("predict"))
+    if rows != len(features):
+        raise DataError(f"X: {len(features)} rows, but {channel.peer} predicts {rows}; align the ids first")
+
+    def route(reached: np.ndarray, counts: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        return np.packbits(records.left(features, np.repeat(reached, counts), rows))
+
+    answer_until_done(channel, {"route": route})

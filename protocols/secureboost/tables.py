@@ -1,0 +1,28 @@
+"""What a party brings, checked at the door: features in which NaN means missing and, at the guest, labels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mpc.errors import DataError
+from protocols.secureboost.config import SecureBoostConfig
+from secure_tree.schema import read_features, read_training
+
+
+def read_table(X) -> tuple[np.ndarray, tuple[str, ...]]:
+    """An array or a DataFrame -> (float32[n, d], names); NaN is a missing value. Raises DataError."""
+    return read_features(X, SecureBoostConfig.of())
+
+
+def read_labelled_table(X, y, config: SecureBoostConfig) -> tuple[np.ndarray, tuple[str, ...], np.ndarray]:
+    """The guest's rows: (float32[n, d], names, labels float64[n]). Labels are class numbers or targets.
+
+    Raises DataError for a label that the objective does not know.
+    """
+    table = read_training(X, y, None, config)
+    assert table.labels is not None, "read_training refuses rows without labels"
+    if config.objective == "multi:softprob":
+        classes = np.unique(table.labels)
+        if classes.size < 2 or not np.array_equal(classes, np.arange(classes.size)):
+            raise DataError("y: multi:softprob needs class numbers 0, 1, ... without a gap, and at least two of them")
+    return table.features, table.names, table.labels

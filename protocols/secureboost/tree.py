@@ -1,0 +1,118 @@
+"""Growing one tree, level by level, at the guest: who splits each node, and the weight of every leaf.
+
+Messages   per level, to and from every host that may split: the level's sample sets, sums of the nodes asked for
+           (host), the splits that the host won, and which rows go left there (host)
+Security   hosts see the sample sets of nodes above the leaves; the guest sees every bucket's sums of g and h
+Source     Cheng et al., SecureBoost, IEEE Intelligent Systems 2021 (arXiv 1901.08755), algorithms 1 and 2
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from protocols.secureboost.config import SecureBoostConfig
+from protocols.secureboost.encoding import Derivatives
+from protocols.secureboost.owners import Owner, rows_of_nodes
+from protocols.secureboost.split import best_splits, leaf_weights
+
+LEAF = -1
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A full binary tree, nodes in heap order: children of i are 2i + 1 and 2i + 2.
+
+    owner int64, LEAF where nothing is split; record int64, the split's place at its owner; weight float64 of a leaf.
+    """
+
+    owner: np.ndarray
+    record: np.ndarray
+    weight: np.ndarray
+
+
+def grow_tree(config: SecureBoostConfig, owners: list[Owner], guest_only_levels: int, derivatives: Derivatives):
+    """The tree, and the leaf of every row, int64[n]. Above `guest_only_levels` only the first owner may split."""
+    size = (2 << config.max_depth) - 1
+    owner, record = np.full(size, LEAF), np.zeros(size, np.int64)
+    values = np.stack([derivatives.g, derivatives.h], axis=1)
+    position = np.zeros(len(values), np.int64)
+    frontier = np.array([0], np.int16)
+    caches = [_Histograms(each, config.sibling_subtraction) for each in owners]
+    for depth in range(config.max_depth):
+        if not frontier.size:
+            break
+        allowed = caches[:1] if depth < guest_only_levels else caches
+        assignment = np.where(np.isin(position, frontier), position, LEAF).astype(np.int16)
+        winner, splits = _search(config, allowed, assignment, frontier, _totals(values, position, size), derivatives)
+        for o, each in enumerate(owners):
+            won = np.flatnonzero(winner == o)
+            if won.size:
+                s = splits[o]
+                nodes = frontier[won]
+                places, left = each.split(assignment, nodes, s.feature[won], s.bin[won], s.missing_left[won])
+                rows, _ = rows_of_nodes(assignment, nodes)
+                owner[nodes], record[nodes] = o, places
+                position[rows] = 2 * position[rows] + np.where(left, 1, 2)
+        divided = frontier[winner != LEAF].astype(np.int64)
+        frontier = np.stack([2 * divided + 1, 2 * divided + 2], axis=1).ravel().astype(np.int16)
+    weight = leaf_weights(config, _totals(values, position, size), derivatives)
+    return Tree(owner, record, weight), position
+
+
+def _totals(values: np.ndarray, position: np.ndarray, size: int) -> np.ndarray:
+    """Sums of g and h of the rows at every node, int64[size, 2]."""
+    sums = [np.bincount(position, part.astype(np.float64), size) for part in values.T]
+    return np.stack(sums, axis=1).astype(np.int64)
+
+
+def _search(
+    config: SecureBoostConfig,
+    caches: list[_Histograms],
+    assignment: np.ndarray,
+    frontier: np.ndarray,
+    totals: np.ndarray,
+    derivatives: Derivatives,
+):
+    """The owner of the best split of every node of the frontier, LEAF for none; and each owner's best splits."""
+    # Hosts first: they work while the guest goes through its own columns.
+    for cache in reversed(caches):
+        cache.ask(assignment, frontier)
+    splits = [best_splits(config, cache.collect(), totals[frontier], derivatives) for cache in caches]
+    gains = np.stack([s.gain for s in splits])
+    best = gains.argmax(axis=0)
+    return np.where(np.isfinite(gains.max(axis=0)), best, LEAF), splits
+
+
+class _Histograms:
+    """An owner's histograms of a level: the smaller child of a split is summed, its sibling is the parent's rest."""
+
+    def __init__(self, owner: Owner, subtract: bool) -> None:
+        self._owner = owner
+        self._subtract = subtract
+        self._known: dict[int, np.ndarray] = {}
+
+    def ask(self, assignment: np.ndarray, frontier: np.ndarray) -> None:
+        rows = np.bincount(assignment[assignment >= 0], minlength=int(frontier.max()) + 1)
+        self._frontier = frontier.tolist()
+        self._asked = [node for node in self._frontier if not self._derived(node, rows)]
+        self._owner.ask(assignment, np.array(self._asked, np.int16))
+
+    def collect(self) -> np.ndarray:
+        summed = dict(zip(self._asked, self._owner.histograms(), strict=True))
+        for node in self._frontier:
+            if node not in summed:
+                summed[node] = self._known[(node - 1) // 2] - summed[_sibling(node)]
+        self._known = summed
+        return np.stack([summed[node] for node in self._frontier])
+
+    def _derived(self, node: int, rows: np.ndarray) -> bool:
+        if not self._subtract or (node - 1) // 2 not in self._known:
+            return False
+        sibling = _sibling(node)
+        return (rows[node], node) > (rows[sibling], sibling)
+
+
+def _sibling(node: int) -> int:
+    return node + 1 if node % 2 else node - 1

@@ -1,0 +1,67 @@
+"""The three back ends against plain sums, each in a process of its own: HEU's threads do not survive a fork."""
+
+import numpy as np
+import pytest
+
+from mpc.errors import ConfigError
+from protocols.runtime.launch import run_processes
+from protocols.secureboost.encoding import Layout
+from protocols.secureboost.encryption import generate_key, load_public_key, packed_blocks
+
+
+def histograms_round_trip(cryptosystem, library):
+    rng = np.random.default_rng(1)
+    n, d, size = 60, 2, 5
+    g, h = rng.integers(-1 << 24, 1 << 24, n), rng.integers(0, 1 << 24, n)
+    members = [rng.random(n) < 0.5, np.ones(n, bool)]
+    bins = rng.integers(0, size - 1, (n, d)).astype(np.int8)  # the last bin stays empty
+    key = generate_key(cryptosystem, 1024, library)
+    public = load_public_key(library, key.public.to_bytes())
+    layout = Layout.plan(n, public.plaintext_bits)
+    ciphertexts = public.load(key.public.dump(key.public.encrypt(layout.join(g, h)[:, None])), n)
+    for member, sums in zip(members, public.bucket_sums(ciphertexts, members, bins, size), strict=True):
+        expected = np.zeros((d, size, 2), np.int64)
+        for f in range(d):
+            np.add.at(expected[f], bins[member, f], np.stack([g, h], axis=1)[member])
+        digits = layout.split(key.decrypt(public.pack(sums, layout.pairs, layout.pair_bits))[:, 0])
+        opened = np.zeros((d * size, 2), np.int64)
+        for (start, stop), block in zip(packed_blocks(d * size, layout.pairs), digits, strict=False):
+            opened[start:stop] = block
+        assert np.array_equal(opened.reshape(d, size, 2), expected)
+        assert public.dump(public.blind(sums, 1)) != public.dump(sums)
+    return True
+
+
+@pytest.mark.parametrize("cryptosystem, library", [("paillier", "heu"), ("ou", "heu"), ("paillier", "phe")])
+def test_histograms_of_ciphertexts_are_histograms(cryptosystem, library):
+    assert run_processes({"party": lambda _: histograms_round_trip(cryptosystem, library)}, timeout=60)["party"]
+
+
+@pytest.mark.parametrize("library", ["heu", "phe"])
+def test_unreadable_ciphertexts_are_refused_in_a_sentence(library):
+    def party(_):
+        public = generate_key("paillier", 1024, library).public
+        refused = []
+        for attempt in (lambda: public.load(b"not a ciphertext", 3), lambda: load_public_key(library, b"")):
+            try:
+                attempt()
+            except Exception as error:
+                refused.append((type(error).__name__, str(error)))
+        return refused
+
+    refused = run_processes({"party": party}, timeout=60)["party"]
+    assert [kind for kind, _ in refused] == ["ProtocolDesync"] * 2
+    assert "public key cannot be read" in refused[1][1]
+
+
+def test_without_heu_there_is_no_okamoto_uchiyama():
+    with pytest.raises(ConfigError, match="needs sf-heu"):
+        generate_key("ou", 2048, "phe")
+
+
+@pytest.mark.parametrize("count, pairs", [(1, 8), (7, 8), (8, 8), (9, 8), (320, 25), (33, 8)])
+def test_packed_blocks_cover_every_sum(count, pairs):
+    blocks = packed_blocks(count, pairs)
+    assert len(blocks) <= pairs
+    assert len({stop - start for start, stop in blocks}) == 1
+    assert set().union(*(range(*block) for block in blocks)) == set(range(count))
