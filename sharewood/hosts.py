@@ -17,7 +17,7 @@ from secure_tree.exchange import PlainModel, reveal_model, share_model
 from secure_tree.model import SharedModel
 from secure_tree.storage import read_json, write_arrays, write_json
 from secure_tree.xgboost_json import from_xgboost, to_xgboost
-from sharewood.hosts_config import HostsConfig
+from sharewood.hosts_config import HostsConfig, check_built
 from sharewood.jobs import fit, predict
 from sharewood.tables import check_classes, read_rows, read_table, writable, write_predictions
 
@@ -69,6 +69,7 @@ def predict_rows(config: HostsConfig, name: str, json: Path | None) -> dict[str,
     """Predict the party's file with its half of the model, write a CSV; a report of costs."""
     out, label = config.needs(name, "predictions"), config.party(name).label
     model = SharedModel.load(config.needs(name, "model"))
+    check_built(model.config)
     features, identities = read_rows(config.needs(name, "predict_data"), label, model.facts.names)
     for path in [out, *([json] if json else [])]:
         writable(path)

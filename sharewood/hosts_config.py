@@ -86,7 +86,7 @@ class HostsConfig(Strict):
             raise ConfigError(f"{path}: not TOML ({error})") from None
         try:
             config = validated(cls, values)
-            _built(TrainConfig.of(**config.train))
+            check_built(TrainConfig.of(**config.train))
             config.network  # noqa: B018  checks the addresses
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
@@ -138,8 +138,9 @@ class HostsConfig(Strict):
         return Credentials.load(self.tls, name)
 
 
-def _built(config: TrainConfig) -> None:
+def check_built(config: TrainConfig) -> None:
+    """Raises ConfigError for what is built in Python alone so far."""
     built = {"partition": "horizontal", "missing": "none", "num_class": None}
     for name, value in built.items():
         if getattr(config, name) != value:
-            raise ConfigError(f"train.{name} {getattr(config, name)} is not built yet between hosts: use Python")
+            raise ConfigError(f"{name} {getattr(config, name)} is not built yet between hosts: use Python")

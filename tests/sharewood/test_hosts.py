@@ -12,9 +12,11 @@ import pytest
 import xgboost
 
 from mpc.errors import ConfigError
-from sharewood.hosts import export, reveal
+from sharewood.hosts import export, predict_rows, reveal
 from sharewood.hosts_cli import keygen
 from sharewood.hosts_config import HostsConfig
+from tests.secure_tree.test_twin import halves
+from tests.secure_tree.training import train_both
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "two_hosts"
 COMMAND = [sys.executable, "-c", "from sharewood.cli import main; main()"]
@@ -172,3 +174,12 @@ def test_keys_are_never_replaced(place):
 def test_a_strangers_section(place):
     with pytest.raises(ConfigError, match="'party_c' is not among"):
         HostsConfig.read(place / "party_a.toml").party("party_c")
+
+
+def test_a_model_that_hosts_cannot_use_yet(place):
+    X = np.random.default_rng(5).normal(size=(30, 2))
+    labels = np.digitize(X[:, 0], [-0.5, 0.5])
+    training = train_both(*halves(X, labels, 15), objective="multi:ova", num_class=3, n_estimators=1, max_bin=8)
+    training.models[0].save(place / "model_a.json")
+    with pytest.raises(ConfigError, match="num_class 3 is not built yet between hosts"):
+        predict_rows(HostsConfig.read(place / "party_a.toml"), "party_a", None)
