@@ -37,17 +37,38 @@ def cpu_seconds() -> float:
     return spent.user + spent.system
 
 
+class _Counted:
+    """A channel that notes every message it sends."""
+
+    def __init__(self, channel, sent: list) -> None:
+        self._channel, self._sent = channel, sent
+
+    def send(self, tag, tree) -> None:
+        self._sent.append(tag)
+        self._channel.send(tag, tree)
+
+    def __getattr__(self, name):
+        return getattr(self._channel, name)
+
+
 def measure(config: SecureBoostConfig, X: np.ndarray, y: np.ndarray, guest_columns: int = GUEST_COLUMNS) -> dict:
-    """Seconds and bytes of one tree, from the second on; at least two trees. The host's CPU includes its binning."""
+    """Seconds, bytes and rounds of one tree, from the second on; at least two trees.
+
+    The host's CPU includes its binning. A round is a message of the guest and the host's answer.
+    """
 
     def guest(channels):
         clock = []
+        questions = []
+        for name, channel in channels.items():
+            channels[name] = _Counted(channel, questions)
         Guest(channels).train(
             config, X[:, :guest_columns], y, lambda *_: clock.append((time.perf_counter(), cpu_seconds()))
         )
         wall, cpu = (np.array(clock[-1]) - clock[0]) / (config.n_estimators - 1)
         moved = sum(channel.wire_sent + channel.wire_received for channel in channels.values())
-        return {"seconds": float(wall), "cpu_seconds": float(cpu), "bytes": moved // config.n_estimators}
+        tree = {"seconds": float(wall), "cpu_seconds": float(cpu), "bytes": moved // config.n_estimators}
+        return {**tree, "rounds": len(questions) / config.n_estimators}
 
     def host(channels):
         started = cpu_seconds()

@@ -1,0 +1,87 @@
+"""SecureBoost beside the secret-shared trainer on the same columns, in one run: seconds, bytes, rounds, what leaks.
+
+    python -m benchmarks.compare_vertical [--rows 30000] [--columns 20] [--trees 3] [--depth 3]
+
+The guest (party 0) has 5 columns and the labels, the host (party 1) `--columns`; TLS on loopback. A tree of
+SecureBoost is measured from the second on, without key generation; one of the secret-shared trainer is offline plus
+online, with the bytes between the parties and the dealer's apart. Writes out/bench/compare_vertical.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from sklearn.metrics import roc_auc_score
+
+from benchmarks.bench_secureboost import GUEST_COLUMNS, made_up_rows, measure
+from mpc.party import Party
+from protocols.runtime.session import PARTIES, run_session
+from protocols.runtime.warm_up import warm_up
+from protocols.secureboost import SecureBoostConfig
+from secure_tree import SecureXGBClassifier
+
+LEAKS = {
+    "SecureBoost": "guest: bucket sums of g, h and which rows fall in them; host: the rows of every node",
+    "secret-shared": "nothing but shapes; needs a dealer that colludes with nobody",
+}
+
+
+def secret_shared(X, y, trees: int, depth: int, comparison: str) -> dict:
+    """Figures of one tree of the secret-shared trainer, and the AUC on the training rows."""
+
+    def job(party: Party) -> dict:
+        own = X[:, :GUEST_COLUMNS] if party.rank == 0 else X[:, GUEST_COLUMNS:]
+        model = SecureXGBClassifier(
+            partition="vertical", n_estimators=trees, max_depth=depth, min_child_weight=1.0, comparison=comparison
+        ).fit(party, own, y if party.rank == 0 else None)
+        margins = model.predict_margin(party, own)
+        return {"margins": margins, "stages": {name: asdict(stage) for name, stage in party.stages.items()}}
+
+    first, second = (run["result"] for run in map(run_session(job).get, PARTIES))
+    offline, online = (max(r["stages"][s]["seconds"] for r in (first, second)) for s in ("offline", "online"))
+    stages = [r["stages"] for r in (first, second)]
+    return {
+        "seconds": (offline + online) / trees,
+        "bytes": sum(s["online"]["bytes_sent"] for s in stages) / trees,
+        "dealt": sum(s["offline"]["bytes_dealt"] for s in stages) / trees,
+        "rounds": stages[0]["online"]["rounds"] / trees,
+        "auc": float(roc_auc_score(y, first["margins"])),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=30_000)
+    parser.add_argument("--columns", type=int, default=20, help="of the host")
+    parser.add_argument("--trees", type=int, default=3)
+    parser.add_argument("--depth", type=int, default=3)
+    options = parser.parse_args()
+    X, y = made_up_rows(options.rows, GUEST_COLUMNS + options.columns)
+    results = {}
+    for encryption in ("paillier", "ou"):
+        config = SecureBoostConfig.of(
+            n_estimators=options.trees, max_depth=options.depth, max_bin=32, guest_only="none", encryption=encryption
+        )
+        results[f"SecureBoost, {encryption}"] = measure(config, X, y)
+    warm_up()
+    for comparison in ("bits", "keys"):
+        name = f"secret-shared, {comparison}"
+        results[name] = secret_shared(X, y, options.trees, options.depth, comparison)
+    table = Table("system", "s / tree", "MB / tree", "dealt MB / tree", "rounds / tree", "what leaks")
+    for name, m in results.items():
+        dealt = f"{m['dealt'] / 1e6:.1f}" if "dealt" in m else "no dealer"
+        row = f"{m['seconds']:.2f}", f"{m['bytes'] / 1e6:.1f}", dealt, f"{m['rounds']:.0f}", LEAKS[name.split(",")[0]]
+        table.add_row(name, *row)
+    Console(width=150).print(table)
+    path = Path("out/bench/compare_vertical.json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"options": vars(options), "results": results}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
