@@ -23,11 +23,12 @@ import numpy as np
 from mpc.bit_product import select
 from mpc.comparison_keys import below_by_keys, larger_by_keys
 from mpc.contract import Cost, both, in_sequence, protocol
+from mpc.conversion import to_bits
 from mpc.correlation import Hand
 from mpc.kernels import borrow
 from mpc.party import Party, Steps, Variant, open_shares, open_words
 from mpc.ring import U8, U16, U32, U64, Shape, encode_signed, low_bits, packed_size
-from mpc.shares import AShare, BShare
+from mpc.shares import AShare, BShare, stack
 
 _PRODUCT_TYPES = {1: U8, 2: U8, 3: U16, 4: U32}
 
@@ -88,6 +89,8 @@ class SignMasks:
 def _below_cost(x: AShare, thresholds: Sequence[int], bits: int, by: Variant = "bits") -> Cost:
     if by == "keys":
         return below_by_keys.cost(x, thresholds, bits)
+    if by == "carries":
+        return to_bits.cost(AShare(np.empty((*x.shape, len(thresholds)), U64), 0), bits)
     return Cost(2, both(8 * packed_size(x.size, bits) + 16 * x.size * len(thresholds)))
 
 
@@ -95,10 +98,14 @@ def _below_cost(x: AShare, thresholds: Sequence[int], bits: int, by: Variant = "
 def below(party: Party, x: AShare, thresholds: Sequence[int], bits: int, by: Variant | None = None) -> Steps:
     """[x], public thresholds -> <x < t>, shape x.shape + (T,); `bits` is B of the header, 2 .. 64.
 
-    `by` names the variant, "bits" as above or "keys" (mpc/comparison_keys.py); None leaves it to the party's setting.
+    `by` names the variant: "bits" as above; "keys" (mpc/comparison_keys.py), one round; "carries" (mpc/conversion.py),
+    with bit triples alone offline. None leaves it to the party's setting.
     """
     if (by or party.comparison) == "keys":
         return (yield from below_by_keys.steps(party, x, thresholds, bits))
+    if (by or party.comparison) == "carries":
+        below_zero = stack([x - t for t in thresholds], axis=-1)
+        return (yield from to_bits.steps(party, below_zero, bits))[..., -1]
     r, top, dealt = party.randomness.take(SignMasks(x.shape, len(thresholds), bits))
     masked = x.map(lambda w: low_bits(w.reshape(-1) + r, bits))
     (e,) = yield from open_shares("comparison.below", masked, bits=[bits])

@@ -22,7 +22,7 @@ from mpc.shares import AShare, BShare
 
 Like = tuple[Shape, np.dtype]
 # How comparisons are made where a protocol is not told: see mpc/comparison.py and mpc/comparison_keys.py.
-Variant = Literal["bits", "keys"]
+Variant = Literal["bits", "keys", "carries"]
 U8 = np.dtype(np.uint8)
 
 

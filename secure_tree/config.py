@@ -8,7 +8,6 @@ from typing import Any, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from mpc.errors import ConfigError
-from mpc.party import Variant
 
 Partition = Literal["horizontal", "vertical"]
 Metric = Literal["error", "logloss", "auc", "rmse", "mae"]
@@ -32,7 +31,7 @@ class TrainConfig(BaseModel):
     min_child_weight: float = Field(0.5, ge=0, le=1e9)
     min_child_samples: int = Field(1, ge=1)
     base_score: float = 0.5
-    comparison: Variant = "bits"
+    comparison: Literal["bits", "keys"] = "bits"
     num_class: int | None = Field(None, ge=2, le=1000)
     subsample: float = Field(1.0, gt=0, le=1)
     colsample_bytree: float = Field(1.0, gt=0, le=1)

@@ -130,6 +130,7 @@ CASES = [
         (bit_product.to_ring, then(bits(3), U8), {}),
         (bit_product.select, lambda p, r, n: [*bits(1)(p, r, n), *ring(-BIG, BIG, 4)(p, r, n)], {}),
         *((comparison.below, then(ring(-BIG, BIG), [0, 5, -7], 63), by) for by in BY),
+        (comparison.below, then(ring(-BIG, BIG), [0, 5, -7], 63), {"by": "carries"}),
         *((comparison.less_than, ring(-BIG, BIG, count=2), by) for by in BY),
         *((comparison.inside, then(ring(-BIG, BIG), -9, 9), by) for by in BY),
         *((comparison.maximum, ring(0, BIG, count=2), by) for by in BY),

@@ -46,7 +46,7 @@ def test_to_bits(bits):
     assert np.array_equal(opened(results), (x[:, None] >> np.arange(bits)) & 1)
 
 
-@pytest.mark.parametrize("by", ["bits", "keys"])
+@pytest.mark.parametrize("by", ["bits", "keys", "carries"])
 def test_comparisons(by):
     rng = np.random.default_rng(2)
     x, y = rng.integers(-(2**62), 2**62, (2, 300))
