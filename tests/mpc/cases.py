@@ -25,6 +25,7 @@ from mpc import (
     sigmoid_exponential,
     sigmoid_piecewise,
     truncation,
+    weighted_choice,
     widening,
 )
 from mpc.linear_map import BIT, DenseBits, DenseWords
@@ -129,6 +130,11 @@ CASES = [
         (bit_product.to_ring, bits(3), {}),
         (bit_product.to_ring, then(bits(3), U8), {}),
         (bit_product.select, lambda p, r, n: [*bits(1)(p, r, n), *ring(-BIG, BIG, 4)(p, r, n)], {}),
+        (
+            weighted_choice.choose,
+            lambda p, r, n: [*bits(2, 3)(p, r, n), *ring(-BIG, BIG, 2)(p, r, n), [1, 5, 2**40]],
+            {},
+        ),
         *((comparison.below, then(ring(-BIG, BIG), [0, 5, -7], 63), by) for by in BY),
         (comparison.below, then(ring(-BIG, BIG), [0, 5, -7], 63), {"by": "carries"}),
         *((comparison.less_than, ring(-BIG, BIG, count=2), by) for by in BY),
@@ -142,7 +148,7 @@ CASES = [
         *((truncation.floor, then(ring(-BIG, BIG, 2), 13), by) for by in BY),
         *((reciprocal.normalise, then(ring(1, 2**19), 4, 20, [77]), by) for by in BY),
         *((reciprocal.invert, ring(2**17, 2**18), by) for by in BY),
-        *((reciprocal.reciprocal, then(ring(1, 2**15), 4, 15), by) for by in BY),
+        *((reciprocal.reciprocal, then(ring(1, 2**15), 4, 15), by) for by in [*BY, {"exact": False}]),
         *((division.divide, then(ring(1, 2**15, count=2), 4, 15, 9), by) for by in BY),
         *((argmax.argmax, then(ring(0, 99, 11), 8), {"radix": r, "by": "bits"}) for r in (2, 4, 8)),
         (argmax.argmax, then(ring(0, 99, 11), 8), {"radix": 2, "by": "keys"}),
