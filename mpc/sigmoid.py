@@ -58,7 +58,7 @@ class TrigonometricMasks:
     def deal(self, hand: Hand):
         n = int(np.prod(self.shape, dtype=np.int64))
         r = hand.mask((n,), U32)
-        return r, hand.derived(lambda: trigonometry.harmonics(low_bits(r, ANGLE_BITS)), (n, TERMS, 2))
+        return r, hand.derived(lambda: trigonometry.harmonics(low_bits(r, ANGLE_BITS)), (TERMS, 2, n))
 
 
 def _cost(x: AShare, scale: int, by: Variant = "bits") -> Cost:

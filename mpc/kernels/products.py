@@ -28,6 +28,15 @@ def square(d: np.ndarray, a: np.ndarray, aa: np.ndarray, first: bool) -> np.ndar
 
 
 @numba.njit(cache=True, nogil=True)
+def conjunction(d: np.ndarray, e: np.ndarray, a: np.ndarray, b: np.ndarray, ab: np.ndarray, first: bool) -> np.ndarray:
+    """x and y, packed bits, for opened d = x xor a, e = y xor b and shares of a, b, a and b."""
+    out = np.empty_like(ab)
+    for i in range(out.size):
+        out[i] = (d[i] & b[i]) ^ ((a[i] ^ d[i] if first else a[i]) & e[i]) ^ ab[i]
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
 def powers(d: np.ndarray, a: np.ndarray, aa: np.ndarray, aaa: np.ndarray, first: bool) -> np.ndarray:
     """x^2 and x^3, [2, n], for opened d = x - a and shares of a, a^2, a^3."""
     out = np.empty((2, d.size), d.dtype)

@@ -30,6 +30,7 @@ from mpc import (
 )
 from mpc.linear_map import BIT, DenseBits, DenseWords
 from mpc.ring import U8, U32, U64
+from mpc.shares import PShare
 from tests.mpc.twoparty import bit_half, ring_half
 
 
@@ -60,6 +61,14 @@ def ring(low, high, *tail, dtype=U64, scale=0, count=1):
 def bits(*tail, count=1):
     def make(party, rng, size):
         return [bit_half(rng.integers(0, 2, (size, *tail)), party.rank) for _ in range(count)]
+
+    return make
+
+
+def packed(count=1):
+    def make(party, rng, size):
+        shares = ring(0, 2**62, count=count)(party, rng, size)
+        return [PShare(share.words, party.rank) for share in shares]
 
     return make
 
@@ -126,7 +135,9 @@ CASES = [
         (beaver.square, ring(-BIG, BIG, 3), {}),
         (beaver.matmul, _matrices, {}),
         (bit_product.conjoin, bits(3, count=2), {}),
+        (bit_product.conjoin, packed(count=2), {}),
         (bit_product.disjoin, bits(count=2), {}),
+        (bit_product.disjoin, packed(count=2), {}),
         (bit_product.to_ring, bits(3), {}),
         (bit_product.to_ring, then(bits(3), U8), {}),
         (bit_product.select, lambda p, r, n: [*bits(1)(p, r, n), *ring(-BIG, BIG, 4)(p, r, n)], {}),

@@ -42,6 +42,7 @@ CALLS = {
     ],
     products.product: [(*words(5, 7, dtype=t), first) for t in (np.uint32, np.uint64) for first in (True, False)],
     products.square: [(*words(3, 7, dtype=t), first) for t in (np.uint32, np.uint64) for first in (True, False)],
+    products.conjunction: [(*words(5, 7, dtype=t), first) for t in (np.uint8, np.uint64) for first in (True, False)],
     products.powers: [(*words(4, 7), first) for first in (True, False)],
     products.product_with_square: [(*words(7, 7), first) for first in (True, False)],
     products.weighted_choice: [
@@ -51,7 +52,7 @@ CALLS = {
     borrow._parity: [(np.uint64(7),), (np.uint64(2**63 + 1),)],
     trigonometry._sine_cosine: [(0,), (12345,), (2**25 - 3,)],
     trigonometry.harmonics: [(words(4, dtype=np.uint32, bits=25),)],
-    trigonometry.series: [(words(4, dtype=np.uint32, bits=25), words(4, 24, 2), *(RNG.normal(size=(2, 24)) * 1e7))],
+    trigonometry.series: [(words(4, dtype=np.uint32, bits=25), words(24, 2, 4), *(RNG.normal(size=(2, 24)) * 1e7))],
     comparison_keys._generate_level: [
         (*CHILDREN, words(2, 6, 2), ON, words(6, bits=1), words(6, 2), words(6, width), width == 0) for width in (0, 2)
     ],
