@@ -258,7 +258,7 @@ besides. Rounds do not depend on the number of elements.
 ## A tree
 
 One round of boosting with one tree on horizontal data: gradients, all levels, leaves, and the new margins. Sums over
-both directions, and over both parties for what is dealt. At {n:,} rows, {d} features, {k} bins and depth {depth}, one of
+both directions, and over both parties for what is dealt. At {n:,} rows, {d} features, {k} bins, depth {depth}, one of
 them is varied at a time. Widths of sums follow the number of rows, in whole bytes, so that the cost of a row changes in
 small steps.
 
