@@ -32,4 +32,4 @@ def test_tallies_count_every_bit():
     tally = Tally.by_run([bytes([1, 128]), bytes([3, 0])])
     assert tally.ones.tolist() == [2, 1, *[0] * 13, 1]
     lanes = Tally.by_lane([bytes([0b0111_0001]), bytes([1, 0, 0, 3])], 4)
-    assert lanes.ones.tolist() == [2, 2, 2, 1, *[0] * 6]
+    assert lanes.ones.tolist() == [3, 1, 2, 1, *[0] * 6]
