@@ -170,7 +170,7 @@ FIXED = [
 MAPS = [
     *(Enumerated(f"Z_4, owner {owner}", lambda owner=owner: ring_map(owner, 2, U64)) for owner in (0, 1)),
     *(
-        Enumerated(f"Z_4, 32, owner {owner}", lambda owner=owner: ring_map(owner, 2, U32), long=True)
+        Enumerated(f"Z_4 in words of 32 bits, owner {owner}", lambda owner=owner: ring_map(owner, 2, U32), long=True)
         for owner in (0, 1)
     ),
     *(

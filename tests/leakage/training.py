@@ -33,7 +33,7 @@ def random_rows(rng: np.random.Generator) -> Rows:
     return rng.normal(size=(ROWS, FEATURES)), rng.integers(0, 2, ROWS).astype(float)
 
 
-def transcript(rows: Rows, seed: int, depth: int) -> list[tuple[list, bytes]]:
+def transcript(rows: Rows, seed: int, **parameters) -> list[tuple[list, bytes]]:
     """The facts and the bytes that either party sends while one tree is trained."""
     X, y = rows
     half = ROWS // 2
@@ -41,13 +41,13 @@ def transcript(rows: Rows, seed: int, depth: int) -> list[tuple[list, bytes]]:
     def job(party):
         party.link = Listener(party.link)
         own = slice(0, half) if party.rank == 0 else slice(half, None)
-        SecureXGBClassifier(n_estimators=1, max_depth=depth, max_bin=4).fit(party, X[own], y[own])
+        SecureXGBClassifier(n_estimators=1, max_bin=4, **parameters).fit(party, X[own], y[own])
         return party.link.facts, b"".join(data for _, data in party.link.rounds)
 
     return run_both(job, tuple((2 * seed + p).to_bytes(16, "little") for p in (0, 1)))[0]
 
 
-def assess(runs: int, depth: int, seed: int = 0) -> list[tuple[Tally, Tally]]:
+def assess(runs: int, seed: int = 0, **parameters) -> list[tuple[Tally, Tally]]:
     """For either party, tallies of `runs` trainings on the same rows and of `runs` on fresh ones."""
     rng = np.random.default_rng(seed)
     fixed = random_rows(rng)
@@ -55,7 +55,7 @@ def assess(runs: int, depth: int, seed: int = 0) -> list[tuple[Tally, Tally]]:
     for run in range(runs):
         for same in (True, False):
             rows = fixed if same else random_rows(rng)
-            groups[same].append(transcript(rows, 2 * (seed + run) + same, depth))
+            groups[same].append(transcript(rows, 2 * (seed + run) + same, **parameters))
     told = [facts for group in groups.values() for run in group for facts, _ in run]
     assert all(facts == told[0] for facts in told), "the public facts depend on the rows"
     return [tuple(Tally.by_run([run[p][1] for run in groups[same]]) for same in (True, False)) for p in (0, 1)]
