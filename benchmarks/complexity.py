@@ -35,6 +35,7 @@ from mpc import (
     sigmoid_exponential,
     sigmoid_piecewise,
     truncation,
+    weighted_choice,
     widening,
 )
 from mpc.linear_map import BIT, DenseBits, DenseWords, MatrixVectors
@@ -104,6 +105,7 @@ ROWS: list[tuple[Callable, str, Callable, dict]] = [
     (bit_product.disjoin, "or", _b(2), {}),
     (bit_product.to_ring, "bit into words of 64 bits", _b(), {}),
     (bit_product.select, "bit times word", lambda p, n: [bits(p, n), words(p, n)], {}),
+    (weighted_choice.choose, "one of 8 factors", lambda p, n: [bits(p, n, 8), words(p, n), range(8)], {}),
     (fixed_operand.fix, "row of a matrix of 32 columns", lambda p, n: [words(p, 1, n, 32)], {}),
     (fixed_operand.multiply_fixed, "vector of 32 times 32 x 32", _fixed, {}),
     (linear_map.hand_over, "row to 32 sums, 32 bits", lambda p, n: _known(U32, n, 32, p), {}),
@@ -134,6 +136,7 @@ ROWS: list[tuple[Callable, str, Callable, dict]] = [
     *((reciprocal.normalise, "word in 1 .. 2^20", _x(1, 0, 19), {"by": by}) for by in ("bits", "keys")),
     *((reciprocal.invert, "mantissa", _x(), {"by": by}) for by in ("bits", "keys")),
     *((reciprocal.reciprocal, "word in 1 .. 2^20", _x(1, 0, 19), {"by": by}) for by in ("bits", "keys")),
+    (reciprocal.reciprocal, "word in 1 .. 2^20, rounded at random", _x(1, 0, 19), {"exact": False}),
     *((division.divide, "quotient by 1 .. 2^20", _x(2, 0, 19, 16), {"by": by}) for by in ("bits", "keys")),
     *((sigmoid.sigmoid, "value and slope", _x(1, 20, scale=20), {"by": by}) for by in ("bits", "keys")),
     *((sigmoid_piecewise.sigmoid_piecewise, "value and slope", _x(scale=16), {"by": by}) for by in ("bits", "keys")),

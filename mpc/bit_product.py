@@ -81,9 +81,9 @@ def conjoin(party: Party, a: BShare | PShare, b: BShare | PShare) -> Steps:
         return (yield from conjoin.steps(party, a.packed(), b.packed())).unpacked(a.shape)
     assert isinstance(a, PShare) and isinstance(b, PShare), "both operands are bits, or both are packed"
     alpha, beta, product = party.randomness.take(BitTriples(a.shape, a.dtype))
-    (opened,) = yield from open_words("bit_product.conjoin", np.stack([a.words ^ alpha, b.words ^ beta]))
-    d, e = opened.reshape(2, -1)
-    words = products.conjunction(d, e, alpha.reshape(-1), beta.reshape(-1), product.reshape(-1), party.rank == 0)
+    d, e = yield from open_words("bit_product.conjoin", a.words ^ alpha, b.words ^ beta)
+    d, e, alpha, beta, product = (w.reshape(-1) for w in (d, e, alpha, beta, product))
+    words = products.conjunction(d, e, alpha, beta, product, party.rank == 0)
     return PShare(words.reshape(a.shape), party.rank)
 
 

@@ -239,7 +239,7 @@ def open_shares(name: str, *shares: AShare | BShare, bits: Sequence[int] | None 
     return opened
 
 
-def open_words(name: str, words: np.ndarray) -> Steps:
+def open_words(name: str, *words: np.ndarray) -> Steps:
     """One round that opens words shared by xor; they must be masked."""
-    answer = yield Round(name, [words.reshape(-1).view(U8)], [words.nbytes])
-    return [words ^ answer[0].view(words.dtype).reshape(words.shape)]
+    answer = yield Round(name, [w.reshape(-1).view(U8) for w in words], [w.nbytes for w in words])
+    return [w ^ data.view(w.dtype).reshape(w.shape) for w, data in zip(words, answer, strict=True)]

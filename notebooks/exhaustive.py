@@ -2,8 +2,8 @@
 
     check(beaver.multiply, word(2), word(2), ideal=lambda x, y: x * y).proven
 
-`check` takes a protocol and its arguments. Those made by `word`, `bit`, `private` and `public` are enumerated, the rest
-is passed on. What it counts:
+`check` takes a protocol and its arguments. Those made by `word`, `bit`, `packed`, `private` and `public` are
+enumerated, the rest is passed on. What it counts:
 
 wrong     results that the outputs do not open to `ideal` of the secrets, or revealed ones that are not it.
 leaking   for either party, views that betray the other's input. The simulator of a party knows the party's own input
@@ -25,7 +25,7 @@ import numpy as np
 
 from mpc.party import Party, Steps
 from mpc.ring import U8, U64, Shape
-from mpc.shares import AShare, BShare
+from mpc.shares import AShare, BShare, PShare, Share
 from notebooks.enumeration import Deck, Window, play
 
 MOST_BITS = 22
@@ -40,7 +40,7 @@ class Enumerated:
     dtype: np.dtype
     shape: Shape
     known_to: tuple[int, ...] | None = None
-    bits: bool = False
+    kind: type = AShare
     scale: int = 0
 
     def draw(self, deck: Deck, batched: bool) -> tuple[list[Any], np.ndarray, list[np.ndarray | None]]:
@@ -51,8 +51,9 @@ class Enumerated:
             passed = [first if rank in self.known_to else None for rank in (0, 1)]
             return passed, self.window.look(first), [None if p is None else self.window.look(p) for p in passed]
         second = deck.draw(shape, self.window, self.dtype)
-        whole = first ^ second if self.bits else first + second
-        halves = [BShare(h, r) if self.bits else AShare(h, r, self.scale) for r, h in enumerate((first, second))]
+        whole = first + second if self.kind is AShare else first ^ second
+        more = (self.scale,) if self.kind is AShare else ()
+        halves = [self.kind(half, rank, *more) for rank, half in enumerate((first, second))]
         return halves, self.window.look(whole), [self.window.look(half) for half in (first, second)]
 
 
@@ -63,7 +64,12 @@ def word(k: int, *shape: int, dtype: np.dtype = U64, low: int = 0, scale: int = 
 
 def bit(*shape: int) -> Enumerated:
     """Shared bits."""
-    return Enumerated(Window(1), U8, shape, bits=True)
+    return Enumerated(Window(1), U8, shape, kind=BShare)
+
+
+def packed(k: int, *shape: int) -> Enumerated:
+    """Shared bytes of which k bits vary."""
+    return Enumerated(Window(k), U8, shape, kind=PShare)
 
 
 def private(owner: int, k: int, *shape: int, dtype: np.dtype = U64) -> Enumerated:
@@ -115,7 +121,7 @@ def check(
     may be anything, the views not. With `coin`, `ideal` also gets what every message opens to, as a public coin.
     Not `batched`: the cases are run one by one, for protocols that have no axis to spare.
     """
-    words = [a for a in arguments if isinstance(a, Enumerated) and not a.bits]
+    words = [a for a in arguments if isinstance(a, Enumerated) and a.kind is not BShare]
     ring = ring or (words[0].window if words else Window(2))
     run = _Run(protocol, arguments, ring, words[0].dtype if words else U64, draws, output or ring, batched)
     needed = run(np.zeros(1, U64)).bits
@@ -160,7 +166,7 @@ class _Run:
         sides = []
         for rank in (0, 1):
             own = [knows[rank] for _, _, knows in drawn if knows[rank] is not None]
-            shares = [self._look(r) for r in results[rank] if isinstance(r, (AShare, BShare))]
+            shares = [self._look(r) for r in results[rank] if isinstance(r, Share)]
             revealed = [self._look(r) for r in results[rank] if isinstance(r, np.ndarray)]
             if revealed and not getattr(self.protocol, "reveals", ()):
                 raise ValueError("a protocol that declares to reveal nothing has an output that is no share")
@@ -174,10 +180,10 @@ class _Run:
         ]
         return _Batch(deck.used, sides, secrets, opened, coins)
 
-    def _look(self, result: AShare | BShare | np.ndarray) -> np.ndarray:
+    def _look(self, result: Share | np.ndarray) -> np.ndarray:
         if isinstance(result, BShare):
             return result.bits.astype(np.uint16)
-        return self.output.look(result.words if isinstance(result, AShare) else result)
+        return self.output.look(result if isinstance(result, np.ndarray) else result.words)
 
     def _open(self, first: Any, second: Any) -> tuple[list[np.ndarray], int]:
         """The values of one output and their mask: of a secret both halves opened, else at whom it is revealed."""
@@ -186,6 +192,8 @@ class _Run:
             return [first.bits ^ second.bits], 1
         if isinstance(first, AShare):
             return [self.output.look(first.words + second.words)], every
+        if isinstance(first, PShare):
+            return [self.output.look(first.words ^ second.words)], every
         return [self.output.look(result) for result in (first, second) if result is not None], every
 
 

@@ -30,13 +30,14 @@ from mpc import (
     sigmoid_exponential,
     sigmoid_piecewise,
     truncation,
+    weighted_choice,
     widening,
 )
 from mpc.linear_map import BIT, DenseBits, DenseWords
 from mpc.party import Party, Steps
 from mpc.ring import U8, U32, U64
 from notebooks.enumeration import Window
-from notebooks.exhaustive import Verdict, bit, check, private, word
+from notebooks.exhaustive import Verdict, bit, check, packed, private, word
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,21 @@ def fixed_product(party: Party, matrix: Any, x: Any) -> Steps:
     """Fix a matrix and multiply one batch of rows by it."""
     operand = yield from fixed_operand.fix.steps(party, matrix)
     return (yield from fixed_operand.multiply_fixed.steps(party, x, operand))
+
+
+def chosen(count: int) -> Callable:
+    """The factor that `choose` makes of its bits with weights 1 .. count, and its product."""
+
+    def ideal(bits: np.ndarray, x: np.ndarray) -> list[np.ndarray]:
+        factor = bits @ np.arange(1, count + 1)
+        return [factor, factor * x]
+
+    return ideal
+
+
+def single(protocol: Callable, ideal: Callable) -> Verdict:
+    """A product of two bits alone in their bytes."""
+    return check(protocol, bit(1), bit(1), ideal=ideal, ring=Window(1), batched=False)
 
 
 def ring_map(owner: int, k: int, dtype: np.dtype) -> Verdict:
@@ -205,10 +221,12 @@ SHOWN: dict[Callable, list[Enumerated | Composed | Argued]] = {
     ],
     beaver.matmul: [*MATRIX_PRODUCTS],
     bit_product.conjoin: [
-        Enumerated("bits", lambda: check(bit_product.conjoin, bit(), bit(), ideal=lambda a, b: a & b))
+        Enumerated("packed bits", lambda: check(bit_product.conjoin, packed(2), packed(2), ideal=np.bitwise_and)),
+        Enumerated("a bit", lambda: single(bit_product.conjoin, np.bitwise_and)),
     ],
     bit_product.disjoin: [
-        Enumerated("bits", lambda: check(bit_product.disjoin, bit(), bit(), ideal=lambda a, b: a | b))
+        Enumerated("packed bits", lambda: check(bit_product.disjoin, packed(2), packed(2), ideal=np.bitwise_or)),
+        Enumerated("a bit", lambda: single(bit_product.disjoin, np.bitwise_or)),
     ],
     bit_product.to_ring: [
         Enumerated(f"Z_{2**k}", lambda k=k: check(bit_product.to_ring, bit(), ideal=lambda b: b, ring=Window(k)))
@@ -263,15 +281,29 @@ SHOWN: dict[Callable, list[Enumerated | Composed | Argued]] = {
     truncation.truncate: [Enumerated("the three top bits, by 62", truncated)],
     truncation.floor: [
         Argued(
-            "looks at both ends of a word of 64 bits; opening and wrap are those of truncate, the borrow is that of "
-            "below, the way back to the ring is to_ring",
+            "looks at both ends of a word of 64 bits; opening and wrap are those of truncate, and the chunks' bits are "
+            "opened as in below",
             "perfect: every message is a one-time pad",
         )
     ],
     widening.widen: [Enumerated("the three top bits", widened)],
-    reciprocal.normalise: [Composed((comparison.below, bit_product.select, truncation.floor))],
-    reciprocal.invert: [Composed((beaver.multiply, truncation.floor))],
-    reciprocal.reciprocal: [Composed((reciprocal.normalise, reciprocal.invert))],
+    weighted_choice.choose: [
+        Enumerated(
+            f"{count} bits, Z_{2**k}",
+            lambda count=count, k=k: check(
+                weighted_choice.choose, bit(count), word(k), range(1, count + 1), ideal=chosen(count)
+            ),
+        )
+        for count, k in ((1, 2), (2, 1))
+    ],
+    reciprocal.normalise: [Composed((comparison.below, weighted_choice.choose, truncation.floor, truncation.truncate))],
+    reciprocal.invert: [
+        Argued(
+            "its words are of 64 bits; it opens u and y, as a product does, and the floors are those of floor",
+            "perfect: every message is a one-time pad",
+        )
+    ],
+    reciprocal.reciprocal: [Composed((reciprocal.normalise, reciprocal.invert, truncation.truncate))],
     division.divide: [Composed((reciprocal.reciprocal, beaver.multiply, truncation.floor))],
     argmax.argmax: [
         Composed(
