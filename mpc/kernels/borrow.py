@@ -97,19 +97,20 @@ def borrows(opened: np.ndarray, products: np.ndarray, m: int) -> np.ndarray:
     subsets = 1 << (m - 1)
     for i in range(opened.size):
         unequal = ~(int(opened[i]) >> EQ_SHIFT) & (subsets - 1)
-        bit = 0
+        # A xor of parities is the parity of the xor.
+        counted = np.uint64(0)
         offset = subsets
         for j in range(m):
             length = subsets >> j
             short = np.uint64(ONES) >> np.uint64(64 - length)
             z = unequal >> j
             gamma = products[i, offset >> 6] >> np.uint64(offset & 63)
-            bit ^= _parity(gamma & SUPERSETS[z] & short)
+            counted ^= gamma & SUPERSETS[z] & short
             if (opened[i] >> j) & 1:
                 whole = np.uint64(ONES) >> np.uint64(64 - subsets)
-                bit ^= _parity(products[i, 0] & SUPERSETS[z << j] & LOW_ZERO[j] & whole)
+                counted ^= products[i, 0] & SUPERSETS[z << j] & LOW_ZERO[j] & whole
             offset += length
-        out[i] = bit
+        out[i] = _parity(counted)
     return out
 
 
