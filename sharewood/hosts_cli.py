@@ -70,7 +70,7 @@ def dealer(
     from sharewood.hosts import deal
     from sharewood.hosts_config import HostsConfig
 
-    _log()
+    log_to_stderr()
     deal(HostsConfig.read(config), sessions)
 
 
@@ -85,7 +85,7 @@ def train(
     from sharewood.hosts import train
     from sharewood.hosts_config import HostsConfig
 
-    _log()
+    log_to_stderr()
     _say("trained", train(HostsConfig.read(config), party, resume, json))
 
 
@@ -95,7 +95,7 @@ def predict(config: Config, party: PartyName, json: Json = None) -> None:
     from sharewood.hosts import predict_rows
     from sharewood.hosts_config import HostsConfig
 
-    _log()
+    log_to_stderr()
     _say("predicted", predict_rows(HostsConfig.read(config), party, json))
 
 
@@ -107,7 +107,7 @@ def reveal(
     from sharewood.hosts import reveal
     from sharewood.hosts_config import HostsConfig
 
-    _log()
+    log_to_stderr()
     _say("revealed", reveal(HostsConfig.read(config), party, to))
 
 
@@ -136,11 +136,12 @@ def share(
     from sharewood.hosts import share
     from sharewood.hosts_config import HostsConfig
 
-    _log()
+    log_to_stderr()
     _say("shared", share(HostsConfig.read(config), party, model))
 
 
-def _log() -> None:
+def log_to_stderr() -> None:
+    """What runs say of their progress, with the time of day."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
 
 

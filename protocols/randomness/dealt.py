@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from collections import deque
+from time import monotonic
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -18,7 +20,9 @@ from protocols.randomness.plan import Plan, encode_plan
 from protocols.randomness.prg import Stream
 from protocols.transport.channel import Channel
 
+log = logging.getLogger("sharewood")
 IN_MEMORY = 1 << 30
+_SILENCE = 10.0
 
 
 class DealtRandomness:
@@ -45,7 +49,8 @@ class DealtRandomness:
         """Send the plan and take in its corrections; what this party can compute ahead is computed."""
         self._dealer.send("dealer.plan", encode_plan(plan))
         requests = (kind for kinds, times in plan for _ in range(times) for kind in kinds)
-        expected = sum(len(kinds) * times for kinds, times in plan)
+        total = expected = sum(len(kinds) * times for kinds, times in plan)
+        said = monotonic()
         while expected > 0:
             batch = self._dealer.receive("dealer.batch")
             if "error" in batch:
@@ -62,6 +67,9 @@ class DealtRandomness:
                 self._spool.put(corrections)
                 self._waiting.append((self._index, kind, size, result))
                 self._index += 1
+            if expected and monotonic() - said >= _SILENCE:
+                said, share = monotonic(), (total - expected) / total
+                log.info("correlated randomness: %.0f%% of the requests, %.0f MB", 100 * share, self.received / 1e6)
 
     def _ahead(self, kind: Kind, corrections: np.ndarray) -> np.ndarray | None:
         if not isinstance(kind, MatrixVectors) or kind.number not in self._matrices:

@@ -1,0 +1,82 @@
+"""What a page consists of, and how it becomes HTML."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from sharewood.page.charts import Chart
+
+
+@dataclass(frozen=True)
+class Headline:
+    """A figure that is seen first: what it is, its value, and a note below."""
+
+    name: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under column names; all columns but the first `texts` are numbers."""
+
+    columns: list[str]
+    rows: list[list[str]]
+    texts: int = 1
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading with sentences, charts side by side, and a table."""
+
+    title: str
+    sentences: list[str] = field(default_factory=list)
+    charts: list[Chart] = field(default_factory=list)
+    table: Table | None = None
+
+
+@dataclass(frozen=True)
+class Page:
+    """A whole report."""
+
+    title: str
+    subtitle: str
+    headlines: list[Headline]
+    sections: list[Section]
+
+    def html(self) -> str:
+        """The document: one file that loads nothing."""
+        templates = Environment(
+            loader=PackageLoader("sharewood.page", "."),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        return templates.get_template("page.html.jinja").render(page=self)
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Three significant digits at least, thousands apart, never an exponent."""
+    if abs(value) >= 10 ** (digits - 1):
+        return f"{value:,.0f}"
+    text = f"{value:.{digits}g}"
+    return text if "e" not in text else f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+def seconds(value: float) -> str:
+    """Seconds, or minutes and hours when there are many."""
+    if value < 120:
+        return f"{number(value)} s"
+    minutes, rest = divmod(round(value), 60)
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def size(count: float) -> str:
+    """Bytes in kB, MB or GB."""
+    for unit, name in ((1e9, "GB"), (1e6, "MB")):
+        if count >= unit:
+            return f"{number(count / unit)} {name}"
+    return f"{number(count / 1e3)} kB"
