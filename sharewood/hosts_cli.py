@@ -46,16 +46,18 @@ def keygen(
 
 @app.command()
 def plan(config: Config, json: Json = None) -> None:
-    """What a training will need: correlated randomness, rounds, bytes, network time. Reads no data."""
+    """What a training will need: correlated randomness, rounds, bytes, time. Reads no data: it tries made-up rows."""
     from secure_tree.config import TrainConfig
     from secure_tree.storage import write_json
     from sharewood import planning
+    from sharewood.calibration import calibrate
     from sharewood.hosts_config import HostsConfig
 
     job = HostsConfig.read(config)
     if job.plan is None:
         raise ConfigError(f"{config}: plan.rows and plan.features are needed for this, and not in the configuration")
-    report = planning.plan(TrainConfig.of(**job.train), job.plan.rows, job.plan.features)
+    shape = TrainConfig.of(**job.train), job.plan.rows, job.plan.features
+    report = planning.plan(*shape, calibrate(*shape))
     if json:
         write_json(json, report)
     planning.print_plan(report, job.names)

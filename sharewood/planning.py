@@ -11,15 +11,20 @@ from rich.table import Table
 from protocols.randomness.sizes import dealt_bytes
 from secure_tree.config import TrainConfig
 from secure_tree.planning import plan_training
+from sharewood.calibration import Computing
 
 # Round trip in seconds, bits a second in each direction.
 NETWORKS = {"LAN": (0.5e-3, 1e9), "WAN": (40e-3, 100e6)}
 FRAME_BYTES = 90
 
 
-def plan(config: TrainConfig, rows: tuple[int, int], features: int) -> dict[str, Any]:
-    """Bytes dealt by kind and party, and for both phases rounds, wire bytes and network seconds (no computing).
+def plan(
+    config: TrainConfig, rows: tuple[int, int], features: int, computing: Computing | None = None
+) -> dict[str, Any]:
+    """Bytes dealt by kind and party, and for both phases rounds, wire bytes, network seconds; with `computing`, all.
 
+    The seconds of a phase are those of the network and those that its computing takes on one machine: neither phase
+    computes while it waits for what it needs next. The dealer has one uplink, which sends to either party in turn.
     Both parties speak at the same time in a round, so that it takes half a round trip. FRAME_BYTES stand for a
     frame's head, its tag and the TLS record around it; larger messages have more records, at 0.15%.
     """
@@ -41,8 +46,12 @@ def plan(config: TrainConfig, rows: tuple[int, int], features: int) -> dict[str,
         }
         for name, (round_trip, rate) in NETWORKS.items()
     }
+    computed = None
+    if computing:
+        trees = config.n_estimators
+        computed = {"offline": trees * computing.offline, "online": computing.setup + trees * computing.online}
     kinds = {kind: dict(count) for kind, count in by_kind.items()}
-    return {
+    report = {
         "data": {"rows": list(rows), "features": features},
         "config": config.model_dump(),
         "offline": {
@@ -52,6 +61,13 @@ def plan(config: TrainConfig, rows: tuple[int, int], features: int) -> dict[str,
         "online": {"rounds": rounds, "bytes": sent + received + 2 * rounds * FRAME_BYTES},
         "network_seconds": seconds,
     }
+    if computed is not None:
+        report["computing_seconds"] = computed
+        report["seconds"] = {
+            name: {phase: waited + computed[phase] for phase, waited in phases.items()}
+            for name, phases in seconds.items()
+        }
+    return report
 
 
 def print_plan(report: dict[str, Any], names: tuple[str, str]) -> None:
@@ -65,9 +81,13 @@ def print_plan(report: dict[str, Any], names: tuple[str, str]) -> None:
     console.print(table)
     online = report["online"]
     console.print(f"between the parties: {online['rounds']:,} rounds, {online['bytes']:,} bytes in both directions")
+    times = Table(title="Time, an estimate in seconds", title_justify="left")
+    for column in ("network", "phase", "waiting for it", "computing", "in all"):
+        times.add_column(column, justify="left" if column in ("network", "phase") else "right")
     for name, (round_trip, rate) in NETWORKS.items():
-        seconds = report["network_seconds"][name]
-        console.print(
-            f"{name}, {1e3 * round_trip:g} ms round trip and {rate / 1e6:g} Mbit/s: "
-            f"offline {seconds['offline']:.2f} s, online {seconds['online']:.2f} s on the network alone"
-        )
+        for phase, waited in report["network_seconds"][name].items():
+            figures = (waited, report["computing_seconds"][phase], report["seconds"][name][phase])
+            network = f"{name}, {1e3 * round_trip:g} ms round trip, {rate / 1e6:g} Mbit/s"
+            times.add_row(network, phase, *(f"{figure:.2f}" for figure in figures))
+    console.print(times)
+    console.print("Computing was measured on this machine, with both parties and the dealer on it.")
