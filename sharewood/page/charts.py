@@ -14,6 +14,8 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from sharewood.page.units import number
+
 # Drawn in these, which stand for variables of the page's style sheet.
 _VARIABLES = {
     "#010101": "--ink",
@@ -93,7 +95,7 @@ def bars(name: str, caption: str, values: Mapping[str, float]) -> Chart:
     def draw(figure: Figure) -> None:
         axes = figure.add_subplot()
         shown = axes.barh(list(values), list(values.values()), color=_OURS, height=0.62)
-        axes.bar_label(shown, fmt=lambda v: f"{v:.3g}", padding=3, color=_INK, fontsize=9)
+        axes.bar_label(shown, fmt=number, padding=3, color=_INK, fontsize=9)
         axes.set_xlim(0, 1.15 * max(*values.values(), 1e-12))
         axes.grid(visible=False, axis="y")
         axes.xaxis.set_major_locator(MaxNLocator(nbins=5))

@@ -9,7 +9,8 @@ import numpy as np
 
 from sharewood.page import sections
 from sharewood.page.charts import Line, Whose
-from sharewood.page.document import Headline, Page, Section, Table, seconds, size
+from sharewood.page.document import Headline, Page, Section, Table
+from sharewood.page.units import seconds, size
 
 PARTIES = ("party_a", "party_b")
 

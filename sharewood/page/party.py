@@ -9,8 +9,10 @@ import numpy as np
 
 from sharewood.page import sections
 from sharewood.page.charts import Line
-from sharewood.page.document import Headline, Page, Section, Table, seconds, size
+from sharewood.page.document import Headline, Page, Section, Table
+from sharewood.page.units import seconds, size
 
+_ROWS = 10
 _PHASES = {
     "setup": "set-up, once",
     "offline": "offline, before the data is used",
@@ -108,7 +110,10 @@ def _learning(report: Mapping[str, Any]) -> Section:
         "Quality",
         [judged, unknown],
         [sections.learning(report["metric"], held, [Line("held-out rows", rounds, values)])],
-        Table(["rounds of trees", name], [[str(n), sections.measured(v)] for n, v in curve]),
+        Table(
+            ["rounds of trees", name],
+            [[str(rounds[i]), sections.measured(values[i])] for i in sections.some(len(curve), _ROWS)],
+        ),
     )
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from sharewood.page.charts import Chart, Line, Whose, bars, lines
-from sharewood.page.document import Section, Table, number, seconds, size
+from sharewood.page.document import Section, Table
+from sharewood.page.units import number, seconds, size
 
 MEASURES = {
     "auc": "AUC",
@@ -48,9 +50,13 @@ def ranking_charts(labels: np.ndarray, margins: Mapping[str, np.ndarray]) -> lis
 
 
 def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[list[float], list[float]]:
-    """At most _STEPS points of a curve, the first and the last among them."""
-    kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), _STEPS)).astype(int))
+    kept = some(len(x), _STEPS)
     return x[kept].tolist(), y[kept].tolist()
+
+
+def some(count: int, most: int) -> list[int]:
+    """At most so many places among `count`, spread evenly, the first and the last among them."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int)).tolist()
 
 
 def cost(phases: list[list[str]], note: str) -> Section:
@@ -117,9 +123,9 @@ def disclosure(revealed: Mapping[str, list[str]], facts: list[str], own: str) ->
     """What was public, what each party learned, and what nobody saw."""
     rows = [["everybody", "; ".join(facts)]]
     for name, learned in revealed.items():
-        rows.append([name, "; ".join([*dict.fromkeys(learned)]) or "nothing"])
+        rows.append([name, "; ".join(_alike(learned)) or "nothing"])
     rows += [
-        ["only the party whose they are", own],
+        ["their owner alone", own],
         ["dealer", "the shapes of the computation; no data, and nothing of the model"],
         ["nobody", "gradients, histograms, which feature a node splits on, thresholds, leaf weights, the model"],
     ]
@@ -128,6 +134,16 @@ def disclosure(revealed: Mapping[str, list[str]], facts: list[str], own: str) ->
         ["Each line of a party is what its own process recorded at the one exit that shares have."],
         table=Table(["who", "learned"], rows, texts=2),
     )
+
+
+def _alike(texts: list[str]) -> list[str]:
+    """Each text once; those that differ in one number alone as one text with all the numbers."""
+    groups: dict[str, list[str]] = {}
+    for text in dict.fromkeys(texts):
+        numbers = re.findall(r"\d+", text)
+        form = text.replace(numbers[0], "\0", 1) if len(numbers) == 1 else text
+        groups.setdefault(form, []).extend(numbers[:1])
+    return [form.replace("\0", ", ".join(numbers)) for form, numbers in groups.items()]
 
 
 def learning(metric: str, judged_on: str, drawn: list[Line]) -> Chart:

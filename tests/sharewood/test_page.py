@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sharewood.page import prediction_page, training_page
-from sharewood.page.document import number, seconds, size
+from sharewood.page.units import number, seconds, size
 from tests.sharewood.pages import check_page
 
 SPENT = {"seconds": 1.25, "rounds": 1234, "bytes": 5_600_000, "bytes_dealt": 7_800_000}
@@ -31,6 +31,14 @@ def test_a_training_with_held_out_rows():
     for figure in ("0.1234", "0.2500", "1,234", "3,702", "16.8 MB", "23.4 MB", "150 MB", "1,500", "30 held-out rows"):
         assert figure in text, figure
     assert "bank & co <a>" in text and "error of held-out rows after 4 trees" in text
+
+
+def test_a_long_training():
+    rounds = range(1, 101)
+    learned = [f"error of held-out rows after {n} trees" for n in rounds]
+    text = training(curve=[[n, 1 / n] for n in rounds], revealed=[*learned, "predictions of its own rows"])
+    assert "error of held-out rows after 1, 2, 3, " in text and ", 99, 100 trees; predictions of its own rows" in text
+    assert "1 1.0000 12 0.0833 23" in text and "100 0.0100" in text
 
 
 def test_a_training_without_held_out_rows():
