@@ -87,7 +87,7 @@ def predict_rows(config: HostsConfig, name: str, json: Path | None) -> dict[str,
     check_built(model.config)
     data, names = config.needs(name, "predict_data"), model.facts.names
     features, identities = read_rows(data, label, names)
-    labels = known_labels(data, label, names, model.config.logistic)
+    labels = None if model.config.num_class else known_labels(data, label, names, model.config.logistic)
     for path in [out, *([json] if json else [])]:
         writable(path)
     output = config.predict.output if model.config.logistic else "margin"

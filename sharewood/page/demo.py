@@ -43,7 +43,7 @@ def _headlines(report: Mapping[str, Any]) -> list[Headline]:
     total = sum(report[phase]["seconds"] for phase in ("setup", "offline", "online"))
     return [
         Headline(
-            sections.MEASURES[key],
+            sections.named(key),
             sections.measured(mine[key]),
             f"on {report['data']['judged_on']}; XGBoost on pooled rows {sections.measured(mine['xgboost'][key])}",
         ),
@@ -77,7 +77,7 @@ def _quality(report: Mapping[str, Any], labels: np.ndarray, margins: Mapping[str
     sentences = [
         f"XGBoost has the same parameters and the rows of both parties pooled. Judged on {report['data']['judged_on']}."
     ]
-    if report["config"]["objective"] == "reg:squarederror":
+    if report["config"]["objective"] != "binary:logistic":
         sentences.append("ROC and precision-recall are of classes, and the labels are numbers.")
     elif len(set(labels.tolist())) == 2:
         charts += sections.ranking_charts(labels, margins)

@@ -31,7 +31,7 @@ def training_page(name: str, parties: tuple[str, str], report: Mapping[str, Any]
     rounds = config["n_estimators"]
     headlines = [
         *(
-            [Headline(sections.MEASURES[report["metric"]], sections.measured(curve[-1][1]), "held-out rows")]
+            [Headline(sections.named(report["metric"]), sections.measured(curve[-1][1]), "held-out rows")]
             if curve
             else []
         ),
@@ -55,7 +55,7 @@ def prediction_page(
     facts = ["row counts", f"the names and order of {data['features']} features", "the model's parameters"]
     measures = report.get("quality") or {}
     headlines = [
-        *(Headline(sections.MEASURES[key], sections.measured(measures[key]), "own rows") for key in list(measures)[:1]),
+        *(Headline(sections.named(key), sections.measured(measures[key]), "own rows") for key in list(measures)[:1]),
         *_spent(report),
     ]
     page = Page(
@@ -104,7 +104,7 @@ def _learning(report: Mapping[str, Any]) -> Section:
         return Section("Quality", [nothing, unknown])
     rounds, values = (list(column) for column in zip(*curve, strict=True))
     held = f"{sum(report['data']['held']):,} held-out rows of both parties"
-    name = sections.MEASURES[report["metric"]]
+    name = sections.named(report["metric"])
     judged = f"The {name} is computed on shares; both parties learn these numbers, and nothing else of the rows."
     return Section(
         "Quality",
@@ -123,7 +123,7 @@ def _quality(
     if labels is None:
         absent = "The rows have no labels that this party knows: no quality, ROC or precision-recall."
         return Section("Quality", [absent])
-    rows = [[sections.MEASURES[key], sections.measured(value)] for key, value in measures.items()]
+    rows = [[sections.named(key), sections.measured(value)] for key, value in measures.items()]
     table = Table(["measure", "own rows"], rows)
     if not logistic:
         return Section("Quality", ["Own predictions against the labels in own file."], table=table)

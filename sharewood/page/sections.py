@@ -146,11 +146,15 @@ def _alike(texts: list[str]) -> list[str]:
     return [form.replace("\0", ", ".join(numbers)) for form, numbers in groups.items()]
 
 
+def named(measure: str) -> str:
+    """A measure of quality in words."""
+    return MEASURES.get(measure, measure)
+
+
 def learning(metric: str, judged_on: str, drawn: list[Line]) -> Chart:
     """The metric by the number of rounds."""
-    return lines(
-        "curve", f"{MEASURES[metric].capitalize()} on {judged_on}.", drawn, "rounds of trees", MEASURES[metric]
-    )
+    name = named(metric)
+    return lines("curve", f"{name[0].upper()}{name[1:]} on {judged_on}.", drawn, "rounds of trees", name)
 
 
 def measured(value: float | None) -> str:
