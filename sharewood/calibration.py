@@ -17,7 +17,7 @@ from secure_tree.config import TrainConfig
 
 @dataclass(frozen=True)
 class Computing:
-    """Seconds of the slower party without a network to wait for: set-up, and of a round of trees offline and online."""
+    """Seconds of the slower party without a network to wait for: set-up, and a round of trees offline and online."""
 
     setup: float
     offline: float

@@ -40,6 +40,8 @@ def deal(config: HostsConfig, sessions: int | None) -> None:
     address = config.network.dealer
     assert address is not None, "a configuration names the dealer"
     with listen(address, config.credentials("dealer")) as listener:
+        warm_up("bits")
+        warm_up("keys")
         run_dealer(listener, config.names, sessions=sessions)
 
 
