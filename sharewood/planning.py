@@ -52,8 +52,9 @@ def plan(
 ) -> dict[str, Any]:
     """Bytes dealt by kind and party, rounds and wire bytes in all; by phase, seconds on either network.
 
-    Phases are those of the meter: set-up with what the dealer sends for it, offline, online. With `computing`, what
-    that takes is told apart and added: no phase computes while it waits for what it needs next.
+    Phases are those of the meter: set-up with what the dealer sends for it, offline, online. With `computing`,
+    in all: a party waits for every message before it computes on, while the dealer computes a batch as the last one
+    travels, so that offline the longer of the two counts.
     FRAME_BYTES stand for a frame's head, its tag and the TLS record around it; larger messages have more records, at
     0.15%.
     """
@@ -92,7 +93,10 @@ def plan(
         computed = {phase: times[phase] * spent for phase, spent in asdict(computing).items()}
         report["computing_seconds"] = computed
         report["seconds"] = {
-            name: {phase: waited + computed[phase] for phase, waited in phases.items()}
+            name: {
+                phase: max(waited, computed[phase]) if phase == "offline" else waited + computed[phase]
+                for phase, waited in phases.items()
+            }
             for name, phases in seconds.items()
         }
     return report
