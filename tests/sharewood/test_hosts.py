@@ -102,6 +102,16 @@ def test_the_example_of_two_hosts(place):
     assert np.abs(plain - table["prediction"]).max() < 1e-4
 
 
+def test_the_plan_of_the_example(place):
+    status, said, log = sharewood("plan", "--config", "party_a.toml", "--json", "plan.json", cwd=place)
+    assert status == 0, log
+    report = json.loads((place / "plan.json").read_text())
+    assert report["data"] == {"rows": [1000, 1500], "features": 10}
+    for times in report["seconds"].values():
+        assert all(f"{seconds:.2f}" in said for seconds in times.values())
+    assert "WAN" in said and min(report["computing_seconds"].values()) > 0
+
+
 @pytest.mark.long
 def test_a_plain_model_shared_between_hosts(place):
     rows = pd.read_csv(place / "a.csv").drop(columns="id")
