@@ -65,6 +65,10 @@ class Randomness(Protocol):
     def received(self) -> int:
         """Bytes on the wire from the dealer so far."""
 
+    @property
+    def used(self) -> int:
+        """Bytes of the dealer's corrections in the requests given out so far."""
+
     def provide(self, plan: Sequence[tuple[Sequence[Kind], int]]) -> None:
         """Fulfil a plan ahead: lists of requests, each with the number of times it is repeated."""
 
@@ -138,26 +142,26 @@ class Party:
     def stage(self, name: str) -> Iterator[Stage]:
         """Count what happens inside as part of the phase `name`."""
         stage = self.stages.setdefault(name, Stage())
-        before = self._counters()
+        before = self._counters(self.randomness.received)
         try:
             yield stage
         finally:
-            stage.add(before, self._counters())
+            stage.add(before, self._counters(self.randomness.received))
 
     def part(self, name: str | None) -> None:
         """From here to the next call, costs count towards the part `name` of the work; None: towards no part.
 
-        Programs that run together enter their parts together, so that no cost is counted twice.
+        Bytes dealt are those of the requests that it uses, whenever they arrived. Programs that run together enter
+        their parts together, so that no cost is counted twice.
         """
-        now = self._counters()
+        now = self._counters(self.randomness.used)
         if self._part is not None:
             before, at = self._part
             self.parts.setdefault(before, Stage()).add(at, now)
         self._part = None if name is None else (name, now)
 
-    def _counters(self) -> Counters:
-        link, rounds = self.link, self.meter.total.rounds
-        return perf_counter(), rounds, link.wire_sent, link.wire_received, self.randomness.received
+    def _counters(self, dealt: int) -> Counters:
+        return perf_counter(), self.meter.total.rounds, self.link.wire_sent, self.link.wire_received, dealt
 
     def swap(self, tag: str, facts: Any) -> Any:
         """Tell the peer public facts (a tree of plain values) and return what it tells."""

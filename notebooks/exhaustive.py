@@ -114,7 +114,7 @@ class _Source:
         source, asked = self, iter(range(1 << 30))
 
         class View:
-            received = 0
+            received = used = 0
 
             def take(self, kind: Kind) -> Any:
                 index = next(asked)

@@ -215,7 +215,7 @@ def _curve(data: DemoData, config: TrainConfig, staged: list[np.ndarray], booste
 def _costs(results: list[dict[str, Any]], trees: int, predicted: int) -> dict[str, Any]:
     """Both parties' meters as one: by phase, and within the online phase by part of a tree."""
     stages = {name: [Stage(**r["stages"][name]) for r in results] for name in results[0]["stages"]}
-    parts = {name: _phase([Stage(**r["parts"][name]) for r in results]) for name in results[0]["parts"]}
+    parts = {name: [Stage(**r["parts"][name]) for r in results] for name in results[0]["parts"]}
     online, offline, setup = _phase(stages["online"]), stages["offline"], _phase(stages["setup"])
     return {
         "setup": {**setup, "bytes": setup["bytes"] + sum(s.bytes_dealt for s in stages["setup"])},
@@ -225,7 +225,7 @@ def _costs(results: list[dict[str, Any]], trees: int, predicted: int) -> dict[st
             "bytes_parties": _phase(offline)["bytes"],
         },
         "online": {**online, **{f"{name}_per_tree": value / trees for name, value in online.items()}},
-        "parts": parts,
+        "parts": {name: {**_phase(p), "bytes_dealt": sum(s.bytes_dealt for s in p)} for name, p in parts.items()},
         "predict": {"rows": predicted, **_phase(stages["predict"])},
     }
 

@@ -37,6 +37,7 @@ class DealtRandomness:
         self._waiting: deque[tuple[int, Kind, int, np.ndarray | None]] = deque()
         self._spool = _Spool()
         self._index = 0
+        self.used = 0
 
     @property
     def received(self) -> int:
@@ -88,6 +89,7 @@ class DealtRandomness:
         index, planned, size, result = self._waiting.popleft()
         if planned != kind:
             raise ProtocolDesync(f"the plan has {planned} where the program asks for {kind}")
+        self.used += size
         return kind.deal(self._hand(index, self._spool.get(size), result))
 
     def close(self) -> None:

@@ -89,6 +89,7 @@ def tree_parts(parts: Mapping[str, Mapping[str, Any]], rounds: int | None) -> Se
             f"{s['seconds'] / total:.0%}",
             f"{s['rounds']:,.0f}",
             size(s["bytes"]),
+            size(s["bytes_dealt"]),
         ]
         for name, s in each.items()
     ]
@@ -99,7 +100,8 @@ def tree_parts(parts: Mapping[str, Mapping[str, Any]], rounds: int | None) -> Se
         bars("parts-traffic", "MB in both directions.", {name: s["bytes"] / 1e6 for name, s in each.items()}),
     ]
     what = "One round of trees: the mean over the training." if rounds else "All rounds of trees of this run."
-    table = Table(["stage", name_of_unit, "share", "rounds", "bytes"], rows)
+    what += " Dealt ahead: what the dealer had sent, offline, for the stage to use."
+    table = Table(["stage", name_of_unit, "share", "rounds", "bytes", "dealt ahead"], rows)
     return Section("Trees online, stage by stage", [what], charts, table)
 
 

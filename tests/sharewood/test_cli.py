@@ -58,6 +58,8 @@ def test_demo_writes_what_interfaces_name(tmp_path):
         report["parts"]
     )
     assert sum(part["rounds"] for part in report["parts"].values()) == report["online"]["rounds"] - 2
+    dealt = sum(part["bytes_dealt"] for part in report["parts"].values())
+    assert 0.9 * report["offline"]["bytes_dealer"] < dealt <= report["offline"]["bytes_dealer"]
     page = check_page((tmp_path / "out" / "demo" / "report.html").read_text())
     for measure in (*report["quality"].values(), *report["quality"]["xgboost"].values()):
         assert isinstance(measure, dict) or f"{measure:.4f}" in page
