@@ -154,7 +154,7 @@ class _Dealing:
 class _Randomness:
     """One party's part of what is dealt, in the order in which it asks."""
 
-    received = 0
+    received = used = 0
 
     def __init__(self, dealing: _Dealing, rank: int) -> None:
         self._dealing, self._rank, self._asked = dealing, rank, 0
