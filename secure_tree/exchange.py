@@ -28,7 +28,7 @@ from secure_tree.session import agree_on_reveal, pairing_id
 from secure_tree.storage import Arrays, read_arrays
 
 NO_SPLIT = -1
-FORMAT = 2
+FORMAT = 3
 _FILE = "revealed model file"
 _ARRAYS = ("features", "thresholds", "missing_left", "leaves")
 WHAT = "the model: features, thresholds, ways of missing values and leaf weights"
@@ -38,7 +38,7 @@ LARGEST = 2.0**30
 
 @dataclass(frozen=True)
 class PlainModel:
-    """T full trees of m nodes, in the clear.
+    """T full trees of m nodes, in the clear; under multi:ova round by round, a tree for each of `classes`.
 
     features int64[T, m] (NO_SPLIT where there is none), thresholds float32[T, m], missing_left bool[T, m], leaves
     float64[T, 2^depth] added to `base_margin`; `names` of the features, XGBoost's `objective`.
@@ -47,6 +47,7 @@ class PlainModel:
     objective: str
     names: tuple[str, ...]
     base_margin: float
+    classes: int
     features: np.ndarray
     thresholds: np.ndarray
     missing_left: np.ndarray
@@ -55,7 +56,9 @@ class PlainModel:
     def pack(self) -> tuple[dict[str, Any], Arrays]:
         """The model as plain facts and arrays."""
         facts = {"format": FORMAT, "revealed": True, "objective": self.objective, "base_margin": self.base_margin}
-        return {**facts, "names": list(self.names)}, {name: getattr(self, name) for name in _ARRAYS}
+        return {**facts, "classes": self.classes, "names": list(self.names)}, {
+            name: getattr(self, name) for name in _ARRAYS
+        }
 
     @classmethod
     def load(cls, path: str | Path) -> PlainModel:
@@ -64,8 +67,8 @@ class PlainModel:
         try:
             if facts["format"] != FORMAT or facts["revealed"] is not True:
                 raise DataError(f"{path}: not a {_FILE} of format {FORMAT}")
-            names = tuple(facts["names"])
-            return cls(facts["objective"], names, facts["base_margin"], *(arrays[n] for n in _ARRAYS))
+            known = facts["objective"], tuple(facts["names"]), facts["base_margin"], facts["classes"]
+            return cls(*known, *(arrays[n] for n in _ARRAYS))
         except (KeyError, TypeError) as error:
             raise DataError(f"{path}: not a {_FILE} ({error})") from None
 
@@ -92,10 +95,9 @@ def reveal_model(party: Party, model: SharedModel, to: int) -> PlainModel | None
     thresholds = order_value(np.where(null.astype(bool), order_key(np.zeros(1)), keys))
     missing_left = np.isin(features, model.facts.layout.missing) & (right == 0)
     unit = model.facts.label_scale / (1 << LEAF_SCALE)
-    base = model.config.base_margin
-    return PlainModel(
-        model.config.objective, model.facts.names, base, features, thresholds, missing_left, leaves * unit
-    )
+    config = model.config
+    known = config.objective, model.facts.names, config.base_margin, config.classes
+    return PlainModel(*known, features, thresholds, missing_left, leaves * unit)
 
 
 def share_model(party: Party, plain: PlainModel | None) -> SharedModel:

@@ -14,28 +14,36 @@ from mpc.errors import DataError
 from secure_tree.exchange import NO_SPLIT, PlainModel
 
 OBJECTIVES = ("binary:logistic", "reg:squarederror")
+# One class against the others has no name in XGBoost; of its objectives with a tree a class and round this one gives
+# the class of the largest margin and no probabilities, which would be other ones.
+_MANY = "multi:softmax"
 _NO_PARENT = 2147483647
+_NOT_IN_NAMES = set("[]<")
 
 
 def to_xgboost(model: PlainModel) -> dict[str, Any]:
     """A plain model as XGBoost's JSON object. Nodes without a split are left out: their one child takes their place.
 
-    Names are left out where one appears twice, as it may where each party has some columns, for XGBoost refuses those.
-    Raises DataError for multi:ova, which XGBoost has not.
+    Names are left out where XGBoost would refuse them: where one appears twice, as it may where each party has some
+    columns, or has a bracket or < in it. A multi:ova model becomes multi:softmax: the same margins and classes.
     """
-    if model.objective not in OBJECTIVES:
-        raise DataError(f"a model with objective {model.objective} has no like in XGBoost")
+    many = model.objective == "multi:ova"
     logistic = model.objective == "binary:logistic"
     base = 1 / (1 + math.exp(-model.base_margin)) if logistic else model.base_margin
     d, count = len(model.names), len(model.leaves)
-    names = list(model.names) if len(set(model.names)) == d else []
+    accepted = len(set(model.names)) == d and not any(_NOT_IN_NAMES & set(name) for name in model.names)
+    names = list(model.names) if accepted else []
     trees = [_tree(number, model) for number in range(count)]
-    parameter = {"base_score": repr(base), "boost_from_average": "1", "num_class": "0", "num_feature": str(d)}
-    loss = {"name": model.objective, "reg_loss_param": {"scale_pos_weight": "1"}}
+    classes = str(model.classes if many else 0)
+    parameter = {"base_score": repr(base), "boost_from_average": "1", "num_class": classes, "num_feature": str(d)}
+    if many:
+        loss = {"name": _MANY, "softmax_multiclass_param": {"num_class": classes}}
+    else:
+        loss = {"name": model.objective, "reg_loss_param": {"scale_pos_weight": "1"}}
     booster = {
         "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(count)},
-        "iteration_indptr": list(range(count + 1)),
-        "tree_info": [0] * count,
+        "iteration_indptr": list(range(0, count + 1, model.classes)),
+        "tree_info": [number % model.classes for number in range(count)],
         "trees": trees,
     }
     learner = {
@@ -123,7 +131,7 @@ def from_xgboost(document: dict[str, Any], source: str) -> PlainModel:
     except (KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
         raise DataError(f"{source}: not an XGBoost model in JSON ({error})") from None
     margin = math.log(base / (1 - base)) if objective == "binary:logistic" else base
-    return PlainModel(objective, names, margin, *(np.stack(part) for part in zip(*full, strict=True)))
+    return PlainModel(objective, names, margin, 1, *(np.stack(part) for part in zip(*full, strict=True)))
 
 
 def _depth(tree: dict[str, Any], node: int) -> int:

@@ -7,7 +7,7 @@ import pytest
 
 from mpc.errors import ConfigError, DataError
 from secure_tree.estimator import SecureXGBClassifier, SecureXGBRegressor
-from secure_tree.exchange import NO_SPLIT, reveal_model, share_model
+from secure_tree.exchange import NO_SPLIT, PlainModel, reveal_model, share_model
 from secure_tree.xgboost_json import from_xgboost, to_xgboost
 from tests.mpc.twoparty import run_both
 from tests.secure_tree.test_layouts import columns, with_holes
@@ -67,15 +67,29 @@ def test_missing_values_in_xgboost(partition):
     assert np.abs(booster_margins(to_xgboost(again), fresh, list(again.names)) - ours).max() < 1e-4
 
 
-def test_several_classes_have_no_like_in_xgboost():
-    X, _ = table(60, 2, seed=35)
+def test_several_classes_in_xgboost():
+    X, _ = table(90, 2, seed=35)
     labels = np.digitize(X[:, 0], [-0.5, 0.5])
-    parameters = dict(objective="multi:ova", num_class=3, n_estimators=1, max_bin=8)
+    parameters = dict(objective="multi:ova", num_class=3, n_estimators=2, max_bin=8, base_score=0.3)
     training = train_both(*halves(X, labels, 30), **parameters)
     (plain, _), _ = run_both(lambda p: reveal_model(p, training.models[p.rank].model, 0))
-    assert len(plain.leaves) == 3
-    with pytest.raises(DataError, match="multi:ova has no like"):
-        to_xgboost(plain)
+    assert len(plain.leaves) == 6
+    fresh = rows_around(training, 30, seed=6)
+    ours = np.concatenate(predict_both(training.models, (fresh[:9], fresh[9:]), "thresholds"))
+    document = to_xgboost(plain)
+    assert np.abs(ours - booster_margins(document, fresh, list(plain.names))).max() < 1e-4
+    booster = xgboost.Booster(model_file=bytearray(json.dumps(document).encode()))
+    classes = booster.predict(xgboost.DMatrix(fresh, feature_names=list(plain.names)))
+    # Equal margins may be decided differently in float32.
+    clear = np.diff(np.sort(ours, axis=1)[:, -2:], axis=1)[:, 0] > 1e-4
+    assert clear.mean() > 0.5 and (classes == ours.argmax(axis=1))[clear].all()
+
+
+def test_names_that_xgboost_refuses_are_left_out():
+    names = ("a[0]", "b")
+    tree = (np.zeros((1, 1), int), np.zeros((1, 1), np.float32), np.zeros((1, 1), bool), np.array([[0.5, -0.5]]))
+    document = to_xgboost(PlainModel("binary:logistic", names, 0.0, 1, *tree))
+    assert booster_margins(document, np.array([[-1.0, 0], [1, 0]])).tolist() == [0.5, -0.5]
 
 
 @pytest.mark.parametrize("objective", ["binary:logistic", "reg:squarederror"])
