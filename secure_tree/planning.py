@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
 
 from mpc.correlation import Kind
+from mpc.errors import ConfigError
 from mpc.tracing import Trace
 from secure_tree.binning import Bins
 from secure_tree.boost import boost_once, finish, first_margin, set_up
 from secure_tree.config import TrainConfig
 from secure_tree.layout import Facts, lay_out
 from secure_tree.schema import Table, held_count
+from secure_tree.session import exponent
 from secure_tree.training import sampled_rounds
 from secure_tree.validation import set_up_validation
 
@@ -30,16 +32,50 @@ class Demand:
     times: int = 1
 
 
-def plan_training(config: TrainConfig, rows: tuple[int, int], features: int) -> list[Demand]:
+@dataclass(frozen=True)
+class Sizes:
+    """Public sizes of each party's table: rows, features, rows of its own to judge by (None: `test_size` of `rows`).
+
+    `optional` counts its features that may be missing, where `missing` is a list of names (None: those of the list at
+    both); `largest_weight` is None where no row has a weight.
+    """
+
+    rows: tuple[int, int]
+    features: tuple[int, int]
+    held: tuple[int, int] | None = None
+    optional: tuple[int, int] | None = None
+    largest_weight: float | None = None
+
+    def facts(self, config: TrainConfig) -> Facts:
+        """What the parties of such a training agree on. Raises ConfigError for sizes that contradict each other."""
+        rows, held = self.rows, self.held
+        if held is None:
+            held = held_count(config, rows[0]), held_count(config, rows[1])
+            rows = rows[0] - held[0], rows[1] - held[1]
+        vertical = config.partition == "vertical"
+        if vertical and (rows[0] != rows[1] or held[0] != held[1]):
+            raise ConfigError("by columns both parties have the same number of rows")
+        if not vertical and self.features[0] != self.features[1]:
+            raise ConfigError("by rows both parties have the same number of features")
+        names = tuple(tuple(f"f{i}" for i in range(d)) for d in self.features)
+        layout = lay_out(config, names, rows)
+        if isinstance(config.missing, tuple):
+            if vertical and self.optional is None:
+                raise ConfigError("by columns the number of features that may be missing is needed for each party")
+            count = self.optional or (len(config.missing),) * 2
+            layout = replace(layout, optional=(tuple(range(count[0])), tuple(range(count[1]))))
+        weight_scale = None if self.largest_weight is None else 2.0 ** exponent(self.largest_weight)
+        return Facts("", names[0] + names[1] if vertical else names[0], layout, 1.0, weight_scale, held=held)
+
+
+def plan_training(config: TrainConfig, sizes: Sizes) -> list[Demand]:
     """Set-up, every round of trees, every judgement of held-out rows, and the finished model. Raises RangeError.
 
-    For data by rows, without weights; `rows` include those that are held out. The label scale of a regression is taken
-    as 1; rounds and bytes do not depend on it. Early stopping may need less.
+    The label scale of a regression is taken as 1; rounds and bytes do not depend on it. Early stopping may need less.
     """
-    names = tuple(f"f{i}" for i in range(features))
-    held = held_count(config, rows[0]), held_count(config, rows[1])
-    layout = lay_out(config, (names, names), (rows[0] - held[0], rows[1] - held[1]))
-    facts = Facts("", names, layout, 1.0, held=held)
+    facts = sizes.facts(config)
+    layout, held, features = facts.layout, facts.held, sizes.features[0]
+    names = facts.names[:features]
     grid = np.zeros((features, layout.sizes[0]), np.float32)
     grown_on, judged_by = (Table(np.zeros((n, features), np.float32), names) for n in (layout.rows[0], held[0]))
     bins = Bins(grid, grid, np.zeros(grown_on.features.shape, np.uint16))

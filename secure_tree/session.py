@@ -31,8 +31,8 @@ def agree_on_training(party: Party, config: TrainConfig, table: Table, held: Tab
         "rows": len(table.features),
         "held": len(held.features),
         "labelled": table.labels is not None,
-        "exponent": 0 if config.logistic else _exponent(max(largest, abs(config.base_score))),
-        "weights": None if table.weights is None else _exponent(float(table.weights.max())),
+        "exponent": 0 if config.logistic else exponent(max(largest, abs(config.base_score))),
+        "weights": None if table.weights is None else exponent(float(table.weights.max())),
         "token": secrets.token_hex(16),
     }
     theirs = party.swap("training.facts", facts)
@@ -110,7 +110,8 @@ def agree_on_reveal(party: Party, model: SharedModel, to: int) -> None:
         raise ConfigError("the parties disagree on who is to see the model")
 
 
-def _exponent(largest: float) -> int:
+def exponent(largest: float) -> int:
+    """The power of two that a number does not exceed."""
     return math.ceil(math.log2(largest)) if largest > 0 else 0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mpc.errors import ConfigError
+from mpc.errors import ConfigError, DataError
 from mpc.party import Party
 from protocols.runtime.hosts import run_dealer, run_party
 from protocols.transport.tcp import listen
@@ -17,9 +17,9 @@ from secure_tree.exchange import PlainModel, reveal_model, share_model
 from secure_tree.model import SharedModel
 from secure_tree.storage import read_json, write_arrays, write_json
 from secure_tree.xgboost_json import from_xgboost, to_xgboost
-from sharewood.hosts_config import HostsConfig, check_built
+from sharewood.hosts_config import HostsConfig
 from sharewood.jobs import fit, predict
-from sharewood.tables import check_classes, read_rows, read_table, writable, write_predictions
+from sharewood.tables import Rows, check_classes, read_rows, read_table, writable, write_predictions
 
 T = TypeVar("T")
 
@@ -45,39 +45,58 @@ def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> di
     """
     folder = config.needs(name, "checkpoints") if resume else config.party(name).checkpoints
     checkpoints = Checkpoints(folder, resume) if folder else None
-    data, out, label = config.needs(name, "train_data"), config.needs(name, "model"), config.party(name).label
-    parameters = TrainConfig.of(**config.train).model_dump()
-    features, labels = read_table(data, label)
-    assert labels is not None, "a label column was asked for"
-    if config.logistic:
-        check_classes(data, label, labels)
+    data, out, columns = config.needs(name, "train_data"), config.needs(name, "model"), config.columns(name)
+    parameters = TrainConfig.of(**config.train)
+    if parameters.partition == "horizontal" and columns.named("label") is None:
+        raise ConfigError(f"parties.{name}.columns names no label, and by rows each party has its own")
+    judged_by = config.party(name).test_data
+    if judged_by and parameters.test_size:
+        raise ConfigError("test_size and test_data both say which rows judge the trees: use one of the two")
+
+    def table(path: Path) -> Rows:
+        rows = read_table(path, columns, parameters.may_miss)
+        if parameters.logistic and rows.labels is not None:
+            check_classes(path, columns, rows.labels, parameters.num_class or 2)
+        return rows
+
+    rows, judged = table(data), table(judged_by) if judged_by else None
     for path in [out, *([json] if json else [])]:
         writable(path)
 
     def program(party: Party) -> dict[str, Any]:
-        estimator = fit(party, parameters, features, labels, checkpoints)
+        estimator = fit(party, parameters.model_dump(), rows, judged, checkpoints)
         assert estimator.model is not None, "fit has set it"
         estimator.model.save(out)
         known = estimator.model.facts
         facts = {"rows": list(known.layout.rows), "held": list(known.held), "features": len(known.names)}
-        return {"data": facts, "config": parameters, "curve": estimator.curve, **costs(party)}
+        trained = estimator.config.model_dump()
+        return {"data": facts, "config": trained, "curve": estimator.curve, **costs(party)}
 
     return _reported(connected(config, name, program), json)
 
 
 def predict_rows(config: HostsConfig, name: str, json: Path | None) -> dict[str, Any]:
-    """Predict the party's file with its half of the model, write a CSV; a report of costs."""
-    out, label = config.needs(name, "predictions"), config.party(name).label
+    """Predict the party's file with its half of the model, write what it learns as a table; a report of costs."""
     model = SharedModel.load(config.needs(name, "model"))
-    check_built(model.config)
-    features, identities = read_rows(config.needs(name, "predict_data"), label, model.facts.names)
-    for path in [out, *([json] if json else [])]:
+    own = config.names.index(name)
+    if model.rank != own:
+        raise DataError(f"{config.party(name).model}: the half of {config.names[model.rank]}, and this is {name}")
+    layout, to = model.facts.layout, config.predict.to
+    if to is not None and not layout.vertical:
+        raise ConfigError("predict.to is for data by columns: by rows each party learns the predictions of its own")
+    receiver = model.facts.label_holder if to is None else config.names.index(to)
+    out = config.needs(name, "predictions") if receiver in (None, own) else None
+    names = model.facts.names[layout.features_of(own)]
+    rows = read_rows(config.needs(name, "predict_data"), config.columns(name), names, model.config.may_miss)
+    for path in [p for p in (out, json) if p]:
         writable(path)
     output = config.predict.output if model.config.logistic else "margin"
 
     def program(party: Party) -> dict[str, Any]:
-        write_predictions(out, identities, predict(party, model, features, output, config.predict.method))
-        return {"data": {"rows": len(features), "features": len(model.facts.names)}, **costs(party)}
+        values = predict(party, model, rows, output, config.predict.method, receiver if layout.vertical else None)
+        if out:
+            write_predictions(out, rows.ids, values, output)
+        return {"data": {"rows": len(rows.features), "features": len(names)}, **costs(party)}
 
     return _reported(connected(config, name, program), json)
 

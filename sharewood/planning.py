@@ -10,14 +10,14 @@ from rich.table import Table
 
 from protocols.randomness.sizes import dealt_bytes
 from secure_tree.config import TrainConfig
-from secure_tree.planning import plan_training
+from secure_tree.planning import Sizes, plan_training
 
 # Round trip in seconds, bits a second in each direction.
 NETWORKS = {"LAN": (0.5e-3, 1e9), "WAN": (40e-3, 100e6)}
 FRAME_BYTES = 90
 
 
-def plan(config: TrainConfig, rows: tuple[int, int], features: int) -> dict[str, Any]:
+def plan(config: TrainConfig, sizes: Sizes) -> dict[str, Any]:
     """Bytes dealt by kind and party, and for both phases rounds, wire bytes and network seconds (no computing).
 
     Both parties speak at the same time in a round, so that it takes half a round trip. FRAME_BYTES stand for a
@@ -25,7 +25,7 @@ def plan(config: TrainConfig, rows: tuple[int, int], features: int) -> dict[str,
     """
     by_kind: dict[str, Counter[str]] = {}
     rounds, sent, received = 0, 0, 0
-    for demand in plan_training(config, rows, features):
+    for demand in plan_training(config, sizes):
         rounds += demand.times * demand.rounds
         sent += demand.times * demand.sent
         received += demand.times * demand.received
@@ -43,7 +43,7 @@ def plan(config: TrainConfig, rows: tuple[int, int], features: int) -> dict[str,
     }
     kinds = {kind: dict(count) for kind, count in by_kind.items()}
     return {
-        "data": {"rows": list(rows), "features": features},
+        "data": {"rows": list(sizes.rows), "features": list(sizes.features)},
         "config": config.model_dump(),
         "offline": {
             "bytes_by_kind": kinds,

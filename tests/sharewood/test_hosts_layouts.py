@@ -1,0 +1,126 @@
+"""Every layout of data between two hosts: columns, missing values, several classes, weights, rows to judge by."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import xgboost
+
+from sharewood.hosts import export
+from tests.sharewood.hosting import both, both_end, complaint, dealing, sharewood, write_job
+
+
+def write(path, names, values, **others):
+    """A CSV file of features, then the other columns."""
+    pd.DataFrame(values, columns=names).assign(**others).to_csv(path, index=False)
+
+
+def holes(X, share, rng):
+    return np.where(rng.random(X.shape) < share, np.nan, X)
+
+
+@pytest.fixture
+def by_columns(tmp_path):
+    """A table by columns with missing values, weights, and a file to judge by; the label, of party B, leans on both."""
+    rng = np.random.default_rng(8)
+    train = {"partition": "vertical", "missing": ["a0", "b0"], "n_estimators": 8, "max_depth": 2, "max_bin": 8}
+    train |= {"learning_rate": 0.5, "eval_epochs": 1, "early_stopping_rounds": 2, "subsample": 0.9}
+    train |= {"colsample_bytree": 0.8}
+    common = {"train_data": "{}.csv", "test_data": "{}_test.csv", "predict_data": "{}_new.csv", "model": "{}_model.npz"}
+    sections = {
+        f"party_{p}": {name: path.format(p) for name, path in common.items()} | {"predictions": f"{p}_out.csv"}
+        for p in "ab"
+    }
+    sections["party_b"] |= {"label": "bad", "weight": "w"}
+    plan = {"rows": [70, 70], "features": [2, 3], "test_rows": [30, 30], "missing": [1, 1], "largest_weight": 2.0}
+    write_job(tmp_path, sections, train=train, predict={"to": "party_a"}, plan=plan)
+    for suffix, n in (("", 70), ("_test", 30), ("_new", 40)):
+        ids = rng.choice(10_000, n, replace=False)
+        X = rng.normal(size=(n, 5)).round(3)
+        bad = (X[:, 0] - X[:, 2] + 0.3 * rng.normal(size=n) > 0).astype(int)
+        X[:, [0, 2]] = holes(X[:, [0, 2]], 0.2, rng)
+        write(tmp_path / f"a{suffix}.csv", ["a0", "a1"], X[:, :2], id=ids)
+        told = {} if suffix == "_new" else {"bad": bad, "w": rng.choice([1.0, 2.0], n)}
+        write(tmp_path / f"b{suffix}.csv", ["b0", "b1", "b2"], X[:, 2:], id=ids, **told)
+    np.save(tmp_path / "truth.npy", bad)
+    return tmp_path
+
+
+def test_columns_between_hosts(by_columns):
+    with dealing(2, cwd=by_columns):
+        both("train", "--json", "{}.json", cwd=by_columns)
+        said = both("predict", cwd=by_columns)
+    report = json.loads((by_columns / "party_a.json").read_text())
+    assert report["data"] == {"rows": [70, 70], "held": [30, 30], "features": 5}
+    assert report["curve"][0][0] == 1 and len(report["curve"]) <= 8
+    assert report["revealed"][0] == "whether the rows have the same ids"
+    assert "predictions of the rows" in said[0] and "predictions of" not in said[1]
+    table = pd.read_csv(by_columns / "a_out.csv")
+    assert not (by_columns / "b_out.csv").exists()
+    assert (table["id"] == pd.read_csv(by_columns / "a_new.csv")["id"]).all()
+    assert ((table["prediction"] > 0.5) == np.load(by_columns / "truth.npy")).mean() > 0.65
+    status, out, error = sharewood("plan", "--config", "party_b.toml", "--json", "plan.json", cwd=by_columns)
+    assert status == 0 and "rounds" in out, error
+    planned = json.loads((by_columns / "plan.json").read_text())
+    # Training may stop early, so the plan is a bound.
+    assert planned["online"]["rounds"] >= sum(report[stage]["rounds"] for stage in ("setup", "online"))
+
+
+def test_rows_that_are_not_the_same(by_columns):
+    table = pd.read_csv(by_columns / "a.csv")
+    pd.concat([table[1:], table[:1]]).to_csv(by_columns / "a.csv", index=False)
+    with dealing(1, cwd=by_columns):
+        ends = both_end("train", cwd=by_columns)
+    for status, _, said in ends:
+        assert status == 2 and "the ids of the two parties' rows, or their order, differ" in said
+    assert not (by_columns / "a_model.npz").exists()
+
+
+def test_several_classes_between_hosts(tmp_path):
+    rng = np.random.default_rng(9)
+    train = {"objective": "multi:ova", "num_class": 3, "n_estimators": 3, "max_depth": 2, "max_bin": 8}
+    train |= {"learning_rate": 0.5, "missing": "all", "test_size": 0.2, "eval_epochs": 3}
+    sections = {
+        f"party_{p}": {"train_data": f"{p}.csv", "label": "kind", "model": f"{p}.json", "predict_data": f"{p}.csv"}
+        | {"predictions": f"{p}_out.csv", "reveal_to": ["party_b"]}
+        for p in "ab"
+    }
+    sections["party_b"] |= {"revealed": "plain.json"}
+    write_job(tmp_path, sections, train=train)
+    for p in "ab":
+        X = rng.normal(size=(60, 3)).round(3)
+        kind = np.digitize(X[:, 1], [-0.5, 0.5])
+        write(tmp_path / f"{p}.csv", ["x", "y", "z"], holes(X, 0.1, rng), kind=kind)
+    with dealing(3, cwd=tmp_path):
+        both("train", cwd=tmp_path)
+        both("predict", cwd=tmp_path)
+        both("reveal", "--to", "party_b", cwd=tmp_path)
+    export(tmp_path / "plain.json", tmp_path / "xgboost.json")
+    booster = xgboost.Booster(model_file=tmp_path / "xgboost.json")
+    rows, table = pd.read_csv(tmp_path / "b.csv"), pd.read_csv(tmp_path / "b_out.csv")
+    names = [f"probability_{k}" for k in range(3)]
+    assert list(table) == ["prediction", *names]
+    assert (table["prediction"] == rows["kind"]).mean() > 0.7
+    each = 1 / (1 + np.exp(-booster.predict(xgboost.DMatrix(rows[["x", "y", "z"]]), output_margin=True)))
+    assert np.abs(each / each.sum(axis=1, keepdims=True) - table[names].to_numpy()).max() < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "command", "sentence"),
+    [
+        ('label = "bad"', 'label = "worse"', "train", "there is no label column 'worse'"),
+        ("b0", "b1", "train", "b.csv: column 'b0', line "),
+        ('"b.csv"', '"b_new.csv"', "train", "there is no label column 'bad'"),
+        ('model = "b_model.npz"', "", "predict", "parties.party_b.model is needed"),
+        ("[70, 70]", "[70, 71]", "plan", "the same number of rows"),
+        ("missing = [1, 1]", "", "plan", "features that may be missing is needed for each party"),
+    ],
+)
+def test_bad_jobs(by_columns, monkeypatch, capsys, old, new, command, sentence):
+    path = by_columns / "party_b.toml"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    party = [] if command == "plan" else ["--party", "party_b"]
+    assert sentence in complaint(monkeypatch, capsys, command, "--config", path, *party)
