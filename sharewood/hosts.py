@@ -1,4 +1,4 @@
-"""What `sharewood dealer | train | predict | reveal | share` do on a host of their own."""
+"""What `sharewood dealer | align | train | predict | reveal | share` do on a host of their own."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from mpc.errors import ConfigError, DataError
 from mpc.party import Party
-from protocols.runtime.hosts import run_dealer, run_party
+from protocols.alignment import align_guest, align_host
+from protocols.runtime.hosts import run_dealer, run_pair, run_party
+from protocols.transport.channel import Channel
 from protocols.transport.tcp import listen
 from secure_tree.checkpoint import Checkpoints
 from secure_tree.config import TrainConfig
@@ -19,7 +23,16 @@ from secure_tree.storage import read_json, write_arrays, write_json
 from secure_tree.xgboost_json import from_xgboost, to_xgboost
 from sharewood.hosts_config import HostsConfig
 from sharewood.jobs import fit, predict
-from sharewood.tables import Rows, check_classes, read_rows, read_table, writable, write_predictions
+from sharewood.tables import (
+    Rows,
+    check_classes,
+    read_joinable,
+    read_rows,
+    read_table,
+    writable,
+    write_frame,
+    write_predictions,
+)
 
 T = TypeVar("T")
 
@@ -36,6 +49,25 @@ def deal(config: HostsConfig, sessions: int | None) -> None:
     assert address is not None, "a configuration names the dealer"
     with listen(address, config.credentials("dealer")) as listener:
         run_dealer(listener, config.names, sessions=sessions)
+
+
+def align(config: HostsConfig, name: str) -> tuple[int, int]:
+    """Join the party's table with the other's on the ids (protocols.alignment): the rows kept, and those there were.
+
+    Each party writes its own rows of the common ids, in the same order.
+    """
+    columns = config.columns(name)
+    source, out = config.needs(name, "align_data"), config.needs(name, "aligned")
+    frame, ids = read_joinable(source, columns)
+    writable(out)
+
+    def program(peer: Channel) -> np.ndarray:
+        return align_guest({peer.peer: peer}, ids) if rank == 0 else align_host(peer, ids)
+
+    rank = config.names.index(name)
+    rows = run_pair(config.network, rank, config.credentials(name), program)
+    write_frame(out, frame.iloc[rows])
+    return len(rows), len(frame)
 
 
 def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> dict[str, Any]:

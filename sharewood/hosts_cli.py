@@ -75,6 +75,20 @@ def dealer(
 
 
 @app.command()
+def align(config: Config, party: PartyName) -> None:
+    """Join this party's table with the other's on their ids; writes the rows that both have, in one order.
+
+    Each party learns the ids that both have and how many the other has; needs no dealer.
+    """
+    from sharewood.hosts import align
+    from sharewood.hosts_config import HostsConfig
+
+    _log()
+    kept, count = align(HostsConfig.read(config), party)
+    typer.echo(f"aligned: {kept} of {count} rows have ids that the other party has, too")
+
+
+@app.command()
 def train(
     config: Config,
     party: PartyName,

@@ -40,6 +40,8 @@ class PartySection(Strict):
     columns: Path | None = None
     label: str | None = None
     weight: str | None = None
+    align_data: Path | None = None
+    aligned: Path | None = None
     train_data: Path | None = None
     test_data: Path | None = None
     model: Path | None = None

@@ -59,14 +59,30 @@ def read_rows(
     return Rows(features, ids=_ids(path, frame, columns), missing=columns.missing)
 
 
-def read_frame(path: Path, columns: Columns) -> pd.DataFrame:
-    """A file's columns as they are, the id as text. Raises DataError where columns differ from a complete schema."""
-    text = {columns.named("id")}
+def read_joinable(path: Path, columns: Columns) -> tuple[pd.DataFrame, pd.Series]:
+    """A table to be joined, all its cells as they are written, and its ids, each of which is there once."""
+    frame = read_frame(path, columns, verbatim=True)
+    ids = _ids(path, frame, columns)
+    if ids is None:
+        raise DataError(f"{path}: there is no id column; the columns are {', '.join(frame)}")
+    twice = np.flatnonzero(ids.duplicated())
+    if twice.size:
+        row = int(twice[0])
+        raise DataError(f"{_cell(path, str(ids.name), row)}: id '{ids.iloc[row]}' appears twice")
+    return frame, ids
+
+
+def read_frame(path: Path, columns: Columns, verbatim: bool = False) -> pd.DataFrame:
+    """A file's columns as they are, the id as text, or with `verbatim` all of a CSV file.
+
+    Raises DataError where columns differ from a complete schema.
+    """
     try:
         if path.suffix == PARQUET:
             frame = pd.read_parquet(path)
         else:
             header = pd.read_csv(path, nrows=0).columns
+            text = set(header) if verbatim else {columns.named("id")}
             missing = {name: [""] if name in text else _MISSING for name in header}
             as_text = {name: str for name in header if name in text}
             frame = pd.read_csv(path, dtype=as_text, keep_default_na=False, na_values=missing)
@@ -152,7 +168,7 @@ def _ids(path: Path, frame: pd.DataFrame, columns: Columns) -> pd.Series | None:
         return None
     if frame[name].dtype.kind == "f":
         raise DataError(f"{path}: column {name!r} holds fractions or gaps: ids are text or whole numbers")
-    absent = np.flatnonzero(frame[name].isna())
+    absent = np.flatnonzero(frame[name].isna() | (frame[name] == ""))
     if absent.size:
         raise DataError(f"{_cell(path, name, int(absent[0]))}: the id is missing")
     return frame[name].astype(str)
