@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpc.errors import DataError
+from secure_tree.categories import Dictionary, indicator, indicators, is_categorical
 from secure_tree.config import TrainConfig
 
 
@@ -21,20 +22,23 @@ class Table:
     weights: np.ndarray | None = None
 
 
-def read_features(X, config: TrainConfig | None = None, source: str = "X") -> tuple[np.ndarray, tuple[str, ...]]:
+def read_features(
+    X, config: TrainConfig | None = None, source: str = "X", known: Dictionary | None = None
+) -> tuple[np.ndarray, tuple[str, ...]]:
     """An array or a DataFrame -> (float32[n, d], names). Raises DataError that names column and row.
 
     NaN stands for a missing value where the configuration declares that the feature may have some; without a
-    configuration there are none.
+    configuration there are none. Categorical columns become indicators of the `known` categories, or else there is
+    none.
     """
     names = tuple(str(c) for c in X.columns) if hasattr(X, "columns") else None
     if names is not None:
         if len(set(names)) < len(names):
             twice = next(n for n in names if names.count(n) > 1)
             raise DataError(f"{source}: column {twice!r} appears twice")
-        for name, dtype in zip(names, X.dtypes, strict=True):
-            if dtype.kind not in "biuf":
-                raise DataError(f"{source}: column {name!r} is not numeric")
+        parts = [_features(X[c], (known or {}).get(str(c)), source) for c in X.columns]
+        names = tuple(name for each, _ in parts for name in each)
+        X = np.concatenate([part for _, part in parts], axis=1) if parts else np.zeros((len(X), 0))
     try:
         values = np.asarray(X, np.float64)
     except (TypeError, ValueError):
@@ -54,10 +58,20 @@ def read_features(X, config: TrainConfig | None = None, source: str = "X") -> tu
     return features, names
 
 
-def read_training(X, y, weights, config: TrainConfig) -> Table:
+def _features(column, categories: list[str] | None, source: str) -> tuple[list[str], np.ndarray]:
+    """A column of a DataFrame as features: their names and float64[n, features]."""
+    name = str(column.name)
+    if categories is not None and is_categorical(column.dtype):
+        return [indicator(name, c) for c in categories], indicators(column, categories, source)
+    if column.dtype.kind not in "biuf":
+        raise DataError(f"{source}: column {name!r} is not numeric")
+    return [name], column.to_numpy(np.float64, na_value=np.nan)[:, None]
+
+
+def read_training(X, y, weights, config: TrainConfig, known: Dictionary | None = None) -> Table:
     """Features, labels and weights of one party's rows; vertical data may have its labels, and with them its weights,
-    at the other. Raises DataError."""
-    features, names = read_features(X, config)
+    at the other. `known` are the categories of categorical columns. Raises DataError."""
+    features, names = read_features(X, config, known=known)
     n = len(features)
     if n == 0:
         raise DataError("X: a party needs at least one row to train")

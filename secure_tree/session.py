@@ -12,21 +12,35 @@ import numpy as np
 
 from mpc.errors import ConfigError, DataError
 from mpc.party import Party
+from secure_tree.categories import Dictionary, covers, unite
 from secure_tree.config import TrainConfig
 from secure_tree.layout import Facts, Layout, lay_out
 from secure_tree.model import SharedModel
 from secure_tree.schema import Table
 
-VERSION = 1
+VERSION = 2
+
+
+def agree_on_terms(party: Party, config: TrainConfig, categories: Dictionary) -> Dictionary:
+    """The same version and parameters at both, and the categories of this party's categorical columns.
+
+    By rows they are both parties' categories. Raises ConfigError or DataError at both.
+    """
+    mine: dict[str, Any] = {"version": VERSION, "config": config.model_dump(), "categories": categories}
+    theirs = party.swap("training.terms", mine)
+    _same_version(theirs)
+    _same_config(mine["config"], theirs["config"])
+    if config.partition == "vertical":
+        return categories
+    ordered = (mine, theirs) if party.rank == 0 else (theirs, mine)
+    return unite(*(terms["categories"] for terms in ordered))
 
 
 def agree_on_training(party: Party, config: TrainConfig, table: Table, held: Table) -> Facts:
-    """The public facts of a training. Raises ConfigError or DataError at both."""
+    """The public facts of a training on agreed terms. Raises ConfigError or DataError at both."""
     every_label = [t.labels for t in (table, held) if t.labels is not None and t.labels.size]
     largest = max((float(np.abs(labels).max()) for labels in every_label), default=0.0)
     facts: dict[str, Any] = {
-        "version": VERSION,
-        "config": config.model_dump(),
         "names": list(table.names),
         "rows": len(table.features),
         "held": len(held.features),
@@ -36,8 +50,6 @@ def agree_on_training(party: Party, config: TrainConfig, table: Table, held: Tab
         "token": secrets.token_hex(16),
     }
     theirs = party.swap("training.facts", facts)
-    _same_version(theirs)
-    _same_config(facts["config"], theirs["config"])
     ordered = (facts, theirs) if party.rank == 0 else (theirs, facts)
     names = tuple(ordered[0]["names"]), tuple(ordered[1]["names"])
     label_holder = None
@@ -50,7 +62,7 @@ def agree_on_training(party: Party, config: TrainConfig, table: Table, held: Tab
     else:
         _same_names(table.names, tuple(theirs["names"]))
     declared = config.missing if isinstance(config.missing, tuple) else ()
-    if unknown := [name for name in declared if name not in names[0] + names[1]]:
+    if unknown := [name for name in declared if not any(covers(name, own) for own in names[0] + names[1])]:
         raise ConfigError(f"missing: no party has a feature {unknown[0]!r}")
     layout = lay_out(config, names, (ordered[0]["rows"], ordered[1]["rows"]))
     scale = 2.0 ** max(facts["exponent"], theirs["exponent"])
