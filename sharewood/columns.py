@@ -87,6 +87,11 @@ class Columns:
     def role(self, name: str) -> Column:
         return self.known.get(name, Column(type="numeric"))
 
+    def with_categories(self, categories: dict[str, list[str]]) -> Columns:
+        """The same, with the columns that have categories made categorical."""
+        found = {name: Column(type="categorical", categories=tuple(some)) for name, some in categories.items() if some}
+        return Columns({**self.known, **found}, self.complete)
+
     def features(self, present: Iterable[str]) -> list[str]:
         """The features of a table with these columns, in order."""
         if self.complete:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from pyarrow.parquet import read_schema
 
 from mpc.errors import DataError
+from secure_tree.categories import columns_behind
 from secure_tree.storage import write_bytes
 from sharewood.columns import Columns
 
@@ -23,7 +26,10 @@ _MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None"
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a table: float64 features; labels, weights and ids where there are any; columns that may be missing."""
+    """Rows of a table: features, float64 or of the type `category`; labels, weights and ids where there are any.
+
+    `missing` are the features that the schema file declares as possibly missing.
+    """
 
     features: pd.DataFrame
     labels: np.ndarray | None = None
@@ -48,15 +54,17 @@ def read_rows(
     path: Path, columns: Columns, names: Sequence[str], may_miss: Callable[[str], bool] = lambda name: False
 ) -> Rows:
     """Rows to predict: the features of a model, in its order, and no others; label and weight are set aside."""
-    frame = read_frame(path, columns)
-    for name in names:
+    behind = columns_behind(names, _header(path))
+    asked = columns.with_categories(behind)
+    frame = read_frame(path, asked)
+    for name in behind:
         if name not in frame:
             raise DataError(f"{path}: there is no column {name!r}, which the model needs")
-    for name in columns.features(frame):
-        if name not in names:
+    for name in asked.features(frame):
+        if name not in behind:
             raise DataError(f"{path}: the model knows no column {name!r}")
-    features = _features(path, frame, columns, list(names), may_miss)
-    return Rows(features, ids=_ids(path, frame, columns), missing=columns.missing)
+    features = _features(path, frame, asked, list(behind), may_miss)
+    return Rows(features, ids=_ids(path, frame, asked), missing=asked.missing)
 
 
 def read_joinable(path: Path, columns: Columns) -> tuple[pd.DataFrame, pd.Series]:
@@ -77,19 +85,14 @@ def read_frame(path: Path, columns: Columns, verbatim: bool = False) -> pd.DataF
 
     Raises DataError where columns differ from a complete schema.
     """
-    try:
+    header = _header(path)
+    with _reading(path):
         if path.suffix == PARQUET:
             frame = pd.read_parquet(path)
         else:
-            header = pd.read_csv(path, nrows=0).columns
-            text = set(header) if verbatim else {columns.named("id")}
+            text = {name for name in header if verbatim or columns.role(name).type in ("id", "categorical")}
             missing = {name: [""] if name in text else _MISSING for name in header}
-            as_text = {name: str for name in header if name in text}
-            frame = pd.read_csv(path, dtype=as_text, keep_default_na=False, na_values=missing)
-    except FileNotFoundError:
-        raise DataError(f"{path}: there is no such file") from None
-    except (ValueError, OSError) as error:  # pandas' and pyarrow's own kinds are among them
-        raise DataError(f"{path}: not a {'parquet' if path.suffix == PARQUET else 'CSV'} table ({error})") from None
+            frame = pd.read_csv(path, dtype=dict.fromkeys(text, str), keep_default_na=False, na_values=missing)
     if len(frame) == 0:
         raise DataError(f"{path}: the table has no rows")
     frame.columns = frame.columns.map(str)
@@ -101,6 +104,22 @@ def read_frame(path: Path, columns: Columns, verbatim: bool = False) -> pd.DataF
             if name not in frame:
                 raise DataError(f"{path}: there is no column {name!r}, which the schema file names")
     return frame
+
+
+def _header(path: Path) -> list[str]:
+    """The columns of a file."""
+    with _reading(path):
+        return list(read_schema(path).names if path.suffix == PARQUET else pd.read_csv(path, nrows=0).columns)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise DataError(f"{path}: there is no such file") from None
+    except (ValueError, OSError) as error:  # pandas' and pyarrow's own kinds are among them
+        raise DataError(f"{path}: not a {'parquet' if path.suffix == PARQUET else 'CSV'} table ({error})") from None
 
 
 def write_frame(path: Path, frame: pd.DataFrame) -> None:
@@ -144,8 +163,30 @@ def check_classes(path: Path, columns: Columns, labels: np.ndarray, count: int =
 def _features(
     path: Path, frame: pd.DataFrame, columns: Columns, names: list[str], may_miss: Callable[[str], bool]
 ) -> pd.DataFrame:
-    optional = {name for name in names if columns.role(name).missing or may_miss(name)}
-    return pd.DataFrame({name: _numbers(path, name, frame[name], name in optional) for name in names})
+    values: dict[str, np.ndarray | pd.Categorical] = {}
+    for name in names:
+        column = columns.role(name)
+        optional = column.missing or may_miss(name)
+        if column.type == "categorical":
+            values[name] = _categories(path, name, frame[name], column.categories, optional)
+        else:
+            values[name] = _numbers(path, name, frame[name], optional)
+    return pd.DataFrame(values)
+
+
+def _categories(
+    path: Path, name: str, column: pd.Series, categories: tuple[str, ...], optional: bool
+) -> pd.Categorical:
+    """A column of the type `category`; a missing value where there may be some."""
+    absent = column.isna().to_numpy()
+    codes = pd.Index(categories).get_indexer(pd.Index(column.astype(str)))
+    codes[absent] = -1
+    bad = np.flatnonzero((codes < 0) & ~(absent & optional))
+    if bad.size:
+        row = int(bad[0])
+        what = "is missing" if absent[row] else f"is '{column.iloc[row]}', none of the categories"
+        raise DataError(f"{_cell(path, name, row)}: value {what}")
+    return pd.Categorical.from_codes(codes, list(categories))
 
 
 def _numbers(path: Path, name: str, column: pd.Series, optional: bool = False) -> np.ndarray:

@@ -2,15 +2,18 @@
 
 import contextlib
 import json
+import re
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from sharewood import cli
 from sharewood.hosts_cli import keygen
 
+EXAMPLES = Path(__file__).parents[2] / "examples" / "two_hosts"
 COMMAND = [sys.executable, "-c", "from sharewood.cli import main; main()"]
 ROLES = "party_a", "party_b", "dealer"
 
@@ -83,6 +86,20 @@ def write_job(folder, sections, **tables):
         for table, values in tables.items():
             lines += [f"[{table}]", *_lines(values)]
         (folder / f"{role}.toml").write_text("\n".join(lines) + "\n")
+
+
+def example(folder, files, **changes):
+    """The documented example of each role in `files`, as NAME.toml on loopback with its text changed, and keys."""
+    keygen(folder / "keys", ROLES[0], list(ROLES[1:]))
+    ports = {f"192.0.2.{host}:{port}": free_port() for host, port in ((30, 50010), (10, 50011), (20, 50012))}
+    for role, file in files.items():
+        text = (EXAMPLES / file).read_text()
+        for address, port in ports.items():
+            assert address in text
+            text = text.replace(address, f"127.0.0.1:{port}")
+        for name, value in changes.items():
+            text = re.sub(rf"(?m)^{name} = \S+", f"{name} = {value}", text)
+        (folder / f"{role}.toml").write_text(text)
 
 
 def _lines(values):

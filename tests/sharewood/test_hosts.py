@@ -1,7 +1,6 @@
 """Two hosts and a dealer as real processes on loopback: the documented example, and one sentence for bad input."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,24 +9,16 @@ import xgboost
 
 from mpc.errors import ConfigError
 from sharewood.hosts import export, reveal
-from sharewood.hosts_cli import keygen
 from sharewood.hosts_config import HostsConfig
-from tests.sharewood.hosting import ROLES, both, complaint, dealing, free_port, sharewood, start
-
-EXAMPLES = Path(__file__).parents[2] / "examples" / "two_hosts"
+from tests.sharewood.hosting import ROLES, both, complaint, dealing, example, sharewood, start
 
 
 @pytest.fixture
 def place(tmp_path):
     """The example's files on loopback, smaller, with keys and data."""
-    ports = {f"192.0.2.{host}:{port}": free_port() for host, port in ((30, 50010), (10, 50011), (20, 50012))}
-    for role in ROLES:
-        text = (EXAMPLES / f"{role}.toml").read_text()
-        for address, port in ports.items():
-            text = text.replace(address, f"127.0.0.1:{port}")
-        text = text.replace("n_estimators = 20", "n_estimators = 4").replace("max_depth = 4", "max_depth = 2")
-        (tmp_path / f"{role}.toml").write_text(text.replace("# reveal", "reveal"))
-    keygen(tmp_path / "keys", ROLES[0], list(ROLES[1:]))
+    example(tmp_path, {role: f"{role}.toml" for role in ROLES}, n_estimators=4, max_depth=2)
+    for path in tmp_path.glob("*.toml"):
+        path.write_text(path.read_text().replace("# reveal", "reveal"))
     rng = np.random.default_rng(3)
     for name in ("a", "b", "new_a", "new_b"):
         X = rng.normal(size=(40, 3)).astype(np.float32)

@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 import xgboost
 
+from secure_tree.model import SharedModel
 from sharewood.hosts import export
-from tests.sharewood.hosting import both, both_end, complaint, dealing, sharewood, write_job
+from tests.sharewood.hosting import EXAMPLES, both, both_end, complaint, dealing, example, sharewood, write_job
 
 
 def write(path, names, values, **others):
@@ -104,6 +105,70 @@ def test_several_classes_between_hosts(tmp_path):
     assert (table["prediction"] == rows["kind"]).mean() > 0.7
     each = 1 / (1 + np.exp(-booster.predict(xgboost.DMatrix(rows[["x", "y", "z"]]), output_margin=True)))
     assert np.abs(each / each.sum(axis=1, keepdims=True) - table[names].to_numpy()).max() < 1e-4
+
+
+def test_the_example_by_columns(tmp_path):
+    """Tables of different people, one with a categorical column in parquet: joined, trained on, predicted."""
+    files = {"party_a": "vertical_a.toml", "party_b": "vertical_b.toml", "dealer": "dealer.toml"}
+    example(tmp_path, files, n_estimators=6, max_depth=2)
+    for party in "ab":
+        (tmp_path / f"schema_{party}.toml").write_text((EXAMPLES / f"schema_{party}.toml").read_text())
+    rng = np.random.default_rng(12)
+    people = rng.permutation(np.arange(1000, 1150))
+    device = rng.choice(["desktop", "phone", "tablet"], 150)
+    age, income = rng.normal(size=(2, 150)).round(3)
+    bad = ((device == "tablet") * 2 + income + 0.3 * rng.normal(size=150) > 0.8).astype(int)
+    left = pd.DataFrame({"id": people, "age": age, "income": income, "debts": 0.5, "defaulted": bad, "branch": "x"})
+    left.loc[::9, "age"] = np.nan
+    right = pd.DataFrame({"device": device, "orders": 1.0, "id": people, "returns": rng.normal(size=150)})
+    right.loc[::7, "device"] = None
+    left[:130].to_csv(tmp_path / "all_a.csv", index=False)
+    right[10:].sample(frac=1, random_state=1).to_parquet(tmp_path / "all_b.parquet")
+    left[:50].to_csv(tmp_path / "new_a.csv", index=False)
+    right[:50].to_csv(tmp_path / "new_b.csv", index=False)
+    assert all("120 of 1" in text for text in both("align", cwd=tmp_path))
+    with dealing(2, cwd=tmp_path):
+        both("train", "--json", "{}.json", cwd=tmp_path)
+        both("predict", cwd=tmp_path)
+    report = json.loads((tmp_path / "party_b.json").read_text())
+    assert report["data"] == {"rows": [96, 96], "held": [24, 24], "features": 8}
+    table = pd.read_csv(tmp_path / "predictions_a.csv")
+    assert (table["id"] == people[:50]).all() and ((table["prediction"] > 0.5) == bad[:50]).mean() > 0.8
+    status, out, error = sharewood("plan", "--config", "party_a.toml", cwd=tmp_path)
+    assert status == 0 and "rounds" in out, error
+
+
+def test_schemas_by_rows(tmp_path):
+    """Each party declares categories and what may be missing for itself; the model has those of both."""
+    schema = """
+        id = "id"
+        x = {{ type = "numeric", missing = {missing} }}
+        colour = {{ type = "categorical", categories = {categories} }}
+        good = "label"
+    """
+    sections = {
+        f"party_{p}": {"columns": f"{p}.schema.toml", "train_data": f"{p}.csv", "model": f"{p}.json"}
+        | {"predict_data": f"{p}.csv", "predictions": f"{p}.parquet"}
+        for p in "ab"
+    }
+    train = {"n_estimators": 4, "max_depth": 2, "max_bin": 8, "learning_rate": 0.5}
+    write_job(tmp_path, sections, train=train, predict={"method": "bins"})
+    rng = np.random.default_rng(13)
+    for p, missing, categories in (("a", "false", ["red", "blue"]), ("b", "true", ["blue", "grün"])):
+        (tmp_path / f"{p}.schema.toml").write_text(schema.format(missing=missing, categories=json.dumps(categories)))
+        colour, x = rng.choice(categories, 50), rng.normal(size=50).round(3)
+        good = ((colour == "blue") ^ (x > 1)).astype(int)
+        table = pd.DataFrame({"id": np.arange(50), "good": good, "colour": colour, "x": x})
+        table["x"] = table["x"].where(rng.random(50) > (0.2 if p == "b" else 0))
+        table.to_csv(tmp_path / f"{p}.csv", index=False)
+    with dealing(2, cwd=tmp_path):
+        both("train", "--json", "{}.report", cwd=tmp_path)
+        both("predict", cwd=tmp_path)
+    assert SharedModel.load(tmp_path / "a.json").facts.names == ("x", "colour=red", "colour=blue", "colour=grün")
+    assert json.loads((tmp_path / "party_a.report").read_text())["config"]["missing"] == ["x"]
+    for p in "ab":
+        truth, table = pd.read_csv(tmp_path / f"{p}.csv"), pd.read_parquet(tmp_path / f"{p}.parquet")
+        assert ((table["prediction"] > 0.5) == truth["good"]).mean() > 0.85
 
 
 @pytest.mark.parametrize(
