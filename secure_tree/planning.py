@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
@@ -15,7 +15,7 @@ from secure_tree.boost import boost_once, finish, first_margin, set_up
 from secure_tree.config import TrainConfig
 from secure_tree.layout import Facts, lay_out
 from secure_tree.schema import Table, held_count
-from secure_tree.session import exponent
+from secure_tree.session import exponent, known_to_miss
 from secure_tree.training import sampled_rounds
 from secure_tree.validation import set_up_validation
 
@@ -34,48 +34,45 @@ class Demand:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Public sizes of each party's table: rows, features, rows of its own to judge by (None: `test_size` of `rows`).
+    """What is public of both tables: rows, names of features, rows of their own to judge by (None: `test_size`).
 
-    `optional` counts its features that may be missing, where `missing` is a list of names (None: those of the list at
-    both); `largest_weight` is None where no row has a weight.
+    `largest_weight` is None where no row has a weight. A name with a = in it is an indicator's.
     """
 
     rows: tuple[int, int]
-    features: tuple[int, int]
+    names: tuple[tuple[str, ...], tuple[str, ...]]
     held: tuple[int, int] | None = None
-    optional: tuple[int, int] | None = None
     largest_weight: float | None = None
 
     def facts(self, config: TrainConfig) -> Facts:
         """What the parties of such a training agree on. Raises ConfigError for sizes that contradict each other."""
-        rows, held = self.rows, self.held
+        rows, held, names = self.rows, self.held, self.names
         if held is None:
             held = held_count(config, rows[0]), held_count(config, rows[1])
             rows = rows[0] - held[0], rows[1] - held[1]
         vertical = config.partition == "vertical"
         if vertical and (rows[0] != rows[1] or held[0] != held[1]):
             raise ConfigError("by columns both parties have the same number of rows")
-        if not vertical and self.features[0] != self.features[1]:
-            raise ConfigError("by rows both parties have the same number of features")
-        names = tuple(tuple(f"f{i}" for i in range(d)) for d in self.features)
-        layout = lay_out(config, names, rows)
-        if isinstance(config.missing, tuple):
-            if vertical and self.optional is None:
-                raise ConfigError("by columns the number of features that may be missing is needed for each party")
-            count = self.optional or (len(config.missing),) * 2
-            layout = replace(layout, optional=(tuple(range(count[0])), tuple(range(count[1]))))
+        if not vertical and names[0] != names[1]:
+            raise ConfigError("by rows both parties have the same features")
+        known_to_miss(config, names)
+        every = names[0] + names[1] if vertical else names[0]
         weight_scale = None if self.largest_weight is None else 2.0 ** exponent(self.largest_weight)
-        return Facts("", names[0] + names[1] if vertical else names[0], layout, 1.0, weight_scale, held=held)
+        indicators = tuple(f for f, name in enumerate(every) if "=" in name)
+        layout = lay_out(config, names, rows)
+        return Facts("", every, layout, 1.0, weight_scale, held=held, indicators=indicators)
 
 
 def plan_training(config: TrainConfig, sizes: Sizes) -> list[Demand]:
     """Set-up, every round of trees, every judgement of held-out rows, and the finished model. Raises RangeError.
 
-    The label scale of a regression is taken as 1; rounds and bytes do not depend on it. Early stopping may need less.
+    The label scale of a regression is taken as 1; rounds and bytes do not depend on it. Early stopping may need less;
+    with `colsample_bytree` the coin may draw features of more or fewer candidates, where some are indicators or may be
+    missing.
     """
     facts = sizes.facts(config)
-    layout, held, features = facts.layout, facts.held, sizes.features[0]
-    names = facts.names[:features]
+    layout, held, names = facts.layout, facts.held, sizes.names[0]
+    features = len(names)
     grid = np.zeros((features, layout.sizes[0]), np.float32)
     grown_on, judged_by = (Table(np.zeros((n, features), np.float32), names) for n in (layout.rows[0], held[0]))
     bins = Bins(grid, grid, np.zeros(grown_on.features.shape, np.uint16))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,12 +14,13 @@ from secure_tree.config import TrainConfig
 @dataclass(frozen=True)
 class Table:
     """features float32[n, d] with their names; labels float64[n], or None where the other party has them; weights
-    float64[n], or None where every row counts alike."""
+    float64[n], or None where every row counts alike; `indicators` are the features that stand for a category."""
 
     features: np.ndarray
     names: tuple[str, ...]
     labels: np.ndarray | None = None
     weights: np.ndarray | None = None
+    indicators: tuple[int, ...] = ()
 
 
 def read_features(
@@ -72,6 +73,8 @@ def read_training(X, y, weights, config: TrainConfig, known: Dictionary | None =
     """Features, labels and weights of one party's rows; vertical data may have its labels, and with them its weights,
     at the other. `known` are the categories of categorical columns. Raises DataError."""
     features, names = read_features(X, config, known=known)
+    hot = {indicator(column, c) for column, categories in (known or {}).items() for c in categories}
+    table = Table(features, names, indicators=tuple(f for f, name in enumerate(names) if name in hot))
     n = len(features)
     if n == 0:
         raise DataError("X: a party needs at least one row to train")
@@ -80,7 +83,7 @@ def read_training(X, y, weights, config: TrainConfig, known: Dictionary | None =
             raise DataError("y: labels are needed; without them only vertical data can be trained on")
         if weights is not None:
             raise DataError("sample_weight: weights stand beside labels")
-        return Table(features, names)
+        return table
     labels = _column("y", "label", y, n)
     allowed = range(config.num_class or 2)
     if config.logistic and not np.isin(labels, allowed).all():
@@ -88,11 +91,11 @@ def read_training(X, y, weights, config: TrainConfig, known: Dictionary | None =
         classes = f"one of 0 .. {len(allowed) - 1}" if config.num_class else "0 or 1"
         raise DataError(f"y: row {row}: label {labels[row]:g} is not {classes}, as {config.objective} needs")
     if weights is None:
-        return Table(features, names, labels)
+        return replace(table, labels=labels)
     checked = _column("sample_weight", "weight", weights, n)
     if checked.min() < 0:
         raise DataError(f"sample_weight: row {int(checked.argmin())}: weight {checked.min():g} is negative")
-    return Table(features, names, labels, checked)
+    return replace(table, labels=labels, weights=checked)
 
 
 def hold_out(table: Table, config: TrainConfig) -> tuple[Table, Table]:
@@ -113,7 +116,7 @@ def held_count(config: TrainConfig, rows: int) -> int:
 def rows_of(table: Table, rows: np.ndarray) -> Table:
     """Some rows of a table."""
     labels, weights = (None if x is None else x[rows] for x in (table.labels, table.weights))
-    return Table(table.features[rows], table.names, labels, weights)
+    return replace(table, features=table.features[rows], labels=labels, weights=weights)
 
 
 def _column(source: str, what: str, values, rows: int) -> np.ndarray:

@@ -14,7 +14,7 @@ from mpc.errors import ConfigError, DataError
 from mpc.party import Party
 from secure_tree.categories import Dictionary, covers, unite
 from secure_tree.config import TrainConfig
-from secure_tree.layout import Facts, Layout, lay_out
+from secure_tree.layout import Facts, Layout, Names, lay_out
 from secure_tree.model import SharedModel
 from secure_tree.schema import Table
 
@@ -42,6 +42,7 @@ def agree_on_training(party: Party, config: TrainConfig, table: Table, held: Tab
     largest = max((float(np.abs(labels).max()) for labels in every_label), default=0.0)
     facts: dict[str, Any] = {
         "names": list(table.names),
+        "indicators": list(table.indicators),
         "rows": len(table.features),
         "held": len(held.features),
         "labelled": table.labels is not None,
@@ -61,9 +62,7 @@ def agree_on_training(party: Party, config: TrainConfig, table: Table, held: Tab
         label_holder = party.rank if facts["labelled"] else 1 - party.rank
     else:
         _same_names(table.names, tuple(theirs["names"]))
-    declared = config.missing if isinstance(config.missing, tuple) else ()
-    if unknown := [name for name in declared if not any(covers(name, own) for own in names[0] + names[1])]:
-        raise ConfigError(f"missing: no party has a feature {unknown[0]!r}")
+    known_to_miss(config, names)
     layout = lay_out(config, names, (ordered[0]["rows"], ordered[1]["rows"]))
     scale = 2.0 ** max(facts["exponent"], theirs["exponent"])
     pairing = pairing_id(ordered[0]["token"], ordered[1]["token"])
@@ -73,7 +72,8 @@ def agree_on_training(party: Party, config: TrainConfig, table: Table, held: Tab
     judging = ordered[0]["held"], ordered[1]["held"]
     if config.early_stopping_rounds and not any(judging):
         raise ConfigError("early_stopping_rounds needs rows to judge by: test_size, or an eval_set")
-    return Facts(pairing, every, layout, scale, weight_scale, label_holder, judging)
+    indicators = {layout.features_of(p).start + f for p in (0, 1) for f in ordered[p]["indicators"]}
+    return Facts(pairing, every, layout, scale, weight_scale, label_holder, judging, tuple(sorted(indicators)))
 
 
 def pairing_id(*tokens: str) -> str:
@@ -120,6 +120,14 @@ def agree_on_reveal(party: Party, model: SharedModel, to: int) -> None:
         raise DataError("the two halves of the model come from different trainings")
     if theirs["to"] != to:
         raise ConfigError("the parties disagree on who is to see the model")
+
+
+def known_to_miss(config: TrainConfig, names: Names) -> None:
+    """Raises ConfigError where `missing` declares a feature that no party has."""
+    declared = config.missing if isinstance(config.missing, tuple) else ()
+    for name in declared:
+        if not any(covers(name, feature) for own in names for feature in own):
+            raise ConfigError(f"missing: no party has a feature {name!r}")
 
 
 def exponent(largest: float) -> int:

@@ -55,7 +55,7 @@ def plan(config: Config, json: Json = None) -> None:
     job = HostsConfig.read(config)
     if job.plan is None:
         raise ConfigError(f"{config}: plan.rows and plan.features are needed for this, and not in the configuration")
-    report = planning.plan(TrainConfig.of(**job.train), job.plan.sizes())
+    report = planning.plan(TrainConfig.of(**job.train), job.plan.sizes)
     if json:
         write_json(json, report)
     planning.print_plan(report, job.names)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from mpc.errors import ConfigError
 from protocols.runtime.hosts import Network, parse_address
@@ -66,18 +66,30 @@ class Predict(Strict):
     to: str | None = None
 
 
+Features = Annotated[int, Field(ge=1)] | tuple[str, ...]
+
+
 class PlanShape(Strict):
-    """Public sizes for `sharewood plan`, which reads no data: secure_tree.planning.Sizes."""
+    """Public sizes for `sharewood plan`, which reads no data.
+
+    `features`: a number, or names, of which indicators have a = in them; of both parties alike, or of each.
+    """
 
     rows: tuple[int, int]
-    features: int | tuple[int, int]
+    features: tuple[Features, Features]
     test_rows: tuple[int, int] | None = None
-    missing: tuple[int, int] | None = None
     largest_weight: float | None = Field(None, gt=0)
 
+    @field_validator("features", mode="before")
+    @classmethod
+    def _of_each(cls, said: Any) -> Any:
+        each = isinstance(said, list) and not all(isinstance(part, str) for part in said)
+        return said if each else (said, said)
+
+    @property
     def sizes(self) -> Sizes:
-        features = (self.features, self.features) if isinstance(self.features, int) else self.features
-        return Sizes(self.rows, features, self.test_rows, self.missing, self.largest_weight)
+        first, second = (tuple(f"f{i}" for i in range(f)) if isinstance(f, int) else f for f in self.features)
+        return Sizes(self.rows, (first, second), self.test_rows, self.largest_weight)
 
 
 class HostsConfig(Strict):

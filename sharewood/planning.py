@@ -43,7 +43,7 @@ def plan(config: TrainConfig, sizes: Sizes) -> dict[str, Any]:
     }
     kinds = {kind: dict(count) for kind, count in by_kind.items()}
     return {
-        "data": {"rows": list(sizes.rows), "features": list(sizes.features)},
+        "data": {"rows": list(sizes.rows), "features": [len(names) for names in sizes.names]},
         "config": config.model_dump(),
         "offline": {
             "bytes_by_kind": kinds,

@@ -11,6 +11,8 @@ from sklearn.metrics import roc_auc_score
 from mpc.errors import DataError
 from secure_tree import SecureXGBClassifier
 from secure_tree.exchange import reveal_model
+from secure_tree.plain.boost import grow
+from secure_tree.sampling import column_samples
 from secure_tree.xgboost_json import to_xgboost
 from tests.mpc.twoparty import run_both
 from tests.secure_tree.test_layouts import predict
@@ -50,14 +52,33 @@ def test_rows_with_categories_of_both_parties(missing):
         (a, b), (ya, yb), plain=tuple(wide), n_estimators=3, max_depth=3, max_bin=8, learning_rate=0.3, **optional
     )
     names = ("x", *[f"colour={c}" for c in every], "z")
-    assert training.facts.names == names == tuple(wide[0])
+    assert training.facts.names == names == tuple(wide[0]) and training.facts.indicators == (1, 2, 3, 4)
     used = check(training, 3)
     features = training.data.candidates.features
+    sample = column_samples(training.config, training.facts)[0][:-1]
+    # A category is one candidate of each party, and where it may be missing there is a copy of each.
+    assert (features[sample] == names.index("colour=blue")).sum() == (4 if missing else 2)
     assert names.index("colour=green") in {features[w] for w in used if w < len(features)}
     for method in ("bins", "thresholds"):
         results, _ = predict(training, (b[:9], a[:0]), method=method)
         assert np.abs(results[0] - twin_of(training).predict_margin(wide[1][:9].to_numpy())).max() < 1e-3
         assert results[1].shape == (0,)
+
+
+def test_every_split_of_a_category_is_found_among_fewer_candidates():
+    """The twin with all edges of the indicators grows the same trees, but for the number of an edge among equals."""
+    (a, ya), (b, yb) = paints(60, 12), paints(70, 13)
+    wide = tuple(widened(t, COLOURS) for t in (a, b))
+    training = train_both((a, b), (ya, yb), plain=wide, n_estimators=3, max_depth=3, max_bin=8, learning_rate=0.3)
+    candidates = training.data.candidates
+    for seen in training.trees:
+        full = grow(training.data, training.config, training.numerics, seen.values)
+        for mine, theirs in zip(seen.winner, full.winner, strict=True):
+            null = len(candidates.thresholds)
+            assert (mine == null) == (theirs == null)
+            if mine != null:
+                assert candidates.features[mine] == candidates.features[theirs]
+                assert candidates.thresholds[mine] == candidates.thresholds[theirs]
 
 
 def test_columns_with_categories():

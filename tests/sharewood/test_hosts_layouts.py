@@ -34,7 +34,8 @@ def by_columns(tmp_path):
         for p in "ab"
     }
     sections["party_b"] |= {"label": "bad", "weight": "w"}
-    plan = {"rows": [70, 70], "features": [2, 3], "test_rows": [30, 30], "missing": [1, 1], "largest_weight": 2.0}
+    names = [["a0", "a1"], ["b0", "b1", "b2"]]
+    plan = {"rows": [70, 70], "features": names, "test_rows": [30, 30], "largest_weight": 2.0}
     write_job(tmp_path, sections, train=train, predict={"to": "party_a"}, plan=plan)
     for suffix, n in (("", 70), ("_test", 30), ("_new", 40)):
         ids = rng.choice(10_000, n, replace=False)
@@ -179,7 +180,7 @@ def test_schemas_by_rows(tmp_path):
         ('"b.csv"', '"b_new.csv"', "train", "there is no label column 'bad'"),
         ('model = "b_model.npz"', "", "predict", "parties.party_b.model is needed"),
         ("[70, 70]", "[70, 71]", "plan", "the same number of rows"),
-        ("missing = [1, 1]", "", "plan", "features that may be missing is needed for each party"),
+        ('features = [["a0", "a1"], ["b0", "b1", "b2"]]', "features = [2, 3]", "plan", "no party has a feature 'a0'"),
     ],
 )
 def test_bad_jobs(by_columns, monkeypatch, capsys, old, new, command, sentence):

@@ -1,6 +1,7 @@
 """The plan of a training against what a training between two processes then needs."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from mpc.errors import ConfigError
@@ -10,6 +11,8 @@ from secure_tree.config import TrainConfig
 from secure_tree.planning import Sizes
 from sharewood.planning import plan
 
+NAMES = "w", "x", "y", "kind=a", "kind=b"
+
 
 @pytest.mark.parametrize(
     ("parameters", "more"),
@@ -18,9 +21,9 @@ from sharewood.planning import plan
         ({"comparison": "keys"}, {}),
         ({"test_size": 0.2, "eval_epochs": 2}, {}),
         ({"colsample_bytree": 0.5, "subsample": 0.5}, {}),
-        ({"missing": ("f0", "f2")}, {"largest_weight": 3.0}),
+        ({"missing": ("w", "kind")}, {"largest_weight": 3.0}),
         ({"objective": "multi:ova", "num_class": 3, "missing": "all"}, {"held": (5, 0)}),
-        ({"partition": "vertical", "test_size": 0.2, "missing": ("f0",)}, {"optional": (1, 1)}),
+        ({"partition": "vertical", "test_size": 0.2, "missing": ("w", "kind")}, {}),
         ({"partition": "vertical", "objective": "reg:squarederror"}, {"held": (6, 6), "largest_weight": 3.0}),
     ],
 )
@@ -29,15 +32,19 @@ def test_the_plan_is_what_happens(parameters, more):
         dict(objective="binary:logistic", n_estimators=3, max_depth=3, max_bin=8, learning_rate=0.3) | parameters
     )
     vertical = parameters.get("partition") == "vertical"
-    rows, features = ((40, 40), (3, 4)) if vertical else ((30, 40), (4, 4))
+    # Features drawn by the coin have the same number of candidates only where no indicator is among them.
+    every = NAMES[:3] if "colsample_bytree" in parameters else NAMES
+    rows, names = ((40, 40), (NAMES[:2], NAMES[2:])) if vertical else ((30, 40), (every, every))
 
     def job(party):
         rng = np.random.default_rng(party.rank)
 
         def table(n):
-            X = rng.normal(size=(n, features[party.rank]))
+            columns = {name: rng.normal(size=n) for name in names[party.rank] if "=" not in name}
+            if "kind=a" in names[party.rank]:
+                columns["kind"] = pd.Categorical(rng.choice(["a", "b"], n), ["a", "b"])
             y = np.arange(n) % parameters.get("num_class", 2)
-            return X, None if vertical and party.rank else y
+            return pd.DataFrame(columns), None if vertical and party.rank else y
 
         X, y = table(rows[party.rank])
         weights = np.full(len(X), 3.0) if more.get("largest_weight") and y is not None else None
@@ -48,7 +55,7 @@ def test_the_plan_is_what_happens(parameters, more):
 
     outcome = run_session(job)
     first, second = (outcome[name]["result"] for name in ("party_a", "party_b"))
-    expected = plan(TrainConfig.of(**parameters), Sizes(rows, features, **more))
+    expected = plan(TrainConfig.of(**parameters), Sizes(rows, names, **more))
     measured = ["setup", "online"]
     assert expected["online"]["rounds"] == sum(first[s][0] for s in measured)
     sent = sum(party[s][1] for party in (first, second) for s in measured)
@@ -61,9 +68,9 @@ def test_the_plan_is_what_happens(parameters, more):
 @pytest.mark.parametrize(
     ("parameters", "sizes", "sentence"),
     [
-        ({"partition": "vertical"}, Sizes((30, 40), (2, 2)), "the same number of rows"),
-        ({}, Sizes((30, 40), (2, 3)), "the same number of features"),
-        ({"partition": "vertical", "missing": ("age",)}, Sizes((30, 30), (2, 2)), "is needed for each party"),
+        ({"partition": "vertical"}, Sizes((30, 40), (("x",), ("y",))), "the same number of rows"),
+        ({}, Sizes((30, 40), (("x",), ("y",))), "the same features"),
+        ({"missing": ("age",)}, Sizes((30, 30), (("x",), ("x",))), "missing: no party has a feature 'age'"),
     ],
 )
 def test_sizes_that_contradict_each_other(parameters, sizes, sentence):
