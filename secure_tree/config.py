@@ -12,7 +12,9 @@ from secure_tree.categories import covers
 
 Partition = Literal["horizontal", "vertical"]
 Metric = Literal["error", "logloss", "auc", "rmse", "mae"]
-Objective = Literal["binary:logistic", "multi:ova", "reg:squarederror"]
+# multi:softprob is not trained: it is what XGBoost's models of several classes are, once they are shared.
+Objective = Literal["binary:logistic", "multi:ova", "multi:softprob", "reg:squarederror"]
+Missing = Literal["none", "all"] | tuple[str, ...]
 _SEED_NAMES = {"logistic": "binary:logistic", "squarederror": "reg:squarederror"}
 
 
@@ -43,7 +45,7 @@ class TrainConfig(BaseModel):
     eval_threshold: float = Field(0.5, gt=0, lt=1)
     early_stopping_rounds: int | None = Field(None, ge=1)
     partition: Partition = "horizontal"
-    missing: Literal["none", "all"] | tuple[str, ...] = "none"
+    missing: Missing = "none"
 
     @model_validator(mode="before")
     @classmethod
@@ -59,7 +61,7 @@ class TrainConfig(BaseModel):
             raise ValueError("base_score is a finite number")
         if self.logistic and not 0 < self.base_score < 1:
             raise ValueError("base_score is a probability between 0 and 1 under logistic loss")
-        if (self.objective == "multi:ova") != (self.num_class is not None):
+        if self.objective.startswith("multi:") != (self.num_class is not None):
             raise ValueError("num_class belongs to multi:ova, which needs it")
         if self.eval_metric and (self.eval_metric in ("rmse", "mae")) == self.logistic:
             raise ValueError(f"{self.eval_metric} does not judge {self.objective}")

@@ -72,6 +72,8 @@ class _SecureXGB:
         Stages of the meter: setup, offline, online. Raises DataError, ConfigError, PeerFailure.
         """
         config = self.config
+        if config.objective == "multi:softprob":
+            raise ConfigError("multi:softprob is for models of XGBoost that are shared: train with multi:ova")
         own = dictionary(X)
         table = read_training(X, y, sample_weight, config, own)
         known = agree_on_terms(party, config, own)
@@ -187,7 +189,11 @@ class SecureXGBClassifier(_SecureXGB):
 
     def predict_proba(self, party: Party, X, method: Method = "bins", to: int | None = None) -> np.ndarray:
         """[n, classes]: probabilities of classes 0, 1, ... for the rows that `predict_margin` reveals to this party."""
-        each = 1 / (1 + np.exp(-self.predict_margin(party, X, method, to)))
+        margin = self.predict_margin(party, X, method, to)
+        if self._fitted().config.objective == "multi:softprob":
+            each = np.exp(margin - margin.max(axis=1, keepdims=True))
+        else:
+            each = 1 / (1 + np.exp(-margin))
         return each / each.sum(axis=1, keepdims=True) if each.ndim == 2 else np.stack([1 - each, each], axis=1)
 
     def predict(self, party: Party, X, method: Method = "bins", to: int | None = None) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import secrets
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from mpc.errors import ConfigError, DataError
 from mpc.party import Party
 from secure_tree.categories import Dictionary, covers, unite
 from secure_tree.config import TrainConfig
-from secure_tree.layout import Facts, Layout, Names, lay_out
+from secure_tree.layout import Facts, Layout, lay_out
 from secure_tree.model import SharedModel
 from secure_tree.schema import Table
 
@@ -122,7 +123,7 @@ def agree_on_reveal(party: Party, model: SharedModel, to: int) -> None:
         raise ConfigError("the parties disagree on who is to see the model")
 
 
-def known_to_miss(config: TrainConfig, names: Names) -> None:
+def known_to_miss(config: TrainConfig, names: Sequence[tuple[str, ...]]) -> None:
     """Raises ConfigError where `missing` declares a feature that no party has."""
     declared = config.missing if isinstance(config.missing, tuple) else ()
     for name in declared:

@@ -153,13 +153,16 @@ def reveal(config: HostsConfig, name: str, to: str) -> dict[str, Any]:
 
 
 def share(config: HostsConfig, name: str, source: Path | None) -> dict[str, Any]:
-    """Turn one party's XGBoost model (`source`, the other has None) into a half at either, for `predict`."""
+    """Turn one party's XGBoost model (`source`, the other has None) into a half at either, for `predict`.
+
+    Of `train` it takes `missing`: the features that rows to predict may lack.
+    """
     out = config.needs(name, "model")
     writable(out)
     plain = from_xgboost(read_json(source, "XGBoost model in JSON"), str(source)) if source else None
 
     def program(party: Party) -> dict[str, Any]:
-        share_model(party, plain).save(out)
+        share_model(party, plain, TrainConfig.of(**config.train).missing).save(out)
         return costs(party)
 
     return connected(config, name, program)
