@@ -26,6 +26,11 @@ def indicator(column: str, category: str) -> str:
     return f"{column}{_IS}{category}"
 
 
+def is_indicator(name: str) -> bool:
+    """Whether a feature's name is that of an indicator, where no numeric column has a = in its name."""
+    return _IS in name
+
+
 def covers(declared: str, name: str) -> bool:
     """Whether a declared column is the feature, or is categorical and the feature one of its indicators."""
     return name == declared or name.startswith(declared + _IS)

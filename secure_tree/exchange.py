@@ -24,7 +24,7 @@ from secure_tree.config import Missing, TrainConfig
 from secure_tree.layout import Facts, Layout
 from secure_tree.model import SharedModel
 from secure_tree.numerics import LEAF_SCALE
-from secure_tree.session import agree_on_reveal, known_to_miss, pairing_id
+from secure_tree.session import agree_on_reveal, check_declared, pairing_id
 from secure_tree.storage import Arrays, read_arrays
 
 NO_SPLIT = -1
@@ -127,7 +127,7 @@ def share_model(party: Party, plain: PlainModel | None, missing: Missing = "none
         base_score=0.0 if public["objective"] == "reg:squarederror" else 0.5,
         missing=missing,
     )
-    known_to_miss(config, (names,))
+    check_declared(config, (names,))
     optional = tuple(f for f, name in enumerate(names) if config.may_miss(name))
     parts = [None] * 3 if plain is None else _words(plain, optional)
     with party.stage("share"):

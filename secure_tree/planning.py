@@ -12,10 +12,11 @@ from mpc.errors import ConfigError
 from mpc.tracing import Trace
 from secure_tree.binning import Bins
 from secure_tree.boost import boost_once, finish, first_margin, set_up
+from secure_tree.categories import is_indicator
 from secure_tree.config import TrainConfig
 from secure_tree.layout import Facts, lay_out
 from secure_tree.schema import Table, held_count
-from secure_tree.session import exponent, known_to_miss
+from secure_tree.session import check_declared, exponent
 from secure_tree.training import sampled_rounds
 from secure_tree.validation import set_up_validation
 
@@ -55,10 +56,10 @@ class Sizes:
             raise ConfigError("by columns both parties have the same number of rows")
         if not vertical and names[0] != names[1]:
             raise ConfigError("by rows both parties have the same features")
-        known_to_miss(config, names)
+        check_declared(config, names)
         every = names[0] + names[1] if vertical else names[0]
         weight_scale = None if self.largest_weight is None else 2.0 ** exponent(self.largest_weight)
-        indicators = tuple(f for f, name in enumerate(every) if "=" in name)
+        indicators = tuple(f for f, name in enumerate(every) if is_indicator(name))
         layout = lay_out(config, names, rows)
         return Facts("", every, layout, 1.0, weight_scale, held=held, indicators=indicators)
 

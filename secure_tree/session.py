@@ -63,7 +63,7 @@ def agree_on_training(party: Party, config: TrainConfig, table: Table, held: Tab
         label_holder = party.rank if facts["labelled"] else 1 - party.rank
     else:
         _same_names(table.names, tuple(theirs["names"]))
-    known_to_miss(config, names)
+    check_declared(config, names)
     layout = lay_out(config, names, (ordered[0]["rows"], ordered[1]["rows"]))
     scale = 2.0 ** max(facts["exponent"], theirs["exponent"])
     pairing = pairing_id(ordered[0]["token"], ordered[1]["token"])
@@ -123,7 +123,7 @@ def agree_on_reveal(party: Party, model: SharedModel, to: int) -> None:
         raise ConfigError("the parties disagree on who is to see the model")
 
 
-def known_to_miss(config: TrainConfig, names: Sequence[tuple[str, ...]]) -> None:
+def check_declared(config: TrainConfig, names: Sequence[tuple[str, ...]]) -> None:
     """Raises ConfigError where `missing` declares a feature that no party has."""
     declared = config.missing if isinstance(config.missing, tuple) else ()
     for name in declared:

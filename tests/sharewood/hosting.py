@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from sharewood import cli
+from sharewood import cli, hosts
 from sharewood.hosts_cli import keygen
+from sharewood.hosts_config import HostsConfig
+from tests.mpc.twoparty import run_both
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "two_hosts"
 COMMAND = [sys.executable, "-c", "from sharewood.cli import main; main()"]
@@ -49,6 +51,19 @@ def both(command, *arguments, cwd):
     ends = both_end(command, *arguments, cwd=cwd)
     assert [status for status, _, _ in ends] == [0, 0], ends
     return [out for _, out, _ in ends]
+
+
+def in_threads(monkeypatch, folder, command, *arguments):
+    """A function of sharewood.hosts at both parties, in threads of this process instead of processes over TLS."""
+    parties = {}
+    monkeypatch.setattr(hosts, "connected", lambda config, name, job: job(parties[name]))
+
+    def at(party):
+        name = ROLES[party.rank]
+        parties[name] = party
+        return command(HostsConfig.read(folder / f"{name}.toml"), name, *arguments)
+
+    return run_both(at)[0]
 
 
 def complaint(monkeypatch, capsys, *arguments):

@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 import xgboost
 
+from mpc.errors import DataError
 from secure_tree.model import SharedModel
-from sharewood.hosts import export
-from tests.sharewood.hosting import EXAMPLES, both, both_end, complaint, dealing, example, sharewood, write_job
+from sharewood.hosts import export, predict_rows, reveal, train
+from tests.sharewood.hosting import EXAMPLES, both, complaint, dealing, example, in_threads, sharewood, write_job
 
 
 def write(path, names, values, **others):
@@ -69,35 +70,32 @@ def test_columns_between_hosts(by_columns):
     assert planned["online"]["rounds"] >= sum(report[stage]["rounds"] for stage in ("setup", "online"))
 
 
-def test_rows_that_are_not_the_same(by_columns):
+def test_rows_that_are_not_the_same(by_columns, monkeypatch):
     table = pd.read_csv(by_columns / "a.csv")
     pd.concat([table[1:], table[:1]]).to_csv(by_columns / "a.csv", index=False)
-    with dealing(1, cwd=by_columns):
-        ends = both_end("train", cwd=by_columns)
-    for status, _, said in ends:
-        assert status == 2 and "the ids of the two parties' rows, or their order, differ" in said
+    with pytest.raises(DataError, match="the ids of the two parties' rows, or their order, differ"):
+        in_threads(monkeypatch, by_columns, train, False, None)
     assert not (by_columns / "a_model.npz").exists()
 
 
-def test_several_classes_between_hosts(tmp_path):
+def test_several_classes_between_hosts(tmp_path, monkeypatch):
     rng = np.random.default_rng(9)
-    train = {"objective": "multi:ova", "num_class": 3, "n_estimators": 3, "max_depth": 2, "max_bin": 8}
-    train |= {"learning_rate": 0.5, "missing": "all", "test_size": 0.2, "eval_epochs": 3}
+    parameters = {"objective": "multi:ova", "num_class": 3, "n_estimators": 3, "max_depth": 2, "max_bin": 8}
+    parameters |= {"learning_rate": 0.5, "missing": "all", "test_size": 0.2, "eval_epochs": 3}
     sections = {
         f"party_{p}": {"train_data": f"{p}.csv", "label": "kind", "model": f"{p}.json", "predict_data": f"{p}.csv"}
         | {"predictions": f"{p}_out.csv", "reveal_to": ["party_b"]}
         for p in "ab"
     }
     sections["party_b"] |= {"revealed": "plain.json"}
-    write_job(tmp_path, sections, train=train)
+    write_job(tmp_path, sections, train=parameters)
     for p in "ab":
         X = rng.normal(size=(60, 3)).round(3)
         kind = np.digitize(X[:, 1], [-0.5, 0.5])
         write(tmp_path / f"{p}.csv", ["x", "y", "z"], holes(X, 0.1, rng), kind=kind)
-    with dealing(3, cwd=tmp_path):
-        both("train", cwd=tmp_path)
-        both("predict", cwd=tmp_path)
-        both("reveal", "--to", "party_b", cwd=tmp_path)
+    in_threads(monkeypatch, tmp_path, train, False, None)
+    in_threads(monkeypatch, tmp_path, predict_rows, None)
+    in_threads(monkeypatch, tmp_path, reveal, "party_b")
     export(tmp_path / "plain.json", tmp_path / "xgboost.json")
     booster = xgboost.Booster(model_file=tmp_path / "xgboost.json")
     rows, table = pd.read_csv(tmp_path / "b.csv"), pd.read_csv(tmp_path / "b_out.csv")
@@ -139,7 +137,7 @@ def test_the_example_by_columns(tmp_path):
     assert status == 0 and "rounds" in out, error
 
 
-def test_schemas_by_rows(tmp_path):
+def test_schemas_by_rows(tmp_path, monkeypatch):
     """Each party declares categories and what may be missing for itself; the model has those of both."""
     schema = """
         id = "id"
@@ -152,8 +150,8 @@ def test_schemas_by_rows(tmp_path):
         | {"predict_data": f"{p}.csv", "predictions": f"{p}.parquet"}
         for p in "ab"
     }
-    train = {"n_estimators": 4, "max_depth": 2, "max_bin": 8, "learning_rate": 0.5}
-    write_job(tmp_path, sections, train=train, predict={"method": "bins"})
+    parameters = {"n_estimators": 4, "max_depth": 2, "max_bin": 8, "learning_rate": 0.5}
+    write_job(tmp_path, sections, train=parameters, predict={"method": "bins"})
     rng = np.random.default_rng(13)
     for p, missing, categories in (("a", "false", ["red", "blue"]), ("b", "true", ["blue", "grün"])):
         (tmp_path / f"{p}.schema.toml").write_text(schema.format(missing=missing, categories=json.dumps(categories)))
@@ -162,11 +160,10 @@ def test_schemas_by_rows(tmp_path):
         table = pd.DataFrame({"id": np.arange(50), "good": good, "colour": colour, "x": x})
         table["x"] = table["x"].where(rng.random(50) > (0.2 if p == "b" else 0))
         table.to_csv(tmp_path / f"{p}.csv", index=False)
-    with dealing(2, cwd=tmp_path):
-        both("train", "--json", "{}.report", cwd=tmp_path)
-        both("predict", cwd=tmp_path)
+    reports = in_threads(monkeypatch, tmp_path, train, False, None)
+    in_threads(monkeypatch, tmp_path, predict_rows, None)
     assert SharedModel.load(tmp_path / "a.json").facts.names == ("x", "colour=red", "colour=blue", "colour=grün")
-    assert json.loads((tmp_path / "party_a.report").read_text())["config"]["missing"] == ["x"]
+    assert [report["config"]["missing"] for report in reports] == [("x",), ("x",)]
     for p in "ab":
         truth, table = pd.read_csv(tmp_path / f"{p}.csv"), pd.read_parquet(tmp_path / f"{p}.parquet")
         assert ((table["prediction"] > 0.5) == truth["good"]).mean() > 0.85
