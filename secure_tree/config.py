@@ -61,7 +61,8 @@ class TrainConfig(BaseModel):
             raise ValueError("base_score is a finite number")
         if self.logistic and not 0 < self.base_score < 1:
             raise ValueError("base_score is a probability between 0 and 1 under logistic loss")
-        if self.objective.startswith("multi:") != (self.num_class is not None):
+        several = self.objective.startswith("multi:")
+        if (self.num_class and not several) or (self.objective == "multi:ova" and not self.num_class):
             raise ValueError("num_class belongs to multi:ova, which needs it")
         if self.eval_metric and (self.eval_metric in ("rmse", "mae")) == self.logistic:
             raise ValueError(f"{self.eval_metric} does not judge {self.objective}")
@@ -106,6 +107,11 @@ class TrainConfig(BaseModel):
     def base_margin(self) -> float:
         """base_score on the scale of the margin: log-odds under logistic."""
         return math.log(self.base_score / (1 - self.base_score)) if self.logistic else self.base_score
+
+    def check_trainable(self) -> None:
+        """Raises ConfigError for what only a shared model can be."""
+        if self.objective == "multi:softprob":
+            raise ConfigError("multi:softprob is for models of XGBoost that are shared: train with multi:ova")
 
     @classmethod
     def of(cls, **parameters) -> Self:

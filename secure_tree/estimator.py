@@ -72,8 +72,7 @@ class _SecureXGB:
         Stages of the meter: setup, offline, online. Raises DataError, ConfigError, PeerFailure.
         """
         config = self.config
-        if config.objective == "multi:softprob":
-            raise ConfigError("multi:softprob is for models of XGBoost that are shared: train with multi:ova")
+        config.check_trainable()
         own = dictionary(X)
         table = read_training(X, y, sample_weight, config, own)
         known = agree_on_terms(party, config, own)

@@ -47,6 +47,7 @@ class Sizes:
 
     def facts(self, config: TrainConfig) -> Facts:
         """What the parties of such a training agree on. Raises ConfigError for sizes that contradict each other."""
+        config.check_trainable()
         rows, held, names = self.rows, self.held, self.names
         if held is None:
             held = held_count(config, rows[0]), held_count(config, rows[1])
