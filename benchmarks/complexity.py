@@ -45,7 +45,7 @@ from mpc.shares import AShare, BShare, public_bits, public_ring
 from mpc.tracing import Trace
 from protocols.randomness.sizes import dealt_bytes
 from secure_tree.config import TrainConfig
-from secure_tree.planning import plan_training
+from secure_tree.planning import Sizes, plan_training
 
 PAGE = Path(__file__).parent.parent / "docs" / "complexity.md"
 ELEMENTS = 1024
@@ -200,7 +200,11 @@ VARIED = ((1_000, 10_000, 100_000), (10, 20, 40), (16, 32, 64), (1, 2, 3, 4, 5))
 def tree_price(rows: int, features: int, bins: int, depth: int, by: str) -> Price:
     """Of one round of boosting with one tree, horizontal data, half of the rows at either party."""
     config = TrainConfig(n_estimators=1, max_depth=depth, max_bin=bins, comparison=by)  # type: ignore[arg-type]
-    demand = next(d for d in plan_training(config, (rows // 2, rows // 2), features) if d.step == "one round of trees")
+    demand = next(
+        d
+        for d in plan_training(config, Sizes.numeric((rows // 2, rows // 2), features))
+        if d.step == "one round of trees"
+    )
     return Price(demand.rounds, (8 * demand.sent, 8 * demand.received), _dealt(demand.kinds))
 
 

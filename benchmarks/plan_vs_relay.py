@@ -25,6 +25,7 @@ from rich.table import Table
 
 from benchmarks.relay import Route, relay
 from secure_tree.config import TrainConfig
+from secure_tree.planning import Sizes
 from sharewood.calibration import Computing, calibrate
 from sharewood.planning import NETWORKS, plan
 
@@ -103,7 +104,7 @@ def measure(rows: tuple[int, int], features: int, train: dict, round_trip: float
 def compare(job: str, train: dict[str, Any], network: str, computing: Computing) -> list[dict[str, Any]]:
     """Planned and measured seconds of either phase."""
     rows, features, _ = JOBS[job]
-    planned = plan(TrainConfig.of(**train), rows, features, computing)
+    planned = plan(TrainConfig.of(**train), Sizes.numeric(rows, features), computing)
     measured = measure(rows, features, train, *NETWORKS[network])
     return [
         {
@@ -130,7 +131,7 @@ def main() -> int:
         for comparison in options.comparisons:
             rows, features, parameters = JOBS[job]
             train = {**parameters, "comparison": comparison}
-            computing = calibrate(TrainConfig.of(**train), rows, features)
+            computing = calibrate(TrainConfig.of(**train), Sizes.numeric(rows, features))
             for network in options.networks:
                 results += compare(job, train, network, computing)
                 for r in results[-len(PHASES) :]:

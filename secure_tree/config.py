@@ -8,10 +8,13 @@ from typing import Any, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from mpc.errors import ConfigError
+from secure_tree.categories import covers
 
 Partition = Literal["horizontal", "vertical"]
 Metric = Literal["error", "logloss", "auc", "rmse", "mae"]
-Objective = Literal["binary:logistic", "multi:ova", "reg:squarederror"]
+# multi:softprob is not trained: it is what XGBoost's models of several classes are, once they are shared.
+Objective = Literal["binary:logistic", "multi:ova", "multi:softprob", "reg:squarederror"]
+Missing = Literal["none", "all"] | tuple[str, ...]
 _SEED_NAMES = {"logistic": "binary:logistic", "squarederror": "reg:squarederror"}
 
 
@@ -42,7 +45,7 @@ class TrainConfig(BaseModel):
     eval_threshold: float = Field(0.5, gt=0, lt=1)
     early_stopping_rounds: int | None = Field(None, ge=1)
     partition: Partition = "horizontal"
-    missing: Literal["none", "all"] | tuple[str, ...] = "none"
+    missing: Missing = "none"
 
     @model_validator(mode="before")
     @classmethod
@@ -58,7 +61,8 @@ class TrainConfig(BaseModel):
             raise ValueError("base_score is a finite number")
         if self.logistic and not 0 < self.base_score < 1:
             raise ValueError("base_score is a probability between 0 and 1 under logistic loss")
-        if (self.objective == "multi:ova") != (self.num_class is not None):
+        several = self.objective.startswith("multi:")
+        if (self.num_class and not several) or (self.objective == "multi:ova" and not self.num_class):
             raise ValueError("num_class belongs to multi:ova, which needs it")
         if self.eval_metric and (self.eval_metric in ("rmse", "mae")) == self.logistic:
             raise ValueError(f"{self.eval_metric} does not judge {self.objective}")
@@ -90,7 +94,9 @@ class TrainConfig(BaseModel):
 
     def may_miss(self, name: str) -> bool:
         """Whether `missing` declares that the feature may have missing values."""
-        return name in self.missing if isinstance(self.missing, tuple) else self.missing == "all"
+        if isinstance(self.missing, tuple):
+            return any(covers(declared, name) for declared in self.missing)
+        return self.missing == "all"
 
     @property
     def nodes(self) -> int:
@@ -101,6 +107,11 @@ class TrainConfig(BaseModel):
     def base_margin(self) -> float:
         """base_score on the scale of the margin: log-odds under logistic."""
         return math.log(self.base_score / (1 - self.base_score)) if self.logistic else self.base_score
+
+    def check_trainable(self) -> None:
+        """Raises ConfigError for what only a shared model can be."""
+        if self.objective == "multi:softprob":
+            raise ConfigError("multi:softprob is for models of XGBoost that are shared: train with multi:ova")
 
     @classmethod
     def of(cls, **parameters) -> Self:
@@ -121,4 +132,5 @@ def validated(schema: type[Model], values: dict[str, Any]) -> Model:
         where = ".".join(str(part) for part in first["loc"] if not str(part).startswith(_TYPES))
         if first["type"] == "extra_forbidden":
             raise ConfigError(f"unknown parameter {where}") from None
-        raise ConfigError(f"{where or 'configuration'}: {first['msg']}".replace("Value error, ", "")) from None
+        said = first["msg"].removeprefix("Value error, ")
+        raise ConfigError(f"{where}: {said}" if where else said) from None

@@ -20,15 +20,15 @@ from mpc.shares import AShare, BShare
 from mpc.tracing import Trace
 from secure_tree.binning import order_key, order_value
 from secure_tree.boost import Ensemble
-from secure_tree.config import TrainConfig
+from secure_tree.config import Missing, TrainConfig
 from secure_tree.layout import Facts, Layout
 from secure_tree.model import SharedModel
 from secure_tree.numerics import LEAF_SCALE
-from secure_tree.session import agree_on_reveal, pairing_id
+from secure_tree.session import agree_on_reveal, check_declared, pairing_id
 from secure_tree.storage import Arrays, read_arrays
 
 NO_SPLIT = -1
-FORMAT = 2
+FORMAT = 3
 _FILE = "revealed model file"
 _ARRAYS = ("features", "thresholds", "missing_left", "leaves")
 WHAT = "the model: features, thresholds, ways of missing values and leaf weights"
@@ -38,7 +38,7 @@ LARGEST = 2.0**30
 
 @dataclass(frozen=True)
 class PlainModel:
-    """T full trees of m nodes, in the clear.
+    """T full trees of m nodes, in the clear; under multi:ova round by round, a tree for each of `classes`.
 
     features int64[T, m] (NO_SPLIT where there is none), thresholds float32[T, m], missing_left bool[T, m], leaves
     float64[T, 2^depth] added to `base_margin`; `names` of the features, XGBoost's `objective`.
@@ -47,6 +47,7 @@ class PlainModel:
     objective: str
     names: tuple[str, ...]
     base_margin: float
+    classes: int
     features: np.ndarray
     thresholds: np.ndarray
     missing_left: np.ndarray
@@ -55,7 +56,9 @@ class PlainModel:
     def pack(self) -> tuple[dict[str, Any], Arrays]:
         """The model as plain facts and arrays."""
         facts = {"format": FORMAT, "revealed": True, "objective": self.objective, "base_margin": self.base_margin}
-        return {**facts, "names": list(self.names)}, {name: getattr(self, name) for name in _ARRAYS}
+        return {**facts, "classes": self.classes, "names": list(self.names)}, {
+            name: getattr(self, name) for name in _ARRAYS
+        }
 
     @classmethod
     def load(cls, path: str | Path) -> PlainModel:
@@ -64,8 +67,8 @@ class PlainModel:
         try:
             if facts["format"] != FORMAT or facts["revealed"] is not True:
                 raise DataError(f"{path}: not a {_FILE} of format {FORMAT}")
-            names = tuple(facts["names"])
-            return cls(facts["objective"], names, facts["base_margin"], *(arrays[n] for n in _ARRAYS))
+            known = facts["objective"], tuple(facts["names"]), facts["base_margin"], facts["classes"]
+            return cls(*known, *(arrays[n] for n in _ARRAYS))
         except (KeyError, TypeError) as error:
             raise DataError(f"{path}: not a {_FILE} ({error})") from None
 
@@ -92,42 +95,54 @@ def reveal_model(party: Party, model: SharedModel, to: int) -> PlainModel | None
     thresholds = order_value(np.where(null.astype(bool), order_key(np.zeros(1)), keys))
     missing_left = np.isin(features, model.facts.layout.missing) & (right == 0)
     unit = model.facts.label_scale / (1 << LEAF_SCALE)
-    base = model.config.base_margin
-    return PlainModel(
-        model.config.objective, model.facts.names, base, features, thresholds, missing_left, leaves * unit
-    )
+    config = model.config
+    known = config.objective, model.facts.names, config.base_margin, config.classes
+    return PlainModel(*known, features, thresholds, missing_left, leaves * unit)
 
 
-def share_model(party: Party, plain: PlainModel | None) -> SharedModel:
+def share_model(party: Party, plain: PlainModel | None, missing: Missing = "none") -> SharedModel:
     """A model that one party holds (the other passes None) -> each party's half, for prediction by thresholds.
 
+    `missing`: the features that rows to predict may lack, as in TrainConfig, equal at both parties.
     Public: objective, feature names, number and depth of the trees. Raises ConfigError, DataError, RangeError.
     """
-    facts: dict[str, Any] = {"token": secrets.token_hex(16), "model": None if plain is None else _facts(plain)}
+    facts: dict[str, Any] = {
+        "token": secrets.token_hex(16),
+        "missing": list(missing) if isinstance(missing, tuple) else missing,
+        "model": None if plain is None else _facts(plain),
+    }
     theirs = party.swap("share.facts", facts)
     if (plain is None) == (theirs["model"] is None):
         raise ConfigError("one party brings a model to share, and the other does not")
+    if theirs["missing"] != facts["missing"]:
+        raise ConfigError(f"the parties disagree on missing: {facts['missing']} here, {theirs['missing']} at the other")
     owner = party.rank if plain is not None else 1 - party.rank
     public = facts["model"] or theirs["model"]
-    depth, trees, names = public["depth"], public["trees"], tuple(public["names"])
+    depth, trees, classes, names = public["depth"], public["trees"], public["classes"], tuple(public["names"])
     config = TrainConfig.of(
         objective=public["objective"],
-        n_estimators=trees,
+        num_class=classes if classes > 1 else None,
+        n_estimators=trees // classes,
         max_depth=depth,
-        base_score=0.5 if public["objective"] == "binary:logistic" else 0.0,
+        base_score=0.0 if public["objective"] == "reg:squarederror" else 0.5,
+        missing=missing,
     )
-    parts = [None] * 3 if plain is None else _words(plain)
+    check_declared(config, (names,))
+    optional = tuple(f for f, name in enumerate(names) if config.may_miss(name))
+    parts = [None] * 3 if plain is None else _words(plain, optional)
     with party.stage("share"):
         thresholds, chosen, leaves = (party.share(words, owner) for words in parts)
     d, m = len(names), config.nodes
-    if (thresholds.shape, chosen.shape, leaves.shape) != ((trees, m), (trees, m, d), (trees, 1 << depth)):
+    expected = (trees, m), (trees, m, d + len(optional)), (trees, 1 << depth)
+    if (thresholds.shape, chosen.shape, leaves.shape) != expected:
         raise DataError("the shared model does not have the shape that was announced")
     # The least significant bits of an additive sharing are an xor sharing of the least significant bit.
-    features = BShare((chosen.words & np.uint64(1)).astype(np.uint8), party.rank)
+    features = BShare((chosen.words[..., :d] & np.uint64(1)).astype(np.uint8), party.rank)
     nowhere = BShare(np.zeros((trees, m, d, 0), np.uint8), party.rank)
     ensemble = Ensemble([nowhere, nowhere], features, ~features.parity(axis=-1), thresholds, chosen, leaves)
     tokens = (facts["token"], theirs["token"]) if party.rank == 0 else (theirs["token"], facts["token"])
-    shared = Facts(pairing_id(*tokens), names, Layout("horizontal", (0, 0), (d, d), (0, 0)), 1.0)
+    layout = Layout("horizontal", (0, 0), (d, d), (0, 0), (optional, optional))
+    shared = Facts(pairing_id(*tokens), names, layout, 1.0)
     return SharedModel(party.rank, config, shared, np.zeros((d, 0), np.float32), ensemble)
 
 
@@ -138,14 +153,20 @@ def _facts(plain: PlainModel) -> dict:
         raise DataError(f"the model has trees of depth {depth}: at most {DEEPEST} can be shared")
     if np.abs(plain.leaves).max() + abs(plain.base_margin) > LARGEST:
         raise RangeError("the model has leaf weights beyond 2^30")
-    return {"objective": plain.objective, "names": list(plain.names), "trees": trees, "depth": depth}
+    facts = {"objective": plain.objective, "names": list(plain.names), "classes": plain.classes}
+    return {**facts, "trees": trees, "depth": depth}
 
 
-def _words(plain: PlainModel) -> list[np.ndarray]:
-    """Thresholds' keys [T, m], features as one-hots [T, m, d], leaves [T, 2^depth] with the base margin in tree 0's."""
+def _words(plain: PlainModel, optional: tuple[int, ...]) -> list[np.ndarray]:
+    """Thresholds' keys [T, m], `Ensemble.chosen` [T, m, d + o], leaves [T, 2^depth].
+
+    The base margin goes into the first tree of each class.
+    """
     split = plain.features != NO_SPLIT
     keys = np.where(split, order_key(plain.thresholds), 0)
-    chosen = (plain.features[..., None] == np.arange(len(plain.names))).astype(np.int64)
+    one_hot = plain.features[..., None] == np.arange(len(plain.names))
+    missing_right = one_hot[..., list(optional)] & ~plain.missing_left[..., None]
     leaves = plain.leaves.copy()
-    leaves[0] += plain.base_margin
+    leaves[: plain.classes] += plain.base_margin
+    chosen = np.concatenate([one_hot, missing_right], axis=-1).astype(np.int64)
     return [keys, chosen, np.round(leaves * (1 << LEAF_SCALE)).astype(np.int64)]

@@ -13,29 +13,43 @@ import numpy as np
 from mpc.errors import DataError
 from secure_tree.exchange import NO_SPLIT, PlainModel
 
-OBJECTIVES = ("binary:logistic", "reg:squarederror")
+# One class against the others has no name in XGBoost; of its objectives with a tree a class and round this one gives
+# the class of the largest margin and no probabilities, which would be other ones.
+_OWN = {"multi:ova": "multi:softmax"}
+# Objectives that are read, and what they are here.
+_READ = {
+    "binary:logistic": "binary:logistic",
+    "reg:squarederror": "reg:squarederror",
+    "multi:softprob": "multi:softprob",
+    "multi:softmax": "multi:softprob",
+}
 _NO_PARENT = 2147483647
+_NOT_IN_NAMES = set("[]<")
 
 
 def to_xgboost(model: PlainModel) -> dict[str, Any]:
     """A plain model as XGBoost's JSON object. Nodes without a split are left out: their one child takes their place.
 
-    Names are left out where one appears twice, as it may where each party has some columns, for XGBoost refuses those.
-    Raises DataError for multi:ova, which XGBoost has not.
+    Names are left out where XGBoost would refuse them: where one appears twice, as it may where each party has some
+    columns, or has a bracket or < in it. A multi:ova model becomes multi:softmax: the same margins and classes.
     """
-    if model.objective not in OBJECTIVES:
-        raise DataError(f"a model with objective {model.objective} has no like in XGBoost")
+    classes = str(model.classes if model.classes > 1 else 0)
     logistic = model.objective == "binary:logistic"
     base = 1 / (1 + math.exp(-model.base_margin)) if logistic else model.base_margin
     d, count = len(model.names), len(model.leaves)
-    names = list(model.names) if len(set(model.names)) == d else []
+    accepted = len(set(model.names)) == d and not any(_NOT_IN_NAMES & set(name) for name in model.names)
+    names = list(model.names) if accepted else []
     trees = [_tree(number, model) for number in range(count)]
-    parameter = {"base_score": repr(base), "boost_from_average": "1", "num_class": "0", "num_feature": str(d)}
-    loss = {"name": model.objective, "reg_loss_param": {"scale_pos_weight": "1"}}
+    parameter = {"base_score": repr(base), "boost_from_average": "1", "num_class": classes, "num_feature": str(d)}
+    if model.classes > 1:
+        name = _OWN.get(model.objective, model.objective)
+        loss = {"name": name, "softmax_multiclass_param": {"num_class": classes}}
+    else:
+        loss = {"name": model.objective, "reg_loss_param": {"scale_pos_weight": "1"}}
     booster = {
         "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(count)},
-        "iteration_indptr": list(range(count + 1)),
-        "tree_info": [0] * count,
+        "iteration_indptr": list(range(0, count + 1, model.classes)),
+        "tree_info": [number % model.classes for number in range(count)],
         "trees": trees,
     }
     learner = {
@@ -103,7 +117,8 @@ def _tree(number: int, model: PlainModel) -> dict[str, Any]:
 def from_xgboost(document: dict[str, Any], source: str) -> PlainModel:
     """XGBoost's JSON object -> the same model as full trees. Raises DataError, naming `source`, for what it cannot be.
 
-    Accepted: gbtree, binary:logistic or reg:squarederror, numeric splits, one output. Ways of missing values are read.
+    Accepted: gbtree with numeric splits, one of a few objectives, one tree a round and class; ways of missing values,
+    too. With several classes the base margins go into the trees of the first round.
     """
     try:
         learner = document["learner"]
@@ -112,18 +127,26 @@ def from_xgboost(document: dict[str, Any], source: str) -> PlainModel:
         parameter = learner["learner_model_param"]
         d = int(parameter["num_feature"])
         names = tuple(str(n) for n in learner.get("feature_names") or [f"f{i}" for i in range(d)])
-        if objective not in OBJECTIVES or booster["name"] != "gbtree" or int(parameter.get("num_target", 1)) != 1:
-            raise DataError(f"{source}: only gbtree models with objective {' or '.join(OBJECTIVES)} can be shared")
+        if objective not in _READ or booster["name"] != "gbtree" or int(parameter.get("num_target", 1)) != 1:
+            raise DataError(f"{source}: only gbtree models with objective {', '.join(_READ)} can be shared")
         trees = booster["model"]["trees"]
+        classes = max(1, int(parameter["num_class"]))
         if not trees:
             raise DataError(f"{source}: the model has no trees")
-        base = float(str(parameter["base_score"]).strip("[]"))
+        if booster["model"]["tree_info"] != [number % classes for number in range(len(trees))]:
+            raise DataError(f"{source}: the model has several trees for a round and class")
+        base = np.array([float(x) for x in str(parameter["base_score"]).strip("[]").split(",")])
         depth = max(1, *(_depth(tree, 0) for tree in trees))
         full = [_fill(tree, depth, source) for tree in trees]
+        features, thresholds, missing_left, leaves = (np.stack(part) for part in zip(*full, strict=True))
+        margin = 0.0
+        if classes > 1:
+            leaves[:classes] += np.broadcast_to(base, classes)[:, None]
+        else:
+            margin = math.log(base[0] / (1 - base[0])) if objective == "binary:logistic" else float(base[0])
     except (KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
         raise DataError(f"{source}: not an XGBoost model in JSON ({error})") from None
-    margin = math.log(base / (1 - base)) if objective == "binary:logistic" else base
-    return PlainModel(objective, names, margin, *(np.stack(part) for part in zip(*full, strict=True)))
+    return PlainModel(_READ[objective], names, margin, classes, features, thresholds, missing_left, leaves)
 
 
 def _depth(tree: dict[str, Any], node: int) -> int:

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from mpc.party import Party
 from protocols.runtime.session import PARTIES, run_session
 from protocols.runtime.warm_up import warm_up
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
+from secure_tree.categories import columns_behind
 from secure_tree.config import TrainConfig
+from secure_tree.planning import Sizes
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Computing:
     online: float
 
 
-def calibrate(config: TrainConfig, rows: tuple[int, int], features: int) -> Computing:
+def calibrate(config: TrainConfig, sizes: Sizes) -> Computing:
     """Train twice: one round of trees that finds everything cold, then one that is measured.
 
     The rows are made up, since the work depends on sizes alone. Both parties and the dealer share this machine, and
@@ -36,14 +39,27 @@ def calibrate(config: TrainConfig, rows: tuple[int, int], features: int) -> Comp
 
     def job(party: Party) -> dict[str, Any]:
         logging.getLogger("sharewood").setLevel(logging.WARNING)
-        n = rows[party.rank]
-        X = (np.arange(n * features, dtype=np.float32) % 97).reshape(n, features)
-        y = np.arange(n) % (config.num_class or 2)
-        kind(**once.model_dump()).fit(party, X, y)
+        n = sizes.rows[party.rank]
+        X = _made_up(n, sizes.names[party.rank])
+        y = None if config.partition == "vertical" and party.rank else np.arange(n) % (config.num_class or 2)
+        weights = None if sizes.largest_weight is None or y is None else np.full(n, sizes.largest_weight)
+        kind(**once.model_dump()).fit(party, X, y, weights)
         party.stages.clear()
-        kind(**once.model_dump()).fit(party, X, y)
+        kind(**once.model_dump()).fit(party, X, y, weights)
         return {name: stage.seconds for name, stage in party.stages.items()}
 
     outcome = run_session(job)
     slower = {name: max(outcome[party]["result"][name] for party in PARTIES) for name in ("setup", "offline", "online")}
     return Computing(**slower)
+
+
+def _made_up(rows: int, names: tuple[str, ...]) -> pd.DataFrame:
+    """Numbers, and categories where names are those of indicators."""
+    behind = columns_behind(names, ())
+    numbers = np.arange(rows)
+    return pd.DataFrame(
+        {
+            name: pd.Categorical.from_codes(numbers % len(categories), categories) if categories else numbers % 97.0
+            for name, categories in behind.items()
+        }
+    )

@@ -18,6 +18,7 @@ from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.config import Partition, TrainConfig
 from secure_tree.predict import Method
 from secure_tree.storage import write_bytes, write_json
+from sharewood.columns import Columns
 from sharewood.judging import quality, train_xgboost, xgboost_margins
 from sharewood.learning_curve import points, staged_margins
 from sharewood.page import demo_page
@@ -99,10 +100,12 @@ def from_files(paths: tuple[Path, Path], label: str, test: Path | None, test_siz
     """A file a party; a third to judge by, or `test_size` of either file's rows."""
     tables: list[tuple[pd.DataFrame, np.ndarray]] = []
     for path in [*paths, *([test] if test else [])]:
-        features, labels = read_table(path, label)
-        assert labels is not None
+        columns = Columns.inferred(label)
+        rows = read_table(path, columns)
+        features, labels = rows.features, rows.labels
+        assert labels is not None, "a label column was asked for"
         if logistic:
-            check_classes(path, label, labels)
+            check_classes(path, columns, labels)
         if list(features) != list(tables[0][0] if tables else features):
             raise DataError(f"{path}: its feature columns or their order differ from those of {paths[0]}")
         tables.append((features, labels))
@@ -120,11 +123,13 @@ def from_files(paths: tuple[Path, Path], label: str, test: Path | None, test_siz
 
 def from_columns(paths: tuple[Path, Path], label: str, test_size: float, logistic: bool) -> DemoData:
     """A file a party with the same rows in the same order, the label in the first; `test_size` of the rows held out."""
-    own, labels = read_table(paths[0], label)
-    foreign, _ = read_table(paths[1], None)
-    assert labels is not None
+    columns = Columns.inferred(label)
+    rows = read_table(paths[0], columns)
+    own, labels = rows.features, rows.labels
+    foreign = read_table(paths[1], Columns.inferred()).features
+    assert labels is not None, "a label column was asked for"
     if logistic:
-        check_classes(paths[0], label, labels)
+        check_classes(paths[0], columns, labels)
     if len(own) != len(foreign):
         raise DataError(f"{paths[1]}: {len(foreign)} rows, and {len(own)} in {paths[0]}: by columns both have the same")
     order = np.random.default_rng(2026).permutation(len(labels))

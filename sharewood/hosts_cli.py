@@ -56,8 +56,8 @@ def plan(config: Config, json: Json = None) -> None:
     job = HostsConfig.read(config)
     if job.plan is None:
         raise ConfigError(f"{config}: plan.rows and plan.features are needed for this, and not in the configuration")
-    shape = TrainConfig.of(**job.train), job.plan.rows, job.plan.features
-    report = planning.plan(*shape, calibrate(*shape))
+    job_shape = TrainConfig.of(**job.train), job.plan.sizes
+    report = planning.plan(*job_shape, calibrate(*job_shape))
     if json:
         write_json(json, report)
     planning.print_plan(report, job.names)
@@ -74,6 +74,20 @@ def dealer(
 
     log_to_stderr()
     deal(HostsConfig.read(config), sessions)
+
+
+@app.command()
+def align(config: Config, party: PartyName) -> None:
+    """Join this party's table with the other's on their ids; writes the rows that both have, in one order.
+
+    Each party learns the ids that both have and how many the other has; needs no dealer.
+    """
+    from sharewood.hosts import align
+    from sharewood.hosts_config import HostsConfig
+
+    log_to_stderr()
+    kept, count = align(HostsConfig.read(config), party)
+    typer.echo(f"aligned: {kept} of {count} rows have ids that the other party has, too")
 
 
 @app.command()

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from protocols.randomness.sizes import dealt_bytes
 from secure_tree.config import TrainConfig
-from secure_tree.planning import Demand, plan_training
+from secure_tree.planning import Demand, Sizes, plan_training
 from sharewood.calibration import Computing
 
 # Round trip in seconds, bits a second in each direction.
@@ -47,9 +47,7 @@ class _Phase:
         return 8 * self.dealt / rate + round_trip
 
 
-def plan(
-    config: TrainConfig, rows: tuple[int, int], features: int, computing: Computing | None = None
-) -> dict[str, Any]:
+def plan(config: TrainConfig, sizes: Sizes, computing: Computing | None = None) -> dict[str, Any]:
     """Bytes dealt by kind and party, rounds and wire bytes in all; by phase, seconds on either network.
 
     Phases are those of the meter: set-up with what the dealer sends for it, offline, online. With `computing`,
@@ -60,7 +58,7 @@ def plan(
     """
     by_kind: dict[str, Counter[str]] = {}
     total, first = _Phase(), _Phase()
-    for demand in plan_training(config, rows, features):
+    for demand in plan_training(config, sizes):
         dealt = 0
         for kind, (to_first, to_second) in dealt_bytes(demand.kinds).items():
             both = by_kind.setdefault(kind, Counter())
@@ -79,7 +77,7 @@ def plan(
     }
     kinds = {kind: dict(count) for kind, count in by_kind.items()}
     report = {
-        "data": {"rows": list(rows), "features": features},
+        "data": {"rows": list(sizes.rows), "features": [len(names) for names in sizes.names]},
         "config": config.model_dump(),
         "offline": {
             "bytes_by_kind": kinds,

@@ -78,6 +78,12 @@ def run_party(
     return result
 
 
+def run_pair(network: Network, rank: int, credentials: Credentials, job: Callable[[Channel], T]) -> T:
+    """Connect party `rank` with its peer alone, and run a job that needs no dealer. Raises PeerFailure."""
+    with _meet(network, rank, credentials) as peer:
+        return job(peer)
+
+
 def _meet(network: Network, rank: int, credentials: Credentials) -> Channel:
     name = network.parties[1 - rank]
     waits: dict[str, Any] = {"patience": network.patience, "timeout": network.timeout}
