@@ -69,3 +69,14 @@ def test_every_option_gives_the_twins_trees(options):
         assert all(owners_of_roots)
     if config.guest_only == "first_tree":
         assert all(line[0] < 3 for line in splits[0] if len(line) == 3)
+
+
+def test_without_heu_training_by_phe_gives_the_twins_trees(monkeypatch):
+    monkeypatch.setattr("protocols.secureboost.encryption.find_spec", lambda name: None)
+    X, score = table(6, n=40, d=4)
+    y = labels("binary:logistic", score)
+    config = SecureBoostConfig.of(n_estimators=2, max_depth=2, max_bin=4, guest_only="none", key_bits=1024)
+    predicted, splits = run(config, [X[:, :1], X[:, 1:]], y)
+    expected, joined_splits = twin(config, [X], y)
+    assert splits == joined_splits
+    assert np.array_equal(predicted, expected)
