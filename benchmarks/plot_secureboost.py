@@ -93,7 +93,7 @@ def draw_loss(curves: dict[str, list[float]]) -> None:
     for name, style in LINES.items():
         axis.plot(range(1, LOSS_TREES + 1), curves[name], label=name, **style)
     axis.set(xlabel="trees", ylabel="training log-loss", title="default_credit_hetero, 30,000 rows, depth 3")
-    axis.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10], integer=True))
+    axis.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
     axis.legend(frameon=False)
     figure.savefig(FIGURES / "secureboost_loss.png", dpi=150)
 
@@ -106,7 +106,7 @@ def draw_time(curves: dict[str, list]) -> None:
         axis.plot(x, line(x), "--", color="#D55E00", label=f"straight line, $R^2$ = {r_squared(seconds, line(x)):.3f}")
         axis.plot(x, seconds, "o", color="#0072B2", label="measured")
         axis.set(xlabel=label, ylabel="CPU seconds a tree", title=title, ylim=(0, None))
-        axis.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10], integer=True))
+        axis.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
         axis.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         axis.legend(frameon=False, loc="upper left")
     figure.savefig(FIGURES / "secureboost_time.png", dpi=150)
