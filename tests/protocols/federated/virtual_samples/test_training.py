@@ -1,9 +1,11 @@
 import numpy as np
+import pandas as pd
 import pytest
 import xgboost as xgb
 
-from benchmarks.federated_data import DATA, rare_positives
+from benchmarks.federated_data import CREDITCARD, DATA, load_creditcard, rare_positives
 from benchmarks.federated_virtual_samples import every_value, federated, split
+from benchmarks.federated_virtual_samples import main as run_experiment
 from mpc.errors import ConfigError, DataError, PeerVanished, ProtocolDesync
 from protocols.federated.engine import HELPER, LocalFederation
 from protocols.federated.secure_sum import OpenSum
@@ -276,6 +278,44 @@ def test_a_small_run_of_the_experiment_finds_rare_positives():
     assert before["f1"] > 0.5
     assert after["loss_train"] < before["loss_train"]
     assert after["joined"] > 0
+
+
+@pytest.fixture
+def creditcard(tmp_path):
+    """A small file of the Kaggle table's columns, and what is in it."""
+    X, y = rare_positives(rows=600, positive_rate=0.1, seed=3)
+    table = pd.DataFrame(X, columns=CREDITCARD)
+    table.assign(Class=y.astype(int)).to_csv(tmp_path / "creditcard.csv", index=False, float_format="%.9g")
+    return tmp_path / "creditcard.csv", X, y
+
+
+def test_the_users_own_copy_of_the_kaggle_table_is_read_and_run(creditcard, tmp_path, monkeypatch):
+    path, X, y = creditcard
+    for got, wanted in zip(load_creditcard(path), (X, y), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    out = tmp_path / "runs.csv"
+    options = "--clusters 10 --trees 8 --update-trees 4 --peers XGBoost --out"
+    monkeypatch.setattr("sys.argv", ["", "--data", str(path), *options.split(), str(out)])
+    run_experiment()
+    runs = pd.read_csv(out)
+    assert list(runs["method"]) == ["federated", "federated", "XGBoost"]
+    assert set(runs["data"]) == {"creditcard.csv"}
+    assert runs["auc"].min() > 0.8
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("V17", "V71", "the columns are not Time, V1 to V28, Amount and Class"),
+        ("Class", "label", "there is no label column 'Class'"),
+        ("\n", "\nx", "column 'Time', line 2: value is 'x.*', not a finite number"),
+    ],
+)
+def test_another_table_than_the_kaggle_one_is_refused(creditcard, old, new, sentence):
+    path, *_ = creditcard
+    path.write_text(path.read_text().replace(old, new, 1))
+    with pytest.raises(DataError, match=sentence):
+        load_creditcard(path)
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="the public data sets are not beside this checkout")
