@@ -107,11 +107,14 @@ def participant(node: Settings, run: Settings) -> tuple[int, Participant]:
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
         key = X25519PrivateKey.from_private_bytes(_secret(node, "helper-private-key"))
-        return HELPER, Helper(key, int(str(run["minimum"])))
+        # The server's side writes the run configuration: it may raise the helper's minimum, never lower it.
+        return HELPER, Helper(key, max(2, int(str(run["minimum"]))))
     config, client = configuration(run), int(_needed(node, "client-id"))
     summation: Summation = OpenSum()
     if run["secure"]:
         summation = SharedSum(_secret(node, "helper-key"), int(str(run["clients"])))
+    elif "helper-key" in node:
+        raise ConfigError("this supernode has a helper's key, and the run asks for open sums")
     label = _needed(node, "label")
     X, y = _rows(_needed(node, "data"), label)
     if isinstance(config, FedXGBllrConfig):

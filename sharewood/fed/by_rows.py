@@ -140,7 +140,9 @@ def _nodes(
     (folder / "helper-public").write_bytes(helper.public_key().public_bytes_raw())
     nodes: list[dict[str, Any]] = []
     for i, (features, labels) in enumerate(data.training):
-        node = {"client-id": i, "label": LABEL, "helper-key": str(folder / "helper-public")}
+        node: dict[str, Any] = {"client-id": i, "label": LABEL}
+        if secure:
+            node["helper-key"] = str(folder / "helper-public")
         update = 0
         if isinstance(config, VirtualSamplesConfig):
             node |= {"group-key": str(folder / "group"), "out": str(out / f"client-{i}.npz")}

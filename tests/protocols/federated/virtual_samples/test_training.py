@@ -153,6 +153,53 @@ def test_with_secure_sums_no_message_to_the_server_has_a_nodes_own_sums():
     assert abs(np.unpackbits(reply["share"].view(np.uint8)).mean() - 0.5) < 0.05
 
 
+def test_under_secure_sums_the_server_is_sent_shares_alone_in_every_step():
+    seen = {}
+
+    class Watching(LocalFederation):
+        def _deliver(self, step, messages):
+            replies = super()._deliver(step, messages)
+            for reply in replies.values():
+                seen.setdefault(step, set()).update(reply)
+            return replies
+
+    federation = Watching(vs_nodes(secure=True), 2)
+    agree(federation)
+    server = Server(federation, 5, SMALL_VS, summation(True))
+    server.fit()
+    server.update()
+    server.finish()
+    shares = {"share", "sealed"}
+    assert seen == {
+        "rank": {"masked", "nonce"},
+        **{step: shares for step in ("prior", "sums", "update")},
+        "unmask": {"masks"},
+        "finish": {"smallest"},
+    }
+
+
+@pytest.mark.parametrize("gone", [0, 2])
+def test_a_node_that_drops_out_under_secure_sums_is_missing_from_the_totals_and_from_nothing_else(gone):
+    def absent(step, client):
+        return step == "sums" and client == gone
+
+    secure, plain = (trained(vs_nodes(s), s, absent=absent).forest for s in (True, False))
+    np.testing.assert_array_equal(secure.feature, plain.feature)
+    np.testing.assert_allclose(secure.value, plain.value, atol=1e-4)
+    assert not np.array_equal(plain.value, trained(vs_nodes()).forest.value)
+
+
+def test_a_helper_that_drops_out_ends_the_training_with_a_sentence():
+    rounds = []
+
+    def absent(step, client):
+        rounds.append(step)
+        return client == HELPER and rounds.count("unmask") > 3
+
+    with pytest.raises(PeerVanished, match="step 'unmask': the helper did not answer"):
+        trained(vs_nodes(secure=True), secure=True, absent=absent)
+
+
 def test_the_least_group_is_enforced_at_every_level_and_reported():
     config = SMALL_VS.model_copy(update={"min_group": 7})
     for smallest_allowed, given in ((1, SMALL_VS), (7, config)):
