@@ -1,4 +1,4 @@
-"""Tables (Markdown, on standard output) and figures of docs/virtual_samples.md and docs/fedxgbllr.md from their CSV.
+"""Tables (Markdown, on standard output) and figures of docs/virtual_samples.md, from their CSV.
 
 python -m benchmarks.federated_figures docs/figures
 """
@@ -12,8 +12,9 @@ from pathlib import Path
 import pandas as pd
 
 ORDER = ["2", "5", "10", "20", "50", "100", "405", "original"]
-METRICS = ["accuracy", "auc", "f1", "auprc"]
+METRICS = ["accuracy", "auc", "f1", "auprc", "auprc_train", "loss_train"]
 PEERS = ["GBDT", "Random Forest", "XGBoost"]
+DRAWN = ORDER[1:]  # with 2 clusters F1 may be 0
 SHOWN = ["10", "405", "original"]
 
 
@@ -32,14 +33,15 @@ def half_width(values: pd.Series) -> float:
 
 
 def table_1(runs: pd.DataFrame) -> str:
-    """Seed 000's table 1, with F1 and AUPRC beside accuracy and AUC."""
-    lines = ["| model | clusters | seeds | accuracy | AUC | F1 | AUPRC |", "|---|---|---|---|---|---|---|"]
+    """Seed 000's table 1, with AUPRC on test and training rows and the training loss."""
+    header = ["model", "clusters", "seeds", "accuracy", "AUC", "F1", "AUPRC", "AUPRC, train", "loss, train"]
+    lines = [f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
     groups = [("federated", c, p) for c in ORDER for p in ("before", "after")]
     groups += [(peer, "", "") for peer in PEERS]
     for method, clusters, phase in groups:
         rows = runs[(runs["method"] == method) & (runs["clusters"] == clusters) & (runs["phase"] == phase)]
         if len(rows):
-            cells = [mean_and_interval(rows[m], 5 if m == "accuracy" else 4) for m in METRICS]
+            cells = [mean_and_interval(rows[m], 5 if m in ("accuracy", "loss_train") else 4) for m in METRICS]
             name = f"{method} {phase} update" if phase else method
             lines.append(" | ".join([f"| {name}", clusters, str(len(rows)), *cells]) + " |")
     return "\n".join(lines)
@@ -61,19 +63,19 @@ def figure_4(runs: pd.DataFrame, name: str, out: Path) -> None:
     """F1 against clusters, and the peers beside, with intervals; `name` is the table's."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(7.5, 4))
+    figure, axes = plt.subplots(figsize=(8.5, 4))
     for phase, shift in (("before", -0.1), ("after", 0.1)):
         rows = runs[(runs["method"] == "federated") & (runs["phase"] == phase)]
-        groups = [rows[rows["clusters"] == c]["f1"] for c in ORDER]
-        places = [place + shift for place in range(len(ORDER))]
+        groups = [rows[rows["clusters"] == c]["f1"] for c in DRAWN]
+        places = [place + shift for place in range(len(DRAWN))]
         mean, half = [g.mean() for g in groups], [half_width(g) for g in groups]
         axes.errorbar(places, mean, half, marker="o", capsize=3, label=f"federated, {phase} update")
-    for place, peer in enumerate(PEERS, len(ORDER)):
+    for place, peer in enumerate(PEERS, len(DRAWN)):
         f1 = runs[runs["method"] == peer]["f1"]
         axes.errorbar([place], [f1.mean()], [half_width(f1)], marker="s", capsize=3, color="black")
-    axes.axvline(len(ORDER) - 0.5, color="grey", linewidth=0.8)
-    axes.set(ylabel="F1 on test", xticks=range(len(ORDER) + len(PEERS)))
-    axes.set_xticklabels([*ORDER, *(peer.replace(" ", "\n") for peer in PEERS)])
+    axes.axvline(len(DRAWN) - 0.5, color="grey", linewidth=0.8)
+    axes.set(ylabel="F1 on test", xticks=range(len(DRAWN) + len(PEERS)))
+    axes.set_xticklabels([*DRAWN, *(peer.replace(" ", "\n") for peer in PEERS)])
     axes.set_xlabel("clusters of a feature; right of the line, centralised")
     axes.set_title(f"{name}: mean of {runs['seed'].nunique()} seeds and its 95 % interval", fontsize=10)
     axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.22), ncol=2)
@@ -120,25 +122,10 @@ def figures_6_and_7(runs: pd.DataFrame, curves: dict, phase: str, name: str, out
     plt.close(figure)
 
 
-def fedxgbllr_table(runs: pd.DataFrame) -> str:
-    """Mean and interval of the scores, by set, local work, architecture and number of clients."""
-    lines = [
-        "| set | local work | network | clients | runs | score | after round 1 | centralised XGBoost |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    keys = ["data", "local", "rounds", "architecture", "clients"]
-    for (data, local, rounds, architecture, clients), rows in runs.groupby(keys, sort=False):
-        digits = 2 if data == "a9a" else 4 if data == "space_ga" else 2
-        scores = [mean_and_interval(rows[c], digits) for c in ("score", "score_round_1", "centralised")]
-        cells = [data, f"{local}, {rounds} rounds", architecture, str(clients), str(len(rows)), *scores]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
 def read_runs(path: Path) -> pd.DataFrame:
     """The lines that `benchmarks.federated_virtual_samples` wrote."""
     runs = pd.read_csv(path, dtype={"clusters": str}, keep_default_na=False)
-    return runs.astype(dict.fromkeys([*METRICS, "auprc_train", "seed"], float))
+    return runs.astype(dict.fromkeys([*METRICS, "seed"], float))
 
 
 def main() -> None:
@@ -157,7 +144,6 @@ def main() -> None:
             figures_6_and_7(runs, curves, phase, name, folder / f"virtual_samples_{name}_auprc_{phase}.png")
     more = pd.concat([read_runs(folder / f"virtual_samples_rare{part}.csv") for part in ("", "_405")])
     print(f"\nrare, {paired_loss(more[more['clusters'].isin(['405', 'original'])])}")
-    print(f"\n## FedXGBllr\n\n{fedxgbllr_table(pd.read_csv(folder / 'fedxgbllr.csv'))}")
 
 
 if __name__ == "__main__":

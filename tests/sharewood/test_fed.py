@@ -47,6 +47,7 @@ def files(tmp_path, monkeypatch):
     return write
 
 
+@pytest.mark.long
 def test_fedxgbllr_on_files_with_a_file_to_judge_by(files, capsys):
     pytest.importorskip("flwr")
     kind = "reg:squarederror"
@@ -63,8 +64,7 @@ def test_fedxgbllr_on_files_with_a_file_to_judge_by(files, capsys):
     assert "round 1 of 1" in printed.err
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("engine", [[], ["--processes"]])
+@pytest.mark.parametrize("engine", [[], pytest.param(["--processes"], marks=pytest.mark.long)])
 def test_virtual_samples_with_secure_sums(files, engine):
     pytest.importorskip("flwr")
     a, b = files(a=rows(90, 0), b=rows(110, 1))
