@@ -101,6 +101,21 @@ def test_secureboost_on_the_built_in_set_is_as_good_as_xgboost(files):
     assert abs(quality["auc"] - quality["xgboost"]["auc"]) < 0.02
 
 
+@pytest.mark.parametrize(("test_size", "held"), [(0, 0), (0.25, 25)])
+def test_every_row_trains_or_judges(files, test_size, held):
+    pytest.importorskip("flwr")
+    from sharewood.fed.by_rows import from_files
+
+    tables = {"a": rows(60, 0), "b": rows(40, 1)}
+    data = from_files([Path(name) for name in files(**tables)], "y", None, test_size, "binary:logistic")
+    parts = [features for features, _ in data.training] + ([data.test[0]] if held else [])
+    together = pd.concat(parts).sort_values(["label", "b", "c"]).to_numpy()
+    pooled = pd.concat(tables.values())[["label", "b", "c"]].sort_values(["label", "b", "c"]).to_numpy()
+    np.testing.assert_array_equal(together, pooled)
+    assert data.judged_on == (f"{held} held-out rows" if held else "100 training rows")
+    assert len(data.test[1]) == (held or 100)
+
+
 BAD_LABEL = rows(20, 0).assign(y=7)
 
 
