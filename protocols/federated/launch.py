@@ -15,7 +15,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from typing import Any
 from mpc import errors
 from mpc.errors import PeerFailure, PeerTimeout, PeerVanished, SharewoodError
 
+SUPERLINK = "superlink"
 APP = Path(__file__).parent / "app"
 _QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1"}
 _START_SECONDS = 60
@@ -90,7 +91,8 @@ def _place(context: Any) -> int:
 def deploy(job: Job, folder: Path, say: Say) -> Facts:
     """Run `job` with a superlink and a supernode for each node; their logs and what they need are in `folder`.
 
-    Raises what the server raised, PeerVanished where one of the processes ends, PeerTimeout where they do not start.
+    Raises what the server raised, PeerVanished where the superlink or more supernodes end than the run's `minimum`
+    spares, PeerTimeout where they do not start.
     """
     report = folder / "report.json"
     settings = dict(job.run) | {"report": str(report)}
@@ -104,10 +106,11 @@ def deploy(job: Job, folder: Path, say: Say) -> Facts:
                 last = (done.stdout + done.stderr).decode(errors="replace").strip()[-500:]
                 raise PeerTimeout(f"the superlink took no job within {_START_SECONDS} seconds: {last}")
             time.sleep(_POLL_SECONDS)
-        return _follow(report, running, say)
+        return _follow(report, running, int(job.run["clients"]) - int(job.run["minimum"]), say)
 
 
-def _follow(report: Path, running: Mapping[Path, subprocess.Popen], say: Say) -> Facts:
+def _follow(report: Path, running: Mapping[Path, subprocess.Popen], spare: int, say: Say) -> Facts:
+    """Until the server is done. The superlink and all but `spare` supernodes must stay alive."""
     said = ""
     while True:
         facts = json.loads(report.read_text()) if report.exists() else {"progress": ""}
@@ -118,9 +121,10 @@ def _follow(report: Path, running: Mapping[Path, subprocess.Popen], say: Say) ->
         if facts["progress"] != said:
             said = facts["progress"]
             say(said)
-        for log, process in running.items():
-            if process.poll() is not None:
-                raise PeerVanished(f"{log.stem} ended with status {process.returncode}: {log.read_text()[-500:]}")
+        ended = [(log, process) for log, process in running.items() if process.poll() is not None]
+        if len(ended) > spare or any(log.stem == SUPERLINK for log, _ in ended):
+            log, process = ended[0]
+            raise PeerVanished(f"{log.stem} ended with status {process.returncode}: {log.read_text()[-500:]}")
         time.sleep(_POLL_SECONDS)
 
 
@@ -160,7 +164,7 @@ def _processes(
 
     try:
         own = ("--insecure", "--port")
-        start("superlink", "flower-superlink", "--disable-runtime-dependency-installation", *own, str(port))
+        start(SUPERLINK, "flower-superlink", "--disable-runtime-dependency-installation", *own, str(port))
         for i, (node, node_port) in enumerate(zip(nodes, node_ports, strict=True)):
             pairs = " ".join(f"{name}={json.dumps(value)}" for name, value in node.items())
             address = ("--superlink", f"127.0.0.1:{port}", "--node-config", pairs)
@@ -168,13 +172,19 @@ def _processes(
         yield environment, running
     finally:
         for process in running.values():
-            os.killpg(process.pid, signal.SIGTERM)
+            _signal_group(process, signal.SIGTERM)
         for process in running.values():
             try:
                 process.wait(_GRACE_SECONDS)
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
+                _signal_group(process, signal.SIGKILL)
                 process.wait()
+
+
+def _signal_group(process: subprocess.Popen, number: signal.Signals) -> None:
+    """To a process and what it started; it may have ended, with or without them."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
 
 
 def _program(name: str) -> str:

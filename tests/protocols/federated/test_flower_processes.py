@@ -95,16 +95,36 @@ def test_a_client_with_a_label_that_is_none_ends_the_run_with_its_sentence(tmp_p
         deployed(tmp_path, nodes, system="fedxgbllr", parameters=QUICK_LLR.model_dump_json())
 
 
-@pytest.mark.long
-def test_a_supernode_that_dies_ends_the_run_with_a_sentence(tmp_path, monkeypatch):
-    write_rows(tmp_path)
-    nodes = [{"client-id": i, "data": str(tmp_path / f"rows-{i}.csv"), "label": "y"} for i in range(3)]
+def kill_when_started(monkeypatch, folder, name):
+    """The processes' names and this one's end, once the clients are at work."""
     follow = launch._follow
 
-    def killing(report, running, say):
-        os.killpg(running[tmp_path / "supernode-2.log"].pid, signal.SIGKILL)
-        return follow(report, running, say)
+    def killing(report, running, spare, say):
+        def watching(said):
+            say(said)
+            if said == "the clients grow their trees":
+                os.killpg(running[folder / f"{name}.log"].pid, signal.SIGKILL)
+
+        return follow(report, running, spare, watching)
 
     monkeypatch.setattr(launch, "_follow", killing)
-    with pytest.raises(PeerVanished, match="supernode-2 ended with status -9"):
-        deployed(tmp_path, nodes, system="fedxgbllr", parameters=QUICK_LLR.model_dump_json())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "minimum"), [("supernode-2", 3), ("superlink", 1)])
+def test_too_many_processes_that_die_end_the_run_with_a_sentence(tmp_path, monkeypatch, name, minimum):
+    write_rows(tmp_path)
+    nodes = [{"client-id": i, "data": str(tmp_path / f"rows-{i}.csv"), "label": "y"} for i in range(3)]
+    kill_when_started(monkeypatch, tmp_path, name)
+    with pytest.raises(PeerVanished, match=f"{name} ended with status -9"):
+        deployed(tmp_path, nodes, system="fedxgbllr", parameters=QUICK_LLR.model_dump_json(), minimum=minimum)
+
+
+@pytest.mark.long
+def test_a_supernode_that_dies_is_left_out_of_the_model(tmp_path, monkeypatch):
+    write_rows(tmp_path)
+    nodes = [{"client-id": i, "data": str(tmp_path / f"rows-{i}.csv"), "label": "y"} for i in range(3)]
+    kill_when_started(monkeypatch, tmp_path, "supernode-2")
+    parameters = SMALL_LLR.model_copy(update={"total_trees": 900, "rounds": 1, "local_epochs": 1}).model_dump_json()
+    _, _, arrays = deployed(tmp_path, nodes, system="fedxgbllr", parameters=parameters, timeout=60)
+    assert len(arrays["lengths"]) == 2
