@@ -14,6 +14,7 @@ helper's key from its own host, never from the server.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -61,7 +62,7 @@ def main(grid: Grid, context: Context) -> None:
             write_json(path, facts)
 
     try:
-        report(serve(grid, run, lambda progress: report({"progress": progress})))
+        report(serve(grid, run, lambda progress: report({"progress": progress, "pid": os.getpid()})))
     except Exception as error:
         report({"error": type(error).__name__, "sentence": str(error)})
         raise

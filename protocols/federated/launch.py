@@ -113,7 +113,7 @@ def _follow(report: Path, running: Mapping[Path, subprocess.Popen], spare: int, 
     """Until the server is done. The superlink and all but `spare` supernodes must stay alive."""
     said = ""
     while True:
-        facts = json.loads(report.read_text()) if report.exists() else {"progress": ""}
+        facts: Facts = json.loads(report.read_text()) if report.exists() else {"progress": ""}
         if "error" in facts:
             raise _error(facts["error"], facts["sentence"])
         if "progress" not in facts:
@@ -124,6 +124,10 @@ def _follow(report: Path, running: Mapping[Path, subprocess.Popen], spare: int, 
         ended = [(log, process) for log, process in running.items() if process.poll() is not None]
         if len(ended) > spare or any(log.stem == SUPERLINK for log, _ in ended):
             log, process = ended[0]
+            if "pid" in facts:
+                # Without its superlink, the server's process would ask for it for ever.
+                with suppress(ProcessLookupError):
+                    os.kill(facts["pid"], signal.SIGKILL)
             raise PeerVanished(f"{log.stem} ended with status {process.returncode}: {log.read_text()[-500:]}")
         time.sleep(_POLL_SECONDS)
 
