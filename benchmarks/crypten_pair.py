@@ -16,7 +16,7 @@ from protocols.runtime.memory import keep_freed_memory
 _SPAWN = multiprocessing.get_context("spawn")
 
 
-def _start(rank: int, port: int) -> None:
+def start(rank: int, port: int) -> None:
     os.environ.update(
         DISTRIBUTED_BACKEND="gloo",
         RENDEZVOUS=f"tcp://127.0.0.1:{port}",
@@ -34,7 +34,7 @@ def _start(rank: int, port: int) -> None:
 
 
 def _second(port: int, commands: Any) -> None:
-    _start(1, port)
+    start(1, port)
     while True:
         name, size = commands.recv()
         run = crypten_operation(name, size)
@@ -51,7 +51,7 @@ class CryptenPair:
         self._commands, other = _SPAWN.Pipe()
         self._child = _SPAWN.Process(target=_second, args=(port, other), daemon=True)
         self._child.start()
-        _start(0, port)
+        start(0, port)
 
     def prepare(self, name: str, size: int) -> Callable[[], Any]:
         """Both processes ready for one run; what starts it here."""
