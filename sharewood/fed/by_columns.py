@@ -15,14 +15,15 @@ from mpc.errors import DataError
 from protocols.runtime.launch import run_processes
 from protocols.secureboost import Guest, Host, SecureBoostConfig
 from protocols.transport.channel import Channel
+from sharewood.columns import ID, Columns
 from sharewood.fed.report import measures, say
-from sharewood.tables import ID, check_classes, read_table
+from sharewood.tables import check_classes, read_table
 
 GUEST = "guest"
 
 
 @dataclass(frozen=True)
-class Columns:
+class Tables:
     """The columns of each party, the guest's first, and the guest's labels.
 
     ids: what each party's rows are aligned by; None where all have the same rows in the same order.
@@ -34,44 +35,46 @@ class Columns:
     title: str
 
 
-def built_in(parties: int) -> Columns:
+def built_in(parties: int) -> Tables:
     """scikit-learn's breast cancer set, its columns dealt to a guest and hosts."""
     from sklearn.datasets import load_breast_cancer
 
     bunch = load_breast_cancer(as_frame=True)
     parts = np.array_split(np.arange(bunch.data.shape[1]), parties)
     tables = [bunch.data.iloc[:, part] for part in parts]
-    return Columns(tables, bunch.target.to_numpy(float), None, "breast cancer (scikit-learn)")
+    return Tables(tables, bunch.target.to_numpy(float), None, "breast cancer (scikit-learn)")
 
 
-def from_files(paths: Sequence[Path], label: str, objective: str) -> Columns:
+def from_files(paths: Sequence[Path], label: str, objective: str) -> Tables:
     """The guest's file with the label, then a file a host. A column `id` in all of them aligns the rows.
 
     Raises DataError.
     """
-    guest, labels = read_table(paths[0], label)
+    columns = Columns.inferred(label)
+    guest, *hosts = read_table(paths[0], columns), *(read_table(path, Columns.inferred()) for path in paths[1:])
+    labels = guest.labels
     assert labels is not None, "read_table gives labels where it is asked for them"
     if objective == "binary:logistic":
-        check_classes(paths[0], label, labels)
-    tables = [guest, *(read_table(path, None)[0] for path in paths[1:])]
-    ids = [pd.read_csv(path, usecols=lambda name: name == ID).get(ID) for path in paths]
-    if all(column is not None for column in ids):
-        return Columns(tables, labels, [column.tolist() for column in ids], _title(paths))
-    for path, column, table in zip(paths, ids, tables, strict=True):
-        if column is not None:
+        check_classes(paths[0], columns, labels)
+    tables = [rows.features for rows in (guest, *hosts)]
+    ids = [rows.ids.tolist() for rows in (guest, *hosts) if rows.ids is not None]
+    if len(ids) == len(paths):
+        return Tables(tables, labels, ids, _title(paths))
+    for path, rows in zip(paths, (guest, *hosts), strict=True):
+        if rows.ids is not None:
             raise DataError(f"{path}: it has a column {ID!r} and another file has none: all of them or none")
-        if len(table) != len(guest):
+        if len(rows.features) != len(labels):
             raise DataError(
-                f"{path}: {len(table)} rows, and {len(guest)} in {paths[0]}: a column {ID!r} would align them"
+                f"{path}: {len(rows.features)} rows, and {len(labels)} in {paths[0]}: a column {ID!r} would align them"
             )
-    return Columns(tables, labels, None, _title(paths))
+    return Tables(tables, labels, None, _title(paths))
 
 
 def _title(paths: Sequence[Path]) -> str:
     return ", ".join(path.name for path in paths)
 
 
-def run(config: SecureBoostConfig, data: Columns, test_size: float, out: Path) -> dict[str, Any]:
+def run(config: SecureBoostConfig, data: Tables, test_size: float, out: Path) -> dict[str, Any]:
     """Train and predict between processes, and judge; the report. Each party's part of the model is left in `out`."""
     hosts = [f"host_{i}" for i in range(1, len(data.tables))]
     out.mkdir(parents=True, exist_ok=True)

@@ -17,6 +17,7 @@ from mpc.errors import DataError
 from protocols.federated.fedxgbllr.config import FedXGBllrConfig
 from protocols.federated.launch import Job, deploy, simulate
 from protocols.federated.virtual_samples.config import VirtualSamplesConfig
+from sharewood.columns import Columns
 from sharewood.fed.report import measures, say
 from sharewood.tables import check_classes, read_table
 
@@ -51,10 +52,12 @@ def from_files(paths: Sequence[Path], label: str, test: Path | None, test_size: 
     """A file a client; `test`, or `test_size` of each client's rows, to judge by. Raises DataError."""
     tables: list[Rows] = []
     for path in [*paths, *([test] if test else [])]:
-        features, labels = read_table(path, label)
+        columns = Columns.inferred(label)
+        rows = read_table(path, columns)
+        features, labels = rows.features, rows.labels
         assert labels is not None, "read_table gives labels where it is asked for them"
         if objective == "binary:logistic":
-            check_classes(path, label, labels)
+            check_classes(path, columns, labels)
         if tables and list(features) != list(tables[0][0]):
             raise DataError(f"{path}: its feature columns or their order differ from those of {paths[0]}")
         tables.append((features, labels))
