@@ -24,6 +24,8 @@ Like = tuple[Shape, np.dtype]
 # How comparisons are made where a protocol is not told: see mpc/comparison.py and mpc/comparison_keys.py.
 Variant = Literal["bits", "keys", "carries"]
 U8 = np.dtype(np.uint8)
+# Seconds, rounds, and bytes sent, received and dealt so far.
+Counters = tuple[float, int, int, int, int]
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,15 @@ class Stage:
     bytes_received: int = 0
     bytes_dealt: int = 0
 
+    def add(self, before: Counters, now: Counters) -> None:
+        """Count what lies between two readings of the counters."""
+        seconds, rounds, sent, received, dealt = (b - a for a, b in zip(before, now, strict=True))
+        self.seconds += seconds
+        self.rounds += int(rounds)
+        self.bytes_sent += int(sent)
+        self.bytes_received += int(received)
+        self.bytes_dealt += int(dealt)
+
 
 @dataclass
 class Party:
@@ -117,28 +128,36 @@ class Party:
     randomness: Randomness
     meter: Meter = field(default_factory=Meter)
     stages: dict[str, Stage] = field(default_factory=dict)
+    parts: dict[str, Stage] = field(default_factory=dict)
     revealed: list[str] = field(default_factory=list)
     comparison: Variant = "bits"
     matrices: int = 0
+    _part: tuple[str, Counters] | None = None
 
     @contextmanager
     def stage(self, name: str) -> Iterator[Stage]:
         """Count what happens inside as part of the phase `name`."""
         stage = self.stages.setdefault(name, Stage())
         before = self._counters()
-        started = perf_counter()
         try:
             yield stage
         finally:
-            stage.seconds += perf_counter() - started
-            now = self._counters()
-            stage.rounds += now[0] - before[0]
-            stage.bytes_sent += now[1] - before[1]
-            stage.bytes_received += now[2] - before[2]
-            stage.bytes_dealt += now[3] - before[3]
+            stage.add(before, self._counters())
 
-    def _counters(self) -> tuple[int, int, int, int]:
-        return self.meter.total.rounds, self.link.wire_sent, self.link.wire_received, self.randomness.received
+    def part(self, name: str | None) -> None:
+        """From here to the next call, costs count towards the part `name` of the work; None: towards no part.
+
+        Programs that run together enter their parts together, so that no cost is counted twice.
+        """
+        now = self._counters()
+        if self._part is not None:
+            before, at = self._part
+            self.parts.setdefault(before, Stage()).add(at, now)
+        self._part = None if name is None else (name, now)
+
+    def _counters(self) -> Counters:
+        link, rounds = self.link, self.meter.total.rounds
+        return perf_counter(), rounds, link.wire_sent, link.wire_received, self.randomness.received
 
     def swap(self, tag: str, facts: Any) -> Any:
         """Tell the peer public facts (a tree of plain values) and return what it tells."""

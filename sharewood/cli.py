@@ -78,6 +78,7 @@ def demo(
         if not logistic:
             raise ConfigError("the built-in set has classes: use --data, or --rows and --features, for regression")
         chosen = the_demo.built_in(test_size, divided)
+    hosts_cli.log_to_stderr()
     report = the_demo.run_demo(chosen, parameters, out)
     if json:
         write_json(json, report)

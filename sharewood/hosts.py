@@ -7,19 +7,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from mpc.errors import ConfigError
-from mpc.party import Party
+from mpc.party import Party, Stage
 from protocols.runtime.hosts import run_dealer, run_party
+from protocols.runtime.warm_up import warm_up
 from protocols.transport.tcp import listen
 from secure_tree.checkpoint import Checkpoints
 from secure_tree.config import TrainConfig
 from secure_tree.exchange import PlainModel, reveal_model, share_model
 from secure_tree.model import SharedModel
-from secure_tree.storage import read_json, write_arrays, write_json
+from secure_tree.storage import read_json, write_arrays, write_bytes, write_json
 from secure_tree.xgboost_json import from_xgboost, to_xgboost
 from sharewood.hosts_config import HostsConfig, check_built
 from sharewood.jobs import fit, predict
-from sharewood.tables import check_classes, read_rows, read_table, writable, write_predictions
+from sharewood.judging import logit, quality
+from sharewood.page import prediction_page, training_page
+from sharewood.tables import check_classes, known_labels, read_rows, read_table, writable, write_predictions
 
 T = TypeVar("T")
 
@@ -35,6 +40,8 @@ def deal(config: HostsConfig, sessions: int | None) -> None:
     address = config.network.dealer
     assert address is not None, "a configuration names the dealer"
     with listen(address, config.credentials("dealer")) as listener:
+        warm_up("bits")
+        warm_up("keys")
         run_dealer(listener, config.names, sessions=sessions)
 
 
@@ -53,6 +60,7 @@ def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> di
         check_classes(data, label, labels)
     for path in [out, *([json] if json else [])]:
         writable(path)
+    warm_up(parameters["comparison"])
 
     def program(party: Party) -> dict[str, Any]:
         estimator = fit(party, parameters, features, labels, checkpoints)
@@ -60,9 +68,18 @@ def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> di
         estimator.model.save(out)
         known = estimator.model.facts
         facts = {"rows": list(known.layout.rows), "held": list(known.held), "features": len(known.names)}
-        return {"data": facts, "config": parameters, "curve": estimator.curve, **costs(party)}
+        used = estimator.config
+        return {
+            "data": facts,
+            "config": used.model_dump(),
+            "metric": used.metric,
+            "curve": estimator.curve,
+            **costs(party),
+        }
 
-    return _reported(connected(config, name, program), json)
+    report = connected(config, name, program)
+    write_bytes(page_beside(out), training_page(name, config.names, report).encode())
+    return _reported(report, json)
 
 
 def predict_rows(config: HostsConfig, name: str, json: Path | None) -> dict[str, Any]:
@@ -70,16 +87,25 @@ def predict_rows(config: HostsConfig, name: str, json: Path | None) -> dict[str,
     out, label = config.needs(name, "predictions"), config.party(name).label
     model = SharedModel.load(config.needs(name, "model"))
     check_built(model.config)
-    features, identities = read_rows(config.needs(name, "predict_data"), label, model.facts.names)
+    data, names = config.needs(name, "predict_data"), model.facts.names
+    features, identities = read_rows(data, label, names)
+    labels = None if model.config.num_class else known_labels(data, label, names, model.config.logistic)
     for path in [out, *([json] if json else [])]:
         writable(path)
     output = config.predict.output if model.config.logistic else "margin"
+    warm_up(model.config.comparison)
 
-    def program(party: Party) -> dict[str, Any]:
-        write_predictions(out, identities, predict(party, model, features, output, config.predict.method))
-        return {"data": {"rows": len(features), "features": len(model.facts.names)}, **costs(party)}
+    def program(party: Party) -> tuple[np.ndarray, dict[str, Any]]:
+        values = predict(party, model, features, output, config.predict.method)
+        write_predictions(out, identities, values)
+        return values, {"data": {"rows": len(features), "features": len(names)}, **costs(party)}
 
-    return _reported(connected(config, name, program), json)
+    values, report = connected(config, name, program)
+    if labels is not None:
+        margins = values if output == "margin" else logit(values)
+        report["quality"] = quality(labels, margins, model.config)
+    write_bytes(page_beside(out), prediction_page(name, report, values, labels, model.config.logistic).encode())
+    return _reported(report, json)
 
 
 def reveal(config: HostsConfig, name: str, to: str) -> dict[str, Any]:
@@ -121,19 +147,28 @@ def export(model: Path, out: Path) -> None:
     write_json(out, document)
 
 
+def page_beside(result: Path) -> Path:
+    """Where the report on a run lies that wrote `result`."""
+    return result.with_name(f"{result.stem}.report.html")
+
+
 def costs(party: Party) -> dict[str, Any]:
-    """Seconds, rounds and wire bytes in both directions of every stage, peak memory, and what was revealed."""
-    stages = {
-        name: {
-            "seconds": stage.seconds,
-            "rounds": stage.rounds,
-            "bytes": stage.bytes_sent + stage.bytes_received,
-            "bytes_dealt": stage.bytes_dealt,
+    """Seconds, rounds, wire bytes in both directions by stage and part of a tree; peak memory; what was revealed."""
+
+    def counted(spent: dict[str, Stage]) -> dict[str, dict[str, Any]]:
+        return {
+            name: {
+                "seconds": stage.seconds,
+                "rounds": stage.rounds,
+                "bytes": stage.bytes_sent + stage.bytes_received,
+                "bytes_dealt": stage.bytes_dealt,
+            }
+            for name, stage in spent.items()
         }
-        for name, stage in party.stages.items()
-    }
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return {**stages, "revealed": party.revealed, "memory_peak_bytes": peak}
+    learned = {"revealed": party.revealed, "memory_peak_bytes": peak}
+    return {**counted(party.stages), "parts": counted(party.parts), **learned}
 
 
 def _reported(report: dict[str, Any], json: Path | None) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from secure_tree.config import TrainConfig
 from secure_tree.model import SharedModel
 from secure_tree.predict import Method
 from secure_tree.schema import held_count
+from sharewood.progress import Progress
 
 log = logging.getLogger("sharewood")
 
@@ -58,7 +59,8 @@ def fit(
     if parameters.get("max_bin") is None:
         known["max_bin"] = "exact" if max(mine, int(theirs["rows"])) <= EXACT_ROWS else BINS_BEYOND
     kind = SecureXGBClassifier if config.logistic else SecureXGBRegressor
-    estimator = kind(**known).fit(party, features, labels, checkpoints=checkpoints)
+    watch = Progress(party, TrainConfig.of(**known))
+    estimator = kind(**known).fit(party, features, labels, observer=watch, checkpoints=checkpoints)
     for rounds, value in estimator.curve:
         log.info("%d trees: %s %.6g on held-out rows", rounds, config.metric, value)
     return estimator

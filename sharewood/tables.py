@@ -53,6 +53,16 @@ def read_rows(path: Path, label: str, names: Sequence[str]) -> tuple[pd.DataFram
     return features[list(names)], identities.get(ID)
 
 
+def known_labels(path: Path, label: str, names: Sequence[str], logistic: bool) -> np.ndarray | None:
+    """Labels of rows to predict, where the file has them for all: a number each, 0 or 1 where `logistic`; else None."""
+    column = pd.read_csv(path, usecols=lambda name: name == label).get(label)
+    if column is None or label in names:
+        return None
+    values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64)
+    good = np.isin(values, (0, 1)) if logistic else np.isfinite(values)
+    return values if good.all() else None
+
+
 def writable(path: Path) -> None:
     """Raises DataError unless a file can be made at `path`: asked before an hour of work, not after."""
     if not path.absolute().parent.is_dir() or not os.access(path.absolute().parent, os.W_OK):

@@ -5,11 +5,13 @@ Requests are expanded from seed and corrections as they come in, up to a bound o
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -23,8 +25,10 @@ from protocols.randomness.plan import Plan, encode_plan
 from protocols.randomness.prg import Stream
 from protocols.transport.channel import Channel
 
+log = logging.getLogger("sharewood")
 IN_MEMORY = 1 << 30
 EXPANDED = 1 << 28
+_SILENCE = 10.0
 
 
 @dataclass
@@ -64,7 +68,8 @@ class DealtRandomness:
         """Send the plan and take in its corrections; what this party can compute ahead is computed."""
         self._dealer.send("dealer.plan", encode_plan(plan))
         requests = (kind for kinds, times in plan for _ in range(times) for kind in kinds)
-        expected = sum(len(kinds) * times for kinds, times in plan)
+        total = expected = sum(len(kinds) * times for kinds, times in plan)
+        said = monotonic()
         while expected > 0:
             batch = self._dealer.receive("dealer.batch")
             if "error" in batch:
@@ -76,6 +81,9 @@ class DealtRandomness:
             starts = np.concatenate([[0], np.cumsum(sizes)])
             for size, start in zip(sizes.tolist(), starts.tolist(), strict=False):
                 self._add(next(requests), data[start : start + size])
+            if expected and monotonic() - said >= _SILENCE:
+                said, share = monotonic(), (total - expected) / total
+                log.info("correlated randomness: %.0f%% of the requests, %.0f MB", 100 * share, self.received / 1e6)
 
     def _add(self, kind: Kind, corrections: np.ndarray) -> None:
         request = _Waiting(self._index, kind, corrections.size)

@@ -17,6 +17,7 @@ from sharewood.hosts_cli import keygen
 from sharewood.hosts_config import HostsConfig
 from tests.secure_tree.test_twin import halves
 from tests.secure_tree.training import train_both
+from tests.sharewood.pages import check_page
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "two_hosts"
 COMMAND = [sys.executable, "-c", "from sharewood.cli import main; main()"]
@@ -66,7 +67,7 @@ def place(tmp_path):
         X = rng.normal(size=(40, 3)).astype(np.float32)
         table = pd.DataFrame(X, columns=["x", "y", "z"])
         table.insert(0, "id", np.arange(40))
-        if "new" not in name:
+        if name != "new_b":
             table["defaulted"] = (X[:, 0] + X[:, 1] > 0).astype(int)
         table.to_csv(tmp_path / f"{name}.csv", index=False)
     return tmp_path
@@ -90,10 +91,25 @@ def test_the_example_of_two_hosts(place):
         report = json.loads((place / f"party_{name}.report.json").read_text())
         assert {"data", "config", "curve", "setup", "offline", "online", "memory_peak_bytes"} <= set(report)
         assert report["curve"][-1][0] == 4 and report["curve"][-1][1] < 0.5
+        page = check_page((place / f"model_{name}.report.html").read_text())
+        assert f"Training at party_{name}" in page and f"{report['curve'][-1][1]:.4f}" in page
+        assert f"{report['online']['rounds']:,}" in page and "a training shows nobody a prediction" in page
+        page = check_page((place / f"predictions_{name}.report.html").read_text())
+        assert ("ROC: positives found" in page) == (name == "a")
     export(place / "revealed_b.json", place / "xgboost.json")
     X = pd.read_csv(place / "new_b.csv").drop(columns="id")
     plain = xgboost.Booster(model_file=place / "xgboost.json").predict(xgboost.DMatrix(X))
     assert np.abs(plain - table["prediction"]).max() < 1e-4
+
+
+def test_the_plan_of_the_example(place):
+    status, said, log = sharewood("plan", "--config", "party_a.toml", "--json", "plan.json", cwd=place)
+    assert status == 0, log
+    report = json.loads((place / "plan.json").read_text())
+    assert report["data"] == {"rows": [1000, 1500], "features": 10}
+    for times in report["seconds"].values():
+        assert all(f"{seconds:.2f}" in said for seconds in times.values())
+    assert "WAN" in said and min(report["computing_seconds"].values()) > 0
 
 
 @pytest.mark.long
