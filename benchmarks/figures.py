@@ -50,8 +50,9 @@ def line(axis: Any, points: Sequence[tuple[float, float]], system: str, dashed: 
 
 
 def mark_sizes(axis: Any, sizes: Sequence[int]) -> None:
-    """Ticks of the horizontal axis where something was measured."""
-    axis.set_xticks(sorted(set(sizes)))
+    """Ticks of the horizontal axis where something was measured; at every other size where there are many."""
+    measured = sorted(set(sizes))
+    axis.set_xticks(measured if len(measured) <= 5 else measured[::2])
     axis.xaxis.set_major_formatter(EngFormatter(sep=""))
     axis.xaxis.set_minor_locator(NullLocator())
 
