@@ -15,7 +15,7 @@ from benchmarks.plot_bench import draw_all
 
 OUT = Path("out/bench")
 TITLES = {
-    "operation": "Operations beside CrypTen",
+    "operation": "Operations beside CrypTen, whose provider deals within its online seconds",
     "protocol": "Every protocol",
     "tree": "A tree and its stages: n rows, 20 features, 32 bins, depth 4",
 }

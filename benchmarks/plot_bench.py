@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.figures import STYLES, legend, line, mark_sizes, save, small_multiples
 
 Benchmarks = list[dict[str, Any]]
-SIZES = {"argmax of rows of 32": "values", "matrix product": "rows of either matrix"}
+X_LABELS = {"argmax of rows of 32": "values", "matrix product": "rows of either matrix"}
 
 
 def values(benchmarks: Benchmarks, suite: str) -> dict[str, dict[str, list[dict[str, float]]]]:
@@ -33,7 +33,7 @@ def draw(benchmarks: Benchmarks, suite: str, path: Path, x_label: str = "n") -> 
     figure, axes = small_multiples(2, len(found), sharex="col", sharey="row")
     for column, (name, systems) in enumerate(found.items()):
         axes[0, column].set_title(name)
-        axes[1, column].set_xlabel(SIZES.get(name, x_label))
+        axes[1, column].set_xlabel(X_LABELS.get(name, x_label))
         for system, points in systems.items():
             online = [(p["n"], p["seconds"]) for p in points]
             both = [(p["n"], p["seconds"] + p["offline_seconds"]) for p in points if "offline_seconds" in p]

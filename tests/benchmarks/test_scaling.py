@@ -29,4 +29,4 @@ def test_a_small_study(tmp_path):
             assert small[axis] < large[axis]
             assert 0 < small["online_bytes"] < large["online_bytes"]
     assert (tmp_path / "scaling.md").read_text().startswith("# How training grows")
-    assert {path.suffix for path in (tmp_path / "figures").iterdir()} == {".json", ".png", ".pdf", ".svg"}
+    assert {path.suffix for path in (tmp_path / "figures").iterdir()} == {".json", ".png", ".pdf"}
