@@ -60,6 +60,18 @@ class CryptenPair:
         self._commands.recv()
         return run
 
+    def count(self, name: str, size: int) -> dict[str, int]:
+        """Rounds, and bytes in both directions, of one run, as CrypTen counts them."""
+        import crypten
+        from crypten import communicator
+
+        run = self.prepare(name, size)
+        talk = communicator.get()
+        talk.reset_communication_stats()
+        with crypten.cfg.temp_override({"communicator.verbose": True}):
+            run()
+        return {"rounds": int(talk.comm_rounds), "online_bytes": int(talk.comm_bytes), "offline_bytes": 0}
+
     def close(self) -> None:
         self._child.terminate()
         self._child.join()
