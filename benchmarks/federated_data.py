@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from mpc.errors import DataError
+from sharewood.columns import Columns
 from sharewood.tables import check_classes, read_table
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -36,11 +37,13 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 def load_creditcard(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """The Kaggle credit card table from the user's own copy: 284,807 x 30, label `Class`. Raises DataError."""
-    table, labels = read_table(path, "Class")
+    columns = Columns.inferred("Class")
+    rows = read_table(path, columns)
+    table, labels = rows.features, rows.labels
     if list(table) != CREDITCARD:
         raise DataError(f"{path}: the columns are not Time, V1 to V28, Amount and Class")
     assert labels is not None, "read_table gives labels where it is asked for them"
-    check_classes(path, "Class", labels)
+    check_classes(path, columns, labels)
     return table.to_numpy(np.float32), labels
 
 
