@@ -46,7 +46,7 @@ class Validation:
         path, leaves = routes(self.layout, trees), stack([t.leaves for t in trees])
         parts = []
         for router in self.routers:
-            left = yield from router(path)
+            left = yield from router.route(path)
             parts.append((yield from sum_of_paths(party, left, leaves, self.config.classes)))
         return concatenate(parts, axis=1)
 
