@@ -11,7 +11,9 @@ from mpc.errors import ConfigError
 
 Partition = Literal["horizontal", "vertical"]
 Metric = Literal["error", "logloss", "auc", "rmse", "mae"]
-Objective = Literal["binary:logistic", "multi:ova", "reg:squarederror"]
+Objective = Literal["binary:logistic", "multi:ova", "reg:squarederror", "multi:softprob", "multi:softmax"]
+# Of models that are brought in: predicted here, not trained.
+SOFTMAX = ("multi:softprob", "multi:softmax")
 _SEED_NAMES = {"logistic": "binary:logistic", "squarederror": "reg:squarederror"}
 
 
@@ -58,9 +60,9 @@ class TrainConfig(BaseModel):
             raise ValueError("base_score is a finite number")
         if self.logistic and not 0 < self.base_score < 1:
             raise ValueError("base_score is a probability between 0 and 1 under logistic loss")
-        if (self.objective == "multi:ova") != (self.num_class is not None):
+        if self.objective.startswith("multi:") != (self.num_class is not None):
             raise ValueError("num_class belongs to multi:ova, which needs it")
-        if self.eval_metric and (self.eval_metric in ("rmse", "mae")) == self.logistic:
+        if self.eval_metric and (self.eval_metric in ("rmse", "mae")) == self.classifies:
             raise ValueError(f"{self.eval_metric} does not judge {self.objective}")
         if self.num_class and self.metric != "error":
             raise ValueError("multi:ova is judged by error")
@@ -71,16 +73,21 @@ class TrainConfig(BaseModel):
         """What judges held-out rows."""
         if self.eval_metric:
             return self.eval_metric
-        return "rmse" if not self.logistic else "error" if self.num_class else "logloss"
+        return "rmse" if not self.classifies else "error" if self.num_class else "logloss"
+
+    @property
+    def classifies(self) -> bool:
+        """Whether labels are classes: else they are numbers."""
+        return self.objective != "reg:squarederror"
 
     @property
     def logistic(self) -> bool:
         """Whether each tree is grown on the logistic loss: of the label, or under multi:ova of one class."""
-        return self.objective != "reg:squarederror"
+        return self.objective in ("binary:logistic", "multi:ova")
 
     @property
     def classes(self) -> int:
-        """Trees a round: under multi:ova one a class, each class against the others."""
+        """Trees a round: one a class where there are several; under multi:ova each class against the others."""
         return self.num_class if self.num_class else 1
 
     @property
@@ -101,6 +108,11 @@ class TrainConfig(BaseModel):
     def base_margin(self) -> float:
         """base_score on the scale of the margin: log-odds under logistic."""
         return math.log(self.base_score / (1 - self.base_score)) if self.logistic else self.base_score
+
+    def check_trained(self) -> None:
+        """Raises ConfigError for an objective of models that are brought in."""
+        if self.objective in SOFTMAX:
+            raise ConfigError(f"objective: {self.objective} is not trained here, only predicted: use multi:ova")
 
     @classmethod
     def of(cls, **parameters) -> Self:

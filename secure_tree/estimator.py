@@ -15,6 +15,7 @@ from secure_tree.checkpoint import Checkpoints, fingerprint
 from secure_tree.config import TrainConfig
 from secure_tree.conventions import not_fitted
 from secure_tree.layout import place
+from secure_tree.links import classes, probabilities
 from secure_tree.model import SharedModel
 from secure_tree.numerics import MARGIN_SCALE
 from secure_tree.predict import Method, margins
@@ -92,7 +93,7 @@ class _SecureXGB:
         return self
 
     def predict_margin(self, party: Party, X, method: Method = "bins", to: int | None = None) -> np.ndarray:
-        """Margins, float64[n], or [n, classes] under multi:ova.
+        """Margins, float64[n], or [n, classes] where there are several classes.
 
         Horizontal: of own rows at each party. Vertical: of all rows at party `to`.
 
@@ -178,13 +179,11 @@ class SecureXGBClassifier(_SecureXGB):
 
     def predict_proba(self, party: Party, X, method: Method = "bins", to: int | None = None) -> np.ndarray:
         """[n, classes]: probabilities of classes 0, 1, ... for the rows that `predict_margin` reveals to this party."""
-        each = 1 / (1 + np.exp(-self.predict_margin(party, X, method, to)))
-        return each / each.sum(axis=1, keepdims=True) if each.ndim == 2 else np.stack([1 - each, each], axis=1)
+        return probabilities(self._fitted().config, self.predict_margin(party, X, method, to))
 
     def predict(self, party: Party, X, method: Method = "bins", to: int | None = None) -> np.ndarray:
         """Class, 0, 1, ..., of the same rows."""
-        margin = self.predict_margin(party, X, method, to)
-        return margin.argmax(axis=1) if margin.ndim == 2 else (margin > 0).astype(np.int64)
+        return classes(self.predict_margin(party, X, method, to))
 
     def score(self, party: Party, X, y, method: Method = "bins", to: int | None = None) -> float:
         """Accuracy on the same rows, known to this party; the other one calls score or predict, too."""

@@ -1,8 +1,11 @@
 """A model in and out of shares: revealed to one party, or a plain model of one party shared.
 
 Full binary trees, node i's children 2i + 1 and 2i + 2 in level order; x < threshold goes left, on float32. A node
-without a split sends every row right, or left where it is a left child (secure_tree/tree.py). Under multi:ova, trees
-come round by round, one a class.
+without a split sends every row right, or left where it is a left child (secure_tree/tree.py). Where there are several
+classes, trees come round by round, one a class.
+
+Rows of a model that was brought in are predicted by thresholds. What is revealed, to the owner of a row alone, is its
+margin, or one a class: probabilities and the class follow from them there.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from secure_tree.session import agree_on_reveal, pairing_id
 from secure_tree.storage import Arrays, read_arrays
 
 NO_SPLIT = -1
-FORMAT = 2
+FORMAT = 3
 _FILE = "revealed model file"
 _ARRAYS = ("features", "thresholds", "missing_left", "leaves")
 WHAT = "the model: features, thresholds, ways of missing values and leaf weights"
@@ -41,12 +44,12 @@ class PlainModel:
     """T full trees of m nodes, in the clear.
 
     features int64[T, m] (NO_SPLIT where there is none), thresholds float32[T, m], missing_left bool[T, m], leaves
-    float64[T, 2^depth] added to `base_margin`; `names` of the features, XGBoost's `objective`.
+    float64[T, 2^depth] added to `base_margins`, one a class; `names` of the features, XGBoost's `objective`.
     """
 
     objective: str
     names: tuple[str, ...]
-    base_margin: float
+    base_margins: tuple[float, ...]
     features: np.ndarray
     thresholds: np.ndarray
     missing_left: np.ndarray
@@ -54,8 +57,9 @@ class PlainModel:
 
     def pack(self) -> tuple[dict[str, Any], Arrays]:
         """The model as plain facts and arrays."""
-        facts = {"format": FORMAT, "revealed": True, "objective": self.objective, "base_margin": self.base_margin}
-        return {**facts, "names": list(self.names)}, {name: getattr(self, name) for name in _ARRAYS}
+        facts = {"format": FORMAT, "revealed": True, "objective": self.objective}
+        lists = {"names": list(self.names), "base_margins": list(self.base_margins)}
+        return {**facts, **lists}, {name: getattr(self, name) for name in _ARRAYS}
 
     @classmethod
     def load(cls, path: str | Path) -> PlainModel:
@@ -64,8 +68,8 @@ class PlainModel:
         try:
             if facts["format"] != FORMAT or facts["revealed"] is not True:
                 raise DataError(f"{path}: not a {_FILE} of format {FORMAT}")
-            names = tuple(facts["names"])
-            return cls(facts["objective"], names, facts["base_margin"], *(arrays[n] for n in _ARRAYS))
+            names, base_margins = tuple(facts["names"]), tuple(facts["base_margins"])
+            return cls(facts["objective"], names, base_margins, *(arrays[n] for n in _ARRAYS))
         except (KeyError, TypeError) as error:
             raise DataError(f"{path}: not a {_FILE} ({error})") from None
 
@@ -92,7 +96,7 @@ def reveal_model(party: Party, model: SharedModel, to: int) -> PlainModel | None
     thresholds = order_value(np.where(null.astype(bool), order_key(np.zeros(1)), keys))
     missing_left = np.isin(features, model.facts.layout.missing) & (right == 0)
     unit = model.facts.label_scale / (1 << LEAF_SCALE)
-    base = model.config.base_margin
+    base = (model.config.base_margin,) * model.config.classes
     return PlainModel(
         model.config.objective, model.facts.names, base, features, thresholds, missing_left, leaves * unit
     )
@@ -101,7 +105,8 @@ def reveal_model(party: Party, model: SharedModel, to: int) -> PlainModel | None
 def share_model(party: Party, plain: PlainModel | None) -> SharedModel:
     """A model that one party holds (the other passes None) -> each party's half, for prediction by thresholds.
 
-    Public: objective, feature names, number and depth of the trees. Raises ConfigError, DataError, RangeError.
+    Public: objective, feature names, number of classes, number and depth of the trees. Any value of a row may be
+    missing. Raises ConfigError, DataError, RangeError.
     """
     facts: dict[str, Any] = {"token": secrets.token_hex(16), "model": None if plain is None else _facts(plain)}
     theirs = party.swap("share.facts", facts)
@@ -109,43 +114,49 @@ def share_model(party: Party, plain: PlainModel | None) -> SharedModel:
         raise ConfigError("one party brings a model to share, and the other does not")
     owner = party.rank if plain is not None else 1 - party.rank
     public = facts["model"] or theirs["model"]
-    depth, trees, names = public["depth"], public["trees"], tuple(public["names"])
     config = TrainConfig.of(
         objective=public["objective"],
-        n_estimators=trees,
-        max_depth=depth,
+        num_class=public["classes"] if public["classes"] > 1 else None,
+        n_estimators=public["rounds"],
+        max_depth=public["depth"],
         base_score=0.5 if public["objective"] == "binary:logistic" else 0.0,
+        missing="all",
     )
-    parts = [None] * 3 if plain is None else _words(plain)
+    names, parts = tuple(public["names"]), [None] * 3 if plain is None else _words(plain)
     with party.stage("share"):
         thresholds, chosen, leaves = (party.share(words, owner) for words in parts)
-    d, m = len(names), config.nodes
-    if (thresholds.shape, chosen.shape, leaves.shape) != ((trees, m), (trees, m, d), (trees, 1 << depth)):
+    d, m, trees = len(names), config.nodes, config.trees
+    if (thresholds.shape, chosen.shape, leaves.shape) != ((trees, m), (trees, m, 2 * d), (trees, m + 1)):
         raise DataError("the shared model does not have the shape that was announced")
     # The least significant bits of an additive sharing are an xor sharing of the least significant bit.
-    features = BShare((chosen.words & np.uint64(1)).astype(np.uint8), party.rank)
+    features = BShare((chosen.words[..., :d] & np.uint64(1)).astype(np.uint8), party.rank)
     nowhere = BShare(np.zeros((trees, m, d, 0), np.uint8), party.rank)
     ensemble = Ensemble([nowhere, nowhere], features, ~features.parity(axis=-1), thresholds, chosen, leaves)
     tokens = (facts["token"], theirs["token"]) if party.rank == 0 else (theirs["token"], facts["token"])
-    shared = Facts(pairing_id(*tokens), names, Layout("horizontal", (0, 0), (d, d), (0, 0)), 1.0)
+    every = tuple(range(d))
+    shared = Facts(pairing_id(*tokens), names, Layout("horizontal", (0, 0), (d, d), (0, 0), (every, every)), 1.0)
     return SharedModel(party.rank, config, shared, np.zeros((d, 0), np.float32), ensemble)
 
 
 def _facts(plain: PlainModel) -> dict:
     trees, leaves = plain.leaves.shape
-    depth = leaves.bit_length() - 1
+    depth, classes = leaves.bit_length() - 1, len(plain.base_margins)
     if depth > DEEPEST:
         raise DataError(f"the model has trees of depth {depth}: at most {DEEPEST} can be shared")
-    if np.abs(plain.leaves).max() + abs(plain.base_margin) > LARGEST:
-        raise RangeError("the model has leaf weights beyond 2^30")
-    return {"objective": plain.objective, "names": list(plain.names), "trees": trees, "depth": depth}
+    if np.abs(plain.leaves).max(axis=1).sum() + np.abs(plain.base_margins).max() > LARGEST:
+        raise RangeError("the model's margins may go beyond 2^30")
+    known = {"objective": plain.objective, "names": list(plain.names), "classes": classes}
+    return {**known, "rounds": trees // classes, "depth": depth}
 
 
 def _words(plain: PlainModel) -> list[np.ndarray]:
-    """Thresholds' keys [T, m], features as one-hots [T, m, d], leaves [T, 2^depth] with the base margin in tree 0's."""
+    """Thresholds' keys [T, m]; features as one-hots, and again where they send missing values right, [T, m, 2 d];
+    leaves [T, 2^depth], with the base margins in those of the first round."""
     split = plain.features != NO_SPLIT
     keys = np.where(split, order_key(plain.thresholds), 0)
-    chosen = (plain.features[..., None] == np.arange(len(plain.names))).astype(np.int64)
+    chosen = plain.features[..., None] == np.arange(len(plain.names))
+    missing_right = chosen & ~plain.missing_left[..., None]
     leaves = plain.leaves.copy()
-    leaves[0] += plain.base_margin
-    return [keys, chosen, np.round(leaves * (1 << LEAF_SCALE)).astype(np.int64)]
+    leaves[: len(plain.base_margins)] += np.array(plain.base_margins)[:, None]
+    columns = np.concatenate([chosen, missing_right], axis=-1).astype(np.int64)
+    return [keys, columns, np.round(leaves * (1 << LEAF_SCALE)).astype(np.int64)]

@@ -31,11 +31,13 @@ class Demand:
 
 
 def plan_training(config: TrainConfig, rows: tuple[int, int], features: int) -> list[Demand]:
-    """Set-up, every round of trees, every judgement of held-out rows, and the finished model. Raises RangeError.
+    """Set-up, every round of trees, every judgement of held-out rows, and the finished model. Raises RangeError,
+    ConfigError.
 
     For data by rows, without weights; `rows` include those that are held out. The label scale of a regression is taken
     as 1; rounds and bytes do not depend on it. Early stopping may need less.
     """
+    config.check_trained()
     names = tuple(f"f{i}" for i in range(features))
     held = held_count(config, rows[0]), held_count(config, rows[1])
     layout = lay_out(config, (names, names), (rows[0] - held[0], rows[1] - held[1]))

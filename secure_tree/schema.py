@@ -56,7 +56,8 @@ def read_features(X, config: TrainConfig | None = None, source: str = "X") -> tu
 
 def read_training(X, y, weights, config: TrainConfig) -> Table:
     """Features, labels and weights of one party's rows; vertical data may have its labels, and with them its weights,
-    at the other. Raises DataError."""
+    at the other. Raises DataError, ConfigError."""
+    config.check_trained()
     features, names = read_features(X, config)
     n = len(features)
     if n == 0:

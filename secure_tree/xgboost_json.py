@@ -13,29 +13,43 @@ import numpy as np
 from mpc.errors import DataError
 from secure_tree.exchange import NO_SPLIT, PlainModel
 
-OBJECTIVES = ("binary:logistic", "reg:squarederror")
+# Of models that come in; the losses of a number differ in training alone.
+OBJECTIVES = {
+    "binary:logistic": "binary:logistic",
+    "multi:softmax": "multi:softmax",
+    "multi:softprob": "multi:softprob",
+    "reg:squarederror": "reg:squarederror",
+    "reg:absoluteerror": "reg:squarederror",
+    "reg:pseudohubererror": "reg:squarederror",
+}
 _NO_PARENT = 2147483647
 
 
 def to_xgboost(model: PlainModel) -> dict[str, Any]:
     """A plain model as XGBoost's JSON object. Nodes without a split are left out: their one child takes their place.
 
-    Names are left out where one appears twice, as it may where each party has some columns, for XGBoost refuses those.
-    Raises DataError for multi:ova, which XGBoost has not.
+    multi:ova becomes multi:softprob: margins and the most probable class are the same, but XGBoost's probabilities are
+    the margins' softmax. Names are left out where one appears twice, as it may where each party has some columns, for
+    XGBoost refuses those.
     """
-    if model.objective not in OBJECTIVES:
-        raise DataError(f"a model with objective {model.objective} has no like in XGBoost")
-    logistic = model.objective == "binary:logistic"
-    base = 1 / (1 + math.exp(-model.base_margin)) if logistic else model.base_margin
-    d, count = len(model.names), len(model.leaves)
+    d, count, classes = len(model.names), len(model.leaves), len(model.base_margins)
+    common = model.base_margins[0]
+    base = 1 / (1 + math.exp(-common)) if model.objective == "binary:logistic" else common
+    # XGBoost's own base_score has one value a class from 3.1 on only: what differs goes to the first round's leaves.
+    beyond = [base_margin - common for base_margin in model.base_margins] + [0.0] * (count - classes)
     names = list(model.names) if len(set(model.names)) == d else []
-    trees = [_tree(number, model) for number in range(count)]
-    parameter = {"base_score": repr(base), "boost_from_average": "1", "num_class": "0", "num_feature": str(d)}
-    loss = {"name": model.objective, "reg_loss_param": {"scale_pos_weight": "1"}}
+    trees = [_tree(number, model, beyond[number]) for number in range(count)]
+    several = str(classes) if classes > 1 else "0"
+    parameter = {"base_score": repr(base), "boost_from_average": "1", "num_class": several, "num_feature": str(d)}
+    if classes > 1:
+        name = "multi:softprob" if model.objective == "multi:ova" else model.objective
+        loss: dict[str, Any] = {"name": name, "softmax_multiclass_param": {"num_class": several}}
+    else:
+        loss = {"name": model.objective, "reg_loss_param": {"scale_pos_weight": "1"}}
     booster = {
         "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(count)},
-        "iteration_indptr": list(range(count + 1)),
-        "tree_info": [0] * count,
+        "iteration_indptr": list(range(0, count + 1, classes)),
+        "tree_info": [number % classes for number in range(count)],
         "trees": trees,
     }
     learner = {
@@ -49,8 +63,8 @@ def to_xgboost(model: PlainModel) -> dict[str, Any]:
     return {"learner": learner, "version": [2, 0, 0]}
 
 
-def _tree(number: int, model: PlainModel) -> dict[str, Any]:
-    features, thresholds, leaves = model.features[number], model.thresholds[number], model.leaves[number]
+def _tree(number: int, model: PlainModel, base: float) -> dict[str, Any]:
+    features, thresholds, leaves = model.features[number], model.thresholds[number], model.leaves[number] + base
     left: list[int] = []
     right: list[int] = []
     parents: list[int] = []
@@ -103,27 +117,59 @@ def _tree(number: int, model: PlainModel) -> dict[str, Any]:
 def from_xgboost(document: dict[str, Any], source: str) -> PlainModel:
     """XGBoost's JSON object -> the same model as full trees. Raises DataError, naming `source`, for what it cannot be.
 
-    Accepted: gbtree, binary:logistic or reg:squarederror, numeric splits, one output. Ways of missing values are read.
+    Accepted: gbtree, the objectives above, numeric splits, a tree for each class. Ways of missing values are read. All
+    trees count, as in `Booster.predict`, whatever round was the best.
     """
     try:
         learner = document["learner"]
-        objective = str(learner["objective"]["name"])
-        booster = learner["gradient_booster"]
-        parameter = learner["learner_model_param"]
-        d = int(parameter["num_feature"])
+        booster, parameter = learner["gradient_booster"], learner["learner_model_param"]
+        objective = _accepted(learner, source)
+        d, classes = int(parameter["num_feature"]), max(1, int(parameter["num_class"]))
         names = tuple(str(n) for n in learner.get("feature_names") or [f"f{i}" for i in range(d)])
-        if objective not in OBJECTIVES or booster["name"] != "gbtree" or int(parameter.get("num_target", 1)) != 1:
-            raise DataError(f"{source}: only gbtree models with objective {' or '.join(OBJECTIVES)} can be shared")
-        trees = booster["model"]["trees"]
+        trees = _by_round(booster["model"], classes)
         if not trees:
             raise DataError(f"{source}: the model has no trees")
-        base = float(str(parameter["base_score"]).strip("[]"))
+        base = _base_margins(str(parameter["base_score"]), objective, classes)
         depth = max(1, *(_depth(tree, 0) for tree in trees))
-        full = [_fill(tree, depth, source) for tree in trees]
-    except (KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
+        parts = [np.stack(part) for part in zip(*(_fill(tree, depth) for tree in trees), strict=True)]
+        if parts[0].max() >= d or not all(np.isfinite(part).all() for part in parts):
+            raise ValueError("a split on an unknown feature, or a number that is none")
+    except (KeyError, TypeError, ValueError, ZeroDivisionError, IndexError, RecursionError) as error:
         raise DataError(f"{source}: not an XGBoost model in JSON ({error})") from None
-    margin = math.log(base / (1 - base)) if objective == "binary:logistic" else base
-    return PlainModel(objective, names, margin, *(np.stack(part) for part in zip(*full, strict=True)))
+    return PlainModel(objective, names, base, *parts)
+
+
+def _accepted(learner: dict[str, Any], source: str) -> str:
+    """The objective under our name, of a kind of model that can be shared."""
+    name, booster = str(learner["objective"]["name"]), learner["gradient_booster"]
+    if booster["name"] != "gbtree":
+        raise DataError(f"{source}: a {booster['name']} model cannot be shared, only gbtree")
+    if name not in OBJECTIVES:
+        raise DataError(f"{source}: a model with objective {name} cannot be shared, only {', '.join(OBJECTIVES)}")
+    if int(learner["learner_model_param"].get("num_target", 1)) != 1:
+        raise DataError(f"{source}: a model with several targets cannot be shared")
+    for tree in booster["model"]["trees"]:
+        if any(tree.get("split_type", [])):
+            raise DataError(f"{source}: a model with categorical splits cannot be shared")
+        if int(tree["tree_param"].get("size_leaf_vector", 1)) > 1:
+            raise DataError(f"{source}: a model with several outputs a leaf cannot be shared")
+    return OBJECTIVES[name]
+
+
+def _by_round(model: dict[str, Any], classes: int) -> list[dict[str, Any]]:
+    """The trees round by round, one a class; with num_parallel_tree, XGBoost has a class's parallel trees together."""
+    of_class = [[t for t, k in zip(model["trees"], model["tree_info"], strict=True) if k == c] for c in range(classes)]
+    return [tree for trees in zip(*of_class, strict=True) for tree in trees]
+
+
+def _base_margins(written: str, objective: str, classes: int) -> tuple[float, ...]:
+    """base_score on the scale of the margin, one a class: a number, or from XGBoost 3.1 on a list in brackets."""
+    scores = [float(score) for score in written.strip("[]").split(",")]
+    if len(scores) not in (1, classes):
+        raise ValueError(f"{len(scores)} base scores for {classes} classes")
+    if objective == "binary:logistic":
+        scores = [math.log(p / (1 - p)) for p in scores]
+    return tuple(scores * (classes // len(scores)))
 
 
 def _depth(tree: dict[str, Any], node: int) -> int:
@@ -131,14 +177,12 @@ def _depth(tree: dict[str, Any], node: int) -> int:
     return 0 if left == -1 else 1 + max(_depth(tree, left), _depth(tree, right))
 
 
-def _fill(tree: dict[str, Any], depth: int, source: str) -> tuple[np.ndarray, ...]:
+def _fill(tree: dict[str, Any], depth: int) -> tuple[np.ndarray, ...]:
     """A tree as (features, thresholds, missing_left, leaves), full: a leaf above the last level fills all below it."""
     m = (1 << depth) - 1
     features = np.full(m, NO_SPLIT)
     thresholds, leaves = np.zeros(m, np.float32), np.zeros(m + 1)
     missing_left = np.zeros(m, bool)
-    if any(tree.get("split_type", [])):
-        raise DataError(f"{source}: categorical splits cannot be shared")
 
     def walk(node: int, place: int) -> None:
         value = tree["split_conditions"][node]

@@ -128,7 +128,7 @@ def run_demo(data: DemoData, parameters: dict[str, Any], out: Path, progress: bo
     config = TrainConfig.of(**parameters, partition=data.partition)
     out.mkdir(parents=True, exist_ok=True)
     warm_up()
-    estimator = SecureXGBClassifier if config.logistic else SecureXGBRegressor
+    estimator = SecureXGBClassifier if config.classifies else SecureXGBRegressor
 
     def job(party: Party) -> dict[str, Any]:
         watch = _Progress(config.n_estimators) if progress and party.rank == 0 else None

@@ -69,11 +69,11 @@ def predict_rows(config: HostsConfig, name: str, json: Path | None) -> dict[str,
     """Predict the party's file with its half of the model, write a CSV; a report of costs."""
     out, label = config.needs(name, "predictions"), config.party(name).label
     model = SharedModel.load(config.needs(name, "model"))
-    check_built(model.config)
+    check_built(model.config.model_copy(update={"missing": "none"}))  # the reader refuses missing values in the rows
     features, identities = read_rows(config.needs(name, "predict_data"), label, model.facts.names)
     for path in [out, *([json] if json else [])]:
         writable(path)
-    output = config.predict.output if model.config.logistic else "margin"
+    output = config.predict.output if model.config.classifies else "margin"
 
     def program(party: Party) -> dict[str, Any]:
         write_predictions(out, identities, predict(party, model, features, output, config.predict.method))

@@ -57,7 +57,7 @@ def fit(
         log.warning("test_size %g: %d of %d rows are held out of training", config.test_size, held, len(labels))
     if parameters.get("max_bin") is None:
         known["max_bin"] = "exact" if max(mine, int(theirs["rows"])) <= EXACT_ROWS else BINS_BEYOND
-    kind = SecureXGBClassifier if config.logistic else SecureXGBRegressor
+    kind = SecureXGBClassifier if config.classifies else SecureXGBRegressor
     estimator = kind(**known).fit(party, features, labels, checkpoints=checkpoints)
     for rounds, value in estimator.curve:
         log.info("%d trees: %s %.6g on held-out rows", rounds, config.metric, value)
@@ -69,7 +69,7 @@ def predict(
 ) -> np.ndarray:
     """Margins, or probabilities, of own rows: float64[n]. Other columns than the model's features are refused."""
     agree(party, "predict", {"same": {"output": output}})
-    estimator = (SecureXGBClassifier if model.config.logistic else SecureXGBRegressor)(**model.config.model_dump())
+    estimator = (SecureXGBClassifier if model.config.classifies else SecureXGBRegressor)(**model.config.model_dump())
     estimator.model = model
     margins = estimator.predict_margin(party, features, method)
     return 1 / (1 + np.exp(-margins)) if output == "probability" else margins

@@ -1,4 +1,4 @@
-"""Models out of shares and into them, against xgboost.Booster."""
+"""Models out of shares, and as XGBoost's JSON, against xgboost.Booster; into shares: test_share.py."""
 
 import json
 
@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from mpc.errors import ConfigError, DataError
-from secure_tree.estimator import SecureXGBClassifier, SecureXGBRegressor
-from secure_tree.exchange import NO_SPLIT, reveal_model, share_model
+from secure_tree.exchange import NO_SPLIT, reveal_model
 from secure_tree.xgboost_json import from_xgboost, to_xgboost
 from tests.mpc.twoparty import run_both
 from tests.secure_tree.test_layouts import columns, with_holes
 from tests.secure_tree.test_predict import predict_both
+from tests.secure_tree.test_sampling import three_classes
 from tests.secure_tree.test_twin import halves, table
 from tests.secure_tree.training import train_both
 
@@ -67,66 +67,15 @@ def test_missing_values_in_xgboost(partition):
     assert np.abs(booster_margins(to_xgboost(again), fresh, list(again.names)) - ours).max() < 1e-4
 
 
-def test_several_classes_have_no_like_in_xgboost():
-    X, _ = table(60, 2, seed=35)
-    labels = np.digitize(X[:, 0], [-0.5, 0.5])
-    parameters = dict(objective="multi:ova", num_class=3, n_estimators=1, max_bin=8)
+def test_several_classes_in_xgboost():
+    X, labels = three_classes(90, seed=35)
+    parameters = dict(objective="multi:ova", num_class=3, n_estimators=3, max_bin=8, base_score=0.3)
     training = train_both(*halves(X, labels, 30), **parameters)
     (plain, _), _ = run_both(lambda p: reveal_model(p, training.models[p.rank].model, 0))
-    assert len(plain.leaves) == 3
-    with pytest.raises(DataError, match="multi:ova has no like"):
-        to_xgboost(plain)
-
-
-@pytest.mark.parametrize("objective", ["binary:logistic", "reg:squarederror"])
-@pytest.mark.parametrize("depth", [1, 6])
-def test_a_plain_model_shared(objective, depth):
-    rng = np.random.default_rng(9)
-    X = rng.normal(size=(300, 4)).astype(np.float32)
-    y = (X[:, 0] + X[:, 1] * X[:, 2] > 0).astype(float) if objective == "binary:logistic" else 50 * X[:, 0] + 100
-    parameters = {"objective": objective, "max_depth": depth, "base_score": 0.3, "gamma": 0.1}
-    booster = xgboost.train(parameters, xgboost.DMatrix(X, label=y), 12)
-    plain = from_xgboost(json.loads(booster.save_raw("json")), "model.json")
-
-    def job(party):
-        half = share_model(party, plain if party.rank == 1 else None)
-        kind = SecureXGBClassifier if half.config.logistic else SecureXGBRegressor
-        model = kind(**half.config.model_dump())
-        model.model = half
-        opened = reveal_model(party, half, 1)
-        return model.predict_margin(party, X[:50] if party.rank == 0 else X[:0], "thresholds"), opened
-
-    ((margins, _), (_, opened)), parties = run_both(job)
-    truth = booster.predict(xgboost.DMatrix(X), output_margin=True)
-    assert np.abs(margins - truth[:50]).max() < 1e-3
-    assert np.abs(booster_margins(to_xgboost(opened), X, list(opened.names)) - truth).max() < 1e-3
-    assert parties[0].revealed == ["predictions of its own rows"]
-
-
-def test_a_shared_model_has_no_bins():
-    X = np.random.default_rng(1).normal(size=(30, 2)).astype(np.float32)
-    booster = xgboost.train({"max_depth": 2}, xgboost.DMatrix(X, label=X[:, 0]), 1)
-    plain = from_xgboost(json.loads(booster.save_raw("json")), "model.json")
-
-    def job(party):
-        model = SecureXGBRegressor()
-        model.model = share_model(party, plain if party.rank == 0 else None)
-        model.predict_margin(party, X, "bins")
-
-    with pytest.raises(ConfigError, match="predict by thresholds"):
-        run_both(job)
-    with pytest.raises(ConfigError, match="one party brings a model"):
-        run_both(lambda party: share_model(party, None))
-
-
-def test_models_that_cannot_be_shared():
-    X = np.random.default_rng(1).normal(size=(30, 2)).astype(np.float32)
-    data = xgboost.DMatrix(X, label=np.arange(30) % 3)
-    many = xgboost.train({"objective": "multi:softprob", "num_class": 3}, data, 1)
-    with pytest.raises(DataError, match=r"m\.json: only gbtree"):
-        from_xgboost(json.loads(many.save_raw("json")), "m.json")
-    with pytest.raises(DataError, match=r"m\.json: not an XGBoost model"):
-        from_xgboost({"hello": 1}, "m.json")
+    fresh = three_classes(60, seed=36)[0].astype(np.float32)
+    ours = np.concatenate(predict_both(training.models, (fresh[:9], fresh[9:]), "thresholds"))
+    theirs = booster_margins(to_xgboost(plain), fresh, list(plain.names))
+    assert ours.shape == (60, 3) and np.abs(ours - theirs).max() < 1e-4
 
 
 def test_reveal_needs_the_same_receiver_and_the_same_training():
