@@ -11,6 +11,7 @@ from mpc.bit_product import to_ring
 from mpc.linear_map import BIT, DenseBits, SharedMatrix, apply, hand_over
 from mpc.party import Party, Steps, together
 from mpc.shares import AShare, BShare, concatenate, public_ring, stack
+from mpc.truncation import truncate
 from secure_tree.binning import KEY_BITS, Bins, order_key
 from secure_tree.candidates import compare_edges, winning_edges
 from secure_tree.config import TrainConfig
@@ -32,19 +33,32 @@ class Routes:
 
 
 @dataclass(frozen=True)
+class Worth:
+    """What training saw at the nodes: gains of the splits [T, m], sums of hessians [T, 2 m + 1], leaves last.
+
+    Each at a scale of its own, over `Facts.worth_units`; the gain of a null split has no meaning.
+    """
+
+    gains: AShare
+    covers: AShare
+
+
+@dataclass(frozen=True)
 class Ensemble(Routes):
     """The model as shares: see secure_tree/predict.py for the use of each part.
 
     thresholds [T, m], leaves [T, 2^depth]; chosen [T, m, d + o]: the feature as a one-hot, then, for the o features
-    that may be missing, 1 where the node cuts that feature and sends missing values right.
+    that may be missing, 1 where the node cuts that feature and sends missing values right. A model that was not trained
+    here has no `worth`.
     """
 
     thresholds: AShare
     chosen: AShare
     leaves: AShare
+    worth: Worth | None = None
 
     def part(self, trees: slice) -> Ensemble:
-        """Some of the trees."""
+        """Some of the trees, for prediction."""
         sets = [s[trees] for s in self.sets]
         others = (self.features, self.null, self.thresholds, self.chosen, self.leaves)
         return Ensemble(sets, *(x[trees] for x in others))
@@ -154,11 +168,12 @@ def finish(party: Party, ground: Ground, edges: list[SharedMatrix], trees: list[
     count = len(trees) * m
     path = routes(layout, trees)
     by_party, missing_left = winning_edges(layout, winners.reshape(count, -1))
-    keys = yield from together(
+    worth, *keys = yield from together(
+        _worth(party, ground.numerics, trees),
         *(
             apply.steps(party, matrix.supply(party, count), x.reshape(count, -1))
             for matrix, x in zip(edges, by_party, strict=True)
-        )
+        ),
     )
     features = path.features.reshape(count, -1)
     missing_right = (features ^ missing_left)[:, list(layout.missing)]
@@ -176,4 +191,15 @@ def finish(party: Party, ground: Ground, edges: list[SharedMatrix], trees: list[
         thresholds=thresholds.reshape(*shape),
         chosen=chosen.reshape(*shape, -1),
         leaves=stack([t.leaves for t in trees]),
+        worth=worth,
     )
+
+
+def _worth(party: Party, numerics: Numerics, trees: list[TreeShares]) -> Steps:
+    """Differences of keys become gains, at a scale at which the sum of all of them fits. One round."""
+    gains, covers = stack([t.gains for t in trees]), stack([t.covers for t in trees])
+    shift = max(numerics.rank_bits, (gains.size - 1).bit_length())
+    key_scale = numerics.gain_scale + numerics.rank_bits
+    loss = round(numerics.split_loss * 2.0 ** (key_scale - numerics.histogram_scale - numerics.weight_scale))
+    gains = yield from truncate.steps(party, (gains + loss).at_scale(key_scale), shift)
+    return Worth(gains, covers.at_scale(numerics.histogram_scale))

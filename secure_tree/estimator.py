@@ -14,6 +14,7 @@ from secure_tree.binning import make_bins
 from secure_tree.checkpoint import Checkpoints, fingerprint
 from secure_tree.config import TrainConfig
 from secure_tree.conventions import not_fitted
+from secure_tree.importance import Importance, feature_importance
 from secure_tree.layout import place
 from secure_tree.links import classes, probabilities
 from secure_tree.model import SharedModel
@@ -138,18 +139,12 @@ class _SecureXGB:
         values = own.T if model.config.num_class else own[0]
         return values * (model.facts.label_scale / (1 << MARGIN_SCALE))
 
-    def feature_importance(self, party: Party) -> np.ndarray:
-        """How many nodes split on each feature, int[d] in the order of `model.facts.names`; revealed to both parties.
+    def feature_importance(self, party: Party, kind: Importance = "weight") -> np.ndarray:
+        """float64[d] in the order of `model.facts.names`, revealed to both parties; both must ask, and for the same.
 
-        Both must ask: a party alone learns nothing.
+        `kind` as in XGBoost: weight, gain, total_gain, cover, total_cover; see secure_tree/importance.py.
         """
-        model = self._fitted()
-        if party.swap("importance.facts", model.facts.pairing) != model.facts.pairing:
-            raise DataError("the two halves of the model come from different trainings")
-        counts = model.ensemble.chosen[..., : model.facts.layout.feature_count].sum(axis=(0, 1))
-        opened = party.reveal(counts, what="how many nodes split on each feature")
-        assert opened is not None, "revealed to both"
-        return opened
+        return feature_importance(party, self._fitted(), kind)
 
     def save(self, path) -> None:
         """This party's half of the model, to one .npz file."""

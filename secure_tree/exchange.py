@@ -33,8 +33,8 @@ from secure_tree.storage import Arrays, read_arrays
 NO_SPLIT = -1
 FORMAT = 3
 _FILE = "revealed model file"
-_ARRAYS = ("features", "thresholds", "missing_left", "leaves")
-WHAT = "the model: features, thresholds, ways of missing values and leaf weights"
+_ARRAYS = ("features", "thresholds", "missing_left", "leaves", "gains", "covers")
+WHAT = "the model: features, thresholds, ways of missing values, leaf weights, gains and sums of hessians"
 DEEPEST = 8
 LARGEST = 2.0**30
 
@@ -44,7 +44,8 @@ class PlainModel:
     """T full trees of m nodes, in the clear.
 
     features int64[T, m] (NO_SPLIT where there is none), thresholds float32[T, m], missing_left bool[T, m], leaves
-    float64[T, 2^depth] added to `base_margins`, one a class; `names` of the features, XGBoost's `objective`.
+    float64[T, 2^depth] added to `base_margins`, one a class; `names` of the features, XGBoost's `objective`. gains
+    float64[T, m] of the splits and covers float64[T, 2 m + 1], sums of hessians: 0 for a model that was brought in.
     """
 
     objective: str
@@ -54,6 +55,8 @@ class PlainModel:
     thresholds: np.ndarray
     missing_left: np.ndarray
     leaves: np.ndarray
+    gains: np.ndarray
+    covers: np.ndarray
 
     def pack(self) -> tuple[dict[str, Any], Arrays]:
         """The model as plain facts and arrays."""
@@ -82,24 +85,44 @@ def reveal_model(party: Party, model: SharedModel, to: int) -> PlainModel | None
         e = model.ensemble
         sent_right = e.chosen[..., len(model.facts.names) :].sum(axis=-1)
         parts: tuple[AShare | BShare, ...] = (e.features, e.null, e.thresholds, sent_right, e.leaves)
+        if e.worth:
+            parts = (*parts, e.worth.gains, e.worth.covers)
         return [party.reveal(x, to=to, what=WHAT) for x in parts]
 
     with party.stage("reveal"):
         trace = Trace(party)
         program(trace.party)
         party.randomness.provide([(trace.cut(), 1)])
-        one_hot, null, keys, right, leaves = program(party)
+        opened = [part for part in program(party) if part is not None]
     party.revealed[:] = dict.fromkeys(party.revealed)
-    if one_hot is None or null is None or keys is None or right is None or leaves is None:
+    if not opened:
         return None
+    one_hot, null, keys, right, leaves, *worth = opened
     features = np.where(null.astype(bool), NO_SPLIT, one_hot.argmax(axis=-1))
     thresholds = order_value(np.where(null.astype(bool), order_key(np.zeros(1)), keys))
     missing_left = np.isin(features, model.facts.layout.missing) & (right == 0)
+    gains, covers = _worth(model, worth)
     unit = model.facts.label_scale / (1 << LEAF_SCALE)
-    base = (model.config.base_margin,) * model.config.classes
     return PlainModel(
-        model.config.objective, model.facts.names, base, features, thresholds, missing_left, leaves * unit
+        objective=model.config.objective,
+        names=model.facts.names,
+        base_margins=(model.config.base_margin,) * model.config.classes,
+        features=features,
+        thresholds=thresholds,
+        missing_left=missing_left,
+        leaves=leaves * unit,
+        gains=np.where(features == NO_SPLIT, 0, gains),
+        covers=covers,
     )
+
+
+def _worth(model: SharedModel, opened: list[np.ndarray]) -> list[np.ndarray]:
+    """Opened gains and covers as numbers; 0 where the model has none."""
+    worth, (trees, m) = model.ensemble.worth, model.ensemble.thresholds.shape
+    if worth is None:
+        return [np.zeros((trees, m)), np.zeros((trees, 2 * m + 1))]
+    kinds = zip(opened, (worth.gains, worth.covers), model.facts.worth_units, strict=True)
+    return [values * 2.0**-share.scale * unit for values, share, unit in kinds]
 
 
 def share_model(party: Party, plain: PlainModel | None) -> SharedModel:

@@ -113,6 +113,12 @@ class Facts:
     label_holder: int | None = None
     held: tuple[int, int] = (0, 0)
 
+    @property
+    def worth_units(self) -> tuple[float, float]:
+        """What a gain and a sum of hessians of the training stand for."""
+        weight = self.weight_scale or 1.0
+        return self.label_scale**2 * weight, weight
+
 
 def lay_out(config: TrainConfig, names: Names, rows: tuple[int, int]) -> Layout:
     """The layout of two tables with these features and rows."""

@@ -46,7 +46,7 @@ def class_error(party: Party, margins: AShare, labels: AShare) -> Steps:
     3 ceil(log2 classes) + 3 rounds; the first of equal margins counts as the largest.
     """
     keys = (margins + (1 << MARGIN_BITS - 1)).map(np.transpose)
-    place = yield from argmax.steps(party, keys, MARGIN_BITS)
+    place, _ = yield from argmax.steps(party, keys, MARGIN_BITS)
     hot = yield from one_hot.steps(party, place)
     largest = yield from to_ring.steps(party, hot[:, : len(margins)].map(np.transpose))
     right = yield from multiply.steps(party, largest, labels)

@@ -64,52 +64,44 @@ def to_xgboost(model: PlainModel) -> dict[str, Any]:
 
 
 def _tree(number: int, model: PlainModel, base: float) -> dict[str, Any]:
-    features, thresholds, leaves = model.features[number], model.thresholds[number], model.leaves[number] + base
-    left: list[int] = []
-    right: list[int] = []
-    parents: list[int] = []
-    split: list[int] = []
-    values: list[float] = []
-    missing_left: list[int] = []
+    """One tree. Level by level, siblings side by side: XGBoost finds a right child behind the left one."""
+    leaves, features = np.float32(model.leaves[number] + base), model.features[number]
+    m = len(features)
 
-    def add(node: int, parent: int) -> int:
-        while node < len(features) and features[node] == NO_SPLIT:
+    def lasting(node: int) -> int:
+        while node < m and features[node] == NO_SPLIT:
             node = 2 * node + (1 if node % 2 else 2)
-        place = len(left)
-        left.append(-1)
-        right.append(-1)
-        parents.append(parent)
-        if node >= len(features):
-            split.append(0)
-            missing_left.append(0)
-            values.append(float(np.float32(leaves[node - len(features)])))
-            return place
-        split.append(int(features[node]))
-        values.append(float(thresholds[node]))
-        missing_left.append(int(model.missing_left[number, node]))
-        left[place], right[place] = add(2 * node + 1, place), add(2 * node + 2, place)
-        return place
+        return node
 
-    add(0, _NO_PARENT)
-    nodes = len(left)
-    nothing = [0.0] * nodes
+    full, parents = [lasting(0)], [_NO_PARENT]
+    left: list[int] = []
+    for place, node in enumerate(full):
+        left.append(-1 if node >= m else len(full))
+        if node < m:
+            full += [lasting(2 * node + 1), lasting(2 * node + 2)]
+            parents += [place, place]
+    nodes = len(full)
+
+    def of_splits(values: np.ndarray) -> list[Any]:
+        return np.append(values, np.zeros(m + 1, values.dtype))[full].tolist()
+
     parameter = {"num_nodes": str(nodes), "num_feature": str(len(model.names)), "num_deleted": "0"}
     return {
-        "base_weights": nothing,
+        "base_weights": [0.0] * nodes,
         "categories": [],
         "categories_nodes": [],
         "categories_segments": [],
         "categories_sizes": [],
-        "default_left": missing_left,
+        "default_left": of_splits(model.missing_left[number].astype(int)),
         "id": number,
         "left_children": left,
-        "loss_changes": nothing,
+        "loss_changes": of_splits(model.gains[number]),
         "parents": parents,
-        "right_children": right,
-        "split_conditions": values,
-        "split_indices": split,
+        "right_children": [child if child == -1 else child + 1 for child in left],
+        "split_conditions": np.append(model.thresholds[number], leaves)[full].tolist(),
+        "split_indices": of_splits(features),
         "split_type": [0] * nodes,
-        "sum_hessian": nothing,
+        "sum_hessian": model.covers[number, full].tolist(),
         "tree_param": {**parameter, "size_leaf_vector": "1"},
     }
 
@@ -136,7 +128,7 @@ def from_xgboost(document: dict[str, Any], source: str) -> PlainModel:
             raise ValueError("a split on an unknown feature, or a number that is none")
     except (KeyError, TypeError, ValueError, ZeroDivisionError, IndexError, RecursionError) as error:
         raise DataError(f"{source}: not an XGBoost model in JSON ({error})") from None
-    return PlainModel(objective, names, base, *parts)
+    return PlainModel(objective, names, base, *parts, *(np.zeros((len(trees), (k << depth) - 1)) for k in (1, 2)))
 
 
 def _accepted(learner: dict[str, Any], source: str) -> str:

@@ -20,7 +20,12 @@ xgboost = pytest.importorskip("xgboost")
 
 def booster_margins(document, X, names=None):
     booster = xgboost.Booster(model_file=bytearray(json.dumps(document).encode()))
-    return booster.predict(xgboost.DMatrix(X, feature_names=names), output_margin=True)
+    data = xgboost.DMatrix(X, feature_names=names)
+    margins = booster.predict(data, output_margin=True)
+    if any(tree["sum_hessian"][0] for tree in document["learner"]["gradient_booster"]["model"]["trees"]):
+        contributions = booster.predict(data, pred_contribs=True)
+        assert np.abs(contributions.sum(axis=-1) - margins).max() < 1e-4
+    return margins
 
 
 def rows_around(training, count, seed):

@@ -1,4 +1,4 @@
-"""Rows that judge a training: the numbers revealed against scikit-learn's, early stopping, feature importance."""
+"""Rows that judge a training: the numbers revealed against scikit-learn's, early stopping."""
 
 import numpy as np
 import pytest
@@ -93,14 +93,6 @@ def test_several_classes():
     best = min(models[0].curve, key=lambda point: point[1])
     assert models[0].model.ensemble.leaves.shape[0] == 3 * best[0] and 0 < best[1] < 0.5
     assert abs(best[1] - (margins(models, (held[0][0], held[1][0])).argmax(axis=1) != truth).mean()) < 1e-9
-
-
-def test_feature_importance():
-    X, y = table(60, 3, seed=56)
-    models, _ = fit(*halves(X, y, 30), n_estimators=3)
-    (first, second), parties = run_both(lambda party: models[party.rank].feature_importance(party))
-    assert np.array_equal(first, second) and 0 < first.sum() <= 9 and first[1] < first[0] + first[2]
-    assert all(p.revealed == ["how many nodes split on each feature"] for p in parties)
 
 
 @pytest.mark.parametrize(
