@@ -14,7 +14,11 @@ Metric = Literal["error", "logloss", "auc", "rmse", "mae"]
 Objective = Literal["binary:logistic", "multi:ova", "reg:squarederror", "multi:softprob", "multi:softmax"]
 # Of models that are brought in: predicted here, not trained.
 SOFTMAX = ("multi:softprob", "multi:softmax")
-_SEED_NAMES = {"logistic": "binary:logistic", "squarederror": "reg:squarederror"}
+# Other names: the seed's of objectives, XGBoost's of metrics of several classes.
+_NAMES = {
+    "objective": {"logistic": "binary:logistic", "squarederror": "reg:squarederror"},
+    "eval_metric": {"merror": "error", "mlogloss": "logloss"},
+}
 
 
 class TrainConfig(BaseModel):
@@ -48,9 +52,9 @@ class TrainConfig(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _seed_objectives(cls, values: dict) -> dict:
-        objective = values.get("objective")
-        return {**values, "objective": _SEED_NAMES[objective]} if objective in _SEED_NAMES else values
+    def _names(cls, values: dict) -> dict:
+        named = {field: names.get(str(values.get(field))) for field, names in _NAMES.items()}
+        return {**values, **{field: name for field, name in named.items() if name}}
 
     @model_validator(mode="after")
     def _consistent(self) -> TrainConfig:
@@ -64,8 +68,6 @@ class TrainConfig(BaseModel):
             raise ValueError("num_class belongs to multi:ova, which needs it")
         if self.eval_metric and (self.eval_metric in ("rmse", "mae")) == self.classifies:
             raise ValueError(f"{self.eval_metric} does not judge {self.objective}")
-        if self.num_class and self.metric != "error":
-            raise ValueError("multi:ova is judged by error")
         return self
 
     @property
