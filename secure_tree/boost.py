@@ -84,13 +84,13 @@ def set_up(party: Party, config: TrainConfig, facts: Facts, bins: Bins, table: T
 
 
 def scales(config: TrainConfig, facts: Facts) -> Numerics:
-    """The numerics of a training. Regularisation is in units of the weight scale, as gradients and hessians are."""
-    unit = facts.weight_scale or 1.0
+    """The numerics of a training. Regularisation is in units of the hessian, as sums of hessians are."""
+    unit = facts.hessian_unit
     scaled = ("reg_lambda", "reg_alpha", "min_child_weight", "min_split_loss")
     config = config.model_copy(update={name: getattr(config, name) / unit for name in scaled})
     layout = facts.layout
     rows = tuple(layout.rows[p] for p in layout.cover)
-    return plan_numerics(config, rows, layout.candidates, facts.label_scale, facts.weight_scale is not None)
+    return plan_numerics(config, rows, layout.candidates, facts.margin_unit, facts.weight_scale is not None)
 
 
 def targets(config: TrainConfig, facts: Facts, labels: np.ndarray | None) -> np.ndarray | None:
@@ -119,13 +119,14 @@ def _hand_over_edges(party: Party, p: int, bins: Bins, count: int) -> Steps:
 
 
 def base_margin(config: TrainConfig, facts: Facts) -> int:
-    """The base margin in units of MARGIN_SCALE, over the label scale."""
-    return round(config.base_margin / facts.label_scale * (1 << MARGIN_SCALE))
+    """The base margin in units of MARGIN_SCALE, over the unit of margins."""
+    return round(config.base_margin / facts.margin_unit * (1 << MARGIN_SCALE))
 
 
 def first_margin(party: Party, config: TrainConfig, facts: Facts) -> AShare:
-    """The base margin for every class and row, public, [classes, n]."""
-    return public_ring(np.full((config.classes, facts.layout.row_count), base_margin(config, facts)), party.rank)
+    """The base margin for every class and row as training has it, public, [classes, n]."""
+    start = base_margin(config, facts) - round(facts.margin_offset * (1 << MARGIN_SCALE))
+    return public_ring(np.full((config.classes, facts.layout.row_count), start), party.rank)
 
 
 def boost_once(party: Party, ground: Ground, margin: AShare, samples: Sequence[np.ndarray]) -> Steps:

@@ -11,9 +11,13 @@ from mpc.errors import ConfigError
 
 Partition = Literal["horizontal", "vertical"]
 Metric = Literal["error", "logloss", "auc", "rmse", "mae"]
-Objective = Literal["binary:logistic", "multi:ova", "reg:squarederror", "multi:softprob", "multi:softmax"]
+Objective = Literal[
+    "binary:logistic", "multi:ova", "reg:squarederror", "count:poisson", "multi:softprob", "multi:softmax"
+]
 # Of models that are brought in: predicted here, not trained.
 SOFTMAX = ("multi:softprob", "multi:softmax")
+# Of counts, XGBoost's default: no leaf weight is larger, and a hessian is e^(margin + this).
+MAX_DELTA_STEP = 0.7
 # Other names: the seed's of objectives, XGBoost's of metrics of several classes.
 _NAMES = {
     "objective": {"logistic": "binary:logistic", "squarederror": "reg:squarederror"},
@@ -64,6 +68,8 @@ class TrainConfig(BaseModel):
             raise ValueError("base_score is a finite number")
         if self.logistic and not 0 < self.base_score < 1:
             raise ValueError("base_score is a probability between 0 and 1 under logistic loss")
+        if self.counts and self.base_score <= 0:
+            raise ValueError("base_score is a count above 0 under count:poisson")
         if self.objective.startswith("multi:") != (self.num_class is not None):
             raise ValueError("num_class belongs to multi:ova, which needs it")
         if self.eval_metric and (self.eval_metric in ("rmse", "mae")) == self.classifies:
@@ -80,7 +86,12 @@ class TrainConfig(BaseModel):
     @property
     def classifies(self) -> bool:
         """Whether labels are classes: else they are numbers."""
-        return self.objective != "reg:squarederror"
+        return not self.counts and self.objective != "reg:squarederror"
+
+    @property
+    def counts(self) -> bool:
+        """Whether labels are counts, and the margin is the logarithm of the expected one."""
+        return self.objective == "count:poisson"
 
     @property
     def logistic(self) -> bool:
@@ -108,7 +119,9 @@ class TrainConfig(BaseModel):
 
     @property
     def base_margin(self) -> float:
-        """base_score on the scale of the margin: log-odds under logistic."""
+        """base_score on the scale of the margin: log-odds under logistic, the logarithm of a count."""
+        if self.counts:
+            return math.log(self.base_score)
         return math.log(self.base_score / (1 - self.base_score)) if self.logistic else self.base_score
 
     def check_trained(self) -> None:

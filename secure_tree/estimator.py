@@ -16,7 +16,7 @@ from secure_tree.config import TrainConfig
 from secure_tree.conventions import not_fitted
 from secure_tree.importance import Importance, feature_importance
 from secure_tree.layout import place
-from secure_tree.links import classes, probabilities
+from secure_tree.links import classes, probabilities, values
 from secure_tree.model import SharedModel
 from secure_tree.numerics import MARGIN_SCALE
 from secure_tree.predict import Method, margins
@@ -136,8 +136,8 @@ class _SecureXGB:
             party.randomness.provide([(trace.cut(), 1)])
         with party.stage("predict"):
             own = program(party)
-        values = own.T if model.config.num_class else own[0]
-        return values * (model.facts.label_scale / (1 << MARGIN_SCALE))
+        margin = own.T if model.config.num_class else own[0]
+        return margin * (model.facts.margin_unit / (1 << MARGIN_SCALE))
 
     def feature_importance(self, party: Party, kind: Importance = "weight") -> np.ndarray:
         """float64[d] in the order of `model.facts.names`, revealed to both parties; both must ask, and for the same.
@@ -186,13 +186,16 @@ class SecureXGBClassifier(_SecureXGB):
 
 
 class SecureXGBRegressor(_SecureXGB):
-    """Regression with squared error; parameters of `TrainConfig`."""
+    """Regression with squared error, or of counts with objective "count:poisson"; parameters of `TrainConfig`.
+
+    Counts as in XGBoost: gradient e^m - y, hessian e^(m + 0.7), leaf weights of at most 0.7 (max_delta_step).
+    """
 
     _defaults: ClassVar[dict] = {"objective": "reg:squarederror", "min_child_weight": 1.0}
 
     def predict(self, party: Party, X, method: Method = "bins", to: int | None = None) -> np.ndarray:
         """Predicted values of the rows that `predict_margin` reveals to this party."""
-        return self.predict_margin(party, X, method, to)
+        return values(self._fitted().config, self.predict_margin(party, X, method, to))
 
     def score(self, party: Party, X, y, method: Method = "bins", to: int | None = None) -> float:
         """Coefficient of determination (R^2) on the same rows, known to this party; the other calls, too."""

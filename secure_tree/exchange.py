@@ -102,7 +102,7 @@ def reveal_model(party: Party, model: SharedModel, to: int) -> PlainModel | None
     thresholds = order_value(np.where(null.astype(bool), order_key(np.zeros(1)), keys))
     missing_left = np.isin(features, model.facts.layout.missing) & (right == 0)
     gains, covers = _worth(model, worth)
-    unit = model.facts.label_scale / (1 << LEAF_SCALE)
+    unit = model.facts.margin_unit / (1 << LEAF_SCALE)
     return PlainModel(
         objective=model.config.objective,
         names=model.facts.names,
@@ -142,7 +142,7 @@ def share_model(party: Party, plain: PlainModel | None) -> SharedModel:
         num_class=public["classes"] if public["classes"] > 1 else None,
         n_estimators=public["rounds"],
         max_depth=public["depth"],
-        base_score=0.5 if public["objective"] == "binary:logistic" else 0.0,
+        base_score={"binary:logistic": 0.5, "count:poisson": 1.0}.get(public["objective"], 0.0),
         missing="all",
     )
     names, parts = tuple(public["names"]), [None] * 3 if plain is None else _words(plain)

@@ -20,6 +20,11 @@ def probabilities(config: TrainConfig, margins: np.ndarray) -> np.ndarray:
     return each / each.sum(axis=1, keepdims=True) if each.ndim == 2 else np.stack([1 - each, each], axis=1)
 
 
+def values(config: TrainConfig, margins: np.ndarray) -> np.ndarray:
+    """What is expected of a number, float64[n]: the margin, or under count:poisson its exponential."""
+    return np.exp(margins) if config.counts else margins
+
+
 def classes(margins: np.ndarray) -> np.ndarray:
     """The most probable class, int64[n]; margin 0 of two classes is class 0, and of equal classes the first counts."""
     return margins.argmax(axis=1) if margins.ndim == 2 else (margins > 0).astype(np.int64)

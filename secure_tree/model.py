@@ -38,7 +38,7 @@ class SharedModel:
 
     @property
     def base(self) -> int:
-        """The base margin in units of MARGIN_SCALE, over the label scale."""
+        """The base margin in units of MARGIN_SCALE, over the unit of margins."""
         return base_margin(self.config, self.facts)
 
     def pack(self) -> tuple[dict[str, Any], Arrays]:

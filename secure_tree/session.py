@@ -61,7 +61,7 @@ def agree_on_training(party: Party, config: TrainConfig, table: Table, held: Tab
     judging = ordered[0]["held"], ordered[1]["held"]
     if config.early_stopping_rounds and not any(judging):
         raise ConfigError("early_stopping_rounds needs rows to judge by: test_size, or an eval_set")
-    return Facts(pairing, every, layout, scale, weight_scale, label_holder, judging)
+    return Facts(pairing, every, layout, scale, weight_scale, label_holder, judging, config.counts)
 
 
 def pairing_id(*tokens: str) -> str:

@@ -11,6 +11,7 @@ from secure_tree import metrics
 from secure_tree.binning import Bins
 from secure_tree.boost import first_margin, own_rows, routes, targets
 from secure_tree.config import TrainConfig
+from secure_tree.curves import EXP, quadratics
 from secure_tree.layout import Facts, Layout
 from secure_tree.numerics import MARGIN_SCALE
 from secure_tree.predict import Router, bin_router, row_groups, sum_of_paths
@@ -59,6 +60,8 @@ class Validation:
             judge = metrics.class_error if self.config.metric == "error" else metrics.class_logloss
             return (yield from judge(party, self.margin, self.labels)).sum()
         margin, labels = self.margin[0], self.labels[0]
+        if self.config.counts:
+            margin = yield from quadratics(party, margin, EXP)
         if self.config.metric == "error":
             threshold = self.config.eval_threshold
             return (yield from metrics.error(party, margin, labels, math.log(threshold / (1 - threshold)))).sum()

@@ -11,13 +11,17 @@ from typing import Any
 import numpy as np
 
 from mpc.errors import DataError
+from secure_tree.config import MAX_DELTA_STEP
 from secure_tree.exchange import NO_SPLIT, PlainModel
 
-# Of models that come in; the losses of a number differ in training alone.
+# Of models that come in, and what they are here: the losses of a number, or of a logarithm, differ in training alone.
 OBJECTIVES = {
     "binary:logistic": "binary:logistic",
     "multi:softmax": "multi:softmax",
     "multi:softprob": "multi:softprob",
+    "count:poisson": "count:poisson",
+    "reg:gamma": "count:poisson",
+    "reg:tweedie": "count:poisson",
     "reg:squarederror": "reg:squarederror",
     "reg:absoluteerror": "reg:squarederror",
     "reg:pseudohubererror": "reg:squarederror",
@@ -34,7 +38,9 @@ def to_xgboost(model: PlainModel) -> dict[str, Any]:
     """
     d, count, classes = len(model.names), len(model.leaves), len(model.base_margins)
     common = model.base_margins[0]
-    base = 1 / (1 + math.exp(-common)) if model.objective == "binary:logistic" else common
+    base = {"binary:logistic": lambda: 1 / (1 + math.exp(-common)), "count:poisson": lambda: math.exp(common)}.get(
+        model.objective, lambda: common
+    )()
     # XGBoost's own base_score has one value a class from 3.1 on only: what differs goes to the first round's leaves.
     beyond = [base_margin - common for base_margin in model.base_margins] + [0.0] * (count - classes)
     names = list(model.names) if len(set(model.names)) == d else []
@@ -44,6 +50,8 @@ def to_xgboost(model: PlainModel) -> dict[str, Any]:
     if classes > 1:
         name = "multi:softprob" if model.objective == "multi:ova" else model.objective
         loss: dict[str, Any] = {"name": name, "softmax_multiclass_param": {"num_class": several}}
+    elif model.objective == "count:poisson":
+        loss = {"name": model.objective, "poisson_regression_param": {"max_delta_step": str(MAX_DELTA_STEP)}}
     else:
         loss = {"name": model.objective, "reg_loss_param": {"scale_pos_weight": "1"}}
     booster = {
@@ -161,6 +169,8 @@ def _base_margins(written: str, objective: str, classes: int) -> tuple[float, ..
         raise ValueError(f"{len(scores)} base scores for {classes} classes")
     if objective == "binary:logistic":
         scores = [math.log(p / (1 - p)) for p in scores]
+    elif objective == "count:poisson":
+        scores = [math.log(count) for count in scores]
     return tuple(scores * (classes // len(scores)))
 
 

@@ -15,6 +15,7 @@ from protocols.runtime.session import DEALER, PARTIES, run_session
 from protocols.runtime.warm_up import warm_up
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.config import Partition, TrainConfig
+from secure_tree.links import values
 from secure_tree.predict import Method
 from secure_tree.storage import write_json
 from sharewood.tables import check_classes, read_table
@@ -204,10 +205,11 @@ def quality(labels: np.ndarray, margins: np.ndarray, config: TrainConfig) -> dic
     """Measures of margins against labels; auc is None where only one class is present."""
     from sklearn import metrics
 
-    if not config.logistic:
+    if not config.classifies:
+        predicted = values(config, margins)
         return {
-            "rmse": float(metrics.root_mean_squared_error(labels, margins)),
-            "mae": float(metrics.mean_absolute_error(labels, margins)),
+            "rmse": float(metrics.root_mean_squared_error(labels, predicted)),
+            "mae": float(metrics.mean_absolute_error(labels, predicted)),
         }
     probability = 1 / (1 + np.exp(-margins))
     return {

@@ -13,6 +13,7 @@ from mpc.party import Party
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.checkpoint import Checkpoints
 from secure_tree.config import TrainConfig
+from secure_tree.links import values
 from secure_tree.model import SharedModel
 from secure_tree.predict import Method
 from secure_tree.schema import held_count
@@ -67,9 +68,11 @@ def fit(
 def predict(
     party: Party, model: SharedModel, features: pd.DataFrame, output: Output, method: Method = "thresholds"
 ) -> np.ndarray:
-    """Margins, or probabilities, of own rows: float64[n]. Other columns than the model's features are refused."""
+    """Margins, probabilities or expected numbers of own rows, float64[n]; columns unknown to the model are refused."""
     agree(party, "predict", {"same": {"output": output}})
     estimator = (SecureXGBClassifier if model.config.classifies else SecureXGBRegressor)(**model.config.model_dump())
     estimator.model = model
     margins = estimator.predict_margin(party, features, method)
+    if not model.config.classifies:
+        return values(model.config, margins)
     return 1 / (1 + np.exp(-margins)) if output == "probability" else margins

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from secure_tree.binning import Bins, make_bins
-from secure_tree.config import TrainConfig
+from secure_tree.config import MAX_DELTA_STEP, TrainConfig
 from secure_tree.layout import Layout, Names, lay_out
 from secure_tree.numerics import Numerics, plan_numerics
 from secure_tree.plain.search import PlainCandidates, keys, soft_threshold
@@ -93,6 +93,8 @@ def grow(
     weight = np.divide(
         numerator, denominator, out=np.zeros(len(G)), where=H + numerics.l2 >= max(1, numerics.min_weight)
     )
+    if numerics.largest_step:
+        weight = np.clip(weight, -MAX_DELTA_STEP, MAX_DELTA_STEP)
     return PlainTree(np.array(winners), -config.learning_rate * weight, at_node.argmax(axis=0))
 
 
@@ -135,11 +137,13 @@ def train(
     config: TrainConfig,
     rng: np.random.Generator,
 ) -> PlainEnsemble:
-    """The twin of a whole training on one class, all rows and features, without weights.
+    """The twin of a whole training on one class or number, all rows and features, without weights; not of counts.
 
     Gradients are float64, rounded stochastically to the histogram scale.
     """
-    assert config.classes == config.subsample == config.colsample_bytree == 1, "what the docstring says"
+    assert not config.counts and config.classes == config.subsample == config.colsample_bytree == 1, (
+        "what the docstring says"
+    )
     data = PlainData.of(tables, config)
     y = np.concatenate(labels).astype(float)
     scale = 1.0 if config.logistic else 2.0 ** np.ceil(np.log2(max(np.abs(y).max(), abs(config.base_score))))
