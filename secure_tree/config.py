@@ -11,11 +11,9 @@ from mpc.errors import ConfigError
 
 Partition = Literal["horizontal", "vertical"]
 Metric = Literal["error", "logloss", "auc", "rmse", "mae"]
-Objective = Literal[
-    "binary:logistic", "multi:ova", "reg:squarederror", "count:poisson", "multi:softprob", "multi:softmax"
-]
-# Of models that are brought in: predicted here, not trained.
-SOFTMAX = ("multi:softprob", "multi:softmax")
+# multi:softprob is not trained: it is what XGBoost's models of several classes are, once they are shared.
+Objective = Literal["binary:logistic", "multi:ova", "multi:softprob", "reg:squarederror", "count:poisson"]
+Missing = Literal["none", "all"] | tuple[str, ...]
 # Of counts, XGBoost's default: no leaf weight is larger, and a hessian is e^(margin + this).
 MAX_DELTA_STEP = 0.7
 # Other names: the seed's of objectives, XGBoost's of metrics of several classes.
@@ -52,7 +50,7 @@ class TrainConfig(BaseModel):
     eval_threshold: float = Field(0.5, gt=0, lt=1)
     early_stopping_rounds: int | None = Field(None, ge=1)
     partition: Partition = "horizontal"
-    missing: Literal["none", "all"] | tuple[str, ...] = "none"
+    missing: Missing = "none"
 
     @model_validator(mode="before")
     @classmethod
@@ -72,7 +70,7 @@ class TrainConfig(BaseModel):
             raise ValueError("base_score is a count above 0 under count:poisson")
         if self.objective.startswith("multi:") != (self.num_class is not None):
             raise ValueError("num_class belongs to multi:ova, which needs it")
-        if self.eval_metric and (self.eval_metric in ("rmse", "mae")) == self.classifies:
+        if self.eval_metric and (self.eval_metric in ("rmse", "mae")) == self.logistic:
             raise ValueError(f"{self.eval_metric} does not judge {self.objective}")
         return self
 
@@ -81,12 +79,7 @@ class TrainConfig(BaseModel):
         """What judges held-out rows."""
         if self.eval_metric:
             return self.eval_metric
-        return "rmse" if not self.classifies else "error" if self.num_class else "logloss"
-
-    @property
-    def classifies(self) -> bool:
-        """Whether labels are classes: else they are numbers."""
-        return not self.counts and self.objective != "reg:squarederror"
+        return "rmse" if not self.logistic else "error" if self.num_class else "logloss"
 
     @property
     def counts(self) -> bool:
@@ -95,8 +88,8 @@ class TrainConfig(BaseModel):
 
     @property
     def logistic(self) -> bool:
-        """Whether each tree is grown on the logistic loss: of the label, or under multi:ova of one class."""
-        return self.objective in ("binary:logistic", "multi:ova")
+        """Whether labels are classes, each tree grown on the logistic loss: of a label, or of one class (multi:ova)."""
+        return self.objective not in ("reg:squarederror", "count:poisson")
 
     @property
     def classes(self) -> int:
@@ -125,9 +118,9 @@ class TrainConfig(BaseModel):
         return math.log(self.base_score / (1 - self.base_score)) if self.logistic else self.base_score
 
     def check_trained(self) -> None:
-        """Raises ConfigError for an objective of models that are brought in."""
-        if self.objective in SOFTMAX:
-            raise ConfigError(f"objective: {self.objective} is not trained here, only predicted: use multi:ova")
+        """Raises ConfigError for the objective of models that are brought in."""
+        if self.objective == "multi:softprob":
+            raise ConfigError("multi:softprob is for models of XGBoost that are shared: train with multi:ova")
 
     @classmethod
     def of(cls, **parameters) -> Self:

@@ -23,11 +23,11 @@ from mpc.shares import AShare, BShare
 from mpc.tracing import Trace
 from secure_tree.binning import order_key, order_value
 from secure_tree.boost import Ensemble
-from secure_tree.config import TrainConfig
+from secure_tree.config import Missing, TrainConfig
 from secure_tree.layout import Facts, Layout
 from secure_tree.model import SharedModel
 from secure_tree.numerics import LEAF_SCALE
-from secure_tree.session import agree_on_reveal, pairing_id
+from secure_tree.session import agree_on_reveal, known_to_miss, pairing_id
 from secure_tree.storage import Arrays, read_arrays
 
 NO_SPLIT = -1
@@ -125,16 +125,23 @@ def _worth(model: SharedModel, opened: list[np.ndarray]) -> list[np.ndarray]:
     return [values * 2.0**-share.scale * unit for values, share, unit in kinds]
 
 
-def share_model(party: Party, plain: PlainModel | None) -> SharedModel:
+def share_model(party: Party, plain: PlainModel | None, missing: Missing = "none") -> SharedModel:
     """A model that one party holds (the other passes None) -> each party's half, for prediction by thresholds.
 
-    Public: objective, feature names, number of classes, number and depth of the trees. Any value of a row may be
-    missing. Raises ConfigError, DataError, RangeError.
+    `missing`: the features that rows to predict may lack, as in TrainConfig, equal at both parties.
+    Public: objective, feature names, number of classes, number and depth of the trees. Raises ConfigError, DataError,
+    RangeError.
     """
-    facts: dict[str, Any] = {"token": secrets.token_hex(16), "model": None if plain is None else _facts(plain)}
+    facts: dict[str, Any] = {
+        "token": secrets.token_hex(16),
+        "missing": list(missing) if isinstance(missing, tuple) else missing,
+        "model": None if plain is None else _facts(plain),
+    }
     theirs = party.swap("share.facts", facts)
     if (plain is None) == (theirs["model"] is None):
         raise ConfigError("one party brings a model to share, and the other does not")
+    if theirs["missing"] != facts["missing"]:
+        raise ConfigError(f"the parties disagree on missing: {facts['missing']} here, {theirs['missing']} at the other")
     owner = party.rank if plain is not None else 1 - party.rank
     public = facts["model"] or theirs["model"]
     config = TrainConfig.of(
@@ -142,22 +149,26 @@ def share_model(party: Party, plain: PlainModel | None) -> SharedModel:
         num_class=public["classes"] if public["classes"] > 1 else None,
         n_estimators=public["rounds"],
         max_depth=public["depth"],
-        base_score={"binary:logistic": 0.5, "count:poisson": 1.0}.get(public["objective"], 0.0),
-        missing="all",
+        base_score={"reg:squarederror": 0.0, "count:poisson": 1.0}.get(public["objective"], 0.5),
+        missing=missing,
     )
-    names, parts = tuple(public["names"]), [None] * 3 if plain is None else _words(plain)
+    names = tuple(public["names"])
+    known_to_miss(config, (names,))
+    optional = tuple(f for f, name in enumerate(names) if config.may_miss(name))
+    parts = [None] * 3 if plain is None else _words(plain, optional)
     with party.stage("share"):
         thresholds, chosen, leaves = (party.share(words, owner) for words in parts)
     d, m, trees = len(names), config.nodes, config.trees
-    if (thresholds.shape, chosen.shape, leaves.shape) != ((trees, m), (trees, m, 2 * d), (trees, m + 1)):
+    expected = (trees, m), (trees, m, d + len(optional)), (trees, m + 1)
+    if (thresholds.shape, chosen.shape, leaves.shape) != expected:
         raise DataError("the shared model does not have the shape that was announced")
     # The least significant bits of an additive sharing are an xor sharing of the least significant bit.
     features = BShare((chosen.words[..., :d] & np.uint64(1)).astype(np.uint8), party.rank)
     nowhere = BShare(np.zeros((trees, m, d, 0), np.uint8), party.rank)
     ensemble = Ensemble([nowhere, nowhere], features, ~features.parity(axis=-1), thresholds, chosen, leaves)
     tokens = (facts["token"], theirs["token"]) if party.rank == 0 else (theirs["token"], facts["token"])
-    every = tuple(range(d))
-    shared = Facts(pairing_id(*tokens), names, Layout("horizontal", (0, 0), (d, d), (0, 0), (every, every)), 1.0)
+    layout = Layout("horizontal", (0, 0), (d, d), (0, 0), (optional, optional))
+    shared = Facts(pairing_id(*tokens), names, layout, 1.0)
     return SharedModel(party.rank, config, shared, np.zeros((d, 0), np.float32), ensemble)
 
 
@@ -172,14 +183,13 @@ def _facts(plain: PlainModel) -> dict:
     return {**known, "rounds": trees // classes, "depth": depth}
 
 
-def _words(plain: PlainModel) -> list[np.ndarray]:
-    """Thresholds' keys [T, m]; features as one-hots, and again where they send missing values right, [T, m, 2 d];
-    leaves [T, 2^depth], with the base margins in those of the first round."""
+def _words(plain: PlainModel, optional: tuple[int, ...]) -> list[np.ndarray]:
+    """Thresholds' keys [T, m], `Ensemble.chosen` [T, m, d + o], leaves [T, 2^depth] with base margins in round 0's."""
     split = plain.features != NO_SPLIT
     keys = np.where(split, order_key(plain.thresholds), 0)
-    chosen = plain.features[..., None] == np.arange(len(plain.names))
-    missing_right = chosen & ~plain.missing_left[..., None]
+    one_hot = plain.features[..., None] == np.arange(len(plain.names))
+    missing_right = one_hot[..., list(optional)] & ~plain.missing_left[..., None]
     leaves = plain.leaves.copy()
     leaves[: len(plain.base_margins)] += np.array(plain.base_margins)[:, None]
-    columns = np.concatenate([chosen, missing_right], axis=-1).astype(np.int64)
-    return [keys, columns, np.round(leaves * (1 << LEAF_SCALE)).astype(np.int64)]
+    chosen = np.concatenate([one_hot, missing_right], axis=-1).astype(np.int64)
+    return [keys, chosen, np.round(leaves * (1 << LEAF_SCALE)).astype(np.int64)]

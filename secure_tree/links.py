@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from secure_tree.config import SOFTMAX, TrainConfig
+from secure_tree.config import TrainConfig
 
 
 def probabilities(config: TrainConfig, margins: np.ndarray) -> np.ndarray:
@@ -13,7 +13,7 @@ def probabilities(config: TrainConfig, margins: np.ndarray) -> np.ndarray:
     Of two classes: logistic. Of several: softmax for a model that was trained with it; under multi:ova each class's own
     probability, normalised over the classes.
     """
-    if config.objective in SOFTMAX:
+    if config.objective == "multi:softprob":
         grown = np.exp(margins - margins.max(axis=1, keepdims=True))
         return grown / grown.sum(axis=1, keepdims=True)
     each = 1 / (1 + np.exp(-margins))

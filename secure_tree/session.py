@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import secrets
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -49,9 +50,7 @@ def agree_on_training(party: Party, config: TrainConfig, table: Table, held: Tab
         label_holder = party.rank if facts["labelled"] else 1 - party.rank
     else:
         _same_names(table.names, tuple(theirs["names"]))
-    declared = config.missing if isinstance(config.missing, tuple) else ()
-    if unknown := [name for name in declared if name not in names[0] + names[1]]:
-        raise ConfigError(f"missing: no party has a feature {unknown[0]!r}")
+    known_to_miss(config, names)
     layout = lay_out(config, names, (ordered[0]["rows"], ordered[1]["rows"]))
     scale = 2.0 ** max(facts["exponent"], theirs["exponent"])
     pairing = pairing_id(ordered[0]["token"], ordered[1]["token"])
@@ -61,7 +60,7 @@ def agree_on_training(party: Party, config: TrainConfig, table: Table, held: Tab
     judging = ordered[0]["held"], ordered[1]["held"]
     if config.early_stopping_rounds and not any(judging):
         raise ConfigError("early_stopping_rounds needs rows to judge by: test_size, or an eval_set")
-    return Facts(pairing, every, layout, scale, weight_scale, label_holder, judging, config.counts)
+    return Facts(pairing, every, layout, scale, weight_scale, label_holder, judging, counts=config.counts)
 
 
 def pairing_id(*tokens: str) -> str:
@@ -108,6 +107,14 @@ def agree_on_reveal(party: Party, model: SharedModel, to: int) -> None:
         raise DataError("the two halves of the model come from different trainings")
     if theirs["to"] != to:
         raise ConfigError("the parties disagree on who is to see the model")
+
+
+def known_to_miss(config: TrainConfig, names: Sequence[tuple[str, ...]]) -> None:
+    """Raises ConfigError where `missing` declares a feature that no party has."""
+    declared = config.missing if isinstance(config.missing, tuple) else ()
+    for name in declared:
+        if not any(name in own for own in names):
+            raise ConfigError(f"missing: no party has a feature {name!r}")
 
 
 def _exponent(largest: float) -> int:

@@ -17,7 +17,7 @@ from secure_tree.exchange import NO_SPLIT, PlainModel
 # Of models that come in, and what they are here: the losses of a number, or of a logarithm, differ in training alone.
 OBJECTIVES = {
     "binary:logistic": "binary:logistic",
-    "multi:softmax": "multi:softmax",
+    "multi:softmax": "multi:softprob",
     "multi:softprob": "multi:softprob",
     "count:poisson": "count:poisson",
     "reg:gamma": "count:poisson",
@@ -26,15 +26,18 @@ OBJECTIVES = {
     "reg:absoluteerror": "reg:squarederror",
     "reg:pseudohubererror": "reg:squarederror",
 }
+# One class against the others has no name in XGBoost; of its objectives with a tree a class and round this one gives
+# the class of the largest margin and no probabilities, which would be other ones.
+_OWN = {"multi:ova": "multi:softmax"}
 _NO_PARENT = 2147483647
+_NOT_IN_NAMES = set("[]<")
 
 
 def to_xgboost(model: PlainModel) -> dict[str, Any]:
     """A plain model as XGBoost's JSON object. Nodes without a split are left out: their one child takes their place.
 
-    multi:ova becomes multi:softprob: margins and the most probable class are the same, but XGBoost's probabilities are
-    the margins' softmax. Names are left out where one appears twice, as it may where each party has some columns, for
-    XGBoost refuses those.
+    Names are left out where XGBoost would refuse them: where one appears twice, as it may where each party has some
+    columns, or has a bracket or < in it. A multi:ova model becomes multi:softmax: the same margins and classes.
     """
     d, count, classes = len(model.names), len(model.leaves), len(model.base_margins)
     common = model.base_margins[0]
@@ -43,13 +46,16 @@ def to_xgboost(model: PlainModel) -> dict[str, Any]:
     )()
     # XGBoost's own base_score has one value a class from 3.1 on only: what differs goes to the first round's leaves.
     beyond = [base_margin - common for base_margin in model.base_margins] + [0.0] * (count - classes)
-    names = list(model.names) if len(set(model.names)) == d else []
+    accepted = len(set(model.names)) == d and not any(_NOT_IN_NAMES & set(name) for name in model.names)
+    names = list(model.names) if accepted else []
     trees = [_tree(number, model, beyond[number]) for number in range(count)]
     several = str(classes) if classes > 1 else "0"
     parameter = {"base_score": repr(base), "boost_from_average": "1", "num_class": several, "num_feature": str(d)}
     if classes > 1:
-        name = "multi:softprob" if model.objective == "multi:ova" else model.objective
-        loss: dict[str, Any] = {"name": name, "softmax_multiclass_param": {"num_class": several}}
+        loss: dict[str, Any] = {
+            "name": _OWN.get(model.objective, model.objective),
+            "softmax_multiclass_param": {"num_class": several},
+        }
     elif model.objective == "count:poisson":
         loss = {"name": model.objective, "poisson_regression_param": {"max_delta_step": str(MAX_DELTA_STEP)}}
     else:

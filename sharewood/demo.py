@@ -129,7 +129,7 @@ def run_demo(data: DemoData, parameters: dict[str, Any], out: Path, progress: bo
     config = TrainConfig.of(**parameters, partition=data.partition)
     out.mkdir(parents=True, exist_ok=True)
     warm_up()
-    estimator = SecureXGBClassifier if config.classifies else SecureXGBRegressor
+    estimator = SecureXGBClassifier if config.logistic else SecureXGBRegressor
 
     def job(party: Party) -> dict[str, Any]:
         watch = _Progress(config.n_estimators) if progress and party.rank == 0 else None
@@ -205,7 +205,7 @@ def quality(labels: np.ndarray, margins: np.ndarray, config: TrainConfig) -> dic
     """Measures of margins against labels; auc is None where only one class is present."""
     from sklearn import metrics
 
-    if not config.classifies:
+    if not config.logistic:
         predicted = values(config, margins)
         return {
             "rmse": float(metrics.root_mean_squared_error(labels, predicted)),

@@ -69,11 +69,11 @@ def predict_rows(config: HostsConfig, name: str, json: Path | None) -> dict[str,
     """Predict the party's file with its half of the model, write a CSV; a report of costs."""
     out, label = config.needs(name, "predictions"), config.party(name).label
     model = SharedModel.load(config.needs(name, "model"))
-    check_built(model.config.model_copy(update={"missing": "none"}))  # the reader refuses missing values in the rows
+    check_built(model.config)
     features, identities = read_rows(config.needs(name, "predict_data"), label, model.facts.names)
     for path in [out, *([json] if json else [])]:
         writable(path)
-    output = config.predict.output if model.config.classifies else "margin"
+    output = config.predict.output if model.config.logistic else "margin"
 
     def program(party: Party) -> dict[str, Any]:
         write_predictions(out, identities, predict(party, model, features, output, config.predict.method))
@@ -102,13 +102,16 @@ def reveal(config: HostsConfig, name: str, to: str) -> dict[str, Any]:
 
 
 def share(config: HostsConfig, name: str, source: Path | None) -> dict[str, Any]:
-    """Turn one party's XGBoost model (`source`, the other has None) into a half at either, for `predict`."""
+    """Turn one party's XGBoost model (`source`, the other has None) into a half at either, for `predict`.
+
+    Of `train` it takes `missing`: the features that rows to predict may lack.
+    """
     out = config.needs(name, "model")
     writable(out)
     plain = from_xgboost(read_json(source, "XGBoost model in JSON"), str(source)) if source else None
 
     def program(party: Party) -> dict[str, Any]:
-        share_model(party, plain).save(out)
+        share_model(party, plain, TrainConfig.of(**config.train).missing).save(out)
         return costs(party)
 
     return connected(config, name, program)

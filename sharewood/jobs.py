@@ -58,7 +58,7 @@ def fit(
         log.warning("test_size %g: %d of %d rows are held out of training", config.test_size, held, len(labels))
     if parameters.get("max_bin") is None:
         known["max_bin"] = "exact" if max(mine, int(theirs["rows"])) <= EXACT_ROWS else BINS_BEYOND
-    kind = SecureXGBClassifier if config.classifies else SecureXGBRegressor
+    kind = SecureXGBClassifier if config.logistic else SecureXGBRegressor
     estimator = kind(**known).fit(party, features, labels, checkpoints=checkpoints)
     for rounds, value in estimator.curve:
         log.info("%d trees: %s %.6g on held-out rows", rounds, config.metric, value)
@@ -70,9 +70,9 @@ def predict(
 ) -> np.ndarray:
     """Margins, probabilities or expected numbers of own rows, float64[n]; columns unknown to the model are refused."""
     agree(party, "predict", {"same": {"output": output}})
-    estimator = (SecureXGBClassifier if model.config.classifies else SecureXGBRegressor)(**model.config.model_dump())
+    estimator = (SecureXGBClassifier if model.config.logistic else SecureXGBRegressor)(**model.config.model_dump())
     estimator.model = model
     margins = estimator.predict_margin(party, features, method)
-    if not model.config.classifies:
+    if not model.config.logistic:
         return values(model.config, margins)
     return 1 / (1 + np.exp(-margins)) if output == "probability" else margins

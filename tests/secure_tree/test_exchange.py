@@ -81,6 +81,8 @@ def test_several_classes_in_xgboost():
     ours = np.concatenate(predict_both(training.models, (fresh[:9], fresh[9:]), "thresholds"))
     theirs = booster_margins(to_xgboost(plain), fresh, list(plain.names))
     assert ours.shape == (60, 3) and np.abs(ours - theirs).max() < 1e-4
+    booster = xgboost.Booster(model_file=bytearray(json.dumps(to_xgboost(plain)).encode()))
+    assert np.array_equal(booster.predict(xgboost.DMatrix(fresh, feature_names=list(plain.names))), ours.argmax(axis=1))
 
 
 def test_reveal_needs_the_same_receiver_and_the_same_training():

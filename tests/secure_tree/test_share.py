@@ -41,17 +41,17 @@ def plain_of(booster):
 
 
 def estimator_of(half):
-    model = (SecureXGBClassifier if half.config.classifies else SecureXGBRegressor)(**half.config.model_dump())
+    model = (SecureXGBClassifier if half.config.logistic else SecureXGBRegressor)(**half.config.model_dump())
     model.model = half
     return model
 
 
-def predicted(booster, rows, owner=1):
+def predicted(booster, rows, owner=1, missing="all"):
     """The other party's rows by a shared model: margins, what `predict` and `predict_proba` say, and both parties."""
     plain = plain_of(booster)
 
     def job(party):
-        model = estimator_of(share_model(party, plain if party.rank == owner else None))
+        model = estimator_of(share_model(party, plain if party.rank == owner else None, missing))
         asked = model.predict_margin, model.predict, getattr(model, "predict_proba", model.predict)
         return [ask(party, rows if party.rank != owner else rows[:0], "thresholds") for ask in asked]
 
@@ -82,7 +82,7 @@ def predicted(booster, rows, owner=1):
 def test_every_kind(objective, parameters, holes):
     booster = train(objective, holes, **parameters)
     rows = with_holes(X[:60], holes, seed=3)
-    margins, values, probabilities = predicted(booster, rows)
+    margins, values, probabilities = predicted(booster, rows, missing="all" if holes else "none")
     data = xgboost.DMatrix(rows)
     assert np.abs(margins - booster.predict(data, output_margin=True)).max() < 1e-3
     truth = booster.predict(data)
@@ -105,13 +105,27 @@ def test_any_value_may_be_missing_or_extreme():
     assert np.abs(margins - booster.predict(xgboost.DMatrix(rows), output_margin=True)).max() < 1e-3
 
 
+def test_values_are_missing_only_where_both_parties_say_so():
+    booster = train("binary:logistic", 0.2, max_depth=3)
+    rows = X[:20].copy()
+    rows[::2, 1] = np.nan
+    margins, _, _ = predicted(booster, rows, missing=("f1",))
+    assert np.abs(margins - booster.predict(xgboost.DMatrix(rows), output_margin=True)).max() < 1e-3
+    for missing, sentence in (("none", "row 0: value is missing"), (("f9",), "no party has a feature 'f9'")):
+        with pytest.raises((DataError, ConfigError), match=sentence):
+            predicted(booster, rows, missing=missing)
+    plain = plain_of(booster)
+    with pytest.raises(ConfigError, match="disagree on missing"):
+        run_both(lambda party: share_model(party, None if party.rank else plain, ("none", "all")[party.rank]))
+
+
 @pytest.mark.parametrize("objective", ["binary:logistic", "reg:squarederror", "count:poisson", "multi:softprob"])
 def test_shared_and_revealed_again(objective):
     booster = train(objective, 0.2, max_depth=4)
     plain = plain_of(booster)
 
     def job(party):
-        return reveal_model(party, share_model(party, plain if party.rank == 0 else None), 1)
+        return reveal_model(party, share_model(party, plain if party.rank == 0 else None, "all"), 1)
 
     (nothing, again), _ = run_both(job)
     rows = with_holes(X, 0.3, seed=4)
@@ -151,7 +165,7 @@ def test_a_shared_model_has_no_bins():
 
 
 def test_softmax_is_predicted_and_not_trained():
-    with pytest.raises(ConfigError, match="multi:softprob is not trained here"):
+    with pytest.raises(ConfigError, match="multi:softprob is for models of XGBoost that are shared"):
         SecureXGBClassifier(objective="multi:softprob", num_class=3).fit(None, X, LABELS["multi:softprob"])
 
 

@@ -53,7 +53,7 @@ class Training:
 
 def train_both(tables, labels, then=None, weights=(None, None), **parameters) -> Training:
     """Train; `then(model, party)` runs at both parties afterwards. Numbers are opened in the test alone."""
-    kind = SecureXGBClassifier if TrainConfig(**parameters).classifies else SecureXGBRegressor
+    kind = SecureXGBClassifier if TrainConfig(**parameters).logistic else SecureXGBRegressor
     models, shares = [None, None], ([], [])
 
     def job(party):
