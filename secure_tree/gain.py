@@ -51,13 +51,13 @@ def weights(party: Party, numerics: Numerics, G: AShare, H: AShare, shift: int) 
 
 
 def _held(party: Party, numerics: Numerics, G: AShare, denominator: AShare) -> Steps:
-    """[G], [H + lambda] -> [2 T(G) - B] and [B]; both are [T(G)] where weights have no bound."""
+    """[G], [H + lambda] -> [2 T(G) - B] and [B], B's bound to half a unit; both are [T(G)] where weights have none."""
     if not numerics.largest_step:
         thresholded = yield from soft_threshold(party, G, numerics.l1)
         return thresholded, thresholded
     thresholded, limit = yield from together(
         soft_threshold(party, G, numerics.l1),
-        floor.steps(party, denominator.times(numerics.largest_step), STEP_SCALE),
+        floor.steps(party, denominator.times(numerics.largest_step) + (1 << STEP_SCALE - 1), STEP_SCALE),
     )
     limit = limit.at_scale(0)
     excess = stack([thresholded + limit, thresholded - limit], axis=-1)

@@ -50,7 +50,9 @@ def to_xgboost(model: PlainModel) -> dict[str, Any]:
     names = list(model.names) if accepted else []
     trees = [_tree(number, model, beyond[number]) for number in range(count)]
     several = str(classes) if classes > 1 else "0"
-    parameter = {"base_score": repr(base), "boost_from_average": "1", "num_class": several, "num_feature": str(d)}
+    # More digits than a float32 has would be read as 0.5 by XGBoost 3.0.
+    score = np.format_float_scientific(np.float32(base), trim="-", exp_digits=1)
+    parameter = {"base_score": score, "boost_from_average": "1", "num_class": several, "num_feature": str(d)}
     if classes > 1:
         loss: dict[str, Any] = {
             "name": _OWN.get(model.objective, model.objective),

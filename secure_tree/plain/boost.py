@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from secure_tree.binning import Bins, make_bins
-from secure_tree.config import MAX_DELTA_STEP, TrainConfig
+from secure_tree.config import TrainConfig
 from secure_tree.layout import Layout, Names, lay_out
 from secure_tree.numerics import Numerics, plan_numerics
-from secure_tree.plain.search import PlainCandidates, keys, soft_threshold
+from secure_tree.plain.search import PlainCandidates, hold, keys, soft_threshold
 
 
 @dataclass(frozen=True)
@@ -89,12 +89,10 @@ def grow(
     unit = 1 << numerics.histogram_scale
     G, H = (at_node @ values[i].astype(np.int64) for i in (0, 1))
     denominator = (H + numerics.l2) / unit
-    numerator = soft_threshold(G, numerics.l1) / unit
+    numerator = hold(numerics, soft_threshold(G, numerics.l1), H) / unit
     weight = np.divide(
         numerator, denominator, out=np.zeros(len(G)), where=H + numerics.l2 >= max(1, numerics.min_weight)
     )
-    if numerics.largest_step:
-        weight = np.clip(weight, -MAX_DELTA_STEP, MAX_DELTA_STEP)
     return PlainTree(np.array(winners), -config.learning_rate * weight, at_node.argmax(axis=0))
 
 

@@ -106,13 +106,19 @@ def soft_threshold(G: np.ndarray, alpha: int) -> np.ndarray:
     return np.sign(G) * np.maximum(np.abs(G) - alpha, 0)
 
 
+def hold(numerics: Numerics, thresholded: np.ndarray, H: np.ndarray) -> np.ndarray:
+    """T(G), held to the largest step times H + lambda where there is one."""
+    if not numerics.largest_step:
+        return thresholded
+    limit = (H + numerics.l2) * numerics.largest_step + (1 << STEP_SCALE - 1) >> STEP_SCALE
+    return np.clip(thresholded, -limit, limit)
+
+
 def weights(numerics: Numerics, G: np.ndarray, H: np.ndarray, shift: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The gain over w, w, and H >= min_child_weight, as `secure_tree.gain.weights`."""
     u, s = normalise(H + numerics.l2, numerics.low, numerics.high)
-    thresholded = held = soft_threshold(G, numerics.l1)
-    if numerics.largest_step:
-        limit = (H + numerics.l2) * numerics.largest_step >> STEP_SCALE
-        held = np.clip(thresholded, -limit, limit)
+    thresholded = soft_threshold(G, numerics.l1)
+    held = hold(numerics, thresholded, H)
     scaled = held * s >> numerics.early_shift
     return 2 * thresholded - held, scaled * invert(u) >> shift, H + numerics.l2 >= numerics.min_weight
 

@@ -42,14 +42,14 @@ class Dying(Checkpoints):
             raise Killed
 
 
-def train(folder, resume=False, seeds=(b"a" * 16, b"b" * 16), labels=LABELS, dying=None, **parameters):
+def train(folder, resume=False, seeds=(b"a" * 16, b"b" * 16), labels=LABELS, dying=None, ask=None, **parameters):
     def job(party):
         kept = Checkpoints(folder / str(party.rank), resume)
         if dying and dying[0] == party.rank:
             kept = Dying(kept.folder, resume, *dying[1:])
         config = dict(n_estimators=TREES, max_depth=2, max_bin=8, learning_rate=0.5) | parameters
         model = SecureXGBClassifier(**config).fit(party, TABLES[party.rank], labels[party.rank], checkpoints=kept)
-        return model.predict_margin(party, TABLES[party.rank])
+        return ask(model, party) if ask else model.predict_margin(party, TABLES[party.rank])
 
     return np.concatenate(run_both(job, seeds)[0])
 
@@ -70,6 +70,18 @@ def test_killed_and_resumed(tmp_path, victim, after, tree):
     resumed = train(tmp_path / "cut", resume=True, seeds=(b"c" * 16, b"d" * 16))
     assert files(tmp_path / "cut", tree) == before
     assert np.abs(resumed - whole).max() < 1e-2
+
+
+@pytest.mark.parametrize("kind", ["total_gain", "total_cover"])
+def test_gains_and_covers_are_carried_over(tmp_path, kind):
+    def ask(model, party):
+        return model.feature_importance(party, kind)
+
+    whole = train(tmp_path / "whole", ask=ask)
+    with pytest.raises(Killed):
+        train(tmp_path / "cut", dying=(0, 4, True))
+    resumed = train(tmp_path / "cut", resume=True, seeds=(b"c" * 16, b"d" * 16), ask=ask)
+    assert np.abs(resumed - whole).max() < 0.02 * whole.max()
 
 
 def test_killed_before_the_first_tree(tmp_path):

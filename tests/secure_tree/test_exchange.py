@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mpc.errors import ConfigError, DataError
-from secure_tree.exchange import NO_SPLIT, reveal_model
+from secure_tree.exchange import NO_SPLIT, PlainModel, reveal_model
 from secure_tree.xgboost_json import from_xgboost, to_xgboost
 from tests.mpc.twoparty import run_both
 from tests.secure_tree.test_layouts import columns, with_holes
@@ -70,6 +70,14 @@ def test_missing_values_in_xgboost(partition):
     assert np.abs(ours - booster_margins(document, fresh, names)).max() < 1e-4
     again = from_xgboost(document, "model.json")
     assert np.abs(booster_margins(to_xgboost(again), fresh, list(again.names)) - ours).max() < 1e-4
+
+
+def test_the_base_score_has_the_digits_of_a_float32():
+    nothing = np.zeros((3, 1)), np.zeros((3, 2)), np.zeros((3, 1)), np.zeros((3, 3))
+    for objective, margins in (("binary:logistic", (np.log(3 / 7),)), ("multi:ova", (-0.8472978603872036,) * 3)):
+        model = PlainModel(objective, ("a",), margins, nothing[0].astype(int), nothing[0], nothing[0] > 0, *nothing[1:])
+        written = to_xgboost(model)["learner"]["learner_model_param"]["base_score"]
+        assert written == {"binary:logistic": "3e-1", "multi:ova": "-8.4729785e-1"}[objective]
 
 
 def test_several_classes_in_xgboost():
