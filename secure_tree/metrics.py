@@ -5,8 +5,8 @@ error      1 where the margin and the label are on different sides of a threshol
 logloss    of two classes log(1 + e^m) - y m, within 1e-4; |m| < 2^11. Of several, each against the others, the negative
            logarithm of the label's probability normalised over the classes, with margins clipped at +-12: within 1e-3
            where some class has a probability of its own above 1e-3, and within 0.06 always
-mae, rmse  |m - y| and (m - y)^2 over the label scale (the caller takes the root of the mean): exact to 2^-20. Of counts,
-           with e^m for m, within 2e-4 of that and 3e-5
+mae, rmse  |m - y| and (m - y)^2 over the label scale (the caller takes the root of the mean): exact to 2^-20; of
+           counts with e^m for m, within 2e-4 of that and 3e-5
 auc        by 128 cuts: pairs of rows between two neighbouring cuts count one half, as ties do, so it is off by at most
            half the largest share of negatives between two cuts. The cuts follow the margins' own mean and mean absolute
            deviation, both secret: they part a Laplace distribution into equal shares. Of several classes, each class's
