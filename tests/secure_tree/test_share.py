@@ -62,23 +62,23 @@ def predicted(booster, rows, owner=1, missing="all"):
 
 
 @pytest.mark.parametrize(
-    ("objective", "parameters"),
+    ("objective", "parameters", "holes"),
     [
-        ("binary:logistic", {"max_depth": 6}),
-        ("binary:logistic", {"max_depth": 1, "base_score": 0.3}),
-        ("binary:logistic", {"max_depth": 8, "grow_policy": "lossguide", "max_leaves": 7}),
-        ("reg:squarederror", {"max_depth": 6, "gamma": 100.0}),
-        ("reg:squarederror", {"max_depth": 2, "base_score": 0.3, "tree_method": "exact"}),
-        ("reg:absoluteerror", {"max_depth": 3}),
-        ("count:poisson", {"max_depth": 3}),
-        ("reg:tweedie", {"max_depth": 3, "base_score": 2.0}),
-        ("reg:gamma", {"max_depth": 3}),
-        ("multi:softprob", {"max_depth": 4}),
-        ("multi:softmax", {"max_depth": 3, "num_parallel_tree": 2, "subsample": 0.5}),
-        ("multi:softprob", {"max_depth": 2, "base_score": 0.25}),
+        ("binary:logistic", {"max_depth": 6}, 0.0),
+        ("binary:logistic", {"max_depth": 1, "base_score": 0.3}, 0.2),
+        ("binary:logistic", {"max_depth": 8, "grow_policy": "lossguide", "max_leaves": 7}, 0.2),
+        ("reg:squarederror", {"max_depth": 6, "gamma": 100.0}, 0.2),
+        ("reg:squarederror", {"max_depth": 2, "base_score": 0.3, "tree_method": "exact"}, 0.0),
+        ("reg:absoluteerror", {"max_depth": 3}, 0.0),
+        ("count:poisson", {"max_depth": 3}, 0.2),
+        ("reg:tweedie", {"max_depth": 3, "base_score": 2.0}, 0.0),
+        ("reg:gamma", {"max_depth": 3}, 0.2),
+        ("multi:softprob", {"max_depth": 4}, 0.0),
+        ("multi:softprob", {"max_depth": 4}, 0.2),
+        ("multi:softmax", {"max_depth": 3, "num_parallel_tree": 2, "subsample": 0.5}, 0.0),
+        ("multi:softprob", {"max_depth": 2, "base_score": 0.25}, 0.2),
     ],
 )
-@pytest.mark.parametrize("holes", [0.0, 0.2])
 def test_every_kind(objective, parameters, holes):
     booster = train(objective, holes, **parameters)
     rows = with_holes(X[:60], holes, seed=3)
