@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.operations import crypten_operation
+from protocols.runtime.memory import keep_freed_memory
 
 _SPAWN = multiprocessing.get_context("spawn")
 
@@ -22,6 +23,7 @@ def _start(rank: int, port: int) -> None:
         WORLD_SIZE="2",
         RANK=str(rank),
     )
+    keep_freed_memory()  # as for our own processes
     # CrypTen imports a module that current torch no longer has, and uses nothing of it here.
     sys.modules.setdefault("torch.onnx.symbolic_registry", types.ModuleType("torch.onnx.symbolic_registry"))
     import crypten

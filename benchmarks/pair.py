@@ -17,6 +17,7 @@ from mpc.party import Party
 from mpc.tracing import Trace
 from protocols.randomness.dealer import serve
 from protocols.randomness.dealt import DealtRandomness
+from protocols.runtime.memory import keep_freed_memory
 from protocols.transport.certificates import Credentials, make_credentials
 from protocols.transport.channel import Channel
 from protocols.transport.tcp import Listener, connect
@@ -31,6 +32,7 @@ class Pair:
     """Party 0 in this process, party 1 and the dealer in two others; `operations` are known to both by name."""
 
     def __init__(self, operations: dict[str, Operation]) -> None:
+        keep_freed_memory()  # the children inherit it
         self._operations = operations
         credentials = make_credentials(NAMES)
         servers = {pair: socket.create_server(("127.0.0.1", 0)) for pair in ((0, 1), (0, 2), (1, 2))}

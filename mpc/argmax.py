@@ -1,8 +1,8 @@
 """Position and value of the largest of many shared integers, by a tournament.
 
 Functionality  [k_1 .. k_C], 0 <= k < 2^bits -> <position of the first largest>, as ceil(log2 C) shared bits, and [it]
-Variants       "bits", radix 2, 4 or 8: all pairs of a group of keys are compared together (2 rounds), a key wins where
-               all its comparisons say so (1, none for radix 2), its value and position are selected (1)
+Variants       "bits", radix at most 2, 4 or 8: all pairs of a group of keys are compared together (2 rounds), a key
+               wins where all its comparisons say so (1, none for radix 2), its value and position are selected (1)
                "keys", radix 2: one round a level with mpc.comparison_keys, positions one round behind
 Cost           rounds a level: 3 for radix 2, 4 for radix 4 and 8; with keys 1, and 1 in the end
 Security       composition: perfect for "bits", as mpc/comparison_keys.py for "keys"
@@ -11,7 +11,8 @@ Source         tournaments of any radix as in Keller and Sun, ICML 2022
 
 from __future__ import annotations
 
-from itertools import combinations
+from collections.abc import Sequence
+from itertools import combinations, combinations_with_replacement
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from mpc.one_hot import one_hot
 from mpc.party import Party, Steps, Variant, together
 from mpc.shares import AShare, BShare, concatenate, stack
 
-RADIX = 4
+RADIX = 8
 
 
 def index_bits(count: int) -> int:
@@ -33,12 +34,19 @@ def index_bits(count: int) -> int:
 
 
 def _levels(count: int, radix: int) -> list[int]:
-    """The radix of every level: the last one is only as large as it needs to be."""
-    out = []
-    while count > 1:
-        out.append(min(radix, 1 << index_bits(count)))
-        count = -(-count // out[-1])
-    return out
+    """The radix of every level, none above `radix`: as few levels as there can be, then as few comparisons."""
+    bits, most = index_bits(count), radix.bit_length() - 1
+    plans = combinations_with_replacement(range(1, most + 1), -(-bits // most))
+    digits = min((plan for plan in plans if sum(plan) == bits), key=lambda plan: _comparisons(count, plan))
+    return [1 << width for width in digits] if count > 1 else []
+
+
+def _comparisons(count: int, digits: Sequence[int]) -> int:
+    pairs = 0
+    for width in digits:
+        count = -(-count >> width)
+        pairs += count * (1 << width) * ((1 << width) - 1) // 2
+    return pairs
 
 
 def _cost(keys: AShare, bits: int, radix: int = RADIX, by: Variant = "bits") -> Cost:

@@ -18,6 +18,7 @@ import numpy as np
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import Hand
 from mpc.errors import ShapeMismatch
+from mpc.kernels import products
 from mpc.kernels.linear_map import ring_product
 from mpc.party import Party, Steps, open_shares
 from mpc.ring import Shape
@@ -43,8 +44,9 @@ def multiply(party: Party, x: AShare, y: AShare) -> Steps:
     same_shape(x, y)
     a, b, ab = party.randomness.take(Triples(x.shape, x.dtype))
     d, e = yield from open_shares("beaver.multiply", x.map(lambda w: w - a), y.map(lambda w: w - b))
-    words = d * b + a * e + ab
-    return AShare(words + d * e if party.rank == 0 else words, party.rank, x.scale + y.scale)
+    d, e, a, b, ab = (w.reshape(-1) for w in (d, e, a, b, ab))
+    words = products.product(d, e, a, b, ab, party.rank == 0)
+    return AShare(words.reshape(x.shape), party.rank, x.scale + y.scale)
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,8 @@ def square(party: Party, x: AShare) -> Steps:
     """[x] -> [x^2], same shape and ring; the scale doubles."""
     a, aa = party.randomness.take(Squares(x.shape, x.dtype))
     (d,) = yield from open_shares("beaver.square", x.map(lambda w: w - a))
-    words = x.dtype.type(2) * d * a + aa
-    return AShare(words + d * d if party.rank == 0 else words, party.rank, 2 * x.scale)
+    words = products.square(d.reshape(-1), a.reshape(-1), aa.reshape(-1), party.rank == 0)
+    return AShare(words.reshape(x.shape), party.rank, 2 * x.scale)
 
 
 @dataclass(frozen=True)

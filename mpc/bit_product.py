@@ -1,6 +1,6 @@
 """Products of shared bits, and of a shared bit with shared ring elements.
 
-conjoin        (<a>, <b>) -> <a and b>                    one round, 2 bits each way an element
+conjoin        (<a>, <b>) -> <a and b>                    one round, 2 bits each way an element, on packed bits
 disjoin        (<a>, <b>) -> <a or b>                     as conjoin, of the complements
 to_ring        <b> -> [b] in Z_2^k                        one round, 1 bit
 select         (<b>, [x]) -> [b x]                        one round, 1 bit and k bits an element of x
@@ -19,9 +19,10 @@ import numpy as np
 
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import Hand
-from mpc.party import Party, Steps, open_shares
+from mpc.kernels import products
+from mpc.party import Party, Steps, open_shares, open_words
 from mpc.ring import U64, Shape, packed_size
-from mpc.shares import AShare, BShare, same_shape
+from mpc.shares import AShare, BShare, PShare, same_shape
 
 
 def _wire_bits(count: int) -> int:
@@ -30,13 +31,14 @@ def _wire_bits(count: int) -> int:
 
 @dataclass(frozen=True)
 class BitTriples:
-    """<alpha>, <beta>, <alpha and beta>."""
+    """<alpha>, <beta>, <alpha and beta>, packed bits in words."""
 
     shape: Shape
+    dtype: np.dtype
 
     def deal(self, hand: Hand):
-        alpha, beta = hand.mask_bits(self.shape), hand.mask_bits(self.shape)
-        return alpha, beta, hand.derived_bits(lambda: alpha & beta, self.shape)
+        alpha, beta = (hand.mask(self.shape, self.dtype, xor=True) for _ in range(2))
+        return alpha, beta, hand.derived(lambda: alpha & beta, self.shape, self.dtype, xor=True)
 
 
 @dataclass(frozen=True)
@@ -67,19 +69,27 @@ class SelectMasks:
         return beta, ring, a, hand.derived(lambda: beta.astype(self.dtype) * a, product, self.dtype)
 
 
-@protocol(cost=lambda a, b: Cost(rounds=1, bits=both(2 * _wire_bits(a.size))))
-def conjoin(party: Party, a: BShare, b: BShare) -> Steps:
-    """<a>, <b> -> <a and b>, same shape. Raises ShapeMismatch."""
+def _conjoin_cost(a: BShare | PShare, b: BShare | PShare) -> Cost:
+    return Cost(1, both(2 * (_wire_bits(a.size) if isinstance(a, BShare) else 8 * a.words.nbytes)))
+
+
+@protocol(cost=_conjoin_cost)
+def conjoin(party: Party, a: BShare | PShare, b: BShare | PShare) -> Steps:
+    """<a>, <b> -> <a and b>, of one kind and shape. Raises ShapeMismatch."""
     same_shape(a, b)
-    alpha, beta, both_bits = party.randomness.take(BitTriples(a.shape))
-    d, e = yield from open_shares("bit_product.conjoin", a.map(lambda w: w ^ alpha), b.map(lambda w: w ^ beta))
-    bits = (d & beta) ^ (alpha & e) ^ both_bits
-    return BShare(bits ^ (d & e) if party.rank == 0 else bits, party.rank)
+    if isinstance(a, BShare) and isinstance(b, BShare):
+        return (yield from conjoin.steps(party, a.packed(), b.packed())).unpacked(a.shape)
+    assert isinstance(a, PShare) and isinstance(b, PShare), "both operands are bits, or both are packed"
+    alpha, beta, product = party.randomness.take(BitTriples(a.shape, a.dtype))
+    d, e = yield from open_words("bit_product.conjoin", a.words ^ alpha, b.words ^ beta)
+    d, e, alpha, beta, product = (w.reshape(-1) for w in (d, e, alpha, beta, product))
+    words = products.conjunction(d, e, alpha, beta, product, party.rank == 0)
+    return PShare(words.reshape(a.shape), party.rank)
 
 
 @protocol(cost=lambda a, b: conjoin.cost(a, b))
-def disjoin(party: Party, a: BShare, b: BShare) -> Steps:
-    """<a>, <b> -> <a or b>, same shape. Raises ShapeMismatch."""
+def disjoin(party: Party, a: BShare | PShare, b: BShare | PShare) -> Steps:
+    """<a>, <b> -> <a or b>, of one kind and shape. Raises ShapeMismatch."""
     return ~(yield from conjoin.steps(party, ~a, ~b))
 
 
@@ -100,5 +110,8 @@ def select(party: Party, b: BShare, x: AShare) -> Steps:
     c, d = yield from open_shares("bit_product.select", b.map(lambda w: w ^ beta), x.map(lambda w: w - a))
     opened = c.astype(x.dtype)
     sign = x.dtype.type(1) - x.dtype.type(2) * opened
-    words = opened * a + sign * (ring * d + product)
-    return AShare(words + opened * d if party.rank == 0 else words, party.rank, x.scale)
+    # b = c + sign beta, so that b x = c x + sign (beta d + beta a), of which party 0 alone adds c d.
+    words = sign * ring * d
+    words += sign * product
+    words += opened * (a + d if party.rank == 0 else a)
+    return AShare(words, party.rank, x.scale)

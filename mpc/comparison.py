@@ -5,12 +5,10 @@ Messages       round 1: x_i + r_i mod 2^B;  round 2: for each t_k the 2m - 1 mas
 Cost           8 ceil(B / 8) |x| bits, then 16 T |x| bits, each way; offline from the dealer, an element: [r] has
                seeds only; m thermometers of 2^c bits, one bit, and 1.5 2^m bits a threshold
 Security       semi-honest, perfect: r mod 2^B and the bit masks are one-time pads
-How            x - t = e - t - r, so its sign is msb(e - t) xor msb(r) xor the borrow of the low bits. Cut the low
-               bits of r into m chunks; the dealer shares the thermometer of each, so <r_j > k> and <r_j = k> are
-               look-ups at public places. borrow = xor_j gt_j prod_{i>j} eq_i is one round, because the dealer also
-               shares every product of the masks that hide gt and eq.
-Source         one-time truth tables: Ishai et al., TCC 2013; chunked comparison: Garay, Schoenmakers and Villegas,
-               PKC 2007; masked products in one round: Ohata and Nuida, FC 2020
+How            x - t = e - t - r, so its sign is msb(e - t) xor msb(r) xor the borrow of the low bits, which
+               mpc/thermometer.py opens chunk by chunk under bit masks. borrow = xor_j gt_j prod_{i>j} eq_i is linear
+               in the products of those masks, and the dealer shares them all.
+Source         as mpc/thermometer.py
 """
 
 from __future__ import annotations
@@ -26,9 +24,10 @@ from mpc.contract import Cost, both, in_sequence, protocol
 from mpc.conversion import to_bits
 from mpc.correlation import Hand
 from mpc.kernels import borrow
-from mpc.party import Party, Steps, Variant, open_shares, open_words
+from mpc.party import Party, Steps, Variant, open_shares
 from mpc.ring import U8, U16, U32, U64, Shape, encode_signed, low_bits, packed_size
 from mpc.shares import AShare, BShare, stack
+from mpc.thermometer import Chunking, cheapest_chunking, deal_thermometers, open_chunks
 
 _PRODUCT_TYPES = {1: U8, 2: U8, 3: U16, 4: U32}
 
@@ -38,42 +37,14 @@ def product_type(m: int) -> np.dtype:
     return _PRODUCT_TYPES.get(m, U64)
 
 
-def chunking(bits: int, thresholds: int) -> tuple[int, int]:
-    """(c, m): chunks of c bits, m of them, with the least material from the dealer for `bits` bits."""
-
-    def size(choice: tuple[int, int]) -> int:
-        c, m = choice
-        return m * max(1, (1 << c) // 8) + thresholds * borrow.product_words(m) * product_type(m).itemsize
-
-    return min(((-(-bits // m), m) for m in range(1, min(7, bits) + 1) if -(-bits // m) <= 16), key=size)
-
-
-def deal_borrow(hand: Hand, r: np.ndarray, thresholds: int, bits: int) -> tuple[np.ndarray, ...]:
-    """For the low `bits` bits of a dealt mask r, uint64[n]: thermometers, bit masks, and the masks' products."""
-    c, m = chunking(bits, thresholds)
-    n, words, dtype = r.size, borrow.product_words(m), product_type(m)
-    table = hand.derived(
-        lambda: borrow.thermometers(low_bits(r, bits), c, m), (n, m, max(1, (1 << c) // 8)), U8, xor=True
-    )
-    masks = hand.mask((n, thresholds), U16, xor=True)
-    products = hand.derived(
-        lambda: borrow.mask_products(masks.reshape(-1), m, words), (n * thresholds, words), dtype, xor=True
-    )
-    return table, masks, products.astype(U64)
-
-
-def borrow_bits(party: Party, name: str, e: np.ndarray, thresholds: np.ndarray, bits: int, dealt: tuple) -> Steps:
-    """<1{(e - t) mod 2^bits < r mod 2^bits}> as uint8[n, T]: one round on what `deal_borrow` gave."""
-    c, m = chunking(bits, thresholds.size)
-    table, masks, products = dealt
-    seen = borrow.chunk_bits(e, thresholds, table, bits, c, m, party.rank == 0)
-    (opened,) = yield from open_words(name, seen ^ masks)
-    return borrow.borrows(opened.reshape(-1), products, m).reshape(seen.shape)
+def chunking(bits: int, thresholds: int) -> Chunking:
+    """How a comparison of B = bits + 1 with so many thresholds cuts the low bits."""
+    return cheapest_chunking(bits, lambda m: thresholds * borrow.product_words(m) * product_type(m).itemsize)
 
 
 @dataclass(frozen=True)
 class SignMasks:
-    """[r] in Z_2^64, <bit B-1 of r>, and the borrow material of its low B - 1 bits."""
+    """[r] in Z_2^64, <bit B-1 of r>; thermometers of its low B - 1 bits, bit masks, and the masks' products as bits."""
 
     shape: Shape
     thresholds: int
@@ -83,7 +54,16 @@ class SignMasks:
         n = int(np.prod(self.shape, dtype=np.int64))
         r = hand.mask((n,), U64)
         top = hand.derived_bits(lambda: (r >> np.uint64(self.bits - 1)) & np.uint64(1), (n,))
-        return r, top, deal_borrow(hand, r, self.thresholds, self.bits - 1)
+        chunks = chunking(self.bits - 1, self.thresholds)
+        table, masks = deal_thermometers(hand, r, self.thresholds, chunks)
+        words = borrow.product_words(chunks.m)
+        products = hand.derived(
+            lambda: borrow.mask_products(masks.reshape(-1), chunks.m, words),
+            (n * self.thresholds, words),
+            product_type(chunks.m),
+            xor=True,
+        )
+        return r, top, (table, masks), products
 
 
 def _below_cost(x: AShare, thresholds: Sequence[int], bits: int, by: Variant = "bits") -> Cost:
@@ -106,11 +86,13 @@ def below(party: Party, x: AShare, thresholds: Sequence[int], bits: int, by: Var
     if (by or party.comparison) == "carries":
         below_zero = stack([x - t for t in thresholds], axis=-1)
         return (yield from to_bits.steps(party, below_zero, bits))[..., -1]
-    r, top, dealt = party.randomness.take(SignMasks(x.shape, len(thresholds), bits))
+    r, top, dealt, products = party.randomness.take(SignMasks(x.shape, len(thresholds), bits))
     masked = x.map(lambda w: low_bits(w.reshape(-1) + r, bits))
     (e,) = yield from open_shares("comparison.below", masked, bits=[bits])
     t = encode_signed(np.asarray(thresholds))
-    borrowed = yield from borrow_bits(party, "comparison.below", low_bits(e, bits), t, bits - 1, dealt)
+    chunks = chunking(bits - 1, t.size)
+    opened = yield from open_chunks(party, "comparison.below", low_bits(e, bits), t, chunks, dealt)
+    borrowed = borrow.borrows(opened.reshape(-1), products.astype(U64), chunks.m).reshape(opened.shape)
     sign = (((e[:, None] - t) >> np.uint64(bits - 1)) & np.uint64(1)).astype(np.uint8)
     out = borrowed ^ top[:, None]
     return BShare((out ^ sign if party.rank == 0 else out).reshape(*x.shape, t.size), party.rank)

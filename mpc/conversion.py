@@ -2,10 +2,12 @@
 
 Functionality  [x] in Z_2^k -> <bits of x mod 2^B>
 Messages       products of bits: each party's own word against the other's, then a parallel prefix tree of carries
-Cost           1 + ceil(log2(B - 1)) rounds of at most 4 B |x| bits each way; offline: bit triples alone
+Cost           1 + ceil(log2(B - 1)) rounds of at most 4 w |x| bits each way, w the bits of the smallest word that holds
+               B; offline: bit triples alone
 Security       semi-honest, perfect: every message is a one-time pad
 How            x = x_0 + x_1, and each party knows the bits of its own word. A carry is made where both have a 1
-               and passed on where one has; the first is one and, the second is local; carries compose in a tree
+               and passed on where one has; the first is one and, the second is local; carries compose in a tree. The
+               bits of a word stay in it: a step of the tree is a shift and a product of words
 Source         carry look-ahead on shared bits: Kogge and Stone, IEEE ToC 1973; ABY: Demmler et al., NDSS 2015
 """
 
@@ -16,11 +18,13 @@ import numpy as np
 from mpc.bit_product import conjoin
 from mpc.contract import Cost, in_sequence, protocol
 from mpc.party import Party, Steps
-from mpc.shares import AShare, BShare, concatenate, stack
+from mpc.ring import U8, U16, U32, U64, low_bits
+from mpc.shares import AShare, BShare, PShare, stack
 
 
-def _bits(words: np.ndarray, bits: int) -> np.ndarray:
-    return (words[..., None] >> np.arange(bits, dtype=np.uint64) & np.uint64(1)).astype(np.uint8)
+def _word(bits: int) -> np.dtype:
+    """The smallest word that holds so many bits."""
+    return next(dtype for dtype in (U8, U16, U32, U64) if bits <= 8 * dtype.itemsize)
 
 
 def _steps(bits: int) -> list[int]:
@@ -29,29 +33,22 @@ def _steps(bits: int) -> list[int]:
 
 
 def _cost(x: AShare, bits: int) -> Cost:
-    low = BShare(np.empty((*x.shape, bits - 1), np.uint8), 0)
-    costs = [conjoin.cost(low, low)]
-    for distance in _steps(bits):
-        pairs = BShare(np.empty((2, *x.shape, bits - 1 - distance), np.uint8), 0)
-        costs.append(conjoin.cost(pairs, pairs))
-    return in_sequence(*costs)
+    words = PShare(np.empty(x.shape, _word(bits)), 0)
+    pairs = stack([words, words])
+    return in_sequence(conjoin.cost(words, words), *[conjoin.cost(pairs, pairs)] * len(_steps(bits)))
 
 
 @protocol(cost=_cost)
 def to_bits(party: Party, x: AShare, bits: int) -> Steps:
     """[x] of 64-bit words -> <x mod 2^bits>, shape x.shape + (bits,), lowest bit first; 2 <= bits <= 64."""
-    own = _bits(x.words, bits)
-    nothing = np.zeros_like(own)
-    first = BShare(own if party.rank == 0 else nothing, party.rank)
-    second = BShare(own if party.rank == 1 else nothing, party.rank)
-    either = first ^ second
-    makes = yield from conjoin.steps(party, first[..., :-1], second[..., :-1])
-    passes = either[..., :-1]
+    own = PShare(low_bits(x.words, bits).astype(_word(bits)), party.rank)
+    nothing = own.map(np.zeros_like)
+    first, second = (own, nothing) if party.rank == 0 else (nothing, own)
+    makes = yield from conjoin.steps(party, first, second)
+    either = passes = first ^ second
     for distance in _steps(bits):
-        upper = stack([passes[..., distance:], passes[..., distance:]])
-        lower = stack([makes[..., :-distance], passes[..., :-distance]])
-        both_parts = yield from conjoin.steps(party, upper, lower)
-        makes = concatenate([makes[..., :distance], makes[..., distance:] ^ both_parts[0]], axis=-1)
-        passes = concatenate([passes[..., :distance], both_parts[1]], axis=-1)
-    carry = makes.map(lambda b: np.concatenate([np.zeros_like(b[..., :1]), b], axis=-1))
-    return either ^ carry
+        carried = stack([makes << distance, passes << distance])
+        further = yield from conjoin.steps(party, stack([passes, passes]), carried)
+        makes, passes = makes ^ further[0], further[1]
+    places = np.arange(bits, dtype=own.dtype)
+    return BShare(((either ^ makes << 1).words[..., None] >> places & own.dtype.type(1)).astype(np.uint8), party.rank)

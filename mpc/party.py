@@ -24,6 +24,8 @@ Like = tuple[Shape, np.dtype]
 # How comparisons are made where a protocol is not told: see mpc/comparison.py and mpc/comparison_keys.py.
 Variant = Literal["bits", "keys", "carries"]
 U8 = np.dtype(np.uint8)
+# Seconds, rounds, and bytes sent, received and dealt so far.
+Counters = tuple[float, int, int, int, int]
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,10 @@ class Randomness(Protocol):
     @property
     def received(self) -> int:
         """Bytes on the wire from the dealer so far."""
+
+    @property
+    def used(self) -> int:
+        """Bytes of the dealer's corrections in the requests given out so far."""
 
     def provide(self, plan: Sequence[tuple[Sequence[Kind], int]]) -> None:
         """Fulfil a plan ahead: lists of requests, each with the number of times it is repeated."""
@@ -107,6 +113,15 @@ class Stage:
     bytes_received: int = 0
     bytes_dealt: int = 0
 
+    def add(self, before: Counters, now: Counters) -> None:
+        """Count what lies between two readings of the counters."""
+        seconds, rounds, sent, received, dealt = (b - a for a, b in zip(before, now, strict=True))
+        self.seconds += seconds
+        self.rounds += int(rounds)
+        self.bytes_sent += int(sent)
+        self.bytes_received += int(received)
+        self.bytes_dealt += int(dealt)
+
 
 @dataclass
 class Party:
@@ -117,28 +132,36 @@ class Party:
     randomness: Randomness
     meter: Meter = field(default_factory=Meter)
     stages: dict[str, Stage] = field(default_factory=dict)
+    parts: dict[str, Stage] = field(default_factory=dict)
     revealed: list[str] = field(default_factory=list)
     comparison: Variant = "bits"
     matrices: int = 0
+    _part: tuple[str, Counters] | None = None
 
     @contextmanager
     def stage(self, name: str) -> Iterator[Stage]:
         """Count what happens inside as part of the phase `name`."""
         stage = self.stages.setdefault(name, Stage())
-        before = self._counters()
-        started = perf_counter()
+        before = self._counters(self.randomness.received)
         try:
             yield stage
         finally:
-            stage.seconds += perf_counter() - started
-            now = self._counters()
-            stage.rounds += now[0] - before[0]
-            stage.bytes_sent += now[1] - before[1]
-            stage.bytes_received += now[2] - before[2]
-            stage.bytes_dealt += now[3] - before[3]
+            stage.add(before, self._counters(self.randomness.received))
 
-    def _counters(self) -> tuple[int, int, int, int]:
-        return self.meter.total.rounds, self.link.wire_sent, self.link.wire_received, self.randomness.received
+    def part(self, name: str | None) -> None:
+        """From here to the next call, costs count towards the part `name` of the work; None: towards no part.
+
+        Bytes dealt are those of the requests that it uses, whenever they arrived. Programs that run together enter
+        their parts together, so that no cost is counted twice.
+        """
+        now = self._counters(self.randomness.used)
+        if self._part is not None:
+            before, at = self._part
+            self.parts.setdefault(before, Stage()).add(at, now)
+        self._part = None if name is None else (name, now)
+
+    def _counters(self, dealt: int) -> Counters:
+        return perf_counter(), self.meter.total.rounds, self.link.wire_sent, self.link.wire_received, dealt
 
     def swap(self, tag: str, facts: Any) -> Any:
         """Tell the peer public facts (a tree of plain values) and return what it tells."""
@@ -239,7 +262,7 @@ def open_shares(name: str, *shares: AShare | BShare, bits: Sequence[int] | None 
     return opened
 
 
-def open_words(name: str, words: np.ndarray) -> Steps:
+def open_words(name: str, *words: np.ndarray) -> Steps:
     """One round that opens words shared by xor; they must be masked."""
-    answer = yield Round(name, [words.reshape(-1).view(U8)], [words.nbytes])
-    return [words ^ answer[0].view(words.dtype).reshape(words.shape)]
+    answer = yield Round(name, [w.reshape(-1).view(U8) for w in words], [w.nbytes for w in words])
+    return [w ^ data.view(w.dtype).reshape(w.shape) for w, data in zip(words, answer, strict=True)]

@@ -4,85 +4,122 @@ Functionality  [x], 2^lo <= x < 2^(hi + 1) -> [y], [s] with 1 / x = y s 2^-(18 +
 Error          |error| <= 2^-16; y is in 2^17 .. 2^18, s is a power of two up to 2^(hi - lo)
                x < 2^lo gives s = 0, so that a quotient by an empty sum is 0; deterministic in x
 Range          0 <= lo <= hi <= 44
-Messages       octave of x by public thresholds (2 rounds), s and U = s x (1), floor to 18 bits (3), two Newton
-               steps of two products and a floor each (10)
-Security       semi-honest, perfect: composition of perfect protocols
-How            U / 2^hi is in [1, 2); start y = (24 - 8 u) / 17 (6%), y <- y (2 - u y) twice; exact floors in between
-               keep every product below 2^62. The last step centres Newton's one-sided error.
-Source         Goldschmidt and Newton iterations; normalisation as in Catrina and Saxena, FC 2010
+Messages       octave of x by public thresholds (2 rounds), s and U = s x (1), floor to 18 bits (2); twice a Newton
+               step on one opened word (1) and a floor (2)
+Security       semi-honest, perfect: every message is a one-time pad
+How            U / 2^hi is in [1, 2); start y = (24 - 8 u) / 17 (6%), y <- 2 y - u y^2 twice. The dealer shares the
+               monomials of the masks a of u and b of y up to a^3 and a b^2, so that a cubic takes one round, and u is
+               opened once for both. Exact floors in between keep every product below 2^62. The last step centres
+               Newton's one-sided error.
+Source         Goldschmidt and Newton iterations; normalisation as in Catrina and Saxena, FC 2010; products of any
+               degree on one opening: Ohata and Nuida, FC 2020
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from mpc.beaver import multiply
-from mpc.bit_product import select
+from mpc.beaver import square
 from mpc.comparison import below
 from mpc.contract import Cost, in_sequence, protocol
-from mpc.party import Party, Steps, Variant
-from mpc.shares import AShare, public_ring, stack
-from mpc.truncation import floor
+from mpc.correlation import Hand
+from mpc.kernels import products
+from mpc.party import Party, Steps, Variant, open_shares
+from mpc.ring import Shape
+from mpc.shares import AShare, BShare
+from mpc.truncation import shift_cost, shift_right
+from mpc.weighted_choice import choose
 
 MANTISSA = 17
 START_SCALE = 5
 START_CONSTANT = round(24 / 17 * 2 ** (MANTISSA + START_SCALE))
 START_SLOPE = round(8 / 17 * 2**START_SCALE)
+STEP_SCALE, RESULT_SCALE = 19, 18
 
 
-def _normalise_cost(x: AShare, lo: int, hi: int, also: Sequence[int] = (), by: Variant = "bits") -> Cost:
-    octaves = np.empty((*x.shape, hi - lo + 1, 1), np.uint8)
-    factors = stack([x, x], axis=-1).reshape(*x.shape, 1, 2)
-    parts = [below.cost(x, range(octaves.shape[-2] + len(also)), hi + 2, by), select.cost(octaves, factors)]
-    return in_sequence(*parts, *([floor.cost(x, 1, by)] if hi > MANTISSA else []))
+def _normalise_cost(
+    x: AShare, lo: int, hi: int, also: Sequence[int] = (), by: Variant = "bits", exact: bool = True
+) -> Cost:
+    octaves = BShare(np.empty((*x.shape, hi - lo + 1), np.uint8), 0)
+    compared = below.cost(x, range(octaves.shape[-1] + len(also)), hi + 2, by)
+    last = shift_cost(x, by, exact) if hi > MANTISSA else Cost(0, (0, 0))
+    return in_sequence(compared, choose.cost(octaves, x, range(octaves.shape[-1])), last)
 
 
 @protocol(cost=_normalise_cost)
-def normalise(party: Party, x: AShare, lo: int, hi: int, also: Sequence[int] = (), by: Variant | None = None) -> Steps:
+def normalise(
+    party: Party,
+    x: AShare,
+    lo: int,
+    hi: int,
+    also: Sequence[int] = (),
+    by: Variant | None = None,
+    exact: bool = True,
+) -> Steps:
     """[x] -> ([u], [s], <x < t> for t in `also`): u = floor(s x 2^(17 - hi)) in 2^17 .. 2^18, s of the header."""
-    x = x.at_scale(0)
     octaves = hi - lo + 1
     compared = yield from below.steps(party, x, [*(1 << j for j in range(lo, hi + 1)), *also], hi + 2, by)
     reached = ~compared[..., :octaves]
     octave = reached.map(lambda b: b ^ np.concatenate([b[..., 1:], np.zeros_like(b[..., :1])], axis=-1))
-    one = public_ring(np.ones(x.shape, np.int64), party.rank)
-    factors = stack([one, x], axis=-1).reshape(*x.shape, 1, 2)
-    chosen = yield from select.steps(party, octave.reshape(*octave.shape, 1), factors)
-    powers = np.array([1 << (hi - j) for j in range(lo, hi + 1)])[:, None]
-    scaled = chosen.times(powers).sum(axis=-2)
-    s, u = scaled[..., 0], scaled[..., 1]
+    powers = [1 << (hi - j) for j in range(lo, hi + 1)]
+    s, u = yield from choose.steps(party, octave, x.at_scale(0), powers)
     if hi > MANTISSA:
-        u = (yield from floor.steps(party, u, hi - MANTISSA, by)).at_scale(0)
+        u = yield from shift_right(party, u, hi - MANTISSA, by, exact)
     else:
         u = u.times(1 << (MANTISSA - hi))
     return u, s, compared[..., octaves:]
 
 
-def _invert_cost(u: AShare, by: Variant = "bits") -> Cost:
-    return in_sequence(*[multiply.cost(u, u)] * 4, *[floor.cost(u, 1, by)] * 2)
+@dataclass(frozen=True)
+class NewtonMasks:
+    """[a], [b] and their monomials [a^2], [a^3], [a b], [b^2], [a b^2] in Z_2^64."""
+
+    shape: Shape
+
+    def deal(self, hand: Hand):
+        a, b = (hand.mask((int(np.prod(self.shape, dtype=np.int64)),)) for _ in range(2))
+        monomials = (lambda: a * a, lambda: a * a * a, lambda: a * b, lambda: b * b, lambda: a * b * b)
+        return a, b, *(hand.derived(value, a.shape) for value in monomials)
+
+
+def _invert_cost(u: AShare, by: Variant = "bits", exact: bool = True) -> Cost:
+    return in_sequence(*[square.cost(u), shift_cost(u, by, exact)] * 2)
 
 
 @protocol(cost=_invert_cost)
-def invert(party: Party, u: AShare, by: Variant | None = None) -> Steps:
+def invert(party: Party, u: AShare, by: Variant | None = None, exact: bool = True) -> Steps:
     """[u] in 2^17 .. 2^18 -> [y], 2^35 / u with relative error 2^-16, less what u was floored by."""
+    a, b, aa, aaa, ab, bb, abb = party.randomness.take(NewtonMasks(u.shape))
+    first = party.rank == 0
+    (d,) = yield from open_shares("reciprocal.invert", u.map(lambda w: w.reshape(-1) - a))
+    uu, uuu = (AShare(w.reshape(u.shape), party.rank) for w in products.powers(d, a, aa, aaa, first))
+    # A step is y <- 2 y - u y^2 over a common scale. The first y is C - S u, so that u y^2 is a cubic in u alone.
     y = START_CONSTANT - u.times(START_SLOPE)
-    y_scale = MANTISSA + START_SCALE
-    for centre, result_scale in ((0, 19), (4, 18)):
-        t = yield from multiply.steps(party, u, y)
-        one_scale = MANTISSA + y_scale
-        # Newton's error is negative, 2^-16.3 at most after two steps: half of it makes it two-sided.
-        two = (2 << one_scale) + (centre << max(0, one_scale - 19))
-        y = yield from multiply.steps(party, y, two - t)
-        y = (yield from floor.steps(party, y, y_scale + one_scale - result_scale, by)).at_scale(0)
-        y_scale = result_scale
-    return y
+    cubic = u.times(START_CONSTANT**2) - uu.times(2 * START_CONSTANT * START_SLOPE) + uuu.times(START_SLOPE**2)
+    one = MANTISSA + START_SCALE
+    step = y.times(2 << MANTISSA + one) - cubic
+    y = yield from shift_right(party, step, 2 * one + MANTISSA - STEP_SCALE, by, exact)
+    (e,) = yield from open_shares("reciprocal.invert", y.map(lambda w: w.reshape(-1) - b))
+    uyy = AShare(products.product_with_square(d, e, a, b, ab, bb, abb, first).reshape(u.shape), party.rank)
+    # Newton's error is negative, 2^-16.3 at most after two steps: half of it makes it two-sided.
+    two = (2 << MANTISSA + STEP_SCALE) + (4 << MANTISSA)
+    return (yield from shift_right(party, y.times(two) - uyy, 2 * STEP_SCALE + MANTISSA - RESULT_SCALE, by, exact))
 
 
-@protocol(cost=lambda x, lo, hi, by="bits": in_sequence(normalise.cost(x, lo, hi, by=by), invert.cost(x, by)))
-def reciprocal(party: Party, x: AShare, lo: int, hi: int, by: Variant | None = None) -> Steps:
-    """[x] (read as integers) -> ([y], [s]), scale 0, shape of x; see the header for range and error."""
-    u, s, _ = yield from normalise.steps(party, x, lo, hi, by=by)
-    y = yield from invert.steps(party, u, by)
+def _cost(x: AShare, lo: int, hi: int, by: Variant = "bits", exact: bool = True) -> Cost:
+    return in_sequence(normalise.cost(x, lo, hi, (), by, exact), invert.cost(x, by, exact))
+
+
+@protocol(cost=_cost)
+def reciprocal(party: Party, x: AShare, lo: int, hi: int, by: Variant | None = None, exact: bool = True) -> Steps:
+    """[x] (read as integers) -> ([y], [s]), scale 0, shape of x; see the header for range and error.
+
+    `exact` False rounds at random instead of down: fewer rounds and far fewer bytes from the dealer, but an error of up
+    to 2^-15, and a result that differs from run to run.
+    """
+    u, s, _ = yield from normalise.steps(party, x, lo, hi, (), by, exact)
+    y = yield from invert.steps(party, u, by, exact)
     return y, s

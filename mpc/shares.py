@@ -2,7 +2,8 @@
 
 AShare  x = x_0 + x_1 mod 2^k, k = 8, 16, 32 or 64: two's complement integers at a fixed-point `scale`
         (the secret stands for x / 2^scale).
-BShare  b = b_0 xor b_1: bits, one to a byte in memory and eight to a byte on the wire.
+BShare  b = b_0 xor b_1: bits, one to a byte, so that they can be sliced and broadcast; eight to a byte on the wire.
+PShare  w = w_0 xor w_1: packed bits, as many as a word has. Products of bits are made on these.
 
 Everything here is local: addition, public factors, slicing. What needs a message is a protocol.
 A share knows its party's rank, so that a public constant is added by party 0 alone.
@@ -17,7 +18,7 @@ from typing import TypeVar
 import numpy as np
 
 from mpc.errors import ScaleMismatch, ShapeMismatch
-from mpc.ring import U64, Shape, encode_signed
+from mpc.ring import U64, Shape, encode_signed, pack_bits, unpack_bits
 
 
 class _Share:
@@ -163,9 +164,47 @@ class BShare(_Share):
         """xor along an axis."""
         return self._like(np.bitwise_xor.reduce(self.bits, axis=axis))
 
+    def packed(self) -> PShare:
+        """The same bits, flat, eight to a byte."""
+        return PShare(pack_bits(self.bits), self.rank)
 
-Share = AShare | BShare
-S = TypeVar("S", AShare, BShare)
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PShare(_Share):
+    """One party's xor share of packed bits: `words`, an array of uint8, uint16, uint32 or uint64."""
+
+    words: np.ndarray
+    rank: int
+
+    @property
+    def _words(self) -> np.ndarray:
+        return self.words
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.words.dtype
+
+    def _like(self, words: np.ndarray) -> PShare:
+        return PShare(words, self.rank)
+
+    def __xor__(self, other: PShare) -> PShare:
+        """<a> xor <b>, bit by bit."""
+        return self._like(self.words ^ other.words)
+
+    def __invert__(self) -> PShare:
+        return self._like(~self.words if self.rank == 0 else self.words)
+
+    def __lshift__(self, places: int) -> PShare:
+        """Every bit `places` up within its word, zeros below."""
+        return self._like(self.words << self.dtype.type(places))
+
+    def unpacked(self, shape: Shape) -> BShare:
+        """Inverse of `BShare.packed`."""
+        return BShare(unpack_bits(self.words, shape), self.rank)
+
+
+Share = AShare | BShare | PShare
+S = TypeVar("S", AShare, BShare, PShare)
 
 
 def concatenate(shares: Sequence[S], axis: int = 0) -> S:

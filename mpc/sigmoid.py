@@ -58,7 +58,7 @@ class TrigonometricMasks:
     def deal(self, hand: Hand):
         n = int(np.prod(self.shape, dtype=np.int64))
         r = hand.mask((n,), U32)
-        return r, hand.derived(lambda: trigonometry.harmonics(low_bits(r, ANGLE_BITS)), (n, TERMS, 2))
+        return r, hand.derived(lambda: trigonometry.harmonics(low_bits(r, ANGLE_BITS)), (TERMS, 2, n))
 
 
 def _cost(x: AShare, scale: int, by: Variant = "bits") -> Cost:
@@ -82,7 +82,11 @@ def _series(party: Party, x: AShare) -> Steps:
 
 @protocol(cost=_cost)
 def sigmoid(party: Party, x: AShare, scale: int, by: Variant | None = None) -> Steps:
-    """[x] at scale 20 -> ([sigma(x)], [sigma(x) (1 - sigma(x))]) at `scale` <= 57, shape of x."""
+    """[x] at scale 20 -> ([sigma(x)], [sigma(x) (1 - sigma(x))]) at `scale` <= 57, shape of x.
+
+    Keys for the comparison would be 1.4 KB an element: they are used where `by` names them, not by the party's setting.
+    """
+    by = by or ("bits" if party.comparison == "keys" else party.comparison)
     limits = [-CLIP << SCALE, CLIP << SCALE]
     periodic, bits = yield from together(_series(party, x), below.steps(party, x, limits, RANGE_BITS, by))
     under, over = bits[..., 0], ~bits[..., 1]

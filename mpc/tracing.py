@@ -60,7 +60,7 @@ class TraceHand:
 class _Tracer:
     """Randomness that records what is asked for."""
 
-    received = 0
+    received = used = 0
 
     def __init__(self, rank: int) -> None:
         self._hand = TraceHand(rank)

@@ -1,269 +1,297 @@
-"""Proof by exhaustion: run a protocol's own code on every input and every value of the randomness, and count views.
+"""Proof by exhaustion, one call for a protocol: every input, every value of the randomness, integer counts.
 
-The words of Z_2^64 are enumerated over k low bits. Sums and products of words are homomorphic for reduction modulo
-2^k, so projecting a transcript to k bits gives the protocol over Z_2^k; protocols that look at bits are given k as
-their domain. All cases are lanes of one array: the protocol runs once, on as many elements as there are cases.
+    check(beaver.multiply, word(2), word(2), ideal=lambda x, y: x * y).proven
 
-The simulator of a party knows the party's own input share and nothing of the other's: it is the same protocol with the
-other's input share set to zero. A protocol is perfectly private if, for each own input share, the integer counts of
-the party's views (randomness received, messages received) are the same whatever the other's share is.
+`check` takes a protocol and its arguments. Those made by `word`, `bit`, `packed`, `private` and `public` are
+enumerated, the rest is passed on. What it counts:
+
+wrong     results that the outputs do not open to `ideal` of the secrets, or revealed ones that are not it.
+leaking   for either party, views that betray the other's input. The simulator of a party knows the party's own input
+          and what the protocol reveals to it; it runs the same code with any input of the other party that fits.
+          The joint counts of (randomness, messages) must be the same for all of them. With wrong = 0 the outputs are
+          functions of the view and the ideal result, so the joint distribution of view and output is simulated, too.
+padded    a second simulator, which needs no protocol: all that is dealt or sent to a party is uniform, whatever both
+          inputs are. It holds where nothing is revealed and every message is a one-time pad.
+fresh     each party's output share is uniform, whatever its input.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from mpc.correlation import Kind
-from mpc.party import Party, Round, Steps
-from mpc.ring import U64, Shape
+from mpc.party import Party, Steps
+from mpc.ring import U8, U64, Shape
+from mpc.shares import AShare, BShare, PShare, Share
+from notebooks.enumeration import Deck, Window, play
 
-
-@dataclass
-class Deck:
-    """The enumerated digits: how many bits were named so far, and, once counted, the value of each in every lane."""
-
-    ring_bits: int
-    widths: dict[np.dtype, int]
-    lanes: np.ndarray
-    used: int = 0
-
-    def draw(self, shape: Shape, bits: int) -> np.ndarray:
-        """Words of `bits` enumerated bits for every entry of `shape`, whose first axis is the lanes."""
-        entries = int(np.prod(shape[1:], dtype=np.int64))
-        out = np.empty((shape[0], entries), np.uint64)
-        for entry in range(entries):
-            out[:, entry] = self.lanes >> np.uint64(self.used) & np.uint64((1 << bits) - 1)
-            self.used += bits
-        return out.reshape(shape)
-
-    def width(self, dtype: np.dtype) -> int:
-        return self.widths.get(dtype, self.ring_bits)
-
-
-@dataclass
-class _Dealt:
-    """What one request gives to either party: halves in the order in which a hand asks for them."""
-
-    halves: tuple[list[Any], list[Any]] = field(default_factory=lambda: ([], []))
-
-
-class _Dealer:
-    """A dealer's hand that draws both parties' halves from the deck and keeps them for the parties' hands."""
-
-    def __init__(self, deck: Deck) -> None:
-        self._deck, self.dealt = deck, _Dealt()
-
-    def _give(self, first: Any, second: Any) -> None:
-        self.dealt.halves[0].append(first)
-        self.dealt.halves[1].append(second)
-
-    def mask(self, shape: Shape, dtype: np.dtype = U64, xor: bool = False) -> np.ndarray:
-        halves = [self._deck.draw(shape, self._deck.width(dtype)).astype(dtype) for _ in (0, 1)]
-        self._give(*halves)
-        return halves[0] ^ halves[1] if xor else halves[0] + halves[1]
-
-    def mask_bits(self, shape: Shape) -> np.ndarray:
-        halves = [self._deck.draw(shape, 1).astype(np.uint8) for _ in (0, 1)]
-        self._give(*halves)
-        return halves[0] ^ halves[1]
-
-    def private(self, owner: int, shape: Shape, dtype: np.dtype = U64) -> np.ndarray:
-        own = self._deck.draw(shape, self._deck.width(dtype)).astype(dtype)
-        self._give(*((own, None) if owner == 0 else (None, own)))
-        return own
-
-    def derived(
-        self, value: Callable, shape: Shape, dtype: np.dtype = U64, xor: bool = False, to: int = 1
-    ) -> np.ndarray:
-        whole = np.asarray(value(), dtype).reshape(shape)
-        half = self._deck.draw(shape, self._deck.width(dtype)).astype(dtype)
-        other = whole ^ half if xor else whole - half
-        self._give(*((half, other) if to == 1 else (other, half)))
-        return whole
-
-    def derived_bits(self, value: Callable, shape: Shape, to: int = 1) -> np.ndarray:
-        whole = np.asarray(value(), np.uint8).reshape(shape)
-        half = self._deck.draw(shape, 1).astype(np.uint8)
-        self._give(*((half, whole ^ half) if to == 1 else (whole ^ half, half)))
-        return whole
-
-
-class _Replay:
-    """A party's hand: hands out what the dealer kept, in order, and notes it as part of the party's view."""
-
-    def __init__(self, halves: list[Any]) -> None:
-        self._halves = iter(halves)
-
-    def _next(self, *_: Any, **__: Any) -> Any:
-        return next(self._halves)
-
-    mask = mask_bits = private = derived = derived_bits = _next
-
-
-class _Source:
-    """Both parties' randomness from one deck; the first party to ask has the dealer deal."""
-
-    def __init__(self, deck: Deck) -> None:
-        self._deck, self.requests = deck, list[_Dealt]()
-
-    def of(self, rank: int) -> Any:
-        source, asked = self, iter(range(1 << 30))
-
-        class View:
-            received = 0
-
-            def take(self, kind: Kind) -> Any:
-                index = next(asked)
-                if index == len(source.requests):
-                    dealer = _Dealer(source._deck)
-                    kind.deal(dealer)  # type: ignore[arg-type]
-                    source.requests.append(dealer.dealt)
-                return kind.deal(_Replay(source.requests[index].halves[rank]))  # type: ignore[arg-type]
-
-        return View()
+MOST_BITS = 22
+BATCH = 1 << 17
 
 
 @dataclass(frozen=True)
-class Transcript:
-    """One run over all lanes: inputs [rank][i], views [rank] as columns, outputs [rank]."""
+class Enumerated:
+    """An argument that takes every value: shared, or known to the parties in `known_to`."""
 
-    inputs: tuple[list[np.ndarray], list[np.ndarray]]
-    views: tuple[list[np.ndarray], list[np.ndarray]]
-    outputs: tuple[Any, Any]
+    window: Window
+    dtype: np.dtype
+    shape: Shape
+    known_to: tuple[int, ...] | None = None
+    kind: type = AShare
+    scale: int = 0
 
-
-def run(
-    steps: Callable[..., Steps], make_inputs: Callable, inputs: int, k: int, widths: dict | None = None
-) -> Transcript:
-    """Run `steps(party, *make_inputs(rank, columns))` on every case.
-
-    `inputs` input shares of k bits a party are enumerated with the randomness; `widths` gives, for a dtype of mask
-    words, the number of their bits that the protocol uses (default k).
-    """
-    needed = _drive(steps, make_inputs, inputs, k, widths or {}, np.zeros(1, np.uint64))[1]
-    if needed > 24:
-        raise ValueError(f"{needed} bits of inputs and randomness are too many to enumerate")
-    return _drive(steps, make_inputs, inputs, k, widths or {}, np.arange(1 << needed, dtype=np.uint64))[0]
-
-
-def _drive(steps, make_inputs, inputs, k, widths, lanes) -> tuple[Transcript, int]:
-    deck = Deck(k, widths, lanes)
-    columns = tuple([deck.draw((lanes.size,), k) for _ in range(inputs)] for _ in (0, 1))
-    source = _Source(deck)
-    # No link and no meter: the two generators are driven against each other below.
-    parties = [Party(rank, None, source.of(rank)) for rank in (0, 1)]  # type: ignore[arg-type]
-    running = [steps(parties[r], *make_inputs(r, columns[r])) for r in (0, 1)]
-    views: tuple[list, list] = ([], [])
-    outputs: list[Any] = [None, None]
-    said: list[Any] = [_advance(running[r], None, outputs, r) for r in (0, 1)]
-    while said[0] is not None:
-        messages = [[a for s in _rounds(said[r]) for a in s.sent] for r in (0, 1)]
-        for r in (0, 1):
-            views[r].extend(_by_lane(message, lanes.size) for message in messages[1 - r])
-        said = [_advance(running[r], messages[1 - r], outputs, r) for r in (0, 1)]
-    for r in (0, 1):
-        views[r].extend(h for request in source.requests for h in request.halves[r] if h is not None)
-    return Transcript((columns[0], columns[1]), views, (outputs[0], outputs[1])), deck.used
+    def draw(self, deck: Deck, batched: bool) -> tuple[list[Any], np.ndarray, list[np.ndarray | None]]:
+        """What either party passes, the secret, and what either party knows of it."""
+        shape = (deck.cases.size, *self.shape) if batched else self.shape
+        first = deck.draw(shape, self.window, self.dtype)
+        if self.known_to is not None:
+            passed = [first if rank in self.known_to else None for rank in (0, 1)]
+            return passed, self.window.look(first), [None if p is None else self.window.look(p) for p in passed]
+        second = deck.draw(shape, self.window, self.dtype)
+        whole = first + second if self.kind is AShare else first ^ second
+        more = (self.scale,) if self.kind is AShare else ()
+        halves = [self.kind(half, rank, *more) for rank, half in enumerate((first, second))]
+        return halves, self.window.look(whole), [self.window.look(half) for half in (first, second)]
 
 
-def _by_lane(message: np.ndarray, lanes: int) -> np.ndarray:
-    """The bytes of a message as words [lanes, ..]; bits travel eight to a byte, across lanes."""
-    if message.size % lanes:
-        bits = np.unpackbits(message, bitorder="little")
-        return bits[: bits.size // lanes * lanes].reshape(lanes, -1)
-    size = message.size // lanes
-    return message.view(np.dtype(f"u{size}")).reshape(lanes, -1) if size in (1, 2, 4, 8) else message.reshape(lanes, -1)
+def word(k: int, *shape: int, dtype: np.dtype = U64, low: int = 0, scale: int = 0) -> Enumerated:
+    """Shared words of Z_2^k, as `Window(k, low)`; the cases are an axis before `shape`."""
+    return Enumerated(Window(k, low), dtype, shape, scale=scale)
 
 
-def _rounds(said: Round | list[Round]) -> Sequence[Round]:
-    return [said] if isinstance(said, Round) else said
+def bit(*shape: int) -> Enumerated:
+    """Shared bits."""
+    return Enumerated(Window(1), U8, shape, kind=BShare)
 
 
-def _advance(running: Steps, answer: list[np.ndarray] | None, outputs: list[Any], rank: int) -> Any:
-    try:
-        return next(running) if answer is None else running.send(answer)
-    except StopIteration as done:
-        outputs[rank] = done.value
-        return None
+def packed(k: int, *shape: int) -> Enumerated:
+    """Shared bytes of which k bits vary."""
+    return Enumerated(Window(k), U8, shape, kind=PShare)
 
 
-def _identify(view: list[np.ndarray], lanes: int, width: Callable[[np.dtype], int]) -> np.ndarray:
-    """A number for every distinct view, int64[lanes]."""
-    parts = []
-    for column in view:
-        words = column.reshape(lanes, -1)
-        if words.dtype.itemsize > 1:
-            words = words & words.dtype.type((1 << width(words.dtype)) - 1)
-        parts.append(np.ascontiguousarray(words).view(np.uint8).reshape(lanes, -1))
-    rows = np.concatenate(parts, axis=1)
-    rows = np.ascontiguousarray(rows[:, rows.any(axis=0)])
-    if rows.shape[1] == 0:
-        return np.zeros(lanes, np.int64)
-    return np.unique(rows.view(np.dtype((np.void, rows.shape[1]))).reshape(-1), return_inverse=True)[1]
+def private(owner: int, k: int, *shape: int, dtype: np.dtype = U64) -> Enumerated:
+    """Words of k bits that `owner` passes in the clear, the other party None."""
+    return Enumerated(Window(k), dtype, shape, known_to=(owner,))
+
+
+def public(k: int, *shape: int, dtype: np.dtype = U64) -> Enumerated:
+    """Words of k bits that both parties pass."""
+    return Enumerated(Window(k), dtype, shape, known_to=(0, 1))
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a check found: cases, wrong results, and per party the views whose counts betray the other's share."""
+    """What a check counted: see the head of this file."""
 
     cases: int
     wrong: int
-    leaking: tuple[int, int]
+    leaking: tuple[int, ...]
+    padded: bool
+    fresh: bool
 
     @property
     def proven(self) -> bool:
         return self.wrong == 0 and self.leaking == (0, 0)
 
+    def __str__(self) -> str:
+        leaks = "no view leaks" if self.leaking == (0, 0) else f"leaking views {self.leaking}"
+        extra = [name for name, holds in (("padded", self.padded), ("fresh", self.fresh)) if holds]
+        return ", ".join([f"{self.cases} cases", f"{self.wrong} wrong", leaks, *extra])
+
 
 def check(
-    steps: Callable[..., Steps],
-    make_inputs: Callable[[int, list[np.ndarray]], Sequence[Any]],
+    protocol: Callable,
+    *arguments: Any,
     ideal: Callable[..., Any],
-    inputs: int = 1,
-    k: int = 2,
-    widths: dict[np.dtype, int] | None = None,
+    ring: Window | None = None,
+    draws: Sequence[Window | None] = (),
+    output: Window | None = None,
+    promise: Callable[..., Any] | None = None,
+    coin: bool = False,
+    batched: bool = True,
 ) -> Verdict:
-    """Correctness and perfect privacy of `steps` over every case.
+    """Correctness and privacy of a protocol (or of a generator of rounds) over every case.
 
-    `ideal(*columns)` maps the first party's and the second party's input columns to the outputs that the shares must
-    open to, as a list of arrays. Outputs may be one share or a sequence of shares.
+    `ideal(*secrets)` gives the result, or a list of them; secrets and results are integers of the enumerated bits.
+    `ring` is the words' window, by default that of the first word among the arguments; `draws` are the windows of the
+    dealt words, in order, where they differ; `output` is the result's. Where `promise(*secrets)` is false the result
+    may be anything, the views not. With `coin`, `ideal` also gets what every message opens to, as a public coin.
+    Not `batched`: the cases are run one by one, for protocols that have no axis to spare.
     """
-    transcript = run(steps, make_inputs, inputs, k, widths)
-    lanes = transcript.inputs[0][0].size
-    expected = ideal(*transcript.inputs[0], *transcript.inputs[1])
-    wrong = sum(int((got != np.asarray(want)).sum()) for got, want in zip(_open(transcript, k), expected, strict=True))
+    words = [a for a in arguments if isinstance(a, Enumerated) and a.kind is not BShare]
+    ring = ring or (words[0].window if words else Window(2))
+    run = _Run(protocol, arguments, ring, words[0].dtype if words else U64, draws, output or ring, batched)
+    needed = run(np.zeros(1, U64)).bits
+    if needed > MOST_BITS:
+        raise ValueError(f"{needed} bits of inputs and randomness are too many to enumerate")
+    step = BATCH if batched else 1
+    batches = [run(np.arange(at, min(at + step, 1 << needed), dtype=U64)) for at in range(0, 1 << needed, step)]
+    wrong = sum(batch.wrong(ideal, promise, coin) for batch in batches)
+    sides = [_Side(*_joined([batch.sides[rank] for batch in batches])) for rank in (0, 1)]
+    facing = sides, sides[::-1]
+    leaking = tuple(one.leaks(other) for one, other in facing)
+    padded = all(one.padded(other) for one, other in facing)
+    return Verdict(1 << needed, wrong, leaking, padded, all(side.fresh for side in sides))
 
-    def width(dtype: np.dtype) -> int:
-        return (widths or {}).get(dtype, k)
 
-    leaking = []
-    for rank in (0, 1):
-        own, other = (_number(transcript.inputs[p], k) for p in (rank, 1 - rank))
-        view = _identify(transcript.views[rank], lanes, width)
-        span = int(view.max()) + 1
-        # The simulator is the run whose other share is 0; the counts of every other run must equal its counts.
-        counts = [
-            np.bincount(own[other == o] * span + view[other == o], minlength=span << inputs * k)
-            for o in range(1 << inputs * k)
+@dataclass(frozen=True)
+class _Run:
+    """Runs a batch of cases."""
+
+    protocol: Callable
+    arguments: Sequence[Any]
+    ring: Window
+    dtype: np.dtype
+    draws: Sequence[Window | None]
+    output: Window
+    batched: bool
+
+    def __call__(self, cases: np.ndarray) -> _Batch:
+        deck = Deck(cases, self.draws, self.ring)
+        steps = getattr(self.protocol, "steps", self.protocol)
+        # In the order of the arguments, so that every batch enumerates alike.
+        drawn = [
+            a.draw(deck, self.batched) if isinstance(a, Enumerated) else ([a, a], None, [None, None])
+            for a in self.arguments
         ]
-        leaking.append(int(sum((c != counts[0]).sum() for c in counts[1:])))
-    return Verdict(lanes, wrong, (leaking[0], leaking[1]))
+
+        def start(rank: int, party: Party) -> Steps:
+            return steps(party, *[passed[rank] for passed, _, _ in drawn])
+
+        outputs, seen = play(start, deck, self.dtype)
+        results = [list(o) if isinstance(o, (tuple, list)) else [o] for o in outputs]
+        sides = []
+        for rank in (0, 1):
+            own = [knows[rank] for _, _, knows in drawn if knows[rank] is not None]
+            shares = [self._look(r) for r in results[rank] if isinstance(r, Share)]
+            revealed = [self._look(r) for r in results[rank] if isinstance(r, np.ndarray)]
+            if revealed and not getattr(self.protocol, "reveals", ()):
+                raise ValueError("a protocol that declares to reveal nothing has an output that is no share")
+            columns = [_by_case(arrays, cases.size) for arrays in (own, revealed, shares)]
+            sides.append((*columns, seen[rank].dealt, seen[rank].messages))
+        secrets = [secret.astype(np.int64) for _, secret, _ in drawn if secret is not None]
+        opened = [self._open(*pair) for pair in zip(*results, strict=True)]
+        coins = [
+            a.astype(np.int64) + b & (1 << self.ring.bits) - 1
+            for a, b in zip(seen[0].messages, seen[1].messages, strict=False)
+        ]
+        return _Batch(deck.used, sides, secrets, opened, coins)
+
+    def _look(self, result: Share | np.ndarray) -> np.ndarray:
+        if isinstance(result, BShare):
+            return result.bits.astype(np.uint16)
+        return self.output.look(result if isinstance(result, np.ndarray) else result.words)
+
+    def _open(self, first: Any, second: Any) -> tuple[list[np.ndarray], int]:
+        """The values of one output and their mask: of a secret both halves opened, else at whom it is revealed."""
+        every = (1 << self.output.bits) - 1
+        if isinstance(first, BShare):
+            return [first.bits ^ second.bits], 1
+        if isinstance(first, AShare):
+            return [self.output.look(first.words + second.words)], every
+        if isinstance(first, PShare):
+            return [self.output.look(first.words ^ second.words)], every
+        return [self.output.look(result) for result in (first, second) if result is not None], every
 
 
-def _number(columns: list[np.ndarray], k: int) -> np.ndarray:
-    return sum(c.astype(np.int64) << i * k for i, c in enumerate(columns))  # type: ignore[return-value]
+_Columns = list[np.ndarray]
 
 
-def _open(transcript: Transcript, k: int) -> list[np.ndarray]:
-    outputs = [o if isinstance(o, (tuple, list)) else [o] for o in transcript.outputs]
-    opened = []
-    for first, second in zip(*outputs, strict=True):
-        if hasattr(first, "words"):
-            opened.append(first.words + second.words & first.words.dtype.type((1 << k) - 1))
-        else:
-            opened.append(first.bits ^ second.bits)
-    return opened
+@dataclass(frozen=True)
+class _Batch:
+    """What a batch of cases gave: bits used, columns of either side, secrets, opened results, and coins."""
+
+    bits: int
+    sides: list[tuple[_Columns, ...]]
+    secrets: list[np.ndarray]
+    opened: list[tuple[list[np.ndarray], int]]
+    coins: list[np.ndarray]
+
+    def wrong(self, ideal: Callable, promise: Callable | None, coin: bool) -> int:
+        expected = ideal(*self.secrets, *([self.coins] if coin else []))
+        expected = expected if isinstance(expected, list) else [expected]
+        counts = 0
+        for (values, mask), want in zip(self.opened, expected, strict=True):
+            for value in values:
+                off = value != (np.asarray(want).astype(np.int64) & mask)
+                counts += int((off if promise is None else off & promise(*self.secrets)).sum())
+        return counts
+
+
+def _by_case(arrays: list[np.ndarray], cases: int) -> _Columns:
+    return [column for array in arrays for column in array.reshape(cases, -1).T]
+
+
+def _joined(batches: list[tuple[_Columns, ...]]) -> list[_Columns]:
+    """The same columns over all batches."""
+    return [[np.concatenate(parts) for parts in zip(*columns, strict=True)] for columns in zip(*batches, strict=True)]
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One party over all cases: own input, what is revealed to it, its output shares, what is dealt and sent to it."""
+
+    own: _Columns
+    revealed: _Columns
+    shares: _Columns
+    dealt: _Columns
+    messages: _Columns
+
+    def leaks(self, other: _Side) -> int:
+        """Views whose count is not the same for every input of the other party that fits."""
+        given, view, theirs = (
+            _number([*self.own, *self.revealed]),
+            _number(self.dealt + self.messages),
+            _number(other.own),
+        )
+        fitting = np.bincount(_distinct(given, theirs)[0], minlength=int(given.max()) + 1)
+        pairs, counts = _distinct(given, view, theirs)
+        groups, where, size = np.unique(pairs, return_inverse=True, return_counts=True)
+        least, most = np.full(groups.size, counts.max()), np.zeros(groups.size, counts.dtype)
+        np.minimum.at(least, where, counts)
+        np.maximum.at(most, where, counts)
+        return int(((least != most) | (size != fitting[groups >> _bits(view)])).sum())
+
+    def padded(self, other: _Side) -> bool:
+        return _uniform(self.own + other.own, self.dealt + self.messages)
+
+    @property
+    def fresh(self) -> bool:
+        return _uniform(self.own, self.shares)
+
+
+def _bits(numbers: np.ndarray) -> int:
+    return int(numbers.max()).bit_length()
+
+
+def _number(columns: _Columns) -> np.ndarray:
+    """One number for every case, from columns of small integers."""
+    out, used = np.int64(0), 0
+    for column in columns:
+        out = out | column.astype(np.int64) << used
+        used += _bits(column)
+    if used > 62:
+        raise ValueError(f"{used} bits of a view are too many to count")
+    return np.asarray(out)
+
+
+def _distinct(*parts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct tuples of numbers without their last part, as numbers, and how often each tuple occurs."""
+    whole = np.int64(0)
+    for part in parts:
+        whole = whole << _bits(part) | part
+    tuples, counts = np.unique(whole, return_counts=True)
+    return tuples >> _bits(parts[-1]), counts
+
+
+def _uniform(given: _Columns, columns: _Columns) -> bool:
+    """Whether the bits of `columns` that vary take every value equally often, whatever is given."""
+    if not columns:
+        return True
+    own, numbers = _number(given), _number(columns)
+    varying = int(np.bitwise_or.reduce(numbers) & ~np.bitwise_and.reduce(numbers)).bit_count()
+    whole, counts = np.unique(own << _bits(numbers) | numbers, return_counts=True)
+    return bool((counts == counts[0]).all()) and whole.size == np.unique(own).size << varying

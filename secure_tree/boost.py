@@ -137,11 +137,13 @@ def boost_once(party: Party, ground: Ground, margin: AShare, samples: Sequence[n
     grown = yield from together(
         *(_boost_class(party, ground, ground.labels[k], margin[k], sample) for k, sample in enumerate(samples))
     )
+    party.part(None)
     trees, steps, values = zip(*grown, strict=True)
     return list(trees), margin + stack(steps), list(values)
 
 
 def _boost_class(party: Party, ground: Ground, labels: AShare, margin: AShare, sample: np.ndarray) -> Steps:
+    party.part("gradients")
     values = yield from gradients(party, ground, labels, margin)
     tree, at_leaf = yield from grow(party, ground, values, sample)
     step = yield from add_leaves(party, at_leaf, tree.leaves)

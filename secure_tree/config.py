@@ -8,6 +8,7 @@ from typing import Any, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from mpc.errors import ConfigError
+from secure_tree.categories import covers
 
 Partition = Literal["horizontal", "vertical"]
 Metric = Literal["error", "logloss", "auc", "rmse", "mae"]
@@ -103,7 +104,9 @@ class TrainConfig(BaseModel):
 
     def may_miss(self, name: str) -> bool:
         """Whether `missing` declares that the feature may have missing values."""
-        return name in self.missing if isinstance(self.missing, tuple) else self.missing == "all"
+        if isinstance(self.missing, tuple):
+            return any(covers(declared, name) for declared in self.missing)
+        return self.missing == "all"
 
     @property
     def nodes(self) -> int:
@@ -117,8 +120,8 @@ class TrainConfig(BaseModel):
             return math.log(self.base_score)
         return math.log(self.base_score / (1 - self.base_score)) if self.logistic else self.base_score
 
-    def check_trained(self) -> None:
-        """Raises ConfigError for the objective of models that are brought in."""
+    def check_trainable(self) -> None:
+        """Raises ConfigError for what only a shared model can be."""
         if self.objective == "multi:softprob":
             raise ConfigError("multi:softprob is for models of XGBoost that are shared: train with multi:ova")
 
@@ -141,4 +144,5 @@ def validated(schema: type[Model], values: dict[str, Any]) -> Model:
         where = ".".join(str(part) for part in first["loc"] if not str(part).startswith(_TYPES))
         if first["type"] == "extra_forbidden":
             raise ConfigError(f"unknown parameter {where}") from None
-        raise ConfigError(f"{where or 'configuration'}: {first['msg']}".replace("Value error, ", "")) from None
+        said = first["msg"].removeprefix("Value error, ")
+        raise ConfigError(f"{where}: {said}" if where else said) from None

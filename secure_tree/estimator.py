@@ -11,6 +11,7 @@ from mpc.errors import ConfigError, DataError
 from mpc.party import Party
 from mpc.tracing import Trace
 from secure_tree.binning import make_bins
+from secure_tree.categories import columns_behind, dictionary
 from secure_tree.checkpoint import Checkpoints, fingerprint
 from secure_tree.config import TrainConfig
 from secure_tree.conventions import not_fitted
@@ -21,7 +22,7 @@ from secure_tree.model import SharedModel
 from secure_tree.numerics import MARGIN_SCALE
 from secure_tree.predict import Method, margins
 from secure_tree.schema import hold_out, read_features, read_training
-from secure_tree.session import agree_on_prediction, agree_on_training
+from secure_tree.session import agree_on_prediction, agree_on_terms, agree_on_training
 from secure_tree.training import Observer, train
 
 
@@ -59,6 +60,8 @@ class _SecureXGB:
         Horizontal: each party has rows with the same features, and their labels. Vertical: each party has features of
         the same rows in the same order, and one party has the labels.
 
+        Columns of pandas' type `category` are categorical (secure_tree.categories).
+
         `sample_weight`: a number for each label; a party that gives none counts its rows as 1.
 
         `eval_set`: (X, y) of this party, rows to judge the trees by; else a share `test_size` of the table is held out.
@@ -66,17 +69,22 @@ class _SecureXGB:
 
         With `checkpoints`, which both parties have or neither, every round is kept as it is made.
 
-        Public: row counts, feature names, parameters, powers of two above the largest label (regression) and weight.
-        Nothing is revealed but the curve.
+        Public: row counts, feature names with all categories, parameters, powers of two above the largest label
+        (regression) and weight. Nothing is revealed but the curve.
         Stages of the meter: setup, offline, online. Raises DataError, ConfigError, PeerFailure.
         """
         config = self.config
-        table = read_training(X, y, sample_weight, config)
+        config.check_trainable()
+        own = dictionary(X)
+        table = read_training(X, y, sample_weight, config, own)
+        known = agree_on_terms(party, config, own)
+        if known != own:
+            table = read_training(X, y, sample_weight, config, known)
         if eval_set is None:
             table, held = hold_out(table, config)
         else:
             judged, labels = eval_set
-            held = read_training(judged, labels, None, config)
+            held = read_training(judged, labels, None, config, known)
             if held.names != table.names:
                 raise DataError("eval_set: its features or their order differ from those of X")
             if (held.labels is None) != (table.labels is None):
@@ -84,8 +92,8 @@ class _SecureXGB:
         facts = agree_on_training(party, config, table, held)
         attempt = None
         if checkpoints:
-            own = (x for t in (table, held) for x in (t.features, t.labels, t.weights))
-            attempt = checkpoints.start(party, facts.pairing, fingerprint(config.model_dump(), *own))
+            private = (x for t in (table, held) for x in (t.features, t.labels, t.weights))
+            attempt = checkpoints.start(party, facts.pairing, fingerprint(config.model_dump(), *private))
             facts = replace(facts, pairing=attempt.pairing)
         party.comparison = config.comparison
         bins = make_bins(table.features, facts.layout.sizes[party.rank])
@@ -108,7 +116,9 @@ class _SecureXGB:
             raise ConfigError(f'method is "bins" or "thresholds", not {method!r}')
         if to is not None and (model.config.partition == "horizontal" or to not in (0, 1)):
             raise ConfigError("`to` is party 0 or 1 of vertical data; horizontally each party learns its own rows")
-        features, names = read_features(X, model.config)
+        trained_on = model.facts.names[model.facts.layout.features_of(party.rank)]
+        known = columns_behind(trained_on, [str(c) for c in X.columns]) if hasattr(X, "columns") else None
+        features, names = read_features(X, model.config, known=known)
         layout = agree_on_prediction(party, model, names, len(features), method, to)
         party.comparison = model.config.comparison
         if layout.row_count == 0:

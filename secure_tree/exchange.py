@@ -27,11 +27,11 @@ from secure_tree.config import Missing, TrainConfig
 from secure_tree.layout import Facts, Layout
 from secure_tree.model import SharedModel
 from secure_tree.numerics import LEAF_SCALE
-from secure_tree.session import agree_on_reveal, known_to_miss, pairing_id
+from secure_tree.session import agree_on_reveal, check_declared, pairing_id
 from secure_tree.storage import Arrays, read_arrays
 
 NO_SPLIT = -1
-FORMAT = 3
+FORMAT = 4
 _FILE = "revealed model file"
 _ARRAYS = ("features", "thresholds", "missing_left", "leaves", "gains", "covers")
 WHAT = "the model: features, thresholds, ways of missing values, leaf weights, gains and sums of hessians"
@@ -41,7 +41,7 @@ LARGEST = 2.0**30
 
 @dataclass(frozen=True)
 class PlainModel:
-    """T full trees of m nodes, in the clear.
+    """T full trees of m nodes, in the clear; under multi:ova round by round, a tree for each of `classes`.
 
     features int64[T, m] (NO_SPLIT where there is none), thresholds float32[T, m], missing_left bool[T, m], leaves
     float64[T, 2^depth] added to `base_margins`, one a class; `names` of the features, XGBoost's `objective`. gains
@@ -153,7 +153,7 @@ def share_model(party: Party, plain: PlainModel | None, missing: Missing = "none
         missing=missing,
     )
     names = tuple(public["names"])
-    known_to_miss(config, (names,))
+    check_declared(config, (names,))
     optional = tuple(f for f, name in enumerate(names) if config.may_miss(name))
     parts = [None] * 3 if plain is None else _words(plain, optional)
     with party.stage("share"):

@@ -96,6 +96,13 @@ class Layout:
         every = np.arange(self.feature_count)
         return self.by_candidate([np.repeat(every[self.features_of(p), None], self.sizes[p], axis=1) for p in (0, 1)])
 
+    @property
+    def last_edges(self) -> np.ndarray:
+        """Whether a candidate, but for the null split, is the last edge of its feature, bool[C]."""
+        return self.by_candidate(
+            [np.tile(np.arange(k) == k - 1, (d, 1)) for d, k in zip(self.widths, self.sizes, strict=True)]
+        )
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -104,7 +111,7 @@ class Facts:
     Labels are divided by `label_scale` and weights by `weight_scale`, powers of two; the latter is None where no row
     has a weight. Gradients are divided with the labels, and margins, too; where margins are logarithms (`counts`),
     hessians instead. `label_holder` is None where both have labels. `held` counts the rows of each party that judge the
-    trees and do not grow them.
+    trees and do not grow them. `indicators` are the features that stand for a category.
     """
 
     pairing: str
@@ -114,6 +121,7 @@ class Facts:
     weight_scale: float | None = None
     label_holder: int | None = None
     held: tuple[int, int] = (0, 0)
+    indicators: tuple[int, ...] = ()
     counts: bool = False
 
     @property

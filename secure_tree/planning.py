@@ -8,12 +8,15 @@ from itertools import groupby
 import numpy as np
 
 from mpc.correlation import Kind
+from mpc.errors import ConfigError
 from mpc.tracing import Trace
 from secure_tree.binning import Bins
 from secure_tree.boost import boost_once, finish, first_margin, set_up
+from secure_tree.categories import is_indicator
 from secure_tree.config import TrainConfig
 from secure_tree.layout import Facts, lay_out
 from secure_tree.schema import Table, held_count
+from secure_tree.session import check_declared, exponent
 from secure_tree.training import sampled_rounds
 from secure_tree.validation import set_up_validation
 
@@ -30,18 +33,54 @@ class Demand:
     times: int = 1
 
 
-def plan_training(config: TrainConfig, rows: tuple[int, int], features: int) -> list[Demand]:
-    """Set-up, every round of trees, every judgement of held-out rows, and the finished model. Raises RangeError,
-    ConfigError.
+@dataclass(frozen=True)
+class Sizes:
+    """What is public of both tables: rows, names of features, rows of their own to judge by (None: `test_size`).
 
-    For data by rows, without weights; `rows` include those that are held out. The label scale of a regression is taken
-    as 1; rounds and bytes do not depend on it. Early stopping may need less.
+    `largest_weight` is None where no row has a weight. A name with a = in it is an indicator's.
     """
-    config.check_trained()
-    names = tuple(f"f{i}" for i in range(features))
-    held = held_count(config, rows[0]), held_count(config, rows[1])
-    layout = lay_out(config, (names, names), (rows[0] - held[0], rows[1] - held[1]))
-    facts = Facts("", names, layout, 1.0, held=held)
+
+    rows: tuple[int, int]
+    names: tuple[tuple[str, ...], tuple[str, ...]]
+    held: tuple[int, int] | None = None
+    largest_weight: float | None = None
+
+    @classmethod
+    def numeric(cls, rows: tuple[int, int], features: int) -> Sizes:
+        """Tables by rows with so many numeric features."""
+        names = tuple(f"f{i}" for i in range(features))
+        return cls(rows, (names, names))
+
+    def facts(self, config: TrainConfig) -> Facts:
+        """What the parties of such a training agree on. Raises ConfigError for sizes that contradict each other."""
+        config.check_trainable()
+        rows, held, names = self.rows, self.held, self.names
+        if held is None:
+            held = held_count(config, rows[0]), held_count(config, rows[1])
+            rows = rows[0] - held[0], rows[1] - held[1]
+        vertical = config.partition == "vertical"
+        if vertical and (rows[0] != rows[1] or held[0] != held[1]):
+            raise ConfigError("by columns both parties have the same number of rows")
+        if not vertical and names[0] != names[1]:
+            raise ConfigError("by rows both parties have the same features")
+        check_declared(config, names)
+        every = names[0] + names[1] if vertical else names[0]
+        weight_scale = None if self.largest_weight is None else 2.0 ** exponent(self.largest_weight)
+        indicators = tuple(f for f, name in enumerate(every) if is_indicator(name))
+        layout = lay_out(config, names, rows)
+        return Facts("", every, layout, 1.0, weight_scale, held=held, indicators=indicators, counts=config.counts)
+
+
+def plan_training(config: TrainConfig, sizes: Sizes) -> list[Demand]:
+    """Set-up, every round of trees, every judgement of held-out rows, and the finished model. Raises RangeError.
+
+    The label scale of a regression is taken as 1; rounds and bytes do not depend on it. Early stopping may need less;
+    with `colsample_bytree` the coin may draw features of more or fewer candidates, where some are indicators or may be
+    missing.
+    """
+    facts = sizes.facts(config)
+    layout, held, names = facts.layout, facts.held, sizes.names[0]
+    features = len(names)
     grid = np.zeros((features, layout.sizes[0]), np.float32)
     grown_on, judged_by = (Table(np.zeros((n, features), np.float32), names) for n in (layout.rows[0], held[0]))
     bins = Bins(grid, grid, np.zeros(grown_on.features.shape, np.uint16))

@@ -2,7 +2,9 @@
 
 Rows      a secret bit each, 1 with probability `subsample` rounded to 2^-15: a uniform word, of which each party draws
           a share, is compared with an interval. Two rounds; no party learns which rows a tree was grown on.
-Features  `colsample_bytree` of them by a public coin, drawn from the tokens of both parties that pair the model.
+Features  `colsample_bytree` of them by a public coin, drawn from the tokens of both parties that pair the model. Of the
+          edges of an indicator, the last alone: 1 where any row of the party has the category, and the edges before
+          it split nothing or the same.
 """
 
 from __future__ import annotations
@@ -36,10 +38,11 @@ def column_samples(config: TrainConfig, facts: Facts) -> list[np.ndarray]:
     """For every tree the candidates of its features, ascending, the null split among them."""
     layout = facts.layout
     features = layout.candidate_features
+    useful = layout.last_edges | ~np.isin(features, facts.indicators)
     if config.colsample_bytree == 1:
-        return [np.arange(layout.candidates)] * config.trees
+        return [np.append(np.flatnonzero(useful), layout.candidates - 1)] * config.trees
     key = hashlib.sha256(f"columns {facts.pairing}".encode()).digest()
     coin = np.random.Generator(np.random.PCG64(int.from_bytes(key)))
     count = max(1, int(config.colsample_bytree * layout.feature_count))
     chosen = [coin.permutation(layout.feature_count)[:count] for _ in range(config.trees)]
-    return [np.append(np.flatnonzero(np.isin(features, some)), layout.candidates - 1) for some in chosen]
+    return [np.append(np.flatnonzero(useful & np.isin(features, some)), layout.candidates - 1) for some in chosen]

@@ -2,39 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mpc.errors import DataError
+from secure_tree.categories import Dictionary, indicator, indicators, is_categorical
 from secure_tree.config import TrainConfig
 
 
 @dataclass(frozen=True)
 class Table:
     """features float32[n, d] with their names; labels float64[n], or None where the other party has them; weights
-    float64[n], or None where every row counts alike."""
+    float64[n], or None where every row counts alike; `indicators` are the features that stand for a category."""
 
     features: np.ndarray
     names: tuple[str, ...]
     labels: np.ndarray | None = None
     weights: np.ndarray | None = None
+    indicators: tuple[int, ...] = ()
 
 
-def read_features(X, config: TrainConfig | None = None, source: str = "X") -> tuple[np.ndarray, tuple[str, ...]]:
+def read_features(
+    X, config: TrainConfig | None = None, source: str = "X", known: Dictionary | None = None
+) -> tuple[np.ndarray, tuple[str, ...]]:
     """An array or a DataFrame -> (float32[n, d], names). Raises DataError that names column and row.
 
     NaN stands for a missing value where the configuration declares that the feature may have some; without a
-    configuration there are none.
+    configuration there are none. Categorical columns become indicators of the `known` categories, or else there is
+    none.
     """
     names = tuple(str(c) for c in X.columns) if hasattr(X, "columns") else None
     if names is not None:
         if len(set(names)) < len(names):
             twice = next(n for n in names if names.count(n) > 1)
             raise DataError(f"{source}: column {twice!r} appears twice")
-        for name, dtype in zip(names, X.dtypes, strict=True):
-            if dtype.kind not in "biuf":
-                raise DataError(f"{source}: column {name!r} is not numeric")
+        parts = [_features(X[c], (known or {}).get(str(c)), source) for c in X.columns]
+        names = tuple(name for each, _ in parts for name in each)
+        X = np.concatenate([part for _, part in parts], axis=1) if parts else np.zeros((len(X), 0))
     try:
         values = np.asarray(X, np.float64)
     except (TypeError, ValueError):
@@ -54,11 +59,22 @@ def read_features(X, config: TrainConfig | None = None, source: str = "X") -> tu
     return features, names
 
 
-def read_training(X, y, weights, config: TrainConfig) -> Table:
+def _features(column, categories: list[str] | None, source: str) -> tuple[list[str], np.ndarray]:
+    """A column of a DataFrame as features: their names and float64[n, features]."""
+    name = str(column.name)
+    if categories is not None and is_categorical(column.dtype):
+        return [indicator(name, c) for c in categories], indicators(column, categories, source)
+    if column.dtype.kind not in "biuf":
+        raise DataError(f"{source}: column {name!r} is not numeric")
+    return [name], column.to_numpy(np.float64, na_value=np.nan)[:, None]
+
+
+def read_training(X, y, weights, config: TrainConfig, known: Dictionary | None = None) -> Table:
     """Features, labels and weights of one party's rows; vertical data may have its labels, and with them its weights,
-    at the other. Raises DataError, ConfigError."""
-    config.check_trained()
-    features, names = read_features(X, config)
+    at the other. `known` are the categories of categorical columns. Raises DataError."""
+    features, names = read_features(X, config, known=known)
+    hot = {indicator(column, c) for column, categories in (known or {}).items() for c in categories}
+    table = Table(features, names, indicators=tuple(f for f, name in enumerate(names) if name in hot))
     n = len(features)
     if n == 0:
         raise DataError("X: a party needs at least one row to train")
@@ -67,7 +83,7 @@ def read_training(X, y, weights, config: TrainConfig) -> Table:
             raise DataError("y: labels are needed; without them only vertical data can be trained on")
         if weights is not None:
             raise DataError("sample_weight: weights stand beside labels")
-        return Table(features, names)
+        return table
     labels = _column("y", "label", y, n)
     allowed = range(config.num_class or 2)
     if config.logistic and not np.isin(labels, allowed).all():
@@ -77,11 +93,11 @@ def read_training(X, y, weights, config: TrainConfig) -> Table:
     if config.counts and labels.min() < 0:
         raise DataError(f"y: row {int(labels.argmin())}: label {labels.min():g} is negative, and count:poisson counts")
     if weights is None:
-        return Table(features, names, labels)
+        return replace(table, labels=labels)
     checked = _column("sample_weight", "weight", weights, n)
     if checked.min() < 0:
         raise DataError(f"sample_weight: row {int(checked.argmin())}: weight {checked.min():g} is negative")
-    return Table(features, names, labels, checked)
+    return replace(table, labels=labels, weights=checked)
 
 
 def hold_out(table: Table, config: TrainConfig) -> tuple[Table, Table]:
@@ -102,7 +118,7 @@ def held_count(config: TrainConfig, rows: int) -> int:
 def rows_of(table: Table, rows: np.ndarray) -> Table:
     """Some rows of a table."""
     labels, weights = (None if x is None else x[rows] for x in (table.labels, table.weights))
-    return Table(table.features[rows], table.names, labels, weights)
+    return replace(table, features=table.features[rows], labels=labels, weights=weights)
 
 
 def _column(source: str, what: str, values, rows: int) -> np.ndarray:

@@ -13,32 +13,45 @@ import numpy as np
 
 from mpc.errors import ConfigError, DataError
 from mpc.party import Party
+from secure_tree.categories import Dictionary, covers, unite
 from secure_tree.config import TrainConfig
 from secure_tree.layout import Facts, Layout, lay_out
 from secure_tree.model import SharedModel
 from secure_tree.schema import Table
 
-VERSION = 1
+VERSION = 3
+
+
+def agree_on_terms(party: Party, config: TrainConfig, categories: Dictionary) -> Dictionary:
+    """The same version and parameters at both, and the categories of this party's categorical columns.
+
+    By rows they are both parties' categories. Raises ConfigError or DataError at both.
+    """
+    mine: dict[str, Any] = {"version": VERSION, "config": config.model_dump(), "categories": categories}
+    theirs = party.swap("training.terms", mine)
+    _same_version(theirs)
+    _same_config(mine["config"], theirs["config"])
+    if config.partition == "vertical":
+        return categories
+    ordered = (mine, theirs) if party.rank == 0 else (theirs, mine)
+    return unite(*(terms["categories"] for terms in ordered))
 
 
 def agree_on_training(party: Party, config: TrainConfig, table: Table, held: Table) -> Facts:
-    """The public facts of a training. Raises ConfigError or DataError at both."""
+    """The public facts of a training on agreed terms. Raises ConfigError or DataError at both."""
     every_label = [t.labels for t in (table, held) if t.labels is not None and t.labels.size]
     largest = max((float(np.abs(labels).max()) for labels in every_label), default=0.0)
     facts: dict[str, Any] = {
-        "version": VERSION,
-        "config": config.model_dump(),
         "names": list(table.names),
+        "indicators": list(table.indicators),
         "rows": len(table.features),
         "held": len(held.features),
         "labelled": table.labels is not None,
-        "exponent": 0 if config.logistic else _exponent(max(largest, abs(config.base_score))),
-        "weights": None if table.weights is None else _exponent(float(table.weights.max())),
+        "exponent": 0 if config.logistic else exponent(max(largest, abs(config.base_score))),
+        "weights": None if table.weights is None else exponent(float(table.weights.max())),
         "token": secrets.token_hex(16),
     }
     theirs = party.swap("training.facts", facts)
-    _same_version(theirs)
-    _same_config(facts["config"], theirs["config"])
     ordered = (facts, theirs) if party.rank == 0 else (theirs, facts)
     names = tuple(ordered[0]["names"]), tuple(ordered[1]["names"])
     label_holder = None
@@ -50,7 +63,7 @@ def agree_on_training(party: Party, config: TrainConfig, table: Table, held: Tab
         label_holder = party.rank if facts["labelled"] else 1 - party.rank
     else:
         _same_names(table.names, tuple(theirs["names"]))
-    known_to_miss(config, names)
+    check_declared(config, names)
     layout = lay_out(config, names, (ordered[0]["rows"], ordered[1]["rows"]))
     scale = 2.0 ** max(facts["exponent"], theirs["exponent"])
     pairing = pairing_id(ordered[0]["token"], ordered[1]["token"])
@@ -60,7 +73,9 @@ def agree_on_training(party: Party, config: TrainConfig, table: Table, held: Tab
     judging = ordered[0]["held"], ordered[1]["held"]
     if config.early_stopping_rounds and not any(judging):
         raise ConfigError("early_stopping_rounds needs rows to judge by: test_size, or an eval_set")
-    return Facts(pairing, every, layout, scale, weight_scale, label_holder, judging, counts=config.counts)
+    indicators = {layout.features_of(p).start + f for p in (0, 1) for f in ordered[p]["indicators"]}
+    of_both = judging, tuple(sorted(indicators)), config.counts
+    return Facts(pairing, every, layout, scale, weight_scale, label_holder, *of_both)
 
 
 def pairing_id(*tokens: str) -> str:
@@ -109,15 +124,16 @@ def agree_on_reveal(party: Party, model: SharedModel, to: int) -> None:
         raise ConfigError("the parties disagree on who is to see the model")
 
 
-def known_to_miss(config: TrainConfig, names: Sequence[tuple[str, ...]]) -> None:
+def check_declared(config: TrainConfig, names: Sequence[tuple[str, ...]]) -> None:
     """Raises ConfigError where `missing` declares a feature that no party has."""
     declared = config.missing if isinstance(config.missing, tuple) else ()
     for name in declared:
-        if not any(name in own for own in names):
+        if not any(covers(name, feature) for own in names for feature in own):
             raise ConfigError(f"missing: no party has a feature {name!r}")
 
 
-def _exponent(largest: float) -> int:
+def exponent(largest: float) -> int:
+    """The power of two that a number does not exceed."""
     return math.ceil(math.log2(largest)) if largest > 0 else 0
 
 

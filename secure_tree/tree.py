@@ -74,13 +74,17 @@ def grow(party: Party, ground: Ground, gradients: AShare, sample: np.ndarray) ->
     winners, sets, gains, covers = [], [], [], []
     below_parent: list[AShare] = []
     for level in range(config.max_depth):
+        party.part("histograms")
         below_parent = yield from _level_histograms(party, masks, gradients, at_node, below_parent)
         left = (yield from left_sums(party, candidates, below_parent))[..., sample]
         total = stack([below_parent[p][:, :, 0].sum(axis=-1) for p in ground.layout.cover]).sum(axis=0)
+        party.part("gains")
         key = yield from keys(party, ground.numerics, left, total, candidates.rank[sample], config.min_child_samples)
+        party.part("best split")
         best, gain = yield from _best(party, key)
         winner = best.map(lambda b: _scatter(b, sample, candidates.layout.candidates))
         last = level == config.max_depth - 1
+        party.part("rows to children")
         level_sets, leaf_sums = yield from together(
             left_sets(party, candidates, winner), _child_sums(party, best, left, total) if last else _nothing()
         )
@@ -96,6 +100,7 @@ def grow(party: Party, ground: Ground, gradients: AShare, sample: np.ndarray) ->
         sets.append(level_sets)
         gains.append(gain)
         covers.append(total[:, 1])
+    party.part("leaf weights")
     leaves = yield from _leaf_weights(party, ground, leaf_sums)
     joined = [concatenate([level_sets[p] for level_sets in sets]) for p in (0, 1)]
     covers.append(leaf_sums[:, 1])

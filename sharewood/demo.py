@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,18 @@ from protocols.runtime.session import DEALER, PARTIES, run_session
 from protocols.runtime.warm_up import warm_up
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.config import Partition, TrainConfig
-from secure_tree.links import values
 from secure_tree.predict import Method
-from secure_tree.storage import write_json
+from secure_tree.storage import write_bytes, write_json
+from sharewood.columns import Columns
+from sharewood.judging import quality, train_xgboost, xgboost_margins
+from sharewood.learning_curve import points, staged_margins
+from sharewood.page import demo_page
+from sharewood.progress import Progress
 from sharewood.tables import check_classes, read_table
 
+log = logging.getLogger("sharewood")
 Table = tuple[pd.DataFrame, np.ndarray | None]
+CURVE_ROWS = 5_000
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,15 @@ class DemoData:
         """Both parties' tables as one: features and labels."""
         features = np.concatenate([np.asarray(x) for x, _ in tables], axis=int(self.partition == "vertical"))
         return features, np.concatenate([y for _, y in tables if y is not None])
+
+    def few(self) -> dict[str, tuple[Table, Table]]:
+        """The rows of the learning curve: the first CURVE_ROWS that each party trained on, and that it held out."""
+
+        def first(table: Table) -> Table:
+            return table[0].iloc[:CURVE_ROWS], None if table[1] is None else table[1][:CURVE_ROWS]
+
+        named = {"training": self.train} | ({} if self.test is self.train else {"held_out": self.test})
+        return {name: (first(a), first(b)) for name, (a, b) in named.items()}
 
 
 def split(features: pd.DataFrame, labels: np.ndarray, test_size: float, title: str, partition: Partition) -> DemoData:
@@ -69,13 +85,16 @@ def built_in(test_size: float, partition: Partition) -> DemoData:
 
 
 def synthetic(rows: int, features: int, objective: str, test_size: float, partition: Partition) -> DemoData:
-    """A table with informative and idle columns: labels from a smooth function of six of them, plus noise."""
+    """A table with informative and idle columns: labels or counts from a smooth function of six of them and noise."""
     rng = np.random.default_rng(7)
     X = rng.normal(size=(rows, features)).astype(np.float32)
     use = X[:, np.arange(6) % features]
     signal = use[:, 0] + use[:, 1] * use[:, 2] - np.abs(use[:, 3]) + np.sin(2 * use[:, 4]) + 0.5 * use[:, 5]
     noisy = signal + rng.logistic(scale=0.5, size=rows)
-    y = noisy if objective == "reg:squarederror" else (noisy > 0).astype(float)
+    if objective == "count:poisson":
+        y = rng.poisson(np.exp(signal / 2)).astype(float)
+    else:
+        y = noisy if objective == "reg:squarederror" else (noisy > 0).astype(float)
     names = [f"f{i}" for i in range(features)]
     return split(pd.DataFrame(X, columns=names), y, test_size, f"synthetic, {rows} x {features}", partition)
 
@@ -84,10 +103,12 @@ def from_files(paths: tuple[Path, Path], label: str, test: Path | None, test_siz
     """A file a party; a third to judge by, or `test_size` of either file's rows."""
     tables: list[tuple[pd.DataFrame, np.ndarray]] = []
     for path in [*paths, *([test] if test else [])]:
-        features, labels = read_table(path, label)
-        assert labels is not None
+        columns = Columns.inferred(label)
+        rows = read_table(path, columns)
+        features, labels = rows.features, rows.labels
+        assert labels is not None, "a label column was asked for"
         if logistic:
-            check_classes(path, label, labels)
+            check_classes(path, columns, labels)
         if list(features) != list(tables[0][0] if tables else features):
             raise DataError(f"{path}: its feature columns or their order differ from those of {paths[0]}")
         tables.append((features, labels))
@@ -105,11 +126,13 @@ def from_files(paths: tuple[Path, Path], label: str, test: Path | None, test_siz
 
 def from_columns(paths: tuple[Path, Path], label: str, test_size: float, logistic: bool) -> DemoData:
     """A file a party with the same rows in the same order, the label in the first; `test_size` of the rows held out."""
-    own, labels = read_table(paths[0], label)
-    foreign, _ = read_table(paths[1], None)
-    assert labels is not None
+    columns = Columns.inferred(label)
+    rows = read_table(paths[0], columns)
+    own, labels = rows.features, rows.labels
+    foreign = read_table(paths[1], Columns.inferred()).features
+    assert labels is not None, "a label column was asked for"
     if logistic:
-        check_classes(paths[0], label, labels)
+        check_classes(paths[0], columns, labels)
     if len(own) != len(foreign):
         raise DataError(f"{paths[1]}: {len(foreign)} rows, and {len(own)} in {paths[0]}: by columns both have the same")
     order = np.random.default_rng(2026).permutation(len(labels))
@@ -125,50 +148,38 @@ def from_columns(paths: tuple[Path, Path], label: str, test_size: float, logisti
 
 
 def run_demo(data: DemoData, parameters: dict[str, Any], out: Path, progress: bool = True) -> dict[str, Any]:
-    """Train and predict between processes; the report of interfaces.md, also written to `out`."""
+    """Train and predict between processes; the report of interfaces.md, also written to `out` as JSON and as a page."""
     config = TrainConfig.of(**parameters, partition=data.partition)
     out.mkdir(parents=True, exist_ok=True)
-    warm_up()
+    warm_up(config.comparison)
     estimator = SecureXGBClassifier if config.logistic else SecureXGBRegressor
+    few = data.few()
 
     def job(party: Party) -> dict[str, Any]:
-        watch = _Progress(config.n_estimators) if progress and party.rank == 0 else None
-        model = estimator(**config.model_dump()).fit(party, *data.train[party.rank], observer=watch)
+        if party.rank or not progress:
+            log.setLevel(logging.WARNING)
+        model = estimator(**config.model_dump()).fit(party, *data.train[party.rank], observer=Progress(party, config))
         model.save(out / f"{PARTIES[party.rank]}.npz")
         margins = model.predict_margin(party, data.test[party.rank][0], data.method)
-        stages = {name: asdict(stage) for name, stage in party.stages.items()}
-        return {"margins": margins, "stages": stages, "revealed": party.revealed}
+        costs = {
+            name: {k: asdict(v) for k, v in c.items()} for name, c in (("stages", party.stages), ("parts", party.parts))
+        }
+        revealed = list(party.revealed)
+        shown = pd.concat([tables[party.rank][0] for tables in few.values()], ignore_index=True)
+        staged = staged_margins(party, model, shown, data.method)
+        again = dict.fromkeys(party.revealed[len(revealed) :])
+        revealed += [f"{what} after every step of the learning curve" for what in again]
+        return {"margins": margins, "staged": staged, "revealed": revealed, **costs}
 
     outcome = run_session(job)
-    report = _report(data, config, outcome)
-    write_json(out / "result.json", report)
-    return report
-
-
-class _Progress:
-    """A line on stderr for each tenth of the trees."""
-
-    def __init__(self, trees: int) -> None:
-        self._trees = trees
-
-    def __call__(self, number: int, *_: Any) -> None:
-        from rich.console import Console
-
-        done = number + 1
-        if done * 10 // self._trees > number * 10 // self._trees:
-            Console(stderr=True).print(f"[dim]trained {done} of {self._trees} trees[/dim]")
-
-
-def _report(data: DemoData, config: TrainConfig, outcome: dict[str, dict[str, Any]]) -> dict[str, Any]:
     results = [outcome[name]["result"] for name in PARTIES]
-    stages = {name: [Stage(**r["stages"][name]) for r in results] for name in results[0]["stages"]}
     labels = data.pooled(data.test)[1]
-    margins = np.concatenate([r["margins"] for r in results])
-    trees = config.n_estimators
-    online = _phase(stages["online"])
-    offline, predict = stages["offline"], _phase(stages["predict"])
-    setup = _phase(stages["setup"])
-    return {
+    booster = train_xgboost(config, *data.pooled(data.train))
+    margins = {
+        "Sharewood": np.concatenate([r["margins"] for r in results]),
+        "XGBoost": xgboost_margins(booster, data.pooled(data.test)[0]),
+    }
+    report = {
         "data": {
             "rows": [len(features) for features, _ in data.train],
             "features": data.pooled(data.train)[0].shape[1],
@@ -177,7 +188,44 @@ def _report(data: DemoData, config: TrainConfig, outcome: dict[str, dict[str, An
             "judged_on": "training rows" if data.test is data.train else f"{len(labels)} held-out rows",
         },
         "config": config.model_dump(),
-        "quality": {**quality(labels, margins, config), "xgboost": quality(labels, _xgboost(data, config), config)},
+        "quality": {
+            **quality(labels, margins["Sharewood"], config),
+            "xgboost": quality(labels, margins["XGBoost"], config),
+        },
+        "curve": _curve(data, config, [r["staged"] for r in results], booster),
+        **_costs(results, config.n_estimators, len(labels)),
+        "revealed": [r["revealed"] for r in results],
+        "memory_peak_bytes": {name: outcome[name]["memory_peak_bytes"] for name in (*PARTIES, DEALER)},
+        "pid": {name: outcome[name]["pid"] for name in (*PARTIES, DEALER)},
+    }
+    write_json(out / "result.json", report)
+    write_bytes(out / "report.html", demo_page(report, labels, margins).encode())
+    return report
+
+
+def _curve(data: DemoData, config: TrainConfig, staged: list[np.ndarray], booster: Any) -> dict[str, Any]:
+    """The metric after ever more trees, beside XGBoost's: this process has both parties' labels and predictions."""
+    trees = points(config.n_estimators)
+    curve: dict[str, Any] = {"metric": config.metric, "trees": trees, "rows": {}, "sharewood": {}, "xgboost": {}}
+    start = [0, 0]
+    for name, tables in data.few().items():
+        features, labels = data.pooled(tables)
+        counts = [len(x) if r.shape[1] else 0 for (x, _), r in zip(tables, staged, strict=True)]
+        mine = np.concatenate([r[:, s : s + n] for r, s, n in zip(staged, start, counts, strict=True)], axis=1)
+        start = [s + n for s, n in zip(start, counts, strict=True)]
+        theirs = [xgboost_margins(booster, features, count) for count in trees]
+        curve["rows"][name] = len(labels)
+        for who, margins in (("sharewood", mine), ("xgboost", theirs)):
+            curve[who][name] = [quality(labels, m, config)[config.metric] for m in margins]
+    return curve
+
+
+def _costs(results: list[dict[str, Any]], trees: int, predicted: int) -> dict[str, Any]:
+    """Both parties' meters as one: by phase, and within the online phase by part of a tree."""
+    stages = {name: [Stage(**r["stages"][name]) for r in results] for name in results[0]["stages"]}
+    parts = {name: [Stage(**r["parts"][name]) for r in results] for name in results[0]["parts"]}
+    online, offline, setup = _phase(stages["online"]), stages["offline"], _phase(stages["setup"])
+    return {
         "setup": {**setup, "bytes": setup["bytes"] + sum(s.bytes_dealt for s in stages["setup"])},
         "offline": {
             "seconds": max(s.seconds for s in offline),
@@ -185,10 +233,8 @@ def _report(data: DemoData, config: TrainConfig, outcome: dict[str, dict[str, An
             "bytes_parties": _phase(offline)["bytes"],
         },
         "online": {**online, **{f"{name}_per_tree": value / trees for name, value in online.items()}},
-        "predict": {"rows": len(labels), **predict},
-        "revealed": [r["revealed"] for r in results],
-        "memory_peak_bytes": {name: outcome[name]["memory_peak_bytes"] for name in (*PARTIES, DEALER)},
-        "pid": {name: outcome[name]["pid"] for name in (*PARTIES, DEALER)},
+        "parts": {name: {**_phase(p), "bytes_dealt": sum(s.bytes_dealt for s in p)} for name, p in parts.items()},
+        "predict": {"rows": predicted, **_phase(stages["predict"])},
     }
 
 
@@ -199,43 +245,3 @@ def _phase(stages: list[Stage]) -> dict[str, Any]:
         "rounds": max(s.rounds for s in stages),
         "bytes": sum(s.bytes_sent for s in stages),
     }
-
-
-def quality(labels: np.ndarray, margins: np.ndarray, config: TrainConfig) -> dict[str, float | None]:
-    """Measures of margins against labels; auc is None where only one class is present."""
-    from sklearn import metrics
-
-    if not config.logistic:
-        predicted = values(config, margins)
-        return {
-            "rmse": float(metrics.root_mean_squared_error(labels, predicted)),
-            "mae": float(metrics.mean_absolute_error(labels, predicted)),
-        }
-    probability = 1 / (1 + np.exp(-margins))
-    return {
-        "auc": float(metrics.roc_auc_score(labels, margins)) if len(set(labels)) == 2 else None,
-        "accuracy": float(metrics.accuracy_score(labels, margins > 0)),
-        "logloss": float(metrics.log_loss(labels, probability, labels=[0, 1])),
-    }
-
-
-def _xgboost(data: DemoData, config: TrainConfig) -> np.ndarray:
-    """Margins of plain XGBoost with the same parameters, trained on the pooled rows."""
-    import xgboost
-
-    X, y = data.pooled(data.train)
-    parameters = {
-        "objective": config.objective,
-        "learning_rate": config.learning_rate,
-        "max_depth": config.max_depth,
-        "tree_method": "exact" if config.max_bin == "exact" else "hist",
-        "reg_lambda": config.reg_lambda,
-        "reg_alpha": config.reg_alpha,
-        "gamma": config.min_split_loss,
-        "min_child_weight": config.min_child_weight,
-        "base_score": config.base_score,
-    }
-    if config.max_bin != "exact":
-        parameters["max_bin"] = config.max_bin
-    booster = xgboost.train(parameters, xgboost.DMatrix(X, label=y), config.n_estimators)
-    return booster.predict(xgboost.DMatrix(data.pooled(data.test)[0]), output_margin=True).astype(float)

@@ -1,4 +1,4 @@
-"""What `sharewood dealer | train | predict | reveal | share` do on a host of their own."""
+"""What `sharewood dealer | align | train | predict | reveal | share` do on a host of their own."""
 
 from __future__ import annotations
 
@@ -7,19 +7,36 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mpc.errors import ConfigError
-from mpc.party import Party
-from protocols.runtime.hosts import run_dealer, run_party
+import numpy as np
+
+from mpc.errors import ConfigError, DataError
+from mpc.party import Party, Stage
+from protocols.alignment import align_guest, align_host
+from protocols.runtime.hosts import run_dealer, run_pair, run_party
+from protocols.runtime.warm_up import warm_up
+from protocols.transport.channel import Channel
 from protocols.transport.tcp import listen
 from secure_tree.checkpoint import Checkpoints
 from secure_tree.config import TrainConfig
 from secure_tree.exchange import PlainModel, reveal_model, share_model
 from secure_tree.model import SharedModel
-from secure_tree.storage import read_json, write_arrays, write_json
+from secure_tree.storage import read_json, write_arrays, write_bytes, write_json
 from secure_tree.xgboost_json import from_xgboost, to_xgboost
-from sharewood.hosts_config import HostsConfig, check_built
+from sharewood.hosts_config import HostsConfig
 from sharewood.jobs import fit, predict
-from sharewood.tables import check_classes, read_rows, read_table, writable, write_predictions
+from sharewood.judging import margins_behind, quality
+from sharewood.page import prediction_page, training_page
+from sharewood.tables import (
+    Rows,
+    check_classes,
+    known_labels,
+    read_joinable,
+    read_rows,
+    read_table,
+    writable,
+    write_frame,
+    write_predictions,
+)
 
 T = TypeVar("T")
 
@@ -35,7 +52,28 @@ def deal(config: HostsConfig, sessions: int | None) -> None:
     address = config.network.dealer
     assert address is not None, "a configuration names the dealer"
     with listen(address, config.credentials("dealer")) as listener:
+        warm_up("bits")
+        warm_up("keys")
         run_dealer(listener, config.names, sessions=sessions)
+
+
+def align(config: HostsConfig, name: str) -> tuple[int, int]:
+    """Join the party's table with the other's on the ids (protocols.alignment): the rows kept, and those there were.
+
+    Each party writes its own rows of the common ids, in the same order.
+    """
+    columns = config.columns(name)
+    source, out = config.needs(name, "align_data"), config.needs(name, "aligned")
+    frame, ids = read_joinable(source, columns)
+    writable(out)
+
+    def program(peer: Channel) -> np.ndarray:
+        return align_guest({peer.peer: peer}, ids) if rank == 0 else align_host(peer, ids)
+
+    rank = config.names.index(name)
+    rows = run_pair(config.network, rank, config.credentials(name), program)
+    write_frame(out, frame.iloc[rows])
+    return len(rows), len(frame)
 
 
 def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> dict[str, Any]:
@@ -45,41 +83,80 @@ def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> di
     """
     folder = config.needs(name, "checkpoints") if resume else config.party(name).checkpoints
     checkpoints = Checkpoints(folder, resume) if folder else None
-    data, out, label = config.needs(name, "train_data"), config.needs(name, "model"), config.party(name).label
-    parameters = TrainConfig.of(**config.train).model_dump()
-    features, labels = read_table(data, label)
-    assert labels is not None, "a label column was asked for"
-    if config.logistic:
-        check_classes(data, label, labels)
+    data, out, columns = config.needs(name, "train_data"), config.needs(name, "model"), config.columns(name)
+    parameters = TrainConfig.of(**config.train)
+    if parameters.partition == "horizontal" and columns.named("label") is None:
+        raise ConfigError(f"parties.{name}.columns names no label, and by rows each party has its own")
+    judged_by = config.party(name).test_data
+    if judged_by and parameters.test_size:
+        raise ConfigError("test_size and test_data both say which rows judge the trees: use one of the two")
+
+    def table(path: Path) -> Rows:
+        rows = read_table(path, columns, parameters.may_miss)
+        if parameters.logistic and rows.labels is not None:
+            check_classes(path, columns, rows.labels, parameters.num_class or 2)
+        return rows
+
+    rows, judged = table(data), table(judged_by) if judged_by else None
     for path in [out, *([json] if json else [])]:
         writable(path)
+    warm_up(parameters.comparison)
 
     def program(party: Party) -> dict[str, Any]:
-        estimator = fit(party, parameters, features, labels, checkpoints)
+        estimator = fit(party, parameters.model_dump(), rows, judged, checkpoints)
         assert estimator.model is not None, "fit has set it"
         estimator.model.save(out)
         known = estimator.model.facts
         facts = {"rows": list(known.layout.rows), "held": list(known.held), "features": len(known.names)}
-        return {"data": facts, "config": parameters, "curve": estimator.curve, **costs(party)}
+        used = estimator.config
+        return {
+            "data": facts,
+            "config": used.model_dump(),
+            "metric": used.metric,
+            "curve": estimator.curve,
+            **costs(party),
+        }
 
-    return _reported(connected(config, name, program), json)
+    report = connected(config, name, program)
+    write_bytes(page_beside(out), training_page(name, config.names, report).encode())
+    return _reported(report, json)
 
 
 def predict_rows(config: HostsConfig, name: str, json: Path | None) -> dict[str, Any]:
-    """Predict the party's file with its half of the model, write a CSV; a report of costs."""
-    out, label = config.needs(name, "predictions"), config.party(name).label
+    """Predict the party's file with its half of the model, write what it learns as a table; a report of costs."""
     model = SharedModel.load(config.needs(name, "model"))
-    check_built(model.config)
-    features, identities = read_rows(config.needs(name, "predict_data"), label, model.facts.names)
-    for path in [out, *([json] if json else [])]:
+    own = config.names.index(name)
+    if model.rank != own:
+        raise DataError(f"{config.party(name).model}: the half of {config.names[model.rank]}, and this is {name}")
+    layout, to = model.facts.layout, config.predict.to
+    if to is not None and not layout.vertical:
+        raise ConfigError("predict.to is for data by columns: by rows each party learns the predictions of its own")
+    receiver = model.facts.label_holder if to is None else config.names.index(to)
+    out = config.needs(name, "predictions") if receiver in (None, own) else None
+    names = model.facts.names[layout.features_of(own)]
+    data = config.needs(name, "predict_data")
+    rows = read_rows(data, config.columns(name), names, model.config.may_miss)
+    for path in [p for p in (out, json) if p]:
         writable(path)
     output = config.predict.output if model.config.logistic else "margin"
+    warm_up(model.config.comparison)
 
-    def program(party: Party) -> dict[str, Any]:
-        write_predictions(out, identities, predict(party, model, features, output, config.predict.method))
-        return {"data": {"rows": len(features), "features": len(model.facts.names)}, **costs(party)}
+    def program(party: Party) -> tuple[np.ndarray, dict[str, Any]]:
+        values = predict(party, model, rows, output, config.predict.method, receiver if layout.vertical else None)
+        if out:
+            write_predictions(out, rows.ids, values, output)
+        return values, {"data": {"rows": len(rows.features), "features": len(names)}, **costs(party)}
 
-    return _reported(connected(config, name, program), json)
+    values, report = connected(config, name, program)
+    if out:
+        labels = None
+        if not model.config.num_class:
+            labels = known_labels(data, config.columns(name), names, model.config.logistic)
+        if labels is not None:
+            report["quality"] = quality(labels, margins_behind(values, output, model.config), model.config)
+        page = prediction_page(name, report, values, labels, model.config.logistic)
+        write_bytes(page_beside(out), page.encode())
+    return _reported(report, json)
 
 
 def reveal(config: HostsConfig, name: str, to: str) -> dict[str, Any]:
@@ -124,19 +201,28 @@ def export(model: Path, out: Path) -> None:
     write_json(out, document)
 
 
+def page_beside(result: Path) -> Path:
+    """Where the report on a run lies that wrote `result`."""
+    return result.with_name(f"{result.stem}.report.html")
+
+
 def costs(party: Party) -> dict[str, Any]:
-    """Seconds, rounds and wire bytes in both directions of every stage, peak memory, and what was revealed."""
-    stages = {
-        name: {
-            "seconds": stage.seconds,
-            "rounds": stage.rounds,
-            "bytes": stage.bytes_sent + stage.bytes_received,
-            "bytes_dealt": stage.bytes_dealt,
+    """Seconds, rounds, wire bytes in both directions by stage and part of a tree; peak memory; what was revealed."""
+
+    def counted(spent: dict[str, Stage]) -> dict[str, dict[str, Any]]:
+        return {
+            name: {
+                "seconds": stage.seconds,
+                "rounds": stage.rounds,
+                "bytes": stage.bytes_sent + stage.bytes_received,
+                "bytes_dealt": stage.bytes_dealt,
+            }
+            for name, stage in spent.items()
         }
-        for name, stage in party.stages.items()
-    }
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return {**stages, "revealed": party.revealed, "memory_peak_bytes": peak}
+    learned = {"revealed": party.revealed, "memory_peak_bytes": peak}
+    return {**counted(party.stages), "parts": counted(party.parts), **learned}
 
 
 def _reported(report: dict[str, Any], json: Path | None) -> dict[str, Any]:

@@ -46,16 +46,18 @@ def keygen(
 
 @app.command()
 def plan(config: Config, json: Json = None) -> None:
-    """What a training will need: correlated randomness, rounds, bytes, network time. Reads no data."""
+    """What a training will need: correlated randomness, rounds, bytes, time. Reads no data: it tries made-up rows."""
     from secure_tree.config import TrainConfig
     from secure_tree.storage import write_json
     from sharewood import planning
+    from sharewood.calibration import calibrate
     from sharewood.hosts_config import HostsConfig
 
     job = HostsConfig.read(config)
     if job.plan is None:
         raise ConfigError(f"{config}: plan.rows and plan.features are needed for this, and not in the configuration")
-    report = planning.plan(TrainConfig.of(**job.train), job.plan.rows, job.plan.features)
+    job_shape = TrainConfig.of(**job.train), job.plan.sizes
+    report = planning.plan(*job_shape, calibrate(*job_shape))
     if json:
         write_json(json, report)
     planning.print_plan(report, job.names)
@@ -70,8 +72,22 @@ def dealer(
     from sharewood.hosts import deal
     from sharewood.hosts_config import HostsConfig
 
-    _log()
+    log_to_stderr()
     deal(HostsConfig.read(config), sessions)
+
+
+@app.command()
+def align(config: Config, party: PartyName) -> None:
+    """Join this party's table with the other's on their ids; writes the rows that both have, in one order.
+
+    Each party learns the ids that both have and how many the other has; needs no dealer.
+    """
+    from sharewood.hosts import align
+    from sharewood.hosts_config import HostsConfig
+
+    log_to_stderr()
+    kept, count = align(HostsConfig.read(config), party)
+    typer.echo(f"aligned: {kept} of {count} rows have ids that the other party has, too")
 
 
 @app.command()
@@ -85,7 +101,7 @@ def train(
     from sharewood.hosts import train
     from sharewood.hosts_config import HostsConfig
 
-    _log()
+    log_to_stderr()
     _say("trained", train(HostsConfig.read(config), party, resume, json))
 
 
@@ -95,7 +111,7 @@ def predict(config: Config, party: PartyName, json: Json = None) -> None:
     from sharewood.hosts import predict_rows
     from sharewood.hosts_config import HostsConfig
 
-    _log()
+    log_to_stderr()
     _say("predicted", predict_rows(HostsConfig.read(config), party, json))
 
 
@@ -107,7 +123,7 @@ def reveal(
     from sharewood.hosts import reveal
     from sharewood.hosts_config import HostsConfig
 
-    _log()
+    log_to_stderr()
     _say("revealed", reveal(HostsConfig.read(config), party, to))
 
 
@@ -136,11 +152,12 @@ def share(
     from sharewood.hosts import share
     from sharewood.hosts_config import HostsConfig
 
-    _log()
+    log_to_stderr()
     _say("shared", share(HostsConfig.read(config), party, model))
 
 
-def _log() -> None:
+def log_to_stderr() -> None:
+    """What runs say of their progress, with the time of day."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
 
 

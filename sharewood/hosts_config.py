@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from mpc.errors import ConfigError
 from protocols.runtime.hosts import Network, parse_address
 from protocols.transport.certificates import Credentials
 from secure_tree.config import TrainConfig, validated
+from secure_tree.planning import Sizes
 from secure_tree.predict import Method
+from sharewood.columns import Columns
 from sharewood.jobs import Output
+from sharewood.toml import read_toml
 
 
 class Strict(BaseModel):
@@ -29,11 +31,19 @@ class Dealer(Strict):
 
 
 class PartySection(Strict):
-    """A party: its address, and in its own file what it brings and takes away."""
+    """A party: its address, and in its own file what it brings and takes away.
+
+    By columns, the party that names a label has the labels. A schema file `columns` names label and weight itself.
+    """
 
     address: str
-    label: str = "label"
+    columns: Path | None = None
+    label: str | None = None
+    weight: str | None = None
+    align_data: Path | None = None
+    aligned: Path | None = None
     train_data: Path | None = None
+    test_data: Path | None = None
     model: Path | None = None
     checkpoints: Path | None = None
     predict_data: Path | None = None
@@ -41,19 +51,45 @@ class PartySection(Strict):
     reveal_to: list[str] = []
     revealed: Path | None = None
 
+    @model_validator(mode="after")
+    def _said_once(self) -> PartySection:
+        if self.columns and (self.label or self.weight):
+            raise ValueError("label and weight are named in the schema file `columns`, and there alone")
+        return self
+
 
 class Predict(Strict):
-    """How predictions are made; equal at both parties."""
+    """How predictions are made, and, by columns, who learns them; equal at both parties."""
 
     output: Output = "probability"
     method: Method = "thresholds"
+    to: str | None = None
+
+
+Features = Annotated[int, Field(ge=1)] | tuple[str, ...]
 
 
 class PlanShape(Strict):
-    """Public sizes for `sharewood plan`, which reads no data."""
+    """Public sizes for `sharewood plan`, which reads no data.
+
+    `features`: a number, or names, of which indicators have a = in them; of both parties alike, or of each.
+    """
 
     rows: tuple[int, int]
-    features: int = Field(ge=1)
+    features: tuple[Features, Features]
+    test_rows: tuple[int, int] | None = None
+    largest_weight: float | None = Field(None, gt=0)
+
+    @field_validator("features", mode="before")
+    @classmethod
+    def _of_each(cls, said: Any) -> Any:
+        each = isinstance(said, list) and not all(isinstance(part, str) for part in said)
+        return said if each else (said, said)
+
+    @property
+    def sizes(self) -> Sizes:
+        first, second = (tuple(f"f{i}" for i in range(f)) if isinstance(f, int) else f for f in self.features)
+        return Sizes(self.rows, (first, second), self.test_rows, self.largest_weight)
 
 
 class HostsConfig(Strict):
@@ -73,20 +109,17 @@ class HostsConfig(Strict):
     def _two_parties(self) -> HostsConfig:
         if len(self.parties) != 2 or "dealer" in self.parties:
             raise ValueError("parties names two parties, neither of them called dealer")
+        if self.predict.to is not None and self.predict.to not in self.parties:
+            raise ValueError(f"predict.to names no party: {self.predict.to}")
         return self
 
     @classmethod
     def read(cls, path: Path) -> HostsConfig:
         """Raises ConfigError with one sentence that names the file and what is wrong in it."""
-        try:
-            values = tomllib.loads(path.read_text())
-        except OSError as error:
-            raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path}: not TOML ({error})") from None
+        values = read_toml(path)
         try:
             config = validated(cls, values)
-            check_built(TrainConfig.of(**config.train))
+            TrainConfig.of(**config.train)
             config.network  # noqa: B018  checks the addresses
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
@@ -116,9 +149,13 @@ class HostsConfig(Strict):
         dealer = parse_address(self.dealer.address)
         return Network(self.names, meeting, dealer, "dealer", self.patience, self.timeout)
 
-    @property
-    def logistic(self) -> bool:
-        return TrainConfig.of(**self.train).logistic
+    def columns(self, name: str) -> Columns:
+        """What the columns of a party's tables are; by rows its label is called `label` where nothing else is said."""
+        party = self.party(name)
+        if party.columns:
+            return Columns.read(party.columns)
+        by_rows = TrainConfig.of(**self.train).partition == "horizontal"
+        return Columns.inferred(party.label or ("label" if by_rows else None), party.weight)
 
     def party(self, name: str) -> PartySection:
         """The section of a party. Raises ConfigError for a stranger."""
@@ -136,11 +173,3 @@ class HostsConfig(Strict):
     def credentials(self, name: str) -> Credentials:
         """The keys of a role, from the folder `tls`."""
         return Credentials.load(self.tls, name)
-
-
-def check_built(config: TrainConfig) -> None:
-    """Raises ConfigError for what is built in Python alone so far."""
-    built = {"partition": "horizontal", "missing": "none", "num_class": None}
-    for name, value in built.items():
-        if getattr(config, name) != value:
-            raise ConfigError(f"{name} {getattr(config, name)} is not built yet between hosts: use Python")

@@ -1,4 +1,4 @@
-"""What two parties do together once they are connected: fit on files, predict files. Used by operators and commands."""
+"""What two parties do together once they are connected: fit on tables, predict rows. Used by operators and commands."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import logging
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 
 from mpc.errors import ConfigError
 from mpc.party import Party
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.checkpoint import Checkpoints
 from secure_tree.config import TrainConfig
-from secure_tree.links import values
 from secure_tree.model import SharedModel
 from secure_tree.predict import Method
 from secure_tree.schema import held_count
+from sharewood.progress import Progress
+from sharewood.same_rows import check_same_rows
+from sharewood.tables import Rows
 
 log = logging.getLogger("sharewood")
 
@@ -41,38 +42,74 @@ def agree(party: Party, job: str, facts: dict[str, Any]) -> dict[str, Any]:
 def fit(
     party: Party,
     parameters: dict[str, Any],
-    features: pd.DataFrame,
-    labels: np.ndarray,
+    rows: Rows,
+    judged: Rows | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> SecureXGBClassifier | SecureXGBRegressor:
     """Train on own rows with the peer. `parameters` of TrainConfig are public and equal at both parties.
 
-    `max_bin` None stands for "exact" while no party trains on more than EXACT_ROWS rows, else BINS_BEYOND.
+    `max_bin` None stands for "exact" while no party trains on more than EXACT_ROWS rows, else BINS_BEYOND. Features
+    that one party's schema declares as possibly missing may be missing at both. `judged` are rows to judge the trees
+    by, instead of a share of `rows`.
     """
     known = {name: value for name, value in parameters.items() if value is not None}
     config = TrainConfig.of(**known)
-    held = held_count(config, len(labels))
-    mine = len(labels) - held
-    theirs = agree(party, "train", {"same": {**parameters, "checkpoints": checkpoints is not None}, "rows": mine})
+    held = 0 if judged else held_count(config, len(rows.features))
+    mine = len(rows.features) - held
+    facts = {"rows": mine, "missing": list(rows.missing), "ids": rows.ids is not None}
+    theirs = agree(party, "train", {"same": {**parameters, "checkpoints": checkpoints is not None}, **facts})
     if held:
-        log.warning("test_size %g: %d of %d rows are held out of training", config.test_size, held, len(labels))
+        log.warning("test_size %g: %d of %d rows are held out of training", config.test_size, held, mine + held)
     if parameters.get("max_bin") is None:
         known["max_bin"] = "exact" if max(mine, int(theirs["rows"])) <= EXACT_ROWS else BINS_BEYOND
+    if config.missing != "all" and (rows.missing or theirs["missing"]):
+        declared = () if config.missing == "none" else config.missing
+        known["missing"] = tuple(sorted({*declared, *rows.missing, *map(str, theirs["missing"])}))
+    if config.partition == "vertical":
+        _check_ids(party, theirs, rows, judged)
     kind = SecureXGBClassifier if config.logistic else SecureXGBRegressor
-    estimator = kind(**known).fit(party, features, labels, checkpoints=checkpoints)
+    estimator = kind(**known).fit(
+        party,
+        rows.features,
+        rows.labels,
+        rows.weights,
+        eval_set=(judged.features, judged.labels) if judged else None,
+        observer=Progress(party, TrainConfig.of(**known)),
+        checkpoints=checkpoints,
+    )
     for rounds, value in estimator.curve:
         log.info("%d trees: %s %.6g on held-out rows", rounds, config.metric, value)
     return estimator
 
 
 def predict(
-    party: Party, model: SharedModel, features: pd.DataFrame, output: Output, method: Method = "thresholds"
+    party: Party,
+    model: SharedModel,
+    rows: Rows,
+    output: Output,
+    method: Method = "thresholds",
+    to: int | None = None,
 ) -> np.ndarray:
-    """Margins, probabilities or expected numbers of own rows, float64[n]; columns unknown to the model are refused."""
-    agree(party, "predict", {"same": {"output": output}})
+    """Margins, or probabilities: float64[n], or [n, classes] for several classes; of numbers what is expected.
+
+    Horizontal: of own rows. Vertical: of all rows at party `to`, by default the one that has the labels; none at the
+    other. Other columns than the model's features are refused.
+    """
+    theirs = agree(party, "predict", {"same": {"output": output}, "ids": rows.ids is not None})
+    if model.config.partition == "vertical":
+        _check_ids(party, theirs, rows)
     estimator = (SecureXGBClassifier if model.config.logistic else SecureXGBRegressor)(**model.config.model_dump())
     estimator.model = model
-    margins = estimator.predict_margin(party, features, method)
-    if not model.config.logistic:
-        return values(model.config, margins)
-    return 1 / (1 + np.exp(-margins)) if output == "probability" else margins
+    if not isinstance(estimator, SecureXGBClassifier):
+        return estimator.predict(party, rows.features, method, to)
+    if output == "margin":
+        return estimator.predict_margin(party, rows.features, method, to)
+    probabilities = estimator.predict_proba(party, rows.features, method, to)
+    return probabilities if model.config.num_class else probabilities[:, 1]
+
+
+def _check_ids(party: Party, theirs: dict[str, Any], *tables: Rows | None) -> None:
+    """Where both parties have ids, those of the same rows are the same."""
+    own = [table.ids for table in tables if table is not None]
+    if theirs.get("ids") and own[0] is not None:
+        check_same_rows(party, [one for ids in own if ids is not None for one in ids])

@@ -25,6 +25,7 @@ from protocols.transport.certificates import Credentials
 from secure_tree.config import TrainConfig, validated
 from secure_tree.model import SharedModel
 from secure_tree.storage import from_document, read_json, to_document, write_json
+from sharewood.columns import Columns
 from sharewood.hosts_config import Strict
 from sharewood.jobs import Output, fit, predict
 from sharewood.tables import check_classes, read_rows, read_table, writable, write_predictions
@@ -161,13 +162,14 @@ def _one(address: str | list[str]) -> str:
 class _Fit(_Operator):
     def _run(self, config: _ClassifierConfig | _RegressorConfig) -> None:
         path, model_path = config.inputs.train_data, config.outputs.model_path
-        features, labels = read_table(path, config.label_name)
-        assert labels is not None, "a label column was asked for"
+        columns = Columns.inferred(config.label_name)
+        rows = read_table(path, columns)
+        assert rows.labels is not None, "a label column was asked for"
         if config.objective != "squarederror":
-            check_classes(path, config.label_name, labels)
+            check_classes(path, columns, rows.labels)
         writable(model_path)
         parameters = _parameters(config)
-        estimator = self._connected(config, lambda party: fit(party, parameters, features, labels))
+        estimator = self._connected(config, lambda party: fit(party, parameters, rows))
         assert estimator.model is not None, "fit has set it"
         facts = {"objective": config.objective, "label_name": config.label_name}
         write_json(model_path, {**facts, "half": to_document(*estimator.model.pack())})
@@ -207,11 +209,11 @@ class _Predict(_Operator):
     def _run(self, config: _PredictConfig) -> None:
         path, out = config.inputs.model_path, config.outputs.inference_res_path
         objective, label, model = self._read_model(path)
-        features, identities = read_rows(config.inputs.predict_data, label, model.facts.names)
+        rows = read_rows(config.inputs.predict_data, Columns.inferred(label), model.facts.names)
         writable(out)
         output: Output = "probability" if objective == "logistic" else "margin"
-        values = self._connected(config, lambda party: predict(party, model, features, output))
-        write_predictions(out, identities, values)
+        values = self._connected(config, lambda party: predict(party, model, rows, output))
+        write_predictions(out, rows.ids, values)
 
     def _read_model(self, path: Path) -> tuple[str, str, SharedModel]:
         document = read_json(path, _WHAT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict, astuple, dataclass
 from typing import Any
 
 from rich.console import Console
@@ -10,48 +11,93 @@ from rich.table import Table
 
 from protocols.randomness.sizes import dealt_bytes
 from secure_tree.config import TrainConfig
-from secure_tree.planning import plan_training
+from secure_tree.planning import Demand, Sizes, plan_training
+from sharewood.calibration import Computing
 
 # Round trip in seconds, bits a second in each direction.
 NETWORKS = {"LAN": (0.5e-3, 1e9), "WAN": (40e-3, 100e6)}
 FRAME_BYTES = 90
 
 
-def plan(config: TrainConfig, rows: tuple[int, int], features: int) -> dict[str, Any]:
-    """Bytes dealt by kind and party, and for both phases rounds, wire bytes and network seconds (no computing).
+@dataclass
+class _Phase:
+    """Rounds, payload bytes either way, and bytes from the dealer to both parties."""
 
-    Both parties speak at the same time in a round, so that it takes half a round trip. FRAME_BYTES stand for a
-    frame's head, its tag and the TLS record around it; larger messages have more records, at 0.15%.
+    rounds: int = 0
+    sent: int = 0
+    received: int = 0
+    dealt: int = 0
+
+    def add(self, demand: Demand, dealt: int) -> None:
+        self.rounds += demand.times * demand.rounds
+        self.sent += demand.times * demand.sent
+        self.received += demand.times * demand.received
+        self.dealt += demand.times * dealt
+
+    def without(self, part: _Phase) -> _Phase:
+        return _Phase(*(a - b for a, b in zip(astuple(self), astuple(part), strict=True)))
+
+    def talking(self, round_trip: float, rate: float) -> float:
+        """Seconds. Both parties speak at the same time in a round, so that it takes half a round trip."""
+        busiest = max(self.sent, self.received) + self.rounds * FRAME_BYTES
+        return self.rounds * round_trip / 2 + 8 * busiest / rate
+
+    def dealing(self, round_trip: float, rate: float) -> float:
+        """Seconds. The dealer has one uplink, which sends to either party in turn."""
+        return 8 * self.dealt / rate + round_trip
+
+
+def plan(config: TrainConfig, sizes: Sizes, computing: Computing | None = None) -> dict[str, Any]:
+    """Bytes dealt by kind and party, rounds and wire bytes in all; by phase, seconds on either network.
+
+    Phases are those of the meter: set-up with what the dealer sends for it, offline, online. With `computing`,
+    in all: a party waits for every message before it computes on, while the dealer computes a batch as the last one
+    travels, so that offline the longer of the two counts.
+    FRAME_BYTES stand for a frame's head, its tag and the TLS record around it; larger messages have more records, at
+    0.15%.
     """
     by_kind: dict[str, Counter[str]] = {}
-    rounds, sent, received = 0, 0, 0
-    for demand in plan_training(config, rows, features):
-        rounds += demand.times * demand.rounds
-        sent += demand.times * demand.sent
-        received += demand.times * demand.received
-        for kind, (first, second) in dealt_bytes(demand.kinds).items():
+    total, first = _Phase(), _Phase()
+    for demand in plan_training(config, sizes):
+        dealt = 0
+        for kind, (to_first, to_second) in dealt_bytes(demand.kinds).items():
             both = by_kind.setdefault(kind, Counter())
-            both.update(party_0=demand.times * first, party_1=demand.times * second)
-    dealt = [sum(count[who] for count in by_kind.values()) for who in ("party_0", "party_1")]
-    busiest = max(sent, received) + rounds * FRAME_BYTES
+            both.update(party_0=demand.times * to_first, party_1=demand.times * to_second)
+            dealt += to_first + to_second
+        for phase in (total, first) if demand.step == "set-up" else (total,):
+            phase.add(demand, dealt)
+    later = total.without(first)
     seconds = {
         name: {
-            "offline": 8 * sum(dealt) / rate + round_trip,
-            "online": rounds * round_trip / 2 + 8 * busiest / rate,
+            "setup": first.dealing(*network) + first.talking(*network),
+            "offline": later.dealing(*network),
+            "online": later.talking(*network),
         }
-        for name, (round_trip, rate) in NETWORKS.items()
+        for name, network in NETWORKS.items()
     }
     kinds = {kind: dict(count) for kind, count in by_kind.items()}
-    return {
-        "data": {"rows": list(rows), "features": features},
+    report = {
+        "data": {"rows": list(sizes.rows), "features": [len(names) for names in sizes.names]},
         "config": config.model_dump(),
         "offline": {
             "bytes_by_kind": kinds,
-            "bytes_dealer": sum(dealt),
+            "bytes_dealer": total.dealt,
         },
-        "online": {"rounds": rounds, "bytes": sent + received + 2 * rounds * FRAME_BYTES},
+        "online": {"rounds": total.rounds, "bytes": total.sent + total.received + 2 * total.rounds * FRAME_BYTES},
         "network_seconds": seconds,
     }
+    if computing is not None:
+        times = {"setup": 1, "offline": config.n_estimators, "online": config.n_estimators}
+        computed = {phase: times[phase] * spent for phase, spent in asdict(computing).items()}
+        report["computing_seconds"] = computed
+        report["seconds"] = {
+            name: {
+                phase: max(waited, computed[phase]) if phase == "offline" else waited + computed[phase]
+                for phase, waited in phases.items()
+            }
+            for name, phases in seconds.items()
+        }
+    return report
 
 
 def print_plan(report: dict[str, Any], names: tuple[str, str]) -> None:
@@ -65,9 +111,13 @@ def print_plan(report: dict[str, Any], names: tuple[str, str]) -> None:
     console.print(table)
     online = report["online"]
     console.print(f"between the parties: {online['rounds']:,} rounds, {online['bytes']:,} bytes in both directions")
+    times = Table(title="Time, an estimate in seconds", title_justify="left")
+    for column in ("network", "phase", "waiting for it", "computing", "in all"):
+        times.add_column(column, justify="left" if column in ("network", "phase") else "right")
     for name, (round_trip, rate) in NETWORKS.items():
-        seconds = report["network_seconds"][name]
-        console.print(
-            f"{name}, {1e3 * round_trip:g} ms round trip and {rate / 1e6:g} Mbit/s: "
-            f"offline {seconds['offline']:.2f} s, online {seconds['online']:.2f} s on the network alone"
-        )
+        for phase, waited in report["network_seconds"][name].items():
+            figures = (waited, report["computing_seconds"][phase], report["seconds"][name][phase])
+            network = f"{name}, {1e3 * round_trip:g} ms round trip, {rate / 1e6:g} Mbit/s"
+            times.add_row(network, phase, *(f"{figure:.2f}" for figure in figures))
+    console.print(times)
+    console.print("Computing was measured on this machine, with both parties and the dealer on it.")

@@ -32,7 +32,7 @@ def print_report(report: dict[str, Any], out: Path) -> None:
     for name, revealed in zip(("party_a", "party_b"), report["revealed"], strict=True):
         console.print(f"  {name}: {'; '.join(revealed) or 'nothing'}")
     console.print("  dealer: the shapes of the computation\n")
-    console.print(f"Each party's half of the model, and this report as JSON, are in {out}/")
+    console.print(f"Each party's half of the model, and this report as JSON and as a page, are in {out}/")
 
 
 def _quality(report: dict[str, Any]) -> Table:

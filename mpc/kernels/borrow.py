@@ -4,7 +4,8 @@ r's low bits are cut into m <= 7 chunks of c bits, chunk 0 the lowest. A "thermo
 2^c bits T[k] = 1{r_j > k}, little-endian in bytes. Masked bits travel as one uint16: bit j is gt_j, bit
 7 + i - 1 is eq_i (i >= 1). Subsets S of {1 .. m-1} are numbered with bit i - 1 for i. A word of products holds,
 from bit 0, prod_S eps for all 2^(m-1) subsets, then for j = 0, 1, ... gamma_j prod_S eps for the 2^(m-1-j)
-subsets of {j+1 .. m-1}, numbered from bit 0 again.
+subsets of {j+1 .. m-1}, numbered from bit 0 again. Products in the ring come in the same order, one to a word, without
+the first, which is 1.
 """
 
 from __future__ import annotations
@@ -96,17 +97,76 @@ def borrows(opened: np.ndarray, products: np.ndarray, m: int) -> np.ndarray:
     subsets = 1 << (m - 1)
     for i in range(opened.size):
         unequal = ~(int(opened[i]) >> EQ_SHIFT) & (subsets - 1)
-        bit = 0
+        # A xor of parities is the parity of the xor.
+        counted = np.uint64(0)
         offset = subsets
         for j in range(m):
             length = subsets >> j
             short = np.uint64(ONES) >> np.uint64(64 - length)
             z = unequal >> j
             gamma = products[i, offset >> 6] >> np.uint64(offset & 63)
-            bit ^= _parity(gamma & SUPERSETS[z] & short)
+            counted ^= gamma & SUPERSETS[z] & short
             if (opened[i] >> j) & 1:
                 whole = np.uint64(ONES) >> np.uint64(64 - subsets)
-                bit ^= _parity(products[i, 0] & SUPERSETS[z << j] & LOW_ZERO[j] & whole)
+                counted ^= products[i, 0] & SUPERSETS[z << j] & LOW_ZERO[j] & whole
             offset += length
-        out[i] = bit
+        out[i] = _parity(counted)
+    return out
+
+
+def ring_product_words(m: int) -> int:
+    """Words of the ring that hold the products of m chunks."""
+    return (1 << (m - 1)) + (1 << m) - 2
+
+
+@numba.njit(cache=True, nogil=True)
+def ring_mask_products(masks: np.ndarray, m: int, words: int) -> np.ndarray:
+    """masks uint16[n] -> 0 or 1 in uint64[n, words]: every product of masks that `ring_borrows` needs."""
+    out = np.empty((masks.size, words), np.uint64)
+    subsets = 1 << (m - 1)
+    for i in range(masks.size):
+        eps = (int(masks[i]) >> EQ_SHIFT) & (subsets - 1)
+        for s in range(1, subsets):
+            out[i, s - 1] = s & ~eps == 0
+        offset = subsets - 1
+        for j in range(m):
+            gamma = (masks[i] >> j) & 1 == 1
+            for s in range(subsets >> j):
+                out[i, offset + s] = gamma and s & ~(eps >> j) == 0
+            offset += subsets >> j
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def ring_borrows(opened: np.ndarray, products: np.ndarray, m: int, first: bool) -> np.ndarray:
+    """opened uint16[n], products uint64[n, words] shared in the ring -> shares of the borrow as 0 or 1: uint64[n].
+
+    At most one gt_j prod_{i>j} eq_i is 1, so that they add up; with a bit b = c xor mask as c + (1 - 2 c) mask, a
+    product over opened bits c_i is a signed sum of the dealt products over the supersets of {i: c_i = 0}.
+    """
+    out = np.empty(opened.size, np.uint64)
+    subsets = 1 << (m - 1)
+    for i in range(opened.size):
+        unequal = ~(int(opened[i]) >> EQ_SHIFT) & (subsets - 1)
+        total = np.uint64(0)
+        offset = subsets - 1
+        for j in range(m):
+            above = (opened[i] >> j) & 1 == 1
+            z = unequal >> j
+            free = ((subsets >> j) - 1) & ~z
+            term = np.uint64(0)
+            t = free
+            while True:
+                s = z | t
+                value = products[i, offset + s]
+                if above:
+                    whole = products[i, (s << j) - 1] if s > 0 else np.uint64(first)
+                    value = whole - value
+                term += value if _parity(np.uint64(t)) == 0 else ~value + np.uint64(1)
+                if t == 0:
+                    break
+                t = (t - 1) & free
+            total += term
+            offset += subsets >> j
+        out[i] = total
     return out

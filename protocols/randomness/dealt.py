@@ -1,10 +1,17 @@
-"""A party's side of the dealer: plans go out, corrections come in ahead, and every request is given out once."""
+"""A party's side of the dealer: plans go out, corrections come in ahead, and every request is given out once.
+
+Requests are expanded from seed and corrections as they come in, up to a bound on memory; beyond it, when taken.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+from time import monotonic
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -13,12 +20,28 @@ from mpc.correlation import Kind
 from mpc.errors import ProtocolDesync
 from mpc.linear_map import MatrixVectors
 from protocols.randomness.dealer import NONCE_BYTES
-from protocols.randomness.hands import PartyHand
+from protocols.randomness.hands import NotYet, PartyHand
 from protocols.randomness.plan import Plan, encode_plan
 from protocols.randomness.prg import Stream
 from protocols.transport.channel import Channel
 
+log = logging.getLogger("sharewood")
 IN_MEMORY = 1 << 30
+_SILENCE = 10.0
+EXPANDED = 1 << 28
+
+
+@dataclass
+class _Waiting:
+    """A request to be taken: its place in the streams, the size of its corrections, and what is known ahead."""
+
+    index: int
+    kind: Kind
+    size: int
+    computed: np.ndarray | None = None
+    values: Any = None
+    ready: bool = False
+    held: int = 0
 
 
 class DealtRandomness:
@@ -30,9 +53,9 @@ class DealtRandomness:
         session = dealer.receive("dealer.session")
         self._seed, self._nonce = session["seed"], session["nonce"]
         self._matrices: dict[int, np.ndarray] = {}
-        self._waiting: deque[tuple[int, Kind, int, np.ndarray | None]] = deque()
+        self._waiting: deque[_Waiting] = deque()
         self._spool = _Spool()
-        self._index = 0
+        self._index = self._expanded = self.used = 0
 
     @property
     def received(self) -> int:
@@ -45,7 +68,8 @@ class DealtRandomness:
         """Send the plan and take in its corrections; what this party can compute ahead is computed."""
         self._dealer.send("dealer.plan", encode_plan(plan))
         requests = (kind for kinds, times in plan for _ in range(times) for kind in kinds)
-        expected = sum(len(kinds) * times for kinds, times in plan)
+        total = expected = sum(len(kinds) * times for kinds, times in plan)
+        said = monotonic()
         while expected > 0:
             batch = self._dealer.receive("dealer.batch")
             if "error" in batch:
@@ -56,31 +80,44 @@ class DealtRandomness:
                 raise ProtocolDesync("the dealer's corrections do not fit the plan")
             starts = np.concatenate([[0], np.cumsum(sizes)])
             for size, start in zip(sizes.tolist(), starts.tolist(), strict=False):
-                kind = next(requests)
-                corrections = data[start : start + size]
-                result = self._ahead(kind, corrections)
-                self._spool.put(corrections)
-                self._waiting.append((self._index, kind, size, result))
-                self._index += 1
+                self._add(next(requests), data[start : start + size])
+            if expected and monotonic() - said >= _SILENCE:
+                said, share = monotonic(), (total - expected) / total
+                log.info("correlated randomness: %.0f%% of the requests, %.0f MB", 100 * share, self.received / 1e6)
 
-    def _ahead(self, kind: Kind, corrections: np.ndarray) -> np.ndarray | None:
-        if not isinstance(kind, MatrixVectors) or kind.number not in self._matrices:
-            return None
-        hand = self._hand(self._index, corrections, None)
-        kind.deal(hand)
-        return hand.result
+    def _add(self, kind: Kind, corrections: np.ndarray) -> None:
+        request = _Waiting(self._index, kind, corrections.size)
+        self._index += 1
+        self._waiting.append(request)
+        room = self._expanded < EXPANDED
+        # The product with a known matrix is worked out ahead in any case.
+        if room or isinstance(kind, MatrixVectors):
+            hand = self._hand(request, corrections, ahead=True)
+            with suppress(NotYet):
+                values = kind.deal(hand)
+                request.computed = hand.result
+                if room:
+                    request.values, request.ready, request.held = values, True, hand.drawn + corrections.size
+                    self._expanded += request.held
+                    return
+        self._spool.put(corrections)
 
-    def _hand(self, index: int, corrections: np.ndarray, result: np.ndarray | None) -> PartyHand:
-        return PartyHand(self._rank, Stream(self._seed, self._nonce, index), corrections, self._matrices, result)
+    def _hand(self, request: _Waiting, corrections: np.ndarray, ahead: bool = False) -> PartyHand:
+        stream = Stream(self._seed, self._nonce, request.index)
+        return PartyHand(self._rank, stream, corrections, self._matrices, ahead, request.computed)
 
     def take(self, kind: Kind) -> Any:
         """The next request of the plan, which must be this one; without a plan it is asked for on the spot."""
         if not self._waiting:
             self.provide([([kind], 1)])
-        index, planned, size, result = self._waiting.popleft()
-        if planned != kind:
-            raise ProtocolDesync(f"the plan has {planned} where the program asks for {kind}")
-        return kind.deal(self._hand(index, self._spool.get(size), result))
+        request = self._waiting.popleft()
+        if request.kind != kind:
+            raise ProtocolDesync(f"the plan has {request.kind} where the program asks for {kind}")
+        self.used += request.size
+        if request.ready:
+            self._expanded -= request.held
+            return request.values
+        return kind.deal(self._hand(request, self._spool.get(request.size)))
 
     def close(self) -> None:
         """Tell the dealer that this party needs nothing more."""
@@ -114,5 +151,6 @@ class _Spool:
             return data
         assert self._file is not None, "spooled data has a file"
         self._file.seek(self._read)
-        self._read += size
-        return np.frombuffer(self._file.read(size), np.uint8)
+        data = np.empty(size, np.uint8)
+        self._read += self._file.readinto(data.data)  # type: ignore[attr-defined]
+        return data

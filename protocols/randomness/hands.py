@@ -11,6 +11,13 @@ from mpc.errors import ProtocolDesync
 from mpc.ring import U64, Shape, pack_bits, packed_size, unpack_bits
 from protocols.randomness.prg import Stream
 
+ALIGNMENT = 8
+
+
+def aligned(size: int) -> int:
+    """Bytes that a correction of `size` bytes takes up, so that the next one starts at a word."""
+    return size + -size % ALIGNMENT
+
 
 class DealerHand:
     """Sees the values of one request; collects the corrections for either party."""
@@ -39,20 +46,25 @@ class DealerHand:
     ) -> np.ndarray:
         whole = np.asarray(value(), dtype).reshape(shape)
         half = self._streams[1 - to].words(shape, dtype)
-        correction = whole ^ half if xor else whole - half
-        self.corrections[to].append(np.ascontiguousarray(correction).reshape(-1).view(np.uint8))
+        self._correct(to, whole ^ half if xor else whole - half)
         return whole
 
     def derived_bits(self, value: Callable[[], np.ndarray], shape: Shape, to: int = 1) -> np.ndarray:
         whole = np.asarray(value(), np.uint8).reshape(shape)
-        self.corrections[to].append(pack_bits(whole ^ self._streams[1 - to].bits(shape)))
+        self._correct(to, pack_bits(whole ^ self._streams[1 - to].bits(shape)))
         return whole
 
     def both(self, value: Callable[[], np.ndarray], shape: Shape, dtype: np.dtype) -> np.ndarray:
         whole = np.ascontiguousarray(value(), dtype).reshape(shape)
-        for corrections in self.corrections:
-            corrections.append(whole.reshape(-1).view(np.uint8))
+        for to in (0, 1):
+            self._correct(to, whole)
         return whole
+
+    def _correct(self, to: int, correction: np.ndarray) -> None:
+        data = np.ascontiguousarray(correction).reshape(-1).view(np.uint8)
+        self.corrections[to].append(data)
+        if gap := aligned(data.size) - data.size:
+            self.corrections[to].append(np.zeros(gap, np.uint8))
 
     def permutation_key(self) -> bytes:
         return self._streams[0].permutation_key
@@ -70,11 +82,15 @@ class DealerHand:
         del self._matrices[number]
 
 
+class NotYet(Exception):
+    """A request that cannot be expanded before its turn."""
+
+
 class PartyHand:
     """Draws one party's halves of one request and reads the corrections sent to it.
 
     `matrices` holds the masked matrices of the peer; `computed_before` the results of an earlier, offline look at
-    the same request.
+    the same request. `ahead` of its turn, a request that needs or forgets a masked matrix may raise NotYet.
     """
 
     def __init__(
@@ -83,16 +99,22 @@ class PartyHand:
         stream: Stream,
         corrections: np.ndarray,
         matrices: dict[int, np.ndarray],
+        ahead: bool = False,
         computed_before: np.ndarray | None = None,
     ) -> None:
         self._rank, self._stream, self._corrections, self._read = rank, stream, corrections, 0
-        self._matrices, self.result = matrices, computed_before
+        self._matrices, self._ahead, self.result = matrices, ahead, computed_before
+
+    @property
+    def drawn(self) -> int:
+        """Bytes that the stream's words, and bits one to a byte, take up."""
+        return self._stream.drawn
 
     def _correction(self, size: int) -> np.ndarray:
-        start, self._read = self._read, self._read + size
+        start, self._read = self._read, self._read + aligned(size)
         if self._read > self._corrections.size:
             raise ProtocolDesync("the dealer sent fewer corrections than the request needs")
-        return self._corrections[start : self._read]
+        return self._corrections[start : start + size]
 
     def mask(self, shape: Shape, dtype: np.dtype = U64, xor: bool = False) -> np.ndarray:
         return self._stream.words(shape, dtype)
@@ -110,7 +132,7 @@ class PartyHand:
 
     def both(self, value: Any, shape: Shape, dtype: np.dtype) -> np.ndarray:
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        return np.frombuffer(self._correction(size).tobytes(), dtype).reshape(shape)
+        return self._correction(size).view(dtype).reshape(shape)
 
     def permutation_key(self) -> bytes:
         return self._stream.permutation_key
@@ -130,7 +152,11 @@ class PartyHand:
         pass
 
     def kept(self, number: int) -> np.ndarray:
+        if self._ahead and number not in self._matrices:
+            raise NotYet
         return self._matrices[number]
 
     def drop(self, number: int) -> None:
+        if self._ahead:
+            raise NotYet
         self._matrices.pop(number, None)

@@ -24,7 +24,7 @@ class LocalRandomness:
         self._dealer_matrices: dict[int, np.ndarray] = {}
         self._matrices: dict[int, np.ndarray] = {}
 
-    received = 0
+    received = used = 0
 
     @property
     def matrices_kept(self) -> tuple[int, int]:

@@ -9,6 +9,7 @@ import numpy as np
 from mpc.correlation import Kind
 from mpc.ring import U64, Shape, packed_size
 from mpc.tracing import TraceHand
+from protocols.randomness.hands import aligned
 
 
 class _CountingHand(TraceHand):
@@ -21,16 +22,16 @@ class _CountingHand(TraceHand):
     def derived(
         self, value: Callable[[], np.ndarray], shape: Shape, dtype: np.dtype = U64, xor: bool = False, to: int = 1
     ) -> np.ndarray:
-        self.bytes[to] += int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        self.bytes[to] += aligned(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize)
         return super().derived(value, shape, dtype, xor, to)
 
     def both(self, value: Callable[[], np.ndarray], shape: Shape, dtype: np.dtype) -> np.ndarray:
         for to in (0, 1):
-            self.bytes[to] += int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+            self.bytes[to] += aligned(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize)
         return super().both(value, shape, dtype)
 
     def derived_bits(self, value: Callable[[], np.ndarray], shape: Shape, to: int = 1) -> np.ndarray:
-        self.bytes[to] += packed_size(int(np.prod(shape, dtype=np.int64)), 1)
+        self.bytes[to] += aligned(packed_size(int(np.prod(shape, dtype=np.int64)), 1))
         return super().derived_bits(value, shape, to)
 
 

@@ -15,6 +15,7 @@ from mpc.errors import ConfigError, PeerFailure, PeerTimeout
 from mpc.party import Party
 from protocols.randomness.dealer import serve
 from protocols.randomness.dealt import DealtRandomness
+from protocols.runtime.memory import keep_freed_memory
 from protocols.transport.certificates import Credentials
 from protocols.transport.channel import Channel
 from protocols.transport.tcp import Address, Listener, connect, listen
@@ -57,6 +58,7 @@ def run_party(
 
     `own_dealer`, at party 0, starts a dealer on this machine and says where it listens. Raises PeerFailure.
     """
+    keep_freed_memory()
     peer = _meet(network, rank, credentials)
     with peer:
         address = network.dealer
@@ -76,6 +78,12 @@ def run_party(
     return result
 
 
+def run_pair(network: Network, rank: int, credentials: Credentials, job: Callable[[Channel], T]) -> T:
+    """Connect party `rank` with its peer alone, and run a job that needs no dealer. Raises PeerFailure."""
+    with _meet(network, rank, credentials) as peer:
+        return job(peer)
+
+
 def _meet(network: Network, rank: int, credentials: Credentials) -> Channel:
     name = network.parties[1 - rank]
     waits: dict[str, Any] = {"patience": network.patience, "timeout": network.timeout}
@@ -93,6 +101,7 @@ def run_dealer(
     A party that comes twice replaces its first connection; strangers, and parties that vanish, are logged and end
     nothing but themselves. With `patience`, PeerTimeout after so many seconds without both parties.
     """
+    keep_freed_memory()
     served = 0
     while sessions is None or served < sessions:
         first, second = _both(listener, parties, patience)

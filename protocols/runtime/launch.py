@@ -18,6 +18,7 @@ from typing import NoReturn
 
 from mpc import errors
 from mpc.errors import PeerFailure, PeerTimeout, PeerVanished, ProtocolDesync, SharewoodError
+from protocols.runtime.memory import keep_freed_memory
 from protocols.transport.certificates import Credentials, make_credentials
 from protocols.transport.channel import Channel
 from protocols.transport.codec import Tree, decode, encode
@@ -84,6 +85,7 @@ def _play(
 ) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which ends its children
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    keep_freed_memory()
     try:
         channels = _open_channels(name, listening, credentials)
         report = encode({"result": role(channels)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Literal
 
 import numpy as np
 
@@ -15,13 +16,14 @@ from secure_tree import SecureXGBClassifier
 _SEEDS = (bytes(16), bytes(range(16)))
 
 
-def warm_up() -> None:
+def warm_up(comparison: Literal["bits", "keys"] = "bits") -> None:
     """Train and predict on four made-up rows between two threads; a few seconds at first, then a fraction of one."""
 
     def job(rank: int) -> None:
         party = Party(rank, channels[rank], LocalRandomness(rank, _SEEDS))
         X, y = np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([0, 1])
-        model = SecureXGBClassifier(n_estimators=1, max_depth=2, max_bin=2, min_child_weight=0).fit(party, X, y)
+        smallest = {"n_estimators": 1, "max_depth": 2, "max_bin": 2, "min_child_weight": 0}
+        model = SecureXGBClassifier(**smallest, comparison=comparison).fit(party, X, y)
         model.predict_margin(party, X)
         model.predict_margin(party, X, "thresholds")
 

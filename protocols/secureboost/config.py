@@ -23,7 +23,8 @@ class SecureBoostConfig(TrainConfig):
     guest_only       which splits only the guest may own: the root of every tree, the whole first tree, or none.
                      A host that owns a tree's root knows more of how labels fall than one that owns a deeper node.
     packing          g and h in one plaintext, and several sums in one ciphertext; False: every number has its own
-    sibling_subtraction   only the smaller child is accumulated; False: both
+    sibling_subtraction   only the smaller child of a split is summed, and its sibling derived by the guest after
+                     decryption, or by the host on ciphertexts; off: both children are summed
     """
 
     objective: Literal["binary:logistic", "multi:softprob", "reg:squarederror"] = "binary:logistic"  # type: ignore[assignment]
@@ -32,7 +33,7 @@ class SecureBoostConfig(TrainConfig):
     encryption: Literal["paillier", "ou"] = "paillier"
     key_bits: int = Field(2048, ge=1024, le=8192)
     packing: bool = True
-    sibling_subtraction: bool = True
+    sibling_subtraction: Literal["guest", "host", "off"] = "guest"
 
     @model_validator(mode="after")
     def _within_this_protocol(self) -> SecureBoostConfig:

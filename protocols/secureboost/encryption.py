@@ -55,6 +55,9 @@ class PublicKey(ABC):
     def add(self, a: Ciphertexts, b: Ciphertexts) -> Ciphertexts: ...
 
     @abstractmethod
+    def subtract(self, a: Ciphertexts, b: Ciphertexts) -> Ciphertexts: ...
+
+    @abstractmethod
     def shift(self, ciphertexts: Ciphertexts, bits: int) -> Ciphertexts:
         """Every plaintext times 2^bits."""
 

@@ -54,6 +54,9 @@ class HeuPublicKey(PublicKey):
     def add(self, a: Ciphertexts, b: Ciphertexts) -> Ciphertexts:
         return self._evaluator.add(a, b)
 
+    def subtract(self, a: Ciphertexts, b: Ciphertexts) -> Ciphertexts:
+        return self._evaluator.sub(a, b)
+
     def shift(self, ciphertexts: Ciphertexts, bits: int) -> Ciphertexts:
         factors = np.full((ciphertexts.rows, ciphertexts.cols), 1 << bits, object)
         return self._evaluator.mul(ciphertexts, self._encoded(factors))

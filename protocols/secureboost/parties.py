@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from mpc.errors import DataError
-from protocols.secureboost.align import align_guest, align_host
+from protocols.alignment import align_guest, align_host
 from protocols.secureboost.boost import boost
 from protocols.secureboost.columns import bin_columns
 from protocols.secureboost.config import SecureBoostConfig

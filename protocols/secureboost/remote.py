@@ -20,8 +20,9 @@ from protocols.secureboost.columns import Records, bin_columns
 from protocols.secureboost.config import SecureBoostConfig
 from protocols.secureboost.conversation import DONE, answer_until_done, ask, tag
 from protocols.secureboost.encoding import Derivatives, Layout
-from protocols.secureboost.encryption import PrivateKey, generate_key, load_public_key, packed_blocks
+from protocols.secureboost.encryption import Ciphertexts, PrivateKey, generate_key, load_public_key, packed_blocks
 from protocols.secureboost.owners import Owner, rows_of_nodes
+from protocols.secureboost.siblings import Siblings
 from protocols.transport.channel import Channel
 
 
@@ -64,8 +65,9 @@ class RemoteColumns(Owner):
         self._channel, self._sealer = channel, sealer
         public = sealer.key.public
         self._size = config.bins + 1
-        question = {"library": public.library, "key": public.to_bytes(), "packing": config.packing}
-        channel.send(tag("start"), {**question, "rows": rows, "max_bin": config.bins})
+        encrypted = {"library": public.library, "key": public.to_bytes(), "packing": config.packing}
+        question = {"rows": rows, "max_bin": config.bins, "subtract": config.sibling_subtraction == "host"}
+        channel.send(tag("start"), {**encrypted, **question})
 
     def greet(self) -> None:
         """Wait for the host's description of itself; apart from the constructor, so that hosts bin side by side."""
@@ -115,6 +117,7 @@ class Sums:
         self._key = load_public_key(start["library"], start["key"])
         self._layout = Layout.plan(start["rows"], self._key.plaintext_bits)
         self._packing = start["packing"]
+        self._subtract = self._key.subtract if start["subtract"] else None
 
     @property
     def description(self) -> tuple[int, int]:
@@ -127,11 +130,14 @@ class Sums:
         """Blinded sums of every node and bucket of the columns, ciphertexts."""
         if sealed is not None:
             self._ciphertexts = self._key.load(sealed, len(assignment))
+            self._siblings: Siblings[Ciphertexts] = Siblings(self._subtract)
         self._assignment = assignment
         numbers = np.ascontiguousarray(self._binned.numbers[:, columns])
-        members = [assignment == node for node in nodes]
+        summed = self._siblings.to_sum(assignment, nodes)
+        members = [assignment == node for node in summed]
         sums = self._key.bucket_sums(self._ciphertexts, members, numbers, self._binned.buckets)
-        return [self._key.dump(self._sealed(each)) for each in sums]
+        complete = self._siblings.complete(nodes, dict(zip(summed.tolist(), sums, strict=True)))
+        return [self._key.dump(self._sealed(each)) for each in complete]
 
     def split(
         self, nodes: np.ndarray, columns: np.ndarray, bins: np.ndarray, missing_left: np.ndarray
@@ -141,7 +147,7 @@ class Sums:
         rows, place = rows_of_nodes(self._assignment, nodes)
         return places, np.packbits(self.records.left(self._binned.features, places[place], rows))
 
-    def _sealed(self, sums: Any) -> Any:
+    def _sealed(self, sums: Ciphertexts) -> Ciphertexts:
         if not self._packing:
             return self._key.blind(sums, columns=2)
         return self._key.pack(sums, self._layout.pairs, self._layout.pair_bits)

@@ -15,6 +15,7 @@ import numpy as np
 from protocols.secureboost.config import SecureBoostConfig
 from protocols.secureboost.encoding import Derivatives
 from protocols.secureboost.owners import Owner, rows_of_nodes
+from protocols.secureboost.siblings import Siblings
 from protocols.secureboost.split import best_splits, leaf_weights
 
 LEAF = -1
@@ -39,7 +40,7 @@ def grow_tree(config: SecureBoostConfig, owners: list[Owner], guest_only_levels:
     values = np.stack([derivatives.g, derivatives.h], axis=1)
     position = np.zeros(len(values), np.int64)
     frontier = np.array([0], np.int16)
-    caches = [_Histograms(each, config.sibling_subtraction) for each in owners]
+    caches = [_Histograms(each, config.sibling_subtraction == "guest") for each in owners]
     for depth in range(config.max_depth):
         if not frontier.size:
             break
@@ -86,33 +87,17 @@ def _search(
 
 
 class _Histograms:
-    """An owner's histograms of a level: the smaller child of a split is summed, its sibling is the parent's rest."""
+    """An owner's histograms, level by level."""
 
     def __init__(self, owner: Owner, subtract: bool) -> None:
         self._owner = owner
-        self._subtract = subtract
-        self._known: dict[int, np.ndarray] = {}
+        self._siblings: Siblings[np.ndarray] = Siblings(np.subtract if subtract else None)
 
     def ask(self, assignment: np.ndarray, frontier: np.ndarray) -> None:
-        rows = np.bincount(assignment[assignment >= 0], minlength=int(frontier.max()) + 1)
-        self._frontier = frontier.tolist()
-        self._asked = [node for node in self._frontier if not self._derived(node, rows)]
-        self._owner.ask(assignment, np.array(self._asked, np.int16))
+        self._frontier = frontier
+        self._asked = self._siblings.to_sum(assignment, frontier)
+        self._owner.ask(assignment, self._asked)
 
     def collect(self) -> np.ndarray:
-        summed = dict(zip(self._asked, self._owner.histograms(), strict=True))
-        for node in self._frontier:
-            if node not in summed:
-                summed[node] = self._known[(node - 1) // 2] - summed[_sibling(node)]
-        self._known = summed
-        return np.stack([summed[node] for node in self._frontier])
-
-    def _derived(self, node: int, rows: np.ndarray) -> bool:
-        if not self._subtract or (node - 1) // 2 not in self._known:
-            return False
-        sibling = _sibling(node)
-        return (rows[node], node) > (rows[sibling], sibling)
-
-
-def _sibling(node: int) -> int:
-    return node + 1 if node % 2 else node - 1
+        summed = dict(zip(self._asked.tolist(), self._owner.histograms(), strict=True))
+        return np.stack(self._siblings.complete(self._frontier, summed))

@@ -25,10 +25,12 @@ from mpc import (
     sigmoid_exponential,
     sigmoid_piecewise,
     truncation,
+    weighted_choice,
     widening,
 )
 from mpc.linear_map import BIT, DenseBits, DenseWords
 from mpc.ring import U8, U32, U64
+from mpc.shares import PShare
 from tests.mpc.twoparty import bit_half, ring_half
 
 
@@ -59,6 +61,14 @@ def ring(low, high, *tail, dtype=U64, scale=0, count=1):
 def bits(*tail, count=1):
     def make(party, rng, size):
         return [bit_half(rng.integers(0, 2, (size, *tail)), party.rank) for _ in range(count)]
+
+    return make
+
+
+def packed(count=1):
+    def make(party, rng, size):
+        shares = ring(0, 2**62, count=count)(party, rng, size)
+        return [PShare(share.words, party.rank) for share in shares]
 
     return make
 
@@ -125,10 +135,17 @@ CASES = [
         (beaver.square, ring(-BIG, BIG, 3), {}),
         (beaver.matmul, _matrices, {}),
         (bit_product.conjoin, bits(3, count=2), {}),
+        (bit_product.conjoin, packed(count=2), {}),
         (bit_product.disjoin, bits(count=2), {}),
+        (bit_product.disjoin, packed(count=2), {}),
         (bit_product.to_ring, bits(3), {}),
         (bit_product.to_ring, then(bits(3), U8), {}),
         (bit_product.select, lambda p, r, n: [*bits(1)(p, r, n), *ring(-BIG, BIG, 4)(p, r, n)], {}),
+        (
+            weighted_choice.choose,
+            lambda p, r, n: [*bits(2, 3)(p, r, n), *ring(-BIG, BIG, 2)(p, r, n), [1, 5, 2**40]],
+            {},
+        ),
         *((comparison.below, then(ring(-BIG, BIG), [0, 5, -7], 63), by) for by in BY),
         (comparison.below, then(ring(-BIG, BIG), [0, 5, -7], 63), {"by": "carries"}),
         *((comparison.less_than, ring(-BIG, BIG, count=2), by) for by in BY),
@@ -142,7 +159,7 @@ CASES = [
         *((truncation.floor, then(ring(-BIG, BIG, 2), 13), by) for by in BY),
         *((reciprocal.normalise, then(ring(1, 2**19), 4, 20, [77]), by) for by in BY),
         *((reciprocal.invert, ring(2**17, 2**18), by) for by in BY),
-        *((reciprocal.reciprocal, then(ring(1, 2**15), 4, 15), by) for by in BY),
+        *((reciprocal.reciprocal, then(ring(1, 2**15), 4, 15), by) for by in [*BY, {"exact": False}]),
         *((division.divide, then(ring(1, 2**15, count=2), 4, 15, 9), by) for by in BY),
         *((argmax.argmax, then(ring(0, 99, 11), 8), {"radix": r, "by": "bits"}) for r in (2, 4, 8)),
         (argmax.argmax, then(ring(0, 99, 11), 8), {"radix": 2, "by": "keys"}),

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from mpc.beaver import multiply
-from mpc.bit_product import conjoin, select, to_ring
+from mpc.bit_product import conjoin, disjoin, select, to_ring
 from mpc.errors import ShapeMismatch
 from mpc.party import together
-from mpc.ring import U8, U32, U64, decode_signed, encode_signed
+from mpc.ring import U8, U16, U32, U64, decode_signed, encode_signed
+from mpc.shares import PShare
 from tests.mpc.twoparty import bit_half, opened, ring_half, run_both
 
 RNG = np.random.default_rng(11)
@@ -39,6 +40,30 @@ def test_multiply(dtype):
 
 def test_conjoin():
     check(conjoin, A & B, lambda r: bit_half(A, r), lambda r: bit_half(B, r))
+
+
+@pytest.mark.parametrize("dtype", [U8, U16, U64])
+def test_packed_bits(dtype):
+    words = np.random.default_rng(4).integers(0, 256, (2, 3, 5 * dtype.itemsize), np.uint8).view(dtype)
+
+    def half(values, rank):
+        return PShare(values ^ dtype.type(77) if rank == 0 else np.full_like(values, 77), rank)
+
+    def job(party):
+        a, b = (half(w, party.rank) for w in words)
+        return conjoin(party, a, b), disjoin(party, a, b), (a ^ b) << 3, ~a
+
+    results, _ = run_both(job)
+    a, b = words
+    for mine, theirs, expected in zip(*results, (a & b, a | b, (a ^ b) << dtype.type(3), ~a), strict=True):
+        assert mine.dtype == dtype and np.array_equal(mine.words ^ theirs.words, expected)
+
+
+def test_bits_are_packed_and_unpacked():
+    bits = np.random.default_rng(4).integers(0, 2, (3, 7)).astype(np.uint8)
+    share = bit_half(bits, 0)
+    assert share.packed().shape == (3,)
+    assert np.array_equal(share.packed().unpacked(share.shape).bits, share.bits)
 
 
 @pytest.mark.parametrize("dtype", [U8, U32, U64])

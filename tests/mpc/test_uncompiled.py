@@ -9,7 +9,7 @@ import pytest
 from numba.core.registry import CPUDispatcher
 
 import mpc.kernels
-from mpc.kernels import borrow, comparison_keys, linear_map, trigonometry
+from mpc.kernels import borrow, comparison_keys, linear_map, products, trigonometry
 
 RNG = np.random.default_rng(1)
 
@@ -34,10 +34,25 @@ CALLS = {
     borrow.chunk_bits: [(words(6, bits=15), words(2), TABLES, 15, 5, 3, first) for first in (True, False)],
     borrow.mask_products: [(words(6, dtype=np.uint16, bits=16), 7, 3), (words(6, dtype=np.uint16, bits=16), 3, 1)],
     borrow.borrows: [(words(6, dtype=np.uint16, bits=13), words(6, 3), 7), (words(6, dtype=np.uint16), words(6, 1), 3)],
+    borrow.ring_mask_products: [(words(6, dtype=np.uint16, bits=16), m, 3 * 2 ** (m - 1) - 2) for m in (1, 3, 6)],
+    borrow.ring_borrows: [
+        (words(6, dtype=np.uint16, bits=16), words(6, 3 * 2 ** (m - 1) - 2), m, first)
+        for m in (1, 3, 6)
+        for first in (True, False)
+    ],
+    products.product: [(*words(5, 7, dtype=t), first) for t in (np.uint32, np.uint64) for first in (True, False)],
+    products.square: [(*words(3, 7, dtype=t), first) for t in (np.uint32, np.uint64) for first in (True, False)],
+    products.conjunction: [(*words(5, 7, dtype=t), first) for t in (np.uint8, np.uint64) for first in (True, False)],
+    products.powers: [(*words(4, 7), first) for first in (True, False)],
+    products.product_with_square: [(*words(7, 7), first) for first in (True, False)],
+    products.weighted_choice: [
+        (words(6, 3, dtype=np.uint8, bits=1), words(6), words(6, 3), words(6), words(6, 3), words(3), first)
+        for first in (True, False)
+    ],
     borrow._parity: [(np.uint64(7),), (np.uint64(2**63 + 1),)],
     trigonometry._sine_cosine: [(0,), (12345,), (2**25 - 3,)],
     trigonometry.harmonics: [(words(4, dtype=np.uint32, bits=25),)],
-    trigonometry.series: [(words(4, dtype=np.uint32, bits=25), words(4, 24, 2), *(RNG.normal(size=(2, 24)) * 1e7))],
+    trigonometry.series: [(words(4, dtype=np.uint32, bits=25), words(24, 2, 4), *(RNG.normal(size=(2, 24)) * 1e7))],
     comparison_keys._generate_level: [
         (*CHILDREN, words(2, 6, 2), ON, words(6, bits=1), words(6, 2), words(6, width), width == 0) for width in (0, 2)
     ],

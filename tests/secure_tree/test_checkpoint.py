@@ -128,7 +128,7 @@ def requests_taken(tmp_path, monkeypatch):
 
     def noted(self, kind):
         # Written at once: a process that is killed leaves what it took.
-        index = self._waiting[0][0] if self._waiting else self._index
+        index = self._waiting[0].index if self._waiting else self._index
         with open(log, "ab", buffering=0) as file:
             file.write(f"{self._rank} {self._seed.hex()} {self._nonce.hex()} {index}\n".encode())
         return take(self, kind)

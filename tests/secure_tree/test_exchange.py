@@ -93,6 +93,14 @@ def test_several_classes_in_xgboost():
     assert np.array_equal(booster.predict(xgboost.DMatrix(fresh, feature_names=list(plain.names))), ours.argmax(axis=1))
 
 
+def test_names_that_xgboost_refuses_are_left_out():
+    names = ("a[0]", "b")
+    split = np.zeros((1, 1), int), np.zeros((1, 1), np.float32), np.zeros((1, 1), bool)
+    worth = np.zeros((1, 1)), np.zeros((1, 3))
+    document = to_xgboost(PlainModel("binary:logistic", names, (0.0,), *split, np.array([[0.5, -0.5]]), *worth))
+    assert booster_margins(document, np.array([[-1.0, 0], [1, 0]])).tolist() == [0.5, -0.5]
+
+
 def test_reveal_needs_the_same_receiver_and_the_same_training():
     X, y = table(40, 2, seed=32)
     first, second = (train_both(*halves(X, y, 20), n_estimators=1).models for _ in range(2))

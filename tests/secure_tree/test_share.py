@@ -132,7 +132,9 @@ def test_shared_and_revealed_again(objective):
     truth = booster.predict(xgboost.DMatrix(rows), output_margin=True)
     assert nothing is None
     for model in (plain, again):
-        assert np.abs(booster_margins(to_xgboost(model), rows, list(model.names)) - truth).max() < 1e-3
+        document = to_xgboost(model)
+        assert document["learner"]["objective"]["name"] == objective
+        assert np.abs(booster_margins(document, rows, list(model.names)) - truth).max() < 1e-3
 
 
 def test_the_wire_does_not_depend_on_the_model():

@@ -51,9 +51,12 @@ class Training:
         ]
 
 
-def train_both(tables, labels, then=None, weights=(None, None), **parameters) -> Training:
-    """Train; `then(model, party)` runs at both parties afterwards. Numbers are opened in the test alone."""
-    kind = SecureXGBClassifier if TrainConfig(**parameters).logistic else SecureXGBRegressor
+def train_both(tables, labels, then=None, weights=(None, None), plain=None, **parameters) -> Training:
+    """Train; `then(model, party)` runs at both parties afterwards. Numbers are opened in the test alone.
+
+    `plain` are the tables as the twin is to see them, where that is not as they are.
+    """
+    kind = SecureXGBClassifier if TrainConfig.of(**parameters).logistic else SecureXGBRegressor
     models, shares = [None, None], ([], [])
 
     def job(party):
@@ -79,6 +82,7 @@ def train_both(tables, labels, then=None, weights=(None, None), **parameters) ->
             )
         )
     config = models[0].config
-    data = PlainData.of(tables, config)
     facts = models[0].model.facts
+    names = tuple(facts.names[facts.layout.features_of(p)] for p in (0, 1))
+    data = PlainData.of(plain or tables, config, names)
     return Training(config, data, scales(config, facts), facts, trees, models, results, parties)

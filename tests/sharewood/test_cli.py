@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.sharewood.pages import check_page
+
 COMMAND = [sys.executable, "-c", "from sharewood.cli import main; main()"]
 
 GOOD = "id,y,a,b\n1,0,1.5,2\n2,1,2.5,1\n3,0,0.5,3\n4,1,3.5,0\n"
@@ -44,8 +46,25 @@ def test_demo_writes_what_interfaces_name(tmp_path):
         assert names <= set(report[section]), section
     assert report["quality"]["auc"] > 0.9 and len(set(report["pid"].values())) == 3
     assert report["online"]["rounds"] > 0 and report["offline"]["bytes_parties"] == 0
-    assert report["revealed"] == [["predictions of its own rows"]] * 2
-    assert {p.name for p in (tmp_path / "out" / "demo").iterdir()} == {"party_a.npz", "party_b.npz", "result.json"}
+    own = "predictions of its own rows"
+    assert report["revealed"] == [[own, f"{own} after every step of the learning curve"]] * 2
+    files = {p.name for p in (tmp_path / "out" / "demo").iterdir()}
+    assert files == {"party_a.npz", "party_b.npz", "result.json", "report.html"}
+    curve = report["curve"]
+    assert curve["trees"] == [1, 2] and curve["rows"] == {"training": 455, "held_out": 114}
+    assert curve["sharewood"]["held_out"][-1] == pytest.approx(report["quality"]["logloss"], abs=1e-9)
+    assert curve["xgboost"]["held_out"][-1] == pytest.approx(report["quality"]["xgboost"]["logloss"], abs=1e-9)
+    assert {"gradients", "histograms", "gains", "best split", "rows to children", "leaf weights"} == set(
+        report["parts"]
+    )
+    assert sum(part["rounds"] for part in report["parts"].values()) == report["online"]["rounds"] - 2
+    dealt = sum(part["bytes_dealt"] for part in report["parts"].values())
+    assert 0.9 * report["offline"]["bytes_dealer"] < dealt <= report["offline"]["bytes_dealer"]
+    page = check_page((tmp_path / "out" / "demo" / "report.html").read_text())
+    for measure in (*report["quality"].values(), *report["quality"]["xgboost"].values()):
+        assert isinstance(measure, dict) or f"{measure:.4f}" in page
+    assert f"{report['online']['rounds']:,}" in page and "ROC" in page and own in page
+    assert "2 of 2 rounds of trees" in done.stderr
     assert "party_a" in done.stdout and "XGBoost" in done.stdout
 
 
@@ -62,7 +81,8 @@ def test_demo_by_columns(tmp_path, files):
         )
         assert done.returncode == 0, done.stderr
         report = json.loads((tmp_path / "r.json").read_text())
-        assert report["revealed"] == [["predictions of the rows"], []] and report["quality"]["auc"] > 0.7
+        assert report["revealed"][0][0] == "predictions of the rows" and report["revealed"][1] == []
+        assert report["quality"]["auc"] > 0.7
         assert report["data"]["partition"] == "vertical" and report["data"]["features"] == (2 if data else 30)
 
 

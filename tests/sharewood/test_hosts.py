@@ -1,10 +1,6 @@
 """Two hosts and a dealer as real processes on loopback: the documented example, and one sentence for bad input."""
 
 import json
-import socket
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,76 +8,34 @@ import pytest
 import xgboost
 
 from mpc.errors import ConfigError
-from sharewood.hosts import export, predict_rows, reveal
-from sharewood.hosts_cli import keygen
+from sharewood.hosts import export, reveal
 from sharewood.hosts_config import HostsConfig
-from tests.secure_tree.test_twin import halves
-from tests.secure_tree.training import train_both
-
-EXAMPLES = Path(__file__).parents[2] / "examples" / "two_hosts"
-COMMAND = [sys.executable, "-c", "from sharewood.cli import main; main()"]
-ROLES = "party_a", "party_b", "dealer"
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
-
-
-def start(*arguments, cwd):
-    pipe = subprocess.PIPE
-    return subprocess.Popen([*COMMAND, *map(str, arguments)], cwd=cwd, stdout=pipe, stderr=pipe, text=True)
-
-
-def sharewood(*arguments, cwd):
-    process = start(*arguments, cwd=cwd)
-    out, err = process.communicate(timeout=120)
-    return process.returncode, out, err
-
-
-def both(command, *arguments, cwd):
-    """A command at both parties at once; the outputs."""
-    work = [
-        start(command, "--config", f"{name}.toml", "--party", name, *[a.format(name) for a in arguments], cwd=cwd)
-        for name in ROLES[:2]
-    ]
-    said = [process.communicate(timeout=120) for process in work]
-    assert [process.returncode for process in work] == [0, 0], said
-    return [out for out, _ in said]
+from tests.sharewood.hosting import ROLES, both, complaint, dealing, example, sharewood, start
+from tests.sharewood.pages import check_page
 
 
 @pytest.fixture
 def place(tmp_path):
     """The example's files on loopback, smaller, with keys and data."""
-    ports = {f"192.0.2.{host}:{port}": free_port() for host, port in ((30, 50010), (10, 50011), (20, 50012))}
-    for role in ROLES:
-        text = (EXAMPLES / f"{role}.toml").read_text()
-        for address, port in ports.items():
-            text = text.replace(address, f"127.0.0.1:{port}")
-        text = text.replace("n_estimators = 20", "n_estimators = 4").replace("max_depth = 4", "max_depth = 2")
-        (tmp_path / f"{role}.toml").write_text(text.replace("# reveal", "reveal"))
-    keygen(tmp_path / "keys", ROLES[0], list(ROLES[1:]))
+    example(tmp_path, {role: f"{role}.toml" for role in ROLES}, n_estimators=4, max_depth=2)
+    for path in tmp_path.glob("*.toml"):
+        path.write_text(path.read_text().replace("# reveal", "reveal"))
     rng = np.random.default_rng(3)
     for name in ("a", "b", "new_a", "new_b"):
         X = rng.normal(size=(40, 3)).astype(np.float32)
         table = pd.DataFrame(X, columns=["x", "y", "z"])
         table.insert(0, "id", np.arange(40))
-        if "new" not in name:
+        if name != "new_b":
             table["defaulted"] = (X[:, 0] + X[:, 1] > 0).astype(int)
         table.to_csv(tmp_path / f"{name}.csv", index=False)
     return tmp_path
 
 
 def test_the_example_of_two_hosts(place):
-    dealer = start("dealer", "--config", "dealer.toml", "--sessions", 3, cwd=place)
-    try:
+    with dealing(3, cwd=place):
         both("train", "--json", "{}.report.json", cwd=place)
         said = both("predict", cwd=place)
         both("reveal", "--to", "party_b", cwd=place)
-        _, log = dealer.communicate(timeout=30)
-    finally:
-        dealer.kill()
-    assert dealer.returncode == 0, log
     assert all("predictions of its own rows" in text for text in said)
     for name in ("a", "b"):
         truth, table = pd.read_csv(place / f"new_{name}.csv"), pd.read_csv(place / f"predictions_{name}.csv")
@@ -90,10 +44,25 @@ def test_the_example_of_two_hosts(place):
         report = json.loads((place / f"party_{name}.report.json").read_text())
         assert {"data", "config", "curve", "setup", "offline", "online", "memory_peak_bytes"} <= set(report)
         assert report["curve"][-1][0] == 4 and report["curve"][-1][1] < 0.5
+        page = check_page((place / f"model_{name}.report.html").read_text())
+        assert f"Training at party_{name}" in page and f"{report['curve'][-1][1]:.4f}" in page
+        assert f"{report['online']['rounds']:,}" in page and "a training shows nobody a prediction" in page
+        page = check_page((place / f"predictions_{name}.report.html").read_text())
+        assert ("ROC: positives found" in page) == (name == "a")
     export(place / "revealed_b.json", place / "xgboost.json")
     X = pd.read_csv(place / "new_b.csv").drop(columns="id")
     plain = xgboost.Booster(model_file=place / "xgboost.json").predict(xgboost.DMatrix(X))
     assert np.abs(plain - table["prediction"]).max() < 1e-4
+
+
+def test_the_plan_of_the_example(place):
+    status, said, log = sharewood("plan", "--config", "party_a.toml", "--json", "plan.json", cwd=place)
+    assert status == 0, log
+    report = json.loads((place / "plan.json").read_text())
+    assert report["data"] == {"rows": [1000, 1500], "features": [10, 10]}
+    for times in report["seconds"].values():
+        assert all(f"{seconds:.2f}" in said for seconds in times.values())
+    assert "WAN" in said and min(report["computing_seconds"].values()) > 0
 
 
 @pytest.mark.long
@@ -102,15 +71,11 @@ def test_a_plain_model_shared_between_hosts(place):
     X, y = rows.drop(columns="defaulted"), rows["defaulted"]
     booster = xgboost.train({"objective": "binary:logistic"}, xgboost.DMatrix(X, label=y), 5)
     booster.save_model(place / "plain.json")
-    dealer = start("dealer", "--config", "dealer.toml", "--sessions", 2, cwd=place)
-    try:
+    with dealing(2, cwd=place):
         owner = start("share", "--config", "party_a.toml", "--party", "party_a", "--model", "plain.json", cwd=place)
         other = sharewood("share", "--config", "party_b.toml", "--party", "party_b", cwd=place)
         assert other[0] == 0 and owner.wait(60) == 0, other
         both("predict", cwd=place)
-    finally:
-        dealer.kill()
-        dealer.communicate()
     for name in ("a", "b"):
         fresh = xgboost.DMatrix(pd.read_csv(place / f"new_{name}.csv").drop(columns="id"))
         assert (
@@ -134,7 +99,10 @@ def test_reveal_needs_consent(place):
         ('tls = "keys"', "", "tls: Field required"),
         ("eval_epochs = 10", "eval_epochs = 0", "eval_epochs"),
         ("[train]", "[train", "not TOML"),
-        ("[train]", '[train]\npartition = "vertical"', "not built yet between hosts"),
+        ("[train]", "[train]\nnum_class = 3", "num_class belongs to multi:ova"),
+        ("[predict]", '[predict]\nto = "party_c"', "predict.to names no party: party_c"),
+        ('label = "defaulted"', 'label = "defaulted"\nweight = "w"', "there is no weight column 'w'"),
+        ('label = "defaulted"', 'label = "defaulted"\ntest_data = "a.csv"', "which rows judge the trees"),
         ("[parties.party_b]", "[parties.dealer]", "neither of them called dealer"),
         ('"a.csv"', '"none.csv"', "there is no such file"),
         ('"model_a.json"', '"no/model_a.json"', "cannot be written"),
@@ -143,18 +111,12 @@ def test_reveal_needs_consent(place):
     ],
 )
 def test_bad_configurations(place, monkeypatch, capsys, old, new, sentence):
-    from sharewood import cli
-
     (place / "a.csv").write_text("x,y,defaulted\n1,0.25,0\n")
     text = (place / "party_a.toml").read_text()
     assert old in text
     (place / "party_a.toml").write_text(text.replace(old, new))
-    arguments = ["sharewood", "train", "--config", str(place / "party_a.toml"), "--party", "party_a"]
-    monkeypatch.setattr(sys, "argv", arguments)
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    said = capsys.readouterr().err
-    assert end.value.code == 2 and sentence in said and said.count("\n") == 1
+    arguments = "train", "--config", place / "party_a.toml", "--party", "party_a"
+    assert sentence in complaint(monkeypatch, capsys, *arguments)
     assert not (place / "model_a.json").exists()
 
 
@@ -174,12 +136,3 @@ def test_keys_are_never_replaced(place):
 def test_a_strangers_section(place):
     with pytest.raises(ConfigError, match="'party_c' is not among"):
         HostsConfig.read(place / "party_a.toml").party("party_c")
-
-
-def test_a_model_that_hosts_cannot_use_yet(place):
-    X = np.random.default_rng(5).normal(size=(30, 2))
-    labels = np.digitize(X[:, 0], [-0.5, 0.5])
-    training = train_both(*halves(X, labels, 15), objective="multi:ova", num_class=3, n_estimators=1, max_bin=8)
-    training.models[0].save(place / "model_a.json")
-    with pytest.raises(ConfigError, match="num_class 3 is not built yet between hosts"):
-        predict_rows(HostsConfig.read(place / "party_a.toml"), "party_a", None)

@@ -1,33 +1,109 @@
 """The plan of a training against what a training between two processes then needs."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from mpc.errors import ConfigError
 from protocols.runtime.session import run_session
-from secure_tree import SecureXGBClassifier
+from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.config import TrainConfig
-from sharewood.planning import plan
+from secure_tree.planning import Sizes
+from sharewood.calibration import Computing, calibrate
+from sharewood.planning import plan, print_plan
+
+NAMES = "w", "x", "y", "kind=a", "kind=b"
 
 
 @pytest.mark.parametrize(
-    "more", [{}, {"comparison": "keys"}, {"test_size": 0.2, "eval_epochs": 2}, {"colsample_bytree": 0.5}]
+    ("parameters", "more"),
+    [
+        ({}, {}),
+        ({"comparison": "keys"}, {}),
+        ({"test_size": 0.2, "eval_epochs": 2}, {}),
+        ({"colsample_bytree": 0.5, "subsample": 0.5}, {}),
+        ({"missing": ("w", "kind")}, {"largest_weight": 3.0}),
+        ({"objective": "multi:ova", "num_class": 3, "missing": "all"}, {"held": (5, 0)}),
+        ({"partition": "vertical", "test_size": 0.2, "missing": ("w", "kind")}, {}),
+        ({"partition": "vertical", "objective": "reg:squarederror"}, {"held": (6, 6), "largest_weight": 3.0}),
+    ],
 )
-def test_the_plan_is_what_happens(more):
-    parameters = dict(n_estimators=3, max_depth=3, max_bin=8) | more
+def test_the_plan_is_what_happens(parameters, more):
+    parameters = (
+        dict(objective="binary:logistic", n_estimators=3, max_depth=3, max_bin=8, learning_rate=0.3) | parameters
+    )
+    vertical = parameters.get("partition") == "vertical"
+    # Features drawn by the coin have the same number of candidates only where no indicator is among them.
+    every = NAMES[:3] if "colsample_bytree" in parameters else NAMES
+    rows, names = ((40, 40), (NAMES[:2], NAMES[2:])) if vertical else ((30, 40), (every, every))
 
     def job(party):
         rng = np.random.default_rng(party.rank)
-        X = rng.normal(size=(30 + 10 * party.rank, 4))
-        SecureXGBClassifier(**parameters).fit(party, X, X[:, 0] > 0)
+
+        def table(n):
+            columns = {name: rng.normal(size=n) for name in names[party.rank] if "=" not in name}
+            if "kind=a" in names[party.rank]:
+                columns["kind"] = pd.Categorical(rng.choice(["a", "b"], n), ["a", "b"])
+            y = np.arange(n) % parameters.get("num_class", 2)
+            return pd.DataFrame(columns), None if vertical and party.rank else y
+
+        X, y = table(rows[party.rank])
+        weights = np.full(len(X), 3.0) if more.get("largest_weight") and y is not None else None
+        held = more.get("held", (0, 0))[party.rank]
+        kind = SecureXGBRegressor if "squared" in parameters["objective"] else SecureXGBClassifier
+        kind(**parameters).fit(party, X, y, weights, eval_set=table(held) if held else None)
         return {name: [s.rounds, s.bytes_sent, s.bytes_dealt] for name, s in party.stages.items()}
 
     outcome = run_session(job)
     first, second = (outcome[name]["result"] for name in ("party_a", "party_b"))
-    expected = plan(TrainConfig.of(**parameters), (30, 40), 4)
+    expected = plan(TrainConfig.of(**parameters), Sizes(rows, names, **more))
     measured = ["setup", "online"]
     assert expected["online"]["rounds"] == sum(first[s][0] for s in measured)
     sent = sum(party[s][1] for party in (first, second) for s in measured)
     assert expected["online"]["bytes"] == pytest.approx(sent, rel=0.05)
     dealt = sum(party[s][2] for party in (first, second) for s in ("setup", "offline"))
     assert expected["offline"]["bytes_dealer"] == pytest.approx(dealt, rel=0.05)
-    assert expected["network_seconds"]["WAN"]["online"] > expected["online"]["rounds"] * 20e-3
+    waited = expected["network_seconds"]["WAN"]
+    assert waited["setup"] + waited["online"] > expected["online"]["rounds"] * 20e-3
+
+
+def test_the_time_is_the_networks_and_the_machines(capsys):
+    config = TrainConfig.of(n_estimators=3, max_depth=2, max_bin=8)
+    report = plan(config, Sizes.numeric((30, 40), 4), Computing(setup=1.0, offline=2.0, online=3.0))
+    assert report["computing_seconds"] == {"setup": 1.0, "offline": 6.0, "online": 9.0}
+    for name, waited in report["network_seconds"].items():
+        times = report["seconds"][name]
+        assert times["setup"] == waited["setup"] + 1 and times["online"] == waited["online"] + 9
+        assert times["offline"] == max(waited["offline"], 6.0)
+    print_plan(report, ("a", "b"))
+    assert f"{report['seconds']['WAN']['online']:.2f}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("more", "sizes"),
+    [
+        ({"objective": "reg:squarederror", "test_size": 0.2}, Sizes.numeric((20, 30), 3)),
+        (
+            {"partition": "vertical", "missing": ("w", "kind")},
+            Sizes((20, 20), (NAMES[:2], NAMES[2:]), largest_weight=3.0),
+        ),
+    ],
+)
+def test_computing_is_measured_without_data(more, sizes):
+    config = TrainConfig.of(n_estimators=3, max_depth=2, max_bin=8, **more)
+    measured = calibrate(config, sizes)
+    assert min(measured.setup, measured.offline, measured.online) > 0
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sizes", "sentence"),
+    [
+        ({"partition": "vertical"}, Sizes((30, 40), (("x",), ("y",))), "the same number of rows"),
+        ({}, Sizes((30, 40), (("x",), ("y",))), "the same features"),
+        ({"objective": "multi:softprob", "num_class": 3}, Sizes((30, 30), (("x",), ("x",))), "train with multi:ova"),
+        ({"missing": ("age",)}, Sizes((30, 30), (("x",), ("x",))), "missing: no party has a feature 'age'"),
+    ],
+)
+def test_sizes_that_contradict_each_other(parameters, sizes, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        plan(TrainConfig.of(**parameters), sizes)

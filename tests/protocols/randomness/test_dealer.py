@@ -56,7 +56,7 @@ PLAN = [([Triples((3,), U64), RingBits((5,), U32)], 2), ([ZeroShares((2,), None)
 
 
 def test_a_plan_survives_the_wire():
-    plan = [([*PLAN[0][0], TruncationMasks((2, 3), 5, True)], 7)]
+    plan = [([*PLAN[0][0], TruncationMasks((2, 3), 5)], 7)]
     assert decode_plan(encode_plan(plan)) == plan
 
 
@@ -68,7 +68,7 @@ def test_a_plan_survives_the_wire():
         [[[["Triples", [-3], "uint64"]], 1]],
         [[[["Triples", [1 << 20, 1 << 20], "uint64"]], 1]],
         [[[["Triples", [3]]], 1]],
-        [[[["TruncationMasks", [3], 5, 1.5]], 1]],
+        [[[["TruncationMasks", [3], 1.5]], 1]],
         [[[["Triples", [3], "uint64"]], -1]],
         "Triples",
         7,
@@ -206,3 +206,12 @@ def test_a_dealer_that_vanishes_is_named():
     _second.close()
     with pytest.raises(PeerFailure):
         Party(0, first, DealtRandomness(0, first))
+
+
+def test_a_long_delivery_says_how_far_it_is(monkeypatch, caplog):
+    monkeypatch.setattr(dealer, "BATCH", 0)
+    monkeypatch.setattr(dealt, "_SILENCE", 0.0)
+    caplog.set_level("INFO", "sharewood")
+    _, problem = with_dealer(lambda randomness, rank: randomness.provide([([Triples((3,), U64)], 4)]))
+    said = sorted(record.getMessage().split(",")[0] for record in caplog.records)
+    assert problem == [] and said == sorted(f"correlated randomness: {p}% of the requests" for p in (25, 50, 75) * 2)

@@ -1,5 +1,8 @@
 """The three back ends against plain sums, each in a process of its own: HEU's threads do not survive a fork."""
 
+import threading
+
+import gmpy2
 import numpy as np
 import pytest
 
@@ -7,6 +10,7 @@ from mpc.errors import ConfigError
 from protocols.runtime.launch import run_processes
 from protocols.secureboost.encoding import Layout
 from protocols.secureboost.encryption import generate_key, load_public_key, packed_blocks
+from protocols.secureboost.phe_encryption import over_cores
 
 
 def histograms_round_trip(cryptosystem, library):
@@ -29,6 +33,10 @@ def histograms_round_trip(cryptosystem, library):
             opened[start:stop] = block
         assert np.array_equal(opened.reshape(d, size, 2), expected)
         assert public.dump(public.blind(sums, 1)) != public.dump(sums)
+    one, all_ = public.bucket_sums(ciphertexts, members, bins, size)
+    rest = public.subtract(all_, one)
+    [others] = public.bucket_sums(ciphertexts, [~members[0]], bins, size)
+    assert key.decrypt(rest).tolist() == key.decrypt(others).tolist()
     return True
 
 
@@ -52,6 +60,18 @@ def test_unreadable_ciphertexts_are_refused_in_a_sentence(library):
     refused = run_processes({"party": party}, timeout=60)["party"]
     assert [kind for kind, _ in refused] == ["ProtocolDesync"] * 2
     assert "public key cannot be read" in refused[1][1]
+
+
+def test_powers_by_phe_run_side_by_side_without_pythons_lock(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    both_are_here = threading.Barrier(2, timeout=30)
+
+    def meet(value):
+        both_are_here.wait()
+        return gmpy2.get_context().allow_release_gil, value
+
+    met = over_cores(meet, np.arange(4).astype(object).reshape(2, 2))
+    assert met.tolist() == [[(True, 0), (True, 1)], [(True, 2), (True, 3)]]
 
 
 def test_without_heu_there_is_no_okamoto_uchiyama():

@@ -48,7 +48,9 @@ def test_every_split_is_that_of_the_joined_table(objective, hosts):
         {"guest_only": "first_tree"},
         {"guest_only": "none", "colsample_bytree": 0.5, "random_state": 7},
         {"guest_only": "none", "packing": False},
-        {"guest_only": "none", "sibling_subtraction": False},
+        {"guest_only": "none", "sibling_subtraction": "off"},
+        {"guest_only": "none", "sibling_subtraction": "host"},
+        {"guest_only": "root", "sibling_subtraction": "host", "packing": False, "encryption": "paillier", "max_bin": 8},
         {"guest_only": "root", "encryption": "paillier", "max_bin": 16},
     ],
     ids=str,
@@ -67,3 +69,14 @@ def test_every_option_gives_the_twins_trees(options):
         assert all(owners_of_roots)
     if config.guest_only == "first_tree":
         assert all(line[0] < 3 for line in splits[0] if len(line) == 3)
+
+
+def test_without_heu_training_by_phe_gives_the_twins_trees(monkeypatch):
+    monkeypatch.setattr("protocols.secureboost.encryption.find_spec", lambda name: None)
+    X, score = table(6, n=40, d=4)
+    y = labels("binary:logistic", score)
+    config = SecureBoostConfig.of(n_estimators=2, max_depth=2, max_bin=4, guest_only="none", key_bits=1024)
+    predicted, splits = run(config, [X[:, :1], X[:, 1:]], y)
+    expected, joined_splits = twin(config, [X], y)
+    assert splits == joined_splits
+    assert np.array_equal(predicted, expected)

@@ -107,7 +107,7 @@ def test_a_host_refuses_an_unknown_step_and_a_malformed_one():
     def guest_that_asks(question):
         def play(channels):
             start = {"library": "phe", "key": ((1 << 1024) + 1).to_bytes(256, "little"), "packing": True}
-            channels["host_1"].send("secureboost.start", {**start, "rows": 80, "max_bin": 8})
+            channels["host_1"].send("secureboost.start", {**start, "rows": 80, "max_bin": 8, "subtract": False})
             channels["host_1"].receive("secureboost.start")
             channels["host_1"].send(ASK, question)
             channels["host_1"].receive("secureboost.split")

@@ -13,8 +13,8 @@ from tests.protocols.secureboost.parties import twin
 
 
 @pytest.mark.parametrize("objective", ["binary:logistic", "multi:softprob", "reg:squarederror"])
-@pytest.mark.parametrize("missing", [0, 0.15])
-def test_predictions_are_those_of_xgboost_where_the_bins_are_the_values(objective, missing):
+@pytest.mark.parametrize("missing, gamma", [(0, 0), (0.15, 0), (0, 4)])
+def test_predictions_are_those_of_xgboost_where_the_bins_are_the_values(objective, missing, gamma):
     from xgboost import XGBClassifier, XGBRegressor
 
     rng = np.random.default_rng(3)
@@ -27,16 +27,29 @@ def test_predictions_are_those_of_xgboost_where_the_bins_are_the_values(objectiv
     X[rng.random(X.shape) < missing] = np.nan
     parameters = {"n_estimators": 8, "max_depth": 4, "learning_rate": 0.3, "reg_lambda": 1.5, "reg_alpha": 0.2}
     config = SecureBoostConfig.of(
-        objective=objective, min_child_weight=1, min_split_loss=0, base_score=0.5, guest_only="none", **parameters
+        objective=objective, min_child_weight=1, min_split_loss=gamma, base_score=0.5, guest_only="none", **parameters
     )
     kind = XGBRegressor if objective == "reg:squarederror" else XGBClassifier
-    reference = kind(objective=objective, min_child_weight=1, base_score=0.5, tree_method="exact", **parameters)
+    # Its "hist" holds a split against gamma before the children are grown, as we do; "exact" only afterwards.
+    reference = kind(
+        objective=objective, min_child_weight=1, gamma=gamma, base_score=0.5, tree_method="hist", **parameters
+    )
     reference.fit(X, y)
     expected = reference.predict(X) if kind is XGBRegressor else reference.predict_proba(X)
     if objective == "binary:logistic":
         expected = expected[:, 1]
     # Equal gains may fall to other columns: a few rows in unlike leaves are within the quantile.
     assert np.quantile(np.abs(twin(config, [X], y)[0] - expected), 0.95) < 1e-3
+
+
+def test_column_sampling_leaves_each_tree_its_share_of_every_partys_columns():
+    X = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
+    blocks = [X[:, :2], X[:, 2:]]
+    config = SecureBoostConfig.of(n_estimators=8, colsample_bytree=0.5, guest_only="none")
+    _, splits = twin(config, blocks, (X.sum(axis=1) > 0).astype(float))
+    used = [{line[0] for line in tree if len(line) == 3} for tree in splits]
+    assert all(len(columns & {0, 1}) <= 1 and len(columns & {2, 3, 4, 5, 6, 7}) <= 3 for columns in used)
+    assert len(set().union(*used)) > 4
 
 
 def test_majority_label_is_the_vote_of_the_leaves():

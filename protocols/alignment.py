@@ -3,39 +3,43 @@
 Functionality  ids of the guest and of every host -> to all, the rows that hold the common ids, in one order
 Messages       guest <-> each host: an ECDH-PSI over the curve P-256 (request, response and set-up); then the
                guest sends the common ids to every host
-Security       semi-honest. Two parties: the guest and the host learn the intersection, and each other's number of
-               ids. With several hosts the library's protocol runs between the guest and each host, so the
-               guest also learns its intersection with every single host; the hosts learn the common one only
+Security       semi-honest. With one host either party learns the common ids and how many ids the other has, and
+               nothing of an id that it does not have itself: to it those are points of a curve, blinded by a key
+               that is used once. The order is that of the ids as text, so it says nothing of the rows left out.
+               With several hosts the protocol runs between the guest and each of them, so the guest also learns
+               its intersection with every single host; the hosts learn the common one only
 Source         Meadows 1986; Huberman, Franklin and Hogg, EC 1999
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 
 import numpy as np
 import pandas as pd
 
-from mpc.errors import DataError, ProtocolDesync
+from mpc.errors import ConfigError, DataError, ProtocolDesync
 from protocols.transport.channel import Channel
 
-_REQUEST, _RESPONSE, _COMMON = (f"secureboost.align.{step}" for step in ("request", "response", "common"))
+_REQUEST, _RESPONSE, _COMMON = (f"align.{step}" for step in ("request", "response", "common"))
 _NO_FALSE_POSITIVES = 1e-12  # ignored by the RAW structure, which has none
 
 
 def align_guest(hosts: Mapping[str, Channel], ids: Sequence) -> np.ndarray:
     """ids, one a row -> the rows of the common ids, int64, in ascending order of the ids' text. Raises DataError."""
-    from private_set_intersection.python import Response, ServerSetup, client
-
     own = _checked(ids)
-    parties = {name: client.CreateWithNewKey(True) for name in hosts}
+    library = _library()
+    parties = {name: library.client.CreateWithNewKey(True) for name in hosts}
     for name, channel in hosts.items():
         channel.send(_REQUEST, (len(own), parties[name].CreateRequest(own).SerializeToString()))
     common = np.ones(len(own), bool)
     for name, channel in hosts.items():
         setup, response = channel.receive(_RESPONSE)
         try:
-            found = parties[name].GetIntersection(ServerSetup.FromString(setup), Response.FromString(response))
+            found = parties[name].GetIntersection(
+                library.ServerSetup.FromString(setup), library.Response.FromString(response)
+            )
         except Exception as error:  # the library and protobuf raise their own kinds
             raise ProtocolDesync(f"{name} sent a malformed intersection: {error}") from error
         common &= np.isin(np.arange(len(own)), found)
@@ -47,18 +51,28 @@ def align_guest(hosts: Mapping[str, Channel], ids: Sequence) -> np.ndarray:
 
 def align_host(guest: Channel, ids: Sequence) -> np.ndarray:
     """The host's part: its rows of the common ids, int64, in the same order as the guest's. Raises DataError."""
-    from private_set_intersection.python import DataStructure, Request, server
-
     own = _checked(ids)
-    party = server.CreateWithNewKey(True)
+    library = _library()
+    party = library.server.CreateWithNewKey(True)
     count, request = guest.receive(_REQUEST)
     try:
-        response = party.ProcessRequest(Request.FromString(request))
+        response = party.ProcessRequest(library.Request.FromString(request))
     except Exception as error:  # the library and protobuf raise their own kinds
         raise ProtocolDesync(f"{guest.peer} sent a malformed request: {error}") from error
-    setup = party.CreateSetupMessage(_NO_FALSE_POSITIVES, count, own, DataStructure.RAW)
+    setup = party.CreateSetupMessage(_NO_FALSE_POSITIVES, count, own, library.DataStructure.RAW)
     guest.send(_RESPONSE, (setup.SerializeToString(), response.SerializeToString()))
-    return _rows(own, guest.receive(_COMMON))
+    shared = guest.receive(_COMMON)
+    if not isinstance(shared, list) or not set(own).issuperset(shared):
+        raise ProtocolDesync(f"{guest.peer} named ids that are not here as common ones")
+    return _rows(own, shared)
+
+
+def _library() -> ModuleType:
+    try:
+        from private_set_intersection import python
+    except ImportError:
+        raise ConfigError("private set intersection needs openmined-psi: install sharewood[align]") from None
+    return python
 
 
 def _checked(ids: Sequence) -> list[str]:
@@ -73,5 +87,5 @@ def _checked(ids: Sequence) -> list[str]:
 
 def _rows(own: list[str], shared: list[str]) -> np.ndarray:
     if not shared:
-        raise DataError("ids: the parties have none in common")
+        raise DataError("ids: the parties have none in common; ids are compared as text")
     return pd.Index(own).get_indexer(pd.Index(shared))

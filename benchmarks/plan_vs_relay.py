@@ -1,0 +1,158 @@
+"""`sharewood plan` against trainings between two parties and a dealer whose every link goes through a shaping relay.
+
+    python -m benchmarks.plan_vs_relay [--networks LAN WAN] [--comparisons bits keys] [--jobs "569 x 30"]
+
+Runs the commands as hosts do: TLS, certificates, a process each. The relay shapes the link between the parties and
+those to the dealer, whose uplink serves both parties. Measured are the slower party's stages. Ends with status 1
+where a whole training is off by more than 30%. Writes out/bench/plan_vs_relay.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.relay import Route, relay
+from secure_tree.config import TrainConfig
+from secure_tree.planning import Sizes
+from sharewood.calibration import Computing, calibrate
+from sharewood.planning import NETWORKS, plan
+
+COMMAND = [sys.executable, "-c", "from sharewood.cli import main; main()"]
+NAMES = ("party_a", "party_b")
+PHASES = ("setup", "offline", "online")
+FIGURES = ("on_the_network", "planned", "measured")
+TOLERANCE = 0.3
+# Rows at either party, features, and parameters.
+JOBS = {
+    "569 x 30": ((285, 284), 30, {"n_estimators": 3, "max_depth": 3, "max_bin": 32}),
+    "10,000 x 20": ((5000, 5000), 20, {"n_estimators": 3, "max_depth": 4, "max_bin": 32}),
+}
+
+
+def made_up(folder: Path, rows: tuple[int, int], features: int) -> None:
+    """A CSV file for each party."""
+    rng = np.random.default_rng(11)
+    for name, count in zip(NAMES, rows, strict=True):
+        X = rng.normal(size=(count, features)).astype(np.float32)
+        table = pd.DataFrame(X, columns=[f"f{i}" for i in range(features)])
+        table["label"] = (X[:, 0] + X[:, 1] * X[:, 2] > 0).astype(int)
+        table.to_csv(folder / f"{name}.csv", index=False)
+
+
+def configure(folder: Path, role: str, meeting: tuple[str, int], dealer: tuple[str, int], train: dict) -> Path:
+    """The role's file, with the addresses as it sees them."""
+    own = f'train_data = "{role}.csv"\nmodel = "{role}.npz"\n'
+    lines = ['tls = "keys"', "[dealer]", f'address = "{dealer[0]}:{dealer[1]}"']
+    for name in NAMES:
+        lines += [f"[parties.{name}]", f'address = "{meeting[0]}:{meeting[1]}"', own if name == role else ""]
+    lines += ["[train]", *(f"{key} = {json.dumps(value)}" for key, value in train.items())]
+    path = folder / f"{role}.toml"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def free_address() -> tuple[str, int]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()
+
+
+def measure(rows: tuple[int, int], features: int, train: dict, round_trip: float, rate: float) -> dict[str, float]:
+    """Train through the relay; seconds by phase."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        subprocess.run(
+            [*COMMAND, "keygen", "--out", "keys", "--names", "dealer", *NAMES],
+            cwd=folder,
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        made_up(folder, rows, features)
+        meeting, dealer = free_address(), free_address()
+        routes = [Route("party_b", "party_a", meeting), *(Route(party, "dealer", dealer) for party in NAMES)]
+        with relay(routes, round_trip / 2, rate) as (to_first, *to_dealer):
+            configure(folder, "dealer", meeting, dealer, {})
+            configure(folder, NAMES[0], meeting, to_dealer[0], train)
+            configure(folder, NAMES[1], to_first, to_dealer[1], train)
+            commands = [["dealer", "--config", "dealer.toml", "--sessions", "1"]]
+            commands += [["train", "--config", f"{p}.toml", "--party", p, "--json", f"{p}.json"] for p in NAMES]
+            processes = [
+                subprocess.Popen(
+                    [*COMMAND, *command], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+                )
+                for command in commands
+            ]
+            for process in processes:
+                _, said = process.communicate()
+                if process.returncode:
+                    raise SystemExit(said)
+        reports = [json.loads((folder / f"{party}.json").read_text()) for party in NAMES]
+    return {phase: max(report[phase]["seconds"] for report in reports) for phase in PHASES}
+
+
+def compare(job: str, train: dict[str, Any], network: str, computing: Computing) -> list[dict[str, Any]]:
+    """Planned and measured seconds of either phase."""
+    rows, features, _ = JOBS[job]
+    planned = plan(TrainConfig.of(**train), Sizes.numeric(rows, features), computing)
+    measured = measure(rows, features, train, *NETWORKS[network])
+    return [
+        {
+            "job": job,
+            "comparison": train["comparison"],
+            "network": network,
+            "phase": phase,
+            "on_the_network": planned["network_seconds"][network][phase],
+            "planned": planned["seconds"][network][phase],
+            "measured": measured[phase],
+        }
+        for phase in PHASES
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
+    parser.add_argument("--comparisons", nargs="+", choices=("bits", "keys"), default=["bits", "keys"])
+    parser.add_argument("--jobs", nargs="+", choices=JOBS, default=list(JOBS))
+    options = parser.parse_args()
+    results: list[dict[str, Any]] = []
+    for job in options.jobs:
+        for comparison in options.comparisons:
+            rows, features, parameters = JOBS[job]
+            train = {**parameters, "comparison": comparison}
+            computing = calibrate(TrainConfig.of(**train), Sizes.numeric(rows, features))
+            for network in options.networks:
+                results += compare(job, train, network, computing)
+                for r in results[-len(PHASES) :]:
+                    print(*r.values(), flush=True)
+    table = Table("job", "comparison", "network", "phase", "on the network s", "planned s", "measured s", "off by")
+    whole: list[float] = []
+    for first in range(0, len(results), len(PHASES)):
+        run = results[first : first + len(PHASES)]
+        total = {key: sum(r[key] for r in run) for key in FIGURES}
+        for r in [*run, {**run[0], **total, "phase": "in all"}]:
+            share = r["planned"] / r["measured"] - 1
+            figures = (f"{r[key]:.2f}" for key in FIGURES)
+            table.add_row(r["job"], r["comparison"], r["network"], r["phase"], *figures, f"{share:+.0%}")
+        table.add_section()
+        whole.append(total["planned"] / total["measured"] - 1)
+    Console(width=120).print(table)
+    path = Path("out/bench/plan_vs_relay.json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(results, indent=2) + "\n")
+    return int(any(abs(share) > TOLERANCE for share in whole))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""Chunks of an opened e = x + r against chunks of the dealt r, as masked bits: one round (a part of other protocols).
+
+Functionality  public e and t, dealt r -> the comparisons of every chunk of e - t with r's, as bits opened under masks
+Messages       for each threshold t the 2 m - 1 masked bits gt_j, eq_j (one uint16)
+Cost           16 T |x| payload bits each way; offline, an element: m thermometers of 2^c bits
+Security       semi-honest, perfect: the bits are opened under one-time pads
+How            the low bits of r are cut into m chunks of c bits. The thermometer of r_j is T[k] = 1{r_j > k}, so that
+               gt_j = 1{r_j > e_j} and eq_j = 1{r_j = e_j} are look-ups at public places. What is wanted is the
+               borrow 1{e - t < r} of the low bits, xor_j gt_j prod_{i>j} eq_i: linear in dealt products of the masks
+Source         one-time truth tables: Ishai et al., TCC 2013; chunked comparison: Garay, Schoenmakers and Villegas,
+               PKC 2007; masked products in one round: Ohata and Nuida, FC 2020
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpc.correlation import Hand
+from mpc.kernels import borrow
+from mpc.party import Party, Steps, open_words
+from mpc.ring import U8, U16, low_bits
+
+
+@dataclass(frozen=True)
+class Chunking:
+    """`bits` low bits as m chunks of c bits."""
+
+    bits: int
+    c: int
+    m: int
+
+    @property
+    def table_bytes(self) -> int:
+        return max(1, (1 << self.c) // 8)
+
+
+def cheapest_chunking(bits: int, product_bytes: Callable[[int], int]) -> Chunking:
+    """The chunking with the least material from the dealer; `product_bytes` of m is that for the mask products."""
+    choices = [Chunking(bits, -(-bits // m), m) for m in range(1, min(7, bits) + 1) if -(-bits // m) <= 16]
+    return min(choices, key=lambda choice: choice.m * choice.table_bytes + product_bytes(choice.m))
+
+
+def deal_thermometers(hand: Hand, r: np.ndarray, thresholds: int, chunks: Chunking) -> tuple[np.ndarray, np.ndarray]:
+    """For the low bits of a dealt r, uint64[n]: <thermometers>, uint8[n, m, 2^c / 8], and <bit masks>, uint16[n, T]."""
+    table = hand.derived(
+        lambda: borrow.thermometers(low_bits(r, chunks.bits), chunks.c, chunks.m),
+        (r.size, chunks.m, chunks.table_bytes),
+        U8,
+        xor=True,
+    )
+    return table, hand.mask((r.size, thresholds), U16, xor=True)
+
+
+def open_chunks(
+    party: Party, name: str, e: np.ndarray, thresholds: np.ndarray, chunks: Chunking, dealt: tuple
+) -> Steps:
+    """The bits of (e - t) mod 2^bits against r, masked and opened: uint16[n, T]; `dealt` is of `deal_thermometers`."""
+    table, masks = dealt
+    seen = borrow.chunk_bits(e, thresholds, table, chunks.bits, chunks.c, chunks.m, party.rank == 0)
+    (opened,) = yield from open_words(name, seen ^ masks)
+    return opened

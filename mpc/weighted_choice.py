@@ -1,0 +1,33 @@
+"""Product of a shared integer with one of several public factors, chosen by shared bits.
+
+Functionality  (<b_1> .. <b_J>), [x], public w_1 .. w_J -> [s], [s x] for s = sum_j w_j b_j
+Messages       b_j xor beta_j, x - a                                         (one round)
+Cost           J |x| bits and 64 |x| bits each way; offline: 2 J words an element: [beta_j], [beta_j a]
+Security       semi-honest, perfect: every message is a one-time pad
+Source         as mpc/bit_product.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mpc.bit_product import SelectMasks
+from mpc.contract import Cost, both, protocol
+from mpc.kernels import products
+from mpc.party import Party, Steps, open_shares
+from mpc.ring import encode_signed, packed_size
+from mpc.shares import AShare, BShare
+
+
+@protocol(cost=lambda bits, x, weights: Cost(1, both(8 * packed_size(bits.size, 1) + 64 * x.size)))
+def choose(party: Party, bits: BShare, x: AShare, weights: Sequence[int]) -> Steps:
+    """<b>, shape x.shape + (J,), and [x] of 64-bit words -> ([s], [s x]), shape of x, scale 0 and that of x."""
+    n, count = x.size, len(weights)
+    beta, ring, a, product = party.randomness.take(SelectMasks((n, count), (n, 1), x.dtype))
+    hidden = bits.reshape(n, count).map(lambda w: w ^ beta)
+    c, d = yield from open_shares("weighted_choice.choose", hidden, x.map(lambda w: w.reshape(-1) - a[:, 0]))
+    factors = encode_signed(np.asarray(weights))
+    s, sx = products.weighted_choice(c, d, ring, a[:, 0], product, factors, party.rank == 0)
+    return AShare(s.reshape(x.shape), party.rank), AShare(sx.reshape(x.shape), party.rank, x.scale)

@@ -1,0 +1,234 @@
+"""Every case of a protocol: its own code run on every input share and every value of the dealt randomness.
+
+A case is a number; its bits are the inputs' and the randomness' bits in the order in which they are asked for. Many
+cases are run at once, as the first axis of every array. A ring of 2^k elements is found in the words in two ways:
+
+* Window(k): the k low bits. Sums and products of words are homomorphic for reduction modulo 2^k, so a transcript
+  reduced to k bits is a transcript over Z_2^k.
+* Window(k, low): the multiples of 2^low, in words of low + k bits. They are closed under addition, and their top bit
+  is the word's own: for protocols that add, and look at the wrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from mpc.correlation import Kind
+from mpc.party import Party, Round, Steps
+from mpc.ring import U8, U64, Shape
+
+
+@dataclass(frozen=True)
+class Window:
+    """The `bits` bits of a word from bit `low` up that are enumerated and looked at."""
+
+    bits: int
+    low: int = 0
+
+    def look(self, words: np.ndarray) -> np.ndarray:
+        """These bits of the words, as small integers."""
+        return (words.astype(U64) >> np.uint64(self.low) & np.uint64((1 << self.bits) - 1)).astype(np.uint16)
+
+
+class Deck:
+    """The bits of a batch of cases, handed out in order."""
+
+    def __init__(self, cases: np.ndarray, windows: Sequence[Window | None], ring: Window) -> None:
+        self.cases, self.used, self.ring = cases, 0, ring
+        self._windows = iter(windows)
+
+    def next_window(self) -> Window:
+        """The window of the next dealt words: as listed for the check, else the ring's."""
+        return next(self._windows, None) or self.ring
+
+    def draw(self, shape: Shape, window: Window, dtype: np.dtype) -> np.ndarray:
+        """Enumerated words; the first axis counts cases, unless they are run one by one."""
+        count = self.cases.size
+        if count > 1 and shape[0] % count:
+            raise ValueError(f"the first axis of a dealt array of shape {shape} is not the cases': run them one by one")
+        entries = prod(shape) // count
+        out = np.empty((count, entries), U64)
+        for entry in range(entries):
+            out[:, entry] = self.cases >> np.uint64(self.used) & np.uint64((1 << window.bits) - 1)
+            self.used += window.bits
+        return (out << np.uint64(window.low)).astype(dtype).reshape(shape)
+
+
+Dealt = list[tuple[np.ndarray | None, Window]]
+
+
+class _Dealer:
+    """A dealer's hand that draws both parties' halves from the deck and keeps them for the parties' hands."""
+
+    def __init__(self, deck: Deck, matrices: dict[int, np.ndarray]) -> None:
+        self._deck, self._matrices = deck, matrices
+        self.halves: tuple[Dealt, Dealt] = ([], [])
+
+    def _give(self, first: np.ndarray | None, second: np.ndarray | None, window: Window) -> None:
+        for halves, half in zip(self.halves, (first, second), strict=True):
+            halves.append((half, window))
+
+    def _shared(self, shape: Shape, dtype: np.dtype, window: Window, xor: bool) -> np.ndarray:
+        first, second = (self._deck.draw(shape, window, dtype) for _ in (0, 1))
+        self._give(first, second, window)
+        return first ^ second if xor else first + second
+
+    def mask(self, shape: Shape, dtype: np.dtype = U64, xor: bool = False) -> np.ndarray:
+        return self._shared(shape, dtype, self._deck.next_window(), xor)
+
+    def mask_bits(self, shape: Shape) -> np.ndarray:
+        return self._shared(shape, U8, Window(1), True)
+
+    def private(self, owner: int, shape: Shape, dtype: np.dtype = U64) -> np.ndarray:
+        window = self._deck.next_window()
+        own = self._deck.draw(shape, window, dtype)
+        self._give(*((own, None) if owner == 0 else (None, own)), window)
+        return own
+
+    def derived(
+        self, value: Callable, shape: Shape, dtype: np.dtype = U64, xor: bool = False, to: int = 1
+    ) -> np.ndarray:
+        return self._split(value, shape, dtype, self._deck.next_window(), xor, to)
+
+    def derived_bits(self, value: Callable, shape: Shape, to: int = 1) -> np.ndarray:
+        return self._split(value, shape, U8, Window(1), True, to)
+
+    def _split(self, value: Callable, shape: Shape, dtype: np.dtype, window: Window, xor: bool, to: int) -> np.ndarray:
+        whole = np.asarray(value(), dtype).reshape(shape)
+        half = self._deck.draw(shape, window, dtype)
+        other = whole ^ half if xor else whole - half
+        self._give(*((half, other) if to == 1 else (other, half)), window)
+        return whole
+
+    def computed(self, owner: int, value: Any, shape: Shape, dtype: np.dtype) -> None:
+        return None
+
+    def keep(self, number: int, mask: np.ndarray) -> None:
+        self._matrices[number] = mask
+
+    def kept(self, number: int) -> np.ndarray:
+        return self._matrices[number]
+
+
+class _Replay:
+    """A party's hand: hands out what the dealer kept for it, in order."""
+
+    def __init__(self, rank: int, halves: Dealt, matrices: dict[int, np.ndarray]) -> None:
+        self._rank, self._halves, self._matrices = rank, iter(halves), matrices
+
+    def _next(self, *_: Any, **__: Any) -> Any:
+        return next(self._halves)[0]
+
+    mask = mask_bits = private = derived = derived_bits = _next
+
+    def computed(self, owner: int, value: Callable, shape: Shape, dtype: np.dtype) -> Any:
+        return value() if self._rank == owner else None
+
+    def keep(self, number: int, mask: np.ndarray | None) -> None:
+        pass
+
+    def kept(self, number: int) -> np.ndarray:
+        return self._matrices[number]
+
+
+class _Dealing:
+    """What the dealer has dealt so far; the first party to ask for a request has it dealt."""
+
+    def __init__(self, deck: Deck) -> None:
+        self._deck, self._masks = deck, dict[int, np.ndarray]()
+        self.requests: list[tuple[Dealt, Dealt]] = []
+
+    def request(self, index: int, kind: Kind) -> tuple[Dealt, Dealt]:
+        if index == len(self.requests):
+            dealer = _Dealer(self._deck, self._masks)
+            kind.deal(dealer)  # type: ignore[arg-type]
+            self.requests.append(dealer.halves)
+        return self.requests[index]
+
+
+class _Randomness:
+    """One party's part of what is dealt, in the order in which it asks."""
+
+    received = used = 0
+
+    def __init__(self, dealing: _Dealing, rank: int) -> None:
+        self._dealing, self._rank, self._asked = dealing, rank, 0
+        self._matrices: dict[int, np.ndarray] = {}
+
+    def take(self, kind: Kind) -> Any:
+        halves = self._dealing.request(self._asked, kind)[self._rank]
+        self._asked += 1
+        return kind.deal(_Replay(self._rank, halves, self._matrices))  # type: ignore[arg-type]
+
+    def keep(self, number: int, masked: np.ndarray) -> None:
+        self._matrices[number] = masked
+
+
+@dataclass
+class Seen:
+    """What one party saw in every case, as columns of small integers."""
+
+    dealt: list[np.ndarray] = field(default_factory=list)
+    messages: list[np.ndarray] = field(default_factory=list)
+
+
+def play(steps: Callable[[int, Party], Steps], deck: Deck, dtype: np.dtype) -> tuple[list[Any], tuple[Seen, Seen]]:
+    """Run both parties' `steps(rank, party)` against each other: outputs and what each saw. `dtype` is the ring's."""
+    dealing = _Dealing(deck)
+    # No link and no meter: the two generators are driven against each other here.
+    running = [steps(rank, Party(rank, None, _Randomness(dealing, rank))) for rank in (0, 1)]  # type: ignore[arg-type]
+    outputs: list[Any] = [None, None]
+    seen = Seen(), Seen()
+    said = [_advance(running[rank], None, outputs, rank) for rank in (0, 1)]
+    while said[0] is not None:
+        messages = [[a for s in _rounds(said[rank]) for a in s.sent] for rank in (0, 1)]
+        for rank in (0, 1):
+            for message in messages[1 - rank]:
+                seen[rank].messages.extend(_columns(message, deck, dtype))
+        said = [_advance(running[rank], messages[1 - rank], outputs, rank) for rank in (0, 1)]
+    for rank in (0, 1):
+        for request in dealing.requests:
+            for half, window in request[rank]:
+                if half is not None:
+                    seen[rank].dealt.extend(window.look(half).reshape(deck.cases.size, -1).T)
+    return outputs, seen
+
+
+def _advance(running: Steps, answer: list[np.ndarray] | None, outputs: list[Any], rank: int) -> Any:
+    try:
+        return next(running) if answer is None else running.send(answer)
+    except StopIteration as done:
+        outputs[rank] = done.value
+        return None
+
+
+def _rounds(said: Round | list[Round]) -> Sequence[Round]:
+    return [said] if isinstance(said, Round) else said
+
+
+def _columns(message: np.ndarray, deck: Deck, dtype: np.dtype) -> Iterator[np.ndarray]:
+    """The bytes of a message as columns: ring words by their window, narrower ones whole, bits one by one."""
+    count = deck.cases.size
+    if message.size % count:
+        bits = np.unpackbits(message, bitorder="little")
+        yield from bits[: bits.size // count * count].reshape(count, -1).T
+    elif message.size // count % dtype.itemsize:
+        yield from message.reshape(count, -1).T
+    else:
+        words = message.view(dtype).reshape(count, -1)
+        _refuse_wider(words, deck.ring)
+        yield from deck.ring.look(words).T
+
+
+def _refuse_wider(words: np.ndarray, ring: Window) -> None:
+    """A sum of a few of the ring's words stays near zero; anything else would be cut off unseen."""
+    top = ring.low + ring.bits
+    if top < words.dtype.itemsize * 8:
+        near = words + words.dtype.type(1 << top + 2)
+        if (near >> words.dtype.type(top + 3)).any():
+            raise ValueError(f"a message holds words that are not of the ring of {ring.bits} bits")

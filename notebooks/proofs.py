@@ -1,0 +1,323 @@
+"""How each protocol's privacy is shown: enumerated, composed of others, or argued with a bound where it is too large.
+
+`SHOWN` names every protocol of `mpc`; the tests hold it against the registry, run the checks, and compare the rounds
+and requests of a composition with those of its parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mpc import (
+    argmax,
+    beaver,
+    bit_product,
+    comparison,
+    comparison_keys,
+    conversion,
+    division,
+    equality,
+    fixed_operand,
+    linear_map,
+    one_hot,
+    reciprocal,
+    sharing,
+    sigmoid,
+    sigmoid_exponential,
+    sigmoid_piecewise,
+    truncation,
+    weighted_choice,
+    widening,
+)
+from mpc.linear_map import BIT, DenseBits, DenseWords
+from mpc.party import Party, Steps
+from mpc.ring import U8, U32, U64
+from notebooks.enumeration import Window
+from notebooks.exhaustive import Verdict, bit, check, packed, private, word
+
+
+@dataclass(frozen=True)
+class Enumerated:
+    """Checked on every case.
+
+    `padded` is False for what reveals; `fresh` where a party's output share is a function of its own input share.
+    """
+
+    name: str
+    run: Callable[[], Verdict]
+    padded: bool = True
+    fresh: bool = True
+    long: bool = False
+
+
+@dataclass(frozen=True)
+class Composed:
+    """Sends the messages of its parts, on randomness of their kinds, and none of its own: private as they are."""
+
+    parts: tuple[Callable, ...]
+
+
+@dataclass(frozen=True)
+class Argued:
+    """Not enumerable: why, and the bound of the simulation. Its transcripts are assessed in tests/leakage."""
+
+    why: str
+    bound: str
+
+
+def signed(value: np.ndarray, k: int) -> np.ndarray:
+    """Numbers below 2^k as two's complement."""
+    return (value ^ 1 << k - 1) - (1 << k - 1)
+
+
+def in_half_range(x: np.ndarray) -> np.ndarray:
+    """The inputs of three bits whose sum with the offset of a truncation or widening stays below the top bit."""
+    return np.abs(signed(x, 3) + 0.5) < 2
+
+
+def known_matrix(owner: int, n_in: int, dtype: np.dtype) -> Callable[..., Steps]:
+    """Hand a matrix over and apply it to one vector."""
+
+    def steps(party: Party, matrix: Any, x: Any) -> Steps:
+        kind = DenseBits if dtype == BIT else DenseWords
+        own = None if matrix is None else kind(matrix)
+        shared = yield from linear_map.hand_over.steps(party, owner, own, n_in, 1, dtype)
+        return (yield from linear_map.apply.steps(party, shared.supply(party, 1), x))
+
+    return steps
+
+
+def fixed_product(party: Party, matrix: Any, x: Any) -> Steps:
+    """Fix a matrix and multiply one batch of rows by it."""
+    operand = yield from fixed_operand.fix.steps(party, matrix)
+    return (yield from fixed_operand.multiply_fixed.steps(party, x, operand))
+
+
+def chosen(count: int) -> Callable:
+    """The factor that `choose` makes of its bits with weights 1 .. count, and its product."""
+
+    def ideal(bits: np.ndarray, x: np.ndarray) -> list[np.ndarray]:
+        factor = bits @ np.arange(1, count + 1)
+        return [factor, factor * x]
+
+    return ideal
+
+
+def single(protocol: Callable, ideal: Callable) -> Verdict:
+    """A product of two bits alone in their bytes."""
+    return check(protocol, bit(1), bit(1), ideal=ideal, ring=Window(1), batched=False)
+
+
+def ring_map(owner: int, k: int, dtype: np.dtype) -> Verdict:
+    return check(
+        known_matrix(owner, 1, dtype),
+        private(owner, k, 1, 1, dtype=dtype),
+        word(k, 1, 1, dtype=dtype),
+        ideal=lambda m, x: x @ m,
+        batched=False,
+    )
+
+
+def bit_map(owner: int, n_in: int) -> Verdict:
+    return check(
+        known_matrix(owner, n_in, BIT),
+        private(owner, 1, 1, n_in, dtype=U8),
+        bit(1, n_in),
+        ideal=lambda m, x: x @ m.T,
+        ring=Window(n_in),
+        batched=False,
+    )
+
+
+def below(k: int, thresholds: list[int]) -> Verdict:
+    return check(
+        comparison.below,
+        word(k),
+        thresholds,
+        k,
+        "bits",
+        ideal=lambda x: np.stack([signed(x - t & (1 << k) - 1, k) < 0 for t in thresholds], axis=-1),
+        draws=[None, Window(1 << k - 1), Window(1), Window(2)],
+    )
+
+
+def truncated() -> Verdict:
+    return check(
+        truncation.truncate,
+        word(3, low=61),
+        62,
+        draws=[None, Window(3), Window(1)],
+        output=Window(3),
+        promise=in_half_range,
+        coin=True,
+        # x = 2 q + p in units of 2^61, and the coin u is uniform in {0, 1}: q + 1{p > u}.
+        ideal=lambda x, opened: (signed(x, 3) >> 1) + ((x & 1) > (opened[0] & 1)),
+    )
+
+
+def widened() -> Verdict:
+    return check(
+        widening.widen,
+        word(3, dtype=U32, low=29),
+        draws=[None, Window(4, 29), Window(1)],
+        output=Window(4, 29),
+        promise=in_half_range,
+        ideal=lambda x: signed(x, 3),
+    )
+
+
+PRODUCT = Enumerated("Z_4", lambda: check(beaver.multiply, word(2), word(2), ideal=lambda x, y: x * y))
+MATRIX_PRODUCTS = [
+    Enumerated(
+        f"Z_{2**k}",
+        lambda k=k: check(beaver.matmul, word(k, 1, 1), word(k, 1, 1), ideal=lambda x, y: x @ y, batched=False),
+        long=k > 1,
+    )
+    for k in (1, 2)
+]
+FIXED = [
+    Enumerated("Z_4", lambda: check(fixed_product, word(2, 1, 1), word(2, 1, 1), ideal=lambda m, x: x @ m)),
+    Enumerated("GF(2), two terms", lambda: check(fixed_product, bit(2, 1), bit(1, 2), ideal=lambda m, x: x @ m)),
+]
+MAPS = [
+    *(Enumerated(f"Z_4, owner {owner}", lambda owner=owner: ring_map(owner, 2, U64)) for owner in (0, 1)),
+    *(
+        Enumerated(f"Z_4 in words of 32 bits, owner {owner}", lambda owner=owner: ring_map(owner, 2, U32), long=True)
+        for owner in (0, 1)
+    ),
+    *(
+        Enumerated(f"GF(2)^{n}, owner {owner}", lambda owner=owner, n=n: bit_map(owner, n), long=n > 1)
+        for owner in (0, 1)
+        for n in (1, 2)
+    ),
+]
+COMPUTATIONAL = Argued(
+    "a key of a comparison function hides its point only as well as fixed-key AES hides a seed",
+    "2 L times the advantage against the generator, for a key of L levels; the messages are one-time pads",
+)
+
+SHOWN: dict[Callable, list[Enumerated | Composed | Argued]] = {
+    sharing.share: [
+        Enumerated(
+            f"Z_16, owner {owner}",
+            lambda owner=owner: check(
+                sharing.share, private(owner, 4, 1), owner, (1,), ideal=lambda x: x, batched=False, ring=Window(4)
+            ),
+        )
+        for owner in (0, 1)
+    ],
+    sharing.reveal: [
+        Enumerated(f"{name}, to {to}", lambda to=to, x=x: check(sharing.reveal, x, to, ideal=lambda x: x), padded=False)
+        for to in (0, 1, None)
+        for name, x in (("Z_16", word(4)), ("bits", bit()))
+    ],
+    beaver.multiply: [PRODUCT],
+    beaver.square: [
+        Enumerated(f"Z_{2**k}", lambda k=k: check(beaver.square, word(k), ideal=lambda x: x * x)) for k in (2, 3, 4)
+    ],
+    beaver.matmul: [*MATRIX_PRODUCTS],
+    bit_product.conjoin: [
+        Enumerated("packed bits", lambda: check(bit_product.conjoin, packed(2), packed(2), ideal=np.bitwise_and)),
+        Enumerated("a bit", lambda: single(bit_product.conjoin, np.bitwise_and)),
+    ],
+    bit_product.disjoin: [
+        Enumerated("packed bits", lambda: check(bit_product.disjoin, packed(2), packed(2), ideal=np.bitwise_or)),
+        Enumerated("a bit", lambda: single(bit_product.disjoin, np.bitwise_or)),
+    ],
+    bit_product.to_ring: [
+        Enumerated(f"Z_{2**k}", lambda k=k: check(bit_product.to_ring, bit(), ideal=lambda b: b, ring=Window(k)))
+        for k in (2, 3, 4)
+    ],
+    bit_product.select: [
+        Enumerated(
+            f"Z_{2**k}", lambda k=k: check(bit_product.select, bit(), word(k), ideal=lambda b, x: b * x), long=k > 2
+        )
+        for k in (2, 3)
+    ],
+    fixed_operand.fix: [*FIXED],
+    fixed_operand.multiply_fixed: [*FIXED],
+    linear_map.hand_over: [*MAPS],
+    linear_map.apply: [*MAPS],
+    equality.equals_zero: [
+        Enumerated(f"Z_{2**k}", lambda k=k: check(equality.equals_zero, word(k, dtype=U8), k, ideal=lambda x: x == 0))
+        for k in (2, 3)
+    ],
+    one_hot.one_hot: [
+        Enumerated(
+            f"one of {2**b}",
+            lambda b=b: check(
+                one_hot.one_hot, bit(b), ideal=lambda i: np.arange(2**b) == (i @ (1 << np.arange(b)))[:, None]
+            ),
+        )
+        for b in (1, 2, 3)
+    ],
+    conversion.to_bits: [
+        Enumerated(
+            "Z_4",
+            lambda: check(conversion.to_bits, word(2), 2, ideal=lambda x: x[:, None] >> np.arange(2) & 1),
+            fresh=False,
+        ),
+        Composed((bit_product.conjoin,)),
+    ],
+    comparison.below: [
+        Enumerated("Z_4", lambda: below(2, [0])),
+        Enumerated("Z_4, two thresholds", lambda: below(2, [0, 1])),
+        Enumerated("Z_8", lambda: below(3, [0])),
+        Enumerated(
+            "Z_4, by carries",
+            lambda: check(comparison.below, word(2), [0], 2, "carries", ideal=lambda x: (x > 1)[:, None]),
+        ),
+    ],
+    comparison.less_than: [Composed((comparison.below,))],
+    comparison.inside: [Composed((comparison.below,))],
+    comparison.maximum: [Composed((comparison.below, bit_product.select, comparison_keys.larger_by_keys))],
+    comparison_keys.below_by_keys: [COMPUTATIONAL],
+    comparison_keys.floor_by_keys: [COMPUTATIONAL],
+    comparison_keys.larger_by_keys: [COMPUTATIONAL],
+    truncation.truncate: [Enumerated("the three top bits, by 62", truncated)],
+    truncation.floor: [
+        Argued(
+            "looks at both ends of a word of 64 bits; opening and wrap are those of truncate, and the chunks' bits are "
+            "opened as in below",
+            "perfect: every message is a one-time pad",
+        )
+    ],
+    widening.widen: [Enumerated("the three top bits", widened)],
+    weighted_choice.choose: [
+        Enumerated(
+            f"{count} bits, Z_{2**k}",
+            lambda count=count, k=k: check(
+                weighted_choice.choose, bit(count), word(k), range(1, count + 1), ideal=chosen(count)
+            ),
+        )
+        for count, k in ((1, 2), (2, 1))
+    ],
+    reciprocal.normalise: [Composed((comparison.below, weighted_choice.choose, truncation.floor, truncation.truncate))],
+    reciprocal.invert: [
+        Argued(
+            "its words are of 64 bits; it opens u and y, as a product does, and the floors are those of floor",
+            "perfect: every message is a one-time pad",
+        )
+    ],
+    reciprocal.reciprocal: [Composed((reciprocal.normalise, reciprocal.invert, truncation.truncate))],
+    division.divide: [Composed((reciprocal.reciprocal, beaver.multiply, truncation.floor))],
+    argmax.argmax: [
+        Composed(
+            (comparison.below, one_hot.one_hot, bit_product.select, bit_product.conjoin, comparison_keys.larger_by_keys)
+        )
+    ],
+    sigmoid.sigmoid: [
+        Argued(
+            "its table has 48 words of 64 bits; the rest is below, select, to_ring and truncate",
+            "perfect: the angle is opened under a mask that is uniform modulo the period",
+        )
+    ],
+    sigmoid_piecewise.sigmoid_piecewise: [Composed((comparison.below, bit_product.select, bit_product.to_ring))],
+    sigmoid_exponential.sigmoid_exponential: [
+        Composed((comparison.below, bit_product.select, beaver.square, truncation.truncate, division.divide))
+    ],
+}

@@ -1,0 +1,66 @@
+"""What computing costs on this machine: one round of trees of the planned sizes, on made-up rows, between processes."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mpc.party import Party
+from protocols.runtime.session import PARTIES, run_session
+from protocols.runtime.warm_up import warm_up
+from secure_tree import SecureXGBClassifier, SecureXGBRegressor
+from secure_tree.categories import columns_behind
+from secure_tree.config import TrainConfig
+from secure_tree.planning import Sizes
+
+
+@dataclass(frozen=True)
+class Computing:
+    """Seconds of the slower party without a network to wait for: set-up, and a round of trees offline and online."""
+
+    setup: float
+    offline: float
+    online: float
+
+
+def calibrate(config: TrainConfig, sizes: Sizes) -> Computing:
+    """Train twice: one round of trees that finds everything cold, then one that is measured.
+
+    The rows are made up, since the work depends on sizes alone. Both parties and the dealer share this machine, and
+    what loopback costs is in the figures. Raises ConfigError for sizes that contradict each other.
+    """
+    sizes.facts(config)
+    once = config.model_copy(update={"n_estimators": 1, "test_size": 0.0, "early_stopping_rounds": None})
+    kind = SecureXGBClassifier if config.logistic else SecureXGBRegressor
+    warm_up(config.comparison)
+
+    def job(party: Party) -> dict[str, Any]:
+        logging.getLogger("sharewood").setLevel(logging.WARNING)
+        n = sizes.rows[party.rank]
+        X = _made_up(n, sizes.names[party.rank])
+        y = None if config.partition == "vertical" and party.rank else np.arange(n) % (config.num_class or 2)
+        weights = None if sizes.largest_weight is None or y is None else np.full(n, sizes.largest_weight)
+        kind(**once.model_dump()).fit(party, X, y, weights)
+        party.stages.clear()
+        kind(**once.model_dump()).fit(party, X, y, weights)
+        return {name: stage.seconds for name, stage in party.stages.items()}
+
+    outcome = run_session(job)
+    slower = {name: max(outcome[party]["result"][name] for party in PARTIES) for name in ("setup", "offline", "online")}
+    return Computing(**slower)
+
+
+def _made_up(rows: int, names: tuple[str, ...]) -> pd.DataFrame:
+    """Numbers, and categories where names are those of indicators."""
+    behind = columns_behind(names, ())
+    numbers = np.arange(rows)
+    return pd.DataFrame(
+        {
+            name: pd.Categorical.from_codes(numbers % len(categories), categories) if categories else numbers % 97.0
+            for name, categories in behind.items()
+        }
+    )

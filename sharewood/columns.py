@@ -1,0 +1,104 @@
+"""What the columns of a party's table are: said by a schema file, or inferred.
+
+A schema file is TOML with a line for every column of the table; features go in its order:
+
+    id = "id"
+    age = { type = "numeric", missing = true }
+    colour = { type = "categorical", categories = ["red", "green", "blue"] }
+
+Without one a column `id` is the id, the configuration names label and weight, and all others are numeric features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from mpc.errors import ConfigError
+from secure_tree.config import validated
+from sharewood.toml import read_toml
+
+Role = Literal["numeric", "categorical", "id", "label", "weight", "ignore"]
+ID = "id"
+
+
+class Column(BaseModel):
+    """One column; `categories` are public, and `missing` says that a feature may have missing values."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    type: Role
+    missing: bool = False
+    categories: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Column:
+        if (self.type == "categorical") != bool(self.categories):
+            raise ValueError("a categorical column, and no other, has categories")
+        if len(set(self.categories)) < len(self.categories):
+            raise ValueError("a category appears twice")
+        if self.missing and not self.feature:
+            raise ValueError(f"a column of type {self.type} may not be missing")
+        return self
+
+    @property
+    def feature(self) -> bool:
+        return self.type in ("numeric", "categorical")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns by name; where they are not `complete`, any other is a numeric feature."""
+
+    known: dict[str, Column]
+    complete: bool = False
+
+    @classmethod
+    def inferred(cls, label: str | None = None, weight: str | None = None) -> Columns:
+        """What can be said without a schema file."""
+        known = {ID: Column(type="id")}
+        for name, role in ((label, Column(type="label")), (weight, Column(type="weight"))):
+            if name is not None:
+                known[name] = role
+        return cls(known)
+
+    @classmethod
+    def read(cls, path: Path) -> Columns:
+        """A schema file. Raises ConfigError that names file and column."""
+        known = {}
+        for name, said in read_toml(path).items():
+            try:
+                known[name] = validated(Column, said if isinstance(said, dict) else {"type": said})
+            except ConfigError as error:
+                raise ConfigError(f"{path}: column {name!r}: {error}") from None
+        for role in ("id", "label", "weight"):
+            if len(twice := [name for name, column in known.items() if column.type == role]) > 1:
+                raise ConfigError(f"{path}: columns {twice[0]!r} and {twice[1]!r} are both of type {role}")
+        return cls(known, complete=True)
+
+    def named(self, role: Role) -> str | None:
+        """The column of a role that one column at most has."""
+        return next((name for name, column in self.known.items() if column.type == role), None)
+
+    def role(self, name: str) -> Column:
+        return self.known.get(name, Column(type="numeric"))
+
+    def with_categories(self, categories: dict[str, list[str]]) -> Columns:
+        """The same, with the columns that have categories made categorical."""
+        found = {name: Column(type="categorical", categories=tuple(some)) for name, some in categories.items() if some}
+        return Columns({**self.known, **found}, self.complete)
+
+    def features(self, present: Iterable[str]) -> list[str]:
+        """The features of a table with these columns, in order."""
+        if self.complete:
+            return [name for name, column in self.known.items() if column.feature]
+        return [name for name in present if self.role(name).feature]
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Columns that may have missing values."""
+        return tuple(name for name, column in self.known.items() if column.missing)

@@ -1,0 +1,149 @@
+"""Charts as inline SVG in the colours of the page, light or dark: drawn by matplotlib, coloured by CSS variables."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from xml.etree import ElementTree
+
+from markupsafe import Markup
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from sharewood.page.units import number
+
+# Drawn in these, which stand for variables of the page's style sheet.
+_VARIABLES = {
+    "#010101": "--ink",
+    "#020202": "--muted",
+    "#030303": "--rule",
+    "#040404": "--ours",
+    "#050505": "--theirs",
+}
+_INK, _MUTED, _RULE, _OURS, _THEIRS = _VARIABLES
+_STYLE = {
+    "svg.fonttype": "none",
+    "font.size": 10,
+    "text.color": _INK,
+    "axes.edgecolor": _RULE,
+    "axes.labelcolor": _MUTED,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": _RULE,
+    "grid.linewidth": 0.6,
+    "xtick.color": _RULE,
+    "xtick.labelcolor": _MUTED,
+    "ytick.color": _RULE,
+    "ytick.labelcolor": _MUTED,
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+}
+Whose = Literal["ours", "theirs", "chance"]
+_SIZE = (5.2, 3.5)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a chart."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    whose: Whose = "ours"
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A drawing, and what it says to those who cannot see it."""
+
+    name: str
+    svg: Markup
+    caption: str
+
+
+def lines(name: str, caption: str, drawn: Sequence[Line], x: str, y: str, unit: bool = False) -> Chart:
+    """Lines over one pair of axes; `unit`: both axes from 0 to 1, else whole numbers along x."""
+
+    def draw(figure: Figure) -> None:
+        axes = figure.add_subplot()
+        for line in drawn:
+            colour = {"ours": _OURS, "theirs": _THEIRS, "chance": _MUTED}[line.whose]
+            mark = "o" if len(line.x) == 1 else None
+            width = 1.0 if line.whose == "chance" else None
+            style = "--" if line.dashed else "-"
+            axes.plot(line.x, line.y, color=colour, linestyle=style, linewidth=width, marker=mark, label=line.name)
+        axes.set(xlabel=x, ylabel=y)
+        if unit:
+            axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+        else:
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
+        axes.legend(loc="best" if not unit else "lower right" if y.startswith("true") else "lower left")
+
+    return Chart(name, _svg(name, draw, _SIZE), caption)
+
+
+def bars(name: str, caption: str, values: Mapping[str, float]) -> Chart:
+    """Horizontal bars with their values beside them; the first at the top."""
+
+    def draw(figure: Figure) -> None:
+        axes = figure.add_subplot()
+        shown = axes.barh(list(values), list(values.values()), color=_OURS, height=0.62)
+        axes.bar_label(shown, fmt=number, padding=3, color=_INK, fontsize=9)
+        axes.set_xlim(0, 1.15 * max(*values.values(), 1e-12))
+        axes.grid(visible=False, axis="y")
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
+        axes.tick_params(axis="y", length=0, labelcolor=_INK)
+        axes.invert_yaxis()
+
+    return Chart(name, _svg(name, draw, (5.2, 0.5 + 0.36 * len(values))), caption)
+
+
+def _svg(name: str, draw: Callable[[Figure], None], size: tuple[float, float]) -> Markup:
+    text = io.StringIO()
+    with rc_context(_STYLE):  # type: ignore[arg-type]
+        figure = Figure(figsize=size, layout="constrained")
+        figure.patch.set_visible(False)
+        draw(figure)
+        for axes in figure.axes:
+            axes.patch.set_visible(False)
+        nothing: dict[str, Any] = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(text, format="svg", metadata=nothing)
+    return Markup(_inline(text.getvalue(), name))
+
+
+def _inline(document: str, name: str) -> str:
+    """An SVG file as an element of an HTML page: no name spaces, no style of its own, ids that begin with `name`."""
+    root = ElementTree.fromstring(document)
+    for element in root.iter():
+        element.tag = element.tag.split("}")[-1]
+        for key, value in list(element.attrib.items()):
+            del element.attrib[key]
+            element.set(key.split("}")[-1], _coloured(_own_ids(key, value, name)))
+    for parent in list(root.iter()):
+        for child in [c for c in parent if c.tag in ("metadata", "style")]:
+            parent.remove(child)
+    for size in ("width", "height", "version"):
+        root.attrib.pop(size, None)
+    root.set("role", "img")
+    root.set("aria-labelledby", f"{name}-caption")
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _own_ids(key: str, value: str, name: str) -> str:
+    if key == "id":
+        return f"{name}-{value}"
+    return re.sub(r"#(?=[A-Za-z]\w*\))|^#(?=[A-Za-z])", f"#{name}-", value)
+
+
+def _coloured(value: str) -> str:
+    for colour, variable in _VARIABLES.items():
+        value = value.replace(colour, f"var({variable})")
+    # The page chooses the typeface; sizes stay.
+    return re.sub(r"font: ([\d.]+)px [^;]*", r"font-size: \1px", value)

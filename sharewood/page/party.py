@@ -1,0 +1,142 @@
+"""The pages of one party between hosts: what it knows, and nothing of the other's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sharewood.page import sections
+from sharewood.page.charts import Line
+from sharewood.page.document import Headline, Page, Section, Table
+from sharewood.page.units import seconds, size
+
+_ROWS = 10
+_PHASES = {
+    "setup": "set-up, once",
+    "offline": "offline, before the data is used",
+    "online": "online",
+    "predict_offline": "offline",
+    "predict": "prediction",
+}
+
+
+def training_page(name: str, parties: tuple[str, str], report: Mapping[str, Any]) -> str:
+    """HTML of a training's report at party `name`."""
+    data, config = report["data"], report["config"]
+    rows = " and ".join(f"{count:,} at {who}" for who, count in zip(parties, data["rows"], strict=True))
+    facts = [f"row counts ({rows})", f"the names and order of {data['features']} features", "every parameter below"]
+    curve = report["curve"]
+    rounds = config["n_estimators"]
+    headlines = [
+        *(
+            [Headline(sections.named(report["metric"]), sections.measured(curve[-1][1]), "held-out rows")]
+            if curve
+            else []
+        ),
+        *_spent(report),
+    ]
+    page = Page(
+        title=f"Training at {name}",
+        subtitle=f"Rows trained on: {rows}; {data['features']} features in all. {rounds} rounds of trees of depth "
+        f"{config['max_depth']}, {config['max_bin'] or 'by size'} bins. This report has what {name} knows.",
+        headlines=headlines,
+        sections=[_learning(report), *_costs(name, report), _disclosure(name, report, facts), *_process(name, report)],
+    )
+    return page.html()
+
+
+def prediction_page(
+    name: str, report: Mapping[str, Any], margins: np.ndarray, labels: np.ndarray | None, logistic: bool
+) -> str:
+    """HTML of a prediction's report at party `name`; `labels` of its rows, where its file has them."""
+    data = report["data"]
+    facts = ["row counts", f"the names and order of {data['features']} features", "the model's parameters"]
+    measures = report.get("quality") or {}
+    headlines = [
+        *(Headline(sections.named(key), sections.measured(measures[key]), "own rows") for key in list(measures)[:1]),
+        *_spent(report),
+    ]
+    page = Page(
+        title=f"Prediction at {name}",
+        subtitle=f"{data['rows']:,} own rows, {data['features']} features. This report has what {name} knows.",
+        headlines=headlines,
+        sections=[
+            _quality(measures, margins, labels, logistic),
+            *_costs(name, report),
+            _disclosure(name, report, facts),
+            *_process(name, report),
+        ],
+    )
+    return page.html()
+
+
+def _spent(report: Mapping[str, Any]) -> list[Headline]:
+    stages = [report[stage] for stage in _PHASES if stage in report]
+    total = {key: sum(s[key] for s in stages) for key in ("seconds", "rounds", "bytes", "bytes_dealt")}
+    return [
+        Headline("In all", seconds(total["seconds"]), "wall clock of this party"),
+        Headline("Rounds", f"{total['rounds']:,}", "messages to and fro"),
+        Headline("Traffic", size(total["bytes"]), "with the other party, both directions"),
+        Headline("From the dealer", size(total["bytes_dealt"]), "to this party"),
+    ]
+
+
+def _costs(name: str, report: Mapping[str, Any]) -> list[Section]:
+    phases = [
+        sections.phase(title, report[stage], report[stage]["bytes_dealt"])
+        for stage, title in _PHASES.items()
+        if stage in report
+    ]
+    note = (
+        f"As {name} measured it: bytes on the wire with the other party in both directions, and from the dealer to it."
+    )
+    parts = [sections.tree_parts(report["parts"], None)] if report["parts"] else []
+    return [sections.cost(phases, note), *parts]
+
+
+def _learning(report: Mapping[str, Any]) -> Section:
+    curve = report["curve"]
+    unknown = "ROC and precision-recall are not here: a training shows nobody a prediction of a row."
+    if not curve:
+        nothing = "No rows were held out, so nothing about quality was revealed; test_size holds rows out."
+        return Section("Quality", [nothing, unknown])
+    rounds, values = (list(column) for column in zip(*curve, strict=True))
+    held = f"{sum(report['data']['held']):,} held-out rows of both parties"
+    name = sections.named(report["metric"])
+    judged = f"The {name} is computed on shares; both parties learn these numbers, and nothing else of the rows."
+    return Section(
+        "Quality",
+        [judged, unknown],
+        [sections.learning(report["metric"], held, [Line("held-out rows", rounds, values)])],
+        Table(
+            ["rounds of trees", name],
+            [[str(rounds[i]), sections.measured(values[i])] for i in sections.some(len(curve), _ROWS)],
+        ),
+    )
+
+
+def _quality(
+    measures: Mapping[str, float | None], margins: np.ndarray, labels: np.ndarray | None, logistic: bool
+) -> Section:
+    if labels is None:
+        absent = "The rows have no labels that this party knows: no quality, ROC or precision-recall."
+        return Section("Quality", [absent])
+    rows = [[sections.named(key), sections.measured(value)] for key, value in measures.items()]
+    table = Table(["measure", "own rows"], rows)
+    if not logistic:
+        return Section("Quality", ["Own predictions against the labels in own file."], table=table)
+    if len(set(labels.tolist())) < 2:
+        return Section("Quality", ["ROC and precision-recall need two classes among the labels."], table=table)
+    charts = sections.ranking_charts(labels, {"Sharewood": margins})
+    return Section("Quality", ["Own predictions against the labels in own file."], charts, table)
+
+
+def _disclosure(name: str, report: Mapping[str, Any], facts: list[str]) -> Section:
+    return sections.disclosure({name: report["revealed"]}, facts, "rows, labels, bin edges")
+
+
+def _process(name: str, report: Mapping[str, Any]) -> list[Section]:
+    found = [sections.memory({name: report["memory_peak_bytes"]})]
+    return [*found, sections.configuration(report["config"])] if "config" in report else found

@@ -1,0 +1,164 @@
+"""Sections that the reports share: learning, quality, cost, memory, configuration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sharewood.page.charts import Chart, Line, Whose, bars, lines
+from sharewood.page.document import Section, Table
+from sharewood.page.units import number, seconds, size
+
+MEASURES = {
+    "auc": "AUC",
+    "accuracy": "accuracy",
+    "logloss": "log loss",
+    "error": "error rate",
+    "rmse": "root mean squared error",
+    "mae": "mean absolute error",
+}
+_WHOSE: dict[str, Whose] = {"Sharewood": "ours", "XGBoost": "theirs"}
+_STEPS = 200
+
+
+def ranking_charts(labels: np.ndarray, margins: Mapping[str, np.ndarray]) -> list[Chart]:
+    """ROC and precision-recall of margins, a line for each name. Labels are 0 and 1, and both are there."""
+    from sklearn import metrics
+
+    roc, recall = [], []
+    for name, margin in margins.items():
+        false, true, _ = metrics.roc_curve(labels, margin)
+        area = metrics.roc_auc_score(labels, margin)
+        roc.append(Line(f"{name}, area {area:.4f}", *_thinned(false, true), _WHOSE[name], name != "Sharewood"))
+        precision, recalled, _ = metrics.precision_recall_curve(labels, margin)
+        area = metrics.average_precision_score(labels, margin)
+        points = _thinned(recalled[::-1], precision[::-1])
+        recall.append(Line(f"{name}, average precision {area:.4f}", *points, _WHOSE[name], name != "Sharewood"))
+    share = float(np.mean(labels))
+    roc.append(Line("by chance", [0, 1], [0, 1], "chance"))
+    recall.append(Line(f"by chance, {share:.3f}", [0, 1], [share, share], "chance"))
+    axes = "false positive rate", "true positive rate"
+    return [
+        lines("roc", "ROC: positives found against negatives taken for positives.", roc, *axes, unit=True),
+        lines(
+            "recall", "Precision-recall: how many of those found are positives.", recall, "recall", "precision", True
+        ),
+    ]
+
+
+def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[list[float], list[float]]:
+    kept = some(len(x), _STEPS)
+    return x[kept].tolist(), y[kept].tolist()
+
+
+def some(count: int, most: int) -> list[int]:
+    """At most so many places among `count`, spread evenly, the first and the last among them."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int)).tolist()
+
+
+def cost(phases: list[list[str]], note: str) -> Section:
+    """Rows of phase, seconds, rounds, bytes between the parties, bytes from the dealer."""
+    columns = ["phase", "time", "rounds", "between the parties", "from the dealer"]
+    return Section("Time and traffic by phase", [note], table=Table(columns, phases))
+
+
+def phase(name: str, spent: Mapping[str, Any], dealt: float | None) -> list[str]:
+    """A row of `cost`."""
+    traffic = size(spent["bytes"]) if "bytes" in spent else "none"
+    return [
+        name,
+        seconds(spent["seconds"]),
+        f"{spent.get('rounds', 0):,}",
+        traffic,
+        "" if dealt is None else size(dealt),
+    ]
+
+
+def tree_parts(parts: Mapping[str, Mapping[str, Any]], rounds: int | None) -> Section:
+    """Where trees spend time, messages and bytes online: the mean of so many rounds of trees, or with None the sum."""
+    each = {name: {key: value / (rounds or 1) for key, value in spent.items()} for name, spent in parts.items()}
+    total = max(sum(spent["seconds"] for spent in each.values()), 1e-12)
+    unit, name_of_unit = (1e3, "ms") if rounds else (1, "s")
+    rows = [
+        [
+            name,
+            number(unit * s["seconds"]),
+            f"{s['seconds'] / total:.0%}",
+            f"{s['rounds']:,.0f}",
+            size(s["bytes"]),
+            size(s["bytes_dealt"]),
+        ]
+        for name, s in each.items()
+    ]
+    time = "Milliseconds." if rounds else "Seconds."
+    charts = [
+        bars("parts-time", time, {name: unit * s["seconds"] for name, s in each.items()}),
+        bars("parts-rounds", "Rounds of messages.", {name: s["rounds"] for name, s in each.items()}),
+        bars("parts-traffic", "MB in both directions.", {name: s["bytes"] / 1e6 for name, s in each.items()}),
+    ]
+    what = "One round of trees: the mean over the training." if rounds else "All rounds of trees of this run."
+    what += " Dealt ahead: what the dealer had sent, offline, for the stage to use."
+    table = Table(["stage", name_of_unit, "share", "rounds", "bytes", "dealt ahead"], rows)
+    return Section("Trees online, stage by stage", [what], charts, table)
+
+
+def memory(peaks: Mapping[str, int]) -> Section:
+    """The largest resident memory of each process."""
+    rows = [[name, size(peak)] for name, peak in peaks.items()]
+    return Section(
+        "Memory", ["The most that a process ever held, libraries included."], table=Table(["process", "peak"], rows)
+    )
+
+
+def configuration(config: Mapping[str, Any]) -> Section:
+    """Every parameter; all are public and the same at both parties."""
+    rows = [[name, "not set" if value is None else str(value)] for name, value in config.items()]
+    return Section(
+        "Configuration", ["Public, and the same at both parties."], table=Table(["parameter", "value"], rows, texts=2)
+    )
+
+
+def disclosure(revealed: Mapping[str, list[str]], facts: list[str], own: str) -> Section:
+    """What was public, what each party learned, and what nobody saw."""
+    rows = [["everybody", "; ".join(facts)]]
+    for name, learned in revealed.items():
+        rows.append([name, "; ".join(_alike(learned)) or "nothing"])
+    rows += [
+        ["their owner alone", own],
+        ["dealer", "the shapes of the computation; no data, and nothing of the model"],
+        ["nobody", "gradients, histograms, which feature a node splits on, thresholds, leaf weights, the model"],
+    ]
+    return Section(
+        "What was public, and what was revealed",
+        ["Each line of a party is what its own process recorded at the one exit that shares have."],
+        table=Table(["who", "learned"], rows, texts=2),
+    )
+
+
+def _alike(texts: list[str]) -> list[str]:
+    """Each text once; those that differ in one number alone as one text with all the numbers."""
+    groups: dict[str, list[str]] = {}
+    for text in dict.fromkeys(texts):
+        numbers = re.findall(r"\d+", text)
+        form = text.replace(numbers[0], "\0", 1) if len(numbers) == 1 else text
+        groups.setdefault(form, []).extend(numbers[:1])
+    return [form.replace("\0", ", ".join(numbers)) for form, numbers in groups.items()]
+
+
+def named(measure: str) -> str:
+    """A measure of quality in words."""
+    return MEASURES.get(measure, measure)
+
+
+def learning(metric: str, judged_on: str, drawn: list[Line]) -> Chart:
+    """The metric by the number of rounds."""
+    name = named(metric)
+    return lines("curve", f"{name[0].upper()}{name[1:]} on {judged_on}.", drawn, "rounds of trees", name)
+
+
+def measured(value: float | None) -> str:
+    """A measure of quality."""
+    return "undefined" if value is None else f"{value:.4f}" if abs(value) < 10 else number(value, 5)

@@ -1,0 +1,19 @@
+"""TOML files, read with one sentence for what is wrong in them."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from mpc.errors import ConfigError
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Raises ConfigError that names the file."""
+    try:
+        return tomllib.loads(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not TOML ({error})") from None

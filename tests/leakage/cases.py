@@ -1,0 +1,59 @@
+"""The protocols' cases with a lane for every run: where a matrix is one input, each of its rows is a run."""
+
+import numpy as np
+
+from mpc import beaver, fixed_operand, linear_map
+from mpc.linear_map import BIT, DenseBits, DenseWords
+from mpc.ring import U32, U64
+from tests.mpc import cases
+from tests.mpc.cases import CASES, Case
+
+
+def _words(rng, shape, party, dtype=U64):
+    return cases.ring_half(rng.integers(-99, 99, shape), party.rank, dtype)
+
+
+def _bits(rng, shape, party):
+    return cases.bit_half(rng.integers(0, 2, shape), party.rank)
+
+
+def _inner(party, rng, lanes):
+    """A row times a column, with a run for each of their entries."""
+    return [_words(rng, (lanes, 1), party).map(np.transpose), _words(rng, (lanes, 1), party)]
+
+
+def _batch(make):
+    def arguments(party, rng, lanes):
+        return [make(rng, (lanes, 1, 3), party), fixed_operand.fix(party, make(rng, (lanes, 3, 2), party))]
+
+    return arguments
+
+
+def _matrix(owner, dtype):
+    def arguments(party, rng, lanes):
+        if dtype == BIT:
+            matrix, shape = DenseBits(rng.integers(0, 2, (lanes, 9)).astype(np.uint8)), (9, lanes)
+        else:
+            matrix, shape = DenseWords(rng.integers(0, 99, (lanes, 9)).astype(dtype)), (lanes, 9)
+        return [owner, matrix if party.rank == owner else None, *shape, dtype]
+
+    return arguments
+
+
+def _vectors(owner, dtype):
+    def arguments(party, rng, lanes):
+        shared = linear_map.hand_over(party, *_matrix(owner, dtype)(party, rng, 9))
+        supply = shared.supply(party, lanes)
+        return [supply, _bits(rng, (lanes, 9), party) if dtype == BIT else _words(rng, (lanes, 9), party, dtype)]
+
+    return arguments
+
+
+MATRICES = [(owner, dtype) for owner in (0, 1) for dtype in (U32, U64, BIT)]
+IN_ROWS = [
+    Case(beaver.matmul, _inner, {}),
+    *(Case(fixed_operand.multiply_fixed, _batch(make), {}) for make in (_words, _bits)),
+    *(Case(linear_map.hand_over, _matrix(*matrix), {}) for matrix in MATRICES),
+    *(Case(linear_map.apply, _vectors(*matrix), {}) for matrix in MATRICES),
+]
+LANES = IN_ROWS + [case for case in CASES if case.protocol not in {c.protocol for c in IN_ROWS}]

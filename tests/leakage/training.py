@@ -1,0 +1,79 @@
+"""Whole trainings for the leakage assessment: what either party sends, on fixed and on random rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from mpc.linear_map import MatrixMask
+from secure_tree import SecureXGBClassifier
+from tests.leakage.welch import Tally
+from tests.mpc.twoparty import Recorder, run_both
+
+ROWS, FEATURES = 8, 2
+Rows = tuple[np.ndarray, np.ndarray]
+
+
+class Listener(Recorder):
+    """Notes the public facts, too."""
+
+    def __init__(self, link):
+        super().__init__(link)
+        self.facts = []
+
+    def send(self, tag, tree):
+        # The token that pairs two models is drawn anew by every training.
+        self.facts.append((tag, {name: value for name, value in tree.items() if name != "token"}))
+        self._link.send(tag, tree)
+
+
+def random_rows(rng: np.random.Generator) -> Rows:
+    """Features and labels of both parties together."""
+    return rng.normal(size=(ROWS, FEATURES)), rng.integers(0, 2, ROWS).astype(float)
+
+
+def transcript(rows: Rows, seed: int, **parameters) -> list[tuple[list, bytes]]:
+    """The facts and the bytes that either party sends while one tree is trained."""
+    X, y = rows
+    half = ROWS // 2
+
+    def job(party):
+        party.link = Listener(party.link)
+        own = slice(0, half) if party.rank == 0 else slice(half, None)
+        SecureXGBClassifier(n_estimators=1, max_bin=4, **parameters).fit(party, X[own], y[own])
+        return party.link.facts, b"".join(data for _, data in party.link.rounds)
+
+    return run_both(job, tuple((2 * seed + p).to_bytes(16, "little") for p in (0, 1)))[0]
+
+
+def assess(runs: int, seed: int = 0, **parameters) -> list[tuple[Tally, Tally]]:
+    """For either party, tallies of `runs` trainings on the same rows and of `runs` on fresh ones."""
+    rng = np.random.default_rng(seed)
+    fixed = random_rows(rng)
+    groups: dict[bool, list] = {True: [], False: []}
+    for run in range(runs):
+        for same in (True, False):
+            rows = fixed if same else random_rows(rng)
+            groups[same].append(transcript(rows, 2 * (seed + run) + same, **parameters))
+    told = [facts for group in groups.values() for run in group for facts, _ in run]
+    assert all(facts == told[0] for facts in told), "the public facts depend on the rows"
+    return [tuple(Tally.by_run([run[p][1] for run in groups[same]]) for same in (True, False)) for p in (0, 1)]
+
+
+def weaken(patch: Callable) -> None:
+    """Plant a leak: the mask of a known matrix loses its lowest bit. `patch(object, name, value)` sets it."""
+    deal = MatrixMask.deal
+
+    def weak(self, hand):
+        class Weak:
+            def __getattr__(self, name):
+                return getattr(hand, name)
+
+            def private(self, owner, shape, dtype):
+                mask = hand.private(owner, shape, dtype)
+                return None if mask is None else mask & ~dtype.type(1)
+
+        return deal(self, Weak())
+
+    patch(MatrixMask, "deal", weak)

@@ -1,0 +1,78 @@
+"""Every protocol's privacy is shown: enumerated, by its parts, or argued and assessed."""
+
+import numpy as np
+import pytest
+
+from mpc.contract import REGISTRY
+from notebooks.proofs import SHOWN, Argued, Composed, Enumerated
+from tests.mpc.cases import CASES
+from tests.mpc.twoparty import run_both
+
+
+def registered(protocol):
+    return f"{protocol.steps.__module__}.{protocol.steps.__name__}"
+
+
+CHECKS = {
+    f"{registered(protocol).removeprefix('mpc.')}: {entry.name}": entry
+    for protocol, entries in SHOWN.items()
+    for entry in entries
+    if isinstance(entry, Enumerated)
+}
+# Protocols that are checked together share their entries.
+ONCE = {id(entry): (name, entry) for name, entry in CHECKS.items()}.values()
+COMPOSED = [(p, entry.parts) for p, entries in SHOWN.items() for entry in entries if isinstance(entry, Composed)]
+
+
+def test_every_protocol_is_shown():
+    assert {registered(protocol) for protocol in SHOWN} == set(REGISTRY)
+    assert all(SHOWN.values())
+
+
+@pytest.mark.parametrize(
+    "entry", [pytest.param(entry, id=name, marks=[pytest.mark.long] * entry.long) for name, entry in ONCE]
+)
+def test_every_case(entry):
+    verdict = entry.run()
+    assert verdict.proven and (verdict.padded, verdict.fresh) == (entry.padded, entry.fresh), verdict
+
+
+def spoken(protocol):
+    """Names of the rounds and of the kinds of randomness over all of the protocol's cases."""
+    said = set()
+    for case in CASES:
+        if case.protocol is protocol:
+
+            def job(party, case=case):
+                arguments = case.arguments(party, np.random.default_rng(1), 3)
+                take, taken = party.randomness.take, set()
+                party.randomness.take = lambda kind: (taken.add(type(kind).__name__), take(kind))[1]
+                party.meter.by_protocol.clear()
+                case.protocol(party, *arguments, **case.named)
+                return taken | set(party.meter.by_protocol)
+
+            said |= run_both(job)[0][0]
+    return said
+
+
+@pytest.mark.parametrize(("protocol", "parts"), COMPOSED, ids=[registered(p) for p, _ in COMPOSED])
+def test_a_composition_says_only_what_its_parts_say(protocol, parts):
+    assert spoken(protocol) <= set().union(*map(spoken, parts))
+
+
+def test_compositions_rest_on_what_is_shown():
+    resting = {
+        p: [part for entry in entries if isinstance(entry, Composed) for part in entry.parts]
+        for p, entries in SHOWN.items()
+    }
+
+    def ground(protocol, above=()):
+        assert protocol not in above, "a composition of itself"
+        return all(ground(part, (*above, protocol)) for part in resting[protocol])
+
+    assert all(map(ground, SHOWN))
+
+
+def test_what_is_argued_states_its_bound():
+    argued = [entry for entries in SHOWN.values() for entry in entries if isinstance(entry, Argued)]
+    assert argued and all(entry.why and entry.bound for entry in argued)

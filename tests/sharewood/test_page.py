@@ -1,0 +1,68 @@
+"""Pages from figures: what a party may know, hostile names, and rows without what a chart needs."""
+
+import numpy as np
+import pytest
+
+from sharewood.page import prediction_page, training_page
+from sharewood.page.units import number, seconds, size
+from tests.sharewood.pages import check_page
+
+SPENT = {"seconds": 1.25, "rounds": 1234, "bytes": 5_600_000, "bytes_dealt": 7_800_000}
+KNOWN = {"revealed": ["error of held-out rows after 4 trees"], "memory_peak_bytes": 150_000_000, "parts": {}}
+
+
+def training(**more):
+    report = {
+        "data": {"rows": [1500, 900], "held": [10, 20], "features": 3},
+        "config": {"n_estimators": 4, "max_depth": 2, "max_bin": 32},
+        "metric": "error",
+        "curve": [[2, 0.25], [4, 0.1234]],
+        "setup": SPENT,
+        "offline": SPENT,
+        "online": SPENT,
+        **KNOWN,
+        "parts": {"gains": SPENT, "best split": SPENT},
+    }
+    return check_page(training_page("bank & co <a>", ("bank & co <a>", "b"), report | more))
+
+
+def test_a_training_with_held_out_rows():
+    text = training()
+    for figure in ("0.1234", "0.2500", "1,234", "3,702", "16.8 MB", "23.4 MB", "150 MB", "1,500", "30 held-out rows"):
+        assert figure in text, figure
+    assert "bank & co <a>" in text and "error of held-out rows after 4 trees" in text
+
+
+def test_a_long_training():
+    rounds = range(1, 101)
+    learned = [f"error of held-out rows after {n} trees" for n in rounds]
+    text = training(curve=[[n, 1 / n] for n in rounds], revealed=[*learned, "predictions of its own rows"])
+    assert "error of held-out rows after 1, 2, 3, " in text and ", 99, 100 trees; predictions of its own rows" in text
+    assert "1 1.0000 12 0.0833 23" in text and "100 0.0100" in text
+
+
+def test_a_training_without_held_out_rows():
+    text = training(curve=[], revealed=[])
+    assert "nothing about quality was revealed" in text and "0.1234" not in text
+
+
+@pytest.mark.parametrize(
+    ("labels", "logistic", "sentence"),
+    [
+        (None, True, "no labels that this party knows"),
+        (np.zeros(5), True, "need two classes"),
+        (np.arange(5.0), False, "against the labels"),
+        (np.array([0, 0, 1, 0, 1]), True, "Precision-recall: how many"),
+    ],
+)
+def test_a_prediction(labels, logistic, sentence):
+    report = {"data": {"rows": 5, "features": 3}, "predict": SPENT, **KNOWN}
+    text = check_page(prediction_page("a", report, np.linspace(-1, 1, 5), labels, logistic))
+    assert sentence in text
+    assert ("ROC: positives" in text) == (sentence.startswith("Precision"))
+
+
+def test_units():
+    assert [number(v) for v in (0, 0.012345, 12.345, 1234.5, 1e-5)] == ["0", "0.0123", "12.3", "1,234", "0.00001"]
+    assert [seconds(v) for v in (0.5, 61, 125, 7260)] == ["0.5 s", "61 s", "2 min 05 s", "2 h 01 min"]
+    assert [size(v) for v in (12, 45_600, 2_500_000, 7_000_000_000)] == ["0.012 kB", "45.6 kB", "2.5 MB", "7 GB"]

@@ -1,0 +1,142 @@
+"""Tables from CSV and parquet, with and without a schema file, and where a complaint points to."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mpc.errors import ConfigError, DataError
+from sharewood.columns import Columns
+from sharewood.tables import check_classes, read_rows, read_table, write_predictions
+
+SCHEMA = """
+colour = { type = "categorical", categories = ["red", "NA", "01"], missing = true }
+who = "id"
+age = { type = "numeric", missing = true }
+good = "label"
+times = "weight"
+note = "ignore"
+"""
+TABLE = "who,age,note,good,times,colour\n007,1.5,x,1,2,red\n8,NA,,0,1,NA\n9,2,y,1,1,\n10,3,z,0,1,01\n"
+
+
+@pytest.fixture
+def columns(tmp_path):
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    return Columns.read(tmp_path / "schema.toml")
+
+
+def written(path, text):
+    path.write_text(text)
+    return path
+
+
+def test_a_table_with_a_schema(tmp_path, columns):
+    rows = read_table(written(tmp_path / "t.csv", TABLE), columns)
+    assert list(rows.features) == ["colour", "age"], "in the order of the schema file"
+    assert rows.features["colour"].cat.categories.tolist() == ["red", "NA", "01"]
+    assert rows.features["colour"].cat.codes.tolist() == [0, 1, -1, 2]
+    assert np.array_equal(rows.features["age"], [1.5, np.nan, 2, 3], equal_nan=True)
+    assert rows.labels.tolist() == [1, 0, 1, 0] and rows.weights.tolist() == [2, 1, 1, 1]
+    assert rows.ids.name == "who" and rows.ids.tolist() == ["007", "8", "9", "10"]
+    assert rows.missing == ("colour", "age")
+
+
+def test_parquet_says_the_same(tmp_path, columns):
+    frame = pd.DataFrame(
+        {
+            "who": ["007", "8", "9", "10"],
+            "age": pd.array([1, None, 2, 3], "Int64"),
+            "note": list("xyzz"),
+            "good": [True, False, True, False],
+            "times": [2, 1, 1, 1],
+            "colour": pd.Categorical(["red", "NA", None, "01"]),
+        }
+    )
+    frame.to_parquet(tmp_path / "t.parquet")
+    rows = read_table(tmp_path / "t.parquet", columns)
+    assert rows.features["colour"].cat.codes.tolist() == [0, 1, -1, 2]
+    assert np.array_equal(rows.features["age"], [1, np.nan, 2, 3], equal_nan=True)
+    assert rows.labels.tolist() == [1, 0, 1, 0] and rows.ids.tolist() == ["007", "8", "9", "10"]
+
+
+def test_columns_are_inferred(tmp_path):
+    path = written(tmp_path / "t.csv", "b,id,y,w,a\n1,x,0,2,\n2,y,1,1,5\n")
+    rows = read_table(path, Columns.inferred("y", "w"), lambda name: name == "a")
+    assert list(rows.features) == ["b", "a"] and rows.ids.tolist() == ["x", "y"]
+    assert rows.labels.tolist() == [0, 1] and rows.weights.tolist() == [2, 1] and rows.missing == ()
+
+
+def test_rows_to_predict_are_read_as_the_model_needs_them(tmp_path):
+    names = ["x", "colour=red", "colour=1", "odd=name"]
+    path = written(tmp_path / "t.csv", "colour,y,odd=name,id,x\n1,0,7,a,4\nred,1,8,b,5\n,1,9,c,6\n")
+    rows = read_rows(path, Columns.inferred("y"), names, lambda name: name.startswith("colour"))
+    assert list(rows.features) == ["x", "colour", "odd=name"] and rows.labels is None
+    assert rows.features["colour"].cat.categories.tolist() == ["red", "1"]
+    assert rows.features["colour"].cat.codes.tolist() == [1, 0, -1]
+
+
+def test_predictions_come_back(tmp_path):
+    ids = pd.Series(["007", "8"], name="who")
+    write_predictions(tmp_path / "p.csv", ids, np.array([0.25, 0.5]))
+    assert (tmp_path / "p.csv").read_text() == "who,prediction\n007,0.25\n8,0.5\n"
+    write_predictions(tmp_path / "p.parquet", ids, np.array([[1.0, 2.0], [4.0, 3.0]]), "margin")
+    table = pd.read_parquet(tmp_path / "p.parquet")
+    assert list(table) == ["who", "prediction", "margin_0", "margin_1"] and table["prediction"].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("red", "rot", "column 'colour', line 2: value is 'rot', none of the categories"),
+        ("1.5", "old", "column 'age', line 2: value is 'old', not a finite number"),
+        ("1.5", "inf", "column 'age', line 2: value is 'inf', not a finite number"),
+        (",good", ",bad", "column 'bad' is not in the schema file"),
+        ("age", "who", "column 'who.1' is not in the schema file"),
+        ("x,1,2", "x,,2", "column 'good', line 2: value is missing"),
+        ("007", "", "column 'who', line 2: the id is missing"),
+    ],
+)
+def test_tables_that_are_not_as_the_schema_says(tmp_path, columns, old, new, sentence):
+    assert old in TABLE
+    path = written(tmp_path / "t.csv", TABLE.replace(old, new, 1))
+    with pytest.raises(DataError, match=rf"t\.csv: {sentence}"):
+        read_table(path, columns)
+
+
+def test_a_column_that_the_schema_names_is_there(tmp_path, columns):
+    path = written(tmp_path / "t.csv", "who,colour,good,times,note\n1,red,0,1,\n")
+    with pytest.raises(DataError, match="there is no column 'age', which the schema file names"):
+        read_table(path, columns)
+
+
+def test_times_are_not_numbers(tmp_path):
+    pd.DataFrame({"when": pd.to_datetime(["2020-01-01"]), "y": [1]}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(DataError, match="column 'when' holds times, not numbers"):
+        read_table(tmp_path / "t.parquet", Columns.inferred("y"))
+    pd.DataFrame({"x": ["a"], "y": [1]}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(DataError, match="column 'x', row 0: value is 'a', not a finite number"):
+        read_table(tmp_path / "t.parquet", Columns.inferred("y"))
+
+
+def test_classes_are_numbers_below_their_count(tmp_path):
+    with pytest.raises(DataError, match=r"column 'y', line 3: label 3 is not one of 0 \.\. 2"):
+        check_classes(tmp_path / "t.csv", Columns.inferred("y"), np.array([2.0, 3.0]), 3)
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ('colour = "categorical"', "column 'colour': a categorical column, and no other, has categories"),
+        ('interest = { type = "numeric", categories = ["a"] }', "column 'interest': a categorical column, and no"),
+        ('c = { type = "categorical", categories = ["a", "a"] }', "column 'c': a category appears twice"),
+        ('y = { type = "label", missing = true }', "column 'y': a column of type label may not be missing"),
+        ('x = "number"', "column 'x': type: Input should be 'numeric'"),
+        ("x = 3", "column 'x': type"),
+        ('a = "id"\nb = "id"', "columns 'a' and 'b' are both of type id"),
+        ("x = ", "not TOML"),
+    ],
+)
+def test_schema_files_that_say_nothing_sensible(tmp_path, line, sentence):
+    path = written(tmp_path / "s.toml", line)
+    with pytest.raises(ConfigError, match=rf"s\.toml: {sentence}"):
+        Columns.read(path)
