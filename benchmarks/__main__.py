@@ -1,16 +1,24 @@
-"""`make bench`: run the pytest-benchmark suite, write its JSON, and print one table beside CrypTen."""
+"""`make bench`: run the pytest-benchmark suite; write its JSON and figures, and print its tables."""
 
 from __future__ import annotations
 
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.plot_bench import draw_all
+
 OUT = Path("out/bench")
+TITLES = {
+    "operation": "Operations beside CrypTen, whose provider deals within its online seconds",
+    "protocol": "Every protocol",
+    "tree": "A tree and its stages: n rows, 20 features, 32 bins, depth 4",
+}
 
 
 def main() -> int:
@@ -21,35 +29,35 @@ def main() -> int:
         + ["--benchmark-quiet", f"--benchmark-json={results}", *sys.argv[1:]]
     )
     if results.exists():
-        print_table(json.loads(results.read_text())["benchmarks"])
+        benchmarks = json.loads(results.read_text())["benchmarks"]
+        draw_all(benchmarks, OUT)
+        console = Console(width=140)
+        for suite in TITLES:
+            console.print(table(benchmarks, suite))
     return int(status)
 
 
-def print_table(benchmarks: list[dict]) -> None:
-    """Medians of one run: seconds, the ratio to CrypTen's median, and rounds and bytes, which are exact."""
-    table = Table(title="Two processes, one thread each; medians of one run", title_justify="left")
-    for column in (
-        "operation",
-        "n",
-        "system",
-        "online s",
-        "CrypTen / ours",
-        "with offline",
-        "rounds",
-        "MB",
-        "dealt MB",
-    ):
-        table.add_column(column, justify="left" if column in ("operation", "system") else "right")
-    measured = [(b["extra_info"], b["stats"]["median"]) for b in benchmarks if "system" in b["extra_info"]]
-    crypten = {(info["name"], info["size"]): median for info, median in measured if info["system"] == "crypten"}
-    for info, median in sorted(measured, key=lambda m: (m[0]["name"], m[0]["size"], m[0]["system"])):
-        row = [info["name"], str(info["size"]), info["system"], f"{median:.4f}"]
+def table(benchmarks: list[dict[str, Any]], suite: str) -> Table:
+    """Medians of one run: seconds, the ratio of CrypTen's median to them, and rounds and bytes, which are exact."""
+    measured = [(b["extra_info"], b["stats"]["median"]) for b in benchmarks if b["extra_info"].get("suite") == suite]
+    crypten = {(info["name"], info["size"]): median for info, median in measured if info["system"] == "CrypTen"}
+    columns = ["name", "n", "system", "online s", "offline s", "rounds", "MB", "dealt MB"]
+    if crypten:
+        columns += ["CrypTen / ours", "with offline"]
+    shown = Table(title=f"{TITLES[suite]}; two processes, one thread each", title_justify="left")
+    for column in columns:
+        shown.add_column(column, justify="left" if column in ("name", "system") else "right")
+    order = {name: place for place, name in enumerate(dict.fromkeys(info["name"] for info, _ in measured))}
+    for info, median in sorted(measured, key=lambda m: (order[m[0]["name"]], m[0]["size"], m[0]["system"])):
+        offline = info.get("offline_seconds")
+        row = [info["name"], f"{info['size']:,}", info["system"], f"{median:.4f}"]
+        row += ["" if offline is None else f"{offline:.4f}", str(info["rounds"])]
+        row += [f"{info[kind] / 1e6:.2f}" for kind in ("online_bytes", "offline_bytes")]
         theirs = crypten.get((info["name"], info["size"]))
-        if info["system"] != "crypten" and theirs is not None:
-            row += [f"{theirs / median:.1f}", f"{theirs / (median + info['offline_seconds']):.1f}"]
-            row += [str(info["rounds"]), f"{info['online_bytes'] / 1e6:.2f}", f"{info['offline_bytes'] / 1e6:.2f}"]
-        table.add_row(*row)
-    Console(width=140).print(table)
+        if theirs is not None and offline is not None:
+            row += [f"{theirs / median:.1f}", f"{theirs / (median + offline):.1f}"]
+        shown.add_row(*row)
+    return shown
 
 
 if __name__ == "__main__":

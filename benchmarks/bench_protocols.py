@@ -1,6 +1,6 @@
-"""Every basic operation, online, between two processes; CrypTen's own beside it in the same run.
+"""Every registered protocol, and the basic operations with CrypTen's own beside them in the same run.
 
-Both sides: two processes on this machine, one thread each; ours over TLS, CrypTen's over plain gloo sockets.
+Two processes on this machine, one thread each; ours over TLS, CrypTen's over plain gloo sockets.
 """
 
 from __future__ import annotations
@@ -10,17 +10,20 @@ import statistics
 import pytest
 
 from benchmarks.crypten_pair import CryptenPair
+from benchmarks.every_protocol import EVERY_PROTOCOL
 from benchmarks.operations import OPERATIONS
 from benchmarks.pair import Pair
 
-SIZES = {"argmax of rows of 32": (32_000,), "matrix product": (256,)}
-WORK = [(name, size) for name in OPERATIONS for size in SIZES.get(name, (1_000, 100_000))]
+SIZES = {"argmax of rows of 32": (3_200, 32_000, 96_000), "matrix product": (64, 128, 256)}
+WORK = [(name, size) for name in OPERATIONS for size in SIZES.get(name, (1_000, 10_000, 100_000))]
 ROUNDS = 5
+EVERY_SIZES = (256, 4_096)
+EVERY_ROUNDS = 3
 
 
 @pytest.fixture(scope="module")
 def pair():
-    made = Pair(OPERATIONS)
+    made = Pair(OPERATIONS | EVERY_PROTOCOL)
     yield made
     made.close()
 
@@ -33,9 +36,8 @@ def crypten_pair(pair):
     made.close()
 
 
-@pytest.mark.parametrize(("name", "size"), WORK)
-@pytest.mark.parametrize("by", ["bits", "keys"])
-def test_ours(benchmark, pair, name, size, by):
+def measure(benchmark, pair, name, size, by, rounds, **labels):
+    """Rounds of the operation, each after randomness of its own has arrived; what is dealt is timed apart."""
     gathered: list[dict] = []
 
     def setup():
@@ -44,10 +46,22 @@ def test_ours(benchmark, pair, name, size, by):
         return (run,), {}
 
     benchmark.group = f"{name}, n = {size}"
-    benchmark.pedantic(lambda run: run(), setup=setup, rounds=ROUNDS, warmup_rounds=1)
+    benchmark.pedantic(lambda run: run(), setup=setup, rounds=rounds, warmup_rounds=1)
     last = gathered[-1]
     last["offline_seconds"] = statistics.median(f["offline_seconds"] for f in gathered[1:])
-    benchmark.extra_info.update(last, system=f"sharewood, {by}", name=name, size=size)
+    benchmark.extra_info.update(last, name=name, size=size, **labels)
+
+
+@pytest.mark.parametrize(("name", "size"), WORK)
+@pytest.mark.parametrize("by", ["bits", "keys"])
+def test_ours(benchmark, pair, name, size, by):
+    measure(benchmark, pair, name, size, by, ROUNDS, suite="operation", system=f"sharewood, {by}")
+
+
+@pytest.mark.parametrize("size", EVERY_SIZES)
+@pytest.mark.parametrize("name", EVERY_PROTOCOL)
+def test_protocol(benchmark, pair, name, size):
+    measure(benchmark, pair, name, size, "bits", EVERY_ROUNDS, suite="protocol", system="sharewood")
 
 
 @pytest.mark.parametrize(("name", "size"), WORK)
@@ -56,4 +70,5 @@ def test_crypten(benchmark, crypten_pair, name, size):
     benchmark.pedantic(
         lambda run: run(), setup=lambda: ((crypten_pair.prepare(name, size),), {}), rounds=ROUNDS, warmup_rounds=1
     )
-    benchmark.extra_info.update(system="crypten", name=name, size=size)
+    facts = crypten_pair.count(name, size)
+    benchmark.extra_info.update(facts, suite="operation", system="CrypTen", name=name, size=size)

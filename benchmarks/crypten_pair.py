@@ -16,7 +16,7 @@ from protocols.runtime.memory import keep_freed_memory
 _SPAWN = multiprocessing.get_context("spawn")
 
 
-def _start(rank: int, port: int) -> None:
+def start(rank: int, port: int) -> None:
     os.environ.update(
         DISTRIBUTED_BACKEND="gloo",
         RENDEZVOUS=f"tcp://127.0.0.1:{port}",
@@ -34,7 +34,7 @@ def _start(rank: int, port: int) -> None:
 
 
 def _second(port: int, commands: Any) -> None:
-    _start(1, port)
+    start(1, port)
     while True:
         name, size = commands.recv()
         run = crypten_operation(name, size)
@@ -51,7 +51,7 @@ class CryptenPair:
         self._commands, other = _SPAWN.Pipe()
         self._child = _SPAWN.Process(target=_second, args=(port, other), daemon=True)
         self._child.start()
-        _start(0, port)
+        start(0, port)
 
     def prepare(self, name: str, size: int) -> Callable[[], Any]:
         """Both processes ready for one run; what starts it here."""
@@ -59,6 +59,18 @@ class CryptenPair:
         run = crypten_operation(name, size)
         self._commands.recv()
         return run
+
+    def count(self, name: str, size: int) -> dict[str, int]:
+        """Rounds, and bytes in both directions, of one run, as CrypTen counts them."""
+        import crypten
+        from crypten import communicator
+
+        run = self.prepare(name, size)
+        talk = communicator.get()
+        talk.reset_communication_stats()
+        with crypten.cfg.temp_override({"communicator.verbose": True}):
+            run()
+        return {"rounds": int(talk.comm_rounds), "online_bytes": int(talk.comm_bytes), "offline_bytes": 0}
 
     def close(self) -> None:
         self._child.terminate()

@@ -7,8 +7,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from mpc.errors import DataError
+from sharewood.tables import check_classes, read_table
+
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 REGRESSION_LABELS = {"abalone": "Rings", "cpu_small": "usr", "space_ga": "target"}
+CREDITCARD = ["Time", *(f"V{i}" for i in range(1, 29)), "Amount"]
 
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -30,11 +34,14 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
     return table.to_numpy(np.float32), labels.to_numpy(np.float64)
 
 
-def load_creditcard(path: str) -> tuple[np.ndarray, np.ndarray]:
-    """The Kaggle credit card table from the user's own copy: 284,807 x 30, label `Class`."""
-    table = pd.read_csv(path)
-    labels = table.pop("Class")
-    return table.to_numpy(np.float32), labels.to_numpy(np.float64)
+def load_creditcard(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """The Kaggle credit card table from the user's own copy: 284,807 x 30, label `Class`. Raises DataError."""
+    table, labels = read_table(path, "Class")
+    if list(table) != CREDITCARD:
+        raise DataError(f"{path}: the columns are not Time, V1 to V28, Amount and Class")
+    assert labels is not None, "read_table gives labels where it is asked for them"
+    check_classes(path, "Class", labels)
+    return table.to_numpy(np.float32), labels
 
 
 def rare_positives(

@@ -1,4 +1,4 @@
-"""Tables (Markdown, on standard output) and figures of docs/virtual_samples.md and docs/fedxgbllr.md from their CSV.
+"""Tables (Markdown, on standard output) and figures of docs/virtual_samples.md, from their CSV.
 
 python -m benchmarks.federated_figures docs/figures
 """
@@ -11,29 +11,37 @@ from pathlib import Path
 
 import pandas as pd
 
-ORDER = ["10", "20", "50", "100", "405", "original"]
-METRICS = ["accuracy", "auc", "f1", "auprc"]
+ORDER = ["2", "5", "10", "20", "50", "100", "405", "original"]
+METRICS = ["accuracy", "auc", "f1", "auprc", "auprc_train", "loss_train"]
+PEERS = ["GBDT", "Random Forest", "XGBoost"]
+DRAWN = ORDER[1:]  # with 2 clusters F1 may be 0
+SHOWN = ["10", "405", "original"]
 
 
 def mean_and_interval(values: pd.Series, digits: int) -> str:
     """Mean and half-width of the 95 % interval of the mean, by Student's t."""
-    from scipy.stats import t
-
     if len(values) < 2:
         return f"{values.mean():.{digits}f}"
-    half = t.ppf(0.975, len(values) - 1) * values.std() / len(values) ** 0.5
-    return f"{values.mean():.{digits}f} ± {half:.{digits}f}"
+    return f"{values.mean():.{digits}f} ± {half_width(values):.{digits}f}"
+
+
+def half_width(values: pd.Series) -> float:
+    """Half of the 95 % interval of the mean, by Student's t."""
+    from scipy.stats import t
+
+    return float(t.ppf(0.975, len(values) - 1) * values.std() / len(values) ** 0.5)
 
 
 def table_1(runs: pd.DataFrame) -> str:
-    """Seed 000's table 1, with F1 and AUPRC beside accuracy and AUC."""
-    lines = ["| model | clusters | seeds | accuracy | AUC | F1 | AUPRC |", "|---|---|---|---|---|---|---|"]
+    """Seed 000's table 1, with AUPRC on test and training rows and the training loss."""
+    header = ["model", "clusters", "seeds", "accuracy", "AUC", "F1", "AUPRC", "AUPRC, train", "loss, train"]
+    lines = [f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
     groups = [("federated", c, p) for c in ORDER for p in ("before", "after")]
-    groups += [(peer, "", "") for peer in ("GBDT", "Random Forest", "XGBoost")]
+    groups += [(peer, "", "") for peer in PEERS]
     for method, clusters, phase in groups:
         rows = runs[(runs["method"] == method) & (runs["clusters"] == clusters) & (runs["phase"] == phase)]
         if len(rows):
-            cells = [mean_and_interval(rows[m], 5 if m == "accuracy" else 4) for m in METRICS]
+            cells = [mean_and_interval(rows[m], 5 if m in ("accuracy", "loss_train") else 4) for m in METRICS]
             name = f"{method} {phase} update" if phase else method
             lines.append(" | ".join([f"| {name}", clusters, str(len(rows)), *cells]) + " |")
     return "\n".join(lines)
@@ -46,75 +54,78 @@ def paired_loss(runs: pd.DataFrame) -> str:
         f1 = runs[(runs["method"] == "federated") & (runs["phase"] == phase)].pivot(
             index="seed", columns="clusters", values="f1"
         )
-        said.append(f"{phase} update {mean_and_interval(f1['original'] - f1['405'], 4)}")
-    return "F1(original) - F1(405): " + ", ".join(said)
+        loss = f1["original"] - f1["405"]
+        said.append(f"{phase} update {mean_and_interval(loss, 4)}")
+    return f"F1(original) - F1(405), {len(loss)} seeds: " + ", ".join(said)
 
 
-def figure_4(runs: pd.DataFrame, out: Path) -> None:
+def figure_4(runs: pd.DataFrame, name: str, out: Path) -> None:
+    """F1 against clusters, and the peers beside, with intervals; `name` is the table's."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(6, 4))
-    places = list(range(len(ORDER)))
-    for phase in ("before", "after"):
+    figure, axes = plt.subplots(figsize=(8.5, 4))
+    for phase, shift in (("before", -0.1), ("after", 0.1)):
         rows = runs[(runs["method"] == "federated") & (runs["phase"] == phase)]
-        groups = [rows[rows["clusters"] == c]["f1"] for c in ORDER]
-        half = [2.262 * g.std() / len(g) ** 0.5 for g in groups]
-        axes.errorbar(places, [g.mean() for g in groups], half, marker="o", capsize=3, label=f"{phase} update")
-    for peer, style in (("GBDT", ":"), ("Random Forest", "-."), ("XGBoost", "--")):
-        rows = runs[runs["method"] == peer]
-        if len(rows):
-            axes.axhline(rows["f1"].mean(), linestyle=style, color="grey", label=f"{peer}, {len(rows)} seeds")
-    axes.set(xlabel="clusters a feature", ylabel="F1 on test", xticks=places, xticklabels=ORDER)
-    axes.legend(fontsize=8)
+        groups = [rows[rows["clusters"] == c]["f1"] for c in DRAWN]
+        places = [place + shift for place in range(len(DRAWN))]
+        mean, half = [g.mean() for g in groups], [half_width(g) for g in groups]
+        axes.errorbar(places, mean, half, marker="o", capsize=3, label=f"federated, {phase} update")
+    for place, peer in enumerate(PEERS, len(DRAWN)):
+        f1 = runs[runs["method"] == peer]["f1"]
+        axes.errorbar([place], [f1.mean()], [half_width(f1)], marker="s", capsize=3, color="black")
+    axes.axvline(len(DRAWN) - 0.5, color="grey", linewidth=0.8)
+    axes.set(ylabel="F1 on test", xticks=range(len(DRAWN) + len(PEERS)))
+    axes.set_xticklabels([*DRAWN, *(peer.replace(" ", "\n") for peer in PEERS)])
+    axes.set_xlabel("clusters of a feature; right of the line, centralised")
+    axes.set_title(f"{name}: mean of {runs['seed'].nunique()} seeds and its 95 % interval", fontsize=10)
+    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.22), ncol=2)
     figure.savefig(out, dpi=120, bbox_inches="tight")
     plt.close(figure)
 
 
-def figure_5(curves: dict, peers: dict, out: Path) -> None:
+def figure_5(curves: dict, peers: dict, name: str, out: Path) -> None:
+    """Training loss by number of trees, the first seed's."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(6, 4))
-    for clusters in ("10", "405", "original"):
-        losses = curves[f"{clusters} after"]["loss"]
-        axes.plot(range(1, len(losses) + 1), losses, label=f"federated, {clusters}")
-    for peer, style in (("GBDT", ":"), ("XGBoost", "--")):
-        if peer in peers:
-            losses = peers[peer]["loss"]
-            axes.plot(range(1, len(losses) + 1), losses, style, color="black", label=peer)
+    figure, axes = plt.subplots(figsize=(6.5, 4))
+    lines = {f"federated, {c}": (curves[f"{c} after"]["loss"], "-") for c in SHOWN}
+    lines |= {peer: (peers[peer]["loss"], style) for peer, style in (("XGBoost", "--"), ("GBDT", ":"))}
+    for label, (losses, style) in lines.items():
+        color = None if style == "-" else "black"
+        axes.plot(range(1, len(losses) + 1), losses, style, color=color, label=label)
     axes.axvline(len(curves["405 before"]["loss"]), color="grey", linewidth=0.8)
-    axes.set(xlabel="trees (update after the line)", ylabel="cross-entropy on the training rows, nats", yscale="log")
+    lowest, highest = (pick(pick(losses) for losses, _ in lines.values()) for pick in (min, max))
+    axes.set_yscale("log" if highest > 5 * lowest else "linear")
+    axes.set(xlabel="trees (update after the line)", ylabel="cross-entropy on training rows, nats")
+    axes.set_title(f"{name}: training loss, seed 0", fontsize=10)
     axes.legend(fontsize=8)
     figure.savefig(out, dpi=120, bbox_inches="tight")
     plt.close(figure)
 
 
-def figures_6_and_7(curves: dict, phase: str, out: Path) -> None:
+def figures_6_and_7(runs: pd.DataFrame, curves: dict, phase: str, name: str, out: Path) -> None:
+    """Precision and recall on training and test rows, the first seed's, with the area under each curve."""
     import matplotlib.pyplot as plt
 
-    figure, both = plt.subplots(1, 2, figsize=(8, 3.5), sharey=True)
-    for axes, rows in zip(both, ("train", "test"), strict=True):
-        for clusters in ("10", "405", "original"):
+    figure, both = plt.subplots(1, 2, figsize=(8.5, 3.8), sharey=True)
+    first = runs[(runs["method"] == "federated") & (runs["phase"] == phase) & (runs["seed"] == 0)].set_index("clusters")
+    for axes, rows, area in zip(both, ("train", "test"), ("auprc_train", "auprc"), strict=True):
+        for clusters in SHOWN:
             curve = curves[f"{clusters} {phase}"][rows]
-            axes.step(curve["recall"], curve["precision"], where="post", label=clusters)
-        axes.set(xlabel="recall", ylabel="precision", title=f"{rows}, {phase} update")
-    both[0].legend(fontsize=8, title="clusters")
+            label = f"{clusters}: {float(first[area][clusters]):.3f}"
+            axes.step(curve["recall"], curve["precision"], where="post", label=label)
+        axes.set(xlabel="recall", title=f"{name}, {rows}, {phase} update, seed 0")
+        axes.title.set_fontsize(10)
+        axes.legend(fontsize=8, title="clusters: AUPRC", title_fontsize=8, loc="lower left")
+    both[0].set_ylabel("precision")
     figure.savefig(out, dpi=120, bbox_inches="tight")
     plt.close(figure)
 
 
-def fedxgbllr_table(runs: pd.DataFrame) -> str:
-    """Mean and interval of the scores, by set, local work, architecture and number of clients."""
-    lines = [
-        "| set | local work | network | clients | runs | score | after round 1 | centralised XGBoost |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    keys = ["data", "local", "rounds", "architecture", "clients"]
-    for (data, local, rounds, architecture, clients), rows in runs.groupby(keys, sort=False):
-        digits = 2 if data == "a9a" else 4 if data == "space_ga" else 2
-        scores = [mean_and_interval(rows[c], digits) for c in ("score", "score_round_1", "centralised")]
-        cells = [data, f"{local}, {rounds} rounds", architecture, str(clients), str(len(rows)), *scores]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+def read_runs(path: Path) -> pd.DataFrame:
+    """The lines that `benchmarks.federated_virtual_samples` wrote."""
+    runs = pd.read_csv(path, dtype={"clusters": str}, keep_default_na=False)
+    return runs.astype(dict.fromkeys([*METRICS, "seed"], float))
 
 
 def main() -> None:
@@ -122,17 +133,17 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
     for name in ("rare", "default_credit"):
-        runs = pd.read_csv(folder / f"virtual_samples_{name}.csv", dtype={"clusters": str}, keep_default_na=False)
-        runs[[*METRICS, "seed"]] = runs[[*METRICS, "seed"]].astype(float)
+        runs = read_runs(folder / f"virtual_samples_{name}.csv")
         curves, peers = (
             json.loads((folder / f"virtual_samples_{name}_{kind}.json").read_text()) for kind in ("curves", "peers")
         )
         print(f"\n## {name}\n\n{table_1(runs)}\n\n{paired_loss(runs)}")
-        figure_4(runs, folder / f"virtual_samples_{name}_f1.png")
-        figure_5(curves, peers, folder / f"virtual_samples_{name}_loss.png")
+        figure_4(runs, name, folder / f"virtual_samples_{name}_f1.png")
+        figure_5(curves, peers, name, folder / f"virtual_samples_{name}_loss.png")
         for phase in ("before", "after"):
-            figures_6_and_7(curves, phase, folder / f"virtual_samples_{name}_auprc_{phase}.png")
-    print(f"\n## FedXGBllr\n\n{fedxgbllr_table(pd.read_csv(folder / 'fedxgbllr.csv'))}")
+            figures_6_and_7(runs, curves, phase, name, folder / f"virtual_samples_{name}_auprc_{phase}.png")
+    more = pd.concat([read_runs(folder / f"virtual_samples_rare{part}.csv") for part in ("", "_405")])
+    print(f"\nrare, {paired_loss(more[more['clusters'].isin(['405', 'original'])])}")
 
 
 if __name__ == "__main__":

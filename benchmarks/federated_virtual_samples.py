@@ -176,7 +176,7 @@ def main() -> None:
         if given.data == "rare":
             X, y = rare_positives(seed=seed)
         else:
-            X, y = load("default_credit") if given.data == "default_credit" else load_creditcard(given.data)
+            X, y = load("default_credit") if given.data == "default_credit" else load_creditcard(Path(given.data))
         name = Path(given.data).name
         for clusters in given.clusters:
             number = None if clusters == "original" else int(clusters)

@@ -65,13 +65,10 @@ class _Share:
     __array_ufunc__ = None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class AShare(_Share):
-    """One party's additive share: `words` (uint8/16/32/64 array), `scale` in fractional bits."""
+class _WordShare(_Share):
+    """A share of whole words."""
 
     words: np.ndarray
-    rank: int
-    scale: int = 0
 
     @property
     def _words(self) -> np.ndarray:
@@ -80,6 +77,15 @@ class AShare(_Share):
     @property
     def dtype(self) -> np.dtype:
         return self.words.dtype
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AShare(_WordShare):
+    """One party's additive share: `words` (uint8/16/32/64 array), `scale` in fractional bits."""
+
+    words: np.ndarray
+    rank: int
+    scale: int = 0
 
     @property
     def bits(self) -> int:
@@ -170,19 +176,11 @@ class BShare(_Share):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PShare(_Share):
+class PShare(_WordShare):
     """One party's xor share of packed bits: `words`, an array of uint8, uint16, uint32 or uint64."""
 
     words: np.ndarray
     rank: int
-
-    @property
-    def _words(self) -> np.ndarray:
-        return self.words
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.words.dtype
 
     def _like(self, words: np.ndarray) -> PShare:
         return PShare(words, self.rank)

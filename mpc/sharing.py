@@ -3,8 +3,9 @@
 share          the owner's array x -> [x]                  one round, owner to peer, |x| words
 reveal         [x] -> x, to one party or to both           one round, to the named party alone
 
-Security       share: the peer gets x minus a mask that the owner alone knows. reveal: both halves are first
-               re-randomised with a dealt sharing of zero, so that the receiver learns x and nothing of how it was made
+Security       semi-honest, perfect. share: the peer gets x minus a mask that the owner alone knows. reveal: what the
+               receiver learns of the other half, x and its own half fix anyway; a dealt sharing of zero makes that
+               half uniform even where a share was not, as one of a public value
 Source         Beaver, CRYPTO 1991
 """
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ import numpy as np
 from mpc.party import Party, Steps
 from mpc.ring import U8, U64, Shape
 from mpc.shares import AShare, BShare, PShare, Share
+from notebooks.counts import Columns, Side
 from notebooks.enumeration import Deck, Window, play
 
 MOST_BITS = 22
@@ -33,7 +35,7 @@ BATCH = 1 << 17
 
 
 @dataclass(frozen=True)
-class Enumerated:
+class EveryValue:
     """An argument that takes every value: shared, or known to the parties in `known_to`."""
 
     window: Window
@@ -57,29 +59,29 @@ class Enumerated:
         return halves, self.window.look(whole), [self.window.look(half) for half in (first, second)]
 
 
-def word(k: int, *shape: int, dtype: np.dtype = U64, low: int = 0, scale: int = 0) -> Enumerated:
+def word(k: int, *shape: int, dtype: np.dtype = U64, low: int = 0, scale: int = 0) -> EveryValue:
     """Shared words of Z_2^k, as `Window(k, low)`; the cases are an axis before `shape`."""
-    return Enumerated(Window(k, low), dtype, shape, scale=scale)
+    return EveryValue(Window(k, low), dtype, shape, scale=scale)
 
 
-def bit(*shape: int) -> Enumerated:
+def bit(*shape: int) -> EveryValue:
     """Shared bits."""
-    return Enumerated(Window(1), U8, shape, kind=BShare)
+    return EveryValue(Window(1), U8, shape, kind=BShare)
 
 
-def packed(k: int, *shape: int) -> Enumerated:
+def packed(k: int, *shape: int) -> EveryValue:
     """Shared bytes of which k bits vary."""
-    return Enumerated(Window(k), U8, shape, kind=PShare)
+    return EveryValue(Window(k), U8, shape, kind=PShare)
 
 
-def private(owner: int, k: int, *shape: int, dtype: np.dtype = U64) -> Enumerated:
+def private(owner: int, k: int, *shape: int, dtype: np.dtype = U64) -> EveryValue:
     """Words of k bits that `owner` passes in the clear, the other party None."""
-    return Enumerated(Window(k), dtype, shape, known_to=(owner,))
+    return EveryValue(Window(k), dtype, shape, known_to=(owner,))
 
 
-def public(k: int, *shape: int, dtype: np.dtype = U64) -> Enumerated:
+def public(k: int, *shape: int, dtype: np.dtype = U64) -> EveryValue:
     """Words of k bits that both parties pass."""
-    return Enumerated(Window(k), dtype, shape, known_to=(0, 1))
+    return EveryValue(Window(k), dtype, shape, known_to=(0, 1))
 
 
 @dataclass(frozen=True)
@@ -121,16 +123,18 @@ def check(
     may be anything, the views not. With `coin`, `ideal` also gets what every message opens to, as a public coin.
     Not `batched`: the cases are run one by one, for protocols that have no axis to spare.
     """
-    words = [a for a in arguments if isinstance(a, Enumerated) and a.kind is not BShare]
+    words = [a for a in arguments if isinstance(a, EveryValue) and a.kind is not BShare]
     ring = ring or (words[0].window if words else Window(2))
     run = _Run(protocol, arguments, ring, words[0].dtype if words else U64, draws, output or ring, batched)
     needed = run(np.zeros(1, U64)).bits
     if needed > MOST_BITS:
         raise ValueError(f"{needed} bits of inputs and randomness are too many to enumerate")
+    if batched:
+        _refuse_mixed(run, needed)
     step = BATCH if batched else 1
     batches = [run(np.arange(at, min(at + step, 1 << needed), dtype=U64)) for at in range(0, 1 << needed, step)]
     wrong = sum(batch.wrong(ideal, promise, coin) for batch in batches)
-    sides = [_Side(*_joined([batch.sides[rank] for batch in batches])) for rank in (0, 1)]
+    sides = [Side(*_joined([batch.sides[rank] for batch in batches])) for rank in (0, 1)]
     facing = sides, sides[::-1]
     leaking = tuple(one.leaks(other) for one, other in facing)
     padded = all(one.padded(other) for one, other in facing)
@@ -154,7 +158,7 @@ class _Run:
         steps = getattr(self.protocol, "steps", self.protocol)
         # In the order of the arguments, so that every batch enumerates alike.
         drawn = [
-            a.draw(deck, self.batched) if isinstance(a, Enumerated) else ([a, a], None, [None, None])
+            a.draw(deck, self.batched) if isinstance(a, EveryValue) else ([a, a], None, [None, None])
             for a in self.arguments
         ]
 
@@ -197,7 +201,13 @@ class _Run:
         return [self.output.look(result) for result in (first, second) if result is not None], every
 
 
-_Columns = list[np.ndarray]
+def _refuse_mixed(run: _Run, bits: int) -> None:
+    """Some cases, and the same in reverse: every column has to turn with them. Else it is of no one case."""
+    cases = np.random.default_rng(1).integers(0, 1 << bits, 64, np.uint64)
+    for there, back in zip(run(cases).sides, run(cases[::-1]).sides, strict=True):
+        for one, other in zip(chain(*there), chain(*back), strict=True):
+            if not np.array_equal(one, other[::-1]):
+                raise ValueError("the messages or dealt arrays do not keep the cases apart: run them one by one")
 
 
 @dataclass(frozen=True)
@@ -205,7 +215,7 @@ class _Batch:
     """What a batch of cases gave: bits used, columns of either side, secrets, opened results, and coins."""
 
     bits: int
-    sides: list[tuple[_Columns, ...]]
+    sides: list[tuple[Columns, ...]]
     secrets: list[np.ndarray]
     opened: list[tuple[list[np.ndarray], int]]
     coins: list[np.ndarray]
@@ -221,77 +231,10 @@ class _Batch:
         return counts
 
 
-def _by_case(arrays: list[np.ndarray], cases: int) -> _Columns:
+def _by_case(arrays: list[np.ndarray], cases: int) -> Columns:
     return [column for array in arrays for column in array.reshape(cases, -1).T]
 
 
-def _joined(batches: list[tuple[_Columns, ...]]) -> list[_Columns]:
+def _joined(batches: list[tuple[Columns, ...]]) -> list[Columns]:
     """The same columns over all batches."""
     return [[np.concatenate(parts) for parts in zip(*columns, strict=True)] for columns in zip(*batches, strict=True)]
-
-
-@dataclass(frozen=True)
-class _Side:
-    """One party over all cases: own input, what is revealed to it, its output shares, what is dealt and sent to it."""
-
-    own: _Columns
-    revealed: _Columns
-    shares: _Columns
-    dealt: _Columns
-    messages: _Columns
-
-    def leaks(self, other: _Side) -> int:
-        """Views whose count is not the same for every input of the other party that fits."""
-        given, view, theirs = (
-            _number([*self.own, *self.revealed]),
-            _number(self.dealt + self.messages),
-            _number(other.own),
-        )
-        fitting = np.bincount(_distinct(given, theirs)[0], minlength=int(given.max()) + 1)
-        pairs, counts = _distinct(given, view, theirs)
-        groups, where, size = np.unique(pairs, return_inverse=True, return_counts=True)
-        least, most = np.full(groups.size, counts.max()), np.zeros(groups.size, counts.dtype)
-        np.minimum.at(least, where, counts)
-        np.maximum.at(most, where, counts)
-        return int(((least != most) | (size != fitting[groups >> _bits(view)])).sum())
-
-    def padded(self, other: _Side) -> bool:
-        return _uniform(self.own + other.own, self.dealt + self.messages)
-
-    @property
-    def fresh(self) -> bool:
-        return _uniform(self.own, self.shares)
-
-
-def _bits(numbers: np.ndarray) -> int:
-    return int(numbers.max()).bit_length()
-
-
-def _number(columns: _Columns) -> np.ndarray:
-    """One number for every case, from columns of small integers."""
-    out, used = np.int64(0), 0
-    for column in columns:
-        out = out | column.astype(np.int64) << used
-        used += _bits(column)
-    if used > 62:
-        raise ValueError(f"{used} bits of a view are too many to count")
-    return np.asarray(out)
-
-
-def _distinct(*parts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct tuples of numbers without their last part, as numbers, and how often each tuple occurs."""
-    whole = np.int64(0)
-    for part in parts:
-        whole = whole << _bits(part) | part
-    tuples, counts = np.unique(whole, return_counts=True)
-    return tuples >> _bits(parts[-1]), counts
-
-
-def _uniform(given: _Columns, columns: _Columns) -> bool:
-    """Whether the bits of `columns` that vary take every value equally often, whatever is given."""
-    if not columns:
-        return True
-    own, numbers = _number(given), _number(columns)
-    varying = int(np.bitwise_or.reduce(numbers) & ~np.bitwise_and.reduce(numbers)).bit_count()
-    whole, counts = np.unique(own << _bits(numbers) | numbers, return_counts=True)
-    return bool((counts == counts[0]).all()) and whole.size == np.unique(own).size << varying

@@ -10,6 +10,7 @@ import typer
 
 from mpc.errors import ConfigError, SharewoodError
 from sharewood import hosts_cli
+from sharewood.fed import cli as fed_cli
 
 app = typer.Typer(
     add_completion=False,
@@ -19,6 +20,7 @@ app = typer.Typer(
 )
 
 app.add_typer(hosts_cli.app)
+app.add_typer(fed_cli.app, name="fed")
 
 
 @app.callback()

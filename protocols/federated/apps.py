@@ -1,7 +1,8 @@
 """The ServerApp and ClientApp of both systems, for real processes (superlink and supernodes).
 
 Run configuration, one for all: system ("fedxgbllr" or "virtual-samples"), parameters (the system's configuration as
-JSON), clients, minimum, features (virtual samples), secure, timeout in seconds, out (where the server writes).
+JSON), clients, minimum, features (virtual samples), secure, timeout in seconds, out (where the server writes the
+model), report (where it writes its progress, and at the end its cost or why it failed, as JSON; "" for nowhere).
 
 Node configuration, one a supernode: client-id, data (a CSV file), label (its column), and where they apply: update (a
 CSV file of new rows), group-key (a file of 32 bytes that the nodes share), out (where a
@@ -13,6 +14,9 @@ helper's key from its own host, never from the server.
 from __future__ import annotations
 
 import json
+import os
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -25,13 +29,15 @@ from protocols.federated.fedxgbllr.config import FedXGBllrConfig
 from protocols.federated.flower import FlowerFederation, client_app_of
 from protocols.federated.secure_sum import Helper, OpenSum, SharedSum, Summation
 from protocols.federated.virtual_samples.config import VirtualSamplesConfig
+from secure_tree.storage import write_json
 
+Settings = Mapping[str, object]
 server_app = ServerApp()
 
 
-def configuration(context: Context) -> FedXGBllrConfig | VirtualSamplesConfig:
+def configuration(run: Settings) -> FedXGBllrConfig | VirtualSamplesConfig:
     """The configuration of the run's system. Raises ConfigError."""
-    system = context.run_config["system"]
+    system = run["system"]
     kinds: dict[object, type[FedXGBllrConfig] | type[VirtualSamplesConfig]] = {
         "fedxgbllr": FedXGBllrConfig,
         "virtual-samples": VirtualSamplesConfig,
@@ -39,7 +45,7 @@ def configuration(context: Context) -> FedXGBllrConfig | VirtualSamplesConfig:
     if system not in kinds:
         raise ConfigError(f"system: {system!r} is not one of {', '.join(map(str, kinds))}")
     try:
-        parameters = json.loads(str(context.run_config["parameters"]))
+        parameters = json.loads(str(run["parameters"]))
     except ValueError:
         raise ConfigError("parameters: not a JSON object") from None
     return kinds[system].of(**parameters)
@@ -47,49 +53,71 @@ def configuration(context: Context) -> FedXGBllrConfig | VirtualSamplesConfig:
 
 @server_app.main()
 def main(grid: Grid, context: Context) -> None:
-    """The server's part of a run; writes the model as an .npz of plain arrays."""
+    """The server's process: `serve`, with progress and outcome in the file `report` where one is named."""
     run = context.run_config
-    config, secure = configuration(context), bool(run["secure"])
-    federation = FlowerFederation(grid, int(run["clients"]), int(run["minimum"]), secure, float(run["timeout"]))
-    summation: Summation = SharedSum(None, int(run["clients"])) if secure else OpenSum()
+    path = str(run["report"])
+
+    def report(facts: dict[str, object]) -> None:
+        if path:
+            write_json(path, facts)
+
+    try:
+        report(serve(grid, run, lambda progress: report({"progress": progress, "pid": os.getpid()})))
+    except Exception as error:
+        report({"error": type(error).__name__, "sentence": str(error)})
+        raise
+
+
+def serve(grid: Grid, run: Settings, say: Callable[[str], None]) -> dict[str, object]:
+    """The server's part of a run; writes the model as an .npz of plain arrays. Seconds, and payload bytes by step."""
+    config, secure = configuration(run), bool(run["secure"])
+    begin = time.perf_counter()
+    clients = int(str(run["clients"]))
+    federation = FlowerFederation(grid, clients, int(str(run["minimum"])), secure, float(str(run["timeout"])))
+    summation: Summation = SharedSum(None, clients) if secure else OpenSum()
     if isinstance(config, FedXGBllrConfig):
-        from protocols.federated.fedxgbllr.model import pack_ensembles
         from protocols.federated.fedxgbllr.server import train
 
-        model = train(federation, config, summation)
-        unit = np.array([model.location, model.scale])
-        arrays = pack_ensembles(model.ensembles) | {"weights": model.weights, "unit": unit}
+        say("the clients grow their trees")
+        model = train(federation, config, summation, lambda n, _: say(f"round {n} of {config.rounds}"))
+        arrays = model.pack()
     else:
         from protocols.federated.virtual_samples.boundaries import agree
         from protocols.federated.virtual_samples.server import Server
 
+        say("the nodes agree on the clusters")
         agree(federation)
-        training = Server(federation, int(run["features"]), config, summation)
+        trees = config.n_estimators + config.update_estimators
+        features = int(str(run["features"]))
+        training = Server(federation, features, config, summation, lambda n, _: say(f"tree {n} of {trees}"))
         training.fit()
-        if config.update_estimators:
-            training.update()
+        joined = training.update() if config.update_estimators else 0
         smallest = np.array(training.finish())
-        arrays = training.forest.pack() | {"base": np.array(training.base_margin), "smallest_group": smallest}
+        extra = {"smallest_group": smallest, "joined": np.array(joined)}
+        arrays = training.forest.pack() | {"base": np.array(training.base_margin)} | extra
     out = Path(str(run["out"]))
     out.parent.mkdir(parents=True, exist_ok=True)
     np.savez(out, allow_pickle=False, **arrays)
+    seconds = time.perf_counter() - begin
+    return {"seconds": seconds, "sent": dict(federation.sent), "received": dict(federation.received)}
 
 
-def participant(context: Context) -> tuple[int, Participant]:
-    """The participant of this supernode. Raises ConfigError and DataError, which reach the server as a refusal."""
-    node = context.node_config
+def participant(node: Settings, run: Settings) -> tuple[int, Participant]:
+    """The participant of a supernode. Raises ConfigError and DataError, which reach the server as a refusal."""
     if "helper-private-key" in node:
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-        key = X25519PrivateKey.from_private_bytes(_secret(context, "helper-private-key"))
-        return HELPER, Helper(key, int(context.run_config["minimum"]))
-    config, client = configuration(context), int(_needed(context, "client-id"))
-    secure = bool(context.run_config["secure"])
+        key = X25519PrivateKey.from_private_bytes(_secret(node, "helper-private-key"))
+        # The server's side writes the run configuration: it may raise the helper's minimum, never lower it.
+        return HELPER, Helper(key, max(2, int(str(run["minimum"]))))
+    config, client = configuration(run), int(_needed(node, "client-id"))
     summation: Summation = OpenSum()
-    if secure:
-        summation = SharedSum(_secret(context, "helper-key"), int(context.run_config["clients"]))
-    label = _needed(context, "label")
-    X, y = _rows(_needed(context, "data"), label)
+    if run["secure"]:
+        summation = SharedSum(_secret(node, "helper-key"), int(str(run["clients"])))
+    elif "helper-key" in node:
+        raise ConfigError("this supernode has a helper's key, and the run asks for open sums")
+    label = _needed(node, "label")
+    X, y = _rows(_needed(node, "data"), label)
     if isinstance(config, FedXGBllrConfig):
         from protocols.federated.fedxgbllr.client import FedXGBllrClient
 
@@ -98,20 +126,20 @@ def participant(context: Context) -> tuple[int, Participant]:
 
     update = _rows(str(node["update"]), label) if "update" in node else None
     out = Path(str(node["out"])) if "out" in node else None
-    return client, VirtualSamplesNode(client, X, y, config, summation, _secret(context, "group-key"), update, out)
+    return client, VirtualSamplesNode(client, X, y, config, summation, _secret(node, "group-key"), update, out)
 
 
-client_app = client_app_of(participant)
+client_app = client_app_of(lambda context: participant(context.node_config, context.run_config))
 
 
-def _needed(context: Context, name: str) -> str:
-    if name not in context.node_config:
+def _needed(node: Settings, name: str) -> str:
+    if name not in node:
         raise ConfigError(f"the supernode's --node-config has no {name}")
-    return str(context.node_config[name])
+    return str(node[name])
 
 
-def _secret(context: Context, name: str) -> bytes:
-    path = Path(_needed(context, name))
+def _secret(node: Settings, name: str) -> bytes:
+    path = Path(_needed(node, name))
     try:
         data = path.read_bytes()
     except OSError as error:

@@ -4,6 +4,8 @@ The sender holds the whole input and the receiver's share is 0: a share that is 
 Seeds are fixed; with fresh ones, a comparison of two groups would find a leak that is none once in 10^5 (see welch.py).
 """
 
+from functools import partial, reduce
+
 import numpy as np
 import pytest
 
@@ -17,6 +19,7 @@ from tests.leakage.welch import FixedInputs, Tally, leaking_positions
 from tests.mpc import cases
 from tests.mpc.twoparty import Recorder, run_both
 
+BATCH = 10_000
 IDS = [f"{i}-{case.name}" for i, case in enumerate(LANES)]
 
 
@@ -35,20 +38,27 @@ def held_by(sender, monkeypatch):
     monkeypatch.setattr(cases, "bit_half", bit_half)
 
 
-def tally(protocol, arguments, named, inputs, seed, lanes, sender):
-    def job(party):
-        given = arguments(party, inputs(), lanes)
+def tally(protocol, arguments, named, inputs, sender, lanes, first_seed):
+    """What `sender` sends in `lanes` runs, a batch at a time; `inputs(batch)` makes their generator."""
+
+    def job(party, batch):
+        given = arguments(party, inputs(batch), min(lanes, BATCH))
         party.link = Recorder(party.link)
         protocol(party, *given, **named)
         return party.link.arrays
 
-    seeds = (seed.to_bytes(16, "little"), (seed + 1).to_bytes(16, "little"))
-    return Tally.by_lane(run_both(job, seeds)[0][sender], lanes)
+    tallies = []
+    for batch in range(-(-lanes // BATCH)):
+        seeds = tuple((first_seed + 4 * batch + rank).to_bytes(16, "little") for rank in (0, 1))
+        messages = run_both(partial(job, batch=batch), seeds)[0][sender]
+        tallies.append(Tally.by_lane(messages, min(lanes, BATCH)))
+    return reduce(Tally.__add__, tallies)
 
 
 def leaks(sender, protocol, arguments, named, lanes):
-    fixed = tally(protocol, arguments, named, lambda: FixedInputs(5), 11, lanes, sender)
-    other = tally(protocol, arguments, named, lambda: np.random.default_rng(6), 13, lanes, sender)
+    """Positions that tell runs on fixed inputs from runs on random ones, and how many positions there are."""
+    fixed = tally(protocol, arguments, named, lambda _: FixedInputs(5), sender, lanes, 11)
+    other = tally(protocol, arguments, named, lambda batch: np.random.default_rng([6, batch]), sender, lanes, 13)
     return leaking_positions(fixed, other).tolist(), fixed.ones.size
 
 

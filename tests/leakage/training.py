@@ -36,12 +36,15 @@ def random_rows(rng: np.random.Generator) -> Rows:
 def transcript(rows: Rows, seed: int, **parameters) -> list[tuple[list, bytes]]:
     """The facts and the bytes that either party sends while one tree is trained."""
     X, y = rows
-    half = ROWS // 2
+    if parameters.get("partition") == "vertical":
+        tables = (X[:, :1], y), (X[:, 1:], None)
+    else:
+        half = ROWS // 2
+        tables = (X[:half], y[:half]), (X[half:], y[half:])
 
     def job(party):
         party.link = Listener(party.link)
-        own = slice(0, half) if party.rank == 0 else slice(half, None)
-        SecureXGBClassifier(n_estimators=1, max_bin=4, **parameters).fit(party, X[own], y[own])
+        SecureXGBClassifier(n_estimators=1, max_bin=4, **parameters).fit(party, *tables[party.rank])
         return party.link.facts, b"".join(data for _, data in party.link.rounds)
 
     return run_both(job, tuple((2 * seed + p).to_bytes(16, "little") for p in (0, 1)))[0]
@@ -56,7 +59,7 @@ def assess(runs: int, seed: int = 0, **parameters) -> list[tuple[Tally, Tally]]:
         for same in (True, False):
             rows = fixed if same else random_rows(rng)
             groups[same].append(transcript(rows, 2 * (seed + run) + same, **parameters))
-    told = [facts for group in groups.values() for run in group for facts, _ in run]
+    told = [[facts for facts, _ in run] for group in groups.values() for run in group]
     assert all(facts == told[0] for facts in told), "the public facts depend on the rows"
     return [tuple(Tally.by_run([run[p][1] for run in groups[same]]) for same in (True, False)) for p in (0, 1)]
 

@@ -35,6 +35,9 @@ class Tally:
     ones: np.ndarray
     runs: int
 
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(self.ones + other.ones, self.runs + other.runs)
+
     @classmethod
     def by_lane(cls, messages: list[bytes], lanes: int) -> Tally:
         """Messages that hold as many bits for every lane, one lane after the other: each lane is a run."""

@@ -10,7 +10,7 @@ from mpc.beaver import Triples
 from mpc.correlation import Hand
 from mpc.party import open_shares
 from mpc.ring import U64
-from mpc.shares import AShare
+from mpc.shares import AShare, stack
 from notebooks.exhaustive import check, word
 
 
@@ -109,6 +109,17 @@ def test_what_the_windows_would_hide_is_refused():
 def test_too_many_cases_are_refused():
     with pytest.raises(ValueError, match="too many to enumerate"):
         check(beaver.multiply, word(3), word(3), ideal=lambda x, y: x * y)
+
+
+def test_messages_that_mix_cases_are_refused():
+    def steps(party, x, y):
+        a, b, _ = party.randomness.take(Triples(x.shape, x.dtype))
+        # The cases are the second axis on the wire.
+        yield from open_shares("mixed", stack([x.map(lambda w: w - a), y.map(lambda w: w - b)]))
+        return nothing(party, x)
+
+    with pytest.raises(ValueError, match="one by one"):
+        check(steps, word(2), word(2), ideal=lambda x, y: 0 * x)
 
 
 def test_cases_that_are_not_the_first_axis_are_refused():

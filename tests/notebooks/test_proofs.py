@@ -19,6 +19,7 @@ CHECKS = {
     for entry in entries
     if isinstance(entry, Enumerated)
 }
+LONG = [pytest.mark.long, pytest.mark.timeout(3600)]
 # Protocols that are checked together share their entries.
 ONCE = {id(entry): (name, entry) for name, entry in CHECKS.items()}.values()
 COMPOSED = [(p, entry.parts) for p, entries in SHOWN.items() for entry in entries if isinstance(entry, Composed)]
@@ -30,7 +31,7 @@ def test_every_protocol_is_shown():
 
 
 @pytest.mark.parametrize(
-    "entry", [pytest.param(entry, id=name, marks=[pytest.mark.long] * entry.long) for name, entry in ONCE]
+    "entry", [pytest.param(entry, id=name, marks=LONG if entry.long else []) for name, entry in ONCE]
 )
 def test_every_case(entry):
     verdict = entry.run()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 
 def fedxgbllr_bytes(clients: int, trees: int, tree_bytes: float, rounds: int, network_bytes: float) -> float:
-    """Formula (6), 2 K (M SZ_t + R SZ_nn): `trees` is M, the trees of one client, summed over rounds and directions.
+    """Formula (6), 2 K (M SZ_t + R SZ_nn): `trees` is M, all clients' trees together, 500 in the paper.
 
-    It counts an ensemble once each way, though every client is sent the ensembles of all K.
+    It counts every tree once up and once down at each client, though each sends its own share of them only.
     """
     return 2 * clients * (trees * tree_bytes + rounds * network_bytes)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -46,3 +47,14 @@ class FedXGBllrModel:
         outputs = tree_outputs(self.ensembles, X)
         margin = cnn.predict(self.weights, outputs, len(self.ensembles), self.config).astype(np.float64)
         return 1 / (1 + np.exp(-margin)) if self.config.classification else self.location + self.scale * margin
+
+    def pack(self) -> Message:
+        """The model as plain arrays; its configuration, which is public, is kept elsewhere."""
+        unit = np.array([self.location, self.scale])
+        return pack_ensembles(self.ensembles) | {"weights": self.weights, "unit": unit}
+
+    @classmethod
+    def unpack(cls, message: Message, config: FedXGBllrConfig) -> Self:
+        """Inverse of `pack`. Raises ProtocolDesync."""
+        weights, unit = field(message, "weights", np.float32, (-1,)), field(message, "unit", np.float64, (2,))
+        return cls(unpack_ensembles(message), weights, config, *map(float, unit))

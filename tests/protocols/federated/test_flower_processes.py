@@ -1,21 +1,17 @@
 """Both systems between real processes on loopback: one superlink, a supernode for each client, the helper's too."""
 
-import json
 import os
 import signal
-import socket
-import subprocess
-import sys
-import time
-from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from mpc.errors import PeerFailure, PeerVanished
+from protocols.federated import launch
 from protocols.federated.engine import LocalFederation
 from protocols.federated.fedxgbllr.server import train
+from protocols.federated.launch import Job, deploy
 from protocols.federated.virtual_samples.boundaries import agree
 from protocols.federated.virtual_samples.server import Server
 from tests.protocols.federated.tables import (
@@ -31,79 +27,17 @@ from tests.protocols.federated.tables import (
 
 pytest.importorskip("flwr")
 
-APP = Path(__file__).resolve().parents[3] / "protocols" / "federated" / "app"
-BIN = Path(sys.executable).parent
 QUICK_LLR = SMALL_LLR.model_copy(update={"rounds": 1})
 QUICK_VS = SMALL_VS.model_copy(update={"n_estimators": 1, "update_estimators": 0, "max_depth": 2})
 
 
-def free_ports(count):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
-
-
-@contextmanager
-def deployment(folder, nodes):
-    """A superlink and the supernodes of `nodes` (their node configurations), ended with everything they started."""
-    port, *node_ports = free_ports(1 + len(nodes))
-    home = folder / "flwr"
-    home.mkdir()
-    (home / "config.toml").write_text(
-        f'[superlink]\ndefault = "here"\n[superlink.here]\naddress = "127.0.0.1:{port}"\ninsecure = true\n'
-    )
-    quiet = {"FLWR_HOME": str(home), "FLWR_TELEMETRY_ENABLED": "0", "PATH": f"{BIN}:{os.environ['PATH']}"}
-    environment = os.environ | quiet | {"NO_PROXY": "127.0.0.1", "OMP_NUM_THREADS": "1"}
-    running = []
-
-    def start(*command):
-        log = (folder / f"process-{len(running)}.log").open("w")
-        options = {"stdout": log, "stderr": subprocess.STDOUT, "start_new_session": True}
-        running.append(subprocess.Popen([str(BIN / command[0]), *command[1:]], cwd=folder, env=environment, **options))
-
-    try:
-        start(
-            "flower-superlink", "--insecure", "--disable-runtime-dependency-installation", "--port", str(port)
-        )  # fmt: skip
-        for config, node_port in zip(nodes, node_ports, strict=True):
-            pairs = " ".join(f"{k}={json.dumps(v)}" for k, v in config.items())
-            address = ["--superlink", f"127.0.0.1:{port}", "--port", str(node_port)]
-            start("flower-supernode", "--insecure", *address, "--node-config", pairs)
-        yield environment
-    finally:
-        for process in running:
-            os.killpg(process.pid, signal.SIGTERM)
-        for process in running:
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-
-
-def run_app(folder, environment, **config):
-    """`flwr run`, until the server has written the model; its arrays."""
-    out = folder / "model.npz"
-    (folder / "run.toml").write_text(
-        "\n".join(f"{k} = {json.dumps(v)}" for k, v in config.items() | {("out", str(out))})
-    )
-    command = [str(BIN / "flwr"), "run", str(APP), "here", "--run-config", str(folder / "run.toml")]
-    give_up = time.monotonic() + 40
-    while (done := subprocess.run(command, env=environment, capture_output=True, text=True, cwd=folder)).returncode:
-        assert time.monotonic() < give_up, done.stdout + done.stderr
-        time.sleep(0.5)
-    give_up = time.monotonic() + 500
-    while not out.exists():
-        assert time.monotonic() < give_up, logs(folder)
-        time.sleep(0.2)
-    time.sleep(0.2)
+def deployed(folder, nodes, **run):
+    """What the server said of the run, what it said on the way, and the arrays that it wrote."""
+    said, out = [], folder / "model.npz"
+    settings = {"clients": 3, "minimum": 2, "features": 5, "secure": False, "timeout": 300, "out": str(out)}
+    facts = deploy(Job(settings | run, nodes), folder, said.append)
     with np.load(out, allow_pickle=False) as arrays:
-        return dict(arrays)
-
-
-def logs(folder):
-    return "\n".join(path.read_text()[-3000:] for path in sorted(folder.glob("process-*.log")))
+        return facts, said, dict(arrays)
 
 
 def write_rows(folder, clients=3):
@@ -123,16 +57,11 @@ def test_fedxgbllr_with_secure_sums(tmp_path):
         {"client-id": i, "data": str(tmp_path / f"rows-{i}.csv"), "label": "y", "helper-key": str(tmp_path / "public")}
         for i in range(3)
     ]
-    with deployment(tmp_path, [*nodes, {"helper-private-key": str(tmp_path / "private")}]) as environment:
-        arrays = run_app(
-            tmp_path,
-            environment,
-            system="fedxgbllr",
-            parameters=QUICK_LLR.model_dump_json(),
-            clients=3,
-            minimum=2,
-            secure=True,
-        )
+    helper = {"helper-private-key": str(tmp_path / "private")}
+    parameters = QUICK_LLR.model_dump_json()
+    facts, said, arrays = deployed(tmp_path, [*nodes, helper], system="fedxgbllr", parameters=parameters, secure=True)
+    assert facts["received"]["ensemble"] == arrays["ensembles"].nbytes
+    assert "the clients grow their trees" in said
     expected = train(LocalFederation(llr_clients(True, config=QUICK_LLR)), QUICK_LLR, summation(True))
     assert arrays["ensembles"].tobytes() == b"".join(expected.ensembles)
     np.testing.assert_allclose(arrays["weights"], expected.weights, atol=1e-5)
@@ -146,19 +75,56 @@ def test_virtual_samples(tmp_path):
         {"client-id": i, "data": str(tmp_path / f"rows-{i}.csv"), "label": "y", "group-key": str(tmp_path / "group")}
         for i in range(3)
     ]
-    with deployment(tmp_path, nodes) as environment:
-        arrays = run_app(
-            tmp_path,
-            environment,
-            system="virtual-samples",
-            parameters=QUICK_VS.model_dump_json(),
-            clients=3,
-            minimum=3,
-            features=5,
-        )
+    parameters = QUICK_VS.model_dump_json()
+    _, said, arrays = deployed(tmp_path, nodes, system="virtual-samples", parameters=parameters, minimum=3)
+    assert "the nodes agree on the clusters" in said
     federation = LocalFederation(vs_nodes(config=QUICK_VS))
     agree(federation)
     expected = Server(federation, 5, QUICK_VS, summation(False))
     expected.fit()
     for name, wanted in expected.forest.pack().items():
         np.testing.assert_array_equal(arrays[name], wanted)
+
+
+@pytest.mark.long
+def test_a_client_with_a_label_that_is_none_ends_the_run_with_its_sentence(tmp_path):
+    write_rows(tmp_path)
+    (tmp_path / "rows-1.csv").write_text("f0,f1,f2,f3,f4,y\n0,0,0,0,0,7\n")
+    nodes = [{"client-id": i, "data": str(tmp_path / f"rows-{i}.csv"), "label": "y"} for i in range(3)]
+    with pytest.raises(PeerFailure, match="label 7 is not 0 or 1"):
+        deployed(tmp_path, nodes, system="fedxgbllr", parameters=QUICK_LLR.model_dump_json())
+
+
+def kill_when_started(monkeypatch, folder, name):
+    """The processes' names and this one's end, once the clients are at work."""
+    follow = launch._follow
+
+    def killing(report, running, spare, say):
+        def watching(said):
+            say(said)
+            if said == "the clients grow their trees":
+                os.killpg(running[folder / f"{name}.log"].pid, signal.SIGKILL)
+
+        return follow(report, running, spare, watching)
+
+    monkeypatch.setattr(launch, "_follow", killing)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "minimum"), [("supernode-2", 3), ("superlink", 1)])
+def test_too_many_processes_that_die_end_the_run_with_a_sentence(tmp_path, monkeypatch, name, minimum):
+    write_rows(tmp_path)
+    nodes = [{"client-id": i, "data": str(tmp_path / f"rows-{i}.csv"), "label": "y"} for i in range(3)]
+    kill_when_started(monkeypatch, tmp_path, name)
+    with pytest.raises(PeerVanished, match=f"{name} ended with status -9"):
+        deployed(tmp_path, nodes, system="fedxgbllr", parameters=QUICK_LLR.model_dump_json(), minimum=minimum)
+
+
+@pytest.mark.long
+def test_a_supernode_that_dies_is_left_out_of_the_model(tmp_path, monkeypatch):
+    write_rows(tmp_path)
+    nodes = [{"client-id": i, "data": str(tmp_path / f"rows-{i}.csv"), "label": "y"} for i in range(3)]
+    kill_when_started(monkeypatch, tmp_path, "supernode-2")
+    parameters = SMALL_LLR.model_copy(update={"total_trees": 900, "rounds": 1, "local_epochs": 1}).model_dump_json()
+    _, _, arrays = deployed(tmp_path, nodes, system="fedxgbllr", parameters=parameters, timeout=60)
+    assert len(arrays["lengths"]) == 2

@@ -1,9 +1,11 @@
 import numpy as np
+import pandas as pd
 import pytest
 import xgboost as xgb
 
-from benchmarks.federated_data import DATA, rare_positives
+from benchmarks.federated_data import CREDITCARD, DATA, load_creditcard, rare_positives
 from benchmarks.federated_virtual_samples import every_value, federated, split
+from benchmarks.federated_virtual_samples import main as run_experiment
 from mpc.errors import ConfigError, DataError, PeerVanished, ProtocolDesync
 from protocols.federated.engine import HELPER, LocalFederation
 from protocols.federated.secure_sum import OpenSum
@@ -151,6 +153,53 @@ def test_with_secure_sums_no_message_to_the_server_has_a_nodes_own_sums():
     assert abs(np.unpackbits(reply["share"].view(np.uint8)).mean() - 0.5) < 0.05
 
 
+def test_under_secure_sums_the_server_is_sent_shares_alone_in_every_step():
+    seen = {}
+
+    class Watching(LocalFederation):
+        def _deliver(self, step, messages):
+            replies = super()._deliver(step, messages)
+            for reply in replies.values():
+                seen.setdefault(step, set()).update(reply)
+            return replies
+
+    federation = Watching(vs_nodes(secure=True), 2)
+    agree(federation)
+    server = Server(federation, 5, SMALL_VS, summation(True))
+    server.fit()
+    server.update()
+    server.finish()
+    shares = {"share", "sealed"}
+    assert seen == {
+        "rank": {"masked", "nonce"},
+        **{step: shares for step in ("prior", "sums", "update")},
+        "unmask": {"masks"},
+        "finish": {"smallest"},
+    }
+
+
+@pytest.mark.parametrize("gone", [0, 2])
+def test_a_node_that_drops_out_under_secure_sums_is_missing_from_the_totals_and_from_nothing_else(gone):
+    def absent(step, client):
+        return step == "sums" and client == gone
+
+    secure, plain = (trained(vs_nodes(s), s, absent=absent).forest for s in (True, False))
+    np.testing.assert_array_equal(secure.feature, plain.feature)
+    np.testing.assert_allclose(secure.value, plain.value, atol=1e-4)
+    assert not np.array_equal(plain.value, trained(vs_nodes()).forest.value)
+
+
+def test_a_helper_that_drops_out_ends_the_training_with_a_sentence():
+    rounds = []
+
+    def absent(step, client):
+        rounds.append(step)
+        return client == HELPER and rounds.count("unmask") > 3
+
+    with pytest.raises(PeerVanished, match="step 'unmask': the helper did not answer"):
+        trained(vs_nodes(secure=True), secure=True, absent=absent)
+
+
 def test_the_least_group_is_enforced_at_every_level_and_reported():
     config = SMALL_VS.model_copy(update={"min_group": 7})
     for smallest_allowed, given in ((1, SMALL_VS), (7, config)):
@@ -276,6 +325,44 @@ def test_a_small_run_of_the_experiment_finds_rare_positives():
     assert before["f1"] > 0.5
     assert after["loss_train"] < before["loss_train"]
     assert after["joined"] > 0
+
+
+@pytest.fixture
+def creditcard(tmp_path):
+    """A small file of the Kaggle table's columns, and what is in it."""
+    X, y = rare_positives(rows=600, positive_rate=0.1, seed=3)
+    table = pd.DataFrame(X, columns=CREDITCARD)
+    table.assign(Class=y.astype(int)).to_csv(tmp_path / "creditcard.csv", index=False, float_format="%.9g")
+    return tmp_path / "creditcard.csv", X, y
+
+
+def test_the_users_own_copy_of_the_kaggle_table_is_read_and_run(creditcard, tmp_path, monkeypatch):
+    path, X, y = creditcard
+    for got, wanted in zip(load_creditcard(path), (X, y), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    out = tmp_path / "runs.csv"
+    options = "--clusters 10 --trees 8 --update-trees 4 --peers XGBoost --out"
+    monkeypatch.setattr("sys.argv", ["", "--data", str(path), *options.split(), str(out)])
+    run_experiment()
+    runs = pd.read_csv(out)
+    assert list(runs["method"]) == ["federated", "federated", "XGBoost"]
+    assert set(runs["data"]) == {"creditcard.csv"}
+    assert runs["auc"].min() > 0.8
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("V17", "V71", "the columns are not Time, V1 to V28, Amount and Class"),
+        ("Class", "label", "there is no label column 'Class'"),
+        ("\n", "\nx", "column 'Time', line 2: value is 'x.*', not a finite number"),
+    ],
+)
+def test_another_table_than_the_kaggle_one_is_refused(creditcard, old, new, sentence):
+    path, *_ = creditcard
+    path.write_text(path.read_text().replace(old, new, 1))
+    with pytest.raises(DataError, match=sentence):
+        load_creditcard(path)
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="the public data sets are not beside this checkout")

@@ -1,0 +1,71 @@
+"""How the benchmarks' figures look: small multiples on logarithmic axes, one colour and mark for each system."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+from matplotlib.ticker import EngFormatter, NullLocator
+
+# Okabe and Ito's palette, which colour-blind readers can tell apart.
+# Lines that coincide stay visible: the one drawn first is wider.
+STYLES: dict[str, dict[str, Any]] = {
+    "sharewood, bits": {"color": "#0072B2", "marker": "o", "linewidth": 2.0, "markersize": 5.0},
+    "sharewood, keys": {"color": "#009E73", "marker": "s", "linewidth": 1.0, "markersize": 2.8},
+    "CrypTen": {"color": "#D55E00", "marker": "^", "linewidth": 1.2, "markersize": 3.8},
+}
+LABELS = {"sharewood, bits": "Sharewood, bits", "sharewood, keys": "Sharewood, keys"}
+LOOK = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.5,
+    "pdf.fonttype": 42,
+}
+
+
+def small_multiples(rows: int, columns: int, **more: Any) -> tuple[Any, Any]:
+    """A figure of rows x columns panels and its array of axes, two-dimensional always."""
+    plt.rcParams.update(LOOK)
+    size = 1.5 * columns + 0.4, 1.6 * rows + 0.5
+    return plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **more)
+
+
+def line(axis: Any, points: Sequence[tuple[float, float]], system: str, dashed: bool = False) -> None:
+    """A measured line on logarithmic axes; values of 0 have no place there and are left out."""
+    shown = sorted(point for point in points if point[1] > 0)
+    how = {"linestyle": "--", "markerfacecolor": "white"} if dashed else {"linestyle": "-"}
+    axis.set(xscale="log", yscale="log")
+    if shown:
+        axis.plot(*zip(*shown, strict=True), **STYLES[system], **how)
+
+
+def mark_sizes(axis: Any, sizes: Sequence[int]) -> None:
+    """Ticks of the horizontal axis where something was measured; at every other size where there are many."""
+    measured = sorted(set(sizes))
+    axis.set_xticks(measured if len(measured) <= 5 else measured[::-2])
+    axis.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axis.xaxis.set_minor_locator(NullLocator())
+
+
+def legend(figure: Any, systems: Sequence[str], solid: str, dashed: str) -> None:
+    """One legend above all panels: the systems, then what solid and dashed lines mean."""
+    handles = [plt.Line2D([], [], **STYLES[s], label=LABELS.get(s, s)) for s in systems]
+    handles += [plt.Line2D([], [], color="#444444", linestyle=k, label=t) for k, t in (("-", solid), ("--", dashed))]
+    figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False)
+
+
+def save(figure: Any, path: Path) -> None:
+    """path.png for the screen, path.pdf for print."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path.with_suffix(".png"), dpi=200)
+    figure.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None})
+    plt.close(figure)

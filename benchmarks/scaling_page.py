@@ -1,0 +1,122 @@
+"""The page and the figure of the scaling study, from its JSON alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.complexity import table
+from benchmarks.figures import legend, line, mark_sizes, save, small_multiples
+
+# Of a factor: what stands on its axis, and its power there; of depth, the leaves.
+FACTORS = {
+    "rows": ("rows n", lambda value: value),
+    "features": ("features d", lambda value: value),
+    "bins": ("bins K", lambda value: value),
+    "depth": ("leaves 2^depth", lambda value: 2**value),
+}
+MEASURES = {
+    "online s": lambda p, idle: p["online_seconds"],
+    "offline s": lambda p, idle: p["offline_seconds"],
+    "set-up s": lambda p, idle: p["setup_seconds"],
+    "online MB": lambda p, idle: p["online_bytes"] / 1e6,
+    "dealt MB": lambda p, idle: p["dealt_bytes"] / 1e6,
+    "party's memory, MB": lambda p, idle: (p["party_memory"] - idle) / 1e6,
+    "dealer's memory, MB": lambda p, idle: (p["dealer_memory"] - idle) / 1e6,
+}
+Curve = list[tuple[float, float]]
+
+
+def curve(study: dict[str, Any], factor: str, measure: str, by: str) -> Curve:
+    """(size, value) of one measure along one factor."""
+    size, value = FACTORS[factor][1], MEASURES[measure]
+    points = [p for p in study["axes"][factor] if p["comparison"] == by]
+    return [(size(p[factor]), value(p, study["idle_memory"])) for p in points]
+
+
+def fit(points: Curve) -> tuple[float, float, float] | None:
+    """Of value = c size^e by least squares of logarithms: e, R^2, and e between the two largest sizes alone."""
+    if min(value for _, value in points) <= 0:
+        return None
+    x, y = np.log(np.array(points)).T
+    exponent, constant = np.polyfit(x, y, 1)
+    spread = ((y - y.mean()) ** 2).sum()
+    explained = 1 - ((y - exponent * x - constant) ** 2).sum() / spread if spread else 1.0
+    return float(exponent), float(explained), float((y[-1] - y[-2]) / (x[-1] - x[-2]))
+
+
+def draw(study: dict[str, Any], path: Path) -> None:
+    """Time, bytes and memory (rows of panels) against every factor (columns)."""
+    panels = (
+        ("seconds a tree", "online s", "offline s"),
+        ("MB a tree", "online MB", "dealt MB"),
+        ("peak memory, MB", "party's memory, MB", "dealer's memory, MB"),
+    )
+    figure, axes = small_multiples(len(panels), len(FACTORS), sharex="col", sharey="row")
+    for column, (factor, (label, _)) in enumerate(FACTORS.items()):
+        for row, (_, solid, dashed) in enumerate(panels):
+            for by in ("bits", "keys"):
+                line(axes[row, column], curve(study, factor, solid, by), f"sharewood, {by}")
+                line(axes[row, column], curve(study, factor, dashed, by), f"sharewood, {by}", dashed=True)
+        mark_sizes(axes[-1, column], [int(x) for x, _ in curve(study, factor, "online s", "bits")])
+        axes[-1, column].set_xlabel(label)
+    for row, (label, _, _) in enumerate(panels):
+        axes[row, 0].set_ylabel(label)
+    legend(figure, ["sharewood, bits", "sharewood, keys"], "online; party", "offline; dealer")
+    save(figure, path)
+
+
+def _fits(study: dict[str, Any]) -> str:
+    rows = []
+    for measure in MEASURES:
+        for by in ("bits", "keys"):
+            fits = [fit(curve(study, factor, measure, by)) for factor in FACTORS]
+            cells = ["-" if f is None else f"{f[0]:.2f} ({f[1]:.3f}), {f[2]:.2f}" for f in fits]
+            rows.append([measure, by, *cells])
+    return table(["", "comparison", *(label for label, _ in FACTORS.values())], rows, words_first=2)
+
+
+def _figures(study: dict[str, Any], factor: str) -> str:
+    rows = []
+    for p in study["axes"][factor]:
+        values = [(m, of(p, study["idle_memory"])) for m, of in MEASURES.items()]
+        rows.append(
+            [p["comparison"], f"{p[factor]:,}", *(f"{v:,.3f}" if m.endswith(" s") else f"{v:,.1f}" for m, v in values)]
+        )
+    return table(["comparison", factor, *MEASURES], rows, words_first=1)
+
+
+def page(study: dict[str, Any]) -> str:
+    base = study["base"]
+    where = f"{base['rows']:,} rows, {base['features']} features, {base['bins']} bins, depth {base['depth']}"
+    sections = "\n\n".join(f"### {factor.capitalize()}\n\n{_figures(study, factor)}" for factor in FACTORS)
+    return f"""# How training grows
+
+Written by `python -m benchmarks.scaling` from what it measured, `figures/scaling.json`: edit nothing here.
+
+Horizontal data, half of the rows at either party. Two party processes and a dealer on one machine of
+{study["cores"]} cores, TLS on loopback. The base point is {where};
+one factor is varied at a time. Rows are varied at {study["row_features"]} features, so that a million of them fit into
+the machine's memory.
+
+Each point is one training of {study["trees"]} trees. Seconds and bytes are those of one tree, its share of finishing
+the model included; seconds are those of the slower party. Set-up is once a training. Bytes are on the wire: online
+between the parties in both directions, dealt to both parties. Memory is the peak of a process less that of one that
+does nothing, {study["idle_memory"] / 1e6:,.0f} MB.
+
+![time, bytes and memory against rows, features, bins and leaves](figures/scaling.png)
+
+## Exponents
+
+Of value = c size^e: e by least squares of logarithms over all sizes (R^2), then e between the two largest sizes
+alone. Where a constant part counts, such as rounds that wait whatever the size, the second says more of what lies
+beyond the sizes measured. "-": no more memory than a process that does nothing.
+
+{_fits(study)}
+
+## Figures
+
+{sections}
+"""

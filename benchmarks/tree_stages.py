@@ -1,0 +1,77 @@
+"""One tree on horizontal data as an operation to be measured, and what the dealer sends for each of its stages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from benchmarks.pair import Operation
+from mpc.party import Party
+from mpc.tracing import Trace
+from protocols.randomness.sizes import dealt_bytes
+from secure_tree.binning import make_bins
+from secure_tree.boost import boost_once, first_margin, set_up
+from secure_tree.config import TrainConfig
+from secure_tree.layout import Facts, lay_out
+from secure_tree.schema import Table
+from secure_tree.training import sampled_rounds
+
+FEATURES, BINS, DEPTH = 20, 32, 4
+STAGES = ("gradients", "histograms", "gains", "best split", "rows to children", "leaf weights")
+
+
+def made_up_rows(rows: int, features: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """X float32[rows, features] and labels 0 or 1 that depend on the first two columns."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((rows, features), np.float32)
+    return X, (X[:, 0] + X[:, 1] * rng.standard_normal(rows) > 0).astype(float)
+
+
+def _ready(party: Party, n: int) -> Callable[[Party], Any]:
+    """The set-up of n rows, half of them at either party; what grows a tree on it."""
+    config = TrainConfig.of(n_estimators=1, max_depth=DEPTH, max_bin=BINS)
+    names = tuple(f"f{i}" for i in range(FEATURES))
+    layout = lay_out(config, (names, names), (n - n // 2, n // 2))
+    facts = Facts("", names, layout, 1.0)
+    X, y = made_up_rows(layout.rows[party.rank], FEATURES, party.rank)
+    ground, _ = party.run(set_up(party, config, facts, make_bins(X, layout.sizes[party.rank]), Table(X, names, y)))
+    (samples,) = sampled_rounds(config, facts)
+    return lambda p: p.run(boost_once(p, ground, first_margin(p, config, facts), samples))
+
+
+def tree() -> Operation:
+    """Keeps the set-ups that it has made, so that repetitions pay for one."""
+    made: dict[int, Callable[[Party], Any]] = {}
+
+    def prepare(party: Party, n: int) -> Callable[[Party], Any]:
+        if n not in made:
+            made[n] = _ready(party, n)
+        return made[n]
+
+    return prepare
+
+
+@cache
+def dealt_by_stage(n: int, by: str) -> dict[str, int]:
+    """Bytes of corrections to both parties, from a rehearsal. The masks of a tree's known matrices, a few hundred
+    bytes a bin and a bit a row and node, are asked for with the gradients."""
+    trace = Trace.at(0)
+    trace.party.comparison = by  # type: ignore[assignment]
+    run = _ready(trace.party, n)
+    trace.cut()
+    dealt = dict.fromkeys(STAGES, 0)
+    entered: list[str] = []
+
+    def enter(stage: str | None) -> None:
+        kinds = trace.cut()
+        if entered:
+            dealt[entered[-1]] += sum(map(sum, dealt_bytes(kinds).values()))
+        if stage:
+            entered.append(stage)
+
+    trace.party.part = enter  # type: ignore[method-assign]
+    run(trace.party)
+    return dealt

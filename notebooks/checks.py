@@ -1,0 +1,116 @@
+"""Checks that take more than a line: what is composed, windows at the top of a word, known matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mpc import comparison, fixed_operand, linear_map, truncation, widening
+from mpc.linear_map import BIT, DenseBits, DenseWords
+from mpc.party import Party, Steps
+from mpc.ring import U8, U32
+from notebooks.enumeration import Window
+from notebooks.exhaustive import Verdict, bit, check, private, word
+
+
+def signed(value: np.ndarray, k: int) -> np.ndarray:
+    """Numbers below 2^k as two's complement."""
+    return (value ^ 1 << k - 1) - (1 << k - 1)
+
+
+def in_half_range(x: np.ndarray) -> np.ndarray:
+    """The inputs of three bits whose sum with the offset of a truncation or widening stays below the top bit."""
+    return np.abs(signed(x, 3) + 0.5) < 2
+
+
+def known_matrix(owner: int, n_in: int, dtype: np.dtype) -> Callable[..., Steps]:
+    """Hand a matrix over and apply it to one vector."""
+
+    def steps(party: Party, matrix: Any, x: Any) -> Steps:
+        kind = DenseBits if dtype == BIT else DenseWords
+        own = None if matrix is None else kind(matrix)
+        shared = yield from linear_map.hand_over.steps(party, owner, own, n_in, 1, dtype)
+        return (yield from linear_map.apply.steps(party, shared.supply(party, 1), x))
+
+    return steps
+
+
+def fixed_product(party: Party, matrix: Any, x: Any) -> Steps:
+    """Fix a matrix and multiply one batch of rows by it."""
+    operand = yield from fixed_operand.fix.steps(party, matrix)
+    return (yield from fixed_operand.multiply_fixed.steps(party, x, operand))
+
+
+def chosen(count: int) -> Callable:
+    """The factor that `choose` makes of its bits with weights 1 .. count, and its product."""
+
+    def ideal(bits: np.ndarray, x: np.ndarray) -> list[np.ndarray]:
+        factor = bits @ np.arange(1, count + 1)
+        return [factor, factor * x]
+
+    return ideal
+
+
+def single(protocol: Callable, ideal: Callable) -> Verdict:
+    """A product of two bits alone in their bytes."""
+    return check(protocol, bit(1), bit(1), ideal=ideal, ring=Window(1), batched=False)
+
+
+def ring_map(owner: int, k: int, dtype: np.dtype) -> Verdict:
+    return check(
+        known_matrix(owner, 1, dtype),
+        private(owner, k, 1, 1, dtype=dtype),
+        word(k, 1, 1, dtype=dtype),
+        ideal=lambda m, x: x @ m,
+        batched=False,
+    )
+
+
+def bit_map(owner: int, n_in: int) -> Verdict:
+    return check(
+        known_matrix(owner, n_in, BIT),
+        private(owner, 1, 1, n_in, dtype=U8),
+        bit(1, n_in),
+        ideal=lambda m, x: x @ m.T,
+        ring=Window(n_in),
+        batched=False,
+    )
+
+
+def below(k: int, thresholds: list[int]) -> Verdict:
+    return check(
+        comparison.below,
+        word(k),
+        thresholds,
+        k,
+        "bits",
+        ideal=lambda x: np.stack([signed(x - t & (1 << k) - 1, k) < 0 for t in thresholds], axis=-1),
+        draws=[None, Window(1 << k - 1), Window(1), Window(2)],
+    )
+
+
+def truncated() -> Verdict:
+    return check(
+        truncation.truncate,
+        word(3, low=61),
+        62,
+        draws=[None, Window(3), Window(1)],
+        output=Window(3),
+        promise=in_half_range,
+        coin=True,
+        # x = 2 q + p in units of 2^61, and the coin u is uniform in {0, 1}: q + 1{p > u}.
+        ideal=lambda x, opened: (signed(x, 3) >> 1) + ((x & 1) > (opened[0] & 1)),
+    )
+
+
+def widened() -> Verdict:
+    return check(
+        widening.widen,
+        word(3, dtype=U32, low=29),
+        draws=[None, Window(4, 29), Window(1)],
+        output=Window(4, 29),
+        promise=in_half_range,
+        ideal=lambda x: signed(x, 3),
+    )

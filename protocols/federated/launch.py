@@ -1,0 +1,204 @@
+"""A federated training on this machine: in Flower's simulation, or between real processes on loopback.
+
+Both run the same server and the same participants, of `protocols.federated.apps`, on the same files.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mpc import errors
+from mpc.errors import PeerFailure, PeerTimeout, PeerVanished, SharewoodError
+
+SUPERLINK = "superlink"
+APP = Path(__file__).parent / "app"
+_QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1"}
+_START_SECONDS = 60
+_GRACE_SECONDS = 10
+_POLL_SECONDS = 0.2
+
+Say = Callable[[str], None]
+Facts = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Job:
+    """`run`: the run configuration, all of it but `report`; `nodes`: the node configuration of each supernode."""
+
+    run: Mapping[str, str | int | float | bool]
+    nodes: Sequence[Mapping[str, str | int]]
+
+
+def simulate(job: Job, say: Say) -> Facts:
+    """Run `job` in Flower's simulation; the facts of `apps.serve`. Raises what the server raised."""
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    warnings.filterwarnings("ignore", module="google.protobuf.runtime_version")
+    warnings.filterwarnings("ignore", module="ray")
+    from flwr.serverapp import ServerApp
+    from flwr.simulation import run_simulation
+
+    from protocols.federated.apps import participant, serve
+    from protocols.federated.flower import client_app_of
+
+    logging.getLogger("flwr").setLevel(logging.CRITICAL)
+    outcome: dict[str, Any] = {}
+    server = ServerApp()
+
+    @server.main()
+    def main(grid, context):
+        try:
+            outcome["facts"] = serve(grid, job.run, say)
+        except Exception as error:
+            outcome["error"] = error
+
+    cpus = min(len(job.nodes), os.cpu_count() or 1)
+    ray: dict[str, Any] = {
+        "num_cpus": cpus,
+        "include_dashboard": False,
+        "log_to_driver": False,
+        "logging_level": "ERROR",
+    }
+    run_simulation(
+        server_app=server,
+        client_app=client_app_of(lambda context: participant(job.nodes[_place(context)], job.run)),
+        num_supernodes=len(job.nodes),
+        backend_config={"init_args": ray, "client_resources": {"num_cpus": 1}},
+    )
+    if "error" in outcome:
+        raise outcome["error"]
+    return outcome["facts"]
+
+
+def _place(context: Any) -> int:
+    """Which of the simulated supernodes this is."""
+    return int(context.node_config["partition-id"])
+
+
+def deploy(job: Job, folder: Path, say: Say) -> Facts:
+    """Run `job` with a superlink and a supernode for each node; their logs and what they need are in `folder`.
+
+    Raises what the server raised, PeerVanished where the superlink or more supernodes end than the run's `minimum`
+    spares, PeerTimeout where they do not start.
+    """
+    report = folder / "report.json"
+    settings = dict(job.run) | {"report": str(report)}
+    (folder / "run.toml").write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items()))
+    with _processes(job.nodes, folder) as (environment, running):
+        say("starting superlink and supernodes")
+        command = [_program("flwr"), "run", str(APP), "here", "--run-config", str(folder / "run.toml")]
+        give_up = time.monotonic() + _START_SECONDS
+        while (done := subprocess.run(command, env=environment, cwd=folder, capture_output=True)).returncode:
+            if time.monotonic() > give_up:
+                last = (done.stdout + done.stderr).decode(errors="replace").strip()[-500:]
+                raise PeerTimeout(f"the superlink took no job within {_START_SECONDS} seconds: {last}")
+            time.sleep(_POLL_SECONDS)
+        return _follow(report, running, int(job.run["clients"]) - int(job.run["minimum"]), say)
+
+
+def _follow(report: Path, running: Mapping[Path, subprocess.Popen], spare: int, say: Say) -> Facts:
+    """Until the server is done. The superlink and all but `spare` supernodes must stay alive."""
+    said = ""
+    while True:
+        facts: Facts = json.loads(report.read_text()) if report.exists() else {"progress": ""}
+        if "error" in facts:
+            raise _error(facts["error"], facts["sentence"])
+        if "progress" not in facts:
+            return facts
+        if facts["progress"] != said:
+            said = facts["progress"]
+            say(said)
+        ended = [(log, process) for log, process in running.items() if process.poll() is not None]
+        if len(ended) > spare or any(log.stem == SUPERLINK for log, _ in ended):
+            log, process = ended[0]
+            if "pid" in facts:
+                # Without its superlink, the server's process would ask for it for ever.
+                with suppress(ProcessLookupError):
+                    os.kill(facts["pid"], signal.SIGKILL)
+            raise PeerVanished(f"{log.stem} ended with status {process.returncode}: {log.read_text()[-500:]}")
+        time.sleep(_POLL_SECONDS)
+
+
+def _error(name: str, sentence: str) -> SharewoodError:
+    kind = getattr(errors, name, None)
+    if isinstance(kind, type) and issubclass(kind, SharewoodError):
+        return kind(sentence)
+    return PeerFailure(f"the server failed: {name}: {sentence}")
+
+
+@contextmanager
+def _processes(
+    nodes: Sequence[Mapping[str, str | int]], folder: Path
+) -> Iterator[tuple[dict[str, str], dict[Path, subprocess.Popen]]]:
+    """A superlink and the supernodes, {log: process}, ended with everything they started; their environment."""
+    port, *node_ports = _free_ports(1 + len(nodes))
+    home = folder / "flwr"
+    home.mkdir()
+    (home / "config.toml").write_text(
+        f'[superlink]\ndefault = "here"\n[superlink.here]\naddress = "127.0.0.1:{port}"\ninsecure = true\n'
+    )
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, **_QUIET, "FLWR_HOME": str(home), "PATH": path, "NO_PROXY": "127.0.0.1"}
+    running: dict[Path, subprocess.Popen] = {}
+
+    def start(name: str, *command: str) -> None:
+        log = folder / f"{name}.log"
+        with log.open("wb") as out:
+            running[log] = subprocess.Popen(
+                [_program(command[0]), *command[1:]],
+                cwd=folder,
+                env=environment,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    try:
+        own = ("--insecure", "--port")
+        start(SUPERLINK, "flower-superlink", "--disable-runtime-dependency-installation", *own, str(port))
+        for i, (node, node_port) in enumerate(zip(nodes, node_ports, strict=True)):
+            pairs = " ".join(f"{name}={json.dumps(value)}" for name, value in node.items())
+            address = ("--superlink", f"127.0.0.1:{port}", "--node-config", pairs)
+            start(f"supernode-{i}", "flower-supernode", *address, *own, str(node_port))
+        yield environment, running
+    finally:
+        for process in running.values():
+            _signal_group(process, signal.SIGTERM)
+        for process in running.values():
+            try:
+                process.wait(_GRACE_SECONDS)
+            except subprocess.TimeoutExpired:
+                _signal_group(process, signal.SIGKILL)
+                process.wait()
+
+
+def _signal_group(process: subprocess.Popen, number: signal.Signals) -> None:
+    """To a process and what it started; it may have ended, with or without them."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
+
+def _program(name: str) -> str:
+    """Flower's programs are beside this Python."""
+    return str(Path(sys.executable).parent / name)
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [bound.getsockname()[1] for bound in sockets]
+    for bound in sockets:
+        bound.close()
+    return ports

@@ -1,0 +1,208 @@
+"""FedXGBllr and virtual samples on this machine: a client for each file, and XGBoost on the pooled rows beside."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from mpc.errors import DataError
+from protocols.federated.fedxgbllr.config import FedXGBllrConfig
+from protocols.federated.launch import Job, deploy, simulate
+from protocols.federated.virtual_samples.config import VirtualSamplesConfig
+from sharewood.columns import Columns
+from sharewood.fed.report import measures, say
+from sharewood.tables import check_classes, read_table
+
+LABEL = "label"
+# Seed 000 keeps about a fifth of its rows for the sparse federated update.
+UPDATE_SHARE = 0.2
+
+Rows = tuple[pd.DataFrame, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Clients:
+    """Training rows of each client, and the rows to judge by."""
+
+    training: list[Rows]
+    test: Rows
+    title: str
+    judged_on: str
+
+
+def built_in(clients: int, test_size: float) -> Clients:
+    """scikit-learn's breast cancer set, shuffled and dealt to `clients` clients."""
+    from sklearn.datasets import load_breast_cancer
+
+    bunch = load_breast_cancer(as_frame=True)
+    order = np.random.default_rng(2026).permutation(len(bunch.data))
+    parts = [(bunch.data.iloc[rows], bunch.target.to_numpy(float)[rows]) for rows in np.array_split(order, clients)]
+    return _held_out(parts, test_size, "breast cancer (scikit-learn)")
+
+
+def from_files(paths: Sequence[Path], label: str, test: Path | None, test_size: float, objective: str) -> Clients:
+    """A file a client; `test`, or `test_size` of each client's rows, to judge by. Raises DataError."""
+    tables: list[Rows] = []
+    for path in [*paths, *([test] if test else [])]:
+        columns = Columns.inferred(label)
+        rows = read_table(path, columns)
+        features, labels = rows.features, rows.labels
+        assert labels is not None, "read_table gives labels where it is asked for them"
+        if objective == "binary:logistic":
+            check_classes(path, columns, labels)
+        if tables and list(features) != list(tables[0][0]):
+            raise DataError(f"{path}: its feature columns or their order differ from those of {paths[0]}")
+        tables.append((features, labels))
+    title = ", ".join(path.name for path in paths)
+    if test:
+        return Clients(tables[:-1], tables[-1], title, f"{len(tables[-1][1])} rows of {test.name}")
+    return _held_out(tables, test_size, title)
+
+
+def _held_out(tables: list[Rows], test_size: float, title: str) -> Clients:
+    """`test_size` of each client's rows, shuffled with a fixed seed, are set aside; 0 judges on the training rows."""
+    training, held = [], []
+    for features, labels in tables:
+        order = np.random.default_rng(2026).permutation(len(labels))
+        aside, kept = np.split(order, [round(test_size * len(labels))])
+        if not len(kept):
+            raise DataError(f"{title}: {len(labels)} rows are too few for test_size {test_size:g}")
+        training.append((features.iloc[kept], labels[kept]))
+        held.append((features.iloc[aside], labels[aside]))
+    judged = _pooled(held if test_size else training)
+    return Clients(training, judged, title, f"{len(judged[1])} {'held-out' if test_size else 'training'} rows")
+
+
+def _pooled(tables: list[Rows]) -> Rows:
+    return pd.concat([x for x, _ in tables], ignore_index=True), np.concatenate([y for _, y in tables])
+
+
+def run(
+    config: FedXGBllrConfig | VirtualSamplesConfig, data: Clients, secure: bool, processes: bool, out: Path
+) -> dict[str, Any]:
+    """Train through Flower and judge the model; the report. The model's files are left in `out`."""
+    llr = isinstance(config, FedXGBllrConfig)
+    system = "fedxgbllr" if llr else "virtual-samples"
+    out.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        nodes = _nodes(data, config, secure, folder, out.absolute())
+        settings = {
+            "system": system,
+            "parameters": config.model_dump_json(),
+            "clients": len(data.training),
+            "minimum": len(data.training),
+            "features": data.test[0].shape[1],
+            "secure": secure,
+            "timeout": 600,
+            "out": str(out.absolute() / "server.npz"),
+        }
+        job = Job(settings, nodes)
+        facts = deploy(job, folder, say) if processes else simulate(job, say)
+
+    objective = config.objective if isinstance(config, FedXGBllrConfig) else "binary:logistic"
+    X, y = data.test[0].to_numpy(np.float32), data.test[1]
+    sent, received = (sum(facts[way].values()) for way in ("sent", "received"))
+    kept = ["server.npz"] + ([] if llr else [f"client-{i}.npz" for i in range(len(data.training))])
+    return {
+        "system": system,
+        "engine": "superlink and supernodes" if processes else "Flower's simulation",
+        "data": {
+            "title": data.title,
+            "rows": [len(labels) for _, labels in data.training],
+            "features": X.shape[1],
+            "judged_on": data.judged_on,
+            "parties": f"{len(data.training)} clients and a server, {'secure' if secure else 'open'} sums",
+        },
+        "config": config.model_dump(),
+        "quality": {
+            **measures(y, _margins(config, out, X), objective),
+            "xgboost": measures(y, _xgboost(config, *_pooled(data.training), data.test[0]), objective),
+        },
+        "online": {"seconds": facts["seconds"], "bytes": sent + received, **_directions(facts)},
+        "files": [str(out / name) for name in kept],
+        **({} if llr else _groups(out)),
+    }
+
+
+def _nodes(
+    data: Clients, config: FedXGBllrConfig | VirtualSamplesConfig, secure: bool, folder: Path, out: Path
+) -> list[dict[str, Any]]:
+    """Files and keys of every supernode in `folder`, and its configuration."""
+    (folder / "group").write_bytes(secrets.token_bytes(32))
+    helper = X25519PrivateKey.generate()
+    (folder / "helper-private").write_bytes(helper.private_bytes_raw())
+    (folder / "helper-public").write_bytes(helper.public_key().public_bytes_raw())
+    nodes: list[dict[str, Any]] = []
+    for i, (features, labels) in enumerate(data.training):
+        node: dict[str, Any] = {"client-id": i, "label": LABEL}
+        if secure:
+            node["helper-key"] = str(folder / "helper-public")
+        update = 0
+        if isinstance(config, VirtualSamplesConfig):
+            node |= {"group-key": str(folder / "group"), "out": str(out / f"client-{i}.npz")}
+            update = round(UPDATE_SHARE * len(labels)) if config.update_estimators else 0
+        # The names travel nowhere: renamed, no column of the user's can be taken for the label or an id.
+        table = pd.DataFrame(features.to_numpy(), columns=[f"f{j}" for j in range(features.shape[1])])
+        table[LABEL] = labels
+        if update:
+            node["update"] = str(folder / f"update-{i}.csv")
+            table[:update].to_csv(node["update"], index=False)
+        node["data"] = str(folder / f"rows-{i}.csv")
+        table[update:].to_csv(node["data"], index=False)
+        nodes.append(node)
+    return nodes + ([{"helper-private-key": str(folder / "helper-private")}] if secure else [])
+
+
+def _margins(config: FedXGBllrConfig | VirtualSamplesConfig, out: Path, X: np.ndarray) -> np.ndarray:
+    """Margins, or labels in their own unit, of the model in `out`."""
+    if isinstance(config, FedXGBllrConfig):
+        from protocols.federated.fedxgbllr.model import FedXGBllrModel
+
+        with np.load(out / "server.npz", allow_pickle=False) as arrays:
+            predicted = FedXGBllrModel.unpack(dict(arrays), config).predict(X)
+        if not config.classification:
+            return predicted
+    else:
+        from protocols.federated.virtual_samples.node import predict
+
+        predicted = predict(out / "client-0.npz", X)
+    inside = np.clip(predicted, 1e-12, 1 - 1e-12)
+    return np.log(inside / (1 - inside))
+
+
+def _xgboost(
+    config: FedXGBllrConfig | VirtualSamplesConfig, features: pd.DataFrame, labels: np.ndarray, test: pd.DataFrame
+) -> np.ndarray:
+    """Margins of plain XGBoost with the same parameters and number of trees, trained on the pooled rows."""
+    import xgboost
+
+    shared: dict[str, Any] = {"max_depth": config.max_depth, "gamma": config.min_split_loss, "tree_method": "exact"}
+    if isinstance(config, FedXGBllrConfig):
+        trees = config.total_trees
+        shared |= {"objective": config.objective, "eta": config.eta, "alpha": config.reg_alpha}
+        shared |= {"subsample": config.subsample, "seed": config.seed}
+    else:
+        trees = config.n_estimators + config.update_estimators
+        shared |= {"objective": "binary:logistic", "eta": config.learning_rate, "lambda": config.reg_lambda}
+        shared |= {"min_child_weight": config.min_child_weight}
+    booster = xgboost.train(shared, xgboost.DMatrix(features, label=labels), trees)
+    return booster.predict(xgboost.DMatrix(test), output_margin=True).astype(float)
+
+
+def _directions(facts: dict[str, Any]) -> dict[str, Any]:
+    return {"bytes_from_server": facts["sent"], "bytes_to_server": facts["received"]}
+
+
+def _groups(out: Path) -> dict[str, Any]:
+    """The smallest group behind a sum that any node sent, and the new rows that joined in the update."""
+    with np.load(out / "server.npz", allow_pickle=False) as arrays:
+        return {"smallest_group": int(arrays["smallest_group"]), "joined": int(arrays["joined"])}

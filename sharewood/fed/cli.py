@@ -1,0 +1,194 @@
+"""`sharewood fed secureboost|virtual-samples|fedxgbllr`; `sharewood.cli` puts them into the application."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mpc.errors import ConfigError
+
+First = Annotated[Path | None, typer.Option("--data", help="The first CSV file; further ones follow it.")]
+More = Annotated[list[Path] | None, typer.Argument(help="Further CSV files.", show_default=False)]
+Label = Annotated[str, typer.Option(help="Label column.")]
+Test = Annotated[Path | None, typer.Option(help="CSV file to judge the model by.")]
+TestSize = Annotated[float, typer.Option(help="Share of rows held out; 0 judges on the training rows.")]
+Clients = Annotated[int, typer.Option(min=1, help="Clients of the built-in set.")]
+Secure = Annotated[bool, typer.Option("--secure", help="Secure sums, with one more process as helper.")]
+Processes = Annotated[bool, typer.Option("--processes", help="Superlink and supernodes in place of the simulation.")]
+Objective = Annotated[str, typer.Option(help="binary:logistic or reg:squarederror.")]
+Trees = Annotated[int, typer.Option(help="Number of trees.")]
+Depth = Annotated[int, typer.Option(help="Depth of a tree.")]
+Json = Annotated[Path | None, typer.Option(help="Also write the report to this file.")]
+Out = Annotated[Path, typer.Option(help="Folder for the model.")]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Three published systems beside Sharewood's own training, each with a weaker protection of its own: see "
+    "docs/. All parties run on this machine, on CSV files or on scikit-learn's breast cancer set.",
+)
+
+
+@app.command()
+def fedxgbllr(
+    data: First = None,
+    more: More = None,
+    label: Label = "y",
+    test: Test = None,
+    test_size: TestSize = 0.25,
+    clients: Clients = 2,
+    objective: Objective = "binary:logistic",
+    trees: Annotated[int, typer.Option(help="Trees of all clients together.")] = 500,
+    depth: Depth = 8,
+    rounds: Annotated[int, typer.Option(help="Rounds of the network's training.")] = 10,
+    local_epochs: Annotated[int, typer.Option(help="Passes over a client's rows in a round.")] = 100,
+    secure: Secure = False,
+    processes: Processes = False,
+    json: Json = None,
+    out: Out = Path("out/fedxgbllr"),
+) -> None:
+    """FedXGBllr: every client's trees, then one small network over all of them. A file a client."""
+    _installed("flwr", "federated")
+    from protocols.federated.fedxgbllr.config import FedXGBllrConfig
+
+    config = FedXGBllrConfig.of(
+        objective=objective, total_trees=trees, max_depth=depth, rounds=rounds, local_epochs=local_epochs
+    )
+    files = _files(data, more, test)
+    config.trees_per_client(len(files) or clients)
+    _by_rows(config, config.objective, files, label, test, test_size, clients, secure, processes, json, out)
+
+
+@app.command()
+def virtual_samples(
+    data: First = None,
+    more: More = None,
+    label: Label = "y",
+    test: Test = None,
+    test_size: TestSize = 0.2,
+    clients: Clients = 3,
+    clusters: Annotated[int, typer.Option(help="Clusters of each feature.")] = 405,
+    min_group: Annotated[int, typer.Option(help="Fewest rows behind a sum that a client sends.")] = 1,
+    trees: Trees = 20,
+    update_trees: Annotated[int, typer.Option(help="Trees of the update; 0 for none.")] = 5,
+    depth: Depth = 4,
+    secure: Secure = False,
+    processes: Processes = False,
+    json: Json = None,
+    out: Out = Path("out/virtual-samples"),
+) -> None:
+    """Federated XGBoost on clusters of rows; a fifth of each client's rows is for the update. A file a client."""
+    _installed("flwr", "federated")
+    from protocols.federated.virtual_samples.config import VirtualSamplesConfig
+
+    config = VirtualSamplesConfig.of(
+        clusters=clusters, min_group=min_group, n_estimators=trees, update_estimators=update_trees, max_depth=depth
+    )
+    files = _files(data, more, test)
+    _by_rows(config, "binary:logistic", files, label, test, test_size, clients, secure, processes, json, out)
+
+
+@app.command()
+def secureboost(
+    data: First = None,
+    more: More = None,
+    label: Label = "y",
+    test_size: TestSize = 0.2,
+    parties: Annotated[int, typer.Option(min=2, help="Guest and hosts of the built-in set.")] = 2,
+    objective: Objective = "binary:logistic",
+    trees: Trees = 10,
+    depth: Depth = 3,
+    bins: Annotated[int, typer.Option(help="Bins of each column.")] = 32,
+    encryption: Annotated[str, typer.Option(help="ou (Okamoto-Uchiyama) or paillier.")] = "ou",
+    key_bits: Annotated[int, typer.Option(help="Bits of the key.")] = 2048,
+    guest_only: Annotated[
+        str, typer.Option(help="Splits that only the guest may own: root, first_tree, none.")
+    ] = "root",
+    json: Json = None,
+    out: Out = Path("out/secureboost"),
+) -> None:
+    """SecureBoost: columns at a guest, who has the labels, and hosts. The guest's file, then a file a host.
+
+    A column `id` in all files aligns their rows privately.
+    """
+    _installed("private_set_intersection", "secureboost")
+    from protocols.secureboost import SecureBoostConfig
+    from sharewood.fed import by_columns
+
+    if objective not in ("binary:logistic", "reg:squarederror"):
+        raise ConfigError(f"--objective is binary:logistic or reg:squarederror, not {objective!r}")
+    config = SecureBoostConfig.of(
+        objective=objective,
+        n_estimators=trees,
+        max_depth=depth,
+        max_bin=bins,
+        encryption=encryption,
+        key_bits=key_bits,
+        guest_only=guest_only,
+    )
+    files = _files(data, more, None)
+    _checked(test_size, json)
+    if len(files) == 1:
+        raise ConfigError("--data: SecureBoost needs the guest's file and one of a host or more")
+    if not files and objective != "binary:logistic":
+        raise ConfigError("the built-in set has classes: use --data for regression")
+    chosen = by_columns.from_files(files, label, objective) if files else by_columns.built_in(parties)
+    _finish(by_columns.run(config, chosen, test_size, out), json)
+
+
+def _by_rows(
+    config: Any,
+    objective: str,
+    files: Sequence[Path],
+    label: str,
+    test: Path | None,
+    test_size: float,
+    clients: int,
+    secure: bool,
+    processes: bool,
+    json: Path | None,
+    out: Path,
+) -> None:
+    from sharewood.fed import by_rows
+
+    _checked(test_size, json)
+    if not files and objective != "binary:logistic":
+        raise ConfigError("the built-in set has classes: use --data for regression")
+    if files:
+        chosen = by_rows.from_files(files, label, test, test_size, objective)
+    else:
+        chosen = by_rows.built_in(clients, test_size)
+    if secure and len(chosen.training) < 2:
+        raise ConfigError("--secure sums the figures of two clients or more")
+    _finish(by_rows.run(config, chosen, secure, processes, out), json)
+
+
+def _files(first: Path | None, more: list[Path] | None, test: Path | None) -> list[Path]:
+    files = ([first] if first else []) + (more or [])
+    if test and not files:
+        raise ConfigError("--test needs --data")
+    return files
+
+
+def _checked(test_size: float, json: Path | None) -> None:
+    if not 0 <= test_size < 1:
+        raise ConfigError("--test-size is at least 0 and below 1")
+    if json and not json.absolute().parent.is_dir():
+        raise ConfigError(f"--json {json}: there is no such directory")
+
+
+def _installed(module: str, extra: str) -> None:
+    if find_spec(module) is None:
+        raise ConfigError(f"{module} is not installed: pip install 'sharewood[{extra}]'")
+
+
+def _finish(report: dict[str, Any], json: Path | None) -> None:
+    from secure_tree.storage import write_json
+    from sharewood.fed.report import print_report
+
+    if json:
+        write_json(json, report)
+    print_report(report)

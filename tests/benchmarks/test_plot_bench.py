@@ -1,0 +1,34 @@
+"""Figures and tables of a run: what was measured is what they show."""
+
+from rich.console import Console
+
+from benchmarks.__main__ import table
+from benchmarks.plot_bench import draw_all
+
+
+def entry(system, size, seconds, **offline):
+    info = {"suite": "operation", "system": system, "name": "product", "size": size, "rounds": 2}
+    return {
+        "extra_info": {**info, "online_bytes": 80 * size, "offline_bytes": 0, **offline},
+        "stats": {"median": seconds},
+    }
+
+
+RUN = [
+    *(entry("sharewood, bits", n, n / 1e5, offline_seconds=n / 1e5, offline_bytes=9 * n) for n in (1_000, 10_000)),
+    *(entry("CrypTen", n, n / 1e4) for n in (1_000, 10_000)),
+]
+
+
+def test_figures_are_written_for_what_was_measured(tmp_path):
+    draw_all(RUN, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"operations.png", "operations.pdf"}
+
+
+def test_the_table_has_the_ratios():
+    console = Console(width=160)
+    with console.capture() as printed:
+        console.print(table(RUN, "operation"))
+    (ours,) = (row for row in printed.get().splitlines() if "bits" in row and "10,000" in row)
+    cells = [cell.strip() for cell in ours.strip("│").split("│")]
+    assert cells == ["product", "10,000", "sharewood, bits", "0.1000", "0.1000", "2", "0.80", "0.09", "10.0", "5.0"]

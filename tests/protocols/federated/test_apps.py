@@ -1,0 +1,72 @@
+"""A supernode's participant, from its own configuration and the run's: what it is, and one sentence for bad input."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("flwr")
+
+from mpc.errors import ConfigError, DataError, ProtocolDesync
+from protocols.federated.apps import configuration, participant
+from protocols.federated.engine import HELPER, LocalFederation
+from protocols.federated.secure_sum import SharedSum
+from tests.protocols.federated.tables import GROUP_KEY, HELPER_KEY, SMALL_LLR, SMALL_VS, table
+
+
+@pytest.fixture
+def setting(tmp_path):
+    """Run and node configuration of a client with secure sums; the files are there."""
+    X, y = table(40)
+    pd.DataFrame(X).assign(y=y, id=np.arange(40)).to_csv(tmp_path / "rows.csv", index=False)
+    (tmp_path / "public").write_bytes(HELPER_KEY.public_key().public_bytes_raw())
+    (tmp_path / "private").write_bytes(HELPER_KEY.private_bytes_raw())
+    (tmp_path / "group").write_bytes(GROUP_KEY)
+    run = {"system": "virtual-samples", "parameters": SMALL_VS.model_dump_json()}
+    run |= {"clients": 2, "minimum": 1, "features": 5, "secure": True}
+    node = {"client-id": 1, "data": str(tmp_path / "rows.csv"), "label": "y"}
+    return run, node | {"helper-key": str(tmp_path / "public"), "group-key": str(tmp_path / "group")}
+
+
+@pytest.mark.parametrize(("system", "config"), [("fedxgbllr", SMALL_LLR), ("virtual-samples", SMALL_VS)])
+def test_a_client_answers_with_shares_where_the_run_is_secure(setting, system, config):
+    run, node = setting
+    run |= {"system": system, "parameters": config.model_dump_json()}
+    client, member = participant(node, run)
+    assert (client, configuration(run)) == (1, config)
+    step = "moments" if system == "fedxgbllr" else "prior"
+    assert set(member.answer(step, {})) == {"share", "sealed"}
+
+
+def test_the_helper_sums_no_fewer_than_two_clients_whatever_the_run_says(setting, tmp_path):
+    run, node = setting
+    client, member = participant(node, run)
+    who, helper = participant({"helper-private-key": str(tmp_path / "private")}, run)
+    assert who == HELPER
+    federation = LocalFederation({client: member, HELPER: helper}, minimum=1)
+    with pytest.raises(ProtocolDesync, match="2 different clients or more"):
+        SharedSum(None, 2).total(federation, federation.broadcast("prior", {}), "prior", 2)
+
+
+@pytest.mark.parametrize(
+    ("of_run", "of_node", "error", "sentence"),
+    [
+        ({"system": "bagging"}, {}, ConfigError, "system: 'bagging' is not one of fedxgbllr, virtual-samples"),
+        ({"parameters": "{"}, {}, ConfigError, "parameters: not a JSON object"),
+        ({"parameters": json.dumps({"clusters": 1})}, {}, ConfigError, "clusters"),
+        ({"secure": False}, {}, ConfigError, "has a helper's key, and the run asks for open sums"),
+        ({}, {"client-id": None}, ConfigError, "--node-config has no client-id"),
+        ({}, {"group-key": None}, ConfigError, "--node-config has no group-key"),
+        ({}, {"helper-key": None}, ConfigError, "--node-config has no helper-key"),
+        ({}, {"helper-key": "nowhere"}, ConfigError, "helper-key: nowhere: No such file"),
+        ({}, {"group-key": __file__}, ConfigError, "bytes instead of 32"),
+        ({}, {"data": "nowhere.csv"}, DataError, "nowhere.csv"),
+        ({}, {"label": "target"}, DataError, "there is no column 'target'"),
+    ],
+)
+def test_bad_configuration_is_one_sentence(setting, of_run, of_node, error, sentence):
+    run, node = setting
+    changed = {name: value for name, value in (node | of_node).items() if value is not None}
+    with pytest.raises(error, match=sentence):
+        participant(changed, run | of_run)

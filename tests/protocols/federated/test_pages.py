@@ -1,0 +1,42 @@
+"""The tables of the federated systems' pages are what the committed results give."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from benchmarks.federated_figures import paired_loss, read_runs, table_1
+from benchmarks.fedxgbllr_tables import NETWORKS, PAPER_SIZES, sizes, table_2, table_3, table_5
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+RUNS = DOCS / "figures"
+
+
+@pytest.mark.parametrize("name", ["rare", "default_credit"])
+def test_table_1(name):
+    page, runs = (DOCS / "virtual_samples.md").read_text(), read_runs(RUNS / f"virtual_samples_{name}.csv")
+    assert table_1(runs) in page
+    assert paired_loss(runs) in page
+    assert runs.groupby(["method", "clusters", "phase"])["seed"].nunique().eq(10).all()
+
+
+def test_405_clusters_lose_at_most_a_hundredth_of_f1_within_the_interval():
+    parts = [read_runs(RUNS / f"virtual_samples_rare{part}.csv") for part in ("", "_405")]
+    said = paired_loss(pd.concat(parts).query("clusters in ['405', 'original']"))
+    assert said in (DOCS / "virtual_samples.md").read_text()
+    for loss in said.split(": ")[1].split(", "):
+        mean, half = loss.split(" update ")[1].split(" ± ")
+        assert float(mean) + float(half) <= 0.01
+
+
+@pytest.mark.parametrize("table", [table_2, table_3])
+def test_tables_2_and_3(table):
+    assert table(pd.read_csv(RUNS / "fedxgbllr.csv")) in (DOCS / "fedxgbllr.md").read_text()
+
+
+def test_table_5():
+    assert table_5() in (DOCS / "fedxgbllr.md").read_text()
+    for (architecture, clients), paper in zip(NETWORKS, PAPER_SIZES, strict=True):
+        ours = sizes(architecture, clients)
+        assert ours[0] == paper[0]
+        assert ours[1:] == pytest.approx(paper[1:], abs=0.0101)

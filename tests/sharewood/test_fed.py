@@ -1,0 +1,147 @@
+"""`sharewood fed`: each published system on files and on the built-in set, and one sentence for bad input."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mpc.errors import ConfigError, DataError
+from protocols.federated.virtual_samples.node import predict
+from protocols.secureboost import GuestModel, HostModel
+from sharewood.cli import app
+
+TINY_LLR = ["--trees", 8, "--depth", 3, "--rounds", 1, "--local-epochs", 20]
+TINY_VS = ["--trees", 2, "--update-trees", 1, "--depth", 2, "--clusters", 8]
+TINY_SB = ["--trees", 2, "--depth", 2, "--key-bits", 1024]
+QUALITY = {"auc", "accuracy", "logloss", "f1", "auprc", "tp", "fp", "fn", "tn", "xgboost"}
+
+
+def fed(*arguments):
+    app(["fed", *map(str, arguments)], standalone_mode=False)
+
+
+def report_of():
+    return json.loads(Path("r.json").read_text())
+
+
+def rows(count, seed, objective="binary:logistic"):
+    """A table with ids and names that could be taken for something else."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(count, 3)).round(2)
+    margin = 2 * X[:, 0] - X[:, 1]
+    table = pd.DataFrame(X, columns=["label", "b", "c"])
+    return table.assign(id=np.arange(count), y=margin if objective == "reg:squarederror" else (margin > 0).astype(int))
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def write(**tables):
+        for name, table in tables.items():
+            table.to_csv(f"{name}.csv", index=False)
+        return [f"{name}.csv" for name in tables]
+
+    return write
+
+
+@pytest.mark.long
+def test_fedxgbllr_on_files_with_a_file_to_judge_by(files, capsys):
+    pytest.importorskip("flwr")
+    kind = "reg:squarederror"
+    a, b, c = files(a=rows(60, 0, kind), b=rows(80, 1, kind), c=rows(50, 2, kind))
+    fed("fedxgbllr", "--data", a, b, "--test", c, "--objective", kind, *TINY_LLR, "--json", "r.json")
+    report = report_of()
+    assert report["data"]["rows"] == [60, 80] and report["data"]["features"] == 3
+    assert report["data"]["judged_on"] == "50 rows of c.csv"
+    assert report["quality"]["rmse"] < 0.8 * rows(50, 2, kind)["y"].std()
+    assert report["online"]["bytes_to_server"]["ensemble"] > 1000
+    assert Path("out/fedxgbllr/server.npz").read_bytes()[:2] == b"PK"
+    printed = capsys.readouterr()
+    assert "XGBoost" in printed.out and "What leaks" in printed.out
+    assert "round 1 of 1" in printed.err
+
+
+@pytest.mark.parametrize("engine", [[], pytest.param(["--processes"], marks=pytest.mark.long)])
+def test_virtual_samples_with_secure_sums(files, engine):
+    pytest.importorskip("flwr")
+    a, b = files(a=rows(90, 0), b=rows(110, 1))
+    fed("virtual-samples", "--data", a, b, "--secure", *TINY_VS, *engine, "--json", "r.json")
+    report = report_of()
+    assert set(report["quality"]) == QUALITY
+    assert report["quality"]["auc"] > 0.75 and report["smallest_group"] >= 1
+    X = rows(90, 0)[["label", "b", "c"]].to_numpy(np.float32)
+    assert predict("out/virtual-samples/client-0.npz", X).shape == (90,)
+
+
+def test_secureboost_aligns_files_by_id(files, capsys):
+    pytest.importorskip("private_set_intersection")
+    pytest.importorskip("heu")
+    table = rows(120, 0)
+    guest, host = table[["id", "y", "b"]][:110], table[["id", "label", "c"]][20:].sample(frac=1, random_state=1)
+    fed("secureboost", "--data", *files(guest=guest, host=host), *TINY_SB, "--json", "r.json")
+    report = report_of()
+    # 90 ids in common, 18 of them held out.
+    assert report["data"]["rows"] == 72 and report["data"]["features"] == [1, 2]
+    assert set(report["quality"]) == QUALITY
+    assert report["quality"]["auc"] > 0.8
+    assert report["align"]["bytes"] > 0 and report["online"]["bytes_per_tree"] > 1000
+    assert GuestModel.load(report["files"][0]).names == ("b",)
+    assert HostModel.load(report["files"][1]).names == ("label", "c")
+
+
+def test_secureboost_on_the_built_in_set_is_as_good_as_xgboost(files):
+    pytest.importorskip("private_set_intersection")
+    pytest.importorskip("heu")
+    files()
+    fed("secureboost", "--parties", 3, "--trees", 4, "--key-bits", 1024, "--guest-only", "none", "--json", "r.json")
+    quality = report_of()["quality"]
+    assert abs(quality["auc"] - quality["xgboost"]["auc"]) < 0.02
+
+
+@pytest.mark.parametrize(("test_size", "held"), [(0, 0), (0.25, 25)])
+def test_every_row_trains_or_judges(files, test_size, held):
+    pytest.importorskip("flwr")
+    from sharewood.fed.by_rows import from_files
+
+    tables = {"a": rows(60, 0), "b": rows(40, 1)}
+    data = from_files([Path(name) for name in files(**tables)], "y", None, test_size, "binary:logistic")
+    parts = [features for features, _ in data.training] + ([data.test[0]] if held else [])
+    together = pd.concat(parts).sort_values(["label", "b", "c"]).to_numpy()
+    pooled = pd.concat(tables.values())[["label", "b", "c"]].sort_values(["label", "b", "c"]).to_numpy()
+    np.testing.assert_array_equal(together, pooled)
+    assert data.judged_on == (f"{held} held-out rows" if held else "100 training rows")
+    assert len(data.test[1]) == (held or 100)
+
+
+BAD_LABEL = rows(20, 0).assign(y=7)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "sentence"),
+    [
+        (["fedxgbllr", "--data", "none.csv"], DataError, "none.csv: there is no such file"),
+        (["fedxgbllr", "--data", "a.csv", "bad.csv"], DataError, "bad.csv: column 'y', line 2: label 7 is not 0 or 1"),
+        (["virtual-samples", "--data", "a.csv", "less.csv"], DataError, "less.csv: its feature columns"),
+        (["virtual-samples", "--data", "a.csv", "--label", "z"], DataError, "a.csv: there is no label column 'z'"),
+        (["virtual-samples", "--clusters", 1], ConfigError, "clusters"),
+        (["virtual-samples", "--data", "a.csv", "--secure"], ConfigError, "two clients or more"),
+        (["fedxgbllr", "--trees", 1], ConfigError, "1 trees cannot be shared by 2 clients"),
+        (["fedxgbllr", "--test", "a.csv"], ConfigError, "--test needs --data"),
+        (["fedxgbllr", "--test-size", 1], ConfigError, "--test-size"),
+        (["fedxgbllr", "--objective", "reg:squarederror"], ConfigError, "the built-in set has classes"),
+        (["fedxgbllr", "--json", "nowhere/r.json"], ConfigError, "there is no such directory"),
+        (["secureboost", "--data", "a.csv"], ConfigError, "the guest's file and one of a host"),
+        (["secureboost", "--data", "a.csv", "less.csv"], DataError, "a.csv: it has a column 'id' and another file"),
+        (["secureboost", "--data", "less.csv", "short.csv"], DataError, "short.csv: 5 rows, and 20 in less.csv"),
+        (["secureboost", "--objective", "multi:softprob"], ConfigError, "--objective"),
+        (["secureboost", "--encryption", "rot13"], ConfigError, "encryption"),
+    ],
+)
+def test_bad_input_is_one_sentence(files, arguments, error, sentence):
+    less = rows(20, 0)[["y", "b"]]
+    files(a=rows(20, 0), bad=BAD_LABEL, less=less, short=less[:5].drop(columns="y"))
+    with pytest.raises(error, match=sentence):
+        fed(*arguments)
