@@ -54,7 +54,7 @@ def largest(party: Party, n: int):
     x = _half(party, (n // 32, 32), 0, 100)
 
     def run(p: Party):
-        place = argmax(p, x, 23)
+        place, _ = argmax(p, x, 23)
         return one_hot(p, BShare(place.bits, p.rank))
 
     return run

@@ -1,6 +1,6 @@
-"""Position of the largest of many shared integers, by a tournament.
+"""Position and value of the largest of many shared integers, by a tournament.
 
-Functionality  [k_1 .. k_C], 0 <= k < 2^bits -> <position of the first largest>, as ceil(log2 C) shared bits
+Functionality  [k_1 .. k_C], 0 <= k < 2^bits -> <position of the first largest>, as ceil(log2 C) shared bits, and [it]
 Variants       "bits", radix at most 2, 4 or 8: all pairs of a group of keys are compared together (2 rounds), a key
                wins where all its comparisons say so (1, none for radix 2), its value and position are selected (1)
                "keys", radix 2: one round a level with mpc.comparison_keys, positions one round behind
@@ -77,14 +77,15 @@ def _cost(keys: AShare, bits: int, radix: int = RADIX, by: Variant = "bits") -> 
 
 @protocol(cost=_cost)
 def argmax(party: Party, keys: AShare, bits: int, radix: int = RADIX, by: Variant | None = None) -> Steps:
-    """[keys], shape [.., C] -> <position>, shape [.., ceil(log2 C)], lowest bit first; ties go to the earlier one."""
+    """[keys], [.., C] -> <position>, [.., ceil(log2 C)], lowest bit first, and [largest], [..]; the first of ties."""
     if radix not in (2, 4, 8):
         raise ConfigError(f"the radix of an argmax is 2, 4 or 8, not {radix}")
     count, batch = keys.shape[-1], keys.shape[:-1]
     index = BShare(np.zeros((*batch, count, 0), np.uint8), party.rank)
     play = _by_keys(party, keys, index, bits) if (by or party.comparison) == "keys" else None
-    index = yield from play or _by_bits(party, keys, index, bits, radix)
-    return index[..., 0, :] if count > 1 else BShare(np.zeros((*batch, 1), np.uint8), party.rank)
+    keys, index = yield from play or _by_bits(party, keys, index, bits, radix)
+    place = index[..., 0, :] if count > 1 else BShare(np.zeros((*batch, 1), np.uint8), party.rank)
+    return place, keys[..., 0]
 
 
 def _by_bits(party: Party, keys: AShare, index: BShare, bits: int, radix: int) -> Steps:
@@ -94,7 +95,7 @@ def _by_bits(party: Party, keys: AShare, index: BShare, bits: int, radix: int) -
         gap = keys.map(lambda w: w[..., 1:] - w[..., :1])
         change, index = yield from together(select.steps(party, won, gap), _move(party, won, index))
         keys = keys[..., 0] + change.sum(axis=-1)
-    return index
+    return keys, index
 
 
 def _by_keys(party: Party, keys: AShare, index: BShare, bits: int) -> Steps:
@@ -104,7 +105,7 @@ def _by_keys(party: Party, keys: AShare, index: BShare, bits: int) -> Steps:
         match = larger_by_keys.steps(party, keys[..., 0], keys[..., 1], bits + 1)
         (keys, lost), index = yield from together(match, moving)
         moving = _move(party, lost.map(lambda b: b[..., None]), _in_groups(index, 2, axis=-2))
-    return (yield from moving)
+    return keys, (yield from moving)
 
 
 def _done(index: BShare) -> Steps:

@@ -15,6 +15,7 @@ import numpy as np
 
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import Hand
+from mpc.linear_map import MatrixRelease
 from mpc.party import Party, Steps, open_shares
 from mpc.ring import U8, Shape, packed_size
 from mpc.shares import AShare, BShare
@@ -66,6 +67,10 @@ class FixedOperand:
     opened: np.ndarray
     mask: np.ndarray
     dtype: np.dtype | None
+
+    def release(self, party: Party) -> None:
+        """No further products: the dealer forgets A."""
+        party.randomness.take(MatrixRelease(self.number))
 
 
 def _wire(x: AShare | BShare) -> int:

@@ -11,6 +11,7 @@ from mpc.bit_product import to_ring
 from mpc.linear_map import BIT, DenseBits, SharedMatrix, apply, hand_over
 from mpc.party import Party, Steps, together
 from mpc.shares import AShare, BShare, concatenate, public_ring, stack
+from mpc.truncation import truncate
 from secure_tree.binning import KEY_BITS, Bins, order_key
 from secure_tree.candidates import compare_edges, winning_edges
 from secure_tree.config import TrainConfig
@@ -32,19 +33,32 @@ class Routes:
 
 
 @dataclass(frozen=True)
+class Worth:
+    """What training saw at the nodes: gains of the splits [T, m], sums of hessians [T, 2 m + 1], leaves last.
+
+    Each at a scale of its own, over `Facts.worth_units`; the gain of a null split has no meaning.
+    """
+
+    gains: AShare
+    covers: AShare
+
+
+@dataclass(frozen=True)
 class Ensemble(Routes):
     """The model as shares: see secure_tree/predict.py for the use of each part.
 
     thresholds [T, m], leaves [T, 2^depth]; chosen [T, m, d + o]: the feature as a one-hot, then, for the o features
-    that may be missing, 1 where the node cuts that feature and sends missing values right.
+    that may be missing, 1 where the node cuts that feature and sends missing values right. A model that was not trained
+    here has no `worth`.
     """
 
     thresholds: AShare
     chosen: AShare
     leaves: AShare
+    worth: Worth | None = None
 
     def part(self, trees: slice) -> Ensemble:
-        """Some of the trees."""
+        """Some of the trees, for prediction."""
         sets = [s[trees] for s in self.sets]
         others = (self.features, self.null, self.thresholds, self.chosen, self.leaves)
         return Ensemble(sets, *(x[trees] for x in others))
@@ -70,13 +84,13 @@ def set_up(party: Party, config: TrainConfig, facts: Facts, bins: Bins, table: T
 
 
 def scales(config: TrainConfig, facts: Facts) -> Numerics:
-    """The numerics of a training. Regularisation is in units of the weight scale, as gradients and hessians are."""
-    unit = facts.weight_scale or 1.0
+    """The numerics of a training. Regularisation is in units of the hessian, as sums of hessians are."""
+    unit = facts.hessian_unit
     scaled = ("reg_lambda", "reg_alpha", "min_child_weight", "min_split_loss")
     config = config.model_copy(update={name: getattr(config, name) / unit for name in scaled})
     layout = facts.layout
     rows = tuple(layout.rows[p] for p in layout.cover)
-    return plan_numerics(config, rows, layout.candidates, facts.label_scale, facts.weight_scale is not None)
+    return plan_numerics(config, rows, layout.candidates, facts.margin_unit, facts.weight_scale is not None)
 
 
 def targets(config: TrainConfig, facts: Facts, labels: np.ndarray | None) -> np.ndarray | None:
@@ -105,13 +119,14 @@ def _hand_over_edges(party: Party, p: int, bins: Bins, count: int) -> Steps:
 
 
 def base_margin(config: TrainConfig, facts: Facts) -> int:
-    """The base margin in units of MARGIN_SCALE, over the label scale."""
-    return round(config.base_margin / facts.label_scale * (1 << MARGIN_SCALE))
+    """The base margin in units of MARGIN_SCALE, over the unit of margins."""
+    return round(config.base_margin / facts.margin_unit * (1 << MARGIN_SCALE))
 
 
 def first_margin(party: Party, config: TrainConfig, facts: Facts) -> AShare:
-    """The base margin for every class and row, public, [classes, n]."""
-    return public_ring(np.full((config.classes, facts.layout.row_count), base_margin(config, facts)), party.rank)
+    """The base margin for every class and row as training has it, public, [classes, n]."""
+    start = base_margin(config, facts) - round(facts.margin_offset * (1 << MARGIN_SCALE))
+    return public_ring(np.full((config.classes, facts.layout.row_count), start), party.rank)
 
 
 def boost_once(party: Party, ground: Ground, margin: AShare, samples: Sequence[np.ndarray]) -> Steps:
@@ -156,11 +171,12 @@ def finish(party: Party, ground: Ground, edges: list[SharedMatrix], trees: list[
     count = len(trees) * m
     path = routes(layout, trees)
     by_party, missing_left = winning_edges(layout, winners.reshape(count, -1))
-    keys = yield from together(
+    worth, *keys = yield from together(
+        _worth(party, ground.numerics, trees),
         *(
             apply.steps(party, matrix.supply(party, count), x.reshape(count, -1))
             for matrix, x in zip(edges, by_party, strict=True)
-        )
+        ),
     )
     features = path.features.reshape(count, -1)
     missing_right = (features ^ missing_left)[:, list(layout.missing)]
@@ -178,4 +194,15 @@ def finish(party: Party, ground: Ground, edges: list[SharedMatrix], trees: list[
         thresholds=thresholds.reshape(*shape),
         chosen=chosen.reshape(*shape, -1),
         leaves=stack([t.leaves for t in trees]),
+        worth=worth,
     )
+
+
+def _worth(party: Party, numerics: Numerics, trees: list[TreeShares]) -> Steps:
+    """Differences of keys become gains, at a scale at which the sum of all of them fits. One round."""
+    gains, covers = stack([t.gains for t in trees]), stack([t.covers for t in trees])
+    shift = max(numerics.rank_bits, (gains.size - 1).bit_length())
+    key_scale = numerics.gain_scale + numerics.rank_bits
+    loss = round(numerics.split_loss * 2.0 ** (key_scale - numerics.histogram_scale - numerics.weight_scale))
+    gains = yield from truncate.steps(party, (gains + loss).at_scale(key_scale), shift)
+    return Worth(gains, covers.at_scale(numerics.histogram_scale))

@@ -20,9 +20,10 @@ from mpc.shares import AShare, BShare, stack
 from secure_tree.storage import Arrays, read_arrays, write_arrays
 from secure_tree.tree import TreeShares
 
-FORMAT = 2
+FORMAT = 3
 _WHAT = "checkpoint"
 _MARGINS_KEPT = 2
+_WHOLE = ("winner", "leaves", "gains", "covers")
 
 
 def fingerprint(config: dict[str, Any], *arrays: np.ndarray | None) -> str:
@@ -63,7 +64,7 @@ class Checkpoints:
         count = min(mine[1], theirs["at"][1])
         rounds = [self._read(self._round(number), own, party.rank) for number in range(1, count + 1)]
         trees = [
-            TreeShares(kept["winner"][k], [sets[k] for sets in kept["sets"]], kept["leaves"][k])
+            TreeShares(sets=[sets[k] for sets in kept["sets"]], **{name: kept[name][k] for name in _WHOLE})
             for kept in rounds
             for k in range(len(kept["leaves"]))
         ]
@@ -75,11 +76,8 @@ class Checkpoints:
         """Keep round `number` (from 1), a tree for each class, and the margin after it; older margins go."""
         facts = {"format": FORMAT, "pairing": pairing, "own": own}
         write_arrays(self._margin(number), facts, _pack({"margin": margin}))
-        parts = {
-            "winner": stack([t.winner for t in trees]),
-            "sets": [stack([t.sets[p] for t in trees]) for p in (0, 1)],
-            "leaves": stack([t.leaves for t in trees]),
-        }
+        parts: dict[str, Any] = {name: stack([getattr(t, name) for t in trees]) for name in _WHOLE}
+        parts["sets"] = [stack([t.sets[p] for t in trees]) for p in (0, 1)]
         write_arrays(self._round(number), facts, _pack(parts))
         self._margin(number - _MARGINS_KEPT).unlink(missing_ok=True)
 

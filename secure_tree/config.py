@@ -13,9 +13,15 @@ from secure_tree.categories import covers
 Partition = Literal["horizontal", "vertical"]
 Metric = Literal["error", "logloss", "auc", "rmse", "mae"]
 # multi:softprob is not trained: it is what XGBoost's models of several classes are, once they are shared.
-Objective = Literal["binary:logistic", "multi:ova", "multi:softprob", "reg:squarederror"]
+Objective = Literal["binary:logistic", "multi:ova", "multi:softprob", "reg:squarederror", "count:poisson"]
 Missing = Literal["none", "all"] | tuple[str, ...]
-_SEED_NAMES = {"logistic": "binary:logistic", "squarederror": "reg:squarederror"}
+# Of counts, XGBoost's default: no leaf weight is larger, and a hessian is e^(margin + this).
+MAX_DELTA_STEP = 0.7
+# Other names: the seed's of objectives, XGBoost's of metrics of several classes.
+_NAMES = {
+    "objective": {"logistic": "binary:logistic", "squarederror": "reg:squarederror"},
+    "eval_metric": {"merror": "error", "mlogloss": "logloss"},
+}
 
 
 class TrainConfig(BaseModel):
@@ -49,9 +55,9 @@ class TrainConfig(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _seed_objectives(cls, values: dict) -> dict:
-        objective = values.get("objective")
-        return {**values, "objective": _SEED_NAMES[objective]} if objective in _SEED_NAMES else values
+    def _names(cls, values: dict) -> dict:
+        named = {field: names.get(str(values.get(field))) for field, names in _NAMES.items()}
+        return {**values, **{field: name for field, name in named.items() if name}}
 
     @model_validator(mode="after")
     def _consistent(self) -> TrainConfig:
@@ -61,13 +67,12 @@ class TrainConfig(BaseModel):
             raise ValueError("base_score is a finite number")
         if self.logistic and not 0 < self.base_score < 1:
             raise ValueError("base_score is a probability between 0 and 1 under logistic loss")
-        several = self.objective.startswith("multi:")
-        if (self.num_class and not several) or (self.objective == "multi:ova" and not self.num_class):
+        if self.counts and self.base_score <= 0:
+            raise ValueError("base_score is a count above 0 under count:poisson")
+        if self.objective.startswith("multi:") != (self.num_class is not None):
             raise ValueError("num_class belongs to multi:ova, which needs it")
         if self.eval_metric and (self.eval_metric in ("rmse", "mae")) == self.logistic:
             raise ValueError(f"{self.eval_metric} does not judge {self.objective}")
-        if self.num_class and self.metric != "error":
-            raise ValueError("multi:ova is judged by error")
         return self
 
     @property
@@ -78,13 +83,18 @@ class TrainConfig(BaseModel):
         return "rmse" if not self.logistic else "error" if self.num_class else "logloss"
 
     @property
+    def counts(self) -> bool:
+        """Whether labels are counts, and the margin is the logarithm of the expected one."""
+        return self.objective == "count:poisson"
+
+    @property
     def logistic(self) -> bool:
-        """Whether each tree is grown on the logistic loss: of the label, or under multi:ova of one class."""
-        return self.objective != "reg:squarederror"
+        """Whether labels are classes, each tree grown on the logistic loss: of a label, or of one class (multi:ova)."""
+        return self.objective not in ("reg:squarederror", "count:poisson")
 
     @property
     def classes(self) -> int:
-        """Trees a round: under multi:ova one a class, each class against the others."""
+        """Trees a round: one a class where there are several; under multi:ova each class against the others."""
         return self.num_class if self.num_class else 1
 
     @property
@@ -105,7 +115,9 @@ class TrainConfig(BaseModel):
 
     @property
     def base_margin(self) -> float:
-        """base_score on the scale of the margin: log-odds under logistic."""
+        """base_score on the scale of the margin: log-odds under logistic, the logarithm of a count."""
+        if self.counts:
+            return math.log(self.base_score)
         return math.log(self.base_score / (1 - self.base_score)) if self.logistic else self.base_score
 
     def check_trainable(self) -> None:

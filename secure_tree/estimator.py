@@ -15,7 +15,9 @@ from secure_tree.categories import columns_behind, dictionary
 from secure_tree.checkpoint import Checkpoints, fingerprint
 from secure_tree.config import TrainConfig
 from secure_tree.conventions import not_fitted
+from secure_tree.importance import Importance, feature_importance
 from secure_tree.layout import place
+from secure_tree.links import classes, probabilities, values
 from secure_tree.model import SharedModel
 from secure_tree.numerics import MARGIN_SCALE
 from secure_tree.predict import Method, margins
@@ -100,7 +102,7 @@ class _SecureXGB:
         return self
 
     def predict_margin(self, party: Party, X, method: Method = "bins", to: int | None = None) -> np.ndarray:
-        """Margins, float64[n], or [n, classes] under multi:ova.
+        """Margins, float64[n], or [n, classes] where there are several classes.
 
         Horizontal: of own rows at each party. Vertical: of all rows at party `to`.
 
@@ -144,21 +146,15 @@ class _SecureXGB:
             party.randomness.provide([(trace.cut(), 1)])
         with party.stage("predict"):
             own = program(party)
-        values = own.T if model.config.num_class else own[0]
-        return values * (model.facts.label_scale / (1 << MARGIN_SCALE))
+        margin = own.T if model.config.num_class else own[0]
+        return margin * (model.facts.margin_unit / (1 << MARGIN_SCALE))
 
-    def feature_importance(self, party: Party) -> np.ndarray:
-        """How many nodes split on each feature, int[d] in the order of `model.facts.names`; revealed to both parties.
+    def feature_importance(self, party: Party, kind: Importance = "weight") -> np.ndarray:
+        """float64[d] in the order of `model.facts.names`, revealed to both parties; both must ask, and for the same.
 
-        Both must ask: a party alone learns nothing.
+        `kind` as in XGBoost: weight, gain, total_gain, cover, total_cover; see secure_tree/importance.py.
         """
-        model = self._fitted()
-        if party.swap("importance.facts", model.facts.pairing) != model.facts.pairing:
-            raise DataError("the two halves of the model come from different trainings")
-        counts = model.ensemble.chosen[..., : model.facts.layout.feature_count].sum(axis=(0, 1))
-        opened = party.reveal(counts, what="how many nodes split on each feature")
-        assert opened is not None, "revealed to both"
-        return opened
+        return feature_importance(party, self._fitted(), kind)
 
     def save(self, path) -> None:
         """This party's half of the model, to one .npz file."""
@@ -188,17 +184,11 @@ class SecureXGBClassifier(_SecureXGB):
 
     def predict_proba(self, party: Party, X, method: Method = "bins", to: int | None = None) -> np.ndarray:
         """[n, classes]: probabilities of classes 0, 1, ... for the rows that `predict_margin` reveals to this party."""
-        margin = self.predict_margin(party, X, method, to)
-        if self._fitted().config.objective == "multi:softprob":
-            each = np.exp(margin - margin.max(axis=1, keepdims=True))
-        else:
-            each = 1 / (1 + np.exp(-margin))
-        return each / each.sum(axis=1, keepdims=True) if each.ndim == 2 else np.stack([1 - each, each], axis=1)
+        return probabilities(self._fitted().config, self.predict_margin(party, X, method, to))
 
     def predict(self, party: Party, X, method: Method = "bins", to: int | None = None) -> np.ndarray:
         """Class, 0, 1, ..., of the same rows."""
-        margin = self.predict_margin(party, X, method, to)
-        return margin.argmax(axis=1) if margin.ndim == 2 else (margin > 0).astype(np.int64)
+        return classes(self.predict_margin(party, X, method, to))
 
     def score(self, party: Party, X, y, method: Method = "bins", to: int | None = None) -> float:
         """Accuracy on the same rows, known to this party; the other one calls score or predict, too."""
@@ -206,13 +196,16 @@ class SecureXGBClassifier(_SecureXGB):
 
 
 class SecureXGBRegressor(_SecureXGB):
-    """Regression with squared error; parameters of `TrainConfig`."""
+    """Regression with squared error, or of counts with objective "count:poisson"; parameters of `TrainConfig`.
+
+    Counts as in XGBoost: gradient e^m - y, hessian e^(m + 0.7), leaf weights of at most 0.7 (max_delta_step).
+    """
 
     _defaults: ClassVar[dict] = {"objective": "reg:squarederror", "min_child_weight": 1.0}
 
     def predict(self, party: Party, X, method: Method = "bins", to: int | None = None) -> np.ndarray:
         """Predicted values of the rows that `predict_margin` reveals to this party."""
-        return self.predict_margin(party, X, method, to)
+        return values(self._fitted().config, self.predict_margin(party, X, method, to))
 
     def score(self, party: Party, X, y, method: Method = "bins", to: int | None = None) -> float:
         """Coefficient of determination (R^2) on the same rows, known to this party; the other calls, too."""

@@ -1,7 +1,9 @@
 """Gain of every candidate of every node of a level, as one comparable key.
 
 gain = T(G_L) w_L + T(G_R) w_R with w = T(G) / (H + lambda), T the soft threshold by alpha: twice the seed's formula, as
-in XGBoost's code. All arithmetic is exact on integers, so that the plaintext twin finds the same winner bit for bit.
+in XGBoost's code. Where |w| has a bound b (max_delta_step), w = B / (H + lambda), B being T(G) held to b (H + lambda),
+and a side's gain is (2 T(G) - B) w: XGBoost's 2 T(G) w - (H + lambda) w^2. All arithmetic is exact on integers, so that
+the plaintext twin finds the same winner bit for bit.
 """
 
 from __future__ import annotations
@@ -15,10 +17,12 @@ from mpc.party import Party, Steps, together
 from mpc.reciprocal import invert, normalise
 from mpc.shares import AShare, BShare, concatenate, public_bits, stack
 from mpc.truncation import floor
-from secure_tree.numerics import Numerics
+from secure_tree.numerics import STEP_SCALE, Numerics
 
 # |G| < 2^31 by the choice of the histogram scale, alpha < 2^34; counts are below 2^31.
 SUM_BITS = 40
+# b (H + lambda) is below 2^45.
+STEP_BITS = 47
 COUNT_BITS = 34
 
 
@@ -34,16 +38,33 @@ def soft_threshold(party: Party, sums: AShare, alpha: int) -> Steps:
 
 
 def weights(party: Party, numerics: Numerics, G: AShare, H: AShare, shift: int) -> Steps:
-    """[T(G)], [w] and <H >= min_child_weight> for sums of one shape; `shift` of Numerics sets the scale of w."""
+    """[gain / w], [w] and <H >= min_child_weight> for sums of one shape; `shift` of Numerics sets the scale of w."""
     denominator = H + numerics.l2
-    (u, s, invalid), thresholded = yield from together(
+    (u, s, invalid), (by_weight, held) = yield from together(
         normalise.steps(party, denominator, numerics.low, numerics.high, [numerics.min_weight]),
-        soft_threshold(party, G, numerics.l1),
+        _held(party, numerics, G, denominator),
     )
-    y, scaled = yield from together(invert.steps(party, u), _scaled(party, thresholded, s, numerics.early_shift))
+    y, scaled = yield from together(invert.steps(party, u), _scaled(party, held, s, numerics.early_shift))
     product = yield from multiply.steps(party, scaled, y)
     w = yield from floor.steps(party, product, shift)
-    return thresholded, w.at_scale(0), ~invalid[..., 0]
+    return by_weight, w.at_scale(0), ~invalid[..., 0]
+
+
+def _held(party: Party, numerics: Numerics, G: AShare, denominator: AShare) -> Steps:
+    """[G], [H + lambda] -> [2 T(G) - B] and [B], B's bound to half a unit; both are [T(G)] where weights have none."""
+    if not numerics.largest_step:
+        thresholded = yield from soft_threshold(party, G, numerics.l1)
+        return thresholded, thresholded
+    thresholded, limit = yield from together(
+        soft_threshold(party, G, numerics.l1),
+        floor.steps(party, denominator.times(numerics.largest_step) + (1 << STEP_SCALE - 1), STEP_SCALE),
+    )
+    limit = limit.at_scale(0)
+    excess = stack([thresholded + limit, thresholded - limit], axis=-1)
+    low = (yield from below.steps(party, excess, [0], STEP_BITS))[..., 0]
+    beyond = stack([low[..., 0], ~low[..., 1]], axis=-1)
+    cut = (yield from select.steps(party, beyond, excess)).sum(axis=-1)
+    return thresholded + cut, thresholded - cut
 
 
 def _scaled(party: Party, G: AShare, s: AShare, shift: int) -> Steps:

@@ -11,20 +11,26 @@ from mpc.ring import U32
 from mpc.shares import AShare, concatenate, public_ring, stack
 from mpc.sigmoid import sigmoid
 from mpc.truncation import truncate
+from secure_tree.config import MAX_DELTA_STEP
+from secure_tree.curves import EXP, quadratics
 from secure_tree.numerics import MARGIN_SCALE, WEIGHT_INPUT_SCALE
 from secure_tree.sampling import row_mask
 from secure_tree.tree import Ground
+
+STEP_SCALE = 16
+STEP_FACTOR = np.exp(MAX_DELTA_STEP)
 
 
 def gradients(party: Party, ground: Ground, labels: AShare, margin: AShare) -> Steps:
     """[margin] at MARGIN_SCALE -> [g], [h] and, if rows are to be counted, [1]: uint32 [s, n] at the histogram scale.
 
-    Logistic: sigma - y and sigma (1 - sigma). Squared error: margin - y and 1, both over the label scale. Times the
-    row's weight, over the weight scale; 0 where `subsample` leaves the row out.
+    Logistic: sigma - y and sigma (1 - sigma). Squared error: margin - y and 1, the former over the label scale. Counts:
+    e^m - y and e^(m + MAX_DELTA_STEP), both over the label scale, e^m being at most twice that. Times the row's weight,
+    over the weight scale; 0 where `subsample` leaves the row out.
     Rounding is stochastic and unbiased, so that sums over many rows lose nothing.
     """
     config, n = ground.config, margin.shape[0]
-    derive = _logistic if config.logistic else _squared
+    derive = _logistic if config.logistic else _poisson if config.counts else _squared
     if config.subsample < 1:
         derived, kept = yield from together(derive(party, ground, labels, margin), row_mask(party, config.subsample, n))
     else:
@@ -52,6 +58,15 @@ def _squared(party: Party, ground: Ground, labels: AShare, margin: AShare) -> St
         return (yield from _weighted(party, ground, stack([g, one])))
     g = yield from truncate.steps(party, g, MARGIN_SCALE - scale)
     return stack([g.at_scale(0), public_ring(np.full(margin.shape, 1 << scale), party.rank)])
+
+
+def _poisson(party: Party, ground: Ground, labels: AShare, margin: AShare) -> Steps:
+    """[g], [h] at the histogram scale, uint64 [2, n]; the margin lacks the logarithm of the label scale."""
+    expected = yield from quadratics(party, margin, EXP)
+    pair = stack([(expected - labels).times(1 << STEP_SCALE), expected.times(round(STEP_FACTOR * (1 << STEP_SCALE)))])
+    scale = MARGIN_SCALE if ground.weights is not None else ground.numerics.histogram_scale
+    pair = (yield from truncate.steps(party, pair, MARGIN_SCALE + STEP_SCALE - scale)).at_scale(0)
+    return pair if ground.weights is None else (yield from _weighted(party, ground, pair))
 
 
 def _weighted(party: Party, ground: Ground, pair: AShare) -> Steps:

@@ -14,15 +14,16 @@ import numpy as np
 
 from mpc.errors import DataError
 from mpc.shares import AShare, BShare
-from secure_tree.boost import Ensemble, base_margin
+from secure_tree.boost import Ensemble, Worth, base_margin
 from secure_tree.config import TrainConfig
 from secure_tree.layout import Facts, Layout
 from secure_tree.storage import Arrays, read_arrays, write_arrays
 
-FORMAT = 2
+FORMAT = 3
 _WHAT = "Sharewood model file"
 _BITS = ("sets_0", "sets_1", "features", "null")
 _WORDS = ("thresholds", "chosen", "leaves")
+_WORTH = ("gains", "covers")
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class SharedModel:
 
     @property
     def base(self) -> int:
-        """The base margin in units of MARGIN_SCALE, over the label scale."""
+        """The base margin in units of MARGIN_SCALE, over the unit of margins."""
         return base_margin(self.config, self.facts)
 
     def pack(self) -> tuple[dict[str, Any], Arrays]:
@@ -49,8 +50,11 @@ class SharedModel:
             "facts": asdict(self.facts),
         }
         e = self.ensemble
+        worth = {name: getattr(e.worth, name) for name in _WORTH} if e.worth else {}
+        facts["worth_scales"] = {name: share.scale for name, share in worth.items()}
         bits = dict(zip(_BITS, (e.sets[0], e.sets[1], e.features, e.null), strict=True))
         arrays = {name: share.words for name, share in zip(_WORDS, (e.thresholds, e.chosen, e.leaves), strict=True)}
+        arrays.update({name: share.words for name, share in worth.items()})
         for name, share in bits.items():
             arrays[name] = np.packbits(share.bits)
             arrays[name + "_shape"] = np.array(share.shape)
@@ -86,6 +90,7 @@ def _assemble(facts: dict, stored: dict[str, np.ndarray]) -> SharedModel:
     def words(name: str) -> AShare:
         return AShare(stored[name], rank)
 
+    scales = facts["worth_scales"]
     ensemble = Ensemble(
         sets=[bits("sets_0"), bits("sets_1")],
         features=bits("features"),
@@ -93,6 +98,7 @@ def _assemble(facts: dict, stored: dict[str, np.ndarray]) -> SharedModel:
         thresholds=words("thresholds"),
         chosen=words("chosen"),
         leaves=words("leaves"),
+        worth=Worth(**{name: words(name).at_scale(scales[name]) for name in _WORTH}) if scales else None,
     )
     known = _tuples(facts["facts"])
     known["layout"] = Layout(**known["layout"])

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from mpc.errors import RangeError
-from secure_tree.config import TrainConfig
+from secure_tree.config import MAX_DELTA_STEP, TrainConfig
 
 KEY_BITS = 62
 PRODUCT_BITS = 61
@@ -19,12 +19,14 @@ LEAF_SCALE = 20
 RATE_SCALE = 16
 WEIGHT_INPUT_SCALE = 16
 RECIPROCAL_BITS = 18
+STEP_SCALE = 16
 FINEST_HISTOGRAM, COARSEST_HISTOGRAM = 14, 8
 FINEST_WEIGHT, COARSEST_WEIGHT = 16, 12
 
 # |g| is at most 1 under logistic loss. Squared error is normalised by the label scale; 4 leaves room for overshoot.
-GRADIENT_BOUND = {"binary:logistic": 1.0, "multi:ova": 1.0, "reg:squarederror": 4.0}
-HESSIAN_BOUND = {"binary:logistic": 0.25, "multi:ova": 0.25, "reg:squarederror": 1.0}
+# A count over the label scale is held to e^0.7, its hessian to e^1.4 (secure_tree/curves.py, EXP).
+GRADIENT_BOUND = {"binary:logistic": 1.0, "multi:ova": 1.0, "reg:squarederror": 4.0, "count:poisson": 2.02}
+HESSIAN_BOUND = {"binary:logistic": 0.25, "multi:ova": 0.25, "reg:squarederror": 1.0, "count:poisson": 4.06}
 
 # |g| / h <= e^12 + 1 once the margin is clipped to +-12. A sum of few stochastically rounded h can fall short of
 # its mean: by half where lambda + min_child_weight keeps denominators large, by far more where they are near zero.
@@ -34,7 +36,10 @@ ROUNDING_SLACK, ROUNDING_SLACK_NEAR_ZERO = 2, 32
 
 @dataclass(frozen=True)
 class Numerics:
-    """Scales in fractional bits, thresholds in units of the histogram scale (see the header)."""
+    """Scales in fractional bits, thresholds in units of the histogram scale (see the header).
+
+    largest_step: the largest |w| in units of 2^-STEP_SCALE, 0 where there is none.
+    """
 
     histogram_scale: int
     weight_scale: int
@@ -47,6 +52,7 @@ class Numerics:
     l1: int
     min_weight: int
     split_loss: int
+    largest_step: int
 
     @property
     def weight_shift(self) -> int:
@@ -96,7 +102,7 @@ def _choose(
     n = sum(rows)
     bound = GRADIENT_BOUND[config.objective]
     unit = 1 << f
-    if max(rows) * (bound * unit + 1) >= 1 << 30:
+    if max(rows) * (max(bound, HESSIAN_BOUND[config.objective]) * unit + 1) >= 1 << 30:
         return None
     l2 = round(config.reg_lambda * unit)
     least = l2 + math.ceil(config.min_child_weight * unit)
@@ -128,12 +134,16 @@ def _choose(
         l1=round(config.reg_alpha / label_scale * unit),
         min_weight=least,
         split_loss=math.ceil(loss * 2.0 ** (f + fw)),
+        largest_step=round(MAX_DELTA_STEP * (1 << STEP_SCALE)) if config.counts else 0,
     )
 
 
 def _weight_bound(config: TrainConfig, n: int, least: float, weighted: bool) -> float:
     """Largest |G / (H + lambda)| of a valid candidate, `least` being lambda + min_child_weight."""
     bound = GRADIENT_BOUND[config.objective]
+    if config.counts:
+        # Twice the largest step: a gain has 2 G - (the G that the step allows) times w, at most 2 |G| w.
+        return 2.02 * MAX_DELTA_STEP
     if not config.logistic and not weighted:
         return bound * 1.01
     slack = ROUNDING_SLACK if least >= 2**-6 else ROUNDING_SLACK_NEAR_ZERO

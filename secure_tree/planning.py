@@ -68,7 +68,7 @@ class Sizes:
         weight_scale = None if self.largest_weight is None else 2.0 ** exponent(self.largest_weight)
         indicators = tuple(f for f, name in enumerate(every) if is_indicator(name))
         layout = lay_out(config, names, rows)
-        return Facts("", every, layout, 1.0, weight_scale, held=held, indicators=indicators)
+        return Facts("", every, layout, 1.0, weight_scale, held=held, indicators=indicators, counts=config.counts)
 
 
 def plan_training(config: TrainConfig, sizes: Sizes) -> list[Demand]:

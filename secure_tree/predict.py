@@ -10,6 +10,7 @@ iff the sum equals the depth. The result is revealed to one party: the owner of 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -30,8 +31,18 @@ Method = Literal["bins", "thresholds"]
 THRESHOLD_BITS = KEY_BITS + 3
 BATCH = 1 << 21
 
-# Some trees -> <goes left>, [t, nodes, rows], of one group of rows.
-Router = Callable[[Any], Steps]
+
+@dataclass(frozen=True)
+class Router:
+    """One group of rows, handed over masked; `route`: some trees -> <goes left>, [t, nodes, rows]."""
+
+    matrices: list[SharedMatrix]
+    route: Callable[[Any], Steps]
+
+    def release(self, party: Party) -> None:
+        """No further trees: the dealer and the parties forget the rows' masks."""
+        for matrix in self.matrices:
+            matrix.release(party)
 
 
 def margins(
@@ -55,14 +66,15 @@ def margins(
         rows = layout.rows[owners[0]]
         total = public_ring(np.full((classes, rows), base), party.rank)
         if method == "bins":
-            goes_left = yield from bin_router(party, layout, owners, edges, features)
+            router = yield from bin_router(party, layout, owners, edges, features)
         else:
-            goes_left = yield from threshold_router(party, layout, owners, features)
+            router = yield from threshold_router(party, layout, owners, features)
         step = classes * max(1, BATCH // (classes * leaves * rows))
         for start in range(0, trees, step):
             batch = ensemble.part(slice(start, start + step))
-            left = yield from goes_left(batch)
+            left = yield from router.route(batch)
             total = total + (yield from sum_of_paths(party, left, batch.leaves, classes))
+        router.release(party)
         parts.append(total)
     return concatenate(parts, axis=1)
 
@@ -82,7 +94,7 @@ def bin_router(party: Party, layout: Layout, owners: tuple[int, ...], edges: np.
         steps.append(hand_over.steps(party, p, bins, layout.widths[p] * size, layout.rows[p], BIT))
     matrices = yield from together(*steps)
 
-    def router(trees: Routes) -> Steps:
+    def route(trees: Routes) -> Steps:
         null_left = trees.null.masked(left_children(trees.null.shape[1]))
         t, m = null_left.shape
         vectors = []
@@ -94,7 +106,7 @@ def bin_router(party: Party, layout: Layout, owners: tuple[int, ...], edges: np.
         together_left = left[0] ^ left[1] if len(left) > 1 else left[0]
         return together_left.reshape(t, m, -1) ^ null_left.reshape(t, m, 1)
 
-    return router
+    return Router(matrices, route)
 
 
 def threshold_router(party: Party, layout: Layout, owners: tuple[int, ...], features: np.ndarray) -> Steps:
@@ -109,7 +121,7 @@ def threshold_router(party: Party, layout: Layout, owners: tuple[int, ...], feat
         steps.append(hand_over.steps(party, p, words, width, layout.rows[p], U64))
     matrices = yield from together(*steps)
 
-    def router(trees: Ensemble) -> Steps:
+    def route(trees: Ensemble) -> Steps:
         chosen, thresholds = trees.chosen, trees.thresholds
         t, m = thresholds.shape
         vectors = [chosen[..., _columns(layout, p)].reshape(t * m, -1) for p in owners]
@@ -117,7 +129,7 @@ def threshold_router(party: Party, layout: Layout, owners: tuple[int, ...], feat
         difference = (parts[0] + parts[1] if len(parts) > 1 else parts[0]) - thresholds.reshape(t * m, 1)
         return (yield from below.steps(party, difference, [0], THRESHOLD_BITS)).reshape(t, m, -1)
 
-    return router
+    return Router(matrices, route)
 
 
 def _keys(features: np.ndarray, optional: tuple[int, ...]) -> np.ndarray:

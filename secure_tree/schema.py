@@ -90,6 +90,8 @@ def read_training(X, y, weights, config: TrainConfig, known: Dictionary | None =
         row = int(np.flatnonzero(~np.isin(labels, allowed))[0])
         classes = f"one of 0 .. {len(allowed) - 1}" if config.num_class else "0 or 1"
         raise DataError(f"y: row {row}: label {labels[row]:g} is not {classes}, as {config.objective} needs")
+    if config.counts and labels.min() < 0:
+        raise DataError(f"y: row {int(labels.argmin())}: label {labels.min():g} is negative, and count:poisson counts")
     if weights is None:
         return replace(table, labels=labels)
     checked = _column("sample_weight", "weight", weights, n)

@@ -19,7 +19,7 @@ from secure_tree.layout import Facts, Layout, lay_out
 from secure_tree.model import SharedModel
 from secure_tree.schema import Table
 
-VERSION = 2
+VERSION = 3
 
 
 def agree_on_terms(party: Party, config: TrainConfig, categories: Dictionary) -> Dictionary:
@@ -74,7 +74,8 @@ def agree_on_training(party: Party, config: TrainConfig, table: Table, held: Tab
     if config.early_stopping_rounds and not any(judging):
         raise ConfigError("early_stopping_rounds needs rows to judge by: test_size, or an eval_set")
     indicators = {layout.features_of(p).start + f for p in (0, 1) for f in ordered[p]["indicators"]}
-    return Facts(pairing, every, layout, scale, weight_scale, label_holder, judging, tuple(sorted(indicators)))
+    of_both = judging, tuple(sorted(indicators)), config.counts
+    return Facts(pairing, every, layout, scale, weight_scale, label_holder, *of_both)
 
 
 def pairing_id(*tokens: str) -> str:

@@ -96,8 +96,12 @@ def train(
             party.randomness.provide([_plan_finish(trace, like_ground, like_edges, kept)])
     with party.stage("online"):
         ensemble = party.run(finish(party, ground, edges, trees))
-    for matrix in [*(m for b in ground.blocks for m in (b.columns, b.lines)), *edges]:
+    for matrix in [*edges, *(m for b in ground.blocks for m in (b.columns, b.lines))]:
         matrix.release(party)
+    for operand in [*ground.candidates.sums, *ground.candidates.sets]:
+        operand.release(party)
+    for router in validation.routers if validation else []:
+        router.release(party)
     return ensemble, curve
 
 

@@ -39,11 +39,16 @@ class Ground:
 
 @dataclass(frozen=True)
 class TreeShares:
-    """winner <[nodes, C + 1]> one-hot, sets <[nodes, d_p, bins_p]> that go left, leaves [2^depth] at LEAF_SCALE."""
+    """winner <[nodes, C + 1]> one-hot, sets <[nodes, d_p, bins_p]> that go left, leaves [2^depth] at LEAF_SCALE.
+
+    gains [nodes]: the winner's key less the null split's; covers [2 nodes + 1]: sums of hessians, leaves last.
+    """
 
     winner: BShare
     sets: list[BShare]
     leaves: AShare
+    gains: AShare
+    covers: AShare
 
 
 def left_children(nodes: int) -> np.ndarray:
@@ -66,7 +71,7 @@ def grow(party: Party, ground: Ground, gradients: AShare, sample: np.ndarray) ->
     s, n = gradients.shape
     masks = take_masks(party, ground.blocks, s << config.max_depth - 1, config.nodes)
     at_node = public_bits(np.ones((1, n)), party.rank)
-    winners, sets = [], []
+    winners, sets, gains, covers = [], [], [], []
     below_parent: list[AShare] = []
     for level in range(config.max_depth):
         party.part("histograms")
@@ -76,7 +81,7 @@ def grow(party: Party, ground: Ground, gradients: AShare, sample: np.ndarray) ->
         party.part("gains")
         key = yield from keys(party, ground.numerics, left, total, candidates.rank[sample], config.min_child_samples)
         party.part("best split")
-        best = yield from _best(party, key)
+        best, gain = yield from _best(party, key)
         winner = best.map(lambda b: _scatter(b, sample, candidates.layout.candidates))
         last = level == config.max_depth - 1
         party.part("rows to children")
@@ -93,10 +98,13 @@ def grow(party: Party, ground: Ground, gradients: AShare, sample: np.ndarray) ->
         at_node = _interleave(went_left, at_node ^ went_left)
         winners.append(winner)
         sets.append(level_sets)
+        gains.append(gain)
+        covers.append(total[:, 1])
     party.part("leaf weights")
     leaves = yield from _leaf_weights(party, ground, leaf_sums)
     joined = [concatenate([level_sets[p] for level_sets in sets]) for p in (0, 1)]
-    return TreeShares(concatenate(winners), joined, leaves), at_node
+    covers.append(leaf_sums[:, 1])
+    return TreeShares(concatenate(winners), joined, leaves, concatenate(gains), concatenate(covers)), at_node
 
 
 def _scatter(chosen: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
@@ -133,10 +141,10 @@ def _level_histograms(
 
 
 def _best(party: Party, key: AShare) -> Steps:
-    """[key], [v, C + 1] -> <one-hot of the largest>, [v, C + 1]."""
-    place = yield from argmax.steps(party, key, KEY_BITS)
+    """[key], [v, C + 1] -> <one-hot of the largest>, [v, C + 1], and [by how much it exceeds the null split's], [v]."""
+    place, largest = yield from argmax.steps(party, key, KEY_BITS)
     hot = yield from one_hot.steps(party, place)
-    return hot[:, : key.shape[1]]
+    return hot[:, : key.shape[1]], largest - key[:, -1]
 
 
 def _child_sums(party: Party, winner: BShare, left: AShare, total: AShare) -> Steps:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from mpc.party import Party, Steps
+from mpc.party import Party, Steps, together
 from mpc.shares import AShare, concatenate, stack
 from secure_tree import metrics
 from secure_tree.binning import Bins
 from secure_tree.boost import first_margin, own_rows, routes, targets
 from secure_tree.config import TrainConfig
+from secure_tree.curves import EXP, quadratics
 from secure_tree.layout import Facts, Layout
 from secure_tree.numerics import MARGIN_SCALE
 from secure_tree.predict import Router, bin_router, row_groups, sum_of_paths
 from secure_tree.schema import Table
 from secure_tree.tree import TreeShares
 
-_JUDGES = {"logloss": metrics.logloss, "auc": metrics.auc, "mae": metrics.absolute, "rmse": metrics.squared}
+_JUDGES = {"logloss": metrics.logloss, "mae": metrics.absolute, "rmse": metrics.squared}
 
 
 @dataclass
@@ -37,7 +38,8 @@ class Validation:
         judged = party.run(self._judge(party))
         opened = party.reveal(judged, what=f"{self.config.metric} of held-out rows after {count} trees")
         assert opened is not None, "revealed to both"
-        mean = float(opened) / (1 << MARGIN_SCALE) / (1 if self.config.metric == "auc" else self.layout.row_count)
+        over = self.config.classes if self.config.metric == "auc" else self.layout.row_count
+        mean = float(opened) / (1 << MARGIN_SCALE) / over
         if self.config.logistic:
             return mean
         return (math.sqrt(mean) if self.config.metric == "rmse" else mean) * self.facts.label_scale
@@ -46,14 +48,20 @@ class Validation:
         path, leaves = routes(self.layout, trees), stack([t.leaves for t in trees])
         parts = []
         for router in self.routers:
-            left = yield from router(path)
+            left = yield from router.route(path)
             parts.append((yield from sum_of_paths(party, left, leaves, self.config.classes)))
         return concatenate(parts, axis=1)
 
     def _judge(self, party: Party) -> Steps:
+        if self.config.metric == "auc":
+            each = (metrics.auc(party, self.margin[k], self.labels[k]) for k in range(self.config.classes))
+            return stack((yield from together(*each))).sum()
         if self.config.num_class:
-            return (yield from metrics.class_error(party, self.margin, self.labels)).sum()
+            judge = metrics.class_error if self.config.metric == "error" else metrics.class_logloss
+            return (yield from judge(party, self.margin, self.labels)).sum()
         margin, labels = self.margin[0], self.labels[0]
+        if self.config.counts:
+            margin = yield from quadratics(party, margin, EXP)
         if self.config.metric == "error":
             threshold = self.config.eval_threshold
             return (yield from metrics.error(party, margin, labels, math.log(threshold / (1 - threshold)))).sum()

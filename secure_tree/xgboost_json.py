@@ -11,18 +11,24 @@ from typing import Any
 import numpy as np
 
 from mpc.errors import DataError
+from secure_tree.config import MAX_DELTA_STEP
 from secure_tree.exchange import NO_SPLIT, PlainModel
 
+# Of models that come in, and what they are here: the losses of a number, or of a logarithm, differ in training alone.
+OBJECTIVES = {
+    "binary:logistic": "binary:logistic",
+    "multi:softmax": "multi:softprob",
+    "multi:softprob": "multi:softprob",
+    "count:poisson": "count:poisson",
+    "reg:gamma": "count:poisson",
+    "reg:tweedie": "count:poisson",
+    "reg:squarederror": "reg:squarederror",
+    "reg:absoluteerror": "reg:squarederror",
+    "reg:pseudohubererror": "reg:squarederror",
+}
 # One class against the others has no name in XGBoost; of its objectives with a tree a class and round this one gives
 # the class of the largest margin and no probabilities, which would be other ones.
 _OWN = {"multi:ova": "multi:softmax"}
-# Objectives that are read, and what they are here.
-_READ = {
-    "binary:logistic": "binary:logistic",
-    "reg:squarederror": "reg:squarederror",
-    "multi:softprob": "multi:softprob",
-    "multi:softmax": "multi:softprob",
-}
 _NO_PARENT = 2147483647
 _NOT_IN_NAMES = set("[]<")
 
@@ -33,23 +39,33 @@ def to_xgboost(model: PlainModel) -> dict[str, Any]:
     Names are left out where XGBoost would refuse them: where one appears twice, as it may where each party has some
     columns, or has a bracket or < in it. A multi:ova model becomes multi:softmax: the same margins and classes.
     """
-    classes = str(model.classes if model.classes > 1 else 0)
-    logistic = model.objective == "binary:logistic"
-    base = 1 / (1 + math.exp(-model.base_margin)) if logistic else model.base_margin
-    d, count = len(model.names), len(model.leaves)
+    d, count, classes = len(model.names), len(model.leaves), len(model.base_margins)
+    common = model.base_margins[0]
+    base = {"binary:logistic": lambda: 1 / (1 + math.exp(-common)), "count:poisson": lambda: math.exp(common)}.get(
+        model.objective, lambda: common
+    )()
+    # XGBoost's own base_score has one value a class from 3.1 on only: what differs goes to the first round's leaves.
+    beyond = [base_margin - common for base_margin in model.base_margins] + [0.0] * (count - classes)
     accepted = len(set(model.names)) == d and not any(_NOT_IN_NAMES & set(name) for name in model.names)
     names = list(model.names) if accepted else []
-    trees = [_tree(number, model) for number in range(count)]
-    parameter = {"base_score": repr(base), "boost_from_average": "1", "num_class": classes, "num_feature": str(d)}
-    if model.classes > 1:
-        name = _OWN.get(model.objective, model.objective)
-        loss = {"name": name, "softmax_multiclass_param": {"num_class": classes}}
+    trees = [_tree(number, model, beyond[number]) for number in range(count)]
+    several = str(classes) if classes > 1 else "0"
+    # More digits than a float32 has would be read as 0.5 by XGBoost 3.0.
+    score = np.format_float_scientific(np.float32(base), trim="-", exp_digits=1)
+    parameter = {"base_score": score, "boost_from_average": "1", "num_class": several, "num_feature": str(d)}
+    if classes > 1:
+        loss: dict[str, Any] = {
+            "name": _OWN.get(model.objective, model.objective),
+            "softmax_multiclass_param": {"num_class": several},
+        }
+    elif model.objective == "count:poisson":
+        loss = {"name": model.objective, "poisson_regression_param": {"max_delta_step": str(MAX_DELTA_STEP)}}
     else:
         loss = {"name": model.objective, "reg_loss_param": {"scale_pos_weight": "1"}}
     booster = {
         "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(count)},
-        "iteration_indptr": list(range(0, count + 1, model.classes)),
-        "tree_info": [number % model.classes for number in range(count)],
+        "iteration_indptr": list(range(0, count + 1, classes)),
+        "tree_info": [number % classes for number in range(count)],
         "trees": trees,
     }
     learner = {
@@ -63,53 +79,45 @@ def to_xgboost(model: PlainModel) -> dict[str, Any]:
     return {"learner": learner, "version": [2, 0, 0]}
 
 
-def _tree(number: int, model: PlainModel) -> dict[str, Any]:
-    features, thresholds, leaves = model.features[number], model.thresholds[number], model.leaves[number]
-    left: list[int] = []
-    right: list[int] = []
-    parents: list[int] = []
-    split: list[int] = []
-    values: list[float] = []
-    missing_left: list[int] = []
+def _tree(number: int, model: PlainModel, base: float) -> dict[str, Any]:
+    """One tree. Level by level, siblings side by side: XGBoost finds a right child behind the left one."""
+    leaves, features = np.float32(model.leaves[number] + base), model.features[number]
+    m = len(features)
 
-    def add(node: int, parent: int) -> int:
-        while node < len(features) and features[node] == NO_SPLIT:
+    def lasting(node: int) -> int:
+        while node < m and features[node] == NO_SPLIT:
             node = 2 * node + (1 if node % 2 else 2)
-        place = len(left)
-        left.append(-1)
-        right.append(-1)
-        parents.append(parent)
-        if node >= len(features):
-            split.append(0)
-            missing_left.append(0)
-            values.append(float(np.float32(leaves[node - len(features)])))
-            return place
-        split.append(int(features[node]))
-        values.append(float(thresholds[node]))
-        missing_left.append(int(model.missing_left[number, node]))
-        left[place], right[place] = add(2 * node + 1, place), add(2 * node + 2, place)
-        return place
+        return node
 
-    add(0, _NO_PARENT)
-    nodes = len(left)
-    nothing = [0.0] * nodes
+    full, parents = [lasting(0)], [_NO_PARENT]
+    left: list[int] = []
+    for place, node in enumerate(full):
+        left.append(-1 if node >= m else len(full))
+        if node < m:
+            full += [lasting(2 * node + 1), lasting(2 * node + 2)]
+            parents += [place, place]
+    nodes = len(full)
+
+    def of_splits(values: np.ndarray) -> list[Any]:
+        return np.append(values, np.zeros(m + 1, values.dtype))[full].tolist()
+
     parameter = {"num_nodes": str(nodes), "num_feature": str(len(model.names)), "num_deleted": "0"}
     return {
-        "base_weights": nothing,
+        "base_weights": [0.0] * nodes,
         "categories": [],
         "categories_nodes": [],
         "categories_segments": [],
         "categories_sizes": [],
-        "default_left": missing_left,
+        "default_left": of_splits(model.missing_left[number].astype(int)),
         "id": number,
         "left_children": left,
-        "loss_changes": nothing,
+        "loss_changes": of_splits(model.gains[number]),
         "parents": parents,
-        "right_children": right,
-        "split_conditions": values,
-        "split_indices": split,
+        "right_children": [child if child == -1 else child + 1 for child in left],
+        "split_conditions": np.append(model.thresholds[number], leaves)[full].tolist(),
+        "split_indices": of_splits(features),
         "split_type": [0] * nodes,
-        "sum_hessian": nothing,
+        "sum_hessian": model.covers[number, full].tolist(),
         "tree_param": {**parameter, "size_leaf_vector": "1"},
     }
 
@@ -117,36 +125,61 @@ def _tree(number: int, model: PlainModel) -> dict[str, Any]:
 def from_xgboost(document: dict[str, Any], source: str) -> PlainModel:
     """XGBoost's JSON object -> the same model as full trees. Raises DataError, naming `source`, for what it cannot be.
 
-    Accepted: gbtree with numeric splits, one of a few objectives, one tree a round and class; ways of missing values,
-    too. With several classes the base margins go into the trees of the first round.
+    Accepted: gbtree, the objectives above, numeric splits, a tree for each class. Ways of missing values are read. All
+    trees count, as in `Booster.predict`, whatever round was the best.
     """
     try:
         learner = document["learner"]
-        objective = str(learner["objective"]["name"])
-        booster = learner["gradient_booster"]
-        parameter = learner["learner_model_param"]
-        d = int(parameter["num_feature"])
+        booster, parameter = learner["gradient_booster"], learner["learner_model_param"]
+        objective = _accepted(learner, source)
+        d, classes = int(parameter["num_feature"]), max(1, int(parameter["num_class"]))
         names = tuple(str(n) for n in learner.get("feature_names") or [f"f{i}" for i in range(d)])
-        if objective not in _READ or booster["name"] != "gbtree" or int(parameter.get("num_target", 1)) != 1:
-            raise DataError(f"{source}: only gbtree models with objective {', '.join(_READ)} can be shared")
-        trees = booster["model"]["trees"]
-        classes = max(1, int(parameter["num_class"]))
+        trees = _by_round(booster["model"], classes)
         if not trees:
             raise DataError(f"{source}: the model has no trees")
-        if booster["model"]["tree_info"] != [number % classes for number in range(len(trees))]:
-            raise DataError(f"{source}: the model has several trees for a round and class")
-        base = np.array([float(x) for x in str(parameter["base_score"]).strip("[]").split(",")])
+        base = _base_margins(str(parameter["base_score"]), objective, classes)
         depth = max(1, *(_depth(tree, 0) for tree in trees))
-        full = [_fill(tree, depth, source) for tree in trees]
-        features, thresholds, missing_left, leaves = (np.stack(part) for part in zip(*full, strict=True))
-        margin = 0.0
-        if classes > 1:
-            leaves[:classes] += np.broadcast_to(base, classes)[:, None]
-        else:
-            margin = math.log(base[0] / (1 - base[0])) if objective == "binary:logistic" else float(base[0])
-    except (KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
+        parts = [np.stack(part) for part in zip(*(_fill(tree, depth) for tree in trees), strict=True)]
+        if parts[0].max() >= d or not all(np.isfinite(part).all() for part in parts):
+            raise ValueError("a split on an unknown feature, or a number that is none")
+    except (KeyError, TypeError, ValueError, ZeroDivisionError, IndexError, RecursionError) as error:
         raise DataError(f"{source}: not an XGBoost model in JSON ({error})") from None
-    return PlainModel(_READ[objective], names, margin, classes, features, thresholds, missing_left, leaves)
+    return PlainModel(objective, names, base, *parts, *(np.zeros((len(trees), (k << depth) - 1)) for k in (1, 2)))
+
+
+def _accepted(learner: dict[str, Any], source: str) -> str:
+    """The objective under our name, of a kind of model that can be shared."""
+    name, booster = str(learner["objective"]["name"]), learner["gradient_booster"]
+    if booster["name"] != "gbtree":
+        raise DataError(f"{source}: a {booster['name']} model cannot be shared, only gbtree")
+    if name not in OBJECTIVES:
+        raise DataError(f"{source}: a model with objective {name} cannot be shared, only {', '.join(OBJECTIVES)}")
+    if int(learner["learner_model_param"].get("num_target", 1)) != 1:
+        raise DataError(f"{source}: a model with several targets cannot be shared")
+    for tree in booster["model"]["trees"]:
+        if any(tree.get("split_type", [])):
+            raise DataError(f"{source}: a model with categorical splits cannot be shared")
+        if int(tree["tree_param"].get("size_leaf_vector", 1)) > 1:
+            raise DataError(f"{source}: a model with several outputs a leaf cannot be shared")
+    return OBJECTIVES[name]
+
+
+def _by_round(model: dict[str, Any], classes: int) -> list[dict[str, Any]]:
+    """The trees round by round, one a class; with num_parallel_tree, XGBoost has a class's parallel trees together."""
+    of_class = [[t for t, k in zip(model["trees"], model["tree_info"], strict=True) if k == c] for c in range(classes)]
+    return [tree for trees in zip(*of_class, strict=True) for tree in trees]
+
+
+def _base_margins(written: str, objective: str, classes: int) -> tuple[float, ...]:
+    """base_score on the scale of the margin, one a class: a number, or from XGBoost 3.1 on a list in brackets."""
+    scores = [float(score) for score in written.strip("[]").split(",")]
+    if len(scores) not in (1, classes):
+        raise ValueError(f"{len(scores)} base scores for {classes} classes")
+    if objective == "binary:logistic":
+        scores = [math.log(p / (1 - p)) for p in scores]
+    elif objective == "count:poisson":
+        scores = [math.log(count) for count in scores]
+    return tuple(scores * (classes // len(scores)))
 
 
 def _depth(tree: dict[str, Any], node: int) -> int:
@@ -154,14 +187,12 @@ def _depth(tree: dict[str, Any], node: int) -> int:
     return 0 if left == -1 else 1 + max(_depth(tree, left), _depth(tree, right))
 
 
-def _fill(tree: dict[str, Any], depth: int, source: str) -> tuple[np.ndarray, ...]:
+def _fill(tree: dict[str, Any], depth: int) -> tuple[np.ndarray, ...]:
     """A tree as (features, thresholds, missing_left, leaves), full: a leaf above the last level fills all below it."""
     m = (1 << depth) - 1
     features = np.full(m, NO_SPLIT)
     thresholds, leaves = np.zeros(m, np.float32), np.zeros(m + 1)
     missing_left = np.zeros(m, bool)
-    if any(tree.get("split_type", [])):
-        raise DataError(f"{source}: categorical splits cannot be shared")
 
     def walk(node: int, place: int) -> None:
         value = tree["split_conditions"][node]

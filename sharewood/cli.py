@@ -38,7 +38,7 @@ def demo(
     trees: Annotated[int, typer.Option(help="Number of trees.")] = 20,
     depth: Annotated[int, typer.Option(help="Depth of a tree.")] = 3,
     bins: Annotated[str, typer.Option(help='Bins a feature, or "exact".')] = "32",
-    objective: Annotated[str, typer.Option(help="binary:logistic or reg:squarederror.")] = "binary:logistic",
+    objective: Annotated[str, typer.Option(help="Or reg:squarederror, count:poisson.")] = "binary:logistic",
     test_size: Annotated[float, typer.Option(help="Share of rows held out; 0 judges on the training rows.")] = 0.2,
     partition: Annotated[str, typer.Option(help="horizontal: each party has rows; vertical: columns.")] = "horizontal",
     comparison: Annotated[str, typer.Option(help="bits: fewer bytes; keys: fewer rounds.")] = "bits",

@@ -85,13 +85,16 @@ def built_in(test_size: float, partition: Partition) -> DemoData:
 
 
 def synthetic(rows: int, features: int, objective: str, test_size: float, partition: Partition) -> DemoData:
-    """A table with informative and idle columns: labels from a smooth function of six of them, plus noise."""
+    """A table with informative and idle columns: labels or counts from a smooth function of six of them and noise."""
     rng = np.random.default_rng(7)
     X = rng.normal(size=(rows, features)).astype(np.float32)
     use = X[:, np.arange(6) % features]
     signal = use[:, 0] + use[:, 1] * use[:, 2] - np.abs(use[:, 3]) + np.sin(2 * use[:, 4]) + 0.5 * use[:, 5]
     noisy = signal + rng.logistic(scale=0.5, size=rows)
-    y = noisy if objective == "reg:squarederror" else (noisy > 0).astype(float)
+    if objective == "count:poisson":
+        y = rng.poisson(np.exp(signal / 2)).astype(float)
+    else:
+        y = noisy if objective == "reg:squarederror" else (noisy > 0).astype(float)
     names = [f"f{i}" for i in range(features)]
     return split(pd.DataFrame(X, columns=names), y, test_size, f"synthetic, {rows} x {features}", partition)
 

@@ -24,7 +24,7 @@ from secure_tree.storage import read_json, write_arrays, write_bytes, write_json
 from secure_tree.xgboost_json import from_xgboost, to_xgboost
 from sharewood.hosts_config import HostsConfig
 from sharewood.jobs import fit, predict
-from sharewood.judging import logit, quality
+from sharewood.judging import margins_behind, quality
 from sharewood.page import prediction_page, training_page
 from sharewood.tables import (
     Rows,
@@ -153,7 +153,7 @@ def predict_rows(config: HostsConfig, name: str, json: Path | None) -> dict[str,
         if not model.config.num_class:
             labels = known_labels(data, config.columns(name), names, model.config.logistic)
         if labels is not None:
-            report["quality"] = quality(labels, values if output == "margin" else logit(values), model.config)
+            report["quality"] = quality(labels, margins_behind(values, output, model.config), model.config)
         page = prediction_page(name, report, values, labels, model.config.logistic)
         write_bytes(page_beside(out), page.encode())
     return _reported(report, json)

@@ -90,7 +90,7 @@ def predict(
     method: Method = "thresholds",
     to: int | None = None,
 ) -> np.ndarray:
-    """Margins, or probabilities: float64[n], or [n, classes] for several classes.
+    """Margins, or probabilities: float64[n], or [n, classes] for several classes; of numbers what is expected.
 
     Horizontal: of own rows. Vertical: of all rows at party `to`, by default the one that has the labels; none at the
     other. Other columns than the model's features are refused.
@@ -100,7 +100,9 @@ def predict(
         _check_ids(party, theirs, rows)
     estimator = (SecureXGBClassifier if model.config.logistic else SecureXGBRegressor)(**model.config.model_dump())
     estimator.model = model
-    if output == "margin" or not isinstance(estimator, SecureXGBClassifier):
+    if not isinstance(estimator, SecureXGBClassifier):
+        return estimator.predict(party, rows.features, method, to)
+    if output == "margin":
         return estimator.predict_margin(party, rows.features, method, to)
     probabilities = estimator.predict_proba(party, rows.features, method, to)
     return probabilities if model.config.num_class else probabilities[:, 1]

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from secure_tree.config import TrainConfig
+from secure_tree.links import values
+from sharewood.jobs import Output
 
 
 def quality(labels: np.ndarray, margins: np.ndarray, config: TrainConfig) -> dict[str, float | None]:
@@ -14,9 +16,10 @@ def quality(labels: np.ndarray, margins: np.ndarray, config: TrainConfig) -> dic
     from sklearn import metrics
 
     if not config.logistic:
+        predicted = values(config, margins)
         return {
-            "rmse": float(metrics.root_mean_squared_error(labels, margins)),
-            "mae": float(metrics.mean_absolute_error(labels, margins)),
+            "rmse": float(metrics.root_mean_squared_error(labels, predicted)),
+            "mae": float(metrics.mean_absolute_error(labels, predicted)),
         }
     probability = 1 / (1 + np.exp(-margins))
     return {
@@ -26,9 +29,13 @@ def quality(labels: np.ndarray, margins: np.ndarray, config: TrainConfig) -> dic
     }
 
 
-def logit(probability: np.ndarray) -> np.ndarray:
-    """Margins of probabilities; certainty is taken for 1e-15 less."""
-    inside = np.clip(probability, 1e-15, 1 - 1e-15)
+def margins_behind(predictions: np.ndarray, output: Output, config: TrainConfig) -> np.ndarray:
+    """Margins of predicted numbers, of two classes' margins or of probabilities; certainty is taken for 1e-15 less."""
+    if config.counts:
+        return np.log(np.maximum(predictions, 1e-15))
+    if output == "margin":
+        return predictions
+    inside = np.clip(predictions, 1e-15, 1 - 1e-15)
     return np.log(inside) - np.log1p(-inside)
 
 

@@ -27,10 +27,13 @@ def points(rounds: int) -> list[int]:
 def staged_margins(
     party: Party, fitted: SecureXGBClassifier | SecureXGBRegressor, features: pd.DataFrame, method: Method
 ) -> np.ndarray:
-    """Margins of own rows at each of the `points`, float64[points, n]; both parties call it. Raises DataError."""
+    """Margins of own rows at each of the `points`, float64[points, n], or [points, n, classes] of several classes.
+
+    Both parties call it. Raises DataError.
+    """
     model = fitted.model
     assert model is not None, "the estimator has been fitted"
-    base = model.base * model.facts.label_scale / (1 << MARGIN_SCALE)
+    base = model.base * model.facts.margin_unit / (1 << MARGIN_SCALE)
     part = type(fitted)(**fitted.get_params())
     staged: list[np.ndarray] = []
     start = 0

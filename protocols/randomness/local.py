@@ -26,6 +26,11 @@ class LocalRandomness:
 
     received = used = 0
 
+    @property
+    def matrices_kept(self) -> tuple[int, int]:
+        """Known matrices that are not released: at the dealer, at this party."""
+        return len(self._dealer_matrices), len(self._matrices)
+
     def provide(self, plan: Plan) -> None:
         """Nothing is needed ahead."""
 

@@ -10,7 +10,7 @@ from secure_tree.binning import Bins, make_bins
 from secure_tree.config import TrainConfig
 from secure_tree.layout import Layout, Names, lay_out
 from secure_tree.numerics import Numerics, plan_numerics
-from secure_tree.plain.search import PlainCandidates, keys, soft_threshold
+from secure_tree.plain.search import PlainCandidates, hold, keys, soft_threshold
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def grow(
     unit = 1 << numerics.histogram_scale
     G, H = (at_node @ values[i].astype(np.int64) for i in (0, 1))
     denominator = (H + numerics.l2) / unit
-    numerator = soft_threshold(G, numerics.l1) / unit
+    numerator = hold(numerics, soft_threshold(G, numerics.l1), H) / unit
     weight = np.divide(
         numerator, denominator, out=np.zeros(len(G)), where=H + numerics.l2 >= max(1, numerics.min_weight)
     )
@@ -135,11 +135,13 @@ def train(
     config: TrainConfig,
     rng: np.random.Generator,
 ) -> PlainEnsemble:
-    """The twin of a whole training on one class, all rows and features, without weights.
+    """The twin of a whole training on one class or number, all rows and features, without weights; not of counts.
 
     Gradients are float64, rounded stochastically to the histogram scale.
     """
-    assert config.classes == config.subsample == config.colsample_bytree == 1, "what the docstring says"
+    assert not config.counts and config.classes == config.subsample == config.colsample_bytree == 1, (
+        "what the docstring says"
+    )
     data = PlainData.of(tables, config)
     y = np.concatenate(labels).astype(float)
     scale = 1.0 if config.logistic else 2.0 ** np.ceil(np.log2(max(np.abs(y).max(), abs(config.base_score))))

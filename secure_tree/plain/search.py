@@ -9,7 +9,7 @@ import numpy as np
 from mpc.reciprocal import MANTISSA, START_CONSTANT, START_SCALE, START_SLOPE
 from secure_tree.binning import Bins, order_key
 from secure_tree.layout import Layout
-from secure_tree.numerics import Numerics
+from secure_tree.numerics import STEP_SCALE, Numerics
 
 
 @dataclass(frozen=True)
@@ -106,12 +106,21 @@ def soft_threshold(G: np.ndarray, alpha: int) -> np.ndarray:
     return np.sign(G) * np.maximum(np.abs(G) - alpha, 0)
 
 
+def hold(numerics: Numerics, thresholded: np.ndarray, H: np.ndarray) -> np.ndarray:
+    """T(G), held to the largest step times H + lambda where there is one."""
+    if not numerics.largest_step:
+        return thresholded
+    limit = (H + numerics.l2) * numerics.largest_step + (1 << STEP_SCALE - 1) >> STEP_SCALE
+    return np.clip(thresholded, -limit, limit)
+
+
 def weights(numerics: Numerics, G: np.ndarray, H: np.ndarray, shift: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """T(G), w and H >= min_child_weight, as `secure_tree.gain.weights`."""
+    """The gain over w, w, and H >= min_child_weight, as `secure_tree.gain.weights`."""
     u, s = normalise(H + numerics.l2, numerics.low, numerics.high)
     thresholded = soft_threshold(G, numerics.l1)
-    scaled = thresholded * s >> numerics.early_shift
-    return thresholded, scaled * invert(u) >> shift, H + numerics.l2 >= numerics.min_weight
+    held = hold(numerics, thresholded, H)
+    scaled = held * s >> numerics.early_shift
+    return 2 * thresholded - held, scaled * invert(u) >> shift, H + numerics.l2 >= numerics.min_weight
 
 
 def keys(numerics: Numerics, left: np.ndarray, total: np.ndarray, rank: np.ndarray, min_samples: int) -> np.ndarray:

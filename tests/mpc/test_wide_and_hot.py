@@ -57,8 +57,9 @@ def test_argmax_takes_the_first_of_the_largest(count, radix, by):
     keys = np.random.default_rng(count).integers(0, 4, (50, count)) * 2**60
     keys[0] = 0
     results, parties = run_both(lambda party: argmax(party, ring_half(keys, party.rank), 62, radix, by))
-    bits = opened(results)
+    bits, largest = (opened(pair) for pair in zip(*results, strict=True))
     assert np.array_equal(bits @ (1 << np.arange(bits.shape[1])), keys.argmax(axis=1))
+    assert np.array_equal(largest, keys.max(axis=1))
     check_cost(parties, argmax.cost(ring_half(keys, 0), 62, radix, by))
 
 

@@ -7,8 +7,10 @@ import signal
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from mpc.errors import ConfigError, DataError
+from protocols.randomness.dealt import DealtRandomness
 from protocols.runtime import run_local
 from protocols.runtime.launch import RoleKilled
 from secure_tree.checkpoint import Checkpoints
@@ -40,14 +42,14 @@ class Dying(Checkpoints):
             raise Killed
 
 
-def train(folder, resume=False, seeds=(b"a" * 16, b"b" * 16), labels=LABELS, dying=None, **parameters):
+def train(folder, resume=False, seeds=(b"a" * 16, b"b" * 16), labels=LABELS, dying=None, ask=None, **parameters):
     def job(party):
         kept = Checkpoints(folder / str(party.rank), resume)
         if dying and dying[0] == party.rank:
             kept = Dying(kept.folder, resume, *dying[1:])
         config = dict(n_estimators=TREES, max_depth=2, max_bin=8, learning_rate=0.5) | parameters
         model = SecureXGBClassifier(**config).fit(party, TABLES[party.rank], labels[party.rank], checkpoints=kept)
-        return model.predict_margin(party, TABLES[party.rank])
+        return ask(model, party) if ask else model.predict_margin(party, TABLES[party.rank])
 
     return np.concatenate(run_both(job, seeds)[0])
 
@@ -68,6 +70,18 @@ def test_killed_and_resumed(tmp_path, victim, after, tree):
     resumed = train(tmp_path / "cut", resume=True, seeds=(b"c" * 16, b"d" * 16))
     assert files(tmp_path / "cut", tree) == before
     assert np.abs(resumed - whole).max() < 1e-2
+
+
+@pytest.mark.parametrize("kind", ["total_gain", "total_cover"])
+def test_gains_and_covers_are_carried_over(tmp_path, kind):
+    def ask(model, party):
+        return model.feature_importance(party, kind)
+
+    whole = train(tmp_path / "whole", ask=ask)
+    with pytest.raises(Killed):
+        train(tmp_path / "cut", dying=(0, 4, True))
+    resumed = train(tmp_path / "cut", resume=True, seeds=(b"c" * 16, b"d" * 16), ask=ask)
+    assert np.abs(resumed - whole).max() < 0.02 * whole.max()
 
 
 def test_killed_before_the_first_tree(tmp_path):
@@ -107,17 +121,49 @@ def in_processes(folder, resume=False, kill=None, tables=TABLES, labels=LABELS, 
     return np.concatenate([first, second]), curve
 
 
-@pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.long)])
-def test_a_process_killed_at_a_random_tree(tmp_path, times):
-    whole, _ = in_processes(tmp_path / "whole")
-    for attempt in range(times):
-        rank, tree = secrets.randbelow(2), 1 + secrets.randbelow(TREES)
-        with pytest.raises(RoleKilled):
-            in_processes(tmp_path / str(attempt), kill=(rank, tree))
-        before = files(tmp_path / str(attempt), tree)
-        resumed, _ = in_processes(tmp_path / str(attempt), resume=True)
-        assert np.abs(resumed - whole).max() < 1e-2, (rank, tree)
-        assert files(tmp_path / str(attempt), tree) == before
+@pytest.fixture
+def requests_taken(tmp_path, monkeypatch):
+    """Every request that either party takes in any session from here on, as (seed and nonce of the session, index)."""
+    log, take = tmp_path / "taken", DealtRandomness.take
+
+    def noted(self, kind):
+        # Written at once: a process that is killed leaves what it took.
+        index = self._waiting[0].index if self._waiting else self._index
+        with open(log, "ab", buffering=0) as file:
+            file.write(f"{self._rank} {self._seed.hex()} {self._nonce.hex()} {index}\n".encode())
+        return take(self, kind)
+
+    monkeypatch.setattr(DealtRandomness, "take", noted)
+    return lambda: [tuple(line.split()) for line in log.read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("trainings", "kills"),
+    [(1, 2), pytest.param(10, 1, marks=pytest.mark.long), pytest.param(1, 10, marks=pytest.mark.long)],
+)
+def test_processes_killed_at_random_trees(tmp_path, requests_taken, trainings, kills):
+    trees = {"n_estimators": max(TREES, kills + 2)}
+    whole, _ = in_processes(tmp_path / "whole", **trees)
+    for attempt in range(trainings):
+        folder = tmp_path / str(attempt)
+        before, at = [], sorted(secrets.SystemRandom().sample(range(1, trees["n_estimators"] + 1), kills))
+        for tree in at:
+            with pytest.raises(RoleKilled):
+                in_processes(folder, resume=tree != at[0], kill=(secrets.randbelow(2), tree), **trees)
+            now = files(folder, tree)
+            assert set(before) <= set(now)
+            before = now
+        resumed, _ = in_processes(folder, resume=True, **trees)
+        assert files(folder, at[-1]) == before
+        assert np.abs(resumed - whole).max() < 1e-2, at
+        truth = np.concatenate(LABELS)
+        assert abs(roc_auc_score(truth, resumed) - roc_auc_score(truth, whole)) < 0.005
+    taken = requests_taken()
+    assert len(taken) == len(set(taken)), "a mask is used once"
+    sessions = 1 + trainings * (kills + 1)
+    assert (
+        len({seed for _, seed, _, _ in taken}) == 2 * sessions and len({nonce for _, _, nonce, _ in taken}) == sessions
+    )
 
 
 @pytest.mark.parametrize(

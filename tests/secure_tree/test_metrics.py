@@ -14,6 +14,8 @@ MARGINS = RNG.normal(size=300) * 2 + 2 * Y - 1
 
 
 def on_shares(function, margins, labels, *arguments):
+    """The result of a metric on random shares, as float."""
+
     def job(party):
         m = ring_half(np.round(margins * (1 << MARGIN_SCALE)), party.rank)
         return party.run(function(party, m, ring_half(labels, party.rank), *arguments))
@@ -42,9 +44,37 @@ def test_regression():
     assert np.abs(on_shares(metrics.squared, MARGINS, units) - (MARGINS - labels) ** 2).max() < 1e-4
 
 
-def test_auc():
-    assert abs(on_shares(metrics.auc, MARGINS, Y)[0] - plain.roc_auc_score(Y, MARGINS)) < 1e-3
-    coarse = np.round(MARGINS)
-    assert abs(on_shares(metrics.auc, coarse, Y)[0] - plain.roc_auc_score(Y, coarse)) < 1e-3
+@pytest.mark.parametrize(
+    "margins",
+    [
+        MARGINS,
+        np.round(MARGINS),
+        MARGINS * 1e-3 - 9,
+        MARGINS * 100 + 500,
+        np.where(np.arange(300) % 100, MARGINS, MARGINS * 30),
+        np.repeat(0.25, 300),
+    ],
+    ids=["spread", "ties", "close and far from 0", "wide", "outliers", "all equal"],
+)
+def test_auc(margins):
+    assert abs(on_shares(metrics.auc, margins, Y)[0] - plain.roc_auc_score(Y, margins)) < 1e-3
+
+
+def test_auc_of_few_rows_and_few_positives():
     assert on_shares(metrics.auc, MARGINS, np.ones(300, int))[0] == 0
     assert abs(on_shares(metrics.auc, np.array([1.0, -1.0]), np.array([1, 0]))[0] - 1) < 2**-15
+    rare = (np.arange(3000) % 300 == 0).astype(int)
+    margins = np.random.default_rng(5).normal(size=3000) - 7 + 1.5 * rare
+    assert abs(on_shares(metrics.auc, margins, rare)[0] - plain.roc_auc_score(rare, margins)) < 4e-3
+
+
+@pytest.mark.parametrize("classes", [2, 3, 7])
+def test_logloss_of_several_classes(classes):
+    labels = np.arange(300) % classes
+    hot = (labels == np.arange(classes)[:, None]).astype(int)
+    margins = RNG.normal(size=(classes, 300)) * 3 + 2 * hot
+    each = 1 / (1 + np.exp(-margins))
+    losses = on_shares(metrics.class_logloss, margins, hot)
+    assert np.abs(losses + np.log((each * hot).sum(axis=0) / each.sum(axis=0))).max() < 1e-3
+    sure = np.array([[-15.0, 15.0], [-15.0, -15.0]])
+    assert np.abs(on_shares(metrics.class_logloss, sure, np.array([[1, 1], [0, 0]])) - [np.log(2), 0]).max() < 0.06

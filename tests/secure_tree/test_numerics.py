@@ -5,25 +5,27 @@ import pytest
 
 from mpc.errors import RangeError
 from secure_tree.binning import bin_rows, make_bins, order_key, order_value
-from secure_tree.config import TrainConfig
+from secure_tree.config import MAX_DELTA_STEP, TrainConfig
 from secure_tree.numerics import GRADIENT_BOUND, HESSIAN_BOUND, KEY_BITS, LEAF_SCALE, plan_numerics
 from secure_tree.plain import search
 
 
 @pytest.mark.parametrize("n", [2, 100, 569, 10_000, 100_000, 1_000_000, 2_000_000])
-@pytest.mark.parametrize("objective", ["binary:logistic", "reg:squarederror"])
+@pytest.mark.parametrize("objective", ["binary:logistic", "reg:squarederror", "count:poisson"])
 @pytest.mark.parametrize("extra", [{}, {"reg_lambda": 1e6}, {"min_child_weight": 100}, {"min_split_loss": 1e9}])
 def test_corners(n, objective, extra):
     config = TrainConfig(objective=objective, **extra)
     numerics = plan_numerics(config, (n // 2, n - n // 2), 1281)
     unit = 1 << numerics.histogram_scale
     bound = GRADIENT_BOUND[objective]
-    assert (n - n // 2) * bound * unit < 2**30, "a block's sums fit a 32-bit word with a bit to spare"
+    assert (n - n // 2) * max(bound, HESSIAN_BOUND[objective]) * unit < 2**30, (
+        "a block's sums fit a 32-bit word with a bit to spare"
+    )
     # The largest gain: all of G on one side, with the smallest and the largest hessian that validity allows.
     largest = round(n * HESSIAN_BOUND[objective] * unit)
     for H in (min(numerics.min_weight - numerics.l2, largest), largest):
         weight = n * bound * unit / (H + numerics.l2)
-        limit = 2 * (np.exp(12) + 1) if config.logistic else bound
+        limit = 2 * (np.exp(12) + 1) if config.logistic else 0.98 * MAX_DELTA_STEP if config.counts else bound
         G = np.array([round(min(1.0, limit / weight) * n * bound * unit)])
         for sign in (1, -1):
             exact = sign * int(G[0]) / (H + numerics.l2)

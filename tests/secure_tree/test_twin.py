@@ -15,7 +15,7 @@ from tests.secure_tree.training import train_both
 def check(training, rounds):
     classes = training.config.classes
     assert len(training.trees) == rounds * classes
-    base = training.config.base_margin / training.label_scale
+    base = training.config.base_margin / training.facts.margin_unit - training.facts.margin_offset
     margins = np.full((classes, training.data.layout.row_count), base)
     distinct = set()
     for number, (seen, twin) in enumerate(zip(training.trees, training.twins(), strict=True)):
@@ -49,11 +49,16 @@ def halves(X, y, cut):
         {"max_depth": 2, "max_bin": 8, "reg_lambda": 0.0, "min_child_weight": 0.0},
         {"max_depth": 3, "max_bin": 8, "objective": "squarederror"},
         {"max_depth": 2, "max_bin": 8, "objective": "squarederror", "reg_alpha": 3.0, "min_child_samples": 9},
+        {"max_depth": 3, "max_bin": 8, "objective": "count:poisson"},
+        {"max_depth": 2, "max_bin": 8, "objective": "count:poisson", "reg_alpha": 0.7, "reg_lambda": 0.0},
+        {"max_depth": 2, "max_bin": 8, "objective": "count:poisson", "min_child_samples": 9, "base_score": 3.0},
     ],
 )
 def test_every_split_is_the_twins(parameters):
     X, y = table(90, 4, seed=1)
     labels = y if "objective" not in parameters else X[:, 1] * 30 - 7
+    if parameters.get("objective") == "count:poisson":
+        labels = np.random.default_rng(1).poisson(np.exp(X[:, 1] - X[:, 0]))
     training = train_both(*halves(X, labels, 37), n_estimators=3, learning_rate=0.3, **parameters)
     assert len(check(training, 3)) > 1
 

@@ -1,4 +1,4 @@
-"""Rows that judge a training: the numbers revealed against scikit-learn's, early stopping, feature importance."""
+"""Rows that judge a training: the numbers revealed against scikit-learn's, early stopping."""
 
 import numpy as np
 import pytest
@@ -84,23 +84,24 @@ def test_training_stops_early():
     assert abs(min(values) - expected) < 1e-3
 
 
-def test_several_classes():
+@pytest.mark.parametrize("metric", ["merror", "mlogloss", "auc"])
+def test_several_classes(metric):
     X, y = three_classes(80, seed=58)
     fresh, truth = three_classes(50, seed=59)
     held = tuple(zip(*halves(fresh, truth, 20), strict=True))
     asked = dict(objective="multi:ova", num_class=3, n_estimators=4, eval_epochs=3, early_stopping_rounds=4)
-    models, _ = fit(*halves(X, y, 40), held, **asked)
-    best = min(models[0].curve, key=lambda point: point[1])
-    assert models[0].model.ensemble.leaves.shape[0] == 3 * best[0] and 0 < best[1] < 0.5
-    assert abs(best[1] - (margins(models, (held[0][0], held[1][0])).argmax(axis=1) != truth).mean()) < 1e-9
-
-
-def test_feature_importance():
-    X, y = table(60, 3, seed=56)
-    models, _ = fit(*halves(X, y, 30), n_estimators=3)
-    (first, second), parties = run_both(lambda party: models[party.rank].feature_importance(party))
-    assert np.array_equal(first, second) and 0 < first.sum() <= 9 and first[1] < first[0] + first[2]
-    assert all(p.revealed == ["how many nodes split on each feature"] for p in parties)
+    models, parties = fit(*halves(X, y, 40), held, eval_metric=metric, **asked)
+    best = (max if metric == "auc" else min)(models[0].curve, key=lambda point: point[1])
+    assert models[0].model.ensemble.leaves.shape[0] == 3 * best[0]
+    margin = margins(models, (held[0][0], held[1][0]))
+    each = 1 / (1 + np.exp(-margin))
+    expected = {
+        "merror": lambda: (margin.argmax(axis=1) != truth).mean(),
+        "mlogloss": lambda: metrics.log_loss(truth, each / each.sum(axis=1, keepdims=True)),
+        "auc": lambda: np.mean([metrics.roc_auc_score(truth == k, margin[:, k]) for k in range(3)]),
+    }[metric]()
+    assert 0 < best[1] < 1 and abs(best[1] - expected) < {"merror": 1e-9, "mlogloss": 1e-3, "auc": 5e-3}[metric]
+    assert parties[0].revealed == [f"{models[0].config.metric} of held-out rows after {n} trees" for n in (3, 4)]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,7 @@ def test_feature_importance():
     [
         ({"early_stopping_rounds": 2}, ConfigError, "needs rows to judge by"),
         ({"eval_metric": "rmse"}, ConfigError, "rmse does not judge binary:logistic"),
-        ({"objective": "multi:ova", "num_class": 3, "eval_metric": "auc"}, ConfigError, "multi:ova is judged by error"),
+        ({"objective": "multi:ova", "num_class": 3, "eval_metric": "mae"}, ConfigError, "mae does not judge multi:ova"),
         ({"test_size": 0.99}, DataError, "leaves none of 20 rows"),
     ],
 )

@@ -56,7 +56,7 @@ def train_both(tables, labels, then=None, weights=(None, None), plain=None, **pa
 
     `plain` are the tables as the twin is to see them, where that is not as they are.
     """
-    kind = SecureXGBRegressor if "squared" in parameters.get("objective", "") else SecureXGBClassifier
+    kind = SecureXGBClassifier if TrainConfig.of(**parameters).logistic else SecureXGBRegressor
     models, shares = [None, None], ([], [])
 
     def job(party):

@@ -96,6 +96,18 @@ def test_regression_on_files(tmp_path, files):
     assert set(json.loads((tmp_path / "r.json").read_text())["quality"]) == {"rmse", "mae", "xgboost"}
 
 
+def test_counts_are_judged_as_counts(tmp_path):
+    done = sharewood(
+        "demo", "--objective", "count:poisson", "--rows", 200, "--features", 6, "--trees", 3, "--depth", 2, "--bins", 8,
+        "--json", "r.json", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "r.json").read_text())
+    rmse, theirs = report["quality"]["rmse"], report["quality"]["xgboost"]["rmse"]
+    assert rmse == pytest.approx(report["curve"]["sharewood"]["held_out"][-1], rel=1e-4)
+    assert rmse == pytest.approx(theirs, rel=0.15)
+
+
 @pytest.mark.parametrize(
     ("second", "arguments", "sentence"),
     [

@@ -106,6 +106,26 @@ def test_several_classes_between_hosts(tmp_path, monkeypatch):
     assert np.abs(each / each.sum(axis=1, keepdims=True) - table[names].to_numpy()).max() < 1e-4
 
 
+def test_counts_between_hosts(tmp_path, monkeypatch):
+    rng = np.random.default_rng(10)
+    parameters = {"objective": "count:poisson", "n_estimators": 4, "max_depth": 2, "max_bin": 8, "learning_rate": 0.5}
+    sections = {
+        f"party_{p}": {"train_data": f"{p}.csv", "label": "visits", "model": f"{p}.npz", "predict_data": f"{p}.csv"}
+        | {"predictions": f"{p}_out.csv"}
+        for p in "ab"
+    }
+    write_job(tmp_path, sections, train=parameters)
+    for p in "ab":
+        X = rng.normal(size=(60, 2)).round(3)
+        write(tmp_path / f"{p}.csv", ["x", "y"], X, visits=rng.poisson(np.exp(X[:, 0])))
+    in_threads(monkeypatch, tmp_path, train, False, None)
+    reports = in_threads(monkeypatch, tmp_path, predict_rows, None)
+    for p, report in zip("ab", reports, strict=True):
+        truth, told = pd.read_csv(tmp_path / f"{p}.csv")["visits"], pd.read_csv(tmp_path / f"{p}_out.csv")["prediction"]
+        assert (told > 0).all() and np.corrcoef(truth, told)[0, 1] > 0.5
+        assert report["quality"]["rmse"] == pytest.approx(np.sqrt(np.mean((truth - told) ** 2)))
+
+
 def test_the_example_by_columns(tmp_path):
     """Tables of different people, one with a categorical column in parquet: joined, trained on, predicted."""
     files = {"party_a": "vertical_a.toml", "party_b": "vertical_b.toml", "dealer": "dealer.toml"}

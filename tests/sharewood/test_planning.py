@@ -24,6 +24,7 @@ NAMES = "w", "x", "y", "kind=a", "kind=b"
         ({"colsample_bytree": 0.5, "subsample": 0.5}, {}),
         ({"missing": ("w", "kind")}, {"largest_weight": 3.0}),
         ({"objective": "multi:ova", "num_class": 3, "missing": "all"}, {"held": (5, 0)}),
+        ({"objective": "count:poisson", "test_size": 0.2, "eval_epochs": 2}, {}),
         ({"partition": "vertical", "test_size": 0.2, "missing": ("w", "kind")}, {}),
         ({"partition": "vertical", "objective": "reg:squarederror"}, {"held": (6, 6), "largest_weight": 3.0}),
     ],
