@@ -92,7 +92,8 @@ def below(party: Party, x: AShare, thresholds: Sequence[int], bits: int, by: Var
     t = encode_signed(np.asarray(thresholds))
     chunks = chunking(bits - 1, t.size)
     opened = yield from open_chunks(party, "comparison.below", low_bits(e, bits), t, chunks, dealt)
-    borrowed = borrow.borrows(opened.reshape(-1), products.astype(U64), chunks.m).reshape(opened.shape)
+    choices = borrow.choices(chunks.m)
+    borrowed = borrow.borrows(opened.reshape(-1), products.astype(U64), chunks.m, *choices).reshape(opened.shape)
     sign = (((e[:, None] - t) >> np.uint64(bits - 1)) & np.uint64(1)).astype(np.uint8)
     out = borrowed ^ top[:, None]
     return BShare((out ^ sign if party.rank == 0 else out).reshape(*x.shape, t.size), party.rank)

@@ -10,6 +10,8 @@ the first, which is 1.
 
 from __future__ import annotations
 
+import functools
+
 import numba
 import numpy as np
 
@@ -90,27 +92,46 @@ def _parity(x: np.uint64) -> int:
     return int(x & np.uint64(1))
 
 
+@functools.lru_cache
+def choices(m: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which products the opened bits choose: of gamma by the unequal chunks, of eps by these and the opened gt."""
+    return chosen_products(m, product_words(m))
+
+
 @numba.njit(cache=True, nogil=True)
-def borrows(opened: np.ndarray, products: np.ndarray, m: int) -> np.ndarray:
-    """opened uint16[n], shared products uint64[n, words] -> shares of xor_j gt_j prod_{i>j} eq_i: uint8[n]."""
-    out = np.empty(opened.size, np.uint8)
+def chosen_products(m: int, words: int) -> tuple[np.ndarray, np.ndarray]:
+    """Masks on the words of products: uint64[2^(m-1), words] and, on the first word alone, uint64[2^(m-1), 2^m]."""
     subsets = 1 << (m - 1)
-    for i in range(opened.size):
-        unequal = ~(int(opened[i]) >> EQ_SHIFT) & (subsets - 1)
-        # A xor of parities is the parity of the xor.
-        counted = np.uint64(0)
+    gamma, eps = np.zeros((subsets, words), np.uint64), np.zeros((subsets, 1 << m), np.uint64)
+    whole = np.uint64(ONES) >> np.uint64(64 - subsets)
+    for unequal in range(subsets):
         offset = subsets
         for j in range(m):
             length = subsets >> j
             short = np.uint64(ONES) >> np.uint64(64 - length)
             z = unequal >> j
-            gamma = products[i, offset >> 6] >> np.uint64(offset & 63)
-            counted ^= gamma & SUPERSETS[z] & short
-            if (opened[i] >> j) & 1:
-                whole = np.uint64(ONES) >> np.uint64(64 - subsets)
-                counted ^= products[i, 0] & SUPERSETS[z << j] & LOW_ZERO[j] & whole
+            gamma[unequal, offset >> 6] |= (SUPERSETS[z] & short) << np.uint64(offset & 63)
             offset += length
-        out[i] = _parity(counted)
+            for above in range(1 << m):
+                if (above >> j) & 1:
+                    eps[unequal, above] ^= SUPERSETS[z << j] & LOW_ZERO[j] & whole
+    return gamma, eps
+
+
+@numba.njit(cache=True, nogil=True)
+def borrows(opened: np.ndarray, products: np.ndarray, m: int, gamma: np.ndarray, eps: np.ndarray) -> np.ndarray:
+    """opened uint16[n], shared products uint64[n, words], `choices(m)` -> shares of the borrow: uint8[n].
+
+    xor_j gt_j prod_{i>j} eq_i, with every bit opened under its mask, is the parity of the chosen products.
+    """
+    out = np.empty(opened.size, np.uint8)
+    subsets, every = (1 << (m - 1)) - 1, (1 << m) - 1
+    for i in range(opened.size):
+        unequal = ~(int(opened[i]) >> EQ_SHIFT) & subsets
+        chosen = products[i, 0] & eps[unequal, int(opened[i]) & every]
+        for word in range(products.shape[1]):
+            chosen ^= products[i, word] & gamma[unequal, word]
+        out[i] = _parity(chosen)
     return out
 
 

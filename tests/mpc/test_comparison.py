@@ -48,4 +48,4 @@ def test_kernels_agree_with_their_uncompiled_bodies(m):
     seen = borrow.chunk_bits(e, np.zeros(1, np.uint64), table, 3 * m, 3, m, True).reshape(-1)
     masks = rng.integers(0, 1 << 16, 20).astype(np.uint16)
     products = borrow.mask_products(masks, m, borrow.product_words(m))
-    assert np.array_equal(borrow.borrows(seen ^ masks, products, m), e < r)
+    assert np.array_equal(borrow.borrows(seen ^ masks, products, m, *borrow.choices(m)), e < r)

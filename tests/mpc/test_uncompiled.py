@@ -33,7 +33,8 @@ CALLS = {
     borrow.thermometers: [(words(6, bits=15), 5, 3)],
     borrow.chunk_bits: [(words(6, bits=15), words(2), TABLES, 15, 5, 3, first) for first in (True, False)],
     borrow.mask_products: [(words(6, dtype=np.uint16, bits=16), 7, 3), (words(6, dtype=np.uint16, bits=16), 3, 1)],
-    borrow.borrows: [(words(6, dtype=np.uint16, bits=13), words(6, 3), 7), (words(6, dtype=np.uint16), words(6, 1), 3)],
+    borrow.chosen_products: [(7, 3), (3, 1)],
+    borrow.borrows: [(words(6, dtype=np.uint16), words(6, w), m, *borrow.choices(m)) for m, w in ((7, 3), (3, 1))],
     borrow.ring_mask_products: [(words(6, dtype=np.uint16, bits=16), m, 3 * 2 ** (m - 1) - 2) for m in (1, 3, 6)],
     borrow.ring_borrows: [
         (words(6, dtype=np.uint16, bits=16), words(6, 3 * 2 ** (m - 1) - 2), m, first)
