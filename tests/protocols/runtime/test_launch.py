@@ -131,6 +131,8 @@ def test_the_timeout_names_the_roles_that_are_late():
 
 
 def test_ctrl_c_ends_the_children():
+    # A shell starts what it runs in the background with SIGINT ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         run_processes({"party_a": wait_for("party_b"), "party_b": wait_for("party_a")}, timeout=30)
