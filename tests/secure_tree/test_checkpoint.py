@@ -156,7 +156,7 @@ def test_processes_killed_at_random_trees(tmp_path, requests_taken, trainings, k
             before = now
         resumed, _ = in_processes(folder, resume=True, **trees)
         assert files(folder, at[-1]) == before
-        # Gradients are rounded at random, so that a near tie may fall otherwise in a tree after the kill.
+        assert np.abs(resumed - whole).max() < 1e-2, at
         truth = np.concatenate(LABELS)
         assert abs(roc_auc_score(truth, resumed) - roc_auc_score(truth, whole)) < 0.005
     taken = requests_taken()
