@@ -8,7 +8,9 @@ Messages       x + r modulo the period of 32, with the comparison with +-12 (2 r
 Cost           4 rounds; offline the dealer sends sin(k w r), cos(k w r) for k = 1 .. 24, 384 bytes an element
 Security       semi-honest, perfect: every message is a one-time pad
 How            both functions are least-squares fits on [-12, 12] with period 32: sigma - 1/2 on sines, the derivative
-               on cosines; sin k w (e - r) and cos k w (e - r) are linear in the dealt values
+               on cosines, held to 1/4 + 2^-25 at 0: a sum of derivatives there reaches its multiple of 1/4 at any
+               rounding, as min_child_weight in a first tree needs. sin k w (e - r), cos k w (e - r) are linear in
+               the dealt values
 Source         Fourier sigmoid for secure boosting: Lu et al. (Squirrel), USENIX Security 2023
 """
 
@@ -40,9 +42,9 @@ SINES = np.array(
     + [-501837, 276121, -136665, 62987, -24980, 8842, -2325, 483]
 )
 COSINES = np.array(
-    [434773032, -824609510, 817357361, -737140329, 680780775, -584571489, 502829009, -408611775, 327557950]
-    + [-250045685, 186391742, -132590254, 91382977, -59979343, 37847223, -22606727, 12856940]
-    + [-6843484, 3418894, -1565061, 655892, -240680, 76649, -18590, 3275]
+    [462887690, -880016543, 870365504, -786367930, 725143278, -623346630, 535679418, -435565669, 348954982]
+    + [-266458953, 198539319, -141248721, 97313411, -63872047, 40287840, -24062333, 13678512]
+    + [-7279411, 3634461, -1663226, 696379, -255415, 81193, -19680, 3445]
 )
 _SUM_SCALE = COEFFICIENT_SCALE + TRIG_SCALE
 _AT_CLIP = round(2**_SUM_SCALE / (1 + np.exp(-CLIP)))

@@ -39,10 +39,17 @@ def test_rounding_to_a_coarse_scale_is_unbiased():
     assert np.abs(p - exact).max() < 2.0**-8 and abs(p.mean() - exact) < 1e-4
 
 
+def test_the_derivative_at_zero_never_falls_below_a_quarter():
+    _, h = evaluate(np.zeros(20000), 14)
+    assert (h >= 0.25).all() and (h == 0.25).mean() > 0.99
+
+
 def test_the_coefficients_are_the_least_squares_fit():
     x = np.linspace(-12, 12, 40001)
     s = 1 / (1 + np.exp(-x))
     angles = 2 * np.pi / 32 * x[:, None] * np.arange(25)
     sines = np.linalg.lstsq(np.sin(angles[:, 1:]), s - 0.5, rcond=None)[0]
-    cosines = np.linalg.lstsq(np.cos(angles), s * (1 - s), rcond=None)[0]
+    at_zero = 0.25 + 2.0**-25
+    others = np.linalg.lstsq(np.cos(angles[:, 1:]) - 1, s * (1 - s) - at_zero, rcond=None)[0]
+    cosines = np.array([at_zero - others.sum(), *others])
     assert np.abs(module.SINES - sines * 2.0**28).max() < 1 and np.abs(module.COSINES - cosines * 2.0**28).max() < 1

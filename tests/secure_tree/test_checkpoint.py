@@ -139,9 +139,8 @@ def requests_taken(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("trainings", "kills"),
-    [(1, 2), (10, 1), (1, 10)],
+    [(1, 2), pytest.param(10, 1, marks=pytest.mark.long), pytest.param(1, 10, marks=pytest.mark.long)],
 )
-@pytest.mark.long
 def test_processes_killed_at_random_trees(tmp_path, requests_taken, trainings, kills):
     trees = {"n_estimators": max(TREES, kills + 2)}
     whole, _ = in_processes(tmp_path / "whole", **trees)
