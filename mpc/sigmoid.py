@@ -3,9 +3,9 @@
 Functionality  [x] at scale 20 -> [sigma(x)], [sigma(x) (1 - sigma(x))] at a scale of choice
 Error          sigma: 3e-7, derivative: 7e-7 over |x| < 2^21, plus one unit of the output scale (rounded without bias).
                Outside +-12 both stay at their values at +-12: sigma is then off by at most 6.2e-6
-Messages       x + r modulo the period of 32, with the comparison with +-12 (2 rounds); the choice between the
-               series and the clipped values (1); truncation (1)
-Cost           4 rounds; offline the dealer sends sin(k w r), cos(k w r) for k = 1 .. 24, 384 bytes an element
+Messages       x + r modulo the period of 32; truncation of the series; alongside, the comparison with +-12 (2 rounds);
+               the choice between the series and the clipped values (1)
+Cost           3 rounds; offline the dealer sends sin(k w r), cos(k w r) for k = 1 .. 24, 384 bytes an element
 Security       semi-honest, perfect: every message is a one-time pad
 How            both functions are least-squares fits on [-12, 12] with period 32: sigma - 1/2 on sines, the derivative
                on cosines, held to 1/4 + 2^-25 at 0: a sum of derivatives there reaches its multiple of 1/4 at any
@@ -63,43 +63,61 @@ class TrigonometricMasks:
         return r, hand.derived(lambda: trigonometry.harmonics(low_bits(r, ANGLE_BITS)), (TERMS, 2, n))
 
 
-def _cost(x: AShare, scale: int, by: Variant = "bits") -> Cost:
-    pair = np.empty((2, *x.shape), U64)
+def _cost(x: AShare, scale: int, dtype: np.dtype = U64, by: Variant = "bits") -> Cost:
+    pair = (2, *x.shape)
+    compare = below.cost(x, [-1, 1], RANGE_BITS, by)
     angle = Cost(0, both(8 * packed_size(x.size, ANGLE_BITS)))
-    choose = select.cost(BShare(pair[:1], 0), AShare(pair, 0))
-    ends = Cost(0, to_ring.cost(BShare(pair, 0)).bits)
-    return in_sequence(angle, below.cost(x, [-1, 1], RANGE_BITS, by), choose, ends, truncate.cost(AShare(pair, 0), 1))
+    choose = select.cost(BShare(np.empty((1, *x.shape), np.uint8), 0), AShare(np.empty(pair, dtype), 0))
+    ends = to_ring.cost(BShare(np.empty(pair, np.uint8), 0))
+    parts = in_sequence(angle, truncate.cost(AShare(np.empty(pair, U64), 0), 1), compare, choose, ends)
+    return Cost(max(2, compare.rounds) + 1, parts.bits)
 
 
-def _series(party: Party, x: AShare) -> Steps:
-    """[sigma - 1/2] and [derivative] of the periodic fit, shape (2, *x.shape), at scale 58."""
+def _series(party: Party, x: AShare, scale: int) -> Steps:
+    """[sigma] and [derivative] of the periodic fit, rounded to `scale`, (2, *x.shape), and the opened angle.
+
+    Beyond +-12 the fit is out of the range of `truncate`, and times 0.
+    """
     r, shares = party.randomness.take(TrigonometricMasks(x.shape))
     masked = x.map(lambda w: low_bits(w.reshape(-1).astype(U32) + r, ANGLE_BITS))
     (e,) = yield from open_shares("sigmoid.sigmoid", masked, bits=[ANGLE_BITS])
-    out = trigonometry.series(low_bits(e, ANGLE_BITS), shares, SINES.astype(float), COSINES[1:].astype(float))
+    angle = low_bits(e, ANGLE_BITS)
+    out = trigonometry.series(angle, shares, SINES.astype(float), COSINES[1:].astype(float))
     if party.rank == 0:
-        out[1] += encode_signed(np.array(int(COSINES[0]) << TRIG_SCALE))
-    return AShare(out.reshape(2, *x.shape), party.rank, _SUM_SCALE)
+        constants = np.array([1 << _SUM_SCALE - 1, int(COSINES[0]) << TRIG_SCALE])
+        out += encode_signed(constants)[:, None]
+    periodic = AShare(out.reshape(2, *x.shape), party.rank, _SUM_SCALE)
+    rounded = yield from truncate.steps(party, periodic, _SUM_SCALE - scale)
+    return rounded, angle.reshape(x.shape)
+
+
+def _ends(angle: np.ndarray, scale: int) -> np.ndarray:
+    """sigma - 1/2 and the derivative at 12, rounded to `scale` without bias: the opened angle is a public coin."""
+    exact = np.array([_AT_CLIP - (1 << _SUM_SCALE - 1), _SLOPE_AT_CLIP]).reshape(2, *[1] * angle.ndim)
+    shift = _SUM_SCALE - scale
+    coin = angle.astype(np.int64) << max(shift - ANGLE_BITS, 0) >> max(ANGLE_BITS - shift, 0)
+    return (exact + coin) >> shift
 
 
 @protocol(cost=_cost)
-def sigmoid(party: Party, x: AShare, scale: int, by: Variant | None = None) -> Steps:
-    """[x] at scale 20 -> ([sigma(x)], [sigma(x) (1 - sigma(x))]) at `scale` <= 57, shape of x.
+def sigmoid(party: Party, x: AShare, scale: int, dtype: np.dtype = U64, by: Variant | None = None) -> Steps:
+    """[x] at scale 20 -> ([sigma(x)], [sigma(x) (1 - sigma(x))]) at `scale` in the ring of `dtype`, shape of x.
 
-    Keys for the comparison would be 1.4 KB an element: they are used where `by` names them, not by the party's setting.
+    `scale` is 1 .. 57 and below the bits of the ring. Keys for the comparison would be 1.4 KB an element: they are used
+    where `by` names them, not by the party's setting.
     """
     by = by or ("bits" if party.comparison == "keys" else party.comparison)
     limits = [-CLIP << SCALE, CLIP << SCALE]
-    periodic, bits = yield from together(_series(party, x), below.steps(party, x, limits, RANGE_BITS, by))
+    (periodic, angle), bits = yield from together(
+        _series(party, x, scale), below.steps(party, x, limits, RANGE_BITS, by)
+    )
     under, over = bits[..., 0], ~bits[..., 1]
     inside = ~(under ^ over)
+    half = np.array([1 << scale - 1, 0]).reshape(2, *[1] * x.ndim)
     inner, outer = yield from together(
-        select.steps(party, inside.map(lambda b: b[None]), periodic),
-        to_ring.steps(party, stack([under, over])),
+        select.steps(party, inside.map(lambda b: b[None]), (periodic - half).narrow(dtype)),
+        to_ring.steps(party, stack([under, over]), dtype),
     )
     outer = stack([outer[1] - outer[0], outer[0] + outer[1]])
-    ends = np.array([_AT_CLIP - (1 << _SUM_SCALE - 1), _SLOPE_AT_CLIP]).reshape(2, *[1] * x.ndim)
-    half = np.array([1 << _SUM_SCALE - 1, 0]).reshape(ends.shape)
-    both_values = inner + outer.times(ends, _SUM_SCALE) + half
-    values = yield from truncate.steps(party, both_values, _SUM_SCALE - scale)
+    values = inner + outer.times(_ends(angle, scale), scale) + half
     return values[0], values[1]

@@ -210,7 +210,7 @@ SHOWN: dict[Callable, list[Enumerated | Composed | Argued]] = {
     sigmoid.sigmoid: [
         Argued(
             "its table has 48 words of 64 bits; the rest is below, select, to_ring and truncate",
-            "perfect: the angle is opened under a mask that is uniform modulo the period",
+            "perfect: the angle is opened under a mask uniform modulo the period, and is thus fit for a public coin",
         )
     ],
     sigmoid_piecewise.sigmoid_piecewise: [Composed((comparison.below, bit_product.select, bit_product.to_ring))],

@@ -3,17 +3,18 @@
 import numpy as np
 
 from mpc import sigmoid as module
+from mpc.ring import U32, U64
 from mpc.sigmoid import sigmoid
 from tests.mpc.twoparty import opened, ring_half, run_both
 
 
-def evaluate(x, scale):
+def evaluate(x, scale, dtype=U64):
     words = np.round(x * 2.0**module.SCALE).astype(np.int64)
-    results, parties = run_both(lambda party: sigmoid(party, ring_half(words, party.rank, scale=20), scale))
-    cost = sigmoid.cost(ring_half(words, 0), scale)
+    results, parties = run_both(lambda party: sigmoid(party, ring_half(words, party.rank, scale=20), scale, dtype))
+    cost = sigmoid.cost(ring_half(words, 0), scale, dtype)
     for party in parties:
         assert (party.meter.total.rounds, party.meter.total.sent) == (cost.rounds, cost.bits[party.rank])
-    assert results[0][0].scale == scale
+    assert results[0][0].scale == scale and results[0][0].dtype == dtype
     return [opened([r[k] for r in results]) / 2.0**scale for k in (0, 1)]
 
 
@@ -37,6 +38,21 @@ def test_rounding_to_a_coarse_scale_is_unbiased():
     p, _ = evaluate(np.full(20000, 0.1), 8)
     exact = 1 / (1 + np.exp(-0.1))
     assert np.abs(p - exact).max() < 2.0**-8 and abs(p.mean() - exact) < 1e-4
+
+
+def test_the_values_beyond_the_clip_are_rounded_without_bias():
+    for sign in (1, -1):
+        p, h = evaluate(np.full(40000, 13.0 * sign), 14, U32)
+        assert set(np.unique(h * 2**14)) == {0, 1}
+        at_clip = np.exp(-12) / (1 + np.exp(-12))
+        assert abs(h.mean() - at_clip) < 4e-7 and abs(p.mean() - (0.5 + sign * (0.5 - at_clip))) < 4e-7
+
+
+def test_in_a_small_ring():
+    x = np.concatenate([np.linspace(-12, 12, 801), [-2000, -12.5, 12.5, 2000]])
+    p, h = evaluate(x, 28, U32)
+    exact = 1 / (1 + np.exp(-np.clip(x, -12, 12)))
+    assert np.abs(p - exact).max() < 3e-7 and np.abs(h - exact * (1 - exact)).max() < 7e-7
 
 
 def test_the_derivative_at_zero_never_falls_below_a_quarter():
