@@ -47,7 +47,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the report and the model halves.")] = Path("out/demo"),
 ) -> None:
     """Train and predict between two party processes and a dealer, and compare with XGBoost on the pooled rows."""
-    from secure_tree.config import Partition
+    from secure_tree.config import Partition, TrainConfig
     from secure_tree.storage import write_json
     from sharewood import demo as the_demo
     from sharewood.report import print_report
@@ -60,8 +60,11 @@ def demo(
         raise ConfigError("--test-size is at least 0 and below 1")
     if json and not json.absolute().parent.is_dir():
         raise ConfigError(f"--json {json}: there is no such directory")
+    if objective.startswith("multi:"):
+        raise ConfigError("the demo learns two classes, numbers or counts: use sharewood train for several classes")
     parameters = _parameters(objective, trees, depth, bins, comparison)
-    logistic = parameters["objective"] in ("binary:logistic", "logistic")
+    config = TrainConfig.of(**parameters)
+    logistic = config.logistic
     if data and (rows or features):
         raise ConfigError("--data names files, --rows and --features ask for a synthetic table: use one of the two")
     if test and not data:
@@ -75,7 +78,7 @@ def demo(
     elif rows or features:
         if (rows or 0) < 2 or (features or 0) < 1:
             raise ConfigError("a synthetic table needs --rows of at least 2 and --features of at least 1")
-        chosen = the_demo.synthetic(rows or 0, features or 0, parameters["objective"], test_size, divided)
+        chosen = the_demo.synthetic(rows or 0, features or 0, config.objective, test_size, divided)
     else:
         if not logistic:
             raise ConfigError("the built-in set has classes: use --data, or --rows and --features, for regression")

@@ -118,8 +118,8 @@ def test_bad_weights(weights, sentence):
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
-        ({"objective": "multi:ova"}, "num_class belongs to multi:ova"),
-        ({"num_class": 3}, "num_class belongs to multi:ova"),
+        ({"objective": "multi:ova"}, "num_class belongs to objectives of several classes"),
+        ({"num_class": 3}, "num_class belongs to objectives of several classes"),
         ({"subsample": 0}, "subsample"),
         ({"colsample_bytree": 1.5}, "colsample_bytree"),
     ],

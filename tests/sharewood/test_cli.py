@@ -124,6 +124,7 @@ def test_counts_are_judged_as_counts(tmp_path):
         (GOOD, ["--bins", "few"], "--bins is a number"),
         (GOOD, ["--bins", 1], "max_bin"),
         (GOOD, ["--objective", "rank:pairwise"], "objective"),
+        (GOOD, ["--objective", "multi:ova"], "use sharewood train for several classes"),
         (GOOD, ["--offline", "pairwise"], "--offline pairwise is not built yet"),
         (GOOD, ["--partition", "diagonal"], "--partition is horizontal or vertical"),
         (GOOD[: GOOD.rindex("4,")], ["--partition", "vertical"], "3 rows, and 4 in"),
