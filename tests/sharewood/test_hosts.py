@@ -77,7 +77,7 @@ def test_a_plain_model_shared_between_hosts(place):
         assert other[0] == 0 and owner.wait(60) == 0, other
         both("predict", cwd=place)
     for name in ("a", "b"):
-        fresh = xgboost.DMatrix(pd.read_csv(place / f"new_{name}.csv").drop(columns="id"))
+        fresh = xgboost.DMatrix(pd.read_csv(place / f"new_{name}.csv")[list(X)])
         assert (
             np.abs(booster.predict(fresh) - pd.read_csv(place / f"predictions_{name}.csv")["prediction"]).max() < 1e-3
         )
@@ -99,7 +99,7 @@ def test_reveal_needs_consent(place):
         ('tls = "keys"', "", "tls: Field required"),
         ("eval_epochs = 10", "eval_epochs = 0", "eval_epochs"),
         ("[train]", "[train", "not TOML"),
-        ("[train]", "[train]\nnum_class = 3", "num_class belongs to multi:ova"),
+        ("[train]", "[train]\nnum_class = 3", "num_class belongs to objectives of several"),
         ("[predict]", '[predict]\nto = "party_c"', "predict.to names no party: party_c"),
         ('label = "defaulted"', 'label = "defaulted"\nweight = "w"', "there is no weight column 'w'"),
         ('label = "defaulted"', 'label = "defaulted"\ntest_data = "a.csv"', "which rows judge the trees"),
