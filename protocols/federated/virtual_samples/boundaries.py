@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mpc.errors import PeerVanished
+from mpc.errors import DataError, PeerVanished
 from mpc.ring import U64
 from protocols.federated.engine import Federation, Message, field
 from protocols.randomness.prg import Stream
@@ -76,7 +76,10 @@ def mask(group_key: bytes, nonce: bytes, round_number: int, size: int) -> np.nda
 
 
 def agree(federation: Federation) -> None:
-    """The server's part: adds the masked words of each round and hands the total back. Raises PeerVanished."""
+    """The server's part: adds the masked words of each round and hands the total back.
+
+    Raises PeerVanished, and DataError where the nodes' tables differ in width.
+    """
     message: Message = {}
     for number in range(DIGITS + 2):
         replies = federation.broadcast("rank", {"round": np.array(number)} | message)
@@ -85,6 +88,9 @@ def agree(federation: Federation) -> None:
             raise PeerVanished(f"node {missing[0]} dropped out while cluster boundaries were agreed; start without it")
         if number <= DIGITS:
             words = [field(reply, "masked", np.uint64, (-1,)) for reply in replies.values()]
+            widths = {len(each) for each in words}
+            if len(widths) > 1:
+                raise DataError("the nodes' tables have different numbers of features")
             message = {"total": np.asarray(np.sum(words, axis=0, dtype=np.uint64))}
         if number == 0:
             nonces = [field(reply, "nonce", np.uint8, (NONCE_BYTES,)) for reply in replies.values()]

@@ -159,6 +159,7 @@ def test_regression_predicts_in_the_labels_own_unit():
     ("change", "sentence"),
     [
         ({"y": np.r_[np.zeros(239), 7]}, "client 0: y: row 239: label 7 is not 0 or 1"),
+        ({"y": np.full(240, "yes")}, "client 0: y: labels are not numeric"),
         ({"y": np.zeros(3)}, "client 0: 3 labels for 240 rows"),
         ({"X": np.full((240, 2), np.nan)}, "client 0: column 'f0', row 0: value is missing"),
     ],
