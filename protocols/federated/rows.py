@@ -8,9 +8,12 @@ from mpc.errors import DataError
 from secure_tree.schema import read_features
 
 
-def read_rows(source: str, X, y, classes: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Features float32[n, d] and labels float64[n], 0 or 1 where `classes`. Raises DataError, which names `source`."""
-    features, _ = read_features(X, source=source)
+def read_rows(source: str, X, y, classes: bool) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    """Features float32[n, d], labels float64[n], 0 or 1 where `classes`, and the features' names.
+
+    Raises DataError, which names `source`.
+    """
+    features, names = read_features(X, source=source)
     try:
         labels = np.asarray(y, np.float64).reshape(-1)
     except (TypeError, ValueError):
@@ -22,4 +25,4 @@ def read_rows(source: str, X, y, classes: bool) -> tuple[np.ndarray, np.ndarray]
         row = int(np.flatnonzero(bad)[0])
         wanted = "0 or 1" if classes else "a finite number"
         raise DataError(f"{source}: y: row {row}: label {labels[row]:g} is not {wanted}")
-    return features, labels
+    return features, labels, names

@@ -21,7 +21,7 @@ class FedXGBllrClient(Participant):
     def __init__(self, client: int, X, y, config: FedXGBllrConfig, summation: Summation) -> None:
         super().__init__()
         self._client, self._config, self._summation = client, config, summation
-        self._X, self._y = read_rows(f"client {client}", X, y, config.classification)
+        self._X, self._y, _ = read_rows(f"client {client}", X, y, config.classification)
 
     @property
     def steps(self) -> dict[str, Callable[[Message], Message]]:

@@ -6,9 +6,10 @@ Messages       "rank" rounds 0 to 9. Round 0: node -> server masked row count an
                -> nodes the masked total of the round before; node -> server masked counts of its values at or below
                15 candidates for each boundary. Round 9: server -> nodes the last total.
 Cost           8 rounds of 120 d (v - 1) bytes each way a node, and two short ones
-Security       semi-honest. Masks come from a key that the nodes share and the server does not have: the server sees
-               uniform words. The nodes see the totals, that is ranks of the candidates among all rows, and no one
-               node's counts. A node that colludes with the server opens every node's counts.
+Security       semi-honest. Masks come from a key that the nodes share and the server does not have, and
+               from the features' names, so that nodes whose columns differ find random totals and stop. The server
+               sees uniform words. The nodes see the totals, that is ranks of the candidates among all rows, and no
+               one node's counts. A node that colludes with the server opens every node's counts.
 Drop-out       a node that drops out here ends the training: its values are needed, start again without it
 Source         radix descent on the order-preserving integer image of float32; masking by a common stream
 """
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mpc.errors import DataError, PeerVanished
+from mpc.errors import PeerVanished
 from mpc.ring import U64
 from protocols.federated.engine import Federation, Message, field
 from protocols.randomness.prg import Stream
@@ -76,10 +77,7 @@ def mask(group_key: bytes, nonce: bytes, round_number: int, size: int) -> np.nda
 
 
 def agree(federation: Federation) -> None:
-    """The server's part: adds the masked words of each round and hands the total back.
-
-    Raises PeerVanished, and DataError where the nodes' tables differ in width.
-    """
+    """The server's part: adds the masked words of each round and hands the total back. Raises PeerVanished."""
     message: Message = {}
     for number in range(DIGITS + 2):
         replies = federation.broadcast("rank", {"round": np.array(number)} | message)
@@ -88,9 +86,6 @@ def agree(federation: Federation) -> None:
             raise PeerVanished(f"node {missing[0]} dropped out while cluster boundaries were agreed; start without it")
         if number <= DIGITS:
             words = [field(reply, "masked", np.uint64, (-1,)) for reply in replies.values()]
-            widths = {len(each) for each in words}
-            if len(widths) > 1:
-                raise DataError("the nodes' tables have different numbers of features")
             message = {"total": np.asarray(np.sum(words, axis=0, dtype=np.uint64))}
         if number == 0:
             nonces = [field(reply, "nonce", np.uint8, (NONCE_BYTES,)) for reply in replies.values()]

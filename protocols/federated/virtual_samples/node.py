@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Callable
 from pathlib import Path
@@ -47,16 +48,22 @@ class VirtualSamplesNode(Participant):
         super().__init__()
         if len(group_key) != KEY_BYTES:
             raise ConfigError(f"node {node}: the group key has {len(group_key)} bytes instead of {KEY_BYTES}")
-        self._node, self._config, self._summation, self._group_key = node, config, summation, group_key
-        base = read_rows(f"node {node}", X, y, classes=True)
-        new = read_rows(f"node {node}, update", *update, classes=True) if update else (base[0][:0], base[1][:0])
-        if new[0].shape[1] != base[0].shape[1]:
-            raise DataError(f"node {node}, update: {new[0].shape[1]} features instead of {base[0].shape[1]}")
-        if len(base[0]) < 2 * config.min_group > 2:
-            least = config.min_group
-            raise DataError(f"node {node}: its {len(base[0])} rows make no two groups of min_group {least}: no split")
-        self._X, self._y = (np.concatenate(pair) for pair in zip(base, new, strict=True))
-        self._base_rows = len(base[0])
+        self._node, self._config, self._summation = node, config, summation
+        self._X, self._y, names = read_rows(f"node {node}", X, y, classes=True)
+        self._base_rows = rows = len(self._y)
+        if rows < 2 * config.min_group > 2:
+            raise DataError(
+                f"node {node}: its {rows} rows make no two groups of min_group {config.min_group}: no split"
+            )
+        if update:
+            new_X, new_y, new_names = read_rows(f"node {node}, update", *update, classes=True)
+            if new_names != names:
+                raise DataError(
+                    f"node {node}, update: its feature columns or their order differ from those of the rows"
+                )
+            self._X, self._y = np.concatenate([self._X, new_X]), np.concatenate([self._y, new_y])
+        # Nodes with other columns have other masks, so that the agreement ends before a wrong column counts.
+        self._mask_key = hashlib.sha256(group_key + "\n".join(names).encode()).digest()
         self._out = out
 
     @property
@@ -83,7 +90,9 @@ class VirtualSamplesNode(Participant):
             self.memory["rows"] = self._unmask(message, 0, 1)
             # Under another key a count opens to a random word.
             if not self._base_rows <= int(self.memory["rows"][0]) < _MOST_ROWS:
-                raise DataError(f"node {self._node}: the nodes' row counts do not add up: their group keys differ")
+                raise DataError(
+                    f"node {self._node}: the nodes' group keys differ, or their columns or the order of these"
+                )
             self.memory["prefixes"] = np.zeros((d, edges), np.uint32)
         else:
             totals = self._unmask(message, number - 1, d * edges * boundaries.CANDIDATES).reshape(d, edges, -1)
@@ -97,7 +106,7 @@ class VirtualSamplesNode(Participant):
         return {"masked": counts + self._mask(self._recall("nonce").tobytes(), number, counts.size)}
 
     def _mask(self, nonce: bytes, number: int, size: int) -> np.ndarray:
-        return boundaries.mask(self._group_key, nonce, number, size)
+        return boundaries.mask(self._mask_key, nonce, number, size)
 
     def _unmask(self, message: Message, number: int, size: int) -> np.ndarray:
         words = field(message, "total", np.uint64, (size,)).copy()
