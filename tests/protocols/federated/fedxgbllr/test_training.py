@@ -183,6 +183,14 @@ def test_bytes_that_are_no_ensemble_are_refused(bad):
         tree_outputs(unpack_ensembles(pack_ensembles([bad])), table()[0])
 
 
+@pytest.mark.parametrize("features", [4, 6])
+def test_an_ensemble_of_tables_of_another_width_is_refused(features):
+    X, y = table(features=features)
+    ensemble = fit_ensemble(X, y, 2, SMALL_LLR)
+    with pytest.raises(ProtocolDesync, match="no XGBoost model of 5 features"):
+        tree_outputs([ensemble], table()[0])
+
+
 def test_lengths_that_do_not_add_up_are_refused():
     with pytest.raises(ProtocolDesync, match="do not add up"):
         unpack_ensembles({"ensembles": as_bytes(b"abc"), "lengths": np.array([2])})
