@@ -85,10 +85,12 @@ def serve(grid: Grid, run: Settings, say: Callable[[str], None]) -> dict[str, ob
         from protocols.federated.virtual_samples.boundaries import agree
         from protocols.federated.virtual_samples.server import Server
 
+        features = int(str(run["features"]))
+        if features < 1:
+            raise ConfigError("features: virtual samples need the number of features")
         say("the nodes agree on the clusters")
         agree(federation)
         trees = config.n_estimators + config.update_estimators
-        features = int(str(run["features"]))
         training = Server(federation, features, config, summation, lambda n, _: say(f"tree {n} of {trees}"))
         training.fit()
         joined = training.update() if config.update_estimators else 0
@@ -110,7 +112,7 @@ def participant(node: Settings, run: Settings) -> tuple[int, Participant]:
         key = X25519PrivateKey.from_private_bytes(_secret(node, "helper-private-key"))
         # The server's side writes the run configuration: it may raise the helper's minimum, never lower it.
         return HELPER, Helper(key, max(2, int(str(run["minimum"]))))
-    config, client = configuration(run), int(_needed(node, "client-id"))
+    config, client = configuration(run), _client_id(node)
     summation: Summation = OpenSum()
     if run["secure"]:
         summation = SharedSum(_secret(node, "helper-key"), int(str(run["clients"])))
@@ -130,6 +132,13 @@ def participant(node: Settings, run: Settings) -> tuple[int, Participant]:
 
 
 client_app = client_app_of(lambda context: participant(context.node_config, context.run_config))
+
+
+def _client_id(node: Settings) -> int:
+    given = _needed(node, "client-id")
+    if not given.isdecimal():
+        raise ConfigError(f"client-id: {given!r} is not 0, 1, 2, ...")
+    return int(given)
 
 
 def _needed(node: Settings, name: str) -> str:

@@ -94,12 +94,13 @@ class FlowerFederation(Federation):
             if reply.has_error():
                 continue
             back = reply.content.config_records["envelope"]
-            client, refusal = back["client"], back["refusal"]
+            client, refusal, node = back["client"], back["refusal"], reply.metadata.src_node_id
             if not isinstance(client, int) or not isinstance(refusal, str):
                 raise ProtocolDesync(f"step {step!r}: an envelope without a client's id")
             if refusal:
-                raise PeerFailure(f"{_name(client)} refused step {step!r}: {refusal}")
-            replies[reply.metadata.src_node_id] = client, _read(reply.content.array_records["arrays"])
+                who = next((_name(known) for known, place in self._nodes.items() if place == node), "a node")
+                raise PeerFailure(f"{who} refused step {step!r}: {refusal}")
+            replies[node] = client, _read(reply.content.array_records["arrays"])
         return replies
 
 

@@ -58,6 +58,8 @@ def from_files(paths: Sequence[Path], label: str, test: Path | None, test_size: 
         assert labels is not None, "read_table gives labels where it is asked for them"
         if objective == "binary:logistic":
             check_classes(path, columns, labels)
+        if not features.shape[1]:
+            raise DataError(f"{path}: there is no column besides the label and the id")
         if tables and list(features) != list(tables[0][0]):
             raise DataError(f"{path}: its feature columns or their order differ from those of {paths[0]}")
         tables.append((features, labels))

@@ -130,7 +130,7 @@ def secureboost(
         guest_only=guest_only,
     )
     files = _files(data, more, None)
-    _checked(test_size, json)
+    _checked(test_size, json, out)
     if len(files) == 1:
         raise ConfigError("--data: SecureBoost needs the guest's file and one of a host or more")
     if not files and objective != "binary:logistic":
@@ -154,7 +154,7 @@ def _by_rows(
 ) -> None:
     from sharewood.fed import by_rows
 
-    _checked(test_size, json)
+    _checked(test_size, json, out)
     if not files and objective != "binary:logistic":
         raise ConfigError("the built-in set has classes: use --data for regression")
     if files:
@@ -173,11 +173,15 @@ def _files(first: Path | None, more: list[Path] | None, test: Path | None) -> li
     return files
 
 
-def _checked(test_size: float, json: Path | None) -> None:
+def _checked(test_size: float, json: Path | None, out: Path) -> None:
     if not 0 <= test_size < 1:
         raise ConfigError("--test-size is at least 0 and below 1")
     if json and not json.absolute().parent.is_dir():
         raise ConfigError(f"--json {json}: there is no such directory")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--out {out}: {error.strerror}") from None
 
 
 def _installed(module: str, extra: str) -> None:

@@ -132,6 +132,8 @@ BAD_LABEL = rows(20, 0).assign(y=7)
         (["fedxgbllr", "--test", "a.csv"], ConfigError, "--test needs --data"),
         (["fedxgbllr", "--test-size", 1], ConfigError, "--test-size"),
         (["fedxgbllr", "--objective", "reg:squarederror"], ConfigError, "the built-in set has classes"),
+        (["fedxgbllr", "--data", "bare.csv"], DataError, "bare.csv: there is no column besides the label and the id"),
+        (["fedxgbllr", "--out", "a.csv/model"], ConfigError, "--out a.csv/model: Not a directory"),
         (["fedxgbllr", "--json", "nowhere/r.json"], ConfigError, "there is no such directory"),
         (["secureboost", "--data", "a.csv"], ConfigError, "the guest's file and one of a host"),
         (["secureboost", "--data", "a.csv", "less.csv"], DataError, "a.csv: it has a column 'id' and another file"),
@@ -142,6 +144,6 @@ BAD_LABEL = rows(20, 0).assign(y=7)
 )
 def test_bad_input_is_one_sentence(files, arguments, error, sentence):
     less = rows(20, 0)[["y", "b"]]
-    files(a=rows(20, 0), bad=BAD_LABEL, less=less, short=less[:5].drop(columns="y"))
+    files(a=rows(20, 0), bad=BAD_LABEL, less=less, bare=less[["y"]], short=less[:5].drop(columns="y"))
     with pytest.raises(error, match=sentence):
         fed(*arguments)

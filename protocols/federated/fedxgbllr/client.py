@@ -6,14 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mpc.errors import DataError
 from protocols.federated.engine import Message, Participant, as_bytes, field
 from protocols.federated.fedxgbllr import cnn
 from protocols.federated.fedxgbllr.config import FedXGBllrConfig
 from protocols.federated.fedxgbllr.model import pack_ensembles, unpack_ensembles
 from protocols.federated.fedxgbllr.trees import fit_ensemble, tree_outputs
+from protocols.federated.rows import read_rows
 from protocols.federated.secure_sum import Summation
-from secure_tree.schema import read_features
 
 
 class FedXGBllrClient(Participant):
@@ -22,15 +21,7 @@ class FedXGBllrClient(Participant):
     def __init__(self, client: int, X, y, config: FedXGBllrConfig, summation: Summation) -> None:
         super().__init__()
         self._client, self._config, self._summation = client, config, summation
-        self._X, _ = read_features(X, source=f"client {client}")
-        self._y = np.asarray(y, np.float64).reshape(-1)
-        if len(self._y) != len(self._X) or not len(self._y):
-            raise DataError(f"client {client}: {len(self._y)} labels for {len(self._X)} rows")
-        bad = ~np.isin(self._y, (0, 1)) if config.classification else ~np.isfinite(self._y)
-        if bad.any():
-            row = int(np.flatnonzero(bad)[0])
-            wanted = "0 or 1" if config.classification else "a finite number"
-            raise DataError(f"client {client}: y: row {row}: label {self._y[row]:g} is not {wanted}")
+        self._X, self._y, _ = read_rows(f"client {client}", X, y, config.classification)
 
     @property
     def steps(self) -> dict[str, Callable[[Message], Message]]:

@@ -47,6 +47,9 @@ def _outputs_of(ensemble: bytes, X: np.ndarray) -> np.ndarray:
     booster = xgb.Booster({"nthread": 1})
     try:
         booster.load_model(bytearray(ensemble))
+        # XGBoost itself takes rows that are narrower or wider than those of the training.
+        if booster.num_features() != X.shape[1]:
+            raise ValueError("another number of features")
         leaves = booster.predict(xgb.DMatrix(X, nthread=1), pred_leaf=True, strict_shape=True)
         model = json.loads(booster.save_raw("json"))["learner"]["gradient_booster"]["model"]
     except (xgb.core.XGBoostError, ValueError, KeyError):

@@ -6,9 +6,10 @@ Messages       "rank" rounds 0 to 9. Round 0: node -> server masked row count an
                -> nodes the masked total of the round before; node -> server masked counts of its values at or below
                15 candidates for each boundary. Round 9: server -> nodes the last total.
 Cost           8 rounds of 120 d (v - 1) bytes each way a node, and two short ones
-Security       semi-honest. Masks come from a key that the nodes share and the server does not have: the server sees
-               uniform words. The nodes see the totals, that is ranks of the candidates among all rows, and no one
-               node's counts. A node that colludes with the server opens every node's counts.
+Security       semi-honest. Masks come from a key that the nodes share and the server does not have, and
+               from the features' names, so that nodes whose columns differ find random totals and stop. The server
+               sees uniform words. The nodes see the totals, that is ranks of the candidates among all rows, and no
+               one node's counts. A node that colludes with the server opens every node's counts.
 Drop-out       a node that drops out here ends the training: its values are needed, start again without it
 Source         radix descent on the order-preserving integer image of float32; masking by a common stream
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Callable
 from pathlib import Path
@@ -10,14 +11,15 @@ import numpy as np
 
 from mpc.errors import ConfigError, DataError, ProtocolDesync
 from protocols.federated.engine import Message, Participant, as_bytes, field
+from protocols.federated.rows import read_rows
 from protocols.federated.secure_sum import Summation
 from protocols.federated.virtual_samples import boundaries
 from protocols.federated.virtual_samples.clusters import assign, cluster_sums, merge_small_groups, smallest_group
 from protocols.federated.virtual_samples.config import VirtualSamplesConfig
 from protocols.federated.virtual_samples.forest import Forest
-from secure_tree.schema import read_features
 
 KEY_BYTES = 32
+_MOST_ROWS = 1 << 40
 
 
 def sigmoid(margin: np.ndarray) -> np.ndarray:
@@ -46,11 +48,22 @@ class VirtualSamplesNode(Participant):
         super().__init__()
         if len(group_key) != KEY_BYTES:
             raise ConfigError(f"node {node}: the group key has {len(group_key)} bytes instead of {KEY_BYTES}")
-        self._node, self._config, self._summation, self._group_key = node, config, summation, group_key
-        base = _rows(f"node {node}", X, y)
-        new = _rows(f"node {node}, update", *update) if update else (base[0][:0], base[1][:0])
-        self._X, self._y = (np.concatenate(pair) for pair in zip(base, new, strict=True))
-        self._base_rows = len(base[0])
+        self._node, self._config, self._summation = node, config, summation
+        self._X, self._y, names = read_rows(f"node {node}", X, y, classes=True)
+        self._base_rows = rows = len(self._y)
+        if rows < 2 * config.min_group > 2:
+            raise DataError(
+                f"node {node}: its {rows} rows make no two groups of min_group {config.min_group}: no split"
+            )
+        if update:
+            new_X, new_y, new_names = read_rows(f"node {node}, update", *update, classes=True)
+            if new_names != names:
+                raise DataError(
+                    f"node {node}, update: its feature columns or their order differ from those of the rows"
+                )
+            self._X, self._y = np.concatenate([self._X, new_X]), np.concatenate([self._y, new_y])
+        # Nodes with other columns have other masks, so that the agreement ends before a wrong column counts.
+        self._mask_key = hashlib.sha256(group_key + "\n".join(names).encode()).digest()
         self._out = out
 
     @property
@@ -75,6 +88,11 @@ class VirtualSamplesNode(Participant):
         if number == 1:
             self.memory["nonces"] = field(message, "nonces", np.uint8, (-1, boundaries.NONCE_BYTES))
             self.memory["rows"] = self._unmask(message, 0, 1)
+            # Under another key a count opens to a random word.
+            if not self._base_rows <= int(self.memory["rows"][0]) < _MOST_ROWS:
+                raise DataError(
+                    f"node {self._node}: the nodes' group keys differ, or their columns or the order of these"
+                )
             self.memory["prefixes"] = np.zeros((d, edges), np.uint32)
         else:
             totals = self._unmask(message, number - 1, d * edges * boundaries.CANDIDATES).reshape(d, edges, -1)
@@ -88,7 +106,7 @@ class VirtualSamplesNode(Participant):
         return {"masked": counts + self._mask(self._recall("nonce").tobytes(), number, counts.size)}
 
     def _mask(self, nonce: bytes, number: int, size: int) -> np.ndarray:
-        return boundaries.mask(self._group_key, nonce, number, size)
+        return boundaries.mask(self._mask_key, nonce, number, size)
 
     def _unmask(self, message: Message, number: int, size: int) -> np.ndarray:
         words = field(message, "total", np.uint64, (size,)).copy()
@@ -181,14 +199,3 @@ def predict(model: Path, X: np.ndarray) -> np.ndarray:
 
 
 _FOREST: list[tuple[str, type]] = [("feature", np.int32), ("threshold", np.int32), ("value", np.float64)]
-
-
-def _rows(source: str, X, y) -> tuple[np.ndarray, np.ndarray]:
-    features, _ = read_features(X, source=source)
-    labels = np.asarray(y, np.float64).reshape(-1)
-    if len(labels) != len(features) or not len(labels):
-        raise DataError(f"{source}: {len(labels)} labels for {len(features)} rows")
-    if not np.isin(labels, (0, 1)).all():
-        row = int(np.flatnonzero(~np.isin(labels, (0, 1)))[0])
-        raise DataError(f"{source}: y: row {row}: label {labels[row]:g} is not 0 or 1")
-    return features, labels

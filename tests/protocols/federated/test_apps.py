@@ -56,6 +56,7 @@ def test_the_helper_sums_no_fewer_than_two_clients_whatever_the_run_says(setting
         ({"parameters": "{"}, {}, ConfigError, "parameters: not a JSON object"),
         ({"parameters": json.dumps({"clusters": 1})}, {}, ConfigError, "clusters"),
         ({"secure": False}, {}, ConfigError, "has a helper's key, and the run asks for open sums"),
+        ({}, {"client-id": -1}, ConfigError, "client-id: '-1' is not 0, 1, 2, ..."),
         ({}, {"client-id": None}, ConfigError, "--node-config has no client-id"),
         ({}, {"group-key": None}, ConfigError, "--node-config has no group-key"),
         ({}, {"helper-key": None}, ConfigError, "--node-config has no helper-key"),

@@ -159,6 +159,7 @@ def test_regression_predicts_in_the_labels_own_unit():
     ("change", "sentence"),
     [
         ({"y": np.r_[np.zeros(239), 7]}, "client 0: y: row 239: label 7 is not 0 or 1"),
+        ({"y": np.full(240, "yes")}, "client 0: y: labels are not numeric"),
         ({"y": np.zeros(3)}, "client 0: 3 labels for 240 rows"),
         ({"X": np.full((240, 2), np.nan)}, "client 0: column 'f0', row 0: value is missing"),
     ],
@@ -180,6 +181,14 @@ def test_a_regression_with_one_label_is_one_sentence():
 def test_bytes_that_are_no_ensemble_are_refused(bad):
     with pytest.raises(ProtocolDesync):
         tree_outputs(unpack_ensembles(pack_ensembles([bad])), table()[0])
+
+
+@pytest.mark.parametrize("features", [4, 6])
+def test_an_ensemble_of_tables_of_another_width_is_refused(features):
+    X, y = table(features=features)
+    ensemble = fit_ensemble(X, y, 2, SMALL_LLR)
+    with pytest.raises(ProtocolDesync, match="no XGBoost model of 5 features"):
+        tree_outputs([ensemble], table()[0])
 
 
 def test_lengths_that_do_not_add_up_are_refused():

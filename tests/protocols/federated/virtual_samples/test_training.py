@@ -264,20 +264,52 @@ def test_a_node_that_missed_the_agreement_says_so():
         Server(LocalFederation(vs_nodes()), 5, SMALL_VS, OpenSum()).fit()
 
 
+MIN_121 = SMALL_VS.model_copy(update={"min_group": 121})
+
+
 @pytest.mark.parametrize(
     ("change", "error", "sentence"),
     [
         ({"y": np.full(240, 2)}, DataError, "node 0: y: row 0: label 2 is not 0 or 1"),
         ({"X": np.full((240, 2), np.inf)}, DataError, "node 0: column 'f0', row 0: value is infinite"),
+        ({"y": np.full(240, "yes")}, DataError, "node 0: y: labels are not numeric"),
+        (
+            {"update": (np.zeros((3, 4)), np.zeros(3))},
+            DataError,
+            "node 0, update: its feature columns or their order differ",
+        ),
+        ({"config": MIN_121}, DataError, "node 0: its 240 rows make no two groups of min_group 121: no split"),
         ({"X": np.zeros((0, 2)), "y": []}, DataError, "node 0: 0 labels for 0 rows"),
         ({"group_key": b"short"}, ConfigError, "group key has 5 bytes instead of 32"),
     ],
 )
 def test_bad_input_of_a_node_is_one_sentence(change, error, sentence):
     X, y = table()
-    given = {"X": X, "y": y, "group_key": GROUP_KEY} | change
+    given = {"X": X, "y": y, "config": SMALL_VS, "group_key": GROUP_KEY} | change
     with pytest.raises(error, match=sentence):
-        VirtualSamplesNode(0, config=SMALL_VS, summation=OpenSum(), **given)
+        VirtualSamplesNode(0, summation=OpenSum(), **given)
+
+
+def test_min_group_may_be_half_of_a_nodes_rows():
+    VirtualSamplesNode(0, *table(242), MIN_121, OpenSum(), GROUP_KEY)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"group_key": bytes(32)}, "the nodes' group keys differ"),
+        ({"X": pd.DataFrame(table()[0], columns=["f1", "f0", "f2", "f3", "f4"])}, "or their columns or the order"),
+        ({"X": table()[0][:, 1:]}, "or their columns or the order"),
+    ],
+)
+def test_nodes_that_do_not_fit_together_are_one_sentence(change, sentence):
+    X, y = table()
+    given = {"X": X, "y": y, "group_key": GROUP_KEY}
+    nodes = [
+        VirtualSamplesNode(i, config=SMALL_VS, summation=OpenSum(), **given | {0: {}, 1: change}[i]) for i in (0, 1)
+    ]
+    with pytest.raises(DataError, match=sentence):
+        agree(LocalFederation(dict(enumerate(nodes))))
 
 
 def test_one_class_is_one_sentence():
