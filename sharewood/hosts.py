@@ -29,6 +29,7 @@ from sharewood.page import prediction_page, training_page
 from sharewood.tables import (
     Rows,
     check_classes,
+    check_counts,
     known_labels,
     read_joinable,
     read_rows,
@@ -95,6 +96,8 @@ def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> di
         rows = read_table(path, columns, parameters.may_miss)
         if parameters.logistic and rows.labels is not None:
             check_classes(path, columns, rows.labels, parameters.num_class or 2)
+        if parameters.counts and rows.labels is not None:
+            check_counts(path, columns, rows.labels)
         return rows
 
     rows, judged = table(data), table(judged_by) if judged_by else None

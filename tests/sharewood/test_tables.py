@@ -6,7 +6,7 @@ import pytest
 
 from mpc.errors import ConfigError, DataError
 from sharewood.columns import Columns
-from sharewood.tables import check_classes, read_rows, read_table, write_predictions
+from sharewood.tables import check_classes, check_counts, read_rows, read_table, writable, write_predictions
 
 SCHEMA = """
 colour = { type = "categorical", categories = ["red", "NA", "01"], missing = true }
@@ -90,6 +90,8 @@ def test_predictions_come_back(tmp_path):
         ("red", "rot", "column 'colour', line 2: value is 'rot', none of the categories"),
         ("1.5", "old", "column 'age', line 2: value is 'old', not a finite number"),
         ("1.5", "inf", "column 'age', line 2: value is 'inf', not a finite number"),
+        ("1.5", "1e39", r"column 'age', line 2: value is '1e\+39', not a finite number of float32"),
+        ("9,2,y,1,1", "9,2,y,1,-1", "column 'times', line 4: weight -1 is negative"),
         (",good", ",bad", "column 'bad' is not in the schema file"),
         ("age", "who", "column 'who.1' is not in the schema file"),
         ("x,1,2", "x,,2", "column 'good', line 2: value is missing"),
@@ -121,6 +123,19 @@ def test_times_are_not_numbers(tmp_path):
 def test_classes_are_numbers_below_their_count(tmp_path):
     with pytest.raises(DataError, match=r"column 'y', line 3: label 3 is not one of 0 \.\. 2"):
         check_classes(tmp_path / "t.csv", Columns.inferred("y"), np.array([2.0, 3.0]), 3)
+
+
+def test_counts_are_not_negative(tmp_path):
+    with pytest.raises(DataError, match=r"t\.csv: column 'y', line 4: label -2 is negative"):
+        check_counts(tmp_path / "t.csv", Columns.inferred("y"), np.array([2.0, 0, -2]))
+
+
+def test_a_folder_is_no_file_to_write(tmp_path):
+    writable(tmp_path / "model.json")
+    with pytest.raises(DataError, match="cannot be written, it is a folder"):
+        writable(tmp_path)
+    with pytest.raises(DataError, match="there is no such folder"):
+        writable(tmp_path / "nowhere" / "model.json")
 
 
 @pytest.mark.parametrize(
