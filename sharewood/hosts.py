@@ -148,7 +148,7 @@ def predict_rows(config: HostsConfig, name: str, json: Path | None) -> dict[str,
         values = predict(party, model, rows, output, config.predict.method, receiver if layout.vertical else None)
         if out:
             write_predictions(out, rows.ids, values, output)
-        return values, {"data": {"rows": len(rows.features), "features": len(names)}, **costs(party)}
+        return values, {"data": {"rows": len(rows.features), "features": len(model.facts.names)}, **costs(party)}
 
     values, report = connected(config, name, program)
     if out:
