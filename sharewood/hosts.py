@@ -188,7 +188,7 @@ def share(config: HostsConfig, name: str, source: Path | None) -> dict[str, Any]
     """
     out = config.needs(name, "model")
     writable(out)
-    plain = from_xgboost(read_json(source, "XGBoost model in JSON"), str(source)) if source else None
+    plain = from_xgboost(read_json(source, "model of XGBoost in JSON"), str(source)) if source else None
 
     def program(party: Party) -> dict[str, Any]:
         share_model(party, plain, TrainConfig.of(**config.train).missing).save(out)

@@ -147,6 +147,15 @@ def test_unusable_credentials_are_config_errors(credentials, tmp_path):
             listen(LOOPBACK, bad)
 
 
+def test_files_that_do_not_fit_each_other_are_named(credentials, tmp_path):
+    good, other = credentials["party_a"], credentials["party_b"]
+    good.save(tmp_path, "party_a")
+    assert Credentials.load(tmp_path, "party_a") == good
+    (tmp_path / "party_a.key").write_bytes(other.private_key)
+    with pytest.raises(ConfigError, match=r"party_a\.crt, party_a\.key and authority\.crt .* do not fit each other"):
+        Credentials.load(tmp_path, "party_a")
+
+
 def test_the_key_stays_out_of_sight(credentials):
     assert "PRIVATE" not in repr(credentials["party_a"])
 
