@@ -108,7 +108,13 @@ def read_frame(path: Path, columns: Columns, verbatim: bool = False) -> pd.DataF
 def _header(path: Path) -> list[str]:
     """The columns of a file."""
     with _reading(path):
-        return list(read_schema(path).names if path.suffix == PARQUET else pd.read_csv(path, nrows=0).columns)
+        if path.suffix == PARQUET:
+            return list(read_schema(path).names)
+        # Two lines: where rows have more cells than a header, read_csv takes the first ones for labels of the rows.
+        first = pd.read_csv(path, header=None, nrows=2, dtype=str, keep_default_na=False).iloc[0]
+        if first.duplicated().any():
+            raise ValueError(f"column {first[first.duplicated()].iloc[0]!r} appears twice")
+        return list(pd.read_csv(path, nrows=0).columns)
 
 
 @contextmanager
@@ -118,7 +124,8 @@ def _reading(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file") from None
     except (ValueError, OSError) as error:  # pandas' and pyarrow's own kinds are among them
-        raise DataError(f"{path}: not a {'parquet' if path.suffix == PARQUET else 'CSV'} table ({error})") from None
+        said = " ".join(str(error).split())
+        raise DataError(f"{path}: not a {'parquet' if path.suffix == PARQUET else 'CSV'} table ({said})") from None
 
 
 def write_frame(path: Path, frame: pd.DataFrame) -> None:

@@ -93,7 +93,8 @@ def test_predictions_come_back(tmp_path):
         ("1.5", "1e39", r"column 'age', line 2: value is '1e\+39', not a finite number of float32"),
         ("9,2,y,1,1", "9,2,y,1,-1", "column 'times', line 4: weight -1 is negative"),
         (",good", ",bad", "column 'bad' is not in the schema file"),
-        ("age", "who", "column 'who.1' is not in the schema file"),
+        ("age", "who", r"not a CSV table \(column 'who' appears twice\)"),
+        ("2,y,1,1,", "2,y,1,1,,9", r"not a CSV table \([^\n]*Expected 6 fields in line 4, saw 7[^\n]*\)$"),
         ("x,1,2", "x,,2", "column 'good', line 2: value is missing"),
         ("007", "", "column 'who', line 2: the id is missing"),
     ],
@@ -109,6 +110,12 @@ def test_a_column_that_the_schema_names_is_there(tmp_path, columns):
     path = written(tmp_path / "t.csv", "who,colour,good,times,note\n1,red,0,1,\n")
     with pytest.raises(DataError, match="there is no column 'age', which the schema file names"):
         read_table(path, columns)
+
+
+def test_more_cells_than_the_header_has(tmp_path):
+    path = written(tmp_path / "t.csv", "x,y\n1,0,9\n2,1,9\n")
+    with pytest.raises(DataError, match="Expected 2 fields in line 2, saw 3"):
+        read_table(path, Columns.inferred("y"))
 
 
 def test_times_are_not_numbers(tmp_path):
