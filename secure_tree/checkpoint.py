@@ -93,10 +93,13 @@ class Checkpoints:
         if not numbers:
             return None
         facts, _ = read_arrays(self._round(numbers[-1]), _WHAT)
-        return [facts["pairing"], numbers[-1]]
+        return [facts.get("pairing"), numbers[-1]]
 
     def _forget(self, beyond: int) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DataError(f"{self.folder}: no folder for checkpoints can be made ({error.strerror})") from None
         for path in [*self.folder.glob("round_*.npz"), *self.folder.glob("margin_*.npz")]:
             if int(path.stem.split("_")[1]) > beyond:
                 path.unlink()

@@ -139,7 +139,9 @@ def share_model(party: Party, plain: PlainModel | None, missing: Missing = "none
     }
     theirs = party.swap("share.facts", facts)
     if (plain is None) == (theirs["model"] is None):
-        raise ConfigError("one party brings a model to share, and the other does not")
+        raise ConfigError(
+            f"{'neither party brings' if plain is None else 'both parties bring'} a model to share: one does"
+        )
     if theirs["missing"] != facts["missing"]:
         raise ConfigError(f"the parties disagree on missing: {facts['missing']} here, {theirs['missing']} at the other")
     owner = party.rank if plain is not None else 1 - party.rank

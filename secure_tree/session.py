@@ -72,7 +72,7 @@ def agree_on_training(party: Party, config: TrainConfig, table: Table, held: Tab
     every = names[0] + names[1] if layout.vertical else names[0]
     judging = ordered[0]["held"], ordered[1]["held"]
     if config.early_stopping_rounds and not any(judging):
-        raise ConfigError("early_stopping_rounds needs rows to judge by: test_size, or an eval_set")
+        raise ConfigError("early_stopping_rounds needs rows to judge by: test_size, test_data or an eval_set")
     indicators = {layout.features_of(p).start + f for p in (0, 1) for f in ordered[p]["indicators"]}
     of_both = judging, tuple(sorted(indicators)), config.counts
     return Facts(pairing, every, layout, scale, weight_scale, label_holder, *of_both)

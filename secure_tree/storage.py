@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -42,15 +44,24 @@ def from_document(document: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
     return document["facts"], arrays
 
 
-def write_bytes(path: str | Path, data: bytes) -> None:
-    """Write a file, whole or not at all. Raises DataError."""
-    path = Path(path)
+@contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """The name of a file that becomes `path` once it is written, and is gone if it cannot be. Raises DataError."""
     partial = path.with_name(path.name + ".partial")
     try:
-        partial.write_bytes(data)
-        os.replace(partial, path)
+        try:
+            yield partial
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
     except OSError as error:
         raise DataError(f"{path}: cannot be written ({error.strerror})") from None
+
+
+def write_bytes(path: str | Path, data: bytes) -> None:
+    """Write a file, whole or not at all. Raises DataError."""
+    with _whole(Path(path)) as partial:
+        partial.write_bytes(data)
 
 
 def write_json(path: str | Path, document: dict[str, Any]) -> None:
@@ -72,14 +83,12 @@ def read_json(path: str | Path, what: str) -> dict[str, Any]:
 
 
 def write_arrays(path: str | Path, facts: dict[str, Any], arrays: Arrays) -> None:
-    """Write facts and arrays to `path`: JSON if it ends in .json, else .npz."""
+    """Write facts and arrays to `path`, whole or not at all: JSON if it ends in .json, else .npz. Raises DataError."""
     path = Path(path)
     if path.suffix == ".json":
         return write_json(path, to_document(facts, arrays))
-    partial = path.with_name(path.name + ".partial")
-    with open(partial, "wb") as file:
+    with _whole(path) as partial, open(partial, "wb") as file:
         np.savez(file, facts=np.array(json.dumps(facts)), **arrays)  # type: ignore[arg-type]
-    os.replace(partial, path)
 
 
 def read_arrays(path: str | Path, what: str) -> tuple[dict[str, Any], Arrays]:

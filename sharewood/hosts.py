@@ -29,6 +29,7 @@ from sharewood.page import prediction_page, training_page
 from sharewood.tables import (
     Rows,
     check_classes,
+    check_counts,
     known_labels,
     read_joinable,
     read_rows,
@@ -95,6 +96,8 @@ def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> di
         rows = read_table(path, columns, parameters.may_miss)
         if parameters.logistic and rows.labels is not None:
             check_classes(path, columns, rows.labels, parameters.num_class or 2)
+        if parameters.counts and rows.labels is not None:
+            check_counts(path, columns, rows.labels)
         return rows
 
     rows, judged = table(data), table(judged_by) if judged_by else None
@@ -145,7 +148,7 @@ def predict_rows(config: HostsConfig, name: str, json: Path | None) -> dict[str,
         values = predict(party, model, rows, output, config.predict.method, receiver if layout.vertical else None)
         if out:
             write_predictions(out, rows.ids, values, output)
-        return values, {"data": {"rows": len(rows.features), "features": len(names)}, **costs(party)}
+        return values, {"data": {"rows": len(rows.features), "features": len(model.facts.names)}, **costs(party)}
 
     values, report = connected(config, name, program)
     if out:
@@ -185,7 +188,7 @@ def share(config: HostsConfig, name: str, source: Path | None) -> dict[str, Any]
     """
     out = config.needs(name, "model")
     writable(out)
-    plain = from_xgboost(read_json(source, "XGBoost model in JSON"), str(source)) if source else None
+    plain = from_xgboost(read_json(source, "model of XGBoost in JSON"), str(source)) if source else None
 
     def program(party: Party) -> dict[str, Any]:
         share_model(party, plain, TrainConfig.of(**config.train).missing).save(out)

@@ -47,6 +47,8 @@ def read_table(path: Path, columns: Columns, may_miss: Callable[[str], bool] = l
             raise DataError(f"{path}: there is no {role} column {name!r}; the columns are {', '.join(frame)}")
     features = _features(path, frame, columns, columns.features(frame), may_miss)
     labels, weights = (None if name is None else _numbers(path, name, frame[name]) for name in roles.values())
+    if weights is not None:
+        _refuse(path, str(roles["weight"]), weights < 0, lambda row: f"weight {weights[row]:g} is negative")
     return Rows(features, labels, weights, _ids(path, frame, columns), columns.missing)
 
 
@@ -73,10 +75,7 @@ def read_joinable(path: Path, columns: Columns) -> tuple[pd.DataFrame, pd.Series
     ids = _ids(path, frame, columns)
     if ids is None:
         raise DataError(f"{path}: there is no id column; the columns are {', '.join(frame)}")
-    twice = np.flatnonzero(ids.duplicated())
-    if twice.size:
-        row = int(twice[0])
-        raise DataError(f"{_cell(path, str(ids.name), row)}: id '{ids.iloc[row]}' appears twice")
+    _refuse(path, str(ids.name), ids.duplicated(), lambda row: f"id '{ids.iloc[row]}' appears twice")
     return frame, ids
 
 
@@ -109,7 +108,13 @@ def read_frame(path: Path, columns: Columns, verbatim: bool = False) -> pd.DataF
 def _header(path: Path) -> list[str]:
     """The columns of a file."""
     with _reading(path):
-        return list(read_schema(path).names if path.suffix == PARQUET else pd.read_csv(path, nrows=0).columns)
+        if path.suffix == PARQUET:
+            return list(read_schema(path).names)
+        # Two lines: where rows have more cells than a header, read_csv takes the first ones for labels of the rows.
+        first = pd.read_csv(path, header=None, nrows=2, dtype=str, keep_default_na=False).iloc[0]
+        if first.duplicated().any():
+            raise ValueError(f"column {first[first.duplicated()].iloc[0]!r} appears twice")
+        return list(pd.read_csv(path, nrows=0).columns)
 
 
 @contextmanager
@@ -119,7 +124,8 @@ def _reading(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file") from None
     except (ValueError, OSError) as error:  # pandas' and pyarrow's own kinds are among them
-        raise DataError(f"{path}: not a {'parquet' if path.suffix == PARQUET else 'CSV'} table ({error})") from None
+        said = " ".join(str(error).split())
+        raise DataError(f"{path}: not a {'parquet' if path.suffix == PARQUET else 'CSV'} table ({said})") from None
 
 
 def write_frame(path: Path, frame: pd.DataFrame) -> None:
@@ -157,17 +163,22 @@ def known_labels(path: Path, columns: Columns, names: Sequence[str], logistic: b
 
 def writable(path: Path) -> None:
     """Raises DataError unless a file can be made at `path`: asked before an hour of work, not after."""
+    if path.is_dir():
+        raise DataError(f"{path}: cannot be written, it is a folder")
     if not path.absolute().parent.is_dir() or not os.access(path.absolute().parent, os.W_OK):
         raise DataError(f"{path}: cannot be written, there is no such folder or it is not ours")
 
 
 def check_classes(path: Path, columns: Columns, labels: np.ndarray, count: int = 2) -> None:
     """Raises DataError unless all labels are class numbers below `count`."""
-    bad = np.flatnonzero(~np.isin(labels, np.arange(count)))
-    if bad.size:
-        row = int(bad[0])
-        classes = "0 or 1" if count == 2 else f"one of 0 .. {count - 1}"
-        raise DataError(f"{_cell(path, str(columns.named('label')), row)}: label {labels[row]:g} is not {classes}")
+    classes = "0 or 1" if count == 2 else f"one of 0 .. {count - 1}"
+    strange = ~np.isin(labels, np.arange(count))
+    _refuse(path, str(columns.named("label")), strange, lambda row: f"label {labels[row]:g} is not {classes}")
+
+
+def check_counts(path: Path, columns: Columns, labels: np.ndarray) -> None:
+    """Raises DataError if a label is negative."""
+    _refuse(path, str(columns.named("label")), labels < 0, lambda row: f"label {labels[row]:g} is negative, no count")
 
 
 def _features(
@@ -191,11 +202,11 @@ def _categories(
     absent = column.isna().to_numpy()
     codes = pd.Index(categories).get_indexer(pd.Index(column.astype(str)))
     codes[absent] = -1
-    bad = np.flatnonzero((codes < 0) & ~(absent & optional))
-    if bad.size:
-        row = int(bad[0])
-        what = "is missing" if absent[row] else f"is '{column.iloc[row]}', none of the categories"
-        raise DataError(f"{_cell(path, name, row)}: value {what}")
+
+    def what(row: int) -> str:
+        return "value is missing" if absent[row] else f"value is '{column.iloc[row]}', none of the categories"
+
+    _refuse(path, name, (codes < 0) & ~(absent & optional), what)
     return pd.Categorical.from_codes(codes, list(categories))
 
 
@@ -205,11 +216,13 @@ def _numbers(path: Path, name: str, column: pd.Series, optional: bool = False) -
         raise DataError(f"{path}: column {name!r} holds times, not numbers")
     values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
     absent = column.isna().to_numpy()
-    bad = np.flatnonzero(~np.isfinite(values) & ~(absent & optional))
-    if bad.size:
-        row = int(bad[0])
-        what = "is missing" if absent[row] else f"is '{column.iloc[row]}', not a finite number"
-        raise DataError(f"{_cell(path, name, row)}: value {what}")
+    with np.errstate(over="ignore"):
+        finite = np.isfinite(values.astype(np.float32))
+
+    def what(row: int) -> str:
+        return "value is missing" if absent[row] else f"value is '{column.iloc[row]}', not a finite number of float32"
+
+    _refuse(path, name, ~finite & ~(absent & optional), what)
     return values
 
 
@@ -219,10 +232,15 @@ def _ids(path: Path, frame: pd.DataFrame, columns: Columns) -> pd.Series | None:
         return None
     if frame[name].dtype.kind == "f":
         raise DataError(f"{path}: column {name!r} holds fractions or gaps: ids are text or whole numbers")
-    absent = np.flatnonzero(frame[name].isna() | (frame[name] == ""))
-    if absent.size:
-        raise DataError(f"{_cell(path, name, int(absent[0]))}: the id is missing")
+    _refuse(path, name, frame[name].isna() | (frame[name] == ""), lambda row: "the id is missing")
     return frame[name].astype(str)
+
+
+def _refuse(path: Path, name: str, bad: np.ndarray | pd.Series, what: Callable[[int], str]) -> None:
+    """Raises DataError that points to the first `bad` row, and says what is wrong with it."""
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise DataError(f"{_cell(path, name, row)}: {what(row)}")
 
 
 def _cell(path: Path, name: str, row: int) -> str:

@@ -74,8 +74,14 @@ class Credentials:
 
     @classmethod
     def load(cls, folder: Path, name: str) -> Self:
-        """What `save` wrote."""
-        return cls.from_files(folder / f"{name}.crt", folder / f"{name}.key", folder / "authority.crt")
+        """What `save` wrote. Raises ConfigError when files are not there, or do not fit each other."""
+        found = cls.from_files(folder / f"{name}.crt", folder / f"{name}.key", folder / "authority.crt")
+        try:
+            found.context(server=False)
+        except ConfigError as error:
+            files = f"{name}.crt, {name}.key and authority.crt"
+            raise ConfigError(f"{folder}: {files} are not PEM, or do not fit each other") from error
+        return found
 
 
 def expiry(certificate: bytes) -> dt.datetime:

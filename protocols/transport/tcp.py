@@ -39,7 +39,7 @@ def listen(address: Address, credentials: Credentials) -> "Listener":
     try:
         listening = socket.create_server(address)
     except OSError as error:
-        raise ConfigError(f"cannot listen at {address[0]}:{address[1]}: {error.strerror}") from error
+        raise ConfigError(f"cannot listen at {_text(address)}: {error.strerror}") from error
     return Listener(listening, context)
 
 
@@ -71,7 +71,7 @@ class Listener:
             connection, _ = self._listening.accept()
         except TimeoutError:
             who = " or ".join(peers)
-            raise PeerTimeout(f"{who} did not connect to {self.address} within {patience:g} s") from None
+            raise PeerTimeout(f"{who} did not connect to {_text(self.address)} within {patience:g} s") from None
         return _secure(connection, self._context, peers, patience, timeout, limit)
 
     def close(self) -> None:
@@ -105,10 +105,14 @@ def connect(
             break
         except OSError as error:
             if time.monotonic() + _RETRY_SECONDS > deadline:
-                where = f"{address[0]}:{address[1]}"
-                raise PeerTimeout(f"no connection to {peer} at {where} in {patience:g} s: {error}") from error
+                raise PeerTimeout(f"no connection to {peer} at {_text(address)} in {patience:g} s: {error}") from error
             time.sleep(_RETRY_SECONDS)
     return _secure(connection, context, (peer,), patience, timeout, limit)
+
+
+def _text(address: Address) -> str:
+    host, port = address
+    return f"{host}:{port}"
 
 
 def _secure(

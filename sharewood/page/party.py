@@ -14,6 +14,7 @@ from sharewood.page.units import seconds, size
 
 _ROWS = 10
 _PHASES = {
+    "rows": "comparing the ids of the rows",
     "setup": "set-up, once",
     "offline": "offline, before the data is used",
     "online": "online",
@@ -26,6 +27,8 @@ def training_page(name: str, parties: tuple[str, str], report: Mapping[str, Any]
     """HTML of a training's report at party `name`."""
     data, config = report["data"], report["config"]
     rows = " and ".join(f"{count:,} at {who}" for who, count in zip(parties, data["rows"], strict=True))
+    if config["partition"] == "vertical":
+        rows = f"{data['rows'][0]:,}, the same at both parties"
     facts = [f"row counts ({rows})", f"the names and order of {data['features']} features", "every parameter below"]
     curve = report["curve"]
     rounds = config["n_estimators"]
@@ -60,7 +63,8 @@ def prediction_page(
     ]
     page = Page(
         title=f"Prediction at {name}",
-        subtitle=f"{data['rows']:,} own rows, {data['features']} features. This report has what {name} knows.",
+        subtitle=f"{data['rows']:,} own rows; {data['features']} features of the model. "
+        f"This report has what {name} knows.",
         headlines=headlines,
         sections=[
             _quality(measures, margins, labels, logistic),
@@ -103,7 +107,9 @@ def _learning(report: Mapping[str, Any]) -> Section:
         nothing = "No rows were held out, so nothing about quality was revealed; test_size holds rows out."
         return Section("Quality", [nothing, unknown])
     rounds, values = (list(column) for column in zip(*curve, strict=True))
-    held = f"{sum(report['data']['held']):,} held-out rows of both parties"
+    counts = report["data"]["held"]
+    by_columns = report["config"]["partition"] == "vertical"
+    held = f"{counts[0]:,} held-out rows" if by_columns else f"{sum(counts):,} held-out rows of both parties"
     name = sections.named(report["metric"])
     judged = f"The {name} is computed on shares; both parties learn these numbers, and nothing else of the rows."
     return Section(

@@ -115,10 +115,16 @@ def memory(peaks: Mapping[str, int]) -> Section:
 
 def configuration(config: Mapping[str, Any]) -> Section:
     """Every parameter; all are public and the same at both parties."""
-    rows = [[name, "not set" if value is None else str(value)] for name, value in config.items()]
+    rows = [[name, _said(value)] for name, value in config.items()]
     return Section(
         "Configuration", ["Public, and the same at both parties."], table=Table(["parameter", "value"], rows, texts=2)
     )
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return "not set" if value is None else str(value)
 
 
 def disclosure(revealed: Mapping[str, list[str]], facts: list[str], own: str) -> Section:

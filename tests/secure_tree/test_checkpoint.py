@@ -188,3 +188,10 @@ def test_resumed_trainings_of_every_kind(tmp_path, tree, data, parameters):
     assert np.abs(resumed - whole).max() < 1e-2
     assert [count for count, _ in again] == [count for count, _ in curve]
     assert all(value == pytest.approx(other, abs=1e-2) for (_, value), (_, other) in zip(again, curve, strict=True))
+
+
+def test_a_file_is_no_folder_for_checkpoints(tmp_path):
+    for rank in (0, 1):
+        (tmp_path / str(rank)).write_text("")
+    with pytest.raises(DataError, match="no folder for checkpoints can be made"):
+        train(tmp_path)

@@ -162,7 +162,7 @@ def test_a_shared_model_has_no_bins():
 
     with pytest.raises(ConfigError, match="predict by thresholds"):
         run_both(job)
-    with pytest.raises(ConfigError, match="one party brings a model"):
+    with pytest.raises(ConfigError, match="neither party brings a model"):
         run_both(lambda party: share_model(party, None))
 
 

@@ -14,7 +14,7 @@ KNOWN = {"revealed": ["error of held-out rows after 4 trees"], "memory_peak_byte
 def training(**more):
     report = {
         "data": {"rows": [1500, 900], "held": [10, 20], "features": 3},
-        "config": {"n_estimators": 4, "max_depth": 2, "max_bin": 32},
+        "config": {"n_estimators": 4, "max_depth": 2, "max_bin": 32, "partition": "horizontal"},
         "metric": "error",
         "curve": [[2, 0.25], [4, 0.1234]],
         "setup": SPENT,
@@ -31,6 +31,14 @@ def test_a_training_with_held_out_rows():
     for figure in ("0.1234", "0.2500", "1,234", "3,702", "16.8 MB", "23.4 MB", "150 MB", "1,500", "30 held-out rows"):
         assert figure in text, figure
     assert "bank & co <a>" in text and "error of held-out rows after 4 trees" in text
+
+
+def test_a_training_by_columns():
+    config = {"n_estimators": 4, "max_depth": 2, "max_bin": 32, "partition": "vertical", "missing": ("age", "device")}
+    text = training(data={"rows": [748, 748], "held": [187, 187], "features": 8}, config=config, rows=SPENT)
+    assert "748, the same at both parties" in text and "187 held-out rows." in text and "374" not in text
+    assert "comparing the ids of the rows" in text and "4,936" in text, "their rounds are among all"
+    assert "age, device" in text
 
 
 def test_a_long_training():

@@ -6,7 +6,7 @@ import pytest
 
 from mpc.errors import ConfigError, DataError
 from sharewood.columns import Columns
-from sharewood.tables import check_classes, read_rows, read_table, write_predictions
+from sharewood.tables import check_classes, check_counts, read_rows, read_table, writable, write_predictions
 
 SCHEMA = """
 colour = { type = "categorical", categories = ["red", "NA", "01"], missing = true }
@@ -90,8 +90,11 @@ def test_predictions_come_back(tmp_path):
         ("red", "rot", "column 'colour', line 2: value is 'rot', none of the categories"),
         ("1.5", "old", "column 'age', line 2: value is 'old', not a finite number"),
         ("1.5", "inf", "column 'age', line 2: value is 'inf', not a finite number"),
+        ("1.5", "1e39", r"column 'age', line 2: value is '1e\+39', not a finite number of float32"),
+        ("9,2,y,1,1", "9,2,y,1,-1", "column 'times', line 4: weight -1 is negative"),
         (",good", ",bad", "column 'bad' is not in the schema file"),
-        ("age", "who", "column 'who.1' is not in the schema file"),
+        ("age", "who", r"not a CSV table \(column 'who' appears twice\)"),
+        ("2,y,1,1,", "2,y,1,1,,9", r"not a CSV table \([^\n]*Expected 6 fields in line 4, saw 7[^\n]*\)$"),
         ("x,1,2", "x,,2", "column 'good', line 2: value is missing"),
         ("007", "", "column 'who', line 2: the id is missing"),
     ],
@@ -109,6 +112,12 @@ def test_a_column_that_the_schema_names_is_there(tmp_path, columns):
         read_table(path, columns)
 
 
+def test_more_cells_than_the_header_has(tmp_path):
+    path = written(tmp_path / "t.csv", "x,y\n1,0,9\n2,1,9\n")
+    with pytest.raises(DataError, match="Expected 2 fields in line 2, saw 3"):
+        read_table(path, Columns.inferred("y"))
+
+
 def test_times_are_not_numbers(tmp_path):
     pd.DataFrame({"when": pd.to_datetime(["2020-01-01"]), "y": [1]}).to_parquet(tmp_path / "t.parquet")
     with pytest.raises(DataError, match="column 'when' holds times, not numbers"):
@@ -121,6 +130,19 @@ def test_times_are_not_numbers(tmp_path):
 def test_classes_are_numbers_below_their_count(tmp_path):
     with pytest.raises(DataError, match=r"column 'y', line 3: label 3 is not one of 0 \.\. 2"):
         check_classes(tmp_path / "t.csv", Columns.inferred("y"), np.array([2.0, 3.0]), 3)
+
+
+def test_counts_are_not_negative(tmp_path):
+    with pytest.raises(DataError, match=r"t\.csv: column 'y', line 4: label -2 is negative"):
+        check_counts(tmp_path / "t.csv", Columns.inferred("y"), np.array([2.0, 0, -2]))
+
+
+def test_a_folder_is_no_file_to_write(tmp_path):
+    writable(tmp_path / "model.json")
+    with pytest.raises(DataError, match="cannot be written, it is a folder"):
+        writable(tmp_path)
+    with pytest.raises(DataError, match="there is no such folder"):
+        writable(tmp_path / "nowhere" / "model.json")
 
 
 @pytest.mark.parametrize(

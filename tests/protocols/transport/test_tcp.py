@@ -100,7 +100,7 @@ def test_older_tls_is_refused(credentials):
 def test_nobody_connects(credentials):
     with (
         listen(LOOPBACK, credentials["party_a"]) as listener,
-        pytest.raises(PeerTimeout, match=r"party_b did not connect .* within 0\.1 s"),
+        pytest.raises(PeerTimeout, match=r"party_b did not connect to 127\.0\.0\.1:\d+ within 0\.1 s"),
     ):
         listener.accept("party_b", patience=0.1)
 
@@ -145,6 +145,15 @@ def test_unusable_credentials_are_config_errors(credentials, tmp_path):
     ):
         with pytest.raises(ConfigError, match="credentials"):
             listen(LOOPBACK, bad)
+
+
+def test_files_that_do_not_fit_each_other_are_named(credentials, tmp_path):
+    good, other = credentials["party_a"], credentials["party_b"]
+    good.save(tmp_path, "party_a")
+    assert Credentials.load(tmp_path, "party_a") == good
+    (tmp_path / "party_a.key").write_bytes(other.private_key)
+    with pytest.raises(ConfigError, match=r"party_a\.crt, party_a\.key and authority\.crt .* do not fit each other"):
+        Credentials.load(tmp_path, "party_a")
 
 
 def test_the_key_stays_out_of_sight(credentials):
