@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from mpc.errors import ConfigError, DataError
+from mpc.errors import ConfigError, DataError, PeerFailure
 from mpc.party import Party, Stage
 from protocols.alignment import align_guest, align_host
 from protocols.runtime.hosts import run_dealer, run_pair, run_party
@@ -118,7 +118,12 @@ def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> di
             **costs(party, name, None if resume else grown),
         }
 
-    report = connected(config, name, program)
+    try:
+        report = connected(config, name, program)
+    except PeerFailure as failure:
+        if checkpoints is None or not checkpoints.any_kept():
+            raise
+        raise type(failure)(f"{failure}; rounds of trees are kept in {folder}: go on with --resume at both") from None
     write_bytes(page_beside(out), training_page(name, config.names, report).encode())
     return _reported(report, json)
 
