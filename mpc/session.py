@@ -4,7 +4,8 @@
         z = x * y + 3
         b = x < y
 
-For notebooks and tests; library code names the protocol and its party. Without a session the operators raise.
+A job of `protocols.runtime.run_local` runs within one. Library code names the protocol and its party. Without a
+session the operators raise.
 """
 
 from __future__ import annotations

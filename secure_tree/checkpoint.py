@@ -22,6 +22,7 @@ from secure_tree.tree import TreeShares
 
 FORMAT = 3
 _WHAT = "checkpoint"
+_ROUNDS = "round_*.npz"
 _MARGINS_KEPT = 2
 _WHOLE = ("winner", "leaves", "gains", "covers")
 
@@ -72,6 +73,10 @@ class Checkpoints:
         self._forget(count)
         return Attempt(self, mine[0], own, count, trees, margin)
 
+    def any_kept(self) -> bool:
+        """Whether there is a round to resume from."""
+        return any(self.folder.glob(_ROUNDS))
+
     def save(self, number: int, pairing: str, own: str, trees: list[TreeShares], margin: AShare) -> None:
         """Keep round `number` (from 1), a tree for each class, and the margin after it; older margins go."""
         facts = {"format": FORMAT, "pairing": pairing, "own": own}
@@ -89,7 +94,7 @@ class Checkpoints:
 
     def _newest(self) -> list | None:
         """[pairing, number of the newest round]."""
-        numbers = sorted(int(path.stem.removeprefix("round_")) for path in self.folder.glob("round_*.npz"))
+        numbers = sorted(int(path.stem.removeprefix("round_")) for path in self.folder.glob(_ROUNDS))
         if not numbers:
             return None
         facts, _ = read_arrays(self._round(numbers[-1]), _WHAT)
@@ -100,7 +105,7 @@ class Checkpoints:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise DataError(f"{self.folder}: no folder for checkpoints can be made ({error.strerror})") from None
-        for path in [*self.folder.glob("round_*.npz"), *self.folder.glob("margin_*.npz")]:
+        for path in [*self.folder.glob(_ROUNDS), *self.folder.glob("margin_*.npz")]:
             if int(path.stem.split("_")[1]) > beyond:
                 path.unlink()
 

@@ -19,7 +19,7 @@ Missing = Literal["none", "all"] | tuple[str, ...]
 MAX_DELTA_STEP = 0.7
 # Other names: the seed's of objectives, XGBoost's of metrics of several classes.
 _NAMES = {
-    "objective": {"logistic": "binary:logistic", "squarederror": "reg:squarederror"},
+    "objective": {"logitraw": "binary:logistic", "logistic": "binary:logistic", "squarederror": "reg:squarederror"},
     "eval_metric": {"merror": "error", "mlogloss": "logloss"},
 }
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from mpc.errors import ConfigError, DataError
+from mpc.errors import ConfigError, DataError, PeerFailure
 from mpc.party import Party, Stage
 from protocols.alignment import align_guest, align_host
 from protocols.runtime.hosts import run_dealer, run_pair, run_party
@@ -24,7 +24,7 @@ from secure_tree.storage import read_json, write_arrays, write_bytes, write_json
 from secure_tree.xgboost_json import from_xgboost, to_xgboost
 from sharewood.hosts_config import HostsConfig
 from sharewood.jobs import fit, predict
-from sharewood.judging import margins_behind, quality
+from sharewood.judging import quality_of_predictions
 from sharewood.page import prediction_page, training_page
 from sharewood.tables import (
     Rows,
@@ -112,15 +112,21 @@ def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> di
         known = estimator.model.facts
         facts = {"rows": list(known.layout.rows), "held": list(known.held), "features": len(known.names)}
         used = estimator.config
+        grown = estimator.curve[-1][0] if estimator.curve else used.n_estimators
         return {
             "data": facts,
             "config": used.model_dump(),
             "metric": used.metric,
             "curve": estimator.curve,
-            **costs(party),
+            **costs(party, name, None if resume else grown),
         }
 
-    report = connected(config, name, program)
+    try:
+        report = connected(config, name, program)
+    except PeerFailure as failure:
+        if checkpoints is None or not checkpoints.any_kept():
+            raise
+        raise type(failure)(f"{failure}; rounds of trees are kept in {folder}: go on with --resume at both") from None
     write_bytes(page_beside(out), training_page(name, config.names, report).encode())
     return _reported(report, json)
 
@@ -148,16 +154,17 @@ def predict_rows(config: HostsConfig, name: str, json: Path | None) -> dict[str,
         values = predict(party, model, rows, output, config.predict.method, receiver if layout.vertical else None)
         if out:
             write_predictions(out, rows.ids, values, output)
-        return values, {"data": {"rows": len(rows.features), "features": len(model.facts.names)}, **costs(party)}
+        spent = costs(party, name)
+        spent["predict"]["rows"] = len(rows.features)
+        return values, {"data": {"rows": len(rows.features), "features": len(model.facts.names)}, **spent}
 
     values, report = connected(config, name, program)
     if out:
-        labels = None
-        if not model.config.num_class:
-            labels = known_labels(data, config.columns(name), names, model.config.logistic)
+        classes = (model.config.num_class or 2) if model.config.logistic else 0
+        labels = known_labels(data, config.columns(name), names, classes)
         if labels is not None:
-            report["quality"] = quality(labels, margins_behind(values, output, model.config), model.config)
-        page = prediction_page(name, report, values, labels, model.config.logistic)
+            report["quality"] = quality_of_predictions(labels, values, output, model.config)
+        page = prediction_page(name, report, values, labels, model.config.logistic and not model.config.num_class)
         write_bytes(page_beside(out), page.encode())
     return _reported(report, json)
 
@@ -176,7 +183,7 @@ def reveal(config: HostsConfig, name: str, to: str) -> dict[str, Any]:
         plain = reveal_model(party, model, config.names.index(to))
         if plain is not None and out is not None:
             write_arrays(out, *plain.pack())
-        return costs(party)
+        return costs(party, name)
 
     return connected(config, name, program)
 
@@ -192,7 +199,7 @@ def share(config: HostsConfig, name: str, source: Path | None) -> dict[str, Any]
 
     def program(party: Party) -> dict[str, Any]:
         share_model(party, plain, TrainConfig.of(**config.train).missing).save(out)
-        return costs(party)
+        return costs(party, name)
 
     return connected(config, name, program)
 
@@ -209,8 +216,11 @@ def page_beside(result: Path) -> Path:
     return result.with_name(f"{result.stem}.report.html")
 
 
-def costs(party: Party) -> dict[str, Any]:
-    """Seconds, rounds, wire bytes in both directions by stage and part of a tree; peak memory; what was revealed."""
+def costs(party: Party, name: str, grown: int | None = None) -> dict[str, Any]:
+    """Seconds, rounds, wire bytes in both directions by stage and part of a tree; peak memory; what was revealed.
+
+    As party `name` measured it; with the online stage for each of `grown` rounds of trees, where that is said.
+    """
 
     def counted(spent: dict[str, Stage]) -> dict[str, dict[str, Any]]:
         return {
@@ -224,8 +234,15 @@ def costs(party: Party) -> dict[str, Any]:
         }
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    learned = {"revealed": party.revealed, "memory_peak_bytes": peak}
-    return {**counted(party.stages), "parts": counted(party.parts), **learned}
+    learned = {"revealed": party.revealed, "memory_peak_bytes": {name: peak}}
+    stages = counted(party.stages)
+    if "offline" in stages:
+        offline = stages["offline"]
+        offline |= {"bytes_dealer": offline["bytes_dealt"], "bytes_parties": offline["bytes"]}
+    if grown:
+        online = stages["online"]
+        online |= {f"{key}_per_tree": online[key] / grown for key in ("seconds", "rounds", "bytes")}
+    return {**stages, "parts": counted(party.parts), **learned}
 
 
 def _reported(report: dict[str, Any], json: Path | None) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def fit(
     config = TrainConfig.of(**known)
     held = 0 if judged else held_count(config, len(rows.features))
     mine = len(rows.features) - held
-    facts = {"rows": mine, "missing": list(rows.missing), "ids": rows.ids is not None}
+    facts = {"rows": mine, "missing": list(rows.missing), "ids": rows.ids is not None, "judged": judged is not None}
     theirs = agree(party, "train", {"same": {**parameters, "checkpoints": checkpoints is not None}, **facts})
     if held:
         log.warning("test_size %g: %d of %d rows are held out of training", config.test_size, held, mine + held)
@@ -74,7 +74,7 @@ def fit(
         rows.labels,
         rows.weights,
         eval_set=(judged.features, judged.labels) if judged else None,
-        observer=Progress(party, TrainConfig.of(**known)),
+        observer=Progress(party, TrainConfig.of(**known), judged is not None or bool(theirs["judged"])),
         checkpoints=checkpoints,
     )
     for rounds, value in estimator.curve:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from secure_tree.config import TrainConfig
-from secure_tree.links import values
+from secure_tree.links import probabilities, values
 from sharewood.jobs import Output
 
 
@@ -29,7 +29,22 @@ def quality(labels: np.ndarray, margins: np.ndarray, config: TrainConfig) -> dic
     }
 
 
-def margins_behind(predictions: np.ndarray, output: Output, config: TrainConfig) -> np.ndarray:
+def quality_of_predictions(
+    labels: np.ndarray, predictions: np.ndarray, output: Output, config: TrainConfig
+) -> dict[str, float | None]:
+    """Measures of what a model of any kind predicted against labels; of several classes no AUC."""
+    from sklearn import metrics
+
+    if not config.num_class:
+        return quality(labels, _margins_behind(predictions, output, config), config)
+    each = predictions if output == "probability" else probabilities(config, predictions)
+    return {
+        "accuracy": float(metrics.accuracy_score(labels, each.argmax(axis=1))),
+        "logloss": float(metrics.log_loss(labels, each, labels=np.arange(config.num_class))),
+    }
+
+
+def _margins_behind(predictions: np.ndarray, output: Output, config: TrainConfig) -> np.ndarray:
     """Margins of predicted numbers, of two classes' margins or of probabilities; certainty is taken for 1e-15 less."""
     if config.counts:
         return np.log(np.maximum(predictions, 1e-15))

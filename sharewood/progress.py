@@ -16,8 +16,10 @@ _SILENCE = 10.0
 class Progress:
     """An observer of a training: a line after the first round of trees, after each tenth, and after ten seconds."""
 
-    def __init__(self, party: Party, config: TrainConfig) -> None:
+    def __init__(self, party: Party, config: TrainConfig, judged: bool = False) -> None:
+        """`judged`: some party has a table of its own to judge by, so that dealing goes on between judgements."""
         self._party, self._config = party, config
+        self._step = config.eval_epochs if judged or config.test_size else config.n_estimators
         self._grown = 0
         self._said = -_SILENCE
 
@@ -45,10 +47,9 @@ class Progress:
 
     def _left(self, done: int) -> float:
         """Seconds, if the rounds to come take as long as those of this run, and dealing for them as it did."""
-        config = self._config
+        rounds = self._config.n_estimators
         online = sum(part.seconds for part in self._party.parts.values()) / self._grown
-        step = config.eval_epochs if config.test_size else config.n_estimators
-        dealt = min(-(-done // step) * step, config.n_estimators)
+        dealt = min(-(-done // self._step) * self._step, rounds)
         ahead = self._grown + dealt - done
         offline = self._party.stages["offline"].seconds / ahead if "offline" in self._party.stages else 0.0
-        return (config.n_estimators - done) * online + (config.n_estimators - dealt) * offline
+        return (rounds - done) * online + (rounds - dealt) * offline

@@ -151,13 +151,13 @@ def write_predictions(path: Path, ids: pd.Series | None, values: np.ndarray, out
     write_frame(path, table)
 
 
-def known_labels(path: Path, columns: Columns, names: Sequence[str], logistic: bool) -> np.ndarray | None:
-    """Labels of rows to predict, where the file has them for all: a number each, 0 or 1 where `logistic`; else None."""
+def known_labels(path: Path, columns: Columns, names: Sequence[str], classes: int) -> np.ndarray | None:
+    """Labels of rows to predict, a number each, of so many classes if any; None where the file lacks one."""
     name = columns.named("label")
     if name is None or name in names or name not in _header(path):
         return None
     values = pd.to_numeric(read_frame(path, columns)[name], errors="coerce").to_numpy(np.float64)
-    good = np.isin(values, (0, 1)) if logistic else np.isfinite(values)
+    good = np.isin(values, np.arange(classes)) if classes else np.isfinite(values)
     return values if good.all() else None
 
 

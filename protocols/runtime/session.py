@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mpc.party import Party
+from mpc.session import session
 from protocols.randomness.dealer import serve
 from protocols.randomness.dealt import DealtRandomness
 from protocols.runtime.launch import Role, run_processes
@@ -24,7 +25,8 @@ def party_role(rank: int, job: Job) -> Role:
 
     def play(channels: dict[str, Channel]) -> Any:
         randomness = DealtRandomness(rank, channels[DEALER])
-        result = job(Party(rank, channels[PARTIES[1 - rank]], randomness))
+        with session(Party(rank, channels[PARTIES[1 - rank]], randomness)) as party:
+            result = job(party)
         randomness.close()
         return {"result": result, **_process()}
 
@@ -48,6 +50,7 @@ def run_session(job: Job, *, timeout: float | None = None) -> dict[str, dict[str
 def run_local(job: Job, *, timeout: float | None = None) -> tuple[Any, Any]:
     """Run `job(party)` in two forked party processes with a dealer process; what it returned at each party.
 
+    Inside the job the operators of mpc/session.py talk through its party: `x * y`, `x @ y`, `x < y`.
     Results come back through Sharewood's own codec: plain values, lists, tuples, dicts and arrays.
     """
     outcome = run_session(job, timeout=timeout)

@@ -45,15 +45,18 @@ def training_page(name: str, parties: tuple[str, str], report: Mapping[str, Any]
         subtitle=f"Rows trained on: {rows}; {data['features']} features in all. {rounds} rounds of trees of depth "
         f"{config['max_depth']}, {config['max_bin'] or 'by size'} bins. This report has what {name} knows.",
         headlines=headlines,
-        sections=[_learning(report), *_costs(name, report), _disclosure(name, report, facts), *_process(name, report)],
+        sections=[_learning(report), *_costs(name, report), _disclosure(name, report, facts), *_process(report)],
     )
     return page.html()
 
 
 def prediction_page(
-    name: str, report: Mapping[str, Any], margins: np.ndarray, labels: np.ndarray | None, logistic: bool
+    name: str, report: Mapping[str, Any], margins: np.ndarray, labels: np.ndarray | None, binary: bool
 ) -> str:
-    """HTML of a prediction's report at party `name`; `labels` of its rows, where its file has them."""
+    """HTML of a prediction's report at party `name`; `labels` of its rows, where its file has them.
+
+    `binary`: of two classes, which margins rank.
+    """
     data = report["data"]
     facts = ["row counts", f"the names and order of {data['features']} features", "the model's parameters"]
     measures = report.get("quality") or {}
@@ -67,10 +70,10 @@ def prediction_page(
         f"This report has what {name} knows.",
         headlines=headlines,
         sections=[
-            _quality(measures, margins, labels, logistic),
+            _quality(measures, margins, labels, binary),
             *_costs(name, report),
             _disclosure(name, report, facts),
-            *_process(name, report),
+            *_process(report),
         ],
     )
     return page.html()
@@ -124,14 +127,14 @@ def _learning(report: Mapping[str, Any]) -> Section:
 
 
 def _quality(
-    measures: Mapping[str, float | None], margins: np.ndarray, labels: np.ndarray | None, logistic: bool
+    measures: Mapping[str, float | None], margins: np.ndarray, labels: np.ndarray | None, binary: bool
 ) -> Section:
     if labels is None:
         absent = "The rows have no labels that this party knows: no quality, ROC or precision-recall."
         return Section("Quality", [absent])
     rows = [[sections.named(key), sections.measured(value)] for key, value in measures.items()]
     table = Table(["measure", "own rows"], rows)
-    if not logistic:
+    if not binary:
         return Section("Quality", ["Own predictions against the labels in own file."], table=table)
     if len(set(labels.tolist())) < 2:
         return Section("Quality", ["ROC and precision-recall need two classes among the labels."], table=table)
@@ -143,6 +146,6 @@ def _disclosure(name: str, report: Mapping[str, Any], facts: list[str]) -> Secti
     return sections.disclosure({name: report["revealed"]}, facts, "rows, labels, bin edges")
 
 
-def _process(name: str, report: Mapping[str, Any]) -> list[Section]:
-    found = [sections.memory({name: report["memory_peak_bytes"]})]
+def _process(report: Mapping[str, Any]) -> list[Section]:
+    found = [sections.memory(report["memory_peak_bytes"])]
     return [*found, sections.configuration(report["config"])] if "config" in report else found

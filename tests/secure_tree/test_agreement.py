@@ -85,5 +85,6 @@ def test_parameters(parameters, sentence):
 
 
 def test_the_seeds_objective_names_are_understood():
+    assert SecureXGBClassifier(objective="logitraw").config.objective == "binary:logistic"
     assert SecureXGBClassifier(objective="logistic").config.objective == "binary:logistic"
     assert SecureXGBRegressor(objective="squarederror").config.objective == "reg:squarederror"

@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 import xgboost
 
-from mpc.errors import ConfigError
-from sharewood.hosts import export, reveal
+from mpc.errors import ConfigError, PeerTimeout
+from sharewood import hosts
+from sharewood.hosts import export, reveal, train
 from sharewood.hosts_config import HostsConfig
 from tests.sharewood.hosting import ROLES, both, complaint, dealing, example, sharewood, start
 from tests.sharewood.pages import check_page
@@ -42,7 +43,10 @@ def test_the_example_of_two_hosts(place):
         assert list(table) == ["id", "prediction"] and (table["id"] == truth["id"]).all()
         assert ((table["prediction"] > 0.5) == (truth["x"] + truth["y"] > 0)).mean() > 0.7
         report = json.loads((place / f"party_{name}.report.json").read_text())
-        assert {"data", "config", "curve", "setup", "offline", "online", "memory_peak_bytes"} <= set(report)
+        assert {"data", "config", "curve", "setup"} <= set(report)
+        assert report["offline"]["bytes_dealer"] > 1e3 and report["offline"]["bytes_parties"] == 0
+        assert all(4 * report["online"][f"{key}_per_tree"] == report["online"][key] for key in ("rounds", "bytes"))
+        assert report["memory_peak_bytes"][f"party_{name}"] > 1e8
         assert report["curve"][-1][0] == 4 and report["curve"][-1][1] < 0.5
         page = check_page((place / f"model_{name}.report.html").read_text())
         assert f"Training at party_{name}" in page and f"{report['curve'][-1][1]:.4f}" in page
@@ -125,6 +129,22 @@ def test_a_peer_that_never_comes(place):
     path.write_text("patience = 0.3\n" + path.read_text())
     status, _, said = sharewood("train", "--config", path, "--party", "party_a", cwd=place)
     assert status == 3 and "party_b did not connect" in said and said.count("\n") == 1
+
+
+@pytest.mark.parametrize("rounds", [0, 2])
+def test_a_peer_that_vanishes_leaves_checkpoints(place, monkeypatch, rounds):
+    def vanish(config, name, job):
+        for number in range(rounds):
+            (place / "checkpoints" / f"round_{number + 1:05d}.npz").touch()
+        raise PeerTimeout("party_b silent for 6 s in gains")
+
+    monkeypatch.setattr(hosts, "connected", vanish)
+    path = place / "party_a.toml"
+    path.write_text(path.read_text().replace("# checkpoints", "checkpoints"))
+    (place / "checkpoints").mkdir()
+    with pytest.raises(PeerTimeout, match="silent for 6 s") as failure:
+        train(HostsConfig.read(path), "party_a", False, None)
+    assert (f"kept in {place / 'checkpoints'}: go on with --resume" in str(failure.value)) == (rounds > 0)
 
 
 def test_keys_are_never_replaced(place):

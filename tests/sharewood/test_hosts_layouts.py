@@ -11,6 +11,7 @@ from mpc.errors import DataError
 from secure_tree.model import SharedModel
 from sharewood.hosts import export, predict_rows, reveal, train
 from tests.sharewood.hosting import EXAMPLES, both, complaint, dealing, example, in_threads, sharewood, write_job
+from tests.sharewood.pages import check_page
 
 
 def write(path, names, values, **others):
@@ -94,14 +95,19 @@ def test_several_classes_between_hosts(tmp_path, monkeypatch):
         kind = np.digitize(X[:, 1], [-0.5, 0.5])
         write(tmp_path / f"{p}.csv", ["x", "y", "z"], holes(X, 0.1, rng), kind=kind)
     in_threads(monkeypatch, tmp_path, train, False, None)
-    in_threads(monkeypatch, tmp_path, predict_rows, None)
+    reports = in_threads(monkeypatch, tmp_path, predict_rows, None)
     in_threads(monkeypatch, tmp_path, reveal, "party_b")
     export(tmp_path / "plain.json", tmp_path / "xgboost.json")
     booster = xgboost.Booster(model_file=tmp_path / "xgboost.json")
     rows, table = pd.read_csv(tmp_path / "b.csv"), pd.read_csv(tmp_path / "b_out.csv")
     names = [f"probability_{k}" for k in range(3)]
     assert list(table) == ["prediction", *names]
-    assert (table["prediction"] == rows["kind"]).mean() > 0.7
+    right = (table["prediction"] == rows["kind"]).mean()
+    told = table[names].to_numpy()[np.arange(60), rows["kind"]]
+    assert right > 0.7 and reports[1]["predict"]["rows"] == 60
+    assert reports[1]["quality"] == pytest.approx({"accuracy": right, "logloss": -np.log(told).mean()})
+    page = check_page((tmp_path / "b_out.report.html").read_text())
+    assert f"accuracy {right:.4f}" in page and "ROC" not in page
     each = 1 / (1 + np.exp(-booster.predict(xgboost.DMatrix(rows[["x", "y", "z"]]), output_margin=True)))
     assert np.abs(each / each.sum(axis=1, keepdims=True) - table[names].to_numpy()).max() < 1e-4
 

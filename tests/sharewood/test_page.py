@@ -8,7 +8,7 @@ from sharewood.page.units import number, seconds, size
 from tests.sharewood.pages import check_page
 
 SPENT = {"seconds": 1.25, "rounds": 1234, "bytes": 5_600_000, "bytes_dealt": 7_800_000}
-KNOWN = {"revealed": ["error of held-out rows after 4 trees"], "memory_peak_bytes": 150_000_000, "parts": {}}
+KNOWN = {"revealed": ["error of held-out rows after 4 trees"], "memory_peak_bytes": {"a": 150_000_000}, "parts": {}}
 
 
 def training(**more):
@@ -55,7 +55,7 @@ def test_a_training_without_held_out_rows():
 
 
 @pytest.mark.parametrize(
-    ("labels", "logistic", "sentence"),
+    ("labels", "binary", "sentence"),
     [
         (None, True, "no labels that this party knows"),
         (np.zeros(5), True, "need two classes"),
@@ -63,9 +63,9 @@ def test_a_training_without_held_out_rows():
         (np.array([0, 0, 1, 0, 1]), True, "Precision-recall: how many"),
     ],
 )
-def test_a_prediction(labels, logistic, sentence):
+def test_a_prediction(labels, binary, sentence):
     report = {"data": {"rows": 5, "features": 3}, "predict": SPENT, **KNOWN}
-    text = check_page(prediction_page("a", report, np.linspace(-1, 1, 5), labels, logistic))
+    text = check_page(prediction_page("a", report, np.linspace(-1, 1, 5), labels, binary))
     assert sentence in text
     assert ("ROC: positives" in text) == (sentence.startswith("Precision"))
 

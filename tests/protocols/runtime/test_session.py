@@ -1,0 +1,31 @@
+"""A job between two processes and a dealer, as interfaces.md writes it."""
+
+import numpy as np
+import pytest
+
+from mpc.errors import DataError
+from protocols.runtime import run_local
+
+X, Y = np.array([[3, -4], [5, 6]]), np.array([[1, 7], [5, -2]])
+
+
+def held(party, owner, values):
+    return party.share(values if party.rank == owner else None, owner=owner)
+
+
+def test_operators_on_shares_within_a_job():
+    def job(party):
+        x, y = held(party, 0, X), held(party, 1, Y)
+        told = [x + y, x * y, x @ y, x.sum(axis=0), x < y]
+        opened = [party.reveal(share, what="a result").astype(np.int64) for share in told]
+        return opened, party.reveal(x, to=1, what="x")
+
+    (first, nothing), (second, opened) = run_local(job)
+    assert nothing is None and (opened == X).all()
+    for mine, theirs, expected in zip(first, second, [X + Y, X * Y, X @ Y, X.sum(axis=0), X < Y], strict=True):
+        assert (mine == expected).all() and (theirs == expected).all()
+
+
+def test_the_owner_passes_the_values():
+    with pytest.raises(DataError, match="party 0 passes the values"):
+        run_local(lambda party: party.share(X, owner=0).rank)
