@@ -19,7 +19,6 @@ from mpc.contract import Cost, both, protocol
 from mpc.correlation import Hand
 from mpc.errors import ShapeMismatch
 from mpc.kernels import products
-from mpc.kernels.linear_map import ring_product
 from mpc.party import Party, Steps, open_shares
 from mpc.ring import Shape
 from mpc.shares import AShare, same_shape
@@ -82,12 +81,16 @@ class MatrixTriples:
     def deal(self, hand: Hand):
         a = hand.mask((self.rows, self.inner), self.dtype)
         b = hand.mask((self.inner, self.columns), self.dtype)
-        return a, b, hand.derived(lambda: ring_matmul(a, b), (self.rows, self.columns), self.dtype)
+        shape = self.rows, self.columns
+        return a, b, hand.derived(lambda: add_products(np.zeros(shape, self.dtype), (a, b)), shape, self.dtype)
 
 
-def ring_matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a [n, k] times b [k, m] over the ring of their dtype."""
-    return ring_product(np.ascontiguousarray(b), np.ascontiguousarray(a))
+def add_products(start: np.ndarray, *pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """start [n, m] + a b + ... for the pairs a [n, k], b [k, m], over the ring of their dtype."""
+    total = start.copy()
+    for a, b in pairs:
+        products.add_matrix_product(total, np.ascontiguousarray(a), np.ascontiguousarray(b))
+    return total
 
 
 @protocol(cost=lambda x, y: Cost(rounds=1, bits=both(x.bits * (x.size + y.size))))
@@ -98,5 +101,5 @@ def matmul(party: Party, x: AShare, y: AShare) -> Steps:
     a, b, ab = party.randomness.take(MatrixTriples(x.shape[0], x.shape[1], y.shape[1], x.dtype))
     d, e = yield from open_shares("beaver.matmul", x.map(lambda w: w - a), y.map(lambda w: w - b))
     # d b + a e + a b, and party 0 alone adds d e.
-    words = ring_matmul(d, b + e if party.rank == 0 else b) + ring_matmul(a, e) + ab
+    words = add_products(ab, (d, b + e if party.rank == 0 else b), (a, e))
     return AShare(words, party.rank, x.scale + y.scale)
