@@ -9,7 +9,7 @@ import pytest
 from numba.core.registry import CPUDispatcher
 
 import mpc.kernels
-from mpc.kernels import borrow, comparison_keys, linear_map, products, trigonometry
+from mpc.kernels import borrow, comparison_keys, linear_map, products, trigonometry, truncation
 
 RNG = np.random.default_rng(1)
 
@@ -55,6 +55,7 @@ CALLS = {
         for t in (np.uint8, np.uint64)
         for n, k, m in ((1, 1, 1), (3, 8, 2), (2, 17, 5), (0, 9, 4))
     ],
+    truncation.shift_opened: [(*words(3, 7), shift, first) for shift in (1, 16, 62) for first in (True, False)],
     borrow._parity: [(np.uint64(7),), (np.uint64(2**63 + 1),)],
     trigonometry._sine_cosine: [(0,), (12345,), (2**25 - 3,)],
     trigonometry.harmonics: [(words(4, dtype=np.uint32, bits=25),)],
