@@ -4,7 +4,8 @@ multiply       ([x], [y]) -> [x * y], elementwise
 square         [x] -> [x * x]
 matmul         ([X], [Y]) -> [X Y] for X [n, k], Y [k, m]
 Messages       P_i -> P_(1-i): x_i - a_i, y_i - b_i (square: x_i - a_i)         (one round)
-Cost           k (|x| + |y|) payload bits each way; offline: the dealer sends one word for every word of the result
+Cost           k (|x| + |y|) payload bits each way; offline: the dealer sends one word for every word of the result.
+               A party works out a matrix product and a half online, and a half ahead
 Security       semi-honest, perfect: the messages are one-time pads
 Source         Beaver, CRYPTO 1991; matrices: Mohassel and Zhang, IEEE S&P 2017
 """
@@ -12,6 +13,7 @@ Source         Beaver, CRYPTO 1991; matrices: Mohassel and Zhang, IEEE S&P 2017
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -19,7 +21,6 @@ from mpc.contract import Cost, both, protocol
 from mpc.correlation import Hand
 from mpc.errors import ShapeMismatch
 from mpc.kernels import products
-from mpc.kernels.linear_map import ring_product
 from mpc.party import Party, Steps, open_shares
 from mpc.ring import Shape
 from mpc.shares import AShare, same_shape
@@ -72,7 +73,7 @@ def square(party: Party, x: AShare) -> Steps:
 
 @dataclass(frozen=True)
 class MatrixTriples:
-    """[A], [B], [A B] for A [n, k] and B [k, m]."""
+    """[A] and [B] for A [n, k], B [k, m]; [A B] less the A_i B_i of either party i over its half of k."""
 
     rows: int
     inner: int
@@ -82,12 +83,31 @@ class MatrixTriples:
     def deal(self, hand: Hand):
         a = hand.mask((self.rows, self.inner), self.dtype)
         b = hand.mask((self.inner, self.columns), self.dtype)
-        return a, b, hand.derived(lambda: ring_matmul(a, b), (self.rows, self.columns), self.dtype)
+        shape = self.rows, self.columns
+        ab = hand.derived(partial(ring_matmul, a, b), shape, self.dtype)
+        for rank, own in enumerate(halves(self.inner)):
+            known = hand.computed(rank, partial(ring_matmul, a[:, own], b[own]), shape, self.dtype)
+            if known is not None:
+                ab = ab - known
+        return a, b, ab
+
+
+def halves(inner: int) -> tuple[slice, slice]:
+    """The half of an inner dimension that is party 0's, and the half that is party 1's."""
+    return slice(inner // 2), slice(inner // 2, None)
+
+
+def add_products(start: np.ndarray, *pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """start [n, m] + a b + ... for the pairs a [n, k], b [k, m], over the ring of their dtype."""
+    total = start.copy()
+    for a, b in pairs:
+        products.add_matrix_product(total, np.ascontiguousarray(a), np.ascontiguousarray(b))
+    return total
 
 
 def ring_matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a [n, k] times b [k, m] over the ring of their dtype."""
-    return ring_product(np.ascontiguousarray(b), np.ascontiguousarray(a))
+    return add_products(np.zeros((len(a), b.shape[1]), a.dtype), (a, b))
 
 
 @protocol(cost=lambda x, y: Cost(rounds=1, bits=both(x.bits * (x.size + y.size))))
@@ -95,8 +115,11 @@ def matmul(party: Party, x: AShare, y: AShare) -> Steps:
     """[X], [Y] -> [X Y]; scales add. Raises ShapeMismatch unless X is [n, k] and Y is [k, m]."""
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[0]:
         raise ShapeMismatch(f"a matrix of shape {x.shape} times one of shape {y.shape}")
-    a, b, ab = party.randomness.take(MatrixTriples(x.shape[0], x.shape[1], y.shape[1], x.dtype))
+    a, b, rest = party.randomness.take(MatrixTriples(x.shape[0], x.shape[1], y.shape[1], x.dtype))
     d, e = yield from open_shares("beaver.matmul", x.map(lambda w: w - a), y.map(lambda w: w - b))
-    # d b + a e + a b, and party 0 alone adds d e.
-    words = ring_matmul(d, b + e if party.rank == 0 else b) + ring_matmul(a, e) + ab
+    # d e + d b + a e + a b: over either half of the inner dimension its owner i adds (d + a_i) (e + b_i), one product,
+    # and the other party j adds d b_j + a_j e, two; `rest` shares a b less the a_i b_i that the one product brings.
+    own, other = halves(x.shape[1])[:: 1 if party.rank == 0 else -1]
+    one = d[:, own] + a[:, own], e[own] + b[own]
+    words = add_products(rest, one, (d[:, other], b[other]), (a[:, other], e[other]))
     return AShare(words, party.rank, x.scale + y.scale)

@@ -26,6 +26,7 @@ from mpc.contract import Cost, both, protocol
 from mpc.correlation import Hand
 from mpc.kernels import comparison_keys as kernels
 from mpc.kernels.comparison_keys import Keys
+from mpc.kernels.truncation import shift_opened
 from mpc.party import Party, Steps, open_shares
 from mpc.ring import U8, U64, Shape, encode_signed, low_bits, packed_size
 from mpc.shares import AShare, BShare, same_shape
@@ -136,7 +137,7 @@ def floor_by_keys(party: Party, x: AShare, shift: int) -> Steps:
     r, high, msb, keys = party.randomness.take(FloorKeys(x.shape, shift))
     e = yield from open_offset(party, "comparison.floor_by_keys", x, r)
     borrow = keys.evaluate(party.rank, low_bits(e, shift)[:, None])[:, 0, 0]
-    words = shift_opened(party, e, high, msb, shift) - borrow
+    words = shift_opened(e, high, msb, shift, party.rank == 0) - borrow
     return AShare(words.reshape(x.shape), party.rank, x.scale - shift)
 
 
@@ -163,10 +164,3 @@ def open_offset(party: Party, name: str, x: AShare, r: np.ndarray) -> Steps:
     """Open x + 2^62 + r, flat."""
     (e,) = yield from open_shares(name, (x + OFFSET).map(lambda w: w.reshape(-1) + r))
     return e
-
-
-def shift_opened(party: Party, e: np.ndarray, high: np.ndarray, msb: np.ndarray, shift: int) -> np.ndarray:
-    """Shares of (e >> f) - (r >> f) + 2^(64 - f) wrap - 2^(62 - f) for e = x + 2^62 + r."""
-    no_msb = np.uint64(1) - (e >> np.uint64(63))
-    words = (msb * no_msb << np.uint64(64 - shift)) - high
-    return words + (e >> np.uint64(shift)) - np.uint64(OFFSET >> shift) if party.rank == 0 else words

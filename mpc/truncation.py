@@ -20,10 +20,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpc.comparison_keys import floor_by_keys, open_offset, shift_opened
+from mpc.comparison_keys import floor_by_keys, open_offset
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import Hand
 from mpc.kernels import borrow
+from mpc.kernels.truncation import shift_opened
 from mpc.party import Party, Steps, Variant
 from mpc.ring import U64, Shape
 from mpc.shares import AShare
@@ -70,7 +71,7 @@ def truncate(party: Party, x: AShare, shift: int) -> Steps:
     """[x] -> [x / 2^shift], rounded up or down at random without bias; 1 <= shift <= 62; the scale falls by shift."""
     r, high, msb = party.randomness.take(TruncationMasks(x.shape, shift))
     e = yield from open_offset(party, "truncation.truncate", x, r)
-    return AShare(shift_opened(party, e, high, msb, shift).reshape(x.shape), party.rank, x.scale - shift)
+    return AShare(shift_opened(e, high, msb, shift, party.rank == 0).reshape(x.shape), party.rank, x.scale - shift)
 
 
 def _floor_cost(x: AShare, shift: int, by: Variant = "bits") -> Cost:
@@ -90,7 +91,7 @@ def floor(party: Party, x: AShare, shift: int, by: Variant | None = None) -> Ste
     chunks = _chunking(shift)
     opened = yield from open_chunks(party, "truncation.floor", e, np.zeros(1, U64), chunks, dealt)
     borrowed = borrow.ring_borrows(opened.reshape(-1), products, chunks.m, party.rank == 0)
-    words = shift_opened(party, e, high, msb, shift) - borrowed
+    words = shift_opened(e, high, msb, shift, party.rank == 0) - borrowed
     return AShare(words.reshape(x.shape), party.rank, x.scale - shift)
 
 

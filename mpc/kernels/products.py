@@ -1,5 +1,6 @@
-"""Kernels of share arithmetic: a party's share of a product from opened differences and dealt shares (flat arrays).
+"""Kernels of share arithmetic: a party's share of a product from opened differences and dealt shares.
 
+Arrays are flat, but for matrices.
 `first` tells the party that adds what is public. All words are of one unsigned dtype and wrap around.
 """
 
@@ -88,3 +89,23 @@ def weighted_choice(
             sx += weights[j] * part
         out[0, i], out[1, i] = s, sx
     return out
+
+
+@numba.njit(cache=True, nogil=True)
+def add_matrix_product(total: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
+    """total [n, m] += a [n, k] b [k, m]; eight products to each time that a word of `total` is read and written."""
+    n, inner = a.shape
+    whole = inner - inner % 8
+    for start in range(0, whole, 8):
+        for v in range(n):
+            row, factors, lines = total[v], a[v, start : start + 8], b[start : start + 8]
+            for k in range(row.size):
+                word = row[k]
+                for i in range(8):
+                    word += factors[i] * lines[i, k]
+                row[k] = word
+    for i in range(whole, inner):
+        for v in range(n):
+            row, factor, line = total[v], a[v, i], b[i]
+            for k in range(row.size):
+                row[k] += factor * line[k]

@@ -144,7 +144,9 @@ class PartyHand:
         return unpack_bits(self._correction(packed_size(count, 1)), shape)
 
     def computed(self, owner: int, value: Callable[[], np.ndarray], shape: Shape, dtype: np.dtype) -> np.ndarray | None:
-        if self._rank == owner and self.result is None:
+        if self._rank != owner:
+            return None
+        if self.result is None:
             self.result = value()
         return self.result
 

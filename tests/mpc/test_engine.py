@@ -10,7 +10,7 @@ from mpc.comparison import inside, less_than, maximum
 from mpc.conversion import to_bits
 from mpc.division import divide
 from mpc.errors import ConfigError, RangeError, ShapeMismatch
-from mpc.ring import U8, U32, U64, decode_signed
+from mpc.ring import U8, U32, U64, decode_signed, encode_signed
 from mpc.session import session
 from mpc.sigmoid_exponential import sigmoid_exponential
 from mpc.sigmoid_piecewise import sigmoid_piecewise
@@ -24,11 +24,25 @@ def test_square(dtype):
     assert np.array_equal(opened(results), x * x) and results[0].scale == 6
 
 
-def test_matmul():
+@pytest.mark.parametrize("dtype", [U8, U32, U64])
+@pytest.mark.parametrize(("n", "k", "m"), [(1, 1, 1), (5, 7, 3), (2, 8, 9), (13, 31, 17), (1, 40, 1), (4, 1, 6)])
+def test_matmul(n, k, m, dtype):
     rng = np.random.default_rng(1)
-    x, y = rng.integers(-99, 99, (5, 7)), rng.integers(-99, 99, (7, 3))
-    results, _ = run_both(lambda party: matmul(party, ring_half(x, party.rank), ring_half(y, party.rank)))
-    assert np.array_equal(opened(results), x @ y)
+    x, y = rng.integers(-99, 99, (n, k)), rng.integers(-99, 99, (k, m))
+    results, _ = run_both(lambda party: matmul(party, ring_half(x, party.rank, dtype), ring_half(y, party.rank, dtype)))
+    assert np.array_equal(opened(results), decode_signed(encode_signed(x @ y, dtype)))
+
+
+def test_matrices_that_are_transposed_in_memory():
+    x, y = np.random.default_rng(1).integers(-99, 99, (2, 5, 12))
+    results, _ = run_both(
+        lambda party: matmul(party, ring_half(x, party.rank), ring_half(y, party.rank).map(np.transpose))
+    )
+    assert np.array_equal(opened(results), x @ y.T)
+
+
+def test_matrices_that_do_not_fit():
+    x = np.ones((5, 7), int)
     with pytest.raises(ShapeMismatch):
         run_both(lambda party: matmul(party, ring_half(x, party.rank), ring_half(x, party.rank)))
 

@@ -9,7 +9,7 @@ import pytest
 from numba.core.registry import CPUDispatcher
 
 import mpc.kernels
-from mpc.kernels import borrow, comparison_keys, linear_map, products, trigonometry
+from mpc.kernels import borrow, comparison_keys, linear_map, products, trigonometry, truncation
 
 RNG = np.random.default_rng(1)
 
@@ -50,6 +50,12 @@ CALLS = {
         (words(6, 3, dtype=np.uint8, bits=1), words(6), words(6, 3), words(6), words(6, 3), words(3), first)
         for first in (True, False)
     ],
+    products.add_matrix_product: [
+        (words(n, m, dtype=t), words(n, k, dtype=t), words(k, m, dtype=t))
+        for t in (np.uint8, np.uint64)
+        for n, k, m in ((1, 1, 1), (3, 8, 2), (2, 17, 5), (0, 9, 4))
+    ],
+    truncation.shift_opened: [(*words(3, 7), shift, first) for shift in (1, 16, 62) for first in (True, False)],
     borrow._parity: [(np.uint64(7),), (np.uint64(2**63 + 1),)],
     trigonometry._sine_cosine: [(0,), (12345,), (2**25 - 3,)],
     trigonometry.harmonics: [(words(4, dtype=np.uint32, bits=25),)],

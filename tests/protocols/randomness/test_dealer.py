@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from mpc.beaver import Triples, multiply
+from mpc.beaver import MatrixTriples, Triples, multiply
 from mpc.bit_product import RingBits
 from mpc.errors import MaskReuse, PeerFailure, ProtocolDesync
 from mpc.party import Party
@@ -112,6 +112,19 @@ def test_a_plan_is_dealt_once_and_consistently():
     assert np.array_equal(a * b, ab)
     assert not np.array_equal(first[0][0], first[2][0]), "two requests of one shape have streams of their own"
     assert not (first[4] ^ second[4]).any()
+
+
+@pytest.mark.parametrize("room", [0, 1 << 20], ids=["when taken", "ahead"])
+def test_each_party_works_out_its_own_part_of_a_matrix_product(monkeypatch, room):
+    monkeypatch.setattr(dealt, "EXPANDED", room)
+
+    def job(randomness, rank):
+        return randomness.take(MatrixTriples(3, 5, 2, U64))
+
+    (first, second), errors = with_dealer(job)
+    a, b, rest = (x + y for x, y in zip(first, second, strict=True))
+    own = first[0][:, :2] @ first[1][:2] + second[0][:, 2:] @ second[1][2:]
+    assert not errors and np.array_equal(rest + own, a @ b)
 
 
 def test_parties_that_ask_for_different_things_are_stopped():
