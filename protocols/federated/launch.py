@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -128,8 +129,14 @@ def _follow(report: Path, running: Mapping[Path, subprocess.Popen], spare: int, 
                 # Without its superlink, the server's process would ask for it for ever.
                 with suppress(ProcessLookupError):
                     os.kill(facts["pid"], signal.SIGKILL)
-            raise PeerVanished(f"{log.stem} ended with status {process.returncode}: {log.read_text()[-500:]}")
+            raise PeerVanished(f"{log.stem} ended with status {process.returncode}; its last words: {_last_words(log)}")
         time.sleep(_POLL_SECONDS)
+
+
+def _last_words(log: Path) -> str:
+    """The last line of a log, without colours."""
+    lines = re.sub(r"\x1b\[[\d;]*m", "", log.read_text(errors="replace")).split("\n")
+    return next((" ".join(line.split()) for line in reversed(lines) if line.strip()), "none")
 
 
 def _error(name: str, sentence: str) -> SharewoodError:
