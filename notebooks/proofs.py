@@ -70,11 +70,13 @@ class Argued:
 PRODUCT = Enumerated("Z_4", lambda: check(beaver.multiply, word(2), word(2), ideal=lambda x, y: x * y))
 MATRIX_PRODUCTS = [
     Enumerated(
-        f"Z_{2**k}",
-        lambda k=k: check(beaver.matmul, word(k, 1, 1), word(k, 1, 1), ideal=lambda x, y: x @ y, batched=False),
-        long=k > 1,
+        f"Z_{2**k}, inner dimension {inner}",
+        lambda k=k, inner=inner: check(
+            beaver.matmul, word(k, 1, inner), word(k, inner, 1), ideal=lambda x, y: x @ y, batched=False
+        ),
+        long=k * inner > 1,
     )
-    for k in (1, 2)
+    for k, inner in ((1, 1), (2, 1), (1, 2))
 ]
 FIXED = [
     Enumerated("Z_4", lambda: check(fixed_product, word(2, 1, 1), word(2, 1, 1), ideal=lambda m, x: x @ m)),
