@@ -69,8 +69,9 @@ class TrainConfig(BaseModel):
             raise ValueError("base_score is a probability between 0 and 1 under logistic loss")
         if self.counts and self.base_score <= 0:
             raise ValueError("base_score is a count above 0 under count:poisson")
-        if bool(self.num_class) != self.objective.startswith("multi:"):
-            raise ValueError("num_class belongs to objectives of several classes, which need it")
+        several = self.objective.startswith("multi:")
+        if (self.num_class and not several) or (self.objective == "multi:ova" and not self.num_class):
+            raise ValueError("num_class belongs to objectives of several classes; multi:ova needs it")
         if self.eval_metric and (self.eval_metric in ("rmse", "mae")) == self.logistic:
             raise ValueError(f"{self.eval_metric} does not judge {self.objective}")
         return self
