@@ -4,8 +4,7 @@ multiply       ([x], [y]) -> [x * y], elementwise
 square         [x] -> [x * x]
 matmul         ([X], [Y]) -> [X Y] for X [n, k], Y [k, m]
 Messages       P_i -> P_(1-i): x_i - a_i, y_i - b_i (square: x_i - a_i)         (one round)
-Cost           k (|x| + |y|) payload bits each way; offline: the dealer sends one word for every word of the result.
-               A party works out a matrix product and a half online, and a half ahead
+Cost           k (|x| + |y|) payload bits each way; offline: the dealer sends one word for every word of the result
 Security       semi-honest, perfect: the messages are one-time pads
 Source         Beaver, CRYPTO 1991; matrices: Mohassel and Zhang, IEEE S&P 2017
 """
@@ -13,7 +12,6 @@ Source         Beaver, CRYPTO 1991; matrices: Mohassel and Zhang, IEEE S&P 2017
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -73,7 +71,7 @@ def square(party: Party, x: AShare) -> Steps:
 
 @dataclass(frozen=True)
 class MatrixTriples:
-    """[A] and [B] for A [n, k], B [k, m]; [A B] less the A_i B_i of either party i over its half of k."""
+    """[A], [B], [A B] for A [n, k], B [k, m]."""
 
     rows: int
     inner: int
@@ -83,43 +81,35 @@ class MatrixTriples:
     def deal(self, hand: Hand):
         a = hand.mask((self.rows, self.inner), self.dtype)
         b = hand.mask((self.inner, self.columns), self.dtype)
-        shape = self.rows, self.columns
-        ab = hand.derived(partial(ring_matmul, a, b), shape, self.dtype)
-        for rank, own in enumerate(halves(self.inner)):
-            known = hand.computed(rank, partial(ring_matmul, a[:, own], b[own]), shape, self.dtype)
-            if known is not None:
-                ab = ab - known
-        return a, b, ab
+        return a, b, hand.derived(lambda: ring_matmul(a, b), (self.rows, self.columns), self.dtype)
 
 
-def halves(inner: int) -> tuple[slice, slice]:
-    """The half of an inner dimension that is party 0's, and the half that is party 1's."""
-    return slice(inner // 2), slice(inner // 2, None)
-
-
-def add_products(start: np.ndarray, *pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """start [n, m] + a b + ... for the pairs a [n, k], b [k, m], over the ring of their dtype."""
+def add_product(start: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """start [n, m] + a b for a [n, k], b [k, m], over the ring of their dtype."""
     total = start.copy()
-    for a, b in pairs:
-        products.add_matrix_product(total, np.ascontiguousarray(a), np.ascontiguousarray(b))
+    products.add_matrix_product(total, np.ascontiguousarray(a), np.ascontiguousarray(b))
     return total
 
 
 def ring_matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a [n, k] times b [k, m] over the ring of their dtype."""
-    return add_products(np.zeros((len(a), b.shape[1]), a.dtype), (a, b))
+    return add_product(np.zeros((len(a), b.shape[1]), a.dtype), a, b)
+
+
+def matrix_shapes(x: AShare, y: AShare) -> tuple[int, int, int]:
+    """n, k, m of X [n, k] and Y [k, m]. Raises ShapeMismatch for other shapes."""
+    if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[0]:
+        raise ShapeMismatch(f"a matrix of shape {x.shape} times one of shape {y.shape}")
+    return x.shape[0], x.shape[1], y.shape[1]
 
 
 @protocol(cost=lambda x, y: Cost(rounds=1, bits=both(x.bits * (x.size + y.size))))
 def matmul(party: Party, x: AShare, y: AShare) -> Steps:
-    """[X], [Y] -> [X Y]; scales add. Raises ShapeMismatch unless X is [n, k] and Y is [k, m]."""
-    if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[0]:
-        raise ShapeMismatch(f"a matrix of shape {x.shape} times one of shape {y.shape}")
-    a, b, rest = party.randomness.take(MatrixTriples(x.shape[0], x.shape[1], y.shape[1], x.dtype))
+    """[X], [Y] -> [X Y]; scales add. Raises ShapeMismatch unless X is [n, k] and Y is [k, m].
+
+    Where a truncation follows, `mpc.matrix_product.matmul_doubled` has half the multiplications.
+    """
+    a, b, ab = party.randomness.take(MatrixTriples(*matrix_shapes(x, y), x.dtype))
     d, e = yield from open_shares("beaver.matmul", x.map(lambda w: w - a), y.map(lambda w: w - b))
-    # d e + d b + a e + a b: over either half of the inner dimension its owner i adds (d + a_i) (e + b_i), one product,
-    # and the other party j adds d b_j + a_j e, two; `rest` shares a b less the a_i b_i that the one product brings.
-    own, other = halves(x.shape[1])[:: 1 if party.rank == 0 else -1]
-    one = d[:, own] + a[:, own], e[own] + b[own]
-    words = add_products(rest, one, (d[:, other], b[other]), (a[:, other], e[other]))
+    words = add_product(add_product(ab, d, e + b if party.rank == 0 else b), a, e)
     return AShare(words, party.rank, x.scale + y.scale)

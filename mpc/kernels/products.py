@@ -93,17 +93,20 @@ def weighted_choice(
 
 @numba.njit(cache=True, nogil=True)
 def add_matrix_product(total: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
-    """total [n, m] += a [n, k] b [k, m]; eight products to each time that a word of `total` is read and written."""
+    """total [n, m] += a [n, k] b [k, m]; two rows of eight products each time that words of `total` are touched."""
     n, inner = a.shape
     whole = inner - inner % 8
     for start in range(0, whole, 8):
-        for v in range(n):
-            row, factors, lines = total[v], a[v, start : start + 8], b[start : start + 8]
-            for k in range(row.size):
-                word = row[k]
+        lines = b[start : start + 8]
+        for v in range(0, n, 2):
+            w = min(v + 1, n - 1)  # an odd row out pairs with itself, and is written twice alike
+            upper, lower, left, right = total[v], total[w], a[v, start : start + 8], a[w, start : start + 8]
+            for k in range(upper.size):
+                above, below = upper[k], lower[k]
                 for i in range(8):
-                    word += factors[i] * lines[i, k]
-                row[k] = word
+                    above += left[i] * lines[i, k]
+                    below += right[i] * lines[i, k]
+                upper[k], lower[k] = above, below
     for i in range(whole, inner):
         for v in range(n):
             row, factor, line = total[v], a[v, i], b[i]

@@ -1,0 +1,59 @@
+"""Product of shared matrices of fixed-point numbers with one multiplication of matrices at each party.
+
+Functionality  [X], [Y] -> [2 X Y] for X [n, k], Y [k, m] over Z_2^k: X Y with one fractional bit more
+Messages       P_i -> P_(1-i): X_i - A_i, Y_i - B_i                                           (one round)
+Cost           k (|X| + |Y|) payload bits each way; offline: the dealer sends one word for every word of the result
+Security       semi-honest, perfect: the messages are one-time pads
+How            with a = A_0 - A_1, b = B_0 - B_1, party 0 learns X + a and Y + b, party 1 X - a and Y - b, and
+               (X + a) (Y + b) + (X - a) (Y - b) = 2 X Y + 2 a b, of which the dealer shares the last term. The factor 2
+               cannot be divided out in the ring: a truncation, by one bit more, takes it along. Beaver's product
+               (mpc/beaver.py) is of the ring itself, at two multiplications a party
+Source         polarisation identity; correlated randomness as in Beaver, CRYPTO 1991
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpc.beaver import add_product, matrix_shapes, ring_matmul
+from mpc.contract import Cost, both, protocol
+from mpc.correlation import Hand
+from mpc.party import Party, Round, Steps
+from mpc.ring import pack_words, unpack_words
+from mpc.shares import AShare
+
+
+@dataclass(frozen=True)
+class PolarMasks:
+    """A_i [n, k] and B_i [k, m] that party i alone knows, and [-2 (A_0 - A_1) (B_0 - B_1)]."""
+
+    rows: int
+    inner: int
+    columns: int
+    dtype: np.dtype
+
+    def deal(self, hand: Hand):
+        a = [hand.private(owner, (self.rows, self.inner), self.dtype) for owner in (0, 1)]
+        b = [hand.private(owner, (self.inner, self.columns), self.dtype) for owner in (0, 1)]
+
+        def rest() -> np.ndarray:
+            product = ring_matmul(a[1] - a[0], b[0] - b[1])
+            return product + product
+
+        shared = hand.derived(rest, (self.rows, self.columns), self.dtype)
+        return *(masks[0] if masks[0] is not None else masks[1] for masks in (a, b)), shared
+
+
+@protocol(cost=lambda x, y: Cost(rounds=1, bits=both(x.bits * (x.size + y.size))))
+def matmul_doubled(party: Party, x: AShare, y: AShare) -> Steps:
+    """[X], [Y] -> [2 X Y], the scales' sum and one. Raises ShapeMismatch unless X is [n, k] and Y is [k, m]."""
+    a, b, rest = party.randomness.take(PolarMasks(*matrix_shapes(x, y), x.dtype))
+    sent = [pack_words(w.words - mask, x.bits) for w, mask in ((x, a), (y, b))]
+    answer = yield Round("matrix_product.matmul_doubled", sent, [w.nbytes for w in (x.words, y.words)])
+    left, right = (
+        w.words + mask + unpack_words(data, w.shape, w.dtype, w.bits)
+        for w, mask, data in zip((x, y), (a, b), answer, strict=True)
+    )
+    return AShare(add_product(rest, left, right), party.rank, x.scale + y.scale + 1)
