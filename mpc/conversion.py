@@ -18,13 +18,8 @@ import numpy as np
 from mpc.bit_product import conjoin
 from mpc.contract import Cost, in_sequence, protocol
 from mpc.party import Party, Steps
-from mpc.ring import U8, U16, U32, U64, low_bits
+from mpc.ring import U64, low_bits, smallest_word
 from mpc.shares import AShare, BShare, PShare, stack
-
-
-def _word(bits: int) -> np.dtype:
-    """The smallest word that holds so many bits."""
-    return next(dtype for dtype in (U8, U16, U32, U64) if bits <= 8 * dtype.itemsize)
 
 
 def _steps(bits: int) -> list[int]:
@@ -33,7 +28,7 @@ def _steps(bits: int) -> list[int]:
 
 
 def _cost(x: AShare, bits: int) -> Cost:
-    words = PShare(np.empty(x.shape, _word(bits)), 0)
+    words = PShare(np.empty(x.shape, smallest_word(bits)), 0)
     pairs = stack([words, words])
     return in_sequence(conjoin.cost(words, words), *[conjoin.cost(pairs, pairs)] * len(_steps(bits)))
 
@@ -41,7 +36,7 @@ def _cost(x: AShare, bits: int) -> Cost:
 @protocol(cost=_cost)
 def to_bits(party: Party, x: AShare, bits: int) -> Steps:
     """[x] of 64-bit words -> <x mod 2^bits>, shape x.shape + (bits,), lowest bit first; 2 <= bits <= 64."""
-    own = PShare(low_bits(x.words, bits).astype(_word(bits)), party.rank)
+    own = PShare(low_bits(x.words, bits).astype(smallest_word(bits)), party.rank)
     nothing = own.map(np.zeros_like)
     first, second = (own, nothing) if party.rank == 0 else (nothing, own)
     makes = yield from conjoin.steps(party, first, second)

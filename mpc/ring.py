@@ -9,6 +9,11 @@ U8, U16, U32, U64 = (np.dtype(t) for t in (np.uint8, np.uint16, np.uint32, np.ui
 Shape = tuple[int, ...]
 
 
+def smallest_word(bits: int) -> np.dtype:
+    """The narrowest word of at least so many bits, 1 .. 64."""
+    return next(dtype for dtype in (U8, U16, U32, U64) if bits <= 8 * dtype.itemsize)
+
+
 def encode_signed(values: np.ndarray, dtype: np.dtype = U64) -> np.ndarray:
     """Integers (any integer dtype) to two's complement words of `dtype`."""
     return np.asarray(values).astype(np.int64).astype(dtype)

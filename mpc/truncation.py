@@ -4,14 +4,21 @@ truncate       [x] -> [floor(x / 2^f) + c], c = 1 with probability (x mod 2^f) /
 floor          [x] -> [floor(x / 2^f)] exactly: two rounds, or one from dealt keys (mpc/comparison_keys.py)
 
 Range          |x| < 2^62, always right in that range
-Messages       x + 2^62 + r;  floor also: the 2m - 1 masked chunk bits of mpc/comparison.py (one uint16)
-Cost           64 |x| bits each way; floor adds 16 |x|. Offline: [r >> f], [msb r]; floor also m thermometers of 2^c
-               bits of the low f = c m bits of r, and the 1.5 2^m products of the bit masks as words of the ring
+Messages       truncate: one masked bit of mpc/wrap.py;  floor: x + 2^62 + r, and the 2m - 1 masked chunk bits of
+               mpc/comparison.py (one uint16)
+Cost           truncate: |x| bits each way, offline [beta_0 beta_1] modulo 2^f;  floor: 80 |x| bits, offline [r >> f],
+               [msb r], m thermometers of 2^c bits of the low f bits of r, and the 1.5 2^m products of the bit masks as
+               words of the ring
 Security       semi-honest, perfect: every message is a one-time pad
-How            x' = x + 2^62 < 2^63 and e = x' + r mod 2^64 wraps exactly when msb r = 1 and msb e = 0, so
+How            truncate: x' = x + 2^62 - 1 is below 2^63, so that the wrap w of its shares is told by their top bits, and
+               floor(x' / 2^f) = (x'_0 >> f) + (x'_1 >> f) - 2^(64 - f) w + 1{x'_0 mod 2^f > x' mod 2^f}. The last bit
+               is replaced by 1: the low bits of the share are the coin. They are uniform in a share that any protocol
+               has made; each party knows its own, and they say nothing of x.
+               floor: x' = x + 2^62 < 2^63 and e = x' + r mod 2^64 wraps exactly when msb r = 1 and msb e = 0, so
                floor(x' / 2^f) = (e >> f) - (r >> f) + 2^(64 - f) wrap - 1{e mod 2^f < r mod 2^f}. The last bit is the
                borrow of a comparison; from products in the ring it comes out in the ring.
-Source         Escudero, Ghosh, Keller, Rachuri and Scholl, CRYPTO 2020 (dealt truncation)
+Source         floor: Escudero, Ghosh, Keller, Rachuri and Scholl, CRYPTO 2020;  truncate: Rathee et al. (SIRNN), IEEE
+               S&P 2021, and Huang et al. (Cheetah), USENIX Security 2022, with the dealer in place of their transfers
 """
 
 from __future__ import annotations
@@ -20,7 +27,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpc.comparison_keys import floor_by_keys, open_offset
+from mpc.comparison_keys import OFFSET, floor_by_keys, open_offset
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import Hand
 from mpc.kernels import borrow
@@ -29,6 +36,7 @@ from mpc.party import Party, Steps, Variant
 from mpc.ring import U64, Shape
 from mpc.shares import AShare
 from mpc.thermometer import Chunking, cheapest_chunking, deal_thermometers, open_chunks
+from mpc.wrap import add_halves, wire_bits
 
 SHORT = 12
 
@@ -38,8 +46,8 @@ def _chunking(shift: int) -> Chunking:
 
 
 @dataclass(frozen=True)
-class TruncationMasks:
-    """[r], [r >> f], [msb r] in Z_2^64."""
+class FloorMasks:
+    """[r], [r >> f], [msb r]; thermometers of the low f bits of r, bit masks, and the masks' products, in Z_2^64."""
 
     shape: Shape
     shift: int
@@ -47,18 +55,7 @@ class TruncationMasks:
     def deal(self, hand: Hand):
         r = hand.mask((int(np.prod(self.shape, dtype=np.int64)),))
         high = hand.derived(lambda: r >> np.uint64(self.shift), r.shape)
-        return r, high, hand.derived(lambda: r >> np.uint64(63), r.shape)
-
-
-@dataclass(frozen=True)
-class FloorMasks:
-    """TruncationMasks; thermometers of the low f bits of r, bit masks, and the masks' products in Z_2^64."""
-
-    shape: Shape
-    shift: int
-
-    def deal(self, hand: Hand):
-        r, high, msb = TruncationMasks(self.shape, self.shift).deal(hand)
+        msb = hand.derived(lambda: r >> np.uint64(63), r.shape)
         chunks = _chunking(self.shift)
         table, masks = deal_thermometers(hand, r, 1, chunks)
         words = borrow.ring_product_words(chunks.m)
@@ -66,12 +63,12 @@ class FloorMasks:
         return r, high, msb, (table, masks), products
 
 
-@protocol(cost=lambda x, shift: Cost(1, both(64 * x.size)))
+@protocol(cost=lambda x, shift: Cost(1, both(wire_bits(x.size))))
 def truncate(party: Party, x: AShare, shift: int) -> Steps:
     """[x] -> [x / 2^shift], rounded up or down at random without bias; 1 <= shift <= 62; the scale falls by shift."""
-    r, high, msb = party.randomness.take(TruncationMasks(x.shape, shift))
-    e = yield from open_offset(party, "truncation.truncate", x, r)
-    return AShare(shift_opened(e, high, msb, shift, party.rank == 0).reshape(x.shape), party.rank, x.scale - shift)
+    lifted = (x + (OFFSET - 1)).words
+    words = yield from add_halves(party, "truncation.truncate", lifted, shift, 64 - shift, 1 - (OFFSET >> shift))
+    return AShare(words.reshape(x.shape), party.rank, x.scale - shift)
 
 
 def _floor_cost(x: AShare, shift: int, by: Variant = "bits") -> Cost:

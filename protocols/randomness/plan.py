@@ -22,7 +22,7 @@ from mpc import (
     sharing,
     sigmoid,
     truncation,
-    widening,
+    wrap,
 )
 from mpc.correlation import Kind
 from mpc.errors import ProtocolDesync
@@ -55,8 +55,7 @@ KINDS: dict[str, type] = {
         sharing.ZeroShares,
         sigmoid.TrigonometricMasks,
         truncation.FloorMasks,
-        truncation.TruncationMasks,
-        widening.WideningMasks,
+        wrap.WrapMasks,
     )
 }
 _DTYPES = ("bool", "uint8", "uint16", "uint32", "uint64")

@@ -1,0 +1,54 @@
+"""Shares over the integers: whether the sum of two shares wraps, for a secret with top bit 0 (a part of protocols).
+
+Functionality  [x] in Z_2^k, 0 <= x < 2^(k-1) -> [(x_0 >> f) + (x_1 >> f) - 2^u w + c] in Z_2^64, public c, w = 1 where
+               x_0 + x_1 >= 2^k; x = x_0 + x_1 - 2^k w over the integers
+Messages       n_i xor beta_i, n_i = 1 where the top bit of x_i is 0                          (one round)
+Cost           |x| bits each way; offline: [beta_0 beta_1] modulo 2^(64 - u), a word from the dealer
+Security       semi-honest, perfect: every message is a one-time pad of a bit
+How            the top bit of x is 0, so the sum wraps unless both top bits are 0: w = 1 - n_0 n_1, a product of two
+               bits that either party knows one of
+Source         wrap by known top bits: Rathee et al. (SIRNN), IEEE S&P 2021; Huang et al. (Cheetah), USENIX Security
+               2022, there by oblivious transfer
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpc.correlation import Hand
+from mpc.kernels import wrap
+from mpc.party import Party, Round, Steps
+from mpc.ring import U8, Shape, pack_bits, packed_size, smallest_word, unpack_bits
+
+
+@dataclass(frozen=True)
+class WrapMasks:
+    """Bits beta_0, beta_1, each the low bit of a byte that its party alone knows, and [beta_0 beta_1] modulo 2^bits."""
+
+    shape: Shape
+    bits: int
+
+    def deal(self, hand: Hand):
+        shape = (int(np.prod(self.shape, dtype=np.int64)),)
+        masks = [hand.private(owner, shape, U8) for owner in (0, 1)]
+        product = hand.derived(lambda: masks[0] & masks[1] & np.uint8(1), shape, smallest_word(self.bits))
+        return masks[0] if masks[0] is not None else masks[1], product
+
+
+def wire_bits(count: int) -> int:
+    """Payload bits of `add_halves` for so many words, each way."""
+    return 8 * packed_size(count, 1)
+
+
+def add_halves(party: Party, name: str, words: np.ndarray, down: int, up: int, constant: int) -> Steps:
+    """A party's share x_i, of any shape -> its share of the result of the header for f = `down`, u = `up`; flat."""
+    beta, product = party.randomness.take(WrapMasks(words.shape, 64 - up))
+    flat = np.ascontiguousarray(words).reshape(-1)
+    own = wrap.mask_tops(flat, beta)
+    (answer,) = yield Round(name, [pack_bits(own)], [packed_size(own.size, 1)])
+    # w = 1 - n_0 n_1
+    public = np.uint64((constant - (1 << up)) % (1 << 64))
+    other = unpack_bits(answer, own.shape)
+    return wrap.add_halves(flat, own, other, beta, product, down, up, public, party.rank == 0)
