@@ -69,10 +69,11 @@ class Pair:
         trace = Trace(party)
         run(trace.party)
         received = party.randomness.received
+        party.swap("benchmark.start", None)
         started = time.perf_counter()
         party.randomness.provide([(trace.cut(), 1)])
-        facts = {"offline_seconds": time.perf_counter() - started}
         party.swap("benchmark.ready", None)
+        facts = {"offline_seconds": time.perf_counter() - started}
         total = trace.party.meter.total
         facts |= {
             "offline_bytes": party.randomness.received - received,

@@ -55,7 +55,7 @@ class Hand(Protocol):
         """The session's key for fixed-key AES, known to all three."""
 
     def computed(self, owner: int, value: Callable[[], np.ndarray], shape: Shape, dtype: np.dtype) -> Any:
-        """What `owner` works out by itself, in the offline phase where the request is known then; else None."""
+        """What `owner` works out of its own words and kept matrices, offline where the request is known; else None."""
 
     def keep(self, number: int, mask: np.ndarray) -> None:
         """The dealer remembers the mask of a known matrix."""

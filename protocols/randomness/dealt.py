@@ -1,6 +1,7 @@
 """A party's side of the dealer: plans go out, corrections come in ahead, and every request is given out once.
 
-Requests are expanded from seed and corrections as they come in, up to a bound on memory; beyond it, when taken.
+Requests are expanded from seed and corrections as they come in, up to a bound on memory; beyond it, when taken. What
+takes no correction is made while the dealer is at work, for the requests that it fulfils first.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ import logging
 import os
 import tempfile
 from collections import deque
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, BinaryIO
 
@@ -19,7 +21,7 @@ import numpy as np
 from mpc.correlation import Kind
 from mpc.errors import ProtocolDesync
 from mpc.linear_map import MatrixVectors
-from protocols.randomness.dealer import NONCE_BYTES
+from protocols.randomness.dealer import BATCH, NONCE_BYTES
 from protocols.randomness.hands import NotYet, PartyHand
 from protocols.randomness.plan import Plan, encode_plan
 from protocols.randomness.prg import Stream
@@ -29,6 +31,7 @@ log = logging.getLogger("sharewood")
 IN_MEMORY = 1 << 30
 _SILENCE = 10.0
 EXPANDED = 1 << 28
+EARLY = BATCH
 
 
 @dataclass
@@ -37,7 +40,8 @@ class _Waiting:
 
     index: int
     kind: Kind
-    size: int
+    size: int = 0
+    own: list[np.ndarray] = field(default_factory=list)
     computed: np.ndarray | None = None
     values: Any = None
     ready: bool = False
@@ -67,44 +71,59 @@ class DealtRandomness:
     def provide(self, plan: Plan) -> None:
         """Send the plan and take in its corrections; what this party can compute ahead is computed."""
         self._dealer.send("dealer.plan", encode_plan(plan))
-        requests = (kind for kinds, times in plan for _ in range(times) for kind in kinds)
-        total = expected = sum(len(kinds) * times for kinds, times in plan)
+        kinds = (kind for kinds, times in plan for _ in range(times) for kind in kinds)
+        coming = deque(_Waiting(index, kind) for index, kind in enumerate(kinds, self._index))
+        total = len(coming)
+        self._index += total
+        self._start(coming)
         said = monotonic()
-        while expected > 0:
+        while coming:
             batch = self._dealer.receive("dealer.batch")
             if "error" in batch:
                 raise ProtocolDesync(f"dealer: {batch['error']}")
             sizes, data = batch["sizes"], batch["data"]
-            expected -= sizes.size
-            if expected < 0 or sizes.size == 0 or sizes.sum() != data.size:
+            if not 0 < sizes.size <= len(coming) or sizes.sum() != data.size:
                 raise ProtocolDesync("the dealer's corrections do not fit the plan")
             starts = np.concatenate([[0], np.cumsum(sizes)])
             for size, start in zip(sizes.tolist(), starts.tolist(), strict=False):
-                self._add(next(requests), data[start : start + size])
-            if expected and monotonic() - said >= _SILENCE:
-                said, share = monotonic(), (total - expected) / total
+                self._add(coming.popleft(), data[start : start + size])
+            if coming and monotonic() - said >= _SILENCE:
+                said, share = monotonic(), (total - len(coming)) / total
                 log.info("correlated randomness: %.0f%% of the requests, %.0f MB", 100 * share, self.received / 1e6)
 
-    def _add(self, kind: Kind, corrections: np.ndarray) -> None:
-        request = _Waiting(self._index, kind, corrections.size)
-        self._index += 1
+    def _start(self, coming: Iterable[_Waiting]) -> None:
+        """Make what the first requests to come hold without corrections."""
+        made = 0
+        for request in coming:
+            if made > EARLY or self._expanded + made > EXPANDED:
+                break
+            hand = self._hand(request, None, ahead=True)
+            with suppress(NotYet):
+                request.kind.deal(hand)
+            request.own = hand.own
+            made += _bytes(hand.own)
+
+    def _add(self, request: _Waiting, corrections: np.ndarray) -> None:
+        request.size = corrections.size
         self._waiting.append(request)
         room = self._expanded < EXPANDED
         # The product with a known matrix is worked out ahead in any case.
-        if room or isinstance(kind, MatrixVectors):
+        if room or isinstance(request.kind, MatrixVectors):
             hand = self._hand(request, corrections, ahead=True)
+            request.own = []
             with suppress(NotYet):
-                values = kind.deal(hand)
-                request.computed = hand.result
+                values = request.kind.deal(hand)
+                request.computed = hand.computed_result
                 if room:
-                    request.values, request.ready, request.held = values, True, hand.drawn + corrections.size
+                    request.values, request.ready, request.held = values, True, _bytes(hand.own) + corrections.size
                     self._expanded += request.held
                     return
         self._spool.put(corrections)
 
-    def _hand(self, request: _Waiting, corrections: np.ndarray, ahead: bool = False) -> PartyHand:
+    def _hand(self, request: _Waiting, corrections: np.ndarray | None, ahead: bool = False) -> PartyHand:
         stream = Stream(self._seed, self._nonce, request.index)
-        return PartyHand(self._rank, stream, corrections, self._matrices, ahead, request.computed)
+        matrices, own, computed = self._matrices, request.own, request.computed
+        return PartyHand(self._rank, stream, corrections, matrices, ahead, own, computed)
 
     def take(self, kind: Kind) -> Any:
         """The next request of the plan, which must be this one; without a plan it is asked for on the spot."""
@@ -122,6 +141,10 @@ class DealtRandomness:
     def close(self) -> None:
         """Tell the dealer that this party needs nothing more."""
         self._dealer.send("dealer.plan", None)
+
+
+def _bytes(arrays: Sequence[np.ndarray]) -> int:
+    return sum(array.nbytes for array in arrays)
 
 
 class _Spool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -89,45 +89,53 @@ class NotYet(Exception):
 class PartyHand:
     """Draws one party's halves of one request and reads the corrections sent to it.
 
-    `matrices` holds the masked matrices of the peer; `computed_before` the results of an earlier, offline look at
-    the same request. `ahead` of its turn, a request that needs or forgets a masked matrix may raise NotYet.
+    What a party makes by itself, in order, is its `own`: an earlier look at the same request hands it to a later one.
+    A look before the corrections are here (None) has anything in their place. `matrices` holds the masked matrices of
+    the peer; `ahead` of its turn, a request that needs or forgets one may raise NotYet.
     """
 
     def __init__(
         self,
         rank: int,
         stream: Stream,
-        corrections: np.ndarray,
+        corrections: np.ndarray | None,
         matrices: dict[int, np.ndarray],
         ahead: bool = False,
-        computed_before: np.ndarray | None = None,
+        own: Sequence[np.ndarray] = (),
+        computed: np.ndarray | None = None,
     ) -> None:
         self._rank, self._stream, self._corrections, self._read = rank, stream, corrections, 0
-        self._matrices, self._ahead, self.result = matrices, ahead, computed_before
+        self._matrices, self._ahead, self.computed_result = matrices, ahead, computed
+        self._made, self.own = iter(own), list[np.ndarray]()
 
-    @property
-    def drawn(self) -> int:
-        """Bytes that the stream's words, and bits one to a byte, take up."""
-        return self._stream.drawn
+    def _once(self, make: Callable[[], np.ndarray]) -> np.ndarray:
+        made = next(self._made, None)
+        self.own.append(make() if made is None else made)
+        return self.own[-1]
 
     def _correction(self, size: int) -> np.ndarray:
+        if self._corrections is None:
+            return np.empty(size, np.uint8)
         start, self._read = self._read, self._read + aligned(size)
         if self._read > self._corrections.size:
             raise ProtocolDesync("the dealer sent fewer corrections than the request needs")
         return self._corrections[start : start + size]
 
+    def _words(self, shape: Shape, dtype: np.dtype) -> np.ndarray:
+        return self._once(lambda: self._stream.words(shape, dtype))
+
     def mask(self, shape: Shape, dtype: np.dtype = U64, xor: bool = False) -> np.ndarray:
-        return self._stream.words(shape, dtype)
+        return self._words(shape, dtype)
 
     def mask_bits(self, shape: Shape) -> np.ndarray:
-        return self._stream.bits(shape)
+        return self._once(lambda: self._stream.bits(shape))
 
     def private(self, owner: int, shape: Shape, dtype: np.dtype = U64) -> np.ndarray | None:
-        return self._stream.words(shape, dtype) if owner == self._rank else None
+        return self._words(shape, dtype) if owner == self._rank else None
 
     def derived(self, value: Any, shape: Shape, dtype: np.dtype = U64, xor: bool = False, to: int = 1) -> np.ndarray:
         if self._rank != to:
-            return self._stream.words(shape, dtype)
+            return self._words(shape, dtype)
         return self.both(value, shape, dtype)
 
     def both(self, value: Any, shape: Shape, dtype: np.dtype) -> np.ndarray:
@@ -139,16 +147,16 @@ class PartyHand:
 
     def derived_bits(self, value: Any, shape: Shape, to: int = 1) -> np.ndarray:
         if self._rank != to:
-            return self._stream.bits(shape)
+            return self.mask_bits(shape)
         count = int(np.prod(shape, dtype=np.int64))
         return unpack_bits(self._correction(packed_size(count, 1)), shape)
 
     def computed(self, owner: int, value: Callable[[], np.ndarray], shape: Shape, dtype: np.dtype) -> np.ndarray | None:
         if self._rank != owner:
             return None
-        if self.result is None:
-            self.result = value()
-        return self.result
+        if self.computed_result is None:
+            self.computed_result = self._once(value)
+        return self.computed_result
 
     def keep(self, number: int, mask: np.ndarray | None) -> None:
         pass

@@ -32,19 +32,16 @@ class Stream:
         info = b"sharewood stream" + index.to_bytes(8, "little")
         key = HKDF(hashes.SHA256(), 16, nonce, info).derive(seed)
         self.permutation_key = _permutation_key(nonce)
-        self.drawn = 0
         self._cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
 
     def words(self, shape: Shape, dtype: np.dtype) -> np.ndarray:
         """Uniform words."""
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        self.drawn += size
         return self._bytes(size).view(dtype).reshape(shape)
 
     def bits(self, shape: Shape) -> np.ndarray:
         """Uniform bits, one to a byte."""
         count = int(np.prod(shape, dtype=np.int64))
-        self.drawn += count
         return np.unpackbits(self._bytes(-(-count // 8)), count=count, bitorder="little").reshape(shape)
 
     def _bytes(self, size: int) -> np.ndarray:

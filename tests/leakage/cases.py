@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mpc import beaver, fixed_operand, linear_map
+from mpc import beaver, fixed_operand, linear_map, matrix_product
 from mpc.linear_map import BIT, DenseBits, DenseWords
 from mpc.ring import U32, U64
 from tests.mpc import cases
@@ -51,7 +51,7 @@ def _vectors(owner, dtype):
 
 MATRICES = [(owner, dtype) for owner in (0, 1) for dtype in (U32, U64, BIT)]
 IN_ROWS = [
-    Case(beaver.matmul, _inner, {}),
+    *(Case(product, _inner, {}) for product in (beaver.matmul, matrix_product.matmul_doubled)),
     *(Case(fixed_operand.multiply_fixed, _batch(make), {}) for make in (_words, _bits)),
     *(Case(linear_map.hand_over, _matrix(*matrix), {}) for matrix in MATRICES),
     *(Case(linear_map.apply, _vectors(*matrix), {}) for matrix in MATRICES),

@@ -10,10 +10,12 @@ from mpc.comparison import inside, less_than, maximum
 from mpc.conversion import to_bits
 from mpc.division import divide
 from mpc.errors import ConfigError, RangeError, ShapeMismatch
+from mpc.matrix_product import matmul_doubled
 from mpc.ring import U8, U32, U64, decode_signed, encode_signed
 from mpc.session import session
 from mpc.sigmoid_exponential import sigmoid_exponential
 from mpc.sigmoid_piecewise import sigmoid_piecewise
+from mpc.truncation import truncate
 from tests.mpc.twoparty import bit_half, opened, ring_half, run_both
 
 
@@ -33,18 +35,39 @@ def test_matmul(n, k, m, dtype):
     assert np.array_equal(opened(results), decode_signed(encode_signed(x @ y, dtype)))
 
 
-def test_matrices_that_are_transposed_in_memory():
+@pytest.mark.parametrize("dtype", [U32, U64])
+@pytest.mark.parametrize(("n", "k", "m"), [(1, 1, 1), (5, 7, 3), (13, 31, 17), (0, 3, 2), (3, 0, 2)])
+def test_a_doubled_product_has_one_more_fractional_bit(n, k, m, dtype):
+    rng = np.random.default_rng(1)
+    x, y = rng.integers(-99, 99, (n, k)), rng.integers(-99, 99, (k, m))
+    results, _ = run_both(
+        lambda party: matmul_doubled(party, *(ring_half(w, party.rank, dtype, scale=4) for w in (x, y)))
+    )
+    assert np.array_equal(opened(results), decode_signed(encode_signed(2 * (x @ y), dtype))) and results[0].scale == 9
+
+
+def test_a_rounded_product_of_matrices():
+    x, y = np.random.default_rng(1).integers(-(2**20), 2**20, (2, 30, 30))
+    results, _ = run_both(
+        lambda party: truncate(party, matmul_doubled(party, ring_half(x, party.rank), ring_half(y, party.rank)), 17)
+    )
+    assert set(np.unique(opened(results) - (x @ y >> 16))) == {0, 1}
+
+
+@pytest.mark.parametrize("product", [matmul, matmul_doubled])
+def test_matrices_that_are_transposed_in_memory(product):
     x, y = np.random.default_rng(1).integers(-99, 99, (2, 5, 12))
     results, _ = run_both(
-        lambda party: matmul(party, ring_half(x, party.rank), ring_half(y, party.rank).map(np.transpose))
+        lambda party: product(party, ring_half(x, party.rank), ring_half(y, party.rank).map(np.transpose))
     )
-    assert np.array_equal(opened(results), x @ y.T)
+    assert np.array_equal(opened(results), (x @ y.T) << results[0].scale)
 
 
-def test_matrices_that_do_not_fit():
+@pytest.mark.parametrize("product", [matmul, matmul_doubled])
+def test_matrices_that_do_not_fit(product):
     x = np.ones((5, 7), int)
     with pytest.raises(ShapeMismatch):
-        run_both(lambda party: matmul(party, ring_half(x, party.rank), ring_half(x, party.rank)))
+        run_both(lambda party: product(party, ring_half(x, party.rank), ring_half(x, party.rank)))
 
 
 def test_or():

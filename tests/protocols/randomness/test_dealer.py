@@ -5,9 +5,11 @@ import threading
 import numpy as np
 import pytest
 
-from mpc.beaver import MatrixTriples, Triples, multiply
+from mpc.beaver import Triples, multiply
 from mpc.bit_product import RingBits
 from mpc.errors import MaskReuse, PeerFailure, ProtocolDesync
+from mpc.linear_map import MatrixMask, MatrixVectors
+from mpc.matrix_product import PolarMasks
 from mpc.party import Party
 from mpc.ring import U32, U64
 from mpc.sharing import ZeroShares
@@ -114,17 +116,32 @@ def test_a_plan_is_dealt_once_and_consistently():
     assert not (first[4] ^ second[4]).any()
 
 
-@pytest.mark.parametrize("room", [0, 1 << 20], ids=["when taken", "ahead"])
-def test_each_party_works_out_its_own_part_of_a_matrix_product(monkeypatch, room):
+@pytest.mark.parametrize(("early", "room"), [(-1, 0), (-1, 1 << 20), (1 << 20, 1 << 20), (200, 500)])
+def test_values_are_the_same_whenever_they_are_made(monkeypatch, early, room):
+    monkeypatch.setattr(dealt, "EARLY", early)
     monkeypatch.setattr(dealt, "EXPANDED", room)
+    known = np.arange(6, dtype=np.uint64).reshape(3, 2)
+    rest = [MatrixVectors(1, 0, 3, 2, U64, 4), RingBits((11,), U64), PolarMasks(3, 5, 2, U64), Triples((7,), U64)]
 
     def job(randomness, rank):
-        return randomness.take(MatrixTriples(3, 5, 2, U64))
+        mask = randomness.take(MatrixMask(1, 0, 3, 2, U64))
+        if rank == 1:
+            randomness.keep(1, known)
+        randomness.provide([(rest, 3)])
+        return mask, [randomness.take(kind) for kind in rest * 3]
 
-    (first, second), errors = with_dealer(job)
-    a, b, rest = (x + y for x, y in zip(first, second, strict=True))
-    own = first[0][:, :2] @ first[1][:2] + second[0][:, 2:] @ second[1][2:]
-    assert not errors and np.array_equal(rest + own, a @ b)
+    ((mask, first), (_, second)), errors = with_dealer(job)
+    assert not errors
+    for at in range(0, len(first), len(rest)):
+        (_, own), (r, other) = first[at], second[at]
+        assert np.array_equal(own + other, r @ (mask + known))
+        bits, words = zip(first[at + 1], second[at + 1], strict=True)
+        assert np.array_equal(bits[0] ^ bits[1], words[0] + words[1])
+        (a, b, c), (a1, b1, c1) = first[at + 2], second[at + 2]
+        assert np.array_equal(c + c1, np.uint64(2) * ((a - a1) @ (b1 - b)))
+        a, b, ab = (x + y for x, y in zip(first[at + 3], second[at + 3], strict=True))
+        assert np.array_equal(a * b, ab)
+    assert len({x[0].tobytes() for x in first[3 :: len(rest)]}) == 3, "no request repeats another's values"
 
 
 def test_parties_that_ask_for_different_things_are_stopped():
