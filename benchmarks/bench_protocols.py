@@ -16,7 +16,7 @@ from benchmarks.pair import Pair
 
 SIZES = {"argmax of rows of 32": (3_200, 32_000, 96_000), "matrix product": (64, 128, 256)}
 WORK = [(name, size) for name in OPERATIONS for size in SIZES.get(name, (1_000, 10_000, 100_000))]
-ROUNDS = 5
+ROUNDS, WARM_UP = 11, 3
 EVERY_SIZES = (256, 4_096)
 EVERY_ROUNDS = 3
 
@@ -46,9 +46,9 @@ def measure(benchmark, pair, name, size, by, rounds, **labels):
         return (run,), {}
 
     benchmark.group = f"{name}, n = {size}"
-    benchmark.pedantic(lambda run: run(), setup=setup, rounds=rounds, warmup_rounds=1)
+    benchmark.pedantic(lambda run: run(), setup=setup, rounds=rounds, warmup_rounds=WARM_UP)
     last = gathered[-1]
-    last["offline_seconds"] = statistics.median(f["offline_seconds"] for f in gathered[1:])
+    last["offline_seconds"] = statistics.median(f["offline_seconds"] for f in gathered[WARM_UP:])
     benchmark.extra_info.update(last, name=name, size=size, **labels)
 
 
@@ -68,7 +68,7 @@ def test_protocol(benchmark, pair, name, size):
 def test_crypten(benchmark, crypten_pair, name, size):
     benchmark.group = f"{name}, n = {size}"
     benchmark.pedantic(
-        lambda run: run(), setup=lambda: ((crypten_pair.prepare(name, size),), {}), rounds=ROUNDS, warmup_rounds=1
+        lambda run: run(), setup=lambda: ((crypten_pair.prepare(name, size),), {}), rounds=ROUNDS, warmup_rounds=WARM_UP
     )
     facts = crypten_pair.count(name, size)
     benchmark.extra_info.update(facts, suite="operation", system="CrypTen", name=name, size=size)

@@ -84,16 +84,11 @@ class MatrixTriples:
         return a, b, hand.derived(lambda: ring_matmul(a, b), (self.rows, self.columns), self.dtype)
 
 
-def add_product(start: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """start [n, m] + a b for a [n, k], b [k, m], over the ring of their dtype."""
-    total = start.copy()
-    products.add_matrix_product(total, np.ascontiguousarray(a), np.ascontiguousarray(b))
-    return total
-
-
 def ring_matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a [n, k] times b [k, m] over the ring of their dtype."""
-    return add_product(np.zeros((len(a), b.shape[1]), a.dtype), a, b)
+    total = np.zeros((len(a), b.shape[1]), a.dtype)
+    products.add_matrix_product(total, np.ascontiguousarray(a), np.ascontiguousarray(b))
+    return total
 
 
 def matrix_shapes(x: AShare, y: AShare) -> tuple[int, int, int]:
@@ -111,5 +106,5 @@ def matmul(party: Party, x: AShare, y: AShare) -> Steps:
     """
     a, b, ab = party.randomness.take(MatrixTriples(*matrix_shapes(x, y), x.dtype))
     d, e = yield from open_shares("beaver.matmul", x.map(lambda w: w - a), y.map(lambda w: w - b))
-    words = add_product(add_product(ab, d, e + b if party.rank == 0 else b), a, e)
+    words = ring_matmul(d, e + b if party.rank == 0 else b) + ring_matmul(a, e) + ab
     return AShare(words, party.rank, x.scale + y.scale)

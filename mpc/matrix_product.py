@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpc.beaver import add_product, matrix_shapes, ring_matmul
+from mpc.beaver import matrix_shapes, ring_matmul
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import Hand
 from mpc.party import Party, Round, Steps
@@ -56,4 +56,4 @@ def matmul_doubled(party: Party, x: AShare, y: AShare) -> Steps:
         w.words + mask + unpack_words(data, w.shape, w.dtype, w.bits)
         for w, mask, data in zip((x, y), (a, b), answer, strict=True)
     )
-    return AShare(add_product(rest, left, right), party.rank, x.scale + y.scale + 1)
+    return AShare(rest + ring_matmul(left, right), party.rank, x.scale + y.scale + 1)

@@ -93,7 +93,8 @@ class _Batches:
         """Send what has gathered; nothing where nothing has."""
         if not self._sizes[0]:
             return
-        for channel, parts, sizes in zip(self._parties, self._parts, self._sizes, strict=True):
+        for to in (1, 0):  # party 1 has more to read
+            parts, sizes = self._parts[to], np.array(self._sizes[to], np.int64)
             data = np.concatenate(parts) if parts else np.zeros(0, np.uint8)
-            channel.send("dealer.batch", {"sizes": np.array(sizes, np.int64), "data": data})
+            self._parties[to].send("dealer.batch", {"sizes": sizes, "data": data})
         self._clear()
