@@ -9,7 +9,7 @@ import pytest
 from numba.core.registry import CPUDispatcher
 
 import mpc.kernels
-from mpc.kernels import borrow, comparison_keys, linear_map, products, trigonometry, truncation
+from mpc.kernels import borrow, comparison_keys, linear_map, products, trigonometry, truncation, wrap
 
 RNG = np.random.default_rng(1)
 
@@ -56,6 +56,22 @@ CALLS = {
         for n, k, m in ((1, 1, 1), (3, 8, 2), (2, 17, 5), (0, 9, 4))
     ],
     truncation.shift_opened: [(*words(3, 7), shift, first) for shift in (1, 16, 62) for first in (True, False)],
+    wrap.mask_tops: [
+        (words(7, dtype=t, bits=8 * np.dtype(t).itemsize), words(7, dtype=np.uint8, bits=8))
+        for t in (np.uint32, np.uint64)
+    ],
+    wrap.add_halves: [
+        (words(9, dtype=t, bits=8 * np.dtype(t).itemsize), *(words(9, dtype=np.uint8, bits=1) for _ in "go"))
+        + (words(9, dtype=np.uint8, bits=8), words(9, dtype=product, bits=8 * np.dtype(product).itemsize))
+        + (down, up, np.uint64(2**64 - 5), first)
+        for t, product, down, up in (
+            (np.uint64, np.uint8, 1, 63),
+            (np.uint64, np.uint16, 12, 52),
+            (np.uint64, np.uint64, 62, 2),
+            (np.uint32, np.uint32, 0, 32),
+        )
+        for first in (True, False)
+    ],
     borrow._parity: [(np.uint64(7),), (np.uint64(2**63 + 1),)],
     trigonometry._sine_cosine: [(0,), (12345,), (2**25 - 3,)],
     trigonometry.harmonics: [(words(4, dtype=np.uint32, bits=25),)],

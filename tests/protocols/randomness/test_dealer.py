@@ -12,7 +12,7 @@ from mpc.party import Party
 from mpc.ring import U32, U64
 from mpc.sharing import ZeroShares
 from mpc.tracing import Trace
-from mpc.truncation import TruncationMasks
+from mpc.truncation import FloorMasks
 from protocols.randomness import dealer, dealt
 from protocols.randomness.dealer import serve
 from protocols.randomness.dealt import DealtRandomness
@@ -56,7 +56,7 @@ PLAN = [([Triples((3,), U64), RingBits((5,), U32)], 2), ([ZeroShares((2,), None)
 
 
 def test_a_plan_survives_the_wire():
-    plan = [([*PLAN[0][0], TruncationMasks((2, 3), 5)], 7)]
+    plan = [([*PLAN[0][0], FloorMasks((2, 3), 5)], 7)]
     assert decode_plan(encode_plan(plan)) == plan
 
 
@@ -68,7 +68,7 @@ def test_a_plan_survives_the_wire():
         [[[["Triples", [-3], "uint64"]], 1]],
         [[[["Triples", [1 << 20, 1 << 20], "uint64"]], 1]],
         [[[["Triples", [3]]], 1]],
-        [[[["TruncationMasks", [3], 1.5]], 1]],
+        [[[["FloorMasks", [3], 1.5]], 1]],
         [[[["Triples", [3], "uint64"]], -1]],
         "Triples",
         7,
