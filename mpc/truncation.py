@@ -66,7 +66,7 @@ class FloorMasks:
 
 @protocol(cost=lambda x, shift: Cost(1, both(wire_bits(x.size))))
 def truncate(party: Party, x: AShare, shift: int) -> Steps:
-    """[x] -> [x / 2^shift], rounded up or down at random without bias; 1 <= shift <= 62; the scale falls by shift."""
+    """[x] -> [x / 2^shift], up or down by the low bits of a share; 1 <= shift <= 62; the scale falls by shift."""
     lifted = (x + (OFFSET - 1)).words
     words = yield from add_halves(party, "truncation.truncate", lifted, shift, 64 - shift, 1 - (OFFSET >> shift))
     return AShare(words.reshape(x.shape), party.rank, x.scale - shift)
