@@ -22,7 +22,7 @@ SCALE = 16
 def _half(party: Party, shape: tuple[int, ...], low: float, high: float) -> AShare:
     rng = np.random.default_rng(5)
     words = np.round(rng.uniform(low, high, shape) * 2**SCALE).astype(np.int64).astype(np.uint64)
-    mask = rng.integers(0, 2**63, shape, dtype=np.uint64)
+    mask = rng.integers(0, 2**64, shape, dtype=np.uint64)
     return AShare(words - mask if party.rank == 0 else mask, party.rank, SCALE)
 
 

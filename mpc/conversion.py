@@ -18,7 +18,7 @@ import numpy as np
 from mpc.bit_product import conjoin
 from mpc.contract import Cost, in_sequence, protocol
 from mpc.party import Party, Steps
-from mpc.ring import U64, low_bits, smallest_word
+from mpc.ring import low_bits, smallest_word
 from mpc.shares import AShare, BShare, PShare, stack
 
 

@@ -12,6 +12,7 @@ Source         Beaver, CRYPTO 1991
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -47,6 +48,13 @@ class ZeroShares:
         return hand.derived(lambda: np.zeros(self.shape, self.dtype), self.shape, self.dtype)
 
 
+def renew(party: Party, x: Any) -> Any:
+    """[x], an AShare or a BShare -> a uniform sharing of x. No message."""
+    bits = isinstance(x, BShare)
+    zero = party.randomness.take(ZeroShares(x.shape, None if bits else x.dtype))
+    return x.map(lambda own: own ^ zero if bits else own + zero)
+
+
 def _share_cost(values: np.ndarray | None, owner: int, shape: Shape, scale: int = 0, dtype: np.dtype = U64) -> Cost:
     bits = 8 * dtype.itemsize * int(np.prod(shape))
     return Cost(1, (bits, 0) if owner == 0 else (0, bits))
@@ -75,8 +83,8 @@ def _reveal_cost(x: AShare | BShare, to: int | None = None) -> Cost:
 def reveal(party: Party, x: AShare | BShare, to: int | None = None) -> Steps:
     """[x] -> its words (bits for a BShare) at the party `to`, None at the other; `to` None means both."""
     bits = isinstance(x, BShare)
-    zero = party.randomness.take(ZeroShares(x.shape, None if isinstance(x, BShare) else x.dtype))
-    half = x.bits ^ zero if isinstance(x, BShare) else x.words + zero
+    own = renew(party, x)
+    half = own.bits if bits else own.words
     sent = [] if to == party.rank else [pack_bits(half) if bits else half.reshape(-1).view(U8)]
     sizes = [] if to == 1 - party.rank else [packed_size(x.size, 1 if isinstance(x, BShare) else x.bits)]
     answer = yield Round("sharing.reveal", sent, sizes)

@@ -13,6 +13,7 @@ import numpy as np
 from mpc.correlation import Kind
 from mpc.party import Like, Party
 from mpc.ring import U64, Shape
+from mpc.shares import AShare, BShare
 
 
 class TraceHand:
@@ -92,12 +93,22 @@ class _Silence:
         raise AssertionError("a trace receives no messages")
 
 
+class _Rehearsing(Party):
+    """A party that learns nothing: with no peer, what it opens is half a result, and means nothing."""
+
+    def reveal(self, x: AShare | BShare, *, to: int | None = None, what: str) -> np.ndarray | None:
+        opened = super().reveal(x, to=to, what=what)
+        return None if opened is None else np.zeros_like(opened)
+
+
 class Trace:
     """A rehearsal of what `party` is about to do: run programs on `trace.party`, then `cut()` the demand so far."""
 
     def __init__(self, party: Party) -> None:
         self._tracer = _Tracer(party.rank)
-        self.party = Party(party.rank, _Silence(), self._tracer, comparison=party.comparison, matrices=party.matrices)
+        self.party = _Rehearsing(
+            party.rank, _Silence(), self._tracer, comparison=party.comparison, matrices=party.matrices
+        )
 
     @classmethod
     def at(cls, rank: int) -> Trace:

@@ -1,6 +1,7 @@
 """Division of a shared integer by 2^f, without wild values.
 
-truncate       [x] -> [floor(x / 2^f) + c], c = 1 with probability (x mod 2^f) / 2^f, else 0: one round, unbiased
+truncate       [x] -> [floor(x / 2^f) + c], c = 1 where x_1 mod 2^f < x mod 2^f, else 0, for the shares x_0, x_1 of x:
+               one round. Over uniform shares c = 1 with probability (x mod 2^f) / 2^f; over any others c is 0 or 1, too
 floor          [x] -> [floor(x / 2^f)] exactly: two rounds, or one from dealt keys (mpc/comparison_keys.py)
 
 Range          |x| < 2^62, always right in that range
@@ -10,10 +11,10 @@ Cost           truncate: |x| bits each way, offline [beta_0 beta_1] modulo 2^f; 
                [msb r], m thermometers of 2^c bits of the low f bits of r, and the 1.5 2^m products of the bit masks as
                words of the ring
 Security       semi-honest, perfect: every message is a one-time pad
-How            truncate: x' = x + 2^62 - 1 is below 2^63, so that the wrap w of its shares is told by their top bits, and
-               floor(x' / 2^f) = (x'_0 >> f) + (x'_1 >> f) - 2^(64 - f) w + 1{x'_0 mod 2^f > x' mod 2^f}. The last bit
-               is replaced by 1: the low bits of the share are the coin. They are uniform in a share that any protocol
-               has made; each party knows its own, and they say nothing of x.
+How            truncate: x' = x + 2^62 - 1 < 2^63, so that the wrap w of its shares is told by their top bits, and
+               floor(x' / 2^f) = (x'_0 >> f) + (x'_1 >> f) - 2^(64 - f) w + 1{x'_1 mod 2^f > x' mod 2^f}. With 1 for
+               the last bit, the rounding is c: the coin is the low bits of a share. Each party knows those of its
+               own share (of party 0, (x_0 - 1) mod 2^f gives the same c), and they say nothing of x.
                floor: x' = x + 2^62 < 2^63 and e = x' + r mod 2^64 wraps exactly when msb r = 1 and msb e = 0, so
                floor(x' / 2^f) = (e >> f) - (r >> f) + 2^(64 - f) wrap - 1{e mod 2^f < r mod 2^f}. The last bit is the
                borrow of a comparison; from products in the ring it comes out in the ring.
@@ -65,7 +66,7 @@ class FloorMasks:
 
 @protocol(cost=lambda x, shift: Cost(1, both(wire_bits(x.size))))
 def truncate(party: Party, x: AShare, shift: int) -> Steps:
-    """[x] -> [x / 2^shift], rounded up or down at random without bias; 1 <= shift <= 62; the scale falls by shift."""
+    """[x] -> [x / 2^shift], up or down by the low bits of a share; 1 <= shift <= 62; the scale falls by shift."""
     lifted = (x + (OFFSET - 1)).words
     words = yield from add_halves(party, "truncation.truncate", lifted, shift, 64 - shift, 1 - (OFFSET >> shift))
     return AShare(words.reshape(x.shape), party.rank, x.scale - shift)

@@ -20,9 +20,9 @@ def signed(value: np.ndarray, k: int) -> np.ndarray:
     return (value ^ 1 << k - 1) - (1 << k - 1)
 
 
-def in_half_range(x: np.ndarray) -> np.ndarray:
-    """The inputs of three bits whose sum with the offset of a truncation or widening stays below the top bit."""
-    return np.abs(signed(x, 3) + 0.5) < 2
+def in_half_range(k: int) -> Callable[[np.ndarray], np.ndarray]:
+    """The inputs of k bits whose sum with the offset of a truncation or widening stays below the top bit."""
+    return lambda x: np.abs(signed(x, k) + 0.5) < 1 << k - 2
 
 
 def known_matrix(owner: int, n_in: int, dtype: np.dtype) -> Callable[..., Steps]:
@@ -91,26 +91,29 @@ def below(k: int, thresholds: list[int]) -> Verdict:
     )
 
 
-def truncated() -> Verdict:
+def truncated(k: int, shift: int) -> Verdict:
+    """The k top bits, of which `low` are shifted out; the coin is those of party 1's share."""
+    low = shift - (64 - k)
+    part = (1 << low) - 1
     return check(
         truncation.truncate,
-        word(3, low=61),
-        62,
-        draws=[None, Window(3), Window(1)],
-        output=Window(3),
-        promise=in_half_range,
-        coin=True,
-        # x = 2 q + p in units of 2^61, and the coin u is uniform in {0, 1}: q + 1{p > u}.
-        ideal=lambda x, opened: (signed(x, 3) >> 1) + ((x & 1) > (opened[0] & 1)),
+        word(k, low=64 - k),
+        shift,
+        draws=[Window(1), Window(1), Window(2)],
+        # Of the dealt product two bits, from bit 64 - shift of the result up.
+        output=Window(66 - shift),
+        promise=in_half_range(k),
+        halves=True,
+        ideal=lambda x, coin: (signed(x, k) >> low) + ((coin & part) < (x & part)),
     )
 
 
-def widened() -> Verdict:
+def widened(k: int) -> Verdict:
     return check(
         widening.widen,
-        word(3, dtype=U32, low=29),
-        draws=[None, Window(4, 29), Window(1)],
-        output=Window(4, 29),
-        promise=in_half_range,
-        ideal=lambda x: signed(x, 3),
+        word(k, dtype=U32, low=32 - k),
+        draws=[Window(1), Window(1), Window(2)],
+        output=Window(k + 2, 32 - k),
+        promise=in_half_range(k),
+        ideal=lambda x: signed(x, k),
     )

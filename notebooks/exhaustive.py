@@ -112,7 +112,7 @@ def check(
     draws: Sequence[Window | None] = (),
     output: Window | None = None,
     promise: Callable[..., Any] | None = None,
-    coin: bool = False,
+    halves: bool = False,
     batched: bool = True,
 ) -> Verdict:
     """Correctness and privacy of a protocol (or of a generator of rounds) over every case.
@@ -120,7 +120,7 @@ def check(
     `ideal(*secrets)` gives the result, or a list of them; secrets and results are integers of the enumerated bits.
     `ring` is the words' window, by default that of the first word among the arguments; `draws` are the windows of the
     dealt words, in order, where they differ; `output` is the result's. Where `promise(*secrets)` is false the result
-    may be anything, the views not. With `coin`, `ideal` also gets what every message opens to, as a public coin.
+    may be anything, the views not. With `halves`, `ideal` also gets party 1's shares of the secrets.
     Not `batched`: the cases are run one by one, for protocols that have no axis to spare.
     """
     words = [a for a in arguments if isinstance(a, EveryValue) and a.kind is not BShare]
@@ -133,7 +133,7 @@ def check(
         _refuse_mixed(run, needed)
     step = BATCH if batched else 1
     batches = [run(np.arange(at, min(at + step, 1 << needed), dtype=U64)) for at in range(0, 1 << needed, step)]
-    wrong = sum(batch.wrong(ideal, promise, coin) for batch in batches)
+    wrong = sum(batch.wrong(ideal, promise, halves) for batch in batches)
     sides = [Side(*_joined([batch.sides[rank] for batch in batches])) for rank in (0, 1)]
     facing = sides, sides[::-1]
     leaking = tuple(one.leaks(other) for one, other in facing)
@@ -178,11 +178,8 @@ class _Run:
             sides.append((*columns, seen[rank].dealt, seen[rank].messages))
         secrets = [secret.astype(np.int64) for _, secret, _ in drawn if secret is not None]
         opened = [self._open(*pair) for pair in zip(*results, strict=True)]
-        coins = [
-            a.astype(np.int64) + b & (1 << self.ring.bits) - 1
-            for a, b in zip(seen[0].messages, seen[1].messages, strict=False)
-        ]
-        return _Batch(deck.used, sides, secrets, opened, coins)
+        halves = [knows[1].astype(np.int64) for _, _, knows in drawn if knows[0] is not None and knows[1] is not None]
+        return _Batch(deck.used, sides, secrets, opened, halves)
 
     def _look(self, result: Share | np.ndarray) -> np.ndarray:
         if isinstance(result, BShare):
@@ -212,16 +209,16 @@ def _refuse_mixed(run: _Run, bits: int) -> None:
 
 @dataclass(frozen=True)
 class _Batch:
-    """What a batch of cases gave: bits used, columns of either side, secrets, opened results, and coins."""
+    """What a batch of cases gave: bits used, columns of either side, secrets, opened results, and party 1's shares."""
 
     bits: int
     sides: list[tuple[Columns, ...]]
     secrets: list[np.ndarray]
     opened: list[tuple[list[np.ndarray], int]]
-    coins: list[np.ndarray]
+    halves: list[np.ndarray]
 
-    def wrong(self, ideal: Callable, promise: Callable | None, coin: bool) -> int:
-        expected = ideal(*self.secrets, *([self.coins] if coin else []))
+    def wrong(self, ideal: Callable, promise: Callable | None, halves: bool) -> int:
+        expected = ideal(*self.secrets, *(self.halves if halves else []))
         expected = expected if isinstance(expected, list) else [expected]
         counts = 0
         for (values, mask), want in zip(self.opened, expected, strict=True):

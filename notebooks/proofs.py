@@ -185,15 +185,17 @@ SHOWN: dict[Callable, list[Enumerated | Composed | Argued]] = {
     comparison_keys.below_by_keys: [COMPUTATIONAL],
     comparison_keys.floor_by_keys: [COMPUTATIONAL],
     comparison_keys.larger_by_keys: [COMPUTATIONAL],
-    truncation.truncate: [Enumerated("the three top bits, by 62", truncated)],
+    truncation.truncate: [
+        Enumerated(f"the {k} top bits, by {shift}", lambda k=k, shift=shift: truncated(k, shift), fresh=False)
+        for k, shift in ((4, 62), (6, 61), (8, 59))
+    ],
     truncation.floor: [
         Argued(
-            "looks at both ends of a word of 64 bits; opening and wrap are those of truncate, and the chunks' bits are "
-            "opened as in below",
+            "looks at both ends of a word of 64 bits; it opens the word under a mask, and the chunks' bits as in below",
             "perfect: every message is a one-time pad",
         )
     ],
-    widening.widen: [Enumerated("the three top bits", widened)],
+    widening.widen: [Enumerated(f"the {k} top bits", lambda k=k: widened(k), fresh=False) for k in (3, 8)],
     weighted_choice.choose: [
         Enumerated(
             f"{count} bits, Z_{2**k}",

@@ -11,6 +11,7 @@ from mpc.bit_product import to_ring
 from mpc.linear_map import BIT, DenseBits, SharedMatrix, apply, hand_over
 from mpc.party import Party, Steps, together
 from mpc.shares import AShare, BShare, concatenate, public_ring, stack
+from mpc.sharing import renew
 from mpc.truncation import truncate
 from secure_tree.binning import KEY_BITS, Bins, order_key
 from secure_tree.candidates import compare_edges, winning_edges
@@ -73,6 +74,9 @@ def set_up(party: Party, config: TrainConfig, facts: Facts, bins: Bins, table: T
         together(*(_hand_over_edges(party, p, bins, layout.widths[p] * layout.sizes[p]) for p in (0, 1))),
     )
     labels = own_rows(party, layout, targets(config, facts, table.labels), config.classes)
+    if not config.logistic:
+        # The first margins are public: without this there is no coin in the shares that `truncate` rounds.
+        labels = renew(party, labels)
     weights = None
     if facts.weight_scale is not None:
         own = table.weights

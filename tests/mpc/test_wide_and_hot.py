@@ -7,7 +7,8 @@ from mpc.argmax import argmax
 from mpc.equality import equals_zero
 from mpc.fixed_operand import fix, multiply_fixed
 from mpc.one_hot import one_hot
-from mpc.ring import U8, U32, decode_signed
+from mpc.ring import U8, U32, decode_signed, encode_signed
+from mpc.shares import AShare
 from mpc.sharing import reveal, share
 from mpc.widening import widen
 from tests.mpc.twoparty import bit_half, opened, ring_half, run_both
@@ -23,6 +24,20 @@ def test_widen():
     results, parties = run_both(lambda party: widen(party, ring_half(x, party.rank, U32)))
     assert np.array_equal(opened(results), x)
     check_cost(parties, widen.cost(ring_half(x, 0, U32)))
+
+
+@pytest.mark.parametrize("mask", [0, 1, 2**30 - 1, 2**30, 2**31 - 1, 2**31, 2**32 - 1], ids=hex)
+@pytest.mark.parametrize("holder", [0, 1])
+def test_widening_is_exact_for_every_sharing(mask, holder):
+    edges = np.array([0, 1, 2**30 - 1])
+    x = np.concatenate([edges, -edges, np.random.default_rng(mask).integers(-(2**30) + 1, 2**30, 1000)])
+
+    def half(rank):
+        words = np.full(x.shape, mask, U32)
+        return AShare(words if rank == holder else encode_signed(x, U32) - words, rank)
+
+    results, _ = run_both(lambda party: widen(party, half(party.rank)))
+    assert np.array_equal(opened(results), x)
 
 
 @pytest.mark.parametrize("make", [ring_half, bit_half])

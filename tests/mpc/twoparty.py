@@ -53,7 +53,7 @@ def run_both(job, seeds=SEEDS):
 def ring_half(values, rank, dtype=U64, scale=0):
     """A fixed random sharing of integers."""
     words = encode_signed(np.asarray(values), dtype)
-    mask = np.random.default_rng(7).integers(0, 2**63, words.shape).astype(dtype)
+    mask = np.random.default_rng(7).integers(0, np.iinfo(dtype).max, words.shape, dtype, endpoint=True)
     return AShare(words - mask if rank == 0 else mask, rank, scale)
 
 

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from mpc import beaver, conversion, sharing
+from mpc import beaver, conversion, sharing, truncation
 from mpc.beaver import Triples
 from mpc.correlation import Hand
 from mpc.party import open_shares
 from mpc.ring import U64
 from mpc.shares import AShare, stack
+from notebooks.enumeration import Window
 from notebooks.exhaustive import check, word
 
 
@@ -95,6 +96,25 @@ def test_a_share_that_is_not_fresh_is_told():
     # The lowest bit of a sum is shared by the lowest bits of its terms.
     verdict = check(conversion.to_bits, word(2), 2, ideal=lambda x: x[:, None] >> np.arange(2) & 1)
     assert verdict.proven and not verdict.fresh
+
+
+@pytest.mark.parametrize(
+    ("rounds_up", "right"),
+    [(lambda x, coin: coin < x, True), (lambda x, coin: coin <= x, False), (lambda x, coin: coin < 0, False)],
+    ids=["the coin", "another coin", "none"],
+)
+def test_the_coin_of_a_truncation_is_party_1s_share(rounds_up, right):
+    verdict = check(
+        truncation.truncate,
+        word(4, low=60),
+        62,
+        ideal=lambda x, coin: (x >> 2) + rounds_up(x & 3, coin & 3),
+        draws=[Window(1), Window(1), Window(2)],
+        output=Window(4),
+        promise=lambda x: x < 4,
+        halves=True,
+    )
+    assert (verdict.wrong == 0) == right and verdict.leaking == (0, 0)
 
 
 def test_what_the_windows_would_hide_is_refused():

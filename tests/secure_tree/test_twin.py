@@ -63,6 +63,26 @@ def test_every_split_is_the_twins(parameters):
     assert len(check(training, 3)) > 1
 
 
+@pytest.mark.parametrize("partition", ["horizontal", "vertical"])
+def test_the_first_gradients_of_squared_error_are_rounded_without_bias(partition):
+    n = 8000
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(n, 2)), rng.normal(size=n)
+    if partition == "vertical":
+        tables, labels = (X[:, :1], X[:, 1:]), (y, None)
+    else:
+        tables, labels = (X[: n // 2], X[n // 2 :]), (y[: n // 2], y[n // 2 :])
+    training = train_both(
+        tables, labels, objective="squarederror", n_estimators=1, max_depth=1, max_bin=4, partition=partition
+    )
+    # The margin is public and a party holds the labels of its rows, so that there is no coin in their shares.
+    exact = (training.config.base_margin - y) / training.label_scale * 2**training.numerics.histogram_scale
+    error = training.trees[0].values[0] - exact
+    assert abs(error).max() < 1.001
+    for half in (error[: n // 2], error[n // 2 :]):
+        assert abs(half.mean()) < 5 * 0.5 / np.sqrt(half.size)
+
+
 def test_equal_gains_are_decided_alike():
     X, y = table(80, 3, seed=2, levels=3)
     X = np.concatenate([X, X[:, ::-1]], axis=1)
