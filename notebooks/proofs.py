@@ -191,7 +191,8 @@ SHOWN: dict[Callable, list[Enumerated | Composed | Argued]] = {
     ],
     truncation.floor: [
         Argued(
-            "looks at both ends of a word of 64 bits; it opens the word under a mask, and the chunks' bits as in below",
+            "looks at both ends of a word of 64 bits; its high part is enumerated in truncation.ipynb, and the chunks' "
+            "bits are opened as in below",
             "perfect: every message is a one-time pad",
         )
     ],
