@@ -1,9 +1,10 @@
-"""`make bench`: run the pytest-benchmark suite; write its JSON and figures, and print its tables."""
+"""`make bench`: run the pytest-benchmark suite; write its JSON and figures, and print its table."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ from benchmarks.plot_bench import draw_all
 
 OUT = Path("out/bench")
 TITLES = {
-    "operation": "Operations beside CrypTen, whose provider deals within its online seconds",
+    "operation": "Beside CrypTen, which deals online",
     "protocol": "Every protocol",
-    "tree": "A tree and its stages: n rows, 20 features, 32 bins, depth 4",
+    "tree": "A tree: n x 20, 32 bins, depth 4",
 }
 
 
@@ -31,22 +32,42 @@ def main() -> int:
     if results.exists():
         benchmarks = json.loads(results.read_text())["benchmarks"]
         draw_all(benchmarks, OUT)
-        console = Console(width=140)
-        for suite in TITLES:
-            console.print(table(benchmarks, suite))
+        Console(width=140).print(table(benchmarks))
     return int(status)
 
 
-def table(benchmarks: list[dict[str, Any]], suite: str) -> Table:
+def table(benchmarks: list[dict[str, Any]]) -> Table:
     """Medians of one run: seconds, the ratio of CrypTen's median to them, and rounds and bytes, which are exact."""
-    measured = [(b["extra_info"], b["stats"]["median"]) for b in benchmarks if b["extra_info"].get("suite") == suite]
-    crypten = {(info["name"], info["size"]): median for info, median in measured if info["system"] == "CrypTen"}
-    columns = ["name", "n", "system", "online s", "offline s", "rounds", "MB", "dealt MB"]
-    if crypten:
-        columns += ["CrypTen / ours", "with offline"]
-    shown = Table(title=f"{TITLES[suite]}; two processes, one thread each", title_justify="left")
+    shown = Table(title="Medians; two processes, one thread each", title_justify="left")
+    columns = [
+        "name",
+        "n",
+        "system",
+        "online s",
+        "offline s",
+        "rounds",
+        "MB",
+        "dealt MB",
+        "CrypTen / ours",
+        "with offline",
+    ]
     for column in columns:
         shown.add_column(column, justify="left" if column in ("name", "system") else "right")
+    for suite, title in TITLES.items():
+        measured = [
+            (b["extra_info"], b["stats"]["median"]) for b in benchmarks if b["extra_info"].get("suite") == suite
+        ]
+        if measured:
+            shown.add_section()
+            shown.add_row(f"[bold]{title}")
+            for row in _rows(measured):
+                shown.add_row(*row)
+    return shown
+
+
+def _rows(measured: list[tuple[dict[str, Any], float]]) -> Iterator[list[str]]:
+    """The lines of one suite, by name, size and system."""
+    crypten = {(info["name"], info["size"]): median for info, median in measured if info["system"] == "CrypTen"}
     order = {name: place for place, name in enumerate(dict.fromkeys(info["name"] for info, _ in measured))}
     for info, median in sorted(measured, key=lambda m: (order[m[0]["name"]], m[0]["size"], m[0]["system"])):
         offline = info.get("offline_seconds")
@@ -56,8 +77,7 @@ def table(benchmarks: list[dict[str, Any]], suite: str) -> Table:
         theirs = crypten.get((info["name"], info["size"]))
         if theirs is not None and offline is not None:
             row += [f"{theirs / median:.1f}", f"{theirs / (median + offline):.1f}"]
-        shown.add_row(*row)
-    return shown
+        yield row
 
 
 if __name__ == "__main__":

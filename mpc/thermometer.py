@@ -39,7 +39,9 @@ class Chunking:
 
 def cheapest_chunking(bits: int, product_bytes: Callable[[int], int]) -> Chunking:
     """The chunking with the least material from the dealer; `product_bytes` of m is that for the mask products."""
-    choices = [Chunking(bits, -(-bits // m), m) for m in range(1, min(7, bits) + 1) if -(-bits // m) <= 16]
+    choices = [
+        Chunking(bits, -(-bits // m), m) for m in range(1, min(borrow.MOST_CHUNKS, bits) + 1) if -(-bits // m) <= 16
+    ]
     return min(choices, key=lambda choice: choice.m * choice.table_bytes + product_bytes(choice.m))
 
 

@@ -1,8 +1,8 @@
 """Kernels of the borrow of e - r, e public, r dealt (see mpc/comparison.py for the protocol).
 
-r's low bits are cut into m <= 7 chunks of c bits, chunk 0 the lowest. A "thermometer" of chunk r_j is the
+r's low bits are cut into m <= 8 chunks of c bits, chunk 0 the lowest. A "thermometer" of chunk r_j is the
 2^c bits T[k] = 1{r_j > k}, little-endian in bytes. Masked bits travel as one uint16: bit j is gt_j, bit
-7 + i - 1 is eq_i (i >= 1). Subsets S of {1 .. m-1} are numbered with bit i - 1 for i. A word of products holds,
+8 + i - 1 is eq_i (i >= 1). Subsets S of {1 .. m-1} are numbered with bit i - 1 for i. A word of products holds,
 from bit 0, prod_S eps for all 2^(m-1) subsets, then for j = 0, 1, ... gamma_j prod_S eps for the 2^(m-1-j)
 subsets of {j+1 .. m-1}, numbered from bit 0 again. Products in the ring come in the same order, one to a word, without
 the first, which is 1.
@@ -11,16 +11,24 @@ the first, which is 1.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import numba
 import numpy as np
 
-EQ_SHIFT = 7
+EQ_SHIFT = MOST_CHUNKS = 8
 ONES = 0xFFFFFFFFFFFFFFFF
 
-SUBSETS = np.array([sum(1 << s for s in range(64) if s & z == s) for z in range(64)], np.uint64)
-SUPERSETS = np.array([sum(1 << s for s in range(64) if s & z == z) for z in range(64)], np.uint64)
-LOW_ZERO = np.array([sum(1 << s for s in range(64) if s % (1 << j) == 0) for j in range(7)], np.uint64)
+
+def _sets(rows: int, holds: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
+    """uint64[rows, words]: in row z the bits s of all subsets that `holds(s, z)`."""
+    z, s = np.ogrid[:rows, : 1 << MOST_CHUNKS - 1]
+    return np.packbits(holds(s, z), axis=1, bitorder="little").view(np.uint64)
+
+
+SUBSETS = _sets(1 << MOST_CHUNKS - 1, lambda s, z: s & z == s)
+SUPERSETS = _sets(1 << MOST_CHUNKS - 1, lambda s, z: s & z == z)
+LOW_ZERO = _sets(MOST_CHUNKS, lambda s, z: s % (1 << z) == 0)
 
 
 def product_words(m: int) -> int:
@@ -69,18 +77,32 @@ def chunk_bits(
 
 
 @numba.njit(cache=True, nogil=True)
+def _words(count: int) -> int:
+    """Words of 64 bits that so many bits take up."""
+    return (count + 63) >> 6
+
+
+@numba.njit(cache=True, nogil=True)
+def _whole(count: int) -> np.uint64:
+    """The low bits of a word, as many as `count` or all."""
+    return np.uint64(ONES) >> np.uint64(64 - min(count, 64))
+
+
+@numba.njit(cache=True, nogil=True)
 def mask_products(masks: np.ndarray, m: int, words: int) -> np.ndarray:
     """masks uint16[n] -> uint64[n, words]: every product of masks that `borrows` needs."""
     out = np.zeros((masks.size, words), np.uint64)
     subsets = 1 << (m - 1)
     for i in range(masks.size):
         eps = (int(masks[i]) >> EQ_SHIFT) & (subsets - 1)
-        out[i, 0] = SUBSETS[eps]
+        for word in range(_words(subsets)):
+            out[i, word] = SUBSETS[eps, word]
         offset = subsets
         for j in range(m):
             length = subsets >> j
             if (masks[i] >> j) & 1:
-                out[i, offset >> 6] |= SUBSETS[eps >> j] << np.uint64(offset & 63)
+                for word in range(_words(length)):
+                    out[i, (offset >> 6) + word] |= SUBSETS[eps >> j, word] << np.uint64(offset & 63)
             offset += length
     return out
 
@@ -100,21 +122,22 @@ def choices(m: int) -> tuple[np.ndarray, np.ndarray]:
 
 @numba.njit(cache=True, nogil=True)
 def chosen_products(m: int, words: int) -> tuple[np.ndarray, np.ndarray]:
-    """Masks on the words of products: uint64[2^(m-1), words] and, on the first word alone, uint64[2^(m-1), 2^m]."""
+    """Masks on the words of products: uint64[2^(m-1), words], and [2^(m-1), 2^m, words] on those of all subsets alone."""
     subsets = 1 << (m - 1)
-    gamma, eps = np.zeros((subsets, words), np.uint64), np.zeros((subsets, 1 << m), np.uint64)
-    whole = np.uint64(ONES) >> np.uint64(64 - subsets)
+    gamma, eps = np.zeros((subsets, words), np.uint64), np.zeros((subsets, 1 << m, _words(subsets)), np.uint64)
     for unequal in range(subsets):
         offset = subsets
         for j in range(m):
             length = subsets >> j
-            short = np.uint64(ONES) >> np.uint64(64 - length)
             z = unequal >> j
-            gamma[unequal, offset >> 6] |= (SUPERSETS[z] & short) << np.uint64(offset & 63)
+            for word in range(_words(length)):
+                chosen = SUPERSETS[z, word] & _whole(length)
+                gamma[unequal, (offset >> 6) + word] |= chosen << np.uint64(offset & 63)
             offset += length
             for above in range(1 << m):
                 if (above >> j) & 1:
-                    eps[unequal, above] ^= SUPERSETS[z << j] & LOW_ZERO[j] & whole
+                    for word in range(_words(subsets)):
+                        eps[unequal, above, word] ^= SUPERSETS[z << j, word] & LOW_ZERO[j, word] & _whole(subsets)
     return gamma, eps
 
 
@@ -128,9 +151,12 @@ def borrows(opened: np.ndarray, products: np.ndarray, m: int, gamma: np.ndarray,
     subsets, every = (1 << (m - 1)) - 1, (1 << m) - 1
     for i in range(opened.size):
         unequal = ~(int(opened[i]) >> EQ_SHIFT) & subsets
-        chosen = products[i, 0] & eps[unequal, int(opened[i]) & every]
+        above = int(opened[i]) & every
+        chosen = np.uint64(0)
         for word in range(products.shape[1]):
             chosen ^= products[i, word] & gamma[unequal, word]
+        for word in range(eps.shape[2]):
+            chosen ^= products[i, word] & eps[unequal, above, word]
         out[i] = _parity(chosen)
     return out
 

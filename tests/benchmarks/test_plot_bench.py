@@ -28,7 +28,7 @@ def test_figures_are_written_for_what_was_measured(tmp_path):
 def test_the_table_has_the_ratios():
     console = Console(width=160)
     with console.capture() as printed:
-        console.print(table(RUN, "operation"))
+        console.print(table(RUN))
     (ours,) = (row for row in printed.get().splitlines() if "bits" in row and "10,000" in row)
     cells = [cell.strip() for cell in ours.strip("│").split("│")]
     assert cells == ["product", "10,000", "sharewood, bits", "0.1000", "0.1000", "2", "0.80", "0.09", "10.0", "5.0"]

@@ -39,7 +39,7 @@ def test_the_shape_is_kept():
     assert compare(np.arange(6).reshape(2, 3), [1, 4], 8).shape == (2, 3, 2)
 
 
-@pytest.mark.parametrize("m", [1, 2, 3, 5, 7])
+@pytest.mark.parametrize("m", range(1, 9))
 def test_kernels_agree_with_their_uncompiled_bodies(m):
     rng = np.random.default_rng(m)
     r, e = rng.integers(0, 1 << 3 * m, (2, 20)).astype(np.uint64)

@@ -32,13 +32,17 @@ CALLS = {
     linear_map.flip_one_hot: [(BINS, 5, words(7, 1))],
     borrow.thermometers: [(words(6, bits=15), 5, 3)],
     borrow.chunk_bits: [(words(6, bits=15), words(2), TABLES, 15, 5, 3, first) for first in (True, False)],
-    borrow.mask_products: [(words(6, dtype=np.uint16, bits=16), 7, 3), (words(6, dtype=np.uint16, bits=16), 3, 1)],
-    borrow.chosen_products: [(7, 3), (3, 1)],
-    borrow.borrows: [(words(6, dtype=np.uint16), words(6, w), m, *borrow.choices(m)) for m, w in ((7, 3), (3, 1))],
-    borrow.ring_mask_products: [(words(6, dtype=np.uint16, bits=16), m, 3 * 2 ** (m - 1) - 2) for m in (1, 3, 6)],
+    borrow.mask_products: [(words(6, dtype=np.uint16, bits=16), m, borrow.product_words(m)) for m in (3, 7, 8)],
+    borrow.chosen_products: [(m, borrow.product_words(m)) for m in (3, 7)],
+    borrow.borrows: [
+        (words(6, dtype=np.uint16), words(6, borrow.product_words(m)), m, *borrow.choices(m)) for m in (3, 7, 8)
+    ],
+    borrow._words: [(1,), (64,), (65,)],
+    borrow._whole: [(1,), (63,), (64,), (128,)],
+    borrow.ring_mask_products: [(words(6, dtype=np.uint16, bits=16), m, 3 * 2 ** (m - 1) - 2) for m in (1, 3, 8)],
     borrow.ring_borrows: [
         (words(6, dtype=np.uint16, bits=16), words(6, 3 * 2 ** (m - 1) - 2), m, first)
-        for m in (1, 3, 6)
+        for m in (1, 3, 8)
         for first in (True, False)
     ],
     products.product: [(*words(5, 7, dtype=t), first) for t in (np.uint32, np.uint64) for first in (True, False)],
