@@ -122,7 +122,7 @@ def choices(m: int) -> tuple[np.ndarray, np.ndarray]:
 
 @numba.njit(cache=True, nogil=True)
 def chosen_products(m: int, words: int) -> tuple[np.ndarray, np.ndarray]:
-    """Masks on the words of products: uint64[2^(m-1), words], and [2^(m-1), 2^m, words] on those of all subsets alone."""
+    """Masks on the words of products: uint64[2^(m-1), words], and on those of all subsets [2^(m-1), 2^m, words]."""
     subsets = 1 << (m - 1)
     gamma, eps = np.zeros((subsets, words), np.uint64), np.zeros((subsets, 1 << m, _words(subsets)), np.uint64)
     for unequal in range(subsets):
