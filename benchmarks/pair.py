@@ -60,7 +60,7 @@ class Pair:
         while True:
             name, size, by = receiver.recv()
             run, facts = self._ready(party, name, size, by)
-            receiver.send(facts["offline_bytes"])
+            receiver.send(facts)
             run(party)
 
     def _ready(self, party: Party, name: str, size: int, by: str) -> tuple[Callable[[Party], Any], dict[str, float]]:
@@ -70,10 +70,10 @@ class Pair:
         run(trace.party)
         received = party.randomness.received
         party.swap("benchmark.start", None)
-        started = time.perf_counter()
+        facts = {"started": time.perf_counter()}
         party.randomness.provide([(trace.cut(), 1)])
+        facts["ended"] = time.perf_counter()
         party.swap("benchmark.ready", None)
-        facts = {"offline_seconds": time.perf_counter() - started}
         total = trace.party.meter.total
         facts |= {
             "offline_bytes": party.randomness.received - received,
@@ -86,7 +86,11 @@ class Pair:
         """Both parties ready for one run: what starts it here, and rounds, bytes and offline seconds."""
         self._commands.send((name, size, by))
         run, facts = self._ready(self.party, name, size, by)
-        facts["offline_bytes"] += self._commands.recv()
+        theirs = self._commands.recv()
+        # One clock for all processes of a machine: from the first to start to the last to end.
+        started, ended = min(facts.pop("started"), theirs["started"]), max(facts.pop("ended"), theirs["ended"])
+        facts["offline_seconds"] = ended - started
+        facts["offline_bytes"] += theirs["offline_bytes"]
         return lambda: run(self.party), facts
 
     def close(self) -> None:

@@ -84,10 +84,23 @@ class MatrixTriples:
         return a, b, hand.derived(lambda: ring_matmul(a, b), (self.rows, self.columns), self.dtype)
 
 
-def ring_matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a [n, k] times b [k, m] over the ring of their dtype."""
-    total = np.zeros((len(a), b.shape[1]), a.dtype)
-    products.add_matrix_product(total, np.ascontiguousarray(a), np.ascontiguousarray(b))
+_PAGE = 4096
+
+
+def _placed(array: np.ndarray, place: int) -> np.ndarray:
+    """A copy that starts so many bytes into a page."""
+    room = np.empty(array.nbytes + _PAGE, np.uint8)
+    start = (place - room.ctypes.data) % _PAGE
+    copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def ring_matmul(a: np.ndarray, b: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
+    """a [n, k] times b [k, m] over the ring of their dtype, added to `start` where there is one."""
+    # What is read lies apart from what is written: where the low bits of the addresses agree, a load waits for a store.
+    total = _placed(np.zeros((len(a), b.shape[1]), a.dtype) if start is None else start, 0)
+    products.add_matrix_product(total, np.ascontiguousarray(a), _placed(b, _PAGE // 4))
     return total
 
 
@@ -106,5 +119,5 @@ def matmul(party: Party, x: AShare, y: AShare) -> Steps:
     """
     a, b, ab = party.randomness.take(MatrixTriples(*matrix_shapes(x, y), x.dtype))
     d, e = yield from open_shares("beaver.matmul", x.map(lambda w: w - a), y.map(lambda w: w - b))
-    words = ring_matmul(d, e + b if party.rank == 0 else b) + ring_matmul(a, e) + ab
+    words = ring_matmul(d, e + b if party.rank == 0 else b, ring_matmul(a, e, ab))
     return AShare(words, party.rank, x.scale + y.scale)

@@ -20,6 +20,7 @@ import numpy as np
 from mpc.beaver import matrix_shapes, ring_matmul
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import Hand
+from mpc.kernels import products
 from mpc.party import Party, Round, Steps
 from mpc.ring import pack_words, unpack_words
 from mpc.shares import AShare
@@ -40,7 +41,8 @@ class PolarMasks:
 
         def rest() -> np.ndarray:
             product = ring_matmul(a[1] - a[0], b[0] - b[1])
-            return product + product
+            product += product
+            return product
 
         shared = hand.derived(rest, (self.rows, self.columns), self.dtype)
         return *(masks[0] if masks[0] is not None else masks[1] for masks in (a, b)), shared
@@ -53,7 +55,7 @@ def matmul_doubled(party: Party, x: AShare, y: AShare) -> Steps:
     sent = [pack_words(w.words - mask, x.bits) for w, mask in ((x, a), (y, b))]
     answer = yield Round("matrix_product.matmul_doubled", sent, [w.nbytes for w in (x.words, y.words)])
     left, right = (
-        w.words + mask + unpack_words(data, w.shape, w.dtype, w.bits)
+        products.sum_of_three(np.ascontiguousarray(w.words), mask, unpack_words(data, w.shape, w.dtype, w.bits))
         for w, mask, data in zip((x, y), (a, b), answer, strict=True)
     )
-    return AShare(rest + ring_matmul(left, right), party.rank, x.scale + y.scale + 1)
+    return AShare(ring_matmul(left, right, rest), party.rank, x.scale + y.scale + 1)

@@ -67,8 +67,8 @@ class FloorMasks:
 @protocol(cost=lambda x, shift: Cost(1, both(wire_bits(x.size))))
 def truncate(party: Party, x: AShare, shift: int) -> Steps:
     """[x] -> [x / 2^shift], up or down by the low bits of a share; 1 <= shift <= 62; the scale falls by shift."""
-    lifted = (x + (OFFSET - 1)).words
-    words = yield from add_halves(party, "truncation.truncate", lifted, shift, 64 - shift, 1 - (OFFSET >> shift))
+    up, constant = 64 - shift, 1 - (OFFSET >> shift)
+    words = yield from add_halves(party, "truncation.truncate", x, OFFSET - 1, shift, up, constant)
     return AShare(words.reshape(x.shape), party.rank, x.scale - shift)
 
 

@@ -21,5 +21,5 @@ OFFSET = 1 << 30
 @protocol(cost=lambda x: Cost(1, both(wire_bits(x.size))))
 def widen(party: Party, x: AShare) -> Steps:
     """[x] in Z_2^32 -> [x] in Z_2^64, same shape and scale."""
-    words = yield from add_halves(party, "widening.widen", (x + OFFSET).words, 0, 32, -OFFSET)
+    words = yield from add_halves(party, "widening.widen", x, OFFSET, 0, 32, -OFFSET)
     return AShare(words.reshape(x.shape), party.rank, x.scale)

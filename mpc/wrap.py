@@ -21,6 +21,7 @@ from mpc.correlation import Hand
 from mpc.kernels import wrap
 from mpc.party import Party, Round, Steps
 from mpc.ring import U8, Shape, pack_bits, packed_size, smallest_word, unpack_bits
+from mpc.shares import AShare
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,14 @@ def wire_bits(count: int) -> int:
     return 8 * packed_size(count, 1)
 
 
-def add_halves(party: Party, name: str, words: np.ndarray, down: int, up: int, constant: int) -> Steps:
-    """A party's share x_i, of any shape -> its share of the result of the header for f = `down`, u = `up`; flat."""
-    beta, product = party.randomness.take(WrapMasks(words.shape, 64 - up))
-    flat = np.ascontiguousarray(words).reshape(-1)
-    own = wrap.mask_tops(flat, beta)
+def add_halves(party: Party, name: str, x: AShare, offset: int, down: int, up: int, constant: int) -> Steps:
+    """[x] -> this party's share of the result of the header for x + offset, f = `down`, u = `up`; flat."""
+    beta, product = party.randomness.take(WrapMasks(x.shape, 64 - up))
+    first = party.rank == 0
+    flat, lift = np.ascontiguousarray(x.words).reshape(-1), np.uint64(offset if first else 0)
+    own = wrap.mask_tops(flat, lift, beta)
     (answer,) = yield Round(name, [pack_bits(own)], [packed_size(own.size, 1)])
     # w = 1 - n_0 n_1
     public = np.uint64((constant - (1 << up)) % (1 << 64))
     other = unpack_bits(answer, own.shape)
-    return wrap.add_halves(flat, own, other, beta, product, down, up, public, party.rank == 0)
+    return wrap.add_halves(flat, lift, own, other, beta, product, down, up, public, first)

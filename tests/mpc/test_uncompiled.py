@@ -54,18 +54,23 @@ CALLS = {
         (words(6, 3, dtype=np.uint8, bits=1), words(6), words(6, 3), words(6), words(6, 3), words(3), first)
         for first in (True, False)
     ],
+    products.sum_of_three: [words(3, 4, 5, dtype=t) for t in (np.uint32, np.uint64)],
+    products._subtract_pairs: [
+        (words(3, 5, dtype=t), words(3, 8, dtype=t), words(8, 5, dtype=t)) for t in (np.uint8, np.uint64)
+    ],
     products.add_matrix_product: [
         (words(n, m, dtype=t), words(n, k, dtype=t), words(k, m, dtype=t))
         for t in (np.uint8, np.uint64)
-        for n, k, m in ((1, 1, 1), (3, 8, 2), (2, 17, 5), (0, 9, 4))
+        for n, k, m in ((1, 1, 1), (3, 8, 2), (2, 17, 5), (0, 9, 4), (3, 0, 2))
     ],
     truncation.shift_opened: [(*words(3, 7), shift, first) for shift in (1, 16, 62) for first in (True, False)],
     wrap.mask_tops: [
-        (words(7, dtype=t, bits=8 * np.dtype(t).itemsize), words(7, dtype=np.uint8, bits=8))
+        (words(7, dtype=t, bits=8 * np.dtype(t).itemsize), np.uint64(1 << 30), words(7, dtype=np.uint8, bits=8))
         for t in (np.uint32, np.uint64)
     ],
     wrap.add_halves: [
-        (words(9, dtype=t, bits=8 * np.dtype(t).itemsize), *(words(9, dtype=np.uint8, bits=1) for _ in "go"))
+        (words(9, dtype=t, bits=8 * np.dtype(t).itemsize), np.uint64(1 << 30))
+        + tuple(words(9, dtype=np.uint8, bits=1) for _ in "go")
         + (words(9, dtype=np.uint8, bits=8), words(9, dtype=product, bits=8 * np.dtype(product).itemsize))
         + (down, up, np.uint64(2**64 - 5), first)
         for t, product, down, up in (
