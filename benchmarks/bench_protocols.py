@@ -1,6 +1,6 @@
 """Every registered protocol, and the basic operations with CrypTen's own beside them in the same run.
 
-Two processes on this machine, one thread each; ours over TLS, CrypTen's over plain gloo sockets.
+Two processes on this machine, a core and one thread each; ours over TLS, CrypTen's over plain gloo sockets.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from benchmarks.pair import Pair
 
 SIZES = {"argmax of rows of 32": (3_200, 32_000, 96_000), "matrix product": (64, 128, 256)}
 WORK = [(name, size) for name in OPERATIONS for size in SIZES.get(name, (1_000, 10_000, 100_000))]
-ROUNDS, WARM_UP = 11, 3
+ROUNDS, WARM_UP = 31, 5
 EVERY_SIZES = (256, 4_096)
-EVERY_ROUNDS = 3
+EVERY_ROUNDS = 5
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from benchmarks.cores import CORES, keep_to
 from benchmarks.operations import crypten_operation
 from protocols.runtime.memory import keep_freed_memory
 
@@ -33,7 +34,8 @@ def start(rank: int, port: int) -> None:
     crypten.init()
 
 
-def _second(port: int, commands: Any) -> None:
+def _second(port: int, cores: list[int], commands: Any) -> None:
+    keep_to(1, cores)
     start(1, port)
     while True:
         name, size = commands.recv()
@@ -49,8 +51,9 @@ class CryptenPair:
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
         self._commands, other = _SPAWN.Pipe()
-        self._child = _SPAWN.Process(target=_second, args=(port, other), daemon=True)
+        self._child = _SPAWN.Process(target=_second, args=(port, CORES, other), daemon=True)
         self._child.start()
+        keep_to(0, CORES)
         start(0, port)
 
     def prepare(self, name: str, size: int) -> Callable[[], Any]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.cores import CORES, keep_to
 from mpc.party import Party
 from mpc.tracing import Trace
 from protocols.randomness.dealer import serve
@@ -47,14 +48,20 @@ class Pair:
         self._commands, receiver = _FORK.Pipe()
         self._children = [
             _FORK.Process(target=self._second, args=(channel, receiver), daemon=True),
-            _FORK.Process(target=lambda: serve(channel(2, 0), channel(2, 1)), daemon=True),
+            _FORK.Process(target=self._dealer, args=(channel,), daemon=True),
         ]
         for child in self._children:
             child.start()
+        keep_to(0, CORES)
         link = channel(0, 1)
         self.party = Party(0, link, DealtRandomness(0, channel(0, 2)))
 
+    def _dealer(self, channel: Callable[[int, int], Channel]) -> None:
+        keep_to(0, CORES)  # party 0 waits while the dealer is at work, and party 1 takes in what it sends
+        serve(channel(2, 0), channel(2, 1))
+
     def _second(self, channel: Callable[[int, int], Channel], receiver: Any) -> None:
+        keep_to(1, CORES)
         link = channel(1, 0)
         party = Party(1, link, DealtRandomness(1, channel(1, 2)))
         while True:

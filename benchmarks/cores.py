@@ -1,0 +1,14 @@
+"""Cores for the processes that are measured: the parties each their own, so that no scheduler's choice is measured."""
+
+from __future__ import annotations
+
+import os
+
+# Taken when the first process starts: a child inherits the one core of its parent.
+CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+
+def keep_to(place: int, cores: list[int]) -> None:
+    """Keep this process to the core at `place`, counted round; nothing where the system does not let it."""
+    if cores:
+        os.sched_setaffinity(0, {cores[place % len(cores)]})
