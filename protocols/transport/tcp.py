@@ -5,8 +5,8 @@ one thread sends and receives at the same time, and the meter sees every byte of
 costs no more than ssl.SSLSocket: that one makes a system call or two per record of 16 KiB, this one
 moves up to 256 KiB in each (see benchmarks/bench_transport.py).
 
-Wire   frame bytes, and 22 bytes for each TLS record.  A frame of at most 64 KiB is cut into records
-       as a whole, a longer one buffer by buffer, 16 KiB of plaintext each.  The handshake is not counted
+Wire   frame bytes, and 22 bytes for each TLS record of 16 KiB of plaintext.  Buffers of a frame that follow
+       one another in 64 KiB are cut into records together, a longer one by itself.  The handshake is not counted
 """
 
 import select
@@ -267,9 +267,18 @@ def _read_hello() -> Reader[None]:
 
 
 def _chunks(outgoing: Sequence[Buffer]) -> Iterator[memoryview]:
-    if sum(map(len, outgoing)) <= _SMALL:
-        outgoing = [b"".join(outgoing)]
+    joined = bytearray()
     for buffer in outgoing:
-        view = memoryview(buffer)
-        for start in range(0, len(view), _CHUNK):
-            yield view[start : start + _CHUNK]
+        if len(joined) + len(buffer) <= _SMALL:
+            joined += buffer
+            continue
+        yield from _cut(joined)
+        joined = bytearray()
+        yield from _cut(buffer)
+    yield from _cut(joined)
+
+
+def _cut(buffer: Buffer) -> Iterator[memoryview]:
+    view = memoryview(buffer)
+    for start in range(0, len(view), _CHUNK):
+        yield view[start : start + _CHUNK]
