@@ -10,9 +10,9 @@ import logging
 import os
 import tempfile
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import monotonic
 from typing import Any, BinaryIO
 
@@ -41,7 +41,7 @@ class _Waiting:
     index: int
     kind: Kind
     size: int = 0
-    own: list[np.ndarray] = field(default_factory=list)
+    own: list[np.ndarray] | None = None
     computed: np.ndarray | None = None
     values: Any = None
     ready: bool = False
@@ -100,8 +100,8 @@ class DealtRandomness:
             hand = self._hand(request, None, ahead=True)
             with suppress(NotYet):
                 request.kind.deal(hand)
-            request.own = hand.own
-            made += _bytes(hand.own)
+                request.own = hand.own
+            made += hand.held
 
     def _add(self, request: _Waiting, corrections: np.ndarray) -> None:
         request.size = corrections.size
@@ -110,12 +110,12 @@ class DealtRandomness:
         # The product with a known matrix is worked out ahead in any case.
         if room or isinstance(request.kind, MatrixVectors):
             hand = self._hand(request, corrections, ahead=True)
-            request.own = []
+            request.own = None
             with suppress(NotYet):
                 values = request.kind.deal(hand)
                 request.computed = hand.computed_result
                 if room:
-                    request.values, request.ready, request.held = values, True, _bytes(hand.own) + corrections.size
+                    request.values, request.ready, request.held = values, True, hand.held
                     self._expanded += request.held
                     return
         self._spool.put(corrections)
@@ -141,10 +141,6 @@ class DealtRandomness:
     def close(self) -> None:
         """Tell the dealer that this party needs nothing more."""
         self._dealer.send("dealer.plan", None)
-
-
-def _bytes(arrays: Sequence[np.ndarray]) -> int:
-    return sum(array.nbytes for array in arrays)
 
 
 class _Spool:

@@ -89,7 +89,7 @@ class NotYet(Exception):
 class PartyHand:
     """Draws one party's halves of one request and reads the corrections sent to it.
 
-    What a party makes by itself, in order, is its `own`: an earlier look at the same request hands it to a later one.
+    What a party makes by itself, in order, is its `own`: a whole look at the request hands it to a later one.
     A look before the corrections are here (None) has anything in their place. `matrices` holds the masked matrices of
     the peer; `ahead` of its turn, a request that needs or forgets one may raise NotYet.
     """
@@ -101,22 +101,27 @@ class PartyHand:
         corrections: np.ndarray | None,
         matrices: dict[int, np.ndarray],
         ahead: bool = False,
-        own: Sequence[np.ndarray] = (),
+        own: Sequence[np.ndarray] | None = None,
         computed: np.ndarray | None = None,
     ) -> None:
         self._rank, self._stream, self._corrections, self._read = rank, stream, corrections, 0
         self._matrices, self._ahead, self.computed_result = matrices, ahead, computed
-        self._made, self.own = iter(own), list[np.ndarray]()
+        self._before, self.own = own, list[np.ndarray]()
+
+    @property
+    def held(self) -> int:
+        """Bytes of all that this party made or read."""
+        return sum(array.nbytes for array in self.own) + self._read
 
     def _once(self, make: Callable[[], np.ndarray]) -> np.ndarray:
-        made = next(self._made, None)
-        self.own.append(make() if made is None else made)
+        # Either all is drawn or all is known: what is known has not moved the stream.
+        self.own.append(make() if self._before is None else self._before[len(self.own)])
         return self.own[-1]
 
     def _correction(self, size: int) -> np.ndarray:
+        start, self._read = self._read, self._read + aligned(size)
         if self._corrections is None:
             return np.empty(size, np.uint8)
-        start, self._read = self._read, self._read + aligned(size)
         if self._read > self._corrections.size:
             raise ProtocolDesync("the dealer sent fewer corrections than the request needs")
         return self._corrections[start : start + size]

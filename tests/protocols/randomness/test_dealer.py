@@ -116,8 +116,9 @@ def test_a_plan_is_dealt_once_and_consistently():
     assert not (first[4] ^ second[4]).any()
 
 
+@pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize(("early", "room"), [(-1, 0), (-1, 1 << 20), (1 << 20, 1 << 20), (200, 500)])
-def test_values_are_the_same_whenever_they_are_made(monkeypatch, early, room):
+def test_values_are_the_same_whenever_they_are_made(monkeypatch, early, room, late):
     monkeypatch.setattr(dealt, "EARLY", early)
     monkeypatch.setattr(dealt, "EXPANDED", room)
     known = np.arange(6, dtype=np.uint64).reshape(3, 2)
@@ -125,9 +126,12 @@ def test_values_are_the_same_whenever_they_are_made(monkeypatch, early, room):
 
     def job(randomness, rank):
         mask = randomness.take(MatrixMask(1, 0, 3, 2, U64))
+        if late:
+            randomness.provide([(rest, 3)])
         if rank == 1:
             randomness.keep(1, known)
-        randomness.provide([(rest, 3)])
+        if not late:
+            randomness.provide([(rest, 3)])
         return mask, [randomness.take(kind) for kind in rest * 3]
 
     ((mask, first), (_, second)), errors = with_dealer(job)
