@@ -22,8 +22,9 @@ from protocols.randomness.hands import DealerHand
 from protocols.randomness.plan import decode_plan
 from protocols.randomness.prg import Stream
 from protocols.transport.channel import Channel
+from protocols.transport.codec import Joined
 
-BATCH = 32 << 20
+FIRST_BATCH, BATCH = 1 << 20, 32 << 20
 NONCE_BYTES = SEED_BYTES = 16
 
 
@@ -70,10 +71,10 @@ def _requests(plan: list[tuple[list[Kind], int]]) -> Iterator[Kind]:
 
 
 class _Batches:
-    """Corrections of many requests in messages of some 32 MB."""
+    """Corrections of many requests in messages that grow to some 32 MB: the parties start on the first ones early."""
 
     def __init__(self, parties: tuple[Channel, Channel]) -> None:
-        self._parties = parties
+        self._parties, self._enough = parties, FIRST_BATCH
         self._clear()
 
     def _clear(self) -> None:
@@ -86,7 +87,8 @@ class _Batches:
             parts.extend(mine)
             sizes.append(sum(a.size for a in mine))
             self._bytes += sizes[-1]
-        if self._bytes > BATCH:
+        if self._bytes > min(self._enough, BATCH):
+            self._enough *= 2
             self.flush()
 
     def flush(self) -> None:
@@ -95,6 +97,5 @@ class _Batches:
             return
         for to in (1, 0):  # party 1 has more to read
             parts, sizes = self._parts[to], np.array(self._sizes[to], np.int64)
-            data = np.concatenate(parts) if parts else np.zeros(0, np.uint8)
-            self._parties[to].send("dealer.batch", {"sizes": sizes, "data": data})
+            self._parties[to].send("dealer.batch", {"sizes": sizes, "data": Joined(parts)})
         self._clear()

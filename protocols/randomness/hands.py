@@ -46,7 +46,7 @@ class DealerHand:
     ) -> np.ndarray:
         whole = np.asarray(value(), dtype).reshape(shape)
         half = self._streams[1 - to].words(shape, dtype)
-        self._correct(to, whole ^ half if xor else whole - half)
+        self._correct(to, (np.bitwise_xor if xor else np.subtract)(whole, half, out=half))
         return whole
 
     def derived_bits(self, value: Callable[[], np.ndarray], shape: Shape, to: int = 1) -> np.ndarray:

@@ -1,6 +1,7 @@
 """A strict binary codec for plain data: nothing in it can name code to run.
 
-Values   None, bool, int, float, str, bytes, list, tuple, dict with str keys, numpy array; exact types only
+Values   None, bool, int, float, str, bytes, list, tuple, dict with str keys, numpy array; exact types only.
+         Joined arrays of bytes arrive as one
 Wire     one code byte, then a body; lengths and shapes are little-endian uint64.  Array bytes start
          at a multiple of 8, so that an array decoded in place is aligned
 Strict   `decode` accepts exactly what `encode` writes: every value has one encoding, and anything else
@@ -27,6 +28,10 @@ _DTYPE_CODES = {dtype: code for code, dtype in enumerate(DTYPES)}
 _ALIGNMENT = 8
 _WORD = struct.Struct("<Q")
 _FLOAT = struct.Struct("<d")
+
+
+class Joined(list[np.ndarray]):
+    """Arrays of bytes that are sent as one, without being copied together."""
 
 
 def byte_view(array: np.ndarray) -> memoryview:
@@ -91,6 +96,10 @@ class _Encoder:
                 self.value(item, depth + 1)
         elif kind is np.ndarray:
             self._array(value)
+        elif kind is Joined:
+            self._shape(np.dtype(np.uint8), (sum(part.nbytes for part in value),))
+            for part in value:
+                self._bulk(byte_view(part))
         else:
             raise TypeError(f"a value of type {kind.__module__}.{kind.__qualname__} cannot be sent")
 
@@ -102,10 +111,13 @@ class _Encoder:
         body = byte_view(array)
         if array.ndim > MAX_NDIM:
             raise ValueError(f"an array of more than {MAX_NDIM} dimensions cannot be sent")
-        self._small(b"a" + bytes((_DTYPE_CODES[array.dtype], array.ndim)))
-        self._small(b"".join(map(_WORD.pack, array.shape)))
-        self._small(bytes(-self._size % _ALIGNMENT))
+        self._shape(array.dtype, array.shape)
         self._bulk(body)
+
+    def _shape(self, dtype: np.dtype, shape: tuple[int, ...]) -> None:
+        self._small(b"a" + bytes((_DTYPE_CODES[dtype], len(shape))))
+        self._small(b"".join(map(_WORD.pack, shape)))
+        self._small(bytes(-self._size % _ALIGNMENT))
 
     def _small(self, data: bytes) -> None:
         last = self.buffers[-1] if self.buffers else None

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from mpc.errors import ProtocolDesync
-from protocols.transport.codec import DTYPES, MAX_DEPTH, byte_view, decode, encode
+from protocols.transport.codec import DTYPES, MAX_DEPTH, Joined, byte_view, decode, encode
 
 arrays = hnp.arrays(st.sampled_from(DTYPES), hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4))
 leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | arrays
@@ -88,6 +88,15 @@ def test_random_codes_are_refused_or_a_value(codes):
 def test_arrays_are_sent_without_a_copy():
     array = np.arange(1000.0)
     assert any(np.shares_memory(np.frombuffer(buffer, np.uint8), array) for buffer in encode([1, array]))
+
+
+@pytest.mark.parametrize("sizes", [(), (0,), (3,), (5, 0, 12)])
+def test_joined_arrays_arrive_as_one(sizes):
+    parts = [np.arange(size, dtype=np.uint8) for size in sizes]
+    buffers = encode({"data": Joined(parts), "after": np.arange(3)})
+    arrived = decode(bytearray(b"".join(buffers)))
+    assert arrived["data"].tolist() == [value for part in parts for value in part.tolist()]
+    assert np.array_equal(arrived["after"], np.arange(3))
 
 
 def test_strided_arrays_arrive_equal():
