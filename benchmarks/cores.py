@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-# Taken when the first process starts: a child inherits the one core of its parent.
+# Taken before any process is kept to one: a child inherits the core of its parent.
 CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
@@ -12,3 +12,9 @@ def keep_to(place: int, cores: list[int]) -> None:
     """Keep this process to the core at `place`, counted round; nothing where the system does not let it."""
     if cores:
         os.sched_setaffinity(0, {cores[place % len(cores)]})
+
+
+def let_go() -> None:
+    """Every core again: what this process starts from here on inherits them."""
+    if CORES:
+        os.sched_setaffinity(0, CORES)

@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.cores import CORES, keep_to
+from benchmarks.cores import CORES, keep_to, let_go
 from benchmarks.operations import crypten_operation
 from protocols.runtime.memory import keep_freed_memory
 
@@ -76,5 +76,6 @@ class CryptenPair:
         return {"rounds": int(talk.comm_rounds), "online_bytes": int(talk.comm_bytes), "offline_bytes": 0}
 
     def close(self) -> None:
+        let_go()
         self._child.terminate()
         self._child.join()

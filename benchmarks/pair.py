@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cores import CORES, keep_to
+from benchmarks.cores import CORES, keep_to, let_go
 from mpc.party import Party
 from mpc.tracing import Trace
 from protocols.randomness.dealer import serve
@@ -101,6 +101,7 @@ class Pair:
         return lambda: run(self.party), facts
 
     def close(self) -> None:
+        let_go()
         for child in self._children:
             child.terminate()
             child.join()
