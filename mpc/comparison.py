@@ -1,9 +1,9 @@
 """Comparison with public thresholds: [x] -> <x < t> for any number of t on one opening; and what follows from it.
 
 Functionality  [x] in Z_2^64 and public t_1 .. t_T -> <x < t_k>, exact while -2^(B-1) <= x - t_k < 2^(B-1)
-Messages       round 1: x_i + r_i mod 2^B;  round 2: for each t_k the 2m - 1 masked bits gt_j, eq_j (one uint16)
-Cost           8 ceil(B / 8) |x| bits, then 16 T |x| bits, each way; offline from the dealer, an element: [r] has
-               seeds only; m thermometers of 2^c bits, one bit, and 1.5 2^m bits a threshold
+Messages       round 1: x_i + r_i mod 2^B;  round 2: for each t_k the 2m - 1 masked bits gt_j, eq_j
+Cost           B |x| bits, then (2m - 1) T |x| bits, each way, packed by mpc/ring.py; offline from the dealer, an
+               element: [r] has seeds only; m thermometers of 2^c bits, one bit, and 1.5 2^m bits a threshold
 Security       semi-honest, perfect: r mod 2^B and the bit masks are one-time pads
 How            x - t = e - t - r, so its sign is msb(e - t) xor msb(r) xor the borrow of the low bits, which
                mpc/thermometer.py opens chunk by chunk under bit masks. borrow = xor_j gt_j prod_{i>j} eq_i is linear
@@ -71,7 +71,8 @@ def _below_cost(x: AShare, thresholds: Sequence[int], bits: int, by: Variant = "
         return below_by_keys.cost(x, thresholds, bits)
     if by == "carries":
         return to_bits.cost(AShare(np.empty((*x.shape, len(thresholds)), U64), 0), bits)
-    return Cost(2, both(8 * packed_size(x.size, bits) + 16 * x.size * len(thresholds)))
+    opened = chunking(bits - 1, len(thresholds)).wire_bits(x.size * len(thresholds))
+    return Cost(2, both(8 * packed_size(x.size, bits) + opened))
 
 
 @protocol(cost=_below_cost)

@@ -21,17 +21,20 @@ from mpc.truncation import floor
 MANTISSA = 18
 
 
+def _shift(hi: int, scale: int) -> int:
+    return MANTISSA + hi - scale
+
+
 def _cost(x: AShare, y: AShare, lo: int, hi: int, scale: int, by: Variant = "bits") -> Cost:
     alongside = Cost(0, multiply.cost(x, y).bits)
-    return in_sequence(
-        normalise.cost(y, lo, hi, by=by), invert.cost(y, by), alongside, multiply.cost(x, y), floor.cost(x, 1, by)
-    )
+    last = floor.cost(x, _shift(hi, scale), by)
+    return in_sequence(normalise.cost(y, lo, hi, by=by), invert.cost(y, by), alongside, multiply.cost(x, y), last)
 
 
 @protocol(cost=_cost)
 def divide(party: Party, x: AShare, y: AShare, lo: int, hi: int, scale: int, by: Variant | None = None) -> Steps:
     """[x], [y] of one shape, read as integers -> [x / y] at `scale` < hi + 18. Raises RangeError, ShapeMismatch."""
-    shift = MANTISSA + hi - scale
+    shift = _shift(hi, scale)
     if shift < 1:
         raise RangeError(f"a quotient at scale {scale} needs a scale below {MANTISSA + hi}")
     u, s, _ = yield from normalise.steps(party, y, lo, hi, by=by)

@@ -21,8 +21,7 @@ from mpc.beaver import matrix_shapes, ring_matmul
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import Hand
 from mpc.kernels import products
-from mpc.party import Party, Round, Steps
-from mpc.ring import pack_words, unpack_words
+from mpc.party import Party, Steps, exchange_words
 from mpc.shares import AShare
 
 
@@ -52,10 +51,10 @@ class PolarMasks:
 def matmul_doubled(party: Party, x: AShare, y: AShare) -> Steps:
     """[X], [Y] -> [2 X Y], the scales' sum and one. Raises ShapeMismatch unless X is [n, k] and Y is [k, m]."""
     a, b, rest = party.randomness.take(PolarMasks(*matrix_shapes(x, y), x.dtype))
-    sent = [pack_words(w.words - mask, x.bits) for w, mask in ((x, a), (y, b))]
-    answer = yield Round("matrix_product.matmul_doubled", sent, [w.nbytes for w in (x.words, y.words)])
+    masked = [w.words - mask for w, mask in ((x, a), (y, b))]
+    answer = yield from exchange_words("matrix_product.matmul_doubled", masked, [x.bits, y.bits])
     left, right = (
-        products.sum_of_three(np.ascontiguousarray(w.words), mask, unpack_words(data, w.shape, w.dtype, w.bits))
-        for w, mask, data in zip((x, y), (a, b), answer, strict=True)
+        products.sum_of_three(np.ascontiguousarray(w.words), mask, other)
+        for w, mask, other in zip((x, y), (a, b), answer, strict=True)
     )
     return AShare(ring_matmul(left, right, rest), party.rank, x.scale + y.scale + 1)

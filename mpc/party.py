@@ -17,7 +17,7 @@ import numpy as np
 
 from mpc.correlation import Kind
 from mpc.errors import DataError
-from mpc.ring import Shape, decode_signed, pack_bits, pack_words, packed_size, unpack_bits, unpack_words
+from mpc.ring import Shape, decode_signed, pack_words, packed_sizes, unpack_words
 from mpc.shares import AShare, BShare
 
 Like = tuple[Shape, np.dtype]
@@ -242,27 +242,26 @@ def together(*protocols: Steps) -> Steps:
     return results
 
 
+def exchange_words(name: str, words: Sequence[np.ndarray], widths: Sequence[int]) -> Steps:
+    """One round in which both parties send words below 2^width, masked; the peer's, of the same shapes and types."""
+    packed = [pack_words(w, bits) for w, bits in zip(words, widths, strict=True)]
+    sizes = [size for w, bits in zip(words, widths, strict=True) for size in packed_sizes(w.size, bits)]
+    answer = iter((yield Round(name, [array for arrays in packed for array in arrays], sizes)))
+    theirs = [[next(answer) for _ in arrays] for arrays in packed]
+    return [unpack_words(data, w.shape, w.dtype, bits) for data, w, bits in zip(theirs, words, widths, strict=True)]
+
+
 def open_shares(name: str, *shares: AShare | BShare, bits: Sequence[int] | None = None) -> Steps:
     """One round in which both parties send their shares; the public values, as words or 0/1 bytes.
 
     `bits` narrows an additive share to Z_2^bits on the wire. Only masked shares may be opened.
     """
-    widths = [1 if isinstance(s, BShare) else s.bits for s in shares] if bits is None else list(bits)
-    sent = [
-        pack_bits(s.bits) if isinstance(s, BShare) else pack_words(s.words, w)
-        for s, w in zip(shares, widths, strict=True)
-    ]
-    answer = yield Round(name, sent, [packed_size(s.size, w) for s, w in zip(shares, widths, strict=True)])
-    opened = []
-    for share, width, data in zip(shares, widths, answer, strict=True):
-        if isinstance(share, BShare):
-            opened.append(share.bits ^ unpack_bits(data, share.shape))
-        else:
-            opened.append(share.words + unpack_words(data, share.shape, share.dtype, width))
-    return opened
+    widths = bits or [1 if isinstance(s, BShare) else s.bits for s in shares]
+    theirs = yield from exchange_words(name, [s.bits if isinstance(s, BShare) else s.words for s in shares], widths)
+    return [s.bits ^ w if isinstance(s, BShare) else s.words + w for s, w in zip(shares, theirs, strict=True)]
 
 
-def open_words(name: str, *words: np.ndarray) -> Steps:
-    """One round that opens words shared by xor; they must be masked."""
-    answer = yield Round(name, [w.reshape(-1).view(U8) for w in words], [w.nbytes for w in words])
-    return [w ^ data.view(w.dtype).reshape(w.shape) for w, data in zip(words, answer, strict=True)]
+def open_words(name: str, *words: np.ndarray, bits: int | None = None) -> Steps:
+    """One round that opens words shared by xor, of so many bits or all; they must be masked."""
+    widths = [bits or 8 * w.dtype.itemsize for w in words]
+    return [w ^ other for w, other in zip(words, (yield from exchange_words(name, words, widths)), strict=True)]

@@ -38,6 +38,8 @@ START_SCALE = 5
 START_CONSTANT = round(24 / 17 * 2 ** (MANTISSA + START_SCALE))
 START_SLOPE = round(8 / 17 * 2**START_SCALE)
 STEP_SCALE, RESULT_SCALE = 19, 18
+STEP_SHIFT = 2 * (MANTISSA + START_SCALE) + MANTISSA - STEP_SCALE
+LAST_SHIFT = 2 * STEP_SCALE + MANTISSA - RESULT_SCALE
 
 
 def _normalise_cost(
@@ -45,7 +47,7 @@ def _normalise_cost(
 ) -> Cost:
     octaves = BShare(np.empty((*x.shape, hi - lo + 1), np.uint8), 0)
     compared = below.cost(x, range(octaves.shape[-1] + len(also)), hi + 2, by)
-    last = shift_cost(x, by, exact) if hi > MANTISSA else Cost(0, (0, 0))
+    last = shift_cost(x, hi - MANTISSA, by, exact) if hi > MANTISSA else Cost(0, (0, 0))
     return in_sequence(compared, choose.cost(octaves, x, range(octaves.shape[-1])), last)
 
 
@@ -86,7 +88,8 @@ class NewtonMasks:
 
 
 def _invert_cost(u: AShare, by: Variant = "bits", exact: bool = True) -> Cost:
-    return in_sequence(*[square.cost(u), shift_cost(u, by, exact)] * 2)
+    steps = [(square.cost(u), shift_cost(u, shift, by, exact)) for shift in (STEP_SHIFT, LAST_SHIFT)]
+    return in_sequence(*[cost for step in steps for cost in step])
 
 
 @protocol(cost=_invert_cost)
@@ -101,12 +104,12 @@ def invert(party: Party, u: AShare, by: Variant | None = None, exact: bool = Tru
     cubic = u.times(START_CONSTANT**2) - uu.times(2 * START_CONSTANT * START_SLOPE) + uuu.times(START_SLOPE**2)
     one = MANTISSA + START_SCALE
     step = y.times(2 << MANTISSA + one) - cubic
-    y = yield from shift_right(party, step, 2 * one + MANTISSA - STEP_SCALE, by, exact)
+    y = yield from shift_right(party, step, STEP_SHIFT, by, exact)
     (e,) = yield from open_shares("reciprocal.invert", y.map(lambda w: w.reshape(-1) - b))
     uyy = AShare(products.product_with_square(d, e, a, b, ab, bb, abb, first).reshape(u.shape), party.rank)
     # Newton's error is negative, 2^-16.3 at most after two steps: half of it makes it two-sided.
     two = (2 << MANTISSA + STEP_SCALE) + (4 << MANTISSA)
-    return (yield from shift_right(party, y.times(two) - uyy, 2 * STEP_SCALE + MANTISSA - RESULT_SCALE, by, exact))
+    return (yield from shift_right(party, y.times(two) - uyy, LAST_SHIFT, by, exact))
 
 
 def _cost(x: AShare, lo: int, hi: int, by: Variant = "bits", exact: bool = True) -> Cost:

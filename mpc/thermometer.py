@@ -1,8 +1,8 @@
 """Chunks of an opened e = x + r against chunks of the dealt r, as masked bits: one round (a part of other protocols).
 
 Functionality  public e and t, dealt r -> the comparisons of every chunk of e - t with r's, as bits opened under masks
-Messages       for each threshold t the 2 m - 1 masked bits gt_j, eq_j (one uint16)
-Cost           16 T |x| payload bits each way; offline, an element: m thermometers of 2^c bits
+Messages       for each threshold t the 2 m - 1 masked bits gt_j, eq_j
+Cost           (2 m - 1) T |x| bits each way, packed by mpc/ring.py; offline, an element: m thermometers of 2^c bits
 Security       semi-honest, perfect: the bits are opened under one-time pads
 How            the low bits of r are cut into m chunks of c bits. The thermometer of r_j is T[k] = 1{r_j > k}, so that
                gt_j = 1{r_j > e_j} and eq_j = 1{r_j = e_j} are look-ups at public places. What is wanted is the
@@ -21,7 +21,7 @@ import numpy as np
 from mpc.correlation import Hand
 from mpc.kernels import borrow
 from mpc.party import Party, Steps, open_words
-from mpc.ring import U8, U16, low_bits
+from mpc.ring import U8, U32, low_bits, packed_size
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,15 @@ class Chunking:
     def table_bytes(self) -> int:
         return max(1, (1 << self.c) // 8)
 
+    @property
+    def opened(self) -> int:
+        """Bits that are opened for a threshold."""
+        return 2 * self.m - 1
+
+    def wire_bits(self, count: int) -> int:
+        """Payload bits of `open_chunks` for so many thresholds in all, each way."""
+        return 8 * packed_size(count, self.opened)
+
 
 def cheapest_chunking(bits: int, product_bytes: Callable[[int], int]) -> Chunking:
     """The chunking with the least material from the dealer; `product_bytes` of m is that for the mask products."""
@@ -46,21 +55,21 @@ def cheapest_chunking(bits: int, product_bytes: Callable[[int], int]) -> Chunkin
 
 
 def deal_thermometers(hand: Hand, r: np.ndarray, thresholds: int, chunks: Chunking) -> tuple[np.ndarray, np.ndarray]:
-    """For the low bits of a dealt r, uint64[n]: <thermometers>, uint8[n, m, 2^c / 8], and <bit masks>, uint16[n, T]."""
+    """For the low bits of a dealt r, uint64[n]: <thermometers>, uint8[n, m, 2^c / 8], and <bit masks>, uint32[n, T]."""
     table = hand.derived(
         lambda: borrow.thermometers(low_bits(r, chunks.bits), chunks.c, chunks.m),
         (r.size, chunks.m, chunks.table_bytes),
         U8,
         xor=True,
     )
-    return table, hand.mask((r.size, thresholds), U16, xor=True)
+    return table, low_bits(hand.mask((r.size, thresholds), U32, xor=True), chunks.opened)
 
 
 def open_chunks(
     party: Party, name: str, e: np.ndarray, thresholds: np.ndarray, chunks: Chunking, dealt: tuple
 ) -> Steps:
-    """The bits of (e - t) mod 2^bits against r, masked and opened: uint16[n, T]; `dealt` is of `deal_thermometers`."""
+    """The bits of (e - t) mod 2^bits against r, masked and opened: uint32[n, T]; `dealt` is of `deal_thermometers`."""
     table, masks = dealt
     seen = borrow.chunk_bits(e, thresholds, table, chunks.bits, chunks.c, chunks.m, party.rank == 0)
-    (opened,) = yield from open_words(name, seen ^ masks)
+    (opened,) = yield from open_words(name, seen ^ masks, bits=chunks.opened)
     return opened

@@ -6,10 +6,10 @@ floor          [x] -> [floor(x / 2^f)] exactly: two rounds, or one from dealt ke
 
 Range          |x| < 2^62, always right in that range
 Messages       truncate: one masked bit of mpc/wrap.py;  floor: x + 2^62 + r, and the 2m - 1 masked chunk bits of
-               mpc/comparison.py (one uint16)
-Cost           truncate: |x| bits each way, offline [beta_0 beta_1] modulo 2^f;  floor: 80 |x| bits, offline [r >> f],
-               [msb r], m thermometers of 2^c bits of the low f bits of r, and the 1.5 2^m products of the bit masks as
-               words of the ring
+               mpc/thermometer.py
+Cost           truncate: |x| bits each way, offline [beta_0 beta_1] modulo 2^f;  floor: (64 + 2m - 1) |x| bits packed
+               by mpc/ring.py, offline [r >> f], [msb r], m thermometers of 2^c bits of the low f bits of r, and the
+               1.5 2^m products of the bit masks as words of the ring
 Security       semi-honest, perfect: every message is a one-time pad
 How            truncate: x' = x + 2^62 - 1 < 2^63, so that the wrap w of its shares is told by their top bits, and
                floor(x' / 2^f) = (x'_0 >> f) + (x'_1 >> f) - 2^(64 - f) w + 1{x'_1 mod 2^f > x' mod 2^f}. With 1 for
@@ -73,7 +73,11 @@ def truncate(party: Party, x: AShare, shift: int) -> Steps:
 
 
 def _floor_cost(x: AShare, shift: int, by: Variant = "bits") -> Cost:
-    return floor_by_keys.cost(x, shift) if by == "keys" else Cost(2, both(80 * x.size))
+    return (
+        floor_by_keys.cost(x, shift)
+        if by == "keys"
+        else Cost(2, both(64 * x.size + _chunking(shift).wire_bits(x.size)))
+    )
 
 
 @protocol(cost=_floor_cost)
@@ -99,6 +103,6 @@ def shift_right(party: Party, x: AShare, shift: int, by: Variant | None = None, 
     return (yield from steps).at_scale(0)
 
 
-def shift_cost(x: AShare, by: Variant = "bits", exact: bool = True) -> Cost:
-    """What `shift_right` costs, whatever the shift."""
-    return floor.cost(x, 1, by) if exact else truncate.cost(x, 1)
+def shift_cost(x: AShare, shift: int, by: Variant = "bits", exact: bool = True) -> Cost:
+    """What `shift_right` costs."""
+    return floor.cost(x, shift, by) if exact else truncate.cost(x, shift)

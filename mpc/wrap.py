@@ -19,8 +19,8 @@ import numpy as np
 
 from mpc.correlation import Hand
 from mpc.kernels import wrap
-from mpc.party import Party, Round, Steps
-from mpc.ring import U8, Shape, pack_bits, packed_size, smallest_word, unpack_bits
+from mpc.party import Party, Steps, exchange_words
+from mpc.ring import U8, Shape, packed_size, smallest_word
 from mpc.shares import AShare
 
 
@@ -49,8 +49,7 @@ def add_halves(party: Party, name: str, x: AShare, offset: int, down: int, up: i
     first = party.rank == 0
     flat, lift = np.ascontiguousarray(x.words).reshape(-1), np.uint64(offset if first else 0)
     own = wrap.mask_tops(flat, lift, beta)
-    (answer,) = yield Round(name, [pack_bits(own)], [packed_size(own.size, 1)])
+    (other,) = yield from exchange_words(name, [own], [1])
     # w = 1 - n_0 n_1
     public = np.uint64((constant - (1 << up)) % (1 << 64))
-    other = unpack_bits(answer, own.shape)
     return wrap.add_halves(flat, lift, own, other, beta, product, down, up, public, first)

@@ -1,11 +1,11 @@
 """Kernels of the borrow of e - r, e public, r dealt (see mpc/comparison.py for the protocol).
 
-r's low bits are cut into m <= 8 chunks of c bits, chunk 0 the lowest. A "thermometer" of chunk r_j is the
-2^c bits T[k] = 1{r_j > k}, little-endian in bytes. Masked bits travel as one uint16: bit j is gt_j, bit
-8 + i - 1 is eq_i (i >= 1). Subsets S of {1 .. m-1} are numbered with bit i - 1 for i. A word of products holds,
-from bit 0, prod_S eps for all 2^(m-1) subsets, then for j = 0, 1, ... gamma_j prod_S eps for the 2^(m-1-j)
-subsets of {j+1 .. m-1}, numbered from bit 0 again. Products in the ring come in the same order, one to a word, without
-the first, which is 1.
+r's low bits are cut into m <= 9 chunks of c bits, chunk 0 the lowest. A "thermometer" of chunk r_j is the
+2^c bits T[k] = 1{r_j > k}, little-endian in bytes. The 2 m - 1 masked bits of all chunks make one word: bit j is gt_j,
+bit m + i - 1 is eq_i (i >= 1). Subsets S of {1 .. m-1} are numbered with bit i - 1 for i. Words of products hold, from
+bit 0, prod_S eps for all 2^(m-1) subsets, then for j = 0, 1, ... gamma_j prod_S eps for the 2^(m-1-j) subsets of
+{j+1 .. m-1}, numbered from bit 0 again. Products in the ring come in the same order, one to a word, without the first,
+which is 1.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from collections.abc import Callable
 import numba
 import numpy as np
 
-EQ_SHIFT = MOST_CHUNKS = 8
+from mpc.ring import smallest_word
+
+MOST_CHUNKS = 9
+NIBBLE = 4
 ONES = 0xFFFFFFFFFFFFFFFF
 
 
@@ -36,29 +39,35 @@ def product_words(m: int) -> int:
     return -(-((1 << (m - 1)) + (1 << m) - 1) // 64)
 
 
-@numba.njit(cache=True, nogil=True)
 def thermometers(r: np.ndarray, c: int, m: int) -> np.ndarray:
     """r uint64[n] -> uint8[n, m, max(1, 2^c / 8)]."""
     size = max(1, (1 << c) // 8)
-    out = np.zeros((r.size, m, size), np.uint8)
+    word = smallest_word(min(8 * size, 64))
+    out = np.empty((r.size, m, size // word.itemsize), word)
+    fill_thermometers(out, r, c)
+    return out.view(np.uint8)
+
+
+@numba.njit(cache=True, nogil=True)
+def fill_thermometers(out: np.ndarray, r: np.ndarray, c: int) -> None:
+    """The thermometers of r in words of any width, [n, m, words]."""
+    width = 8 * out.itemsize
     chunk_mask = np.uint64((1 << c) - 1)
     for i in range(r.size):
-        for j in range(m):
+        for j in range(out.shape[1]):
             value = int((r[i] >> np.uint64(c * j)) & chunk_mask)
-            for k in range(value >> 3):
-                out[i, j, k] = 255
-            if value & 7:
-                out[i, j, value >> 3] = (1 << (value & 7)) - 1
-    return out
+            for word in range(out.shape[2]):
+                count = min(max(value - width * word, 0), width)
+                out[i, j, word] = np.uint64(ONES) >> np.uint64(64 - count & 63) if count else np.uint64(0)
 
 
 @numba.njit(cache=True, nogil=True)
 def chunk_bits(
     e: np.ndarray, thresholds: np.ndarray, tables: np.ndarray, bits: int, c: int, m: int, first: bool
 ) -> np.ndarray:
-    """Shares of gt and eq of every chunk of (e - t) mod 2^bits against r: uint16[n, T], local look-ups."""
+    """Shares of gt and eq of every chunk of (e - t) mod 2^bits against r: uint32[n, T], local look-ups."""
     n, count = e.size, thresholds.size
-    out = np.empty((n, count), np.uint16)
+    out = np.empty((n, count), np.uint32)
     low = np.uint64((1 << bits) - 1)
     chunk_mask = np.uint64((1 << c) - 1)
     for i in range(n):
@@ -71,7 +80,7 @@ def chunk_bits(
                 word |= above << j
                 if j > 0:
                     reached = int(tables[i, j, (k - 1) >> 3] >> ((k - 1) & 7)) & 1 if k > 0 else int(first)
-                    word |= (above ^ reached) << (EQ_SHIFT + j - 1)
+                    word |= (above ^ reached) << (m + j - 1)
             out[i, t] = word
     return out
 
@@ -90,20 +99,23 @@ def _whole(count: int) -> np.uint64:
 
 @numba.njit(cache=True, nogil=True)
 def mask_products(masks: np.ndarray, m: int, words: int) -> np.ndarray:
-    """masks uint16[n] -> uint64[n, words]: every product of masks that `borrows` needs."""
-    out = np.zeros((masks.size, words), np.uint64)
+    """masks uint32[n] -> uint64[n, words]: every product of masks that `borrows` needs."""
+    out = np.empty((masks.size, words), np.uint64)
     subsets = 1 << (m - 1)
     for i in range(masks.size):
-        eps = (int(masks[i]) >> EQ_SHIFT) & (subsets - 1)
-        for word in range(_words(subsets)):
-            out[i, word] = SUBSETS[eps, word]
-        offset = subsets
-        for j in range(m):
-            length = subsets >> j
-            if (masks[i] >> j) & 1:
-                for word in range(_words(length)):
-                    out[i, (offset >> 6) + word] |= SUBSETS[eps >> j, word] << np.uint64(offset & 63)
-            offset += length
+        eps = (int(masks[i]) >> m) & (subsets - 1)
+        offset, held = 0, np.uint64(0)
+        for j in range(-1, m):  # -1: no gamma
+            least = max(j, 0)
+            keep = np.uint64(ONES) if j < 0 or (masks[i] >> j) & 1 else np.uint64(0)
+            for word in range(_words(subsets >> least)):
+                held |= (SUBSETS[eps >> least, word] & keep) << np.uint64(offset & 63)
+                offset += min(subsets >> least, 64)
+                if offset & 63 == 0:
+                    out[i, (offset >> 6) - 1] = held
+                    held = np.uint64(0)
+        if offset & 63:
+            out[i, offset >> 6] = held
     return out
 
 
@@ -122,9 +134,12 @@ def choices(m: int) -> tuple[np.ndarray, np.ndarray]:
 
 @numba.njit(cache=True, nogil=True)
 def chosen_products(m: int, words: int) -> tuple[np.ndarray, np.ndarray]:
-    """Masks on the words of products: uint64[2^(m-1), words], and on those of all subsets [2^(m-1), 2^m, words]."""
+    """Masks on the words of products: uint64[2^(m-1), words], and for every nibble of the gt bits, which add up by
+    xor, on those of all subsets: [m / 4, 2^(m-1), 16, words].
+    """
     subsets = 1 << (m - 1)
-    gamma, eps = np.zeros((subsets, words), np.uint64), np.zeros((subsets, 1 << m, _words(subsets)), np.uint64)
+    gamma = np.zeros((subsets, words), np.uint64)
+    eps = np.zeros((-(-m // NIBBLE), subsets, 1 << NIBBLE, _words(subsets)), np.uint64)
     for unequal in range(subsets):
         offset = subsets
         for j in range(m):
@@ -134,29 +149,31 @@ def chosen_products(m: int, words: int) -> tuple[np.ndarray, np.ndarray]:
                 chosen = SUPERSETS[z, word] & _whole(length)
                 gamma[unequal, (offset >> 6) + word] |= chosen << np.uint64(offset & 63)
             offset += length
-            for above in range(1 << m):
-                if (above >> j) & 1:
+            for above in range(1 << NIBBLE):
+                if (above >> j % NIBBLE) & 1:
                     for word in range(_words(subsets)):
-                        eps[unequal, above, word] ^= SUPERSETS[z << j, word] & LOW_ZERO[j, word] & _whole(subsets)
+                        chosen = SUPERSETS[z << j, word] & LOW_ZERO[j, word] & _whole(subsets)
+                        eps[j // NIBBLE, unequal, above, word] ^= chosen
     return gamma, eps
 
 
 @numba.njit(cache=True, nogil=True)
 def borrows(opened: np.ndarray, products: np.ndarray, m: int, gamma: np.ndarray, eps: np.ndarray) -> np.ndarray:
-    """opened uint16[n], shared products uint64[n, words], `choices(m)` -> shares of the borrow: uint8[n].
+    """opened uint32[n], shared products uint64[n, words], `choices(m)` -> shares of the borrow: uint8[n].
 
     xor_j gt_j prod_{i>j} eq_i, with every bit opened under its mask, is the parity of the chosen products.
     """
     out = np.empty(opened.size, np.uint8)
-    subsets, every = (1 << (m - 1)) - 1, (1 << m) - 1
+    subsets = (1 << (m - 1)) - 1
     for i in range(opened.size):
-        unequal = ~(int(opened[i]) >> EQ_SHIFT) & subsets
-        above = int(opened[i]) & every
+        unequal = ~(int(opened[i]) >> m) & subsets
         chosen = np.uint64(0)
         for word in range(products.shape[1]):
             chosen ^= products[i, word] & gamma[unequal, word]
-        for word in range(eps.shape[2]):
-            chosen ^= products[i, word] & eps[unequal, above, word]
+        for part in range(eps.shape[0]):
+            above = (int(opened[i]) & ((1 << m) - 1)) >> NIBBLE * part & 15
+            for word in range(eps.shape[3]):
+                chosen ^= products[i, word] & eps[part, unequal, above, word]
         out[i] = _parity(chosen)
     return out
 
@@ -168,11 +185,11 @@ def ring_product_words(m: int) -> int:
 
 @numba.njit(cache=True, nogil=True)
 def ring_mask_products(masks: np.ndarray, m: int, words: int) -> np.ndarray:
-    """masks uint16[n] -> 0 or 1 in uint64[n, words]: every product of masks that `ring_borrows` needs."""
+    """masks uint32[n] -> 0 or 1 in uint64[n, words]: every product of masks that `ring_borrows` needs."""
     out = np.empty((masks.size, words), np.uint64)
     subsets = 1 << (m - 1)
     for i in range(masks.size):
-        eps = (int(masks[i]) >> EQ_SHIFT) & (subsets - 1)
+        eps = (int(masks[i]) >> m) & (subsets - 1)
         for s in range(1, subsets):
             out[i, s - 1] = s & ~eps == 0
         offset = subsets - 1
@@ -186,7 +203,7 @@ def ring_mask_products(masks: np.ndarray, m: int, words: int) -> np.ndarray:
 
 @numba.njit(cache=True, nogil=True)
 def ring_borrows(opened: np.ndarray, products: np.ndarray, m: int, first: bool) -> np.ndarray:
-    """opened uint16[n], products uint64[n, words] shared in the ring -> shares of the borrow as 0 or 1: uint64[n].
+    """opened uint32[n], products uint64[n, words] shared in the ring -> shares of the borrow as 0 or 1: uint64[n].
 
     At most one gt_j prod_{i>j} eq_i is 1, so that they add up; with a bit b = c xor mask as c + (1 - 2 c) mask, a
     product over opened bits c_i is a signed sum of the dealt products over the supersets of {i: c_i = 0}.
@@ -194,7 +211,7 @@ def ring_borrows(opened: np.ndarray, products: np.ndarray, m: int, first: bool) 
     out = np.empty(opened.size, np.uint64)
     subsets = 1 << (m - 1)
     for i in range(opened.size):
-        unequal = ~(int(opened[i]) >> EQ_SHIFT) & (subsets - 1)
+        unequal = ~(int(opened[i]) >> m) & (subsets - 1)
         total = np.uint64(0)
         offset = subsets - 1
         for j in range(m):

@@ -30,18 +30,26 @@ CALLS = {
     linear_map.take_bits: [(BINS, 5, words(2, 15, dtype=np.uint8, bits=1))],
     linear_map.subtract_one_hot: [(BINS, 5, words(7, 15, dtype=np.uint32))],
     linear_map.flip_one_hot: [(BINS, 5, words(7, 1))],
-    borrow.thermometers: [(words(6, bits=15), 5, 3)],
+    borrow.fill_thermometers: [
+        (np.empty((6, 3, size), dtype), words(6, bits=3 * c), c)
+        for c, dtype, size in ((3, np.uint8, 1), (5, np.uint32, 1), (7, np.uint64, 2))
+    ],
     borrow.chunk_bits: [(words(6, bits=15), words(2), TABLES, 15, 5, 3, first) for first in (True, False)],
-    borrow.mask_products: [(words(6, dtype=np.uint16, bits=16), m, borrow.product_words(m)) for m in (3, 7, 8)],
+    borrow.mask_products: [
+        (words(6, dtype=np.uint32, bits=2 * m - 1), m, borrow.product_words(m)) for m in (3, 6, 7, 9)
+    ],
     borrow.chosen_products: [(m, borrow.product_words(m)) for m in (3, 7)],
     borrow.borrows: [
-        (words(6, dtype=np.uint16), words(6, borrow.product_words(m)), m, *borrow.choices(m)) for m in (3, 7, 8)
+        (words(6, dtype=np.uint32, bits=2 * m - 1), words(6, borrow.product_words(m)), m, *borrow.choices(m))
+        for m in (3, 7, 9)
     ],
     borrow._words: [(1,), (64,), (65,)],
     borrow._whole: [(1,), (63,), (64,), (128,)],
-    borrow.ring_mask_products: [(words(6, dtype=np.uint16, bits=16), m, 3 * 2 ** (m - 1) - 2) for m in (1, 3, 8)],
+    borrow.ring_mask_products: [
+        (words(6, dtype=np.uint32, bits=2 * m - 1), m, 3 * 2 ** (m - 1) - 2) for m in (1, 3, 8)
+    ],
     borrow.ring_borrows: [
-        (words(6, dtype=np.uint16, bits=16), words(6, 3 * 2 ** (m - 1) - 2), m, first)
+        (words(6, dtype=np.uint32, bits=2 * m - 1), words(6, 3 * 2 ** (m - 1) - 2), m, first)
         for m in (1, 3, 8)
         for first in (True, False)
     ],
