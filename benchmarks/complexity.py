@@ -39,9 +39,9 @@ from mpc import (
     weighted_choice,
     widening,
 )
-from mpc.linear_map import BIT, DenseBits, DenseWords, MatrixVectors
+from mpc.linear_map import DenseBits, DenseWords, MatrixVectors
 from mpc.party import Party
-from mpc.ring import U8, U32, U64
+from mpc.ring import BIT, U8, U32, U64
 from mpc.shares import AShare, BShare, public_bits, public_ring
 from mpc.tracing import Trace
 from protocols.randomness.sizes import dealt_bytes

@@ -22,10 +22,8 @@ from mpc.correlation import Hand
 from mpc.errors import MaskReuse, ShapeMismatch
 from mpc.kernels import linear_map as kernels
 from mpc.party import Party, Round, Steps
-from mpc.ring import U8, U64, packed_size
+from mpc.ring import BIT, U8, U64, packed_size
 from mpc.shares import AShare, BShare
-
-BIT = np.dtype(bool)
 
 
 class Matrix(Protocol):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 U8, U16, U32, U64 = (np.dtype(t) for t in (np.uint8, np.uint16, np.uint32, np.uint64))
 
+BIT = np.dtype(bool)
+
 Shape = tuple[int, ...]
-_WORDS = {dtype.itemsize: dtype for dtype in (U8, U16, U32, U64)}
 
 
 def smallest_word(bits: int) -> np.dtype:
@@ -34,10 +35,24 @@ def low_bits(words: np.ndarray, bits: int) -> np.ndarray:
     return words & words.dtype.type((1 << bits) - 1)
 
 
+def _parts(bits: int) -> Iterator[tuple[np.dtype, int]]:
+    """What a word of so many bits is cut into on the wire: the type of each part, and its place in the word.
+
+    Whole bytes in the widest types that fit them, lowest first; a single bit over whole bytes is a part by itself.
+    """
+    single = bits % 8 == 1
+    size, place = (bits if single else bits + 7) // 8, 0
+    for dtype in (U64, U32, U16, U8):
+        if size & dtype.itemsize:
+            yield dtype, place
+            place += 8 * dtype.itemsize
+    if single:
+        yield BIT, place
+
+
 def packed_sizes(count: int, bits: int) -> list[int]:
     """Bytes of the arrays of `pack_words` for so many words."""
-    width, over = _whole_bytes(bits)
-    return [count * width] * (width > 0) + [-(-count // 8)] * over
+    return [-(-count // 8) if dtype == BIT else count * dtype.itemsize for dtype, _ in _parts(bits)]
 
 
 def packed_size(count: int, bits: int) -> int:
@@ -45,39 +60,25 @@ def packed_size(count: int, bits: int) -> int:
     return sum(packed_sizes(count, bits))
 
 
-def _whole_bytes(bits: int) -> tuple[int, bool]:
-    """Whole bytes that a word of so many bits goes in, and whether one bit is over."""
-    over = bits % 8 == 1
-    return bits // 8 if over else -(-bits // 8), over
-
-
 def pack_words(words: np.ndarray, bits: int) -> list[np.ndarray]:
-    """Words below 2^bits as flat byte arrays: the whole bytes of each, and a single bit over these, eight to a byte."""
-    width, over = _whole_bytes(bits)
+    """Words below 2^bits as flat byte arrays, one for each part of a word; single bits go eight to a byte."""
     flat = np.ascontiguousarray(words).reshape(-1)
     packed = []
-    if width in _WORDS:
-        packed.append(flat.astype(_WORDS[width], copy=False).view(U8))
-    elif width:
-        packed.append(np.ascontiguousarray(flat.view(U8).reshape(-1, flat.dtype.itemsize)[:, :width]).reshape(-1))
-    if over:
-        packed.append(pack_bits((flat >> flat.dtype.type(8 * width)).astype(U8)))
+    for dtype, place in _parts(bits):
+        part = flat >> flat.dtype.type(place) if place else flat
+        packed.append(pack_bits(part.astype(U8)) if dtype == BIT else part.astype(dtype, copy=False).view(U8))
     return packed
 
 
 def unpack_words(packed: Sequence[np.ndarray], shape: Shape, dtype: np.dtype, bits: int) -> np.ndarray:
     """Inverse of `pack_words`."""
-    width, over = _whole_bytes(bits)
-    if width in _WORDS:
-        words = packed[0].view(_WORDS[width]).astype(dtype, copy=False)
-    elif width:
-        wide = np.zeros((packed[0].size // width, dtype.itemsize), U8)
-        wide[:, :width] = packed[0].reshape(-1, width)
-        words = wide.reshape(-1).view(dtype)
-    if over:
-        top = unpack_bits(packed[-1], shape).reshape(-1).astype(dtype, copy=False)
-        words = words | top << dtype.type(8 * width) if width else top
-    return words.reshape(shape)
+    words = None
+    for data, (narrow, place) in zip(packed, _parts(bits), strict=True):
+        part = unpack_bits(data, shape) if narrow == BIT else data.view(narrow).reshape(shape)
+        part = part.astype(dtype, copy=False)
+        words = part if words is None else words | part << dtype.type(place)
+    assert words is not None, "a word has at least one bit"
+    return words
 
 
 def pack_bits(bits: np.ndarray) -> np.ndarray:

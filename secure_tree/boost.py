@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpc.bit_product import to_ring
-from mpc.linear_map import BIT, DenseBits, SharedMatrix, apply, hand_over
+from mpc.linear_map import DenseBits, SharedMatrix, apply, hand_over
 from mpc.party import Party, Steps, together
+from mpc.ring import BIT
 from mpc.shares import AShare, BShare, concatenate, public_ring, stack
 from mpc.sharing import renew
 from mpc.truncation import truncate

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpc.linear_map import BIT, BinColumns, BinRows, SharedMatrix, VectorSupply, apply, hand_over
+from mpc.linear_map import BinColumns, BinRows, SharedMatrix, VectorSupply, apply, hand_over
 from mpc.party import Party, Steps, together
-from mpc.ring import U32
+from mpc.ring import BIT, U32
 from mpc.shares import AShare, BShare
 from mpc.widening import widen
 from secure_tree.binning import Bins

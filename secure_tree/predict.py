@@ -18,9 +18,9 @@ import numpy as np
 from mpc.bit_product import select, to_ring
 from mpc.comparison import below
 from mpc.equality import equals_zero
-from mpc.linear_map import BIT, BinRows, DenseWords, SharedMatrix, apply, hand_over
+from mpc.linear_map import BinRows, DenseWords, SharedMatrix, apply, hand_over
 from mpc.party import Party, Steps, together
-from mpc.ring import U8, U64
+from mpc.ring import BIT, U8, U64
 from mpc.shares import AShare, BShare, concatenate, public_ring
 from secure_tree.binning import KEY_BITS, bin_rows, order_key
 from secure_tree.boost import Ensemble, Routes

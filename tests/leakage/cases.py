@@ -3,8 +3,8 @@
 import numpy as np
 
 from mpc import beaver, fixed_operand, linear_map, matrix_product
-from mpc.linear_map import BIT, DenseBits, DenseWords
-from mpc.ring import U32, U64
+from mpc.linear_map import DenseBits, DenseWords
+from mpc.ring import BIT, U32, U64
 from tests.mpc import cases
 from tests.mpc.cases import CASES, Case
 

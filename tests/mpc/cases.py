@@ -29,8 +29,8 @@ from mpc import (
     weighted_choice,
     widening,
 )
-from mpc.linear_map import BIT, DenseBits, DenseWords
-from mpc.ring import U8, U32, U64
+from mpc.linear_map import DenseBits, DenseWords
+from mpc.ring import BIT, U8, U32, U64
 from mpc.shares import PShare
 from tests.mpc.twoparty import bit_half, ring_half
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from mpc.errors import MaskReuse
-from mpc.linear_map import BIT, BinColumns, BinRows, DenseBits, DenseWords, apply, hand_over
-from mpc.ring import U32, U64
+from mpc.linear_map import BinColumns, BinRows, DenseBits, DenseWords, apply, hand_over
+from mpc.ring import BIT, U32, U64
 from tests.mpc.twoparty import bit_half, opened, ring_half, run_both
 
 N, D, K = 137, 3, 5
