@@ -42,8 +42,12 @@ class Hand(Protocol):
         dtype: np.dtype = U64,
         xor: bool = False,
         to: int = 1,
+        bits: int | None = None,
     ) -> np.ndarray:
-        """A function of dealt values, computed by the dealer only, shared; `to` receives the correction."""
+        """A function of dealt values, computed by the dealer only, shared; `to` receives the correction.
+
+        Where only the low `bits` of the shares count, no more is sent.
+        """
 
     def derived_bits(self, value: Callable[[], np.ndarray], shape: Shape, to: int = 1) -> np.ndarray:
         """Derived bits, shared by xor, packed on the wire."""

@@ -32,7 +32,13 @@ class TraceHand:
         return np.zeros(shape, dtype) if owner == self._rank else None
 
     def derived(
-        self, value: Callable[[], np.ndarray], shape: Shape, dtype: np.dtype = U64, xor: bool = False, to: int = 1
+        self,
+        value: Callable[[], np.ndarray],
+        shape: Shape,
+        dtype: np.dtype = U64,
+        xor: bool = False,
+        to: int = 1,
+        bits: int | None = None,
     ) -> np.ndarray:
         return np.zeros(shape, dtype)
 

@@ -8,8 +8,8 @@ Range          |x| < 2^62, always right in that range
 Messages       truncate: one masked bit of mpc/wrap.py;  floor: x + 2^62 + r, and the 2m - 1 masked chunk bits of
                mpc/thermometer.py
 Cost           truncate: |x| bits each way, offline [beta_0 beta_1] modulo 2^f;  floor: (64 + 2m - 1) |x| bits packed
-               by mpc/ring.py, offline [r >> f], [msb r], m thermometers of 2^c bits of the low f bits of r, and the
-               1.5 2^m products of the bit masks as words of the ring
+               by mpc/ring.py, offline [r >> f], [msb r] modulo 2^f, m thermometers of 2^c bits of the low f bits of
+               r, and the 1.5 2^m products of the bit masks as words of the ring
 Security       semi-honest, perfect: every message is a one-time pad
 How            truncate: x' = x + 2^62 - 1 < 2^63, so that the wrap w of its shares is told by their top bits, and
                floor(x' / 2^f) = (x'_0 >> f) + (x'_1 >> f) - 2^(64 - f) w + 1{x'_1 mod 2^f > x' mod 2^f}. With 1 for
@@ -48,7 +48,7 @@ def _chunking(shift: int) -> Chunking:
 
 @dataclass(frozen=True)
 class FloorMasks:
-    """[r], [r >> f], [msb r]; thermometers of the low f bits of r, bit masks, and the masks' products, in Z_2^64."""
+    """[r], [r >> f]; [msb r] modulo 2^f; thermometers of the low f bits of r, bit masks, and these' products, [.]."""
 
     shape: Shape
     shift: int
@@ -56,7 +56,7 @@ class FloorMasks:
     def deal(self, hand: Hand):
         r = hand.mask((int(np.prod(self.shape, dtype=np.int64)),))
         high = hand.derived(lambda: r >> np.uint64(self.shift), r.shape)
-        msb = hand.derived(lambda: r >> np.uint64(63), r.shape)
+        msb = hand.derived(lambda: r >> np.uint64(63), r.shape, bits=self.shift)
         chunks = _chunking(self.shift)
         table, masks = deal_thermometers(hand, r, 1, chunks)
         words = borrow.ring_product_words(chunks.m)

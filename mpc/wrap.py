@@ -3,7 +3,7 @@
 Functionality  [x] in Z_2^k, 0 <= x < 2^(k-1) -> [(x_0 >> f) + (x_1 >> f) - 2^u w + c] in Z_2^64, public c, w = 1 where
                x_0 + x_1 >= 2^k; x = x_0 + x_1 - 2^k w over the integers
 Messages       n_i xor beta_i, n_i = 1 where the top bit of x_i is 0                          (one round)
-Cost           |x| bits each way; offline: [beta_0 beta_1] modulo 2^(64 - u), a word from the dealer
+Cost           |x| bits each way; offline: [beta_0 beta_1] modulo 2^(64 - u)
 Security       semi-honest, perfect: every message is a one-time pad of a bit
 How            the top bit of x is 0, so the sum wraps unless both top bits are 0: w = 1 - n_0 n_1, a product of two
                bits that either party knows one of
@@ -34,7 +34,9 @@ class WrapMasks:
     def deal(self, hand: Hand):
         shape = (int(np.prod(self.shape, dtype=np.int64)),)
         masks = [hand.private(owner, shape, U8) for owner in (0, 1)]
-        product = hand.derived(lambda: masks[0] & masks[1] & np.uint8(1), shape, smallest_word(self.bits))
+        product = hand.derived(
+            lambda: masks[0] & masks[1] & np.uint8(1), shape, smallest_word(self.bits), bits=self.bits
+        )
         return masks[0] if masks[0] is not None else masks[1], product
 
 

@@ -91,7 +91,13 @@ class _Dealer:
         return own
 
     def derived(
-        self, value: Callable, shape: Shape, dtype: np.dtype = U64, xor: bool = False, to: int = 1
+        self,
+        value: Callable,
+        shape: Shape,
+        dtype: np.dtype = U64,
+        xor: bool = False,
+        to: int = 1,
+        bits: int | None = None,
     ) -> np.ndarray:
         return self._split(value, shape, dtype, self._deck.next_window(), xor, to)
 

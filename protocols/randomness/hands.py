@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mpc.errors import ProtocolDesync
-from mpc.ring import U64, Shape, pack_bits, packed_size, unpack_bits
+from mpc.ring import U64, Shape, low_bits, pack_bits, pack_words, packed_size, packed_sizes, unpack_bits, unpack_words
 from protocols.randomness.prg import Stream
 
 ALIGNMENT = 8
@@ -43,10 +43,14 @@ class DealerHand:
         dtype: np.dtype = U64,
         xor: bool = False,
         to: int = 1,
+        bits: int | None = None,
     ) -> np.ndarray:
         whole = np.asarray(value(), dtype).reshape(shape)
         half = self._streams[1 - to].words(shape, dtype)
-        self._correct(to, (np.bitwise_xor if xor else np.subtract)(whole, half, out=half))
+        correction = (np.bitwise_xor if xor else np.subtract)(whole, half, out=half)
+        width = bits or 8 * dtype.itemsize
+        for part in pack_words(low_bits(correction, width), width):
+            self._correct(to, part)
         return whole
 
     def derived_bits(self, value: Callable[[], np.ndarray], shape: Shape, to: int = 1) -> np.ndarray:
@@ -138,14 +142,23 @@ class PartyHand:
     def private(self, owner: int, shape: Shape, dtype: np.dtype = U64) -> np.ndarray | None:
         return self._words(shape, dtype) if owner == self._rank else None
 
-    def derived(self, value: Any, shape: Shape, dtype: np.dtype = U64, xor: bool = False, to: int = 1) -> np.ndarray:
+    def derived(
+        self,
+        value: Any,
+        shape: Shape,
+        dtype: np.dtype = U64,
+        xor: bool = False,
+        to: int = 1,
+        bits: int | None = None,
+    ) -> np.ndarray:
         if self._rank != to:
             return self._words(shape, dtype)
-        return self.both(value, shape, dtype)
+        width = bits or 8 * dtype.itemsize
+        sizes = packed_sizes(int(np.prod(shape, dtype=np.int64)), width)
+        return unpack_words([self._correction(size) for size in sizes], shape, dtype, width)
 
     def both(self, value: Any, shape: Shape, dtype: np.dtype) -> np.ndarray:
-        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        return self._correction(size).view(dtype).reshape(shape)
+        return self.derived(value, shape, dtype, to=self._rank)
 
     def permutation_key(self) -> bytes:
         return self._stream.permutation_key

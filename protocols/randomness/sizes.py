@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from mpc.correlation import Kind
-from mpc.ring import U64, Shape, packed_size
+from mpc.ring import U64, Shape, packed_size, packed_sizes
 from mpc.tracing import TraceHand
 from protocols.randomness.hands import aligned
 
@@ -20,10 +20,17 @@ class _CountingHand(TraceHand):
         self.bytes = [0, 0]
 
     def derived(
-        self, value: Callable[[], np.ndarray], shape: Shape, dtype: np.dtype = U64, xor: bool = False, to: int = 1
+        self,
+        value: Callable[[], np.ndarray],
+        shape: Shape,
+        dtype: np.dtype = U64,
+        xor: bool = False,
+        to: int = 1,
+        bits: int | None = None,
     ) -> np.ndarray:
-        self.bytes[to] += aligned(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize)
-        return super().derived(value, shape, dtype, xor, to)
+        sizes = packed_sizes(int(np.prod(shape, dtype=np.int64)), bits or 8 * dtype.itemsize)
+        self.bytes[to] += sum(map(aligned, sizes))
+        return super().derived(value, shape, dtype, xor, to, bits)
 
     def both(self, value: Callable[[], np.ndarray], shape: Shape, dtype: np.dtype) -> np.ndarray:
         for to in (0, 1):
