@@ -38,7 +38,7 @@ def main() -> int:
 
 def table(benchmarks: list[dict[str, Any]]) -> Table:
     """Medians of one run: seconds, the ratio of CrypTen's median to them, and rounds and bytes, which are exact."""
-    shown = Table(title="Medians; two processes, one thread each", title_justify="left")
+    shown = Table(title="Medians; two processes, one thread each; CrypTen has no TLS", title_justify="left")
     columns = [
         "name",
         "n",

@@ -1,6 +1,7 @@
 """Every registered protocol, and the basic operations with CrypTen's own beside them in the same run.
 
-Two processes on this machine, a core and one thread each; ours over TLS, CrypTen's over plain gloo sockets.
+Two processes on this machine, a core and one thread each. CrypTen's talk over plain sockets, ours over TLS, and once
+more over plain sockets, like for like.
 """
 
 from __future__ import annotations
@@ -29,8 +30,15 @@ def pair():
 
 
 @pytest.fixture(scope="module")
-def crypten_pair(pair):
-    # After `pair`, which forks: torch's threads must not be there yet.
+def plain_pair(pair):
+    made = Pair(OPERATIONS, plain=True)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def crypten_pair(pair, plain_pair):
+    # After those that fork: torch's threads must not be there yet.
     made = CryptenPair()
     yield made
     made.close()
@@ -56,6 +64,11 @@ def measure(benchmark, pair, name, size, by, rounds, **labels):
 @pytest.mark.parametrize("by", ["bits", "keys"])
 def test_ours(benchmark, pair, name, size, by):
     measure(benchmark, pair, name, size, by, ROUNDS, suite="operation", system=f"sharewood, {by}")
+
+
+@pytest.mark.parametrize(("name", "size"), WORK)
+def test_ours_without_tls(benchmark, plain_pair, name, size):
+    measure(benchmark, plain_pair, name, size, "bits", ROUNDS, suite="operation", system="sharewood, no TLS")
 
 
 @pytest.mark.parametrize("size", EVERY_SIZES)

@@ -17,9 +17,10 @@ from matplotlib.ticker import EngFormatter, NullLocator
 STYLES: dict[str, dict[str, Any]] = {
     "sharewood, bits": {"color": "#0072B2", "marker": "o", "linewidth": 2.0, "markersize": 5.0},
     "sharewood, keys": {"color": "#009E73", "marker": "s", "linewidth": 1.0, "markersize": 2.8},
+    "sharewood, no TLS": {"color": "#56B4E9", "marker": "D", "linewidth": 1.0, "markersize": 2.6},
     "CrypTen": {"color": "#D55E00", "marker": "^", "linewidth": 1.2, "markersize": 3.8},
 }
-LABELS = {"sharewood, bits": "Sharewood, bits", "sharewood, keys": "Sharewood, keys"}
+LABELS = {system: system.replace("sharewood", "Sharewood") for system in STYLES}
 LOOK = {
     "font.size": 8,
     "axes.titlesize": 8,
@@ -58,7 +59,7 @@ def mark_sizes(axis: Any, sizes: Sequence[int]) -> None:
 
 def legend(figure: Any, systems: Sequence[str], solid: str, dashed: str) -> None:
     """One legend above all panels: the systems, then what solid and dashed lines mean."""
-    handles = [plt.Line2D([], [], **STYLES[s], label=LABELS.get(s, s)) for s in systems]
+    handles = [plt.Line2D([], [], **STYLES[s], label=LABELS[s]) for s in systems]
     handles += [plt.Line2D([], [], color="#444444", linestyle=k, label=t) for k, t in (("-", solid), ("--", dashed))]
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False)
 

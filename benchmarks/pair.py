@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.cores import CORES, keep_to, let_go
+from benchmarks.plain import plain_channel
 from mpc.party import Party
 from mpc.tracing import Trace
 from protocols.randomness.dealer import serve
@@ -30,9 +31,12 @@ NAMES = ("party_a", "party_b", "dealer")
 
 
 class Pair:
-    """Party 0 in this process, party 1 and the dealer in two others; `operations` are known to both by name."""
+    """Party 0 in this process, party 1 and the dealer in two others; `operations` are known to both by name.
 
-    def __init__(self, operations: dict[str, Operation]) -> None:
+    They talk over TLS, or over plain sockets, like CrypTen.
+    """
+
+    def __init__(self, operations: dict[str, Operation], plain: bool = False) -> None:
         keep_freed_memory()  # the children inherit it
         self._operations = operations
         credentials = make_credentials(NAMES)
@@ -40,6 +44,9 @@ class Pair:
 
         def channel(me: int, peer: int) -> Channel:
             server = servers[min(me, peer), max(me, peer)]
+            if plain:
+                connection = server.accept()[0] if me < peer else socket.create_connection(server.getsockname())
+                return plain_channel(connection, NAMES[peer])
             own: Credentials = credentials[NAMES[me]]
             if me < peer:
                 return Listener(server, own.context(server=True)).accept(NAMES[peer])

@@ -87,20 +87,21 @@ class MatrixTriples:
 _PAGE = 4096
 
 
-def _placed(array: np.ndarray, place: int) -> np.ndarray:
-    """A copy that starts so many bytes into a page."""
-    room = np.empty(array.nbytes + _PAGE, np.uint8)
+def _placed(array: np.ndarray | int, shape: Shape, dtype: np.dtype, place: int) -> np.ndarray:
+    """A copy of an array, or a number everywhere, that starts so many bytes into a page."""
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    room = np.empty(size + _PAGE, np.uint8)
     start = (place - room.ctypes.data) % _PAGE
-    copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy = room[start : start + size].view(dtype).reshape(shape)
     copy[...] = array
     return copy
 
 
-def ring_matmul(a: np.ndarray, b: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
-    """a [n, k] times b [k, m] over the ring of their dtype, added to `start` where there is one."""
+def ring_matmul(a: np.ndarray, b: np.ndarray, start: np.ndarray | int = 0) -> np.ndarray:
+    """a [n, k] times b [k, m] over the ring of their dtype, added to `start`."""
     # What is read lies apart from what is written: where the low bits of the addresses agree, a load waits for a store.
-    total = _placed(np.zeros((len(a), b.shape[1]), a.dtype) if start is None else start, 0)
-    products.add_matrix_product(total, np.ascontiguousarray(a), _placed(b, _PAGE // 4))
+    total = _placed(start, (len(a), b.shape[1]), a.dtype, 0)
+    products.add_matrix_product(total, np.ascontiguousarray(a), _placed(b, b.shape, b.dtype, _PAGE // 4))
     return total
 
 

@@ -10,7 +10,7 @@ import functools
 
 import numpy as np
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from mpc.ring import Shape
@@ -29,10 +29,18 @@ class Stream:
     """The pseudorandom words of one request, in order; never rewound."""
 
     def __init__(self, seed: bytes, nonce: bytes, index: int) -> None:
-        info = b"sharewood stream" + index.to_bytes(8, "little")
-        key = HKDF(hashes.SHA256(), 16, nonce, info).derive(seed)
-        self.permutation_key = _permutation_key(nonce)
-        self._cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+        self._seed, self._nonce, self._index = seed, nonce, index
+
+    @property
+    def permutation_key(self) -> bytes:
+        return _permutation_key(self._nonce)
+
+    @functools.cached_property
+    def _cipher(self) -> CipherContext:
+        # Made when first drawn from: a party often has a request's words already when its corrections come.
+        info = b"sharewood stream" + self._index.to_bytes(8, "little")
+        key = HKDF(hashes.SHA256(), 16, self._nonce, info).derive(self._seed)
+        return Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
 
     def words(self, shape: Shape, dtype: np.dtype) -> np.ndarray:
         """Uniform words."""
