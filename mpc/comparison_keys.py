@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpc.contract import Cost, both, protocol
-from mpc.correlation import Hand
+from mpc.correlation import Hand, own_of_each
 from mpc.kernels import comparison_keys as kernels
 from mpc.kernels.comparison_keys import Keys
 from mpc.kernels.truncation import shift_opened
@@ -48,7 +48,7 @@ class OwnKeys:
 def deal_keys(hand: Hand, alpha: np.ndarray, beta: list[np.ndarray], bits: int) -> OwnKeys:
     """Keys for secrets alpha uint64[n], of which the low `bits` count, and payload words beta (none: the bit 1)."""
     n, width = alpha.size, len(beta)
-    roots = [hand.private(p, (n, 2)) for p in (0, 1)]
+    roots, own = own_of_each(hand, (n, 2))
     permutation = hand.permutation_key()
     made: list[Keys] = []
 
@@ -64,7 +64,6 @@ def deal_keys(hand: Hand, alpha: np.ndarray, beta: list[np.ndarray], bits: int) 
         hand.both(lambda: keys().values, (bits, n, width), U64),
         hand.both(lambda: keys().last, (n, max(1, width)), U64 if width else U8),
     )
-    own = roots[0] if roots[0] is not None else roots[1]
     return OwnKeys(own, common, permutation)
 
 
@@ -87,7 +86,7 @@ class SignKeys:
 
 @dataclass(frozen=True)
 class FloorKeys:
-    """[r], [r >> f], [msb r] in Z_2^64, and keys for the low f bits of r with the ring's 1 as payload."""
+    """[r] and [r >> f] in Z_2^64, [msb r] modulo 2^f, and keys for the low f bits of r with the ring's 1 as payload."""
 
     shape: Shape
     shift: int
@@ -95,7 +94,7 @@ class FloorKeys:
     def deal(self, hand: Hand):
         r = hand.mask(_flat(self.shape))
         high = hand.derived(lambda: r >> np.uint64(self.shift), r.shape)
-        msb = hand.derived(lambda: r >> np.uint64(63), r.shape)
+        msb = hand.derived(lambda: r >> np.uint64(63), r.shape, bits=self.shift)
         return r, high, msb, deal_keys(hand, r, [np.ones(r.shape, U64)], self.shift)
 
 

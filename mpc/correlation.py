@@ -71,6 +71,12 @@ class Hand(Protocol):
         """Forget what `kept` would give."""
 
 
+def own_of_each(hand: Hand, shape: Shape, dtype: np.dtype = U64) -> tuple[list[Any], Any]:
+    """A uniform array for each party that it alone knows: both, as the dealer sees them, and the one that is seen."""
+    both = [hand.private(owner, shape, dtype) for owner in (0, 1)]
+    return both, both[0] if both[0] is not None else both[1]
+
+
 class Kind(Protocol):
     """A request for correlated randomness: a frozen dataclass of public shapes."""
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from mpc.beaver import matrix_shapes, ring_matmul
 from mpc.contract import Cost, both, protocol
-from mpc.correlation import Hand
+from mpc.correlation import Hand, own_of_each
 from mpc.kernels import products
 from mpc.party import Party, Steps, exchange_words
 from mpc.shares import AShare
@@ -35,16 +35,15 @@ class PolarMasks:
     dtype: np.dtype
 
     def deal(self, hand: Hand):
-        a = [hand.private(owner, (self.rows, self.inner), self.dtype) for owner in (0, 1)]
-        b = [hand.private(owner, (self.inner, self.columns), self.dtype) for owner in (0, 1)]
+        a, own_a = own_of_each(hand, (self.rows, self.inner), self.dtype)
+        b, own_b = own_of_each(hand, (self.inner, self.columns), self.dtype)
 
         def rest() -> np.ndarray:
             product = ring_matmul(a[1] - a[0], b[0] - b[1])
             product += product
             return product
 
-        shared = hand.derived(rest, (self.rows, self.columns), self.dtype)
-        return *(masks[0] if masks[0] is not None else masks[1] for masks in (a, b)), shared
+        return own_a, own_b, hand.derived(rest, (self.rows, self.columns), self.dtype)
 
 
 @protocol(cost=lambda x, y: Cost(rounds=1, bits=both(x.bits * (x.size + y.size))))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpc.correlation import Hand
+from mpc.correlation import Hand, own_of_each
 from mpc.kernels import wrap
 from mpc.party import Party, Steps, exchange_words
 from mpc.ring import U8, Shape, packed_size, smallest_word
@@ -33,11 +33,9 @@ class WrapMasks:
 
     def deal(self, hand: Hand):
         shape = (int(np.prod(self.shape, dtype=np.int64)),)
-        masks = [hand.private(owner, shape, U8) for owner in (0, 1)]
-        product = hand.derived(
-            lambda: masks[0] & masks[1] & np.uint8(1), shape, smallest_word(self.bits), bits=self.bits
-        )
-        return masks[0] if masks[0] is not None else masks[1], product
+        beta, own = own_of_each(hand, shape, U8)
+        word = smallest_word(self.bits)
+        return own, hand.derived(lambda: beta[0] & beta[1] & np.uint8(1), shape, word, bits=self.bits)
 
 
 def wire_bits(count: int) -> int:
