@@ -13,9 +13,9 @@ from typing import TypeVar
 from mpc.errors import PeerVanished
 from protocols.transport.channel import Channel, Intake, Link
 from protocols.transport.codec import Buffer
+from protocols.transport.tcp import LOOKS
 
 T = TypeVar("T")
-_LOOKS = 30  # as with TLS
 
 
 class _PlainLink(Link):
@@ -48,7 +48,7 @@ class _PlainLink(Link):
 
     def _wait(self, events: int) -> int:
         self._poll.modify(self._socket, events)
-        for _ in range(_LOOKS):
+        for _ in range(LOOKS):
             if ready := self._poll.poll(0):
                 return ready[0][1]
         return self._poll.poll()[0][1]

@@ -28,7 +28,7 @@ Address = tuple[str, int]
 
 _SMALL = 64 << 10
 _CHUNK = 256 << 10
-_LOOKS = 30  # before going to sleep: a round is often shorter than the time it takes to wake up
+LOOKS = 30  # before going to sleep: a round is often shorter than the time it takes to wake up
 _RETRY_SECONDS = 0.05
 _HELLO = b"sharewood"
 
@@ -241,7 +241,7 @@ class _TlsLink(Link):
 
     def _wait(self, events: int, step: str) -> int:
         self._poll.modify(self._socket, events)
-        for _ in range(_LOOKS):
+        for _ in range(LOOKS):
             if ready := self._poll.poll(0):
                 return ready[0][1]
         ready = self._poll.poll(None if self.timeout is None else 1000 * self.timeout)
