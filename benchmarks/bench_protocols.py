@@ -60,28 +60,27 @@ def measure(benchmark, pair, name, size, by, rounds, **labels):
     benchmark.extra_info.update(last, name=name, size=size, **labels)
 
 
-@pytest.mark.parametrize(("name", "size"), WORK)
-@pytest.mark.parametrize("by", ["bits", "keys"])
-def test_ours(benchmark, pair, name, size, by):
-    measure(benchmark, pair, name, size, by, ROUNDS, suite="operation", system=f"sharewood, {by}")
+def measure_crypten(benchmark, crypten_pair, name, size, **labels):
+    benchmark.group = f"{name}, n = {size}"
+    benchmark.pedantic(
+        lambda run: run(), setup=lambda: ((crypten_pair.prepare(name, size),), {}), rounds=ROUNDS, warmup_rounds=WARM_UP
+    )
+    benchmark.extra_info.update(crypten_pair.count(name, size), name=name, size=size, **labels)
 
 
+# The systems one after the other at each size: what slows the machine for a while slows all of them.
+@pytest.mark.parametrize("system", ["sharewood, no TLS", "CrypTen", "sharewood, bits", "sharewood, keys"])
 @pytest.mark.parametrize(("name", "size"), WORK)
-def test_ours_without_tls(benchmark, plain_pair, name, size):
-    measure(benchmark, plain_pair, name, size, "bits", ROUNDS, suite="operation", system="sharewood, no TLS")
+def test_operation(benchmark, pair, plain_pair, crypten_pair, name, size, system):
+    labels = {"suite": "operation", "system": system}
+    if system == "CrypTen":
+        measure_crypten(benchmark, crypten_pair, name, size, **labels)
+        return
+    ours, by = (plain_pair, "bits") if system.endswith("no TLS") else (pair, system.split()[-1])
+    measure(benchmark, ours, name, size, by, ROUNDS, **labels)
 
 
 @pytest.mark.parametrize("size", EVERY_SIZES)
 @pytest.mark.parametrize("name", EVERY_PROTOCOL)
 def test_protocol(benchmark, pair, name, size):
     measure(benchmark, pair, name, size, "bits", EVERY_ROUNDS, suite="protocol", system="sharewood")
-
-
-@pytest.mark.parametrize(("name", "size"), WORK)
-def test_crypten(benchmark, crypten_pair, name, size):
-    benchmark.group = f"{name}, n = {size}"
-    benchmark.pedantic(
-        lambda run: run(), setup=lambda: ((crypten_pair.prepare(name, size),), {}), rounds=ROUNDS, warmup_rounds=WARM_UP
-    )
-    facts = crypten_pair.count(name, size)
-    benchmark.extra_info.update(facts, suite="operation", system="CrypTen", name=name, size=size)

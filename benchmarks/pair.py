@@ -64,7 +64,8 @@ class Pair:
         self.party = Party(0, link, DealtRandomness(0, channel(0, 2)))
 
     def _dealer(self, channel: Callable[[int, int], Channel]) -> None:
-        keep_to(0, CORES)  # party 0 waits while the dealer is at work, and party 1 takes in what it sends
+        # Where there are two cores it is on party 0's, which waits meanwhile: party 1 takes in what the dealer sends.
+        keep_to(2, CORES)
         serve(channel(2, 0), channel(2, 1))
 
     def _second(self, channel: Callable[[int, int], Channel], receiver: Any) -> None:
