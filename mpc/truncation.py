@@ -48,7 +48,7 @@ def _chunking(shift: int) -> Chunking:
 
 @dataclass(frozen=True)
 class FloorMasks:
-    """[r], [r >> f]; [msb r] modulo 2^f; thermometers of the low f bits of r, bit masks, and these' products, [.]."""
+    """[r], [r >> f]; [msb r] modulo 2^f; thermometers of the low f bits of r, bit masks, and their products."""
 
     shape: Shape
     shift: int
@@ -73,11 +73,9 @@ def truncate(party: Party, x: AShare, shift: int) -> Steps:
 
 
 def _floor_cost(x: AShare, shift: int, by: Variant = "bits") -> Cost:
-    return (
-        floor_by_keys.cost(x, shift)
-        if by == "keys"
-        else Cost(2, both(64 * x.size + _chunking(shift).wire_bits(x.size)))
-    )
+    if by == "keys":
+        return floor_by_keys.cost(x, shift)
+    return Cost(2, both(64 * x.size + _chunking(shift).wire_bits(x.size)))
 
 
 @protocol(cost=_floor_cost)
