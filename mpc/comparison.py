@@ -25,16 +25,14 @@ from mpc.conversion import to_bits
 from mpc.correlation import Hand
 from mpc.kernels import borrow
 from mpc.party import Party, Steps, Variant, open_shares
-from mpc.ring import U8, U16, U32, U64, Shape, encode_signed, low_bits, packed_size
+from mpc.ring import U64, Shape, encode_signed, low_bits, packed_size, smallest_word
 from mpc.shares import AShare, BShare, stack
 from mpc.thermometer import Chunking, cheapest_chunking, deal_thermometers, open_chunks
 
-_PRODUCT_TYPES = {1: U8, 2: U8, 3: U16, 4: U32}
-
 
 def product_type(m: int) -> np.dtype:
-    """The narrowest word for the mask products of m chunks."""
-    return _PRODUCT_TYPES.get(m, U64)
+    """The narrowest word for the mask products of m chunks, or for a part of them."""
+    return smallest_word(min(borrow.product_bits(m), 64))
 
 
 def chunking(bits: int, thresholds: int) -> Chunking:

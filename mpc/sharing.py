@@ -19,7 +19,7 @@ import numpy as np
 from mpc.contract import Cost, protocol
 from mpc.correlation import Hand
 from mpc.party import Party, Round, Steps
-from mpc.ring import U8, U64, Shape, encode_signed, pack_bits, packed_size, unpack_bits
+from mpc.ring import U8, U64, Shape, encode_signed, pack_words, packed_size, packed_sizes, unpack_words
 from mpc.shares import AShare, BShare
 
 
@@ -74,8 +74,12 @@ def share(
     return AShare(data.view(dtype).reshape(shape), party.rank, scale)
 
 
+def _width(x: AShare | BShare) -> int:
+    return 1 if isinstance(x, BShare) else x.bits
+
+
 def _reveal_cost(x: AShare | BShare, to: int | None = None) -> Cost:
-    bits = 8 * packed_size(x.size, 1 if isinstance(x, BShare) else x.bits)
+    bits = 8 * packed_size(x.size, _width(x))
     return Cost(1, (bits if to != 0 else 0, bits if to != 1 else 0))
 
 
@@ -85,11 +89,11 @@ def reveal(party: Party, x: AShare | BShare, to: int | None = None) -> Steps:
     bits = isinstance(x, BShare)
     own = renew(party, x)
     half = own.bits if bits else own.words
-    sent = [] if to == party.rank else [pack_bits(half) if bits else half.reshape(-1).view(U8)]
-    sizes = [] if to == 1 - party.rank else [packed_size(x.size, 1 if isinstance(x, BShare) else x.bits)]
+    width = _width(x)
+    sent = [] if to == party.rank else pack_words(half, width)
+    sizes = [] if to == 1 - party.rank else packed_sizes(x.size, width)
     answer = yield Round("sharing.reveal", sent, sizes)
     if not answer:
         return None
-    if bits:
-        return half ^ unpack_bits(answer[0], x.shape)
-    return half + answer[0].view(half.dtype).reshape(x.shape)
+    other = unpack_words(answer, x.shape, half.dtype, width)
+    return half ^ other if bits else half + other

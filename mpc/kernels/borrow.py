@@ -34,9 +34,14 @@ SUPERSETS = _sets(1 << MOST_CHUNKS - 1, lambda s, z: s & z == z)
 LOW_ZERO = _sets(MOST_CHUNKS, lambda s, z: s % (1 << z) == 0)
 
 
+def product_bits(m: int) -> int:
+    """How many products m chunks have."""
+    return (1 << (m - 1)) + (1 << m) - 1
+
+
 def product_words(m: int) -> int:
     """uint64 words that hold the products of m chunks."""
-    return -(-((1 << (m - 1)) + (1 << m) - 1) // 64)
+    return -(-product_bits(m) // 64)
 
 
 def thermometers(r: np.ndarray, c: int, m: int) -> np.ndarray:
@@ -180,7 +185,7 @@ def borrows(opened: np.ndarray, products: np.ndarray, m: int, gamma: np.ndarray,
 
 def ring_product_words(m: int) -> int:
     """Words of the ring that hold the products of m chunks."""
-    return (1 << (m - 1)) + (1 << m) - 2
+    return product_bits(m) - 1
 
 
 @numba.njit(cache=True, nogil=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from mpc.correlation import Kind
-from mpc.ring import U64, Shape, packed_size, packed_sizes
+from mpc.ring import U64, Shape, packed_sizes
 from mpc.tracing import TraceHand
 from protocols.randomness.hands import aligned
 
@@ -19,6 +19,9 @@ class _CountingHand(TraceHand):
         super().__init__(0)
         self.bytes = [0, 0]
 
+    def _count(self, to: int, shape: Shape, bits: int) -> None:
+        self.bytes[to] += sum(map(aligned, packed_sizes(int(np.prod(shape, dtype=np.int64)), bits)))
+
     def derived(
         self,
         value: Callable[[], np.ndarray],
@@ -28,17 +31,16 @@ class _CountingHand(TraceHand):
         to: int = 1,
         bits: int | None = None,
     ) -> np.ndarray:
-        sizes = packed_sizes(int(np.prod(shape, dtype=np.int64)), bits or 8 * dtype.itemsize)
-        self.bytes[to] += sum(map(aligned, sizes))
+        self._count(to, shape, bits or 8 * dtype.itemsize)
         return super().derived(value, shape, dtype, xor, to, bits)
 
     def both(self, value: Callable[[], np.ndarray], shape: Shape, dtype: np.dtype) -> np.ndarray:
         for to in (0, 1):
-            self.bytes[to] += aligned(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize)
+            self._count(to, shape, 8 * dtype.itemsize)
         return super().both(value, shape, dtype)
 
     def derived_bits(self, value: Callable[[], np.ndarray], shape: Shape, to: int = 1) -> np.ndarray:
-        self.bytes[to] += aligned(packed_size(int(np.prod(shape, dtype=np.int64)), 1))
+        self._count(to, shape, 1)
         return super().derived_bits(value, shape, to)
 
 
