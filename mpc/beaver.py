@@ -11,6 +11,7 @@ Source         Beaver, CRYPTO 1991; matrices: Mohassel and Zhang, IEEE S&P 2017
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,7 +90,7 @@ _PAGE = 4096
 
 def _placed(array: np.ndarray | int, shape: Shape, dtype: np.dtype, place: int) -> np.ndarray:
     """A copy of an array, or a number everywhere, that starts so many bytes into a page."""
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    size = math.prod(shape) * dtype.itemsize
     room = np.empty(size + _PAGE, np.uint8)
     start = (place - room.ctypes.data) % _PAGE
     copy = room[start : start + size].view(dtype).reshape(shape)

@@ -13,6 +13,7 @@ Source         as mpc/thermometer.py
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -49,7 +50,7 @@ class SignMasks:
     bits: int
 
     def deal(self, hand: Hand):
-        n = int(np.prod(self.shape, dtype=np.int64))
+        n = math.prod(self.shape)
         r = hand.mask((n,), U64)
         top = hand.derived_bits(lambda: (r >> np.uint64(self.bits - 1)) & np.uint64(1), (n,))
         chunks = chunking(self.bits - 1, self.thresholds)

@@ -17,6 +17,7 @@ Source         Boyle, Chandran, Gilboa, Gupta, Ishai, Kumar and Rathee, EUROCRYP
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -68,7 +69,7 @@ def deal_keys(hand: Hand, alpha: np.ndarray, beta: list[np.ndarray], bits: int) 
 
 
 def _flat(shape: Shape) -> tuple[int]:
-    return (int(np.prod(shape, dtype=np.int64)),)
+    return (math.prod(shape),)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ Source         matrix multiplication triples with one fixed operand: Mohassel an
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -226,7 +227,7 @@ def hand_over(party: Party, owner: int, matrix: Matrix | None, n_in: int, n_out:
         yield Round("linear_map.hand_over", [difference.reshape(-1).view(U8)], [])
     else:
         shape = (n_out, -(-n_in // 64)) if dtype == BIT else (n_in, n_out)
-        size = int(np.prod(shape)) * _word(dtype).itemsize
+        size = math.prod(shape) * _word(dtype).itemsize
         (data,) = yield Round("linear_map.hand_over", [], [size])
         party.randomness.keep(number, data.view(_word(dtype)).reshape(shape))
         matrix = None

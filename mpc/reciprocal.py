@@ -17,6 +17,7 @@ Source         Goldschmidt and Newton iterations; normalisation as in Catrina an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -82,7 +83,7 @@ class NewtonMasks:
     shape: Shape
 
     def deal(self, hand: Hand):
-        a, b = (hand.mask((int(np.prod(self.shape, dtype=np.int64)),)) for _ in range(2))
+        a, b = (hand.mask((math.prod(self.shape),)) for _ in range(2))
         monomials = (lambda: a * a, lambda: a * a * a, lambda: a * b, lambda: b * b, lambda: a * b * b)
         return a, b, *(hand.derived(value, a.shape) for value in monomials)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -88,4 +89,4 @@ def pack_bits(bits: np.ndarray) -> np.ndarray:
 
 def unpack_bits(data: np.ndarray, shape: Shape) -> np.ndarray:
     """Inverse of `pack_bits`."""
-    return np.unpackbits(data, count=int(np.prod(shape)), bitorder="little").reshape(shape)
+    return np.unpackbits(data, count=math.prod(shape), bitorder="little").reshape(shape)

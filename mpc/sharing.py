@@ -11,6 +11,7 @@ Source         Beaver, CRYPTO 1991
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,7 +57,7 @@ def renew(party: Party, x: Any) -> Any:
 
 
 def _share_cost(values: np.ndarray | None, owner: int, shape: Shape, scale: int = 0, dtype: np.dtype = U64) -> Cost:
-    bits = 8 * dtype.itemsize * int(np.prod(shape))
+    bits = 8 * dtype.itemsize * math.prod(shape)
     return Cost(1, (bits, 0) if owner == 0 else (0, bits))
 
 
@@ -70,7 +71,7 @@ def share(
         words = encode_signed(values, dtype) - mask
         yield Round("sharing.share", [words.reshape(-1).view(U8)], [])
         return AShare(mask, party.rank, scale)
-    (data,) = yield Round("sharing.share", [], [dtype.itemsize * int(np.prod(shape))])
+    (data,) = yield Round("sharing.share", [], [dtype.itemsize * math.prod(shape)])
     return AShare(data.view(dtype).reshape(shape), party.rank, scale)
 
 

@@ -16,6 +16,7 @@ Source         Fourier sigmoid for secure boosting: Lu et al. (Squirrel), USENIX
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,7 +59,7 @@ class TrigonometricMasks:
     shape: Shape
 
     def deal(self, hand: Hand):
-        n = int(np.prod(self.shape, dtype=np.int64))
+        n = math.prod(self.shape)
         r = hand.mask((n,), U32)
         return r, hand.derived(lambda: trigonometry.harmonics(low_bits(r, ANGLE_BITS)), (TERMS, 2, n))
 

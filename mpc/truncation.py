@@ -24,6 +24,7 @@ Source         floor: Escudero, Ghosh, Keller, Rachuri and Scholl, CRYPTO 2020; 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,7 +55,7 @@ class FloorMasks:
     shift: int
 
     def deal(self, hand: Hand):
-        r = hand.mask((int(np.prod(self.shape, dtype=np.int64)),))
+        r = hand.mask((math.prod(self.shape),))
         high = hand.derived(lambda: r >> np.uint64(self.shift), r.shape)
         msb = hand.derived(lambda: r >> np.uint64(63), r.shape, bits=self.shift)
         chunks = _chunking(self.shift)

@@ -13,6 +13,7 @@ Source         wrap by known top bits: Rathee et al. (SIRNN), IEEE S&P 2021; Hua
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,7 +33,7 @@ class WrapMasks:
     bits: int
 
     def deal(self, hand: Hand):
-        shape = (int(np.prod(self.shape, dtype=np.int64)),)
+        shape = (math.prod(self.shape),)
         beta, own = own_of_each(hand, shape, U8)
         word = smallest_word(self.bits)
         return own, hand.derived(lambda: beta[0] & beta[1] & np.uint8(1), shape, word, bits=self.bits)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -153,7 +154,7 @@ def _unpack(arrays: Arrays, rank: int) -> dict[str, Any]:
         kind, name, place = key.split(".")
         if kind == "bits":
             shape = tuple(arrays[f"shape.{name}.{place}"].tolist())
-            share: AShare | BShare = BShare(np.unpackbits(array, count=int(np.prod(shape))).reshape(shape), rank)
+            share: AShare | BShare = BShare(np.unpackbits(array, count=math.prod(shape)).reshape(shape), rank)
         elif kind == "words":
             share = AShare(array, rank, int(arrays[f"scale.{name}.{place}"]))
         else:

@@ -6,6 +6,7 @@ trainings are refused before a prediction starts.
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,7 @@ def _assemble(facts: dict, stored: dict[str, np.ndarray]) -> SharedModel:
 
     def bits(name: str) -> BShare:
         shape = tuple(stored[name + "_shape"].tolist())
-        return BShare(np.unpackbits(stored[name], count=int(np.prod(shape))).reshape(shape), rank)
+        return BShare(np.unpackbits(stored[name], count=math.prod(shape)).reshape(shape), rank)
 
     def words(name: str) -> AShare:
         return AShare(stored[name], rank)

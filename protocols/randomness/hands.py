@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -154,7 +155,7 @@ class PartyHand:
         if self._rank != to:
             return self._words(shape, dtype)
         width = bits or 8 * dtype.itemsize
-        sizes = packed_sizes(int(np.prod(shape, dtype=np.int64)), width)
+        sizes = packed_sizes(math.prod(shape), width)
         return unpack_words([self._correction(size) for size in sizes], shape, dtype, width)
 
     def both(self, value: Any, shape: Shape, dtype: np.dtype) -> np.ndarray:
@@ -166,7 +167,7 @@ class PartyHand:
     def derived_bits(self, value: Any, shape: Shape, to: int = 1) -> np.ndarray:
         if self._rank != to:
             return self.mask_bits(shape)
-        count = int(np.prod(shape, dtype=np.int64))
+        count = math.prod(shape)
         return unpack_bits(self._correction(packed_size(count, 1)), shape)
 
     def computed(self, owner: int, value: Callable[[], np.ndarray], shape: Shape, dtype: np.dtype) -> np.ndarray | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
@@ -101,7 +102,7 @@ def _value(annotation: Any, value: Any) -> Any:
         return _count(value)
     if annotation == "Shape":
         shape = tuple(_count(v) for v in value)
-        if np.prod([float(s) for s in shape]) > _LARGEST:
+        if math.prod(shape) > _LARGEST:
             raise ValueError("a shape out of range")
         return shape
     if value is None and "None" in annotation:

@@ -7,6 +7,7 @@ request can be expanded on its own and no two requests share a stream.
 from __future__ import annotations
 
 import functools
+import math
 
 import numpy as np
 from cryptography.hazmat.primitives import hashes
@@ -44,12 +45,12 @@ class Stream:
 
     def words(self, shape: Shape, dtype: np.dtype) -> np.ndarray:
         """Uniform words."""
-        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        size = math.prod(shape) * dtype.itemsize
         return self._bytes(size).view(dtype).reshape(shape)
 
     def bits(self, shape: Shape) -> np.ndarray:
         """Uniform bits, one to a byte."""
-        count = int(np.prod(shape, dtype=np.int64))
+        count = math.prod(shape)
         return np.unpackbits(self._bytes(-(-count // 8)), count=count, bitorder="little").reshape(shape)
 
     def _bytes(self, size: int) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -20,7 +21,7 @@ class _CountingHand(TraceHand):
         self.bytes = [0, 0]
 
     def _count(self, to: int, shape: Shape, bits: int) -> None:
-        self.bytes[to] += sum(map(aligned, packed_sizes(int(np.prod(shape, dtype=np.int64)), bits)))
+        self.bytes[to] += sum(map(aligned, packed_sizes(math.prod(shape), bits)))
 
     def derived(
         self,
