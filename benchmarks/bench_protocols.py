@@ -1,7 +1,8 @@
 """Every registered protocol, and the basic operations with CrypTen's own beside them in the same run.
 
-Two processes on this machine, a core and one thread each. CrypTen's talk over plain sockets, ours over TLS, and once
-more over plain sockets, like for like.
+Two processes on this machine, a core and one thread each, and whoever deals. CrypTen's talk over plain sockets, ours
+over TLS, and once more over plain sockets, like for like. CrypTen's party 0 deals to both, which is its default and not
+secure, and once more a third party does, like our dealer.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import statistics
 
 import pytest
 
-from benchmarks.crypten_pair import CryptenPair
+from benchmarks.crypten_pair import PROVIDERS, CryptenPair
 from benchmarks.every_protocol import EVERY_PROTOCOL
 from benchmarks.operations import OPERATIONS
 from benchmarks.pair import Pair
@@ -60,20 +61,21 @@ def measure(benchmark, pair, name, size, by, rounds, **labels):
     benchmark.extra_info.update(last, name=name, size=size, **labels)
 
 
-def measure_crypten(benchmark, crypten_pair, name, size, **labels):
+def measure_crypten(benchmark, crypten_pair, name, size, system, **labels):
     benchmark.group = f"{name}, n = {size}"
+    work = system, name, size
     benchmark.pedantic(
-        lambda run: run(), setup=lambda: ((crypten_pair.prepare(name, size),), {}), rounds=ROUNDS, warmup_rounds=WARM_UP
+        lambda run: run(), setup=lambda: ((crypten_pair.prepare(*work),), {}), rounds=ROUNDS, warmup_rounds=WARM_UP
     )
-    benchmark.extra_info.update(crypten_pair.count(name, size), name=name, size=size, **labels)
+    benchmark.extra_info.update(crypten_pair.count(*work), name=name, size=size, system=system, **labels)
 
 
 # The systems one after the other at each size: what slows the machine for a while slows all of them.
-@pytest.mark.parametrize("system", ["sharewood, no TLS", "CrypTen", "sharewood, bits", "sharewood, keys"])
+@pytest.mark.parametrize("system", ["sharewood, no TLS", *PROVIDERS, "sharewood, bits", "sharewood, keys"])
 @pytest.mark.parametrize(("name", "size"), WORK)
 def test_operation(benchmark, pair, plain_pair, crypten_pair, name, size, system):
     labels = {"suite": "operation", "system": system}
-    if system == "CrypTen":
+    if system in PROVIDERS:
         measure_crypten(benchmark, crypten_pair, name, size, **labels)
         return
     ours, by = (plain_pair, "bits") if system.endswith("no TLS") else (pair, system.split()[-1])

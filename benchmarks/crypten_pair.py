@@ -1,4 +1,8 @@
-"""CrypTen between this process and a second one, one thread each; its first-party provider is not secure."""
+"""CrypTen between this process and a second one, one thread each.
+
+By default its party 0 deals: it knows every mask, and nothing is secret from it. With a third party, a process of its
+own, the trust is as with our dealer. It deals within each operation in either case.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +19,11 @@ from benchmarks.operations import crypten_operation
 from protocols.runtime.memory import keep_freed_memory
 
 _SPAWN = multiprocessing.get_context("spawn")
+PROVIDERS = {"CrypTen": "TFP", "CrypTen, third party": "TTP"}
 
 
-def start(rank: int, port: int) -> None:
+def start(rank: int, port: int, third_party: bool = False) -> None:
+    """Join CrypTen's two parties as this rank; rank 2 is the third party, and serves until it is ended."""
     os.environ.update(
         DISTRIBUTED_BACKEND="gloo",
         RENDEZVOUS=f"tcp://127.0.0.1:{port}",
@@ -31,44 +37,64 @@ def start(rank: int, port: int) -> None:
     import torch
 
     torch.set_num_threads(1)
-    crypten.init()
+    if third_party:
+        crypten.cfg.mpc.provider = "TTP"
+    if rank < 2:
+        crypten.init()
+    else:
+        crypten.mpc.provider.TTPServer()
+
+
+def _ready(system: str, name: str, size: int) -> Callable[[], Any]:
+    import crypten
+
+    crypten.cfg.mpc.provider = PROVIDERS[system]
+    return crypten_operation(name, size)
 
 
 def _second(port: int, cores: list[int], commands: Any) -> None:
     keep_to(1, cores)
-    start(1, port)
+    start(1, port, third_party=True)
     while True:
-        name, size = commands.recv()
-        run = crypten_operation(name, size)
+        run = _ready(*commands.recv())
         commands.send("ready")
         run()
 
 
+def _third(port: int, cores: list[int]) -> None:
+    keep_to(2, cores)
+    start(2, port, third_party=True)
+
+
 class CryptenPair:
-    """Rank 0 here, rank 1 in another process."""
+    """Rank 0 here, rank 1 and the third party in two others."""
 
     def __init__(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
         self._commands, other = _SPAWN.Pipe()
-        self._child = _SPAWN.Process(target=_second, args=(port, CORES, other), daemon=True)
-        self._child.start()
+        self._children = [
+            _SPAWN.Process(target=_second, args=(port, CORES, other), daemon=True),
+            _SPAWN.Process(target=_third, args=(port, CORES), daemon=True),
+        ]
+        for child in self._children:
+            child.start()
         keep_to(0, CORES)
-        start(0, port)
+        start(0, port, third_party=True)
 
-    def prepare(self, name: str, size: int) -> Callable[[], Any]:
-        """Both processes ready for one run; what starts it here."""
-        self._commands.send((name, size))
-        run = crypten_operation(name, size)
+    def prepare(self, system: str, name: str, size: int) -> Callable[[], Any]:
+        """Both parties ready for one run; what starts it here."""
+        self._commands.send((system, name, size))
+        run = _ready(system, name, size)
         self._commands.recv()
         return run
 
-    def count(self, name: str, size: int) -> dict[str, int]:
+    def count(self, system: str, name: str, size: int) -> dict[str, int]:
         """Rounds, and bytes in both directions, of one run, as CrypTen counts them."""
         import crypten
         from crypten import communicator
 
-        run = self.prepare(name, size)
+        run = self.prepare(system, name, size)
         talk = communicator.get()
         talk.reset_communication_stats()
         with crypten.cfg.temp_override({"communicator.verbose": True}):
@@ -77,5 +103,6 @@ class CryptenPair:
 
     def close(self) -> None:
         let_go()
-        self._child.terminate()
-        self._child.join()
+        for child in self._children:
+            child.terminate()
+            child.join()

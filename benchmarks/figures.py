@@ -19,6 +19,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "sharewood, keys": {"color": "#009E73", "marker": "s", "linewidth": 1.0, "markersize": 2.8},
     "sharewood, no TLS": {"color": "#56B4E9", "marker": "D", "linewidth": 1.0, "markersize": 2.6},
     "CrypTen": {"color": "#D55E00", "marker": "^", "linewidth": 1.2, "markersize": 3.8},
+    "CrypTen, third party": {"color": "#E69F00", "marker": "v", "linewidth": 1.0, "markersize": 3.0},
 }
 LABELS = {system: system.replace("sharewood", "Sharewood") for system in STYLES}
 LOOK = {
