@@ -24,7 +24,7 @@ from protocols.randomness.prg import Stream
 from protocols.transport.channel import Channel
 from protocols.transport.codec import Joined
 
-FIRST_BATCH, BATCH = 1 << 20, 32 << 20
+FIRST_BATCH, BATCH = 1 << 18, 32 << 20
 NONCE_BYTES = SEED_BYTES = 16
 
 

@@ -1,8 +1,11 @@
 """Figures and tables of a run: what was measured is what they show."""
 
+import json
+
 from rich.console import Console
 
 from benchmarks.__main__ import table
+from benchmarks.bench_page import DOCS, at_largest, kept, page
 from benchmarks.plot_bench import draw_all
 
 
@@ -34,3 +37,21 @@ def test_the_table_has_the_ratios():
     cells = [cell.strip() for cell in ours.strip("│").split("│")]
     assert cells[:8] == ["product", "10,000", "sharewood, bits", "0.1000", "0.1000", "2", "0.80", "0.09"]
     assert cells[8:] == ["10.0", "5.0", "15.0", "7.5"]
+
+
+def test_the_page_is_written_from_the_figures():
+    study = json.loads((DOCS / "figures" / "benchmarks.json").read_text())
+    assert (DOCS / "benchmarks.md").read_text() == page(study), "python -m benchmarks.bench_page --page writes it anew"
+
+
+def test_the_page_shows_the_largest_size():
+    ours = entry("sharewood, no TLS", 10_000, 0.05, offline_seconds=0.05)
+    ((key, systems),) = at_largest(kept([*RUN, ours]), "operation").items()
+    assert key == ("product", 10_000)
+    assert systems["sharewood, bits"]["seconds"] == 0.1 and systems["CrypTen, third party"]["seconds"] == 1.5
+    (row,) = (
+        line
+        for line in page({"cores": 2, "benchmarks": kept([*RUN, ours])}).splitlines()
+        if " / " in line and "10,000" in line
+    )
+    assert row == "| product | 10,000 | 10.0 / 5.0 | 15.0 / 7.5 | 20.0 / 10.0 | 30.0 / 15.0 |"

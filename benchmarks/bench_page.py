@@ -1,0 +1,120 @@
+"""docs/benchmarks.md and its figures, from a run of `make bench`; `--page` writes them again from what it has kept."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from benchmarks.__main__ import OUT, RIVALS
+from benchmarks.complexity import table
+from benchmarks.plot_bench import draw_all
+
+DOCS = Path(__file__).parent.parent / "docs"
+KEPT = ("suite", "name", "size", "system", "rounds", "online_bytes", "offline_bytes", "offline_seconds")
+OURS = {"TLS": "sharewood, bits", "no TLS": "sharewood, no TLS"}
+Systems = dict[str, dict[str, Any]]
+
+
+def kept(benchmarks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the page and its figures need of pytest-benchmark's JSON, in its form."""
+    shown = [b for b in benchmarks if b["extra_info"].get("suite") in ("operation", "tree")]
+    return [
+        {
+            "extra_info": {key: b["extra_info"][key] for key in KEPT if key in b["extra_info"]},
+            "stats": {"median": b["stats"]["median"]},
+        }
+        for b in shown
+    ]
+
+
+def at_largest(benchmarks: list[dict[str, Any]], suite: str) -> dict[tuple[str, int], Systems]:
+    """Of each name the largest size: what was measured of each system."""
+    found: dict[tuple[str, int], Systems] = {}
+    for b in benchmarks:
+        info = b["extra_info"]
+        if info["suite"] == suite:
+            found.setdefault((info["name"], info["size"]), {})[info["system"]] = {
+                **info,
+                "seconds": b["stats"]["median"],
+            }
+    largest = dict(sorted(found))
+    return {key: systems for key, systems in found.items() if key in largest.items()}
+
+
+def _ratios(operations: dict[tuple[str, int], Systems]) -> str:
+    rows = []
+    for (name, size), systems in operations.items():
+        cells = []
+        for ours in OURS.values():
+            online, both = systems[ours]["seconds"], systems[ours]["seconds"] + systems[ours]["offline_seconds"]
+            theirs = [systems[rival]["seconds"] for rival in RIVALS]
+            cells += [f"{t / online:.1f} / {t / both:.1f}" for t in theirs]
+        rows.append([name, f"{size:,}", *cells])
+    head = [f"{party} party, {how}" for how in OURS for party in ("first", "third")]
+    return table(["CrypTen / Sharewood", "n", *head], rows, words_first=1)
+
+
+def _figures(found: dict[tuple[str, int], Systems]) -> str:
+    rows = []
+    for (name, size), systems in found.items():
+        for system, p in systems.items():
+            offline = f"{1e3 * p['offline_seconds']:,.2f}" if "offline_seconds" in p else ""
+            times = [f"{1e3 * p['seconds']:,.2f}", offline]
+            sizes = [f"{p[kind] / 1e6:,.2f}" if p.get(kind) else "" for kind in ("online_bytes", "offline_bytes")]
+            rows.append([name, system, f"{size:,}", *times, f"{p['rounds']:,}", *sizes])
+    return table(["", "system", "n", "online ms", "offline ms", "rounds", "online MB", "dealt MB"], rows, words_first=2)
+
+
+def page(study: dict[str, Any]) -> str:
+    operations = at_largest(study["benchmarks"], "operation")
+    return f"""# Operations beside CrypTen
+
+Written by `python -m benchmarks.bench_page` from a run of `make bench`, `figures/benchmarks.json`: edit nothing here.
+
+Two processes on one machine of {study["cores"]} cores, a core and one thread each, and whoever deals; loopback; the
+same tensors; medians. Sharewood's dealing is timed apart, as "offline". CrypTen 0.4.1 deals within each operation: by
+default its first party makes the masks and knows them all, so that nothing is secret from it; with a third party, a
+process of its own, the trust is as with our dealer.
+
+CrypTen talks over plain sockets and Sharewood over TLS 1.3. "No TLS" is Sharewood on plain sockets, for this comparison
+alone: nothing else of it runs without TLS.
+
+![time and bytes against n](figures/operations.png)
+
+At the largest size, CrypTen's median over ours: online / offline and online together.
+
+{_ratios(operations)}
+
+The figures behind them. n counts values, or the rows of a square matrix.
+
+{_figures(operations)}
+
+## The stages of a tree
+
+n x 20, 32 bins, depth 4.
+
+![time and bytes of the stages of a tree](figures/tree_stages.png)
+
+{_figures(at_largest(study["benchmarks"], "tree"))}
+"""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--page", action="store_true")
+    options = parser.parse_args(arguments)
+    measured = DOCS / "figures" / "benchmarks.json"
+    if not options.page:
+        run = json.loads((OUT / "results.json").read_text())
+        study = {"cores": os.cpu_count(), "benchmarks": kept(run["benchmarks"])}
+        measured.write_text(json.dumps(study, indent=1) + "\n")
+    study = json.loads(measured.read_text())
+    draw_all(study["benchmarks"], DOCS / "figures")
+    (DOCS / "benchmarks.md").write_text(page(study))
+
+
+if __name__ == "__main__":
+    main()
