@@ -40,7 +40,7 @@ def at_largest(benchmarks: list[dict[str, Any]], suite: str) -> dict[tuple[str, 
                 **info,
                 "seconds": b["stats"]["median"],
             }
-    largest = dict(sorted(found))
+    largest = dict(sorted(found))  # of a name the last stays
     return {key: systems for key, systems in found.items() if key in largest.items()}
 
 

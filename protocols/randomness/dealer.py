@@ -48,13 +48,16 @@ def serve(first: Channel, second: Channel) -> int:
             raise ProtocolDesync("the two parties asked for different correlated randomness")
         if plans[0] is None:
             return index
-        batches = _Batches(parties)
+        outgoing = _Batches(second), _Batches(first)  # party 1 has more to read
         for kind in _requests(decode_plan(plans[0])):
             hand = DealerHand((Stream(seeds[0], nonce, index), Stream(seeds[1], nonce, index)), matrices)
             kind.deal(hand)
-            batches.add(hand.corrections)
+            dealt = sum(a.size for corrections in hand.corrections for a in corrections)
+            for batches, corrections in zip(outgoing, reversed(hand.corrections), strict=True):
+                batches.add(corrections, dealt)
             index += 1
-        batches.flush()
+        for batches in outgoing:
+            batches.flush()
 
 
 def _nonce(channel: Channel) -> bytes:
@@ -71,31 +74,33 @@ def _requests(plan: list[tuple[list[Kind], int]]) -> Iterator[Kind]:
 
 
 class _Batches:
-    """Corrections of many requests in messages that grow to some 32 MB: the parties start on the first ones early."""
+    """Corrections to one party, of many requests in a message that grows to some 32 MB: it starts on the first early.
 
-    def __init__(self, parties: tuple[Channel, Channel]) -> None:
-        self._parties, self._enough = parties, FIRST_BATCH
+    Where it has next to none, it is told after as much for both.
+    """
+
+    def __init__(self, party: Channel) -> None:
+        self._party, self._enough = party, FIRST_BATCH
         self._clear()
 
     def _clear(self) -> None:
-        self._parts: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
-        self._sizes: tuple[list[int], list[int]] = ([], [])
-        self._bytes = 0
+        self._parts: list[np.ndarray] = []
+        self._sizes: list[int] = []
+        self._bytes = self._dealt = 0
 
-    def add(self, corrections: tuple[list[np.ndarray], list[np.ndarray]]) -> None:
-        for parts, sizes, mine in zip(self._parts, self._sizes, corrections, strict=True):
-            parts.extend(mine)
-            sizes.append(sum(a.size for a in mine))
-            self._bytes += sizes[-1]
-        if self._bytes > min(self._enough, BATCH):
-            self._enough *= 2
+    def add(self, corrections: list[np.ndarray], dealt: int) -> None:
+        """The corrections of one request to this party; `dealt` bytes to both."""
+        size = sum(a.size for a in corrections)
+        self._parts.extend(corrections)
+        self._sizes.append(size)
+        self._bytes += size
+        self._dealt += dealt
+        if self._bytes > self._enough or self._dealt > BATCH:
+            self._enough = min(2 * self._enough, BATCH)
             self.flush()
 
     def flush(self) -> None:
         """Send what has gathered; nothing where nothing has."""
-        if not self._sizes[0]:
-            return
-        for to in (1, 0):  # party 1 has more to read
-            parts, sizes = self._parts[to], np.array(self._sizes[to], np.int64)
-            self._parties[to].send("dealer.batch", {"sizes": sizes, "data": Joined(parts)})
-        self._clear()
+        if self._sizes:
+            self._party.send("dealer.batch", {"sizes": np.array(self._sizes, np.int64), "data": Joined(self._parts)})
+            self._clear()
