@@ -62,7 +62,7 @@ def _second(port: int, cores: list[int], commands: Any) -> None:
 
 
 def _third(port: int, cores: list[int]) -> None:
-    # Beside party 1, which has its own part by itself: party 0 waits for this answer, and gloo waits busily.
+    # Beside party 1, where operations are fastest: beside party 0 small ones take three times as long.
     keep_to(1, cores)
     start(2, port, third_party=True)
 
