@@ -79,10 +79,10 @@ def _rows(measured: list[tuple[dict[str, Any], float]]) -> Iterator[list[str]]:
         row = [info["name"], f"{info['size']:,}", info["system"], f"{median:.4f}"]
         row += ["" if offline is None else f"{offline:.4f}", str(info["rounds"])]
         row += [f"{info[kind] / 1e6:.2f}" for kind in ("online_bytes", "offline_bytes")]
-        theirs = [medians.get((rival, info["name"], info["size"])) for rival in RIVALS]
-        if offline is not None:
-            ratios = [("", "") if t is None else (f"{t / median:.1f}", f"{t / (median + offline):.1f}") for t in theirs]
-            row += [cell for pair in ratios for cell in pair]
+        for rival in RIVALS:
+            theirs = medians.get((rival, info["name"], info["size"]))
+            known = theirs is not None and offline is not None
+            row += [f"{theirs / median:.1f}", f"{theirs / (median + offline):.1f}"] if known else ["", ""]
         yield row
 
 

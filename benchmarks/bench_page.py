@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.__main__ import OUT, RIVALS
 from benchmarks.complexity import table
-from benchmarks.plot_bench import draw_all
+from benchmarks.plot_bench import draw_all, values
 
 DOCS = Path(__file__).parent.parent / "docs"
 KEPT = ("suite", "name", "size", "system", "rounds", "online_bytes", "offline_bytes", "offline_seconds")
@@ -32,16 +32,12 @@ def kept(benchmarks: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def at_largest(benchmarks: list[dict[str, Any]], suite: str) -> dict[tuple[str, int], Systems]:
     """Of each name the largest size: what was measured of each system."""
-    found: dict[tuple[str, int], Systems] = {}
-    for b in benchmarks:
-        info = b["extra_info"]
-        if info["suite"] == suite:
-            found.setdefault((info["name"], info["size"]), {})[info["system"]] = {
-                **info,
-                "seconds": b["stats"]["median"],
-            }
-    largest = dict(sorted(found))  # of a name the last stays
-    return {key: systems for key, systems in found.items() if key in largest.items()}
+    found = {}
+    for name, systems in values(benchmarks, suite).items():
+        points = [(system, point) for system, points in systems.items() for point in points]
+        largest = max(int(point["n"]) for _, point in points)
+        found[name, largest] = {system: point for system, point in points if point["n"] == largest}
+    return found
 
 
 def _ratios(operations: dict[tuple[str, int], Systems]) -> str:

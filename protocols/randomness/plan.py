@@ -102,7 +102,7 @@ def _value(annotation: Any, value: Any) -> Any:
         return _count(value)
     if annotation == "Shape":
         shape = tuple(_count(v) for v in value)
-        if math.prod(shape) > _LARGEST:
+        if math.prod(map(float, shape)) > _LARGEST:
             raise ValueError("a shape out of range")
         return shape
     if value is None and "None" in annotation:
