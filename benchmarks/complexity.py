@@ -101,10 +101,7 @@ ROWS: list[tuple[Callable, str, Callable, dict]] = [
     (sharing.reveal, "bit, to both", _b(), {}),
     (beaver.multiply, "product", _x(2), {}),
     (beaver.square, "square", _x(), {}),
-    *(
-        (product, "row of X, Y 32 x 32", lambda p, n: [words(p, n, 32), words(p, 32, 32)], {})
-        for product in (beaver.matmul, matrix_product.matmul_doubled)
-    ),
+    (matrix_product.matmul, "row of X, Y 32 x 32", lambda p, n: [words(p, n, 32), words(p, 32, 32)], {}),
     (bit_product.conjoin, "and", _b(2), {}),
     (bit_product.disjoin, "or", _b(2), {}),
     (bit_product.to_ring, "bit into words of 64 bits", _b(), {}),

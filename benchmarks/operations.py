@@ -8,7 +8,7 @@ from benchmarks.pair import Operation
 from mpc.argmax import argmax
 from mpc.beaver import multiply
 from mpc.comparison import less_than
-from mpc.matrix_product import matmul_doubled
+from mpc.matrix_product import matmul
 from mpc.one_hot import one_hot
 from mpc.party import Party
 from mpc.reciprocal import reciprocal
@@ -63,7 +63,7 @@ def largest(party: Party, n: int):
 
 def matrix_product(party: Party, n: int):
     x, y = (_half(party, (n, n), -10, 10) for _ in range(2))
-    return lambda p: truncate(p, matmul_doubled(p, x, y), SCALE + 1)
+    return lambda p: truncate(p, matmul(p, x, y), SCALE)
 
 
 OPERATIONS: dict[str, Operation] = {

@@ -1,14 +1,16 @@
-"""Product of shared matrices of fixed-point numbers with one multiplication of matrices at each party.
+"""Product of shared matrices, with one multiplication of matrices at each party and one at the dealer.
 
-Functionality  [X], [Y] -> [2 X Y] for X [n, k], Y [k, m] over Z_2^k: X Y with one fractional bit more
+Functionality  [X], [Y] -> [X Y] for X [n, k], Y [k, m] over Z_2^b
 Messages       P_i -> P_(1-i): X_i - A_i, Y_i - B_i                                           (one round)
-Cost           k (|X| + |Y|) payload bits each way; offline: the dealer sends one word for every word of the result
+Cost           b (|X| + |Y|) payload bits each way; offline: the dealer sends one word for every word of the result
 Security       semi-honest, perfect: the messages are one-time pads
-How            with a = A_0 - A_1, b = B_0 - B_1, party 0 learns X + a and Y + b, party 1 X - a and Y - b, and
-               (X + a) (Y + b) + (X - a) (Y - b) = 2 X Y + 2 a b, of which the dealer shares the last term. The factor 2
-               cannot be divided out in the ring: a truncation, by one bit more, takes it along. Beaver's product
-               (mpc/beaver.py) is of the ring itself, at two multiplications a party
-Source         polarisation identity; correlated randomness as in Beaver, CRYPTO 1991
+How            let z turn pairs of columns of X, or of rows of Y, by the matrix (0 -1; 1 1), a sixth root of unity:
+               z + 1/z = 1. With z_0 = z, z_1 = 1/z, party i knows U_i = X - A_(1-i) - A_i z_i and
+               V_i = z_i (Y - B_(1-i)) + 1/z_i B_i, and U_0 V_0 + U_1 V_1 = X Y - (A_0 z + A_1) (B_0 + 1/z B_1), of
+               which the dealer shares the last term. Public terms alone would take two products from a party, or give
+               2 X Y: 1 is no sum of two odd integers, but it is one of two units here. An odd k is filled up by a zero
+Source         correlated randomness: Beaver, CRYPTO 1991; matrices: Mohassel and Zhang, IEEE S&P 2017; one product
+               a party by units of the Eisenstein integers: ours
 """
 
 from __future__ import annotations
@@ -17,17 +19,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpc.beaver import matrix_shapes, ring_matmul
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import Hand, own_of_each
-from mpc.kernels import products
+from mpc.errors import ShapeMismatch
+from mpc.kernels import matrix_product as kernels
 from mpc.party import Party, Steps, exchange_words
 from mpc.shares import AShare
 
 
 @dataclass(frozen=True)
-class PolarMasks:
-    """A_i [n, k] and B_i [k, m] that party i alone knows, and [-2 (A_0 - A_1) (B_0 - B_1)]."""
+class MatrixMasks:
+    """A_i [n, k] and B_i [k, m] that party i alone knows, and [(A_0 z + A_1) (B_0 + 1/z B_1)]."""
 
     rows: int
     inner: int
@@ -38,22 +40,29 @@ class PolarMasks:
         a, own_a = own_of_each(hand, (self.rows, self.inner), self.dtype)
         b, own_b = own_of_each(hand, (self.inner, self.columns), self.dtype)
 
-        def rest() -> np.ndarray:
-            product = ring_matmul(a[1] - a[0], b[0] - b[1])
-            product += product
-            return product
+        def product() -> np.ndarray:
+            return kernels.dealt_product(*(_even(w, axis=1) for w in a), *(_even(w, axis=0) for w in b))
 
-        return own_a, own_b, hand.derived(rest, (self.rows, self.columns), self.dtype)
+        return own_a, own_b, hand.derived(product, (self.rows, self.columns), self.dtype)
 
 
 @protocol(cost=lambda x, y: Cost(rounds=1, bits=both(x.bits * (x.size + y.size))))
-def matmul_doubled(party: Party, x: AShare, y: AShare) -> Steps:
-    """[X], [Y] -> [2 X Y], the scales' sum and one. Raises ShapeMismatch unless X is [n, k] and Y is [k, m]."""
-    a, b, rest = party.randomness.take(PolarMasks(*matrix_shapes(x, y), x.dtype))
-    masked = [w.words - mask for w, mask in ((x, a), (y, b))]
-    answer = yield from exchange_words("matrix_product.matmul_doubled", masked, [x.bits, y.bits])
-    left, right = (
-        products.sum_of_three(np.ascontiguousarray(w.words), mask, other)
-        for w, mask, other in zip((x, y), (a, b), answer, strict=True)
-    )
-    return AShare(ring_matmul(left, right, rest), party.rank, x.scale + y.scale + 1)
+def matmul(party: Party, x: AShare, y: AShare) -> Steps:
+    """[X], [Y] -> [X Y]; scales add. Raises ShapeMismatch unless X is [n, k] and Y is [k, m]."""
+    if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[0]:
+        raise ShapeMismatch(f"a matrix of shape {x.shape} times one of shape {y.shape}")
+    (n, k), m = x.shape, y.shape[1]
+    a, b, rest = party.randomness.take(MatrixMasks(n, k, m, x.dtype))
+    messages = [x.words - a, y.words - b]
+    told_x, told_y = yield from exchange_words("matrix_product.matmul", messages, [x.bits, y.bits])
+    own_x, a, told_x = (_even(w, axis=1) for w in (x.words, a, told_x))
+    own_y, b, told_y = (_even(w, axis=0) for w in (y.words, b, told_y))
+    words = kernels.share_of_product(own_x, a, told_x, own_y, b, told_y, rest, party.rank == 0)
+    return AShare(words, party.rank, x.scale + y.scale)
+
+
+def _even(matrix: np.ndarray, axis: int) -> np.ndarray:
+    """The matrix, row after row in memory, with an even number of columns or rows: zeros where one is missing."""
+    if matrix.shape[axis] % 2:
+        return np.pad(matrix, [(0, 1) if a == axis else (0, 0) for a in (0, 1)])
+    return np.ascontiguousarray(matrix)

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from mpc import shares
-from mpc.beaver import matmul, multiply
+from mpc.beaver import multiply
 from mpc.comparison import below, less_than
+from mpc.matrix_product import matmul
 from mpc.party import Party
 from mpc.shares import AShare, BShare
 

@@ -71,20 +71,6 @@ class Argued:
 PRODUCT = Enumerated("Z_4", lambda: check(beaver.multiply, word(2), word(2), ideal=lambda x, y: x * y))
 
 
-def matrix_products(protocol: Callable, factor: int) -> list[Enumerated]:
-    """`factor` X Y by `protocol`, over the rings and inner dimensions that can be enumerated."""
-    return [
-        Enumerated(
-            f"Z_{2**k}, inner dimension {inner}",
-            lambda k=k, inner=inner: check(
-                protocol, word(k, 1, inner), word(k, inner, 1), ideal=lambda x, y: factor * (x @ y), batched=False
-            ),
-            long=k * inner > 1,
-        )
-        for k, inner in ((1, 1), (2, 1), (1, 2))
-    ]
-
-
 FIXED = [
     Enumerated("Z_4", lambda: check(fixed_product, word(2, 1, 1), word(2, 1, 1), ideal=lambda m, x: x @ m)),
     Enumerated("GF(2), two terms", lambda: check(fixed_product, bit(2, 1), bit(1, 2), ideal=lambda m, x: x @ m)),
@@ -125,8 +111,16 @@ SHOWN: dict[Callable, list[Enumerated | Composed | Argued]] = {
     beaver.square: [
         Enumerated(f"Z_{2**k}", lambda k=k: check(beaver.square, word(k), ideal=lambda x: x * x)) for k in (2, 3, 4)
     ],
-    beaver.matmul: [*matrix_products(beaver.matmul, 1)],
-    matrix_product.matmul_doubled: [*matrix_products(matrix_product.matmul_doubled, 2)],
+    matrix_product.matmul: [
+        Enumerated(
+            f"Z_{2**k}, inner dimension {inner}",
+            lambda k=k, inner=inner: check(
+                matrix_product.matmul, word(k, 1, inner), word(k, inner, 1), ideal=lambda x, y: x @ y, batched=False
+            ),
+            long=k * inner > 1,
+        )
+        for k, inner in ((1, 1), (2, 1), (1, 2))
+    ],
     bit_product.conjoin: [
         Enumerated("packed bits", lambda: check(bit_product.conjoin, packed(2), packed(2), ideal=np.bitwise_and)),
         Enumerated("a bit", lambda: single(bit_product.conjoin, np.bitwise_and)),

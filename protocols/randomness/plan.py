@@ -35,7 +35,6 @@ KINDS: dict[str, type] = {
     for kind in (
         beaver.Triples,
         beaver.Squares,
-        beaver.MatrixTriples,
         bit_product.BitTriples,
         bit_product.RingBits,
         bit_product.SelectMasks,
@@ -49,7 +48,7 @@ KINDS: dict[str, type] = {
         linear_map.MatrixMask,
         linear_map.MatrixVectors,
         linear_map.MatrixRelease,
-        matrix_product.PolarMasks,
+        matrix_product.MatrixMasks,
         one_hot.OneHotMasks,
         reciprocal.NewtonMasks,
         sharing.InputMask,

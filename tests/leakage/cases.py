@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mpc import beaver, fixed_operand, linear_map, matrix_product
+from mpc import fixed_operand, linear_map, matrix_product
 from mpc.linear_map import DenseBits, DenseWords
 from mpc.ring import BIT, U32, U64
 from tests.mpc import cases
@@ -51,7 +51,7 @@ def _vectors(owner, dtype):
 
 MATRICES = [(owner, dtype) for owner in (0, 1) for dtype in (U32, U64, BIT)]
 IN_ROWS = [
-    *(Case(product, _inner, {}) for product in (beaver.matmul, matrix_product.matmul_doubled)),
+    Case(matrix_product.matmul, _inner, {}),
     *(Case(fixed_operand.multiply_fixed, _batch(make), {}) for make in (_words, _bits)),
     *(Case(linear_map.hand_over, _matrix(*matrix), {}) for matrix in MATRICES),
     *(Case(linear_map.apply, _vectors(*matrix), {}) for matrix in MATRICES),

@@ -134,8 +134,7 @@ CASES = [
     for protocol, arguments, named in [
         (beaver.multiply, ring(-BIG, BIG, count=2), {}),
         (beaver.square, ring(-BIG, BIG, 3), {}),
-        (beaver.matmul, _matrices, {}),
-        (matrix_product.matmul_doubled, _matrices, {}),
+        (matrix_product.matmul, _matrices, {}),
         (bit_product.conjoin, bits(3, count=2), {}),
         (bit_product.conjoin, packed(count=2), {}),
         (bit_product.disjoin, bits(count=2), {}),

@@ -9,7 +9,7 @@ import pytest
 from numba.core.registry import CPUDispatcher
 
 import mpc.kernels
-from mpc.kernels import borrow, comparison_keys, linear_map, products, trigonometry, truncation, wrap
+from mpc.kernels import borrow, comparison_keys, linear_map, matrix_product, products, trigonometry, truncation, wrap
 
 RNG = np.random.default_rng(1)
 
@@ -62,14 +62,30 @@ CALLS = {
         (words(6, 3, dtype=np.uint8, bits=1), words(6), words(6, 3), words(6), words(6, 3), words(3), first)
         for first in (True, False)
     ],
-    products.sum_of_three: [words(3, 4, 5, dtype=t) for t in (np.uint32, np.uint64)],
-    products._subtract_pairs: [
-        (words(3, 5, dtype=t), words(3, 8, dtype=t), words(8, 5, dtype=t)) for t in (np.uint8, np.uint64)
+    matrix_product.share_of_product: [
+        (*words(3, n, k, dtype=t), *words(3, k, m, dtype=t), words(n, m, dtype=t), first)
+        for t in (np.uint8, np.uint64)
+        for n, k, m in ((1, 2, 1), (3, 8, 2), (2, 18, 5), (0, 10, 4), (3, 0, 2))
+        for first in (True, False)
     ],
-    products.add_matrix_product: [
+    matrix_product.dealt_product: [
+        (*words(2, n, k, dtype=t), *words(2, k, m, dtype=t))
+        for t in (np.uint8, np.uint64)
+        for n, k, m in ((1, 2, 1), (3, 8, 2), (2, 18, 5), (0, 10, 4), (3, 0, 2))
+    ],
+    matrix_product._left: [(*words(3, 5, 4), first) for first in (True, False)],
+    matrix_product._right: [(*words(3, 4, 5), first) for first in (True, False)],
+    matrix_product._dealt_left: [words(2, 5, 4)],
+    matrix_product._dealt_right: [words(2, 4, 5)],
+    matrix_product._room: [(words(0, 3, dtype=t), 8) for t in (np.uint8, np.uint64)],
+    matrix_product._added_product: [
         (words(n, m, dtype=t), words(n, k, dtype=t), words(k, m, dtype=t))
         for t in (np.uint8, np.uint64)
         for n, k, m in ((1, 1, 1), (3, 8, 2), (2, 17, 5), (0, 9, 4), (3, 0, 2))
+    ],
+    matrix_product._less_pairs: [
+        (words(3, 5, dtype=t), words(3, 8, dtype=t), words(8, 5, dtype=t), words(3, 5, dtype=t))
+        for t in (np.uint8, np.uint64)
     ],
     truncation.shift_opened: [(*words(3, 7), shift, first) for shift in (1, 16, 62) for first in (True, False)],
     wrap.mask_tops: [

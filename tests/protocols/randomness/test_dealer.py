@@ -9,7 +9,7 @@ from mpc.beaver import Triples, multiply
 from mpc.bit_product import RingBits
 from mpc.errors import MaskReuse, PeerFailure, ProtocolDesync
 from mpc.linear_map import MatrixMask, MatrixVectors
-from mpc.matrix_product import PolarMasks
+from mpc.matrix_product import MatrixMasks
 from mpc.party import Party
 from mpc.ring import U32, U64
 from mpc.sharing import ZeroShares
@@ -122,7 +122,7 @@ def test_values_are_the_same_whenever_they_are_made(monkeypatch, early, room, la
     monkeypatch.setattr(dealt, "EARLY", early)
     monkeypatch.setattr(dealt, "EXPANDED", room)
     known = np.arange(6, dtype=np.uint64).reshape(3, 2)
-    rest = [MatrixVectors(1, 0, 3, 2, U64, 4), RingBits((11,), U64), PolarMasks(3, 5, 2, U64), Triples((7,), U64)]
+    rest = [MatrixVectors(1, 0, 3, 2, U64, 4), RingBits((11,), U64), MatrixMasks(3, 5, 2, U64), Triples((7,), U64)]
 
     def job(randomness, rank):
         mask = randomness.take(MatrixMask(1, 0, 3, 2, U64))
@@ -142,7 +142,10 @@ def test_values_are_the_same_whenever_they_are_made(monkeypatch, early, room, la
         bits, words = zip(first[at + 1], second[at + 1], strict=True)
         assert np.array_equal(bits[0] ^ bits[1], words[0] + words[1])
         (a, b, c), (a1, b1, c1) = first[at + 2], second[at + 2]
-        assert np.array_equal(c + c1, np.uint64(2) * ((a - a1) @ (b1 - b)))
+        left, right = (np.pad(w, [(0, 0), (0, 1)]) for w in (a, a1)), (np.pad(w, [(0, 1), (0, 0)]) for w in (b, b1))
+        z = np.kron(np.array([[0, -1], [1, 1]]), np.eye(3, dtype=int)).astype(np.uint64)
+        (a, a1), (b, b1) = left, right
+        assert np.array_equal(c + c1, (a @ z + a1) @ (b + (np.eye(6, dtype=np.uint64) - z) @ b1))
         a, b, ab = (x + y for x, y in zip(first[at + 3], second[at + 3], strict=True))
         assert np.array_equal(a * b, ab)
     assert len({x[0].tobytes() for x in first[3 :: len(rest)]}) == 3, "no request repeats another's values"
