@@ -30,7 +30,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from mpc.errors import ConfigError, ProtocolDesync, RangeError
 from mpc.ring import U64
 from protocols.federated.engine import Federation, Message, Participant, as_bytes, field
-from protocols.randomness.prg import Stream
+from protocols.randomness.prg import Streams
 
 FRACTION_BITS = 24
 _LIMIT = 2.0 ** (62 - FRACTION_BITS)
@@ -152,4 +152,4 @@ def _cipher(shared: bytes, public: bytes) -> ChaCha20Poly1305:
 
 
 def _mask(seed: bytes, label: str, length: int) -> np.ndarray:
-    return Stream(seed, label.encode(), 0).words((length,), U64)
+    return Streams(seed, label.encode()).of(0).words((length,), U64)

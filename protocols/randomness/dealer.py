@@ -5,7 +5,7 @@ Messages       party -> dealer: 16 random bytes;  dealer -> party: its seed, and
                then for each plan   party -> dealer: the plan;  dealer -> party: batches of corrections
 Security       the dealer is trusted not to collude with either party. It learns shapes and nothing of the data; a
                party's corrections are one-time padded by the other party's stream. Every request has a stream of
-               its own under HKDF(seed, nonce of all three, index), and an index is dealt once
+               its own, by its index, under HKDF(seed, nonce of all three), and an index is dealt once
 Source         Beaver, CRYPTO 1991 (commodity-based: Beaver, STOC 1997)
 """
 
@@ -20,7 +20,7 @@ from mpc.correlation import Kind
 from mpc.errors import PeerVanished, ProtocolDesync
 from protocols.randomness.hands import DealerHand
 from protocols.randomness.plan import decode_plan
-from protocols.randomness.prg import Stream
+from protocols.randomness.prg import Streams
 from protocols.transport.channel import Channel
 from protocols.transport.codec import Joined
 
@@ -35,6 +35,7 @@ def serve(first: Channel, second: Channel) -> int:
     seeds = os.urandom(SEED_BYTES), os.urandom(SEED_BYTES)
     for channel, seed in zip(parties, seeds, strict=True):
         channel.send("dealer.session", {"seed": seed, "nonce": nonce})
+    streams = Streams(seeds[0], nonce), Streams(seeds[1], nonce)
     matrices: dict[int, np.ndarray] = {}
     index = 0
     while True:
@@ -50,7 +51,7 @@ def serve(first: Channel, second: Channel) -> int:
             return index
         outgoing = _Batches(second), _Batches(first)  # party 1 has more to read
         for kind in _requests(decode_plan(plans[0])):
-            hand = DealerHand((Stream(seeds[0], nonce, index), Stream(seeds[1], nonce, index)), matrices)
+            hand = DealerHand((streams[0].of(index), streams[1].of(index)), matrices)
             kind.deal(hand)
             dealt = sum(a.size for corrections in hand.corrections for a in corrections)
             for batches, corrections in zip(outgoing, reversed(hand.corrections), strict=True):

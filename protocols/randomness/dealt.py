@@ -24,7 +24,7 @@ from mpc.linear_map import MatrixVectors
 from protocols.randomness.dealer import BATCH, NONCE_BYTES
 from protocols.randomness.hands import NotYet, PartyHand
 from protocols.randomness.plan import Plan, encode_plan
-from protocols.randomness.prg import Stream
+from protocols.randomness.prg import Streams
 from protocols.transport.channel import Channel
 
 log = logging.getLogger("sharewood")
@@ -55,7 +55,7 @@ class DealtRandomness:
         self._rank, self._dealer = rank, dealer
         dealer.send("dealer.hello", os.urandom(NONCE_BYTES))
         session = dealer.receive("dealer.session")
-        self._seed, self._nonce = session["seed"], session["nonce"]
+        self._streams = Streams(session["seed"], session["nonce"])
         self._matrices: dict[int, np.ndarray] = {}
         self._waiting: deque[_Waiting] = deque()
         self._spool = _Spool()
@@ -121,9 +121,8 @@ class DealtRandomness:
         self._spool.put(corrections)
 
     def _hand(self, request: _Waiting, corrections: np.ndarray | None, ahead: bool = False) -> PartyHand:
-        stream = Stream(self._seed, self._nonce, request.index)
-        matrices, own, computed = self._matrices, request.own, request.computed
-        return PartyHand(self._rank, stream, corrections, matrices, ahead, own, computed)
+        stream, own, computed = self._streams.of(request.index), request.own, request.computed
+        return PartyHand(self._rank, stream, corrections, self._matrices, ahead, own, computed)
 
     def take(self, kind: Kind) -> Any:
         """The next request of the plan, which must be this one; without a plan it is asked for on the spot."""

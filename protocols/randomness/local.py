@@ -13,14 +13,15 @@ import numpy as np
 from mpc.correlation import Kind
 from protocols.randomness.hands import DealerHand, PartyHand
 from protocols.randomness.plan import Plan
-from protocols.randomness.prg import Stream
+from protocols.randomness.prg import Streams
 
 
 class LocalRandomness:
     """One party's view of a dealer that both parties compute from the same two seeds."""
 
     def __init__(self, rank: int, seeds: tuple[bytes, bytes], nonce: bytes = bytes(16)) -> None:
-        self._rank, self._seeds, self._nonce, self._index = rank, seeds, nonce, 0
+        self._rank, self._index = rank, 0
+        self._streams = Streams(seeds[0], nonce), Streams(seeds[1], nonce)
         self._dealer_matrices: dict[int, np.ndarray] = {}
         self._matrices: dict[int, np.ndarray] = {}
 
@@ -36,13 +37,11 @@ class LocalRandomness:
 
     def take(self, kind: Kind) -> Any:
         index, self._index = self._index, self._index + 1
-        streams = [Stream(seed, self._nonce, index) for seed in self._seeds]
-        dealer = DealerHand((streams[0], streams[1]), self._dealer_matrices)
+        dealer = DealerHand((self._streams[0].of(index), self._streams[1].of(index)), self._dealer_matrices)
         kind.deal(dealer)
         mine = dealer.corrections[self._rank]
         corrections = np.concatenate(mine) if mine else np.zeros(0, np.uint8)
-        stream = Stream(self._seeds[self._rank], self._nonce, index)
-        return kind.deal(PartyHand(self._rank, stream, corrections, self._matrices))
+        return kind.deal(PartyHand(self._rank, self._streams[self._rank].of(index), corrections, self._matrices))
 
     def keep(self, number: int, masked: np.ndarray) -> None:
         self._matrices[number] = masked

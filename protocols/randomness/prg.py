@@ -1,7 +1,7 @@
-"""AES-128-CTR streams, one for every (seed, request).
+"""AES-128-CTR streams, one for every request of a session.
 
-The key of a stream is HKDF-SHA256(seed, salt = nonce of the attempt, info = index of the request), so that a
-request can be expanded on its own and no two requests share a stream.
+The key is HKDF-SHA256(seed, salt = nonce of the session). A stream has a place of its own in the counter: the index of
+the request, then the number of the block. So a request can be expanded on its own, and no two share a block.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from mpc.ring import Shape
@@ -20,28 +20,37 @@ _BLOCK = 16
 _ZEROS = memoryview(bytes(1 << 20))
 
 
-@functools.lru_cache(maxsize=16)
-def _permutation_key(nonce: bytes) -> bytes:
-    """The session's key for fixed-key AES: public, but not chosen by any one participant."""
-    return HKDF(hashes.SHA256(), 16, nonce, b"sharewood fixed-key permutation").derive(b"")
+class Streams:
+    """The streams of one seed in one session, for one thread."""
+
+    def __init__(self, seed: bytes, nonce: bytes) -> None:
+        key = HKDF(hashes.SHA256(), 16, nonce, b"sharewood streams").derive(seed)
+        self.nonce, self._cipher = nonce, Cipher(algorithms.AES(key), modes.CTR(bytes(_BLOCK))).encryptor()
+
+    def of(self, index: int) -> Stream:
+        """The stream of one request, from its start; the same however often it is asked for."""
+        return Stream(self, index)
+
+    def draw(self, index: int, block: int, size: int) -> np.ndarray:
+        """Uniform bytes, from that block of that stream on."""
+        self._cipher.reset_nonce(index.to_bytes(8, "big") + block.to_bytes(8, "big"))
+        # The cipher wants room for one block more than it writes.
+        out = np.empty(size + _BLOCK, np.uint8)
+        room = out.data
+        for start in range(0, size, len(_ZEROS)):
+            self._cipher.update_into(_ZEROS[: size - start], room[start:])
+        return out[:size]
 
 
 class Stream:
     """The pseudorandom words of one request, in order; never rewound."""
 
-    def __init__(self, seed: bytes, nonce: bytes, index: int) -> None:
-        self._seed, self._nonce, self._index = seed, nonce, index
+    def __init__(self, streams: Streams, index: int) -> None:
+        self._streams, self._index, self._block = streams, index, 0
 
     @property
     def permutation_key(self) -> bytes:
-        return _permutation_key(self._nonce)
-
-    @functools.cached_property
-    def _cipher(self) -> CipherContext:
-        # Made when first drawn from: a party often has a request's words already when its corrections come.
-        info = b"sharewood stream" + self._index.to_bytes(8, "little")
-        key = HKDF(hashes.SHA256(), 16, self._nonce, info).derive(self._seed)
-        return Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+        return _permutation_key(self._streams.nonce)
 
     def words(self, shape: Shape, dtype: np.dtype) -> np.ndarray:
         """Uniform words."""
@@ -54,9 +63,11 @@ class Stream:
         return np.unpackbits(self._bytes(-(-count // 8)), count=count, bitorder="little").reshape(shape)
 
     def _bytes(self, size: int) -> np.ndarray:
-        # The cipher wants room for one block more than it writes.
-        out = np.empty(size + _BLOCK, np.uint8)
-        room = out.data
-        for start in range(0, size, len(_ZEROS)):
-            self._cipher.update_into(_ZEROS[: size - start], room[start:])
-        return out[:size]
+        start, self._block = self._block, self._block + -(-size // _BLOCK)
+        return self._streams.draw(self._index, start, size)
+
+
+@functools.lru_cache(maxsize=16)
+def _permutation_key(nonce: bytes) -> bytes:
+    """The session's key for fixed-key AES: public, but not chosen by any one participant."""
+    return HKDF(hashes.SHA256(), 16, nonce, b"sharewood fixed-key permutation").derive(b"")

@@ -10,7 +10,9 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from mpc.errors import ConfigError, DataError
+from protocols.randomness import dealt
 from protocols.randomness.dealt import DealtRandomness
+from protocols.randomness.prg import Streams
 from protocols.runtime import run_local
 from protocols.runtime.launch import RoleKilled
 from secure_tree.checkpoint import Checkpoints
@@ -126,13 +128,19 @@ def requests_taken(tmp_path, monkeypatch):
     """Every request that either party takes in any session from here on, as (seed and nonce of the session, index)."""
     log, take = tmp_path / "taken", DealtRandomness.take
 
+    class Seeded(Streams):
+        def __init__(self, seed, nonce):
+            super().__init__(seed, nonce)
+            self.seed = seed
+
     def noted(self, kind):
         # Written at once: a process that is killed leaves what it took.
         index = self._waiting[0].index if self._waiting else self._index
         with open(log, "ab", buffering=0) as file:
-            file.write(f"{self._rank} {self._seed.hex()} {self._nonce.hex()} {index}\n".encode())
+            file.write(f"{self._rank} {self._streams.seed.hex()} {self._streams.nonce.hex()} {index}\n".encode())
         return take(self, kind)
 
+    monkeypatch.setattr(dealt, "Streams", Seeded)
     monkeypatch.setattr(DealtRandomness, "take", noted)
     return lambda: [tuple(line.split()) for line in log.read_text().splitlines()]
 

@@ -21,7 +21,7 @@ import numpy as np
 from mpc.errors import PeerVanished
 from mpc.ring import U64
 from protocols.federated.engine import Federation, Message, field
-from protocols.randomness.prg import Stream
+from protocols.randomness.prg import Streams
 
 DIGIT_BITS = 4
 DIGITS = 32 // DIGIT_BITS
@@ -73,7 +73,7 @@ def next_prefixes(prefixes: np.ndarray, totals: np.ndarray, ranks: np.ndarray, d
 
 def mask(group_key: bytes, nonce: bytes, round_number: int, size: int) -> np.ndarray:
     """The words that one node adds in one round, uint64[size]; every node can tell them, the server cannot."""
-    return Stream(group_key, nonce, round_number).words((size,), U64)
+    return Streams(group_key, nonce).of(round_number).words((size,), U64)
 
 
 def agree(federation: Federation) -> None:

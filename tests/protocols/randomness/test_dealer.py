@@ -19,7 +19,7 @@ from protocols.randomness import dealer, dealt
 from protocols.randomness.dealer import serve
 from protocols.randomness.dealt import DealtRandomness
 from protocols.randomness.plan import KINDS, decode_plan, encode_plan
-from protocols.randomness.prg import Stream
+from protocols.randomness.prg import Streams
 from protocols.runtime import run_local
 from protocols.transport.memory import memory_pair
 from tests.mpc.twoparty import ring_half
@@ -196,7 +196,7 @@ def test_batches_end_with_their_plan(monkeypatch):
 
 def test_no_two_requests_share_a_stream():
     seen = {
-        Stream(seed, nonce, index).words((4,), U64).tobytes()
+        Streams(seed, nonce).of(index).words((4,), U64).tobytes()
         for seed in (b"a" * 16, b"b" * 16)
         for nonce in (b"x" * 48, b"y" * 48)
         for index in range(50)
@@ -204,9 +204,25 @@ def test_no_two_requests_share_a_stream():
     assert len(seen) == 200
 
 
-def test_a_nonce_of_every_participant_enters_the_session():
+def test_a_stream_is_the_same_however_it_is_drawn():
+    def drawn(*sizes):
+        stream = Streams(bytes(16), bytes(48)).of(7)
+        return np.concatenate([stream.words((size,), U64) for size in sizes])
+
+    assert np.array_equal(drawn(2, 4, 262_144), drawn(262_150)), "whole blocks follow one another"
+    assert not np.array_equal(drawn(3, 1)[2:], drawn(4)[2:]), "what is left of a block is not used"
+    streams = Streams(bytes(16), bytes(48))
+    first, second = streams.of(7), streams.of(8)
+    words = np.stack([[first.words((2,), U64), second.words((2,), U64)] for _ in range(3)])
+    assert np.array_equal(words[:, 0].reshape(-1), drawn(6)), "another stream in between moves nothing"
+    assert np.array_equal(words[:, 1].reshape(-1), streams.of(8).words((6,), U64))
+
+
+def test_a_nonce_of_every_participant_enters_the_session(monkeypatch):
+    monkeypatch.setattr(dealt, "Streams", lambda seed, nonce: (nonce, seed))
+
     def session(randomness, rank):
-        return randomness._nonce, randomness._seed
+        return randomness._streams
 
     runs = [with_dealer(session)[0] for _ in range(2)]
     for (nonce, seed), (other_nonce, other_seed) in runs:
