@@ -214,15 +214,14 @@ class _TlsLink(Link):
 
     def _decrypt(self, intake: Intake[T], step: str) -> None:
         waiting = self._incoming.pending
-        while intake.target is not None and (self._incoming.pending or self._tls.pending()):
-            try:
-                # typeshed has bytes here; given a buffer, it is a count
-                count = cast(int, self._tls.read(min(len(intake.target), _CHUNK), intake.target))
-            except ssl.SSLWantReadError:
-                break
-            if not count:
-                raise PeerVanished(f"{self.peer} closed the connection in {step}")
-            intake.filled(count)
+        if waiting or self._tls.pending():
+            with suppress(ssl.SSLWantReadError):
+                while intake.target is not None:
+                    # typeshed has bytes here; given a buffer, it is a count
+                    count = cast(int, self._tls.read(min(len(intake.target), _CHUNK), intake.target))
+                    if not count:
+                        raise PeerVanished(f"{self.peer} closed the connection in {step}")
+                    intake.filled(count)
         self.received += waiting - self._incoming.pending
 
     def _send(self, data: memoryview) -> int:
