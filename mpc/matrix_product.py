@@ -7,8 +7,8 @@ Security       semi-honest, perfect: the messages are one-time pads
 How            let z turn pairs of columns of X, or of rows of Y, by the matrix (0 -1; 1 1), a sixth root of unity:
                z + 1/z = 1. With z_0 = z, z_1 = 1/z, party i knows U_i = X - A_(1-i) - A_i z_i and
                V_i = z_i (Y - B_(1-i)) + 1/z_i B_i, and U_0 V_0 + U_1 V_1 = X Y - (A_0 z + A_1) (B_0 + 1/z B_1), of
-               which the dealer shares the last term. Public terms alone would take two products from a party, or give
-               2 X Y: 1 is no sum of two odd integers, but it is one of two units here. An odd k is filled up by a zero
+               which the dealer shares the last term. With integers for z_i, which must have inverses, the sum is of
+               2 X Y at best: 1 is no sum of two odd numbers. An odd k is filled up by a zero
 Source         correlated randomness: Beaver, CRYPTO 1991; matrices: Mohassel and Zhang, IEEE S&P 2017; one product
                a party by units of the Eisenstein integers: ours
 """
