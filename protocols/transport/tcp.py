@@ -206,10 +206,10 @@ class _TlsLink(Link):
             unsent = unsent[self._send(unsent) :]
 
     def _encrypt(self, chunks: Iterator[memoryview]) -> memoryview:
-        """The TLS records of the next chunk; empty after the last."""
-        chunk = next(chunks, None)
-        while chunk:
-            chunk = chunk[self._tls.write(chunk) :]
+        """The TLS records of the next chunk, and of the one after a small one; empty after the last."""
+        while self._outgoing.pending < _SMALL and (chunk := next(chunks, None)):
+            while chunk:
+                chunk = chunk[self._tls.write(chunk) :]
         return memoryview(self._outgoing.read())
 
     def _decrypt(self, intake: Intake[T], step: str) -> None:
