@@ -71,9 +71,9 @@ def page(study: dict[str, Any]) -> str:
 Written by `python -m benchmarks.bench_page` from a run of `make bench`, `figures/benchmarks.json`: edit nothing here.
 
 Two processes on one machine of {study["cores"]} cores, a core and one thread each, and whoever deals; loopback; the
-same tensors; medians. Sharewood's dealing is timed apart, as "offline". CrypTen 0.4.1 deals within each operation: by
-default its first party makes the masks and knows them all, so that nothing is secret from it; with a third party, a
-process of its own, the trust is as with our dealer.
+same tensors; medians of rounds in which the systems take turns. Sharewood's dealing is timed apart, as "offline".
+CrypTen 0.4.1 deals within each operation: by default its first party makes the masks and knows them all, so that
+nothing is secret from it; with a third party, a process of its own, the trust is as with our dealer.
 
 CrypTen talks over plain sockets and Sharewood over TLS 1.3. "No TLS" is Sharewood on plain sockets, for this comparison
 alone: nothing else of it runs without TLS.

@@ -2,12 +2,15 @@
 
 Two processes on this machine, a core and one thread each, and whoever deals. CrypTen's talk over plain sockets, ours
 over TLS, and once more over plain sockets, like for like. CrypTen's party 0 deals to both, which is its default and not
-secure, and once more a third party does, like our dealer.
+secure, and once more a third party does, like our dealer. The systems take turns, round by round: what slows the
+machine for a while slows all of them.
 """
 
 from __future__ import annotations
 
 import statistics
+import time
+from collections.abc import Callable
 
 import pytest
 
@@ -15,6 +18,7 @@ from benchmarks.crypten_pair import PROVIDERS, CryptenPair
 from benchmarks.every_protocol import EVERY_PROTOCOL
 from benchmarks.operations import OPERATIONS
 from benchmarks.pair import Pair
+from benchmarks.replay import clock, replay
 
 SIZES = {"argmax of rows of 32": (3_200, 32_000, 96_000), "matrix product": (64, 128, 256)}
 WORK = [(name, size) for name in OPERATIONS for size in SIZES.get(name, (1_000, 10_000, 100_000))]
@@ -45,44 +49,50 @@ def crypten_pair(pair, plain_pair):
     made.close()
 
 
-def measure(benchmark, pair, name, size, by, rounds, **labels):
-    """Rounds of the operation, each after randomness of its own has arrived; what is dealt is timed apart."""
-    gathered: list[dict] = []
-
-    def setup():
-        run, facts = pair.prepare(name, size, by)
-        gathered.append(facts)
-        return (run,), {}
-
-    benchmark.group = f"{name}, n = {size}"
-    benchmark.pedantic(lambda run: run(), setup=setup, rounds=rounds, warmup_rounds=WARM_UP)
-    last = gathered[-1]
-    last["offline_seconds"] = statistics.median(f["offline_seconds"] for f in gathered[WARM_UP:])
-    benchmark.extra_info.update(last, name=name, size=size, **labels)
-
-
-def measure_crypten(benchmark, crypten_pair, name, size, system, **labels):
-    benchmark.group = f"{name}, n = {size}"
-    work = system, name, size
-    benchmark.pedantic(
-        lambda run: run(), setup=lambda: ((crypten_pair.prepare(*work),), {}), rounds=ROUNDS, warmup_rounds=WARM_UP
-    )
-    benchmark.extra_info.update(crypten_pair.count(*work), name=name, size=size, system=system, **labels)
+@pytest.fixture(scope="module", params=WORK, ids=lambda work: "{}-{}".format(*work))
+def turns(request, pair, plain_pair, crypten_pair):
+    """Name, size, and of each system the seconds of ROUNDS runs and the facts of one."""
+    work = request.param
+    prepare: dict[str, Callable] = {"sharewood, no TLS": lambda: plain_pair.prepare(*work)}
+    prepare |= {s: lambda system=s: (crypten_pair.prepare(system, *work), {}) for s in PROVIDERS}
+    prepare |= {f"sharewood, {by}": lambda by=by: pair.prepare(*work, by) for by in ("bits", "keys")}
+    runs: dict[str, list[tuple[float, dict]]] = {system: [] for system in prepare}
+    for _ in range(WARM_UP + ROUNDS):
+        for system, ready in prepare.items():
+            run, facts = ready()  # with randomness of its own; what is dealt is timed apart
+            started = time.perf_counter()
+            run()
+            runs[system].append((time.perf_counter() - started, facts))
+    measured = {}
+    for system, done in runs.items():
+        counted = crypten_pair.count(system, *work) if system in PROVIDERS else summary([facts for _, facts in done])
+        measured[system] = [seconds for seconds, _ in done[WARM_UP:]], counted
+    return *work, measured
 
 
-# The systems one after the other at each size: what slows the machine for a while slows all of them.
+def summary(facts: list[dict]) -> dict:
+    """The facts of the last run, with the median of the offline seconds after the runs that warm up."""
+    return facts[-1] | {"offline_seconds": statistics.median(f["offline_seconds"] for f in facts[WARM_UP:])}
+
+
+@pytest.mark.benchmark(timer=clock)
 @pytest.mark.parametrize("system", ["sharewood, no TLS", *PROVIDERS, "sharewood, bits", "sharewood, keys"])
-@pytest.mark.parametrize(("name", "size"), WORK)
-def test_operation(benchmark, pair, plain_pair, crypten_pair, name, size, system):
-    labels = {"suite": "operation", "system": system}
-    if system in PROVIDERS:
-        measure_crypten(benchmark, crypten_pair, name, size, **labels)
-        return
-    ours, by = (plain_pair, "bits") if system.endswith("no TLS") else (pair, system.split()[-1])
-    measure(benchmark, ours, name, size, by, ROUNDS, **labels)
+def test_operation(benchmark, turns, system):
+    name, size, measured = turns
+    seconds, facts = measured[system]
+    replay(benchmark, name, size, seconds, suite="operation", system=system, **facts)
 
 
 @pytest.mark.parametrize("size", EVERY_SIZES)
 @pytest.mark.parametrize("name", EVERY_PROTOCOL)
 def test_protocol(benchmark, pair, name, size):
-    measure(benchmark, pair, name, size, "bits", EVERY_ROUNDS, suite="protocol", system="sharewood")
+    gathered: list[dict] = []
+
+    def setup():
+        run, facts = pair.prepare(name, size)
+        gathered.append(facts)
+        return (run,), {}
+
+    benchmark.group = f"{name}, n = {size}"
+    benchmark.pedantic(lambda run: run(), setup=setup, rounds=EVERY_ROUNDS, warmup_rounds=WARM_UP)
+    benchmark.extra_info.update(summary(gathered), suite="protocol", system="sharewood", name=name, size=size)

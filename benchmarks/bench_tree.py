@@ -13,22 +13,12 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.pair import Pair
+from benchmarks.replay import clock, replay
 from benchmarks.tree_stages import STAGES, dealt_by_stage, tree
 from mpc.party import Stage
 
 SIZES = (1_000, 10_000, 100_000)
 ROUNDS = 3
-_shown = 0.0
-
-
-def clock() -> float:
-    """Seconds that the trees shown so far have taken, or their stage."""
-    return _shown
-
-
-def show(seconds: float) -> None:
-    global _shown
-    _shown += seconds
 
 
 @pytest.fixture(scope="module")
@@ -55,20 +45,12 @@ def trees(request, pair):
     return n, by, grown[1:]
 
 
-def replay(benchmark, n: int, by: str, name: str, seconds: list[float], **facts) -> None:
-    """Enter the seconds that were measured as the rounds of a benchmark."""
-    rest = iter(seconds)
-    benchmark.group = f"{name}, n = {n}"
-    benchmark.pedantic(show, setup=lambda: ((next(rest),), {}), rounds=len(seconds))
-    benchmark.extra_info.update(facts, suite="tree", system=f"sharewood, {by}", name=name, size=n)
-
-
 @pytest.mark.benchmark(timer=clock)
 def test_tree(benchmark, trees):
     n, by, grown = trees
     offline = statistics.median(facts["offline_seconds"] for _, facts, _ in grown)
-    facts = dict(grown[-1][1], offline_seconds=offline)
-    replay(benchmark, n, by, "whole tree", [seconds for seconds, _, _ in grown], **facts)
+    facts = dict(grown[-1][1], offline_seconds=offline, suite="tree", system=f"sharewood, {by}")
+    replay(benchmark, "whole tree", n, [seconds for seconds, _, _ in grown], **facts)
 
 
 @pytest.mark.benchmark(timer=clock)
@@ -79,10 +61,11 @@ def test_stage(benchmark, trees, stage):
     last = spent[-1]
     replay(
         benchmark,
-        n,
-        by,
         stage,
+        n,
         [s.seconds for s in spent],
+        suite="tree",
+        system=f"sharewood, {by}",
         rounds=last.rounds,
         online_bytes=last.bytes_sent + last.bytes_received,
         offline_bytes=dealt_by_stage(n, by)[stage],
