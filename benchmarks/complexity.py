@@ -129,6 +129,7 @@ ROWS: list[tuple[Callable, str, Callable, dict]] = [
     (conversion.to_bits, "word into 64 bits", _x(1, 64), {}),
     (equality.equals_zero, "word of 4 bits", _x(1, 4, dtype=U8), {}),
     (one_hot.one_hot, "index of 5 bits", _b(1, 5), {}),
+    (one_hot.all_of, "5 bits", _b(1, 5), {}),
     *(
         (argmax.argmax, "row of 32, 20 bits", lambda p, n: [words(p, n, 32), 20], {"radix": radix, "by": "bits"})
         for radix in (2, 4, 8)

@@ -21,7 +21,7 @@ from mpc.comparison import below
 from mpc.comparison_keys import larger_by_keys
 from mpc.contract import Cost, in_sequence, protocol
 from mpc.errors import ConfigError
-from mpc.one_hot import one_hot
+from mpc.one_hot import all_of
 from mpc.party import Party, Steps, Variant, together
 from mpc.shares import AShare, BShare, concatenate, stack
 
@@ -70,7 +70,7 @@ def _cost(keys: AShare, bits: int, radix: int = RADIX, by: Variant = "bits") -> 
         pairs = AShare(np.empty((*groups.shape, r * (r - 1) // 2), np.uint64), 0)
         costs.append(below.cost(pairs, [0], bits + 1))
         if r > 2:
-            costs.append(one_hot.cost(BShare(np.empty((losers.size, r - 1), np.uint8), 0)))
+            costs.append(all_of.cost(BShare(np.empty((losers.size, r - 1), np.uint8), 0)))
         costs += [select.cost(losers, AShare(np.empty(losers.shape, np.uint64), 0)), Cost(0, move.bits)]
     return in_sequence(*costs, *([waiting] if waiting else []))
 
@@ -143,9 +143,9 @@ def _winners(party: Party, keys: AShare, bits: int) -> Steps:
         )
         for i in range(1, r)
     ]
-    together_all = stack(beats, axis=-2)
-    hot = yield from one_hot.steps(party, together_all.reshape(-1, r - 1))
-    return hot[:, -1].reshape(*together_all.shape[:-1])
+    against_each = stack(beats, axis=-2)
+    won = yield from all_of.steps(party, against_each.reshape(-1, r - 1))
+    return won.reshape(*against_each.shape[:-1])
 
 
 def _move(party: Party, won: BShare, index: BShare) -> Steps:

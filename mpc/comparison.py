@@ -93,10 +93,9 @@ def below(party: Party, x: AShare, thresholds: Sequence[int], bits: int, by: Var
     chunks = chunking(bits - 1, t.size)
     opened = yield from open_chunks(party, "comparison.below", low_bits(e, bits), t, chunks, dealt)
     choices = borrow.choices(chunks.m)
-    borrowed = borrow.borrows(opened.reshape(-1), products.astype(U64), chunks.m, *choices).reshape(opened.shape)
-    sign = (((e[:, None] - t) >> np.uint64(bits - 1)) & np.uint64(1)).astype(np.uint8)
-    out = borrowed ^ top[:, None]
-    return BShare((out ^ sign if party.rank == 0 else out).reshape(*x.shape, t.size), party.rank)
+    out = borrow.borrows(opened.reshape(-1), products.astype(U64, copy=False), chunks.m, *choices).reshape(opened.shape)
+    borrow.flip_to_signs(out, top, e, t, bits, party.rank == 0)
+    return BShare(out.reshape(*x.shape, t.size), party.rank)
 
 
 def _maximum_cost(x: AShare, y: AShare, bits: int = 64, by: Variant = "bits") -> Cost:

@@ -1,6 +1,8 @@
-"""One-hot vector of a shared index.
+"""One-hot vector of a shared index, or its last entry alone.
 
-Functionality  <i> as b bits -> <1{k = i}> for k = 0 .. 2^b - 1
+one_hot        <i> as b bits -> <1{k = i}> for k = 0 .. 2^b - 1
+all_of         <i> as b bits -> <1{i = 2^b - 1}>: whether all of the bits are 1
+
 Messages       i xor r                                                       (one round)
 Cost           b bits an index each way; offline: r, and 2^b bits an index from the dealer
 Security       semi-honest, perfect: the message is a one-time pad
@@ -41,8 +43,20 @@ def _number(bits: np.ndarray) -> np.ndarray:
 @protocol(cost=lambda index: Cost(1, both(8 * packed_size(index.size, 1))))
 def one_hot(party: Party, index: BShare) -> Steps:
     """<i>, shape [n, b], lowest bit first -> <one-hot i>, shape [n, 2^b]."""
-    count, bits = index.shape
-    r, table = party.randomness.take(OneHotMasks(count, bits))
-    (shift,) = yield from open_shares("one_hot.one_hot", index.map(lambda w: w ^ r))
-    places = np.arange(1 << bits) ^ _number(shift)[:, None]
+    shift, table = yield from _open(party, "one_hot.one_hot", index)
+    places = np.arange(table.shape[1]) ^ shift[:, None]
     return BShare(np.take_along_axis(table, places, axis=1), party.rank)
+
+
+@protocol(cost=one_hot.cost)
+def all_of(party: Party, bits: BShare) -> Steps:
+    """<bits>, shape [n, b] -> <all of a row are 1>, shape [n]."""
+    shift, table = yield from _open(party, "one_hot.all_of", bits)
+    return BShare(table[np.arange(len(table)), table.shape[1] - 1 - shift], party.rank)
+
+
+def _open(party: Party, name: str, index: BShare) -> Steps:
+    """i xor r as integers, and the shares of 1{k = r}."""
+    r, table = party.randomness.take(OneHotMasks(*index.shape))
+    (shift,) = yield from open_shares(name, index.map(lambda w: w ^ r))
+    return _number(shift), table

@@ -156,6 +156,10 @@ SHOWN: dict[Callable, list[Enumerated | Composed | Argued]] = {
         )
         for b in (1, 2, 3)
     ],
+    one_hot.all_of: [
+        Enumerated(f"{b} bits", lambda b=b: check(one_hot.all_of, bit(b), ideal=lambda i: i.all(axis=1)))
+        for b in (1, 2, 3)
+    ],
     conversion.to_bits: [
         Enumerated(
             "Z_4",
@@ -211,7 +215,7 @@ SHOWN: dict[Callable, list[Enumerated | Composed | Argued]] = {
     division.divide: [Composed((reciprocal.reciprocal, beaver.multiply, truncation.floor))],
     argmax.argmax: [
         Composed(
-            (comparison.below, one_hot.one_hot, bit_product.select, bit_product.conjoin, comparison_keys.larger_by_keys)
+            (comparison.below, one_hot.all_of, bit_product.select, bit_product.conjoin, comparison_keys.larger_by_keys)
         )
     ],
     sigmoid.sigmoid: [

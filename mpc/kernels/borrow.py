@@ -183,6 +183,18 @@ def borrows(opened: np.ndarray, products: np.ndarray, m: int, gamma: np.ndarray,
     return out
 
 
+@numba.njit(cache=True, nogil=True)
+def flip_to_signs(
+    borrows: np.ndarray, top: np.ndarray, e: np.ndarray, thresholds: np.ndarray, bits: int, first: bool
+) -> None:
+    """Shares of the borrow in uint8[n, T] become those of bit B - 1 = bits - 1 of e - t - r, given r's: uint8[n]."""
+    place = np.uint64(bits - 1)
+    for i in range(e.size):
+        for t in range(thresholds.size):
+            sign = np.uint8((e[i] - thresholds[t]) >> place & np.uint64(1)) if first else np.uint8(0)
+            borrows[i, t] ^= top[i] ^ sign
+
+
 def ring_product_words(m: int) -> int:
     """Words of the ring that hold the products of m chunks."""
     return product_bits(m) - 1

@@ -165,6 +165,7 @@ CASES = [
         *((argmax.argmax, then(ring(0, 99, 11), 8), {"radix": r, "by": "bits"}) for r in (2, 4, 8)),
         (argmax.argmax, then(ring(0, 99, 11), 8), {"radix": 2, "by": "keys"}),
         (one_hot.one_hot, bits(5), {}),
+        (one_hot.all_of, bits(5), {}),
         (equality.equals_zero, then(ring(0, 9, dtype=U8), 4), {}),
         (widening.widen, ring(-(2**29), 2**29, dtype=U32), {}),
         *((sigmoid.sigmoid, then(ring(-(2**24), 2**24, scale=20), 14), by) for by in BY),

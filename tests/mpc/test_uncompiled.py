@@ -43,6 +43,11 @@ CALLS = {
         (words(6, dtype=np.uint32, bits=2 * m - 1), words(6, borrow.product_words(m)), m, *borrow.choices(m))
         for m in (3, 7, 9)
     ],
+    borrow.flip_to_signs: [
+        (words(6, 2, dtype=np.uint8, bits=1), words(6, dtype=np.uint8, bits=1), words(6), words(2), bits, first)
+        for bits in (2, 42, 64)
+        for first in (True, False)
+    ],
     borrow._words: [(1,), (64,), (65,)],
     borrow._whole: [(1,), (63,), (64,), (128,)],
     borrow.ring_mask_products: [

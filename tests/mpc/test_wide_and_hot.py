@@ -6,7 +6,7 @@ import pytest
 from mpc.argmax import argmax
 from mpc.equality import equals_zero
 from mpc.fixed_operand import fix, multiply_fixed
-from mpc.one_hot import one_hot
+from mpc.one_hot import all_of, one_hot
 from mpc.ring import U8, U32, decode_signed, encode_signed
 from mpc.shares import AShare
 from mpc.sharing import reveal, share
@@ -64,6 +64,14 @@ def test_one_hot():
     results, parties = run_both(lambda party: one_hot(party, bit_half(bits, party.rank)))
     assert np.array_equal(opened(results), np.eye(32, dtype=int)[index])
     check_cost(parties, one_hot.cost(bit_half(bits, 0)))
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_all_of(count):
+    bits = (np.arange(1 << count)[:, None] >> np.arange(count)) & 1
+    results, parties = run_both(lambda party: all_of(party, bit_half(bits, party.rank)))
+    assert np.array_equal(opened(results), bits.all(axis=1))
+    check_cost(parties, all_of.cost(bit_half(bits, 0)))
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 33])
