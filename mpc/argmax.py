@@ -151,8 +151,8 @@ def _winners(party: Party, keys: AShare, bits: int) -> Steps:
 def _move(party: Party, won: BShare, index: BShare) -> Steps:
     """<won>, [.., r - 1], and positions within the group's members, [.., r, width] -> the winner's position, longer."""
     r, width = index.shape[-2:]
-    number = (np.arange(1, r)[:, None] >> np.arange((r - 1).bit_length())) & 1
-    digit = won.map(lambda b: b[..., None] & number.astype(np.uint8)).parity(axis=-2)
+    number = (np.arange(1, r)[:, None] >> np.arange((r - 1).bit_length())).astype(np.uint8) & np.uint8(1)
+    digit = won.map(lambda b: b @ number & np.uint8(1))
     if width == 0:
         return digit
     first = index[..., :1, :]

@@ -98,9 +98,8 @@ def to_ring(party: Party, b: BShare, dtype: np.dtype = U64) -> Steps:
     """<b> -> [b] in the ring of `dtype`, scale 0."""
     beta, ring = party.randomness.take(RingBits(b.shape, dtype))
     (c,) = yield from open_shares("bit_product.to_ring", b.map(lambda w: w ^ beta))
-    opened = c.astype(dtype)
-    words = ring - dtype.type(2) * opened * ring
-    return AShare(words + opened if party.rank == 0 else words, party.rank)
+    words = products.flipped(c.reshape(-1), ring.reshape(-1), party.rank == 0)
+    return AShare(words.reshape(b.shape), party.rank)
 
 
 @protocol(cost=lambda b, x: Cost(rounds=1, bits=both(_wire_bits(b.size) + x.bits * x.size)))
@@ -108,10 +107,6 @@ def select(party: Party, b: BShare, x: AShare) -> Steps:
     """<b>, [x] -> [b x]; the shapes broadcast, the scale is that of x."""
     beta, ring, a, product = party.randomness.take(SelectMasks(b.shape, x.shape, x.dtype))
     c, d = yield from open_shares("bit_product.select", b.map(lambda w: w ^ beta), x.map(lambda w: w - a))
-    opened = c.astype(x.dtype)
-    sign = x.dtype.type(1) - x.dtype.type(2) * opened
-    # b = c + sign beta, so that b x = c x + sign (beta d + beta a), of which party 0 alone adds c d.
-    words = sign * ring * d
-    words += sign * product
-    words += opened * (a + d if party.rank == 0 else a)
-    return AShare(words, party.rank, x.scale)
+    c, d, ring, a = (np.broadcast_to(w, product.shape).reshape(-1) for w in (c, d, ring, a))
+    words = products.choice(c, d, ring, a, product.reshape(-1), party.rank == 0)
+    return AShare(words.reshape(product.shape), party.rank, x.scale)

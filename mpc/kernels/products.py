@@ -69,6 +69,29 @@ def product_with_square(
 
 
 @numba.njit(cache=True, nogil=True)
+def flipped(c: np.ndarray, beta: np.ndarray, first: bool) -> np.ndarray:
+    """b for opened bits c = b xor beta and shares of beta."""
+    out = np.empty_like(beta)
+    for i in range(out.size):
+        one = beta.dtype.type(first)
+        out[i] = one - beta[i] if c[i] else beta[i]
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def choice(
+    c: np.ndarray, d: np.ndarray, beta: np.ndarray, a: np.ndarray, product: np.ndarray, first: bool
+) -> np.ndarray:
+    """b x for opened bits c = b xor beta, opened d = x - a, and shares of beta, a, beta a."""
+    out = np.empty_like(product)
+    for i in range(out.size):
+        part = beta[i] * d[i] + product[i]
+        whole = a[i] + d[i] if first else a[i]
+        out[i] = whole - part if c[i] else part
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
 def weighted_choice(
     c: np.ndarray, d: np.ndarray, beta: np.ndarray, a: np.ndarray, product: np.ndarray, weights: np.ndarray, first: bool
 ) -> np.ndarray:

@@ -63,6 +63,16 @@ CALLS = {
     products.conjunction: [(*words(5, 7, dtype=t), first) for t in (np.uint8, np.uint64) for first in (True, False)],
     products.powers: [(*words(4, 7), first) for first in (True, False)],
     products.product_with_square: [(*words(7, 7), first) for first in (True, False)],
+    products.flipped: [
+        (words(7, dtype=np.uint8, bits=1), words(7, dtype=t), first)
+        for t in (np.uint8, np.uint64)
+        for first in (True, False)
+    ],
+    products.choice: [
+        (words(7, dtype=np.uint8, bits=1), *words(4, 7, dtype=t), first)
+        for t in (np.uint8, np.uint64)
+        for first in (True, False)
+    ],
     products.weighted_choice: [
         (words(6, 3, dtype=np.uint8, bits=1), words(6), words(6, 3), words(6), words(6, 3), words(3), first)
         for first in (True, False)
