@@ -1,10 +1,14 @@
-"""docs/benchmarks.md and its figures, from a run of `make bench`; `--page` writes them again from what it has kept."""
+"""docs/benchmarks.md and its figures, from a run of `make bench`; `--page` writes them again from what it has kept.
+
+It keeps one run of every processor, the last one first.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +20,22 @@ DOCS = Path(__file__).parent.parent / "docs"
 KEPT = ("suite", "name", "size", "system", "rounds", "online_bytes", "offline_bytes", "offline_seconds")
 OURS = {"TLS": "sharewood, bits", "no TLS": "sharewood, no TLS"}
 Systems = dict[str, dict[str, Any]]
+
+
+def run_of(results: dict[str, Any]) -> dict[str, Any]:
+    """A run on this machine, from pytest-benchmark's JSON: where, of which code, and what the page needs of it."""
+    return {
+        "processor": results["machine_info"]["cpu"]["brand_raw"],
+        "cores": os.cpu_count(),
+        "tls": " ".join(ssl.OPENSSL_VERSION.split()[:2]),
+        "revision": results["commit_info"]["id"][:7],
+        "benchmarks": kept(results["benchmarks"]),
+    }
+
+
+def with_run(runs: list[dict[str, Any]], new: dict[str, Any]) -> list[dict[str, Any]]:
+    """The new run, and those of other processors."""
+    return [new, *(run for run in runs if run["processor"] != new["processor"])]
 
 
 def kept(benchmarks: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -64,27 +84,33 @@ def _figures(found: dict[tuple[str, int], Systems]) -> str:
     return table(["", "system", "n", "online ms", "offline ms", "rounds", "online MB", "dealt MB"], rows, words_first=2)
 
 
-def page(study: dict[str, Any]) -> str:
-    operations = at_largest(study["benchmarks"], "operation")
+def _machine(run: dict[str, Any]) -> str:
+    return f"{run['processor']}, {run['cores']} cores, TLS by {run['tls']}, Sharewood at {run['revision']}"
+
+
+def page(runs: list[dict[str, Any]]) -> str:
+    operations = at_largest(runs[0]["benchmarks"], "operation")
+    ratios = "\n\n".join(f"{_machine(run)}:\n\n{_ratios(at_largest(run['benchmarks'], 'operation'))}" for run in runs)
     return f"""# Operations beside CrypTen
 
-Written by `python -m benchmarks.bench_page` from a run of `make bench`, `figures/benchmarks.json`: edit nothing here.
+Written by `python -m benchmarks.bench_page` from runs of `make bench`, `figures/benchmarks.json`: edit nothing here.
 
-Two processes on one machine of {study["cores"]} cores, a core and one thread each, and whoever deals; loopback; the
-same tensors; medians of rounds in which the systems take turns. Sharewood's dealing is timed apart, as "offline".
-CrypTen 0.4.1 deals within each operation: by default its first party makes the masks and knows them all, so that
-nothing is secret from it; with a third party, a process of its own, the trust is as with our dealer.
+Two processes on one machine, a core and one thread each, and whoever deals; loopback; the same tensors; medians of
+rounds in which the systems take turns. Sharewood's dealing is timed apart, as "offline". CrypTen 0.4.1 deals within
+each operation: by default its first party makes the masks and knows them all, so that nothing is secret from it; with
+a third party, a process of its own, the trust is as with our dealer.
 
 CrypTen talks over plain sockets and Sharewood over TLS 1.3. "No TLS" is Sharewood on plain sockets, for this comparison
 alone: nothing else of it runs without TLS.
 
+At the largest size, CrypTen's median over ours: online / offline and online together. They depend on the processor,
+and on how fast the TLS library is on it.
+
+{ratios}
+
+The figures behind the first of them. n counts values, or the rows of a square matrix.
+
 ![time and bytes against n](figures/operations.png)
-
-At the largest size, CrypTen's median over ours: online / offline and online together.
-
-{_ratios(operations)}
-
-The figures behind them. n counts values, or the rows of a square matrix.
 
 {_figures(operations)}
 
@@ -94,7 +120,7 @@ n x 20, 32 bins, depth 4.
 
 ![time and bytes of the stages of a tree](figures/tree_stages.png)
 
-{_figures(at_largest(study["benchmarks"], "tree"))}
+{_figures(at_largest(runs[0]["benchmarks"], "tree"))}
 """
 
 
@@ -103,13 +129,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--page", action="store_true")
     options = parser.parse_args(arguments)
     measured = DOCS / "figures" / "benchmarks.json"
+    runs = json.loads(measured.read_text())
     if not options.page:
-        run = json.loads((OUT / "results.json").read_text())
-        study = {"cores": os.cpu_count(), "benchmarks": kept(run["benchmarks"])}
-        measured.write_text(json.dumps(study, indent=1) + "\n")
-    study = json.loads(measured.read_text())
-    draw_all(study["benchmarks"], DOCS / "figures")
-    (DOCS / "benchmarks.md").write_text(page(study))
+        new = run_of(json.loads((OUT / "results.json").read_text()))
+        runs = with_run(runs, new)
+        measured.write_text(json.dumps(runs, indent=1) + "\n")
+    draw_all(runs[0]["benchmarks"], DOCS / "figures")
+    (DOCS / "benchmarks.md").write_text(page(runs))
 
 
 if __name__ == "__main__":
