@@ -47,7 +47,7 @@ class Case:
     def name(self) -> str:
         function = self.protocol.steps
         variant = "".join(f"-{v}" for v in self.named.values())
-        return f"{function.__module__}.{function.__name__}{variant}"
+        return f"{function.__module__.removeprefix('mpc.')}.{function.__name__}{variant}"
 
 
 def ring(low, high, *tail, dtype=U64, scale=0, count=1):
@@ -182,4 +182,5 @@ CASES = [
         *((sharing.reveal, bits(2), {"to": to}) for to in (0, 1, None)),
     ]
 ]  # fmt: skip
-IDS = [f"{i}-{case.name}" for i, case in enumerate(CASES)]
+_NAMES = [case.name for case in CASES]
+IDS = [f"{name}-{_NAMES[:i].count(name)}" for i, name in enumerate(_NAMES)]

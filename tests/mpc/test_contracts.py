@@ -61,13 +61,19 @@ def test_the_shape_of_the_wire_does_not_depend_on_the_data(case, seeds):
 
 
 def wire(case):
-    """Digest, rounds and bits of both directions of one run with fixed seeds."""
+    """Tags, a digest of the bytes, rounds and bits of both directions of one run with fixed seeds."""
     outcome = run_case(case, seed=3, size=5)
-    digest = hashlib.sha256()
+    digest, tags = hashlib.sha256(), {}
     for _, _, _, recorded in outcome:
         for tag, data in recorded:
-            digest.update(tag.encode() + data)
-    return {"digest": digest.hexdigest()[:16], "rounds": outcome[0][1], "bits": [o[2] for o in outcome]}
+            digest.update(data)
+            tags[tag.split(maxsplit=1)[1]] = None
+    return {
+        "tags": list(tags),
+        "digest": digest.hexdigest()[:16],
+        "rounds": outcome[0][1],
+        "bits": [o[2] for o in outcome],
+    }
 
 
 @pytest.mark.parametrize(("name", "case"), list(zip(IDS, CASES, strict=True)), ids=IDS)
