@@ -83,7 +83,7 @@ def _known(dtype: np.dtype, n_in: int, n_out: int, party: Party) -> list:
 
 def _apply(dtype: np.dtype) -> Callable:
     def arguments(party: Party, n: int) -> list:
-        shared = linear_map.hand_over(party, *_known(dtype, n, 32, party))
+        shared = linear_map.share_masked_matrix(party, *_known(dtype, n, 32, party))
         return [shared.supply(party, 1), bits(party, 1, n) if dtype == BIT else words(party, 1, n, dtype=dtype)]
 
     return arguments
@@ -102,18 +102,18 @@ ROWS: list[tuple[Callable, str, Callable, dict]] = [
     (beaver.multiply, "product", _x(2), {}),
     (beaver.square, "square", _x(), {}),
     (matrix_product.matmul, "row of X, Y 32 x 32", lambda p, n: [words(p, n, 32), words(p, 32, 32)], {}),
-    (bit_product.conjoin, "and", _b(2), {}),
-    (bit_product.disjoin, "or", _b(2), {}),
+    (bit_product.and_bits, "and", _b(2), {}),
+    (bit_product.or_bits, "or", _b(2), {}),
     (bit_product.to_ring, "bit into words of 64 bits", _b(), {}),
     (bit_product.select, "bit times word", lambda p, n: [bits(p, n), words(p, n)], {}),
     (weighted_choice.choose, "one of 8 factors", lambda p, n: [bits(p, n, 8), words(p, n), range(8)], {}),
     (fixed_operand.fix, "row of a matrix of 32 columns", lambda p, n: [words(p, 1, n, 32)], {}),
     (fixed_operand.multiply_fixed, "vector of 32 times 32 x 32", _fixed, {}),
-    (linear_map.hand_over, "row to 32 sums, 32 bits", lambda p, n: _known(U32, n, 32, p), {}),
-    (linear_map.hand_over, "row to 32 parities", lambda p, n: _known(BIT, n, 32, p), {}),
-    (linear_map.apply, "word to 32 sums, 32 bits", _apply(U32), {}),
-    (linear_map.apply, "word to 32 sums, 64 bits", _apply(U64), {}),
-    (linear_map.apply, "bit to 32 parities", _apply(BIT), {}),
+    (linear_map.share_masked_matrix, "row to 32 sums, 32 bits", lambda p, n: _known(U32, n, 32, p), {}),
+    (linear_map.share_masked_matrix, "row to 32 parities", lambda p, n: _known(BIT, n, 32, p), {}),
+    (linear_map.apply_matrix, "word to 32 sums, 32 bits", _apply(U32), {}),
+    (linear_map.apply_matrix, "word to 32 sums, 64 bits", _apply(U64), {}),
+    (linear_map.apply_matrix, "bit to 32 parities", _apply(BIT), {}),
     (widening.widen, "word", _x(dtype=U32), {}),
     (truncation.truncate, "word, by 20 bits", _x(1, 20), {}),
     *((truncation.floor, "word, by 20 bits", _x(1, 20), {"by": by}) for by in ("bits", "keys")),
@@ -121,7 +121,7 @@ ROWS: list[tuple[Callable, str, Callable, dict]] = [
     *((comparison.below, "x < t for 16 t, 64 bits", _x(1, range(16), 64), {"by": by}) for by in ("bits", "keys")),
     *((comparison.below, "x < t, 32 bits", _x(1, [0], 32), {"by": by}) for by in ("bits", "keys")),
     *((comparison.less_than, "x < y, 64 bits", _x(2), {"by": by}) for by in ("bits", "keys")),
-    *((comparison.inside, "l <= x < h, 64 bits", _x(1, -1, 1), {"by": by}) for by in ("bits", "keys")),
+    *((comparison.in_range, "l <= x < h, 64 bits", _x(1, -1, 1), {"by": by}) for by in ("bits", "keys")),
     *((comparison.maximum, "larger of two, 64 bits", _x(2), {"by": by}) for by in ("bits", "keys")),
     (comparison_keys.below_by_keys, "x < t, 64 bits", _x(1, [0], 64), {}),
     (comparison_keys.floor_by_keys, "word, by 20 bits", _x(1, 20), {}),

@@ -84,11 +84,11 @@ class Pair:
         trace = Trace(party)
         run(trace.party)
         received = party.randomness.received
-        party.swap("benchmark.start", None)
+        party.exchange_public("benchmark.start", None)
         facts = {"started": time.perf_counter()}
         party.randomness.provide([(trace.cut(), 1)])
         facts["ended"] = time.perf_counter()
-        party.swap("benchmark.ready", None)
+        party.exchange_public("benchmark.ready", None)
         total = trace.party.meter.total
         facts |= {
             "offline_bytes": party.randomness.received - received,

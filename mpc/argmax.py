@@ -16,13 +16,13 @@ from itertools import combinations, combinations_with_replacement
 
 import numpy as np
 
-from mpc.bit_product import conjoin, select
+from mpc.bit_product import and_bits, select
 from mpc.comparison import below
 from mpc.comparison_keys import larger_by_keys
 from mpc.contract import Cost, in_sequence, protocol
 from mpc.errors import ConfigError
 from mpc.one_hot import all_of
-from mpc.party import Party, Steps, Variant, together
+from mpc.party import Party, Steps, Variant, parallel
 from mpc.shares import AShare, BShare, concatenate, stack
 
 RADIX = 8
@@ -58,7 +58,7 @@ def _cost(keys: AShare, bits: int, radix: int = RADIX, by: Variant = "bits") -> 
         count = groups.shape[-1]
         losers = BShare(np.empty((*groups.shape, r - 1), np.uint8), 0)
         moves = np.empty((*losers.shape, width), np.uint8)
-        move = conjoin.cost(BShare(moves, 0), None) if width else Cost(0, (0, 0))
+        move = and_bits.cost(BShare(moves, 0), None) if width else Cost(0, (0, 0))
         width += (r - 1).bit_length()
         if by == "keys":
             costs += [
@@ -93,7 +93,7 @@ def _by_bits(party: Party, keys: AShare, index: BShare, bits: int, radix: int) -
         keys, index = _in_groups(keys, r, axis=-1), _in_groups(index, r, axis=-2)
         won = yield from _winners(party, keys, bits)
         gap = keys.map(lambda w: w[..., 1:] - w[..., :1])
-        change, index = yield from together(select.steps(party, won, gap), _move(party, won, index))
+        change, index = yield from parallel(select.steps(party, won, gap), _move(party, won, index))
         keys = keys[..., 0] + change.sum(axis=-1)
     return keys, index
 
@@ -103,7 +103,7 @@ def _by_keys(party: Party, keys: AShare, index: BShare, bits: int) -> Steps:
     for _ in _levels(keys.shape[-1], 2):
         keys = _in_groups(keys, 2, axis=-1)
         match = larger_by_keys.steps(party, keys[..., 0], keys[..., 1], bits + 1)
-        (keys, lost), index = yield from together(match, moving)
+        (keys, lost), index = yield from parallel(match, moving)
         moving = _move(party, lost.map(lambda b: b[..., None]), _in_groups(index, 2, axis=-2))
     return keys, (yield from moving)
 
@@ -157,5 +157,5 @@ def _move(party: Party, won: BShare, index: BShare) -> Steps:
         return digit
     first = index[..., :1, :]
     other = index[..., 1:, :] ^ first.map(lambda b: np.repeat(b, r - 1, axis=-2))
-    moved = yield from conjoin.steps(party, won.map(lambda b: np.repeat(b[..., None], width, axis=-1)), other)
+    moved = yield from and_bits.steps(party, won.map(lambda b: np.repeat(b[..., None], width, axis=-1)), other)
     return concatenate([first[..., 0, :] ^ moved.parity(axis=-2), digit], axis=-1)

@@ -1,12 +1,12 @@
 """Products of shared bits, and of a shared bit with shared ring elements.
 
-conjoin        (<a>, <b>) -> <a and b>                    one round, 2 bits each way an element, on packed bits
-disjoin        (<a>, <b>) -> <a or b>                     as conjoin, of the complements
+and_bits        (<a>, <b>) -> <a and b>                    one round, 2 bits each way an element, on packed bits
+or_bits        (<a>, <b>) -> <a or b>                     as and_bits, of the complements
 to_ring        <b> -> [b] in Z_2^k                        one round, 1 bit
 select         (<b>, [x]) -> [b x]                        one round, 1 bit and k bits an element of x
 
-Messages       conjoin: a xor alpha, b xor beta;  to_ring: b xor beta;  select: b xor beta, x - a
-Offline        conjoin: <alpha beta>;  to_ring: [beta];  select: [beta], [beta a]
+Messages       and_bits: a xor alpha, b xor beta;  to_ring: b xor beta;  select: b xor beta, x - a
+Offline        and_bits: <alpha beta>;  to_ring: [beta];  select: [beta], [beta a]
 Security       semi-honest, perfect: every message is a one-time pad
 Source         Beaver, CRYPTO 1991; daBits: Rotaru and Wood, INDOCRYPT 2019
 """
@@ -69,28 +69,28 @@ class SelectMasks:
         return beta, ring, a, hand.derived(lambda: beta.astype(self.dtype) * a, product, self.dtype)
 
 
-def _conjoin_cost(a: BShare | PShare, b: BShare | PShare) -> Cost:
+def _and_cost(a: BShare | PShare, b: BShare | PShare) -> Cost:
     return Cost(1, both(2 * (_wire_bits(a.size) if isinstance(a, BShare) else 8 * a.words.nbytes)))
 
 
-@protocol(cost=_conjoin_cost)
-def conjoin(party: Party, a: BShare | PShare, b: BShare | PShare) -> Steps:
+@protocol(cost=_and_cost)
+def and_bits(party: Party, a: BShare | PShare, b: BShare | PShare) -> Steps:
     """<a>, <b> -> <a and b>, of one kind and shape. Raises ShapeMismatch."""
     same_shape(a, b)
     if isinstance(a, BShare) and isinstance(b, BShare):
-        return (yield from conjoin.steps(party, a.packed(), b.packed())).unpacked(a.shape)
+        return (yield from and_bits.steps(party, a.packed(), b.packed())).unpacked(a.shape)
     assert isinstance(a, PShare) and isinstance(b, PShare), "both operands are bits, or both are packed"
     alpha, beta, product = party.randomness.take(BitTriples(a.shape, a.dtype))
-    d, e = yield from open_words("bit_product.conjoin", a.words ^ alpha, b.words ^ beta)
+    d, e = yield from open_words("bit_product.and_bits", a.words ^ alpha, b.words ^ beta)
     d, e, alpha, beta, product = (w.reshape(-1) for w in (d, e, alpha, beta, product))
     words = products.conjunction(d, e, alpha, beta, product, party.rank == 0)
     return PShare(words.reshape(a.shape), party.rank)
 
 
-@protocol(cost=lambda a, b: conjoin.cost(a, b))
-def disjoin(party: Party, a: BShare | PShare, b: BShare | PShare) -> Steps:
+@protocol(cost=lambda a, b: and_bits.cost(a, b))
+def or_bits(party: Party, a: BShare | PShare, b: BShare | PShare) -> Steps:
     """<a>, <b> -> <a or b>, of one kind and shape. Raises ShapeMismatch."""
-    return ~(yield from conjoin.steps(party, ~a, ~b))
+    return ~(yield from and_bits.steps(party, ~a, ~b))
 
 
 @protocol(cost=lambda b, dtype=U64: Cost(rounds=1, bits=both(_wire_bits(b.size))))

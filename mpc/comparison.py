@@ -111,7 +111,7 @@ def less_than(party: Party, x: AShare, y: AShare, bits: int = 64, by: Variant | 
 
 
 @protocol(cost=lambda x, low, high, bits=64, by="bits": below.cost(x, [low, high], bits, by))
-def inside(party: Party, x: AShare, low: int, high: int, bits: int = 64, by: Variant | None = None) -> Steps:
+def in_range(party: Party, x: AShare, low: int, high: int, bits: int = 64, by: Variant | None = None) -> Steps:
     """[x], public low <= high -> <low <= x < high>, on one opening."""
     under = yield from below.steps(party, x, [low, high], bits, by)
     return under[..., 0] ^ under[..., 1]

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpc.contract import Cost, both, protocol
-from mpc.correlation import Hand, own_of_each
+from mpc.correlation import Hand, private_to_each
 from mpc.kernels import comparison_keys as kernels
 from mpc.kernels.comparison_keys import Keys
 from mpc.kernels.truncation import shift_opened
@@ -49,7 +49,7 @@ class OwnKeys:
 def deal_keys(hand: Hand, alpha: np.ndarray, beta: list[np.ndarray], bits: int) -> OwnKeys:
     """Keys for secrets alpha uint64[n], of which the low `bits` count, and payload words beta (none: the bit 1)."""
     n, width = alpha.size, len(beta)
-    roots, own = own_of_each(hand, (n, 2))
+    roots, own = private_to_each(hand, (n, 2))
     permutation = hand.permutation_key()
     made: list[Keys] = []
 

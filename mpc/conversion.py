@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mpc.bit_product import conjoin
+from mpc.bit_product import and_bits
 from mpc.contract import Cost, in_sequence, protocol
 from mpc.party import Party, Steps
 from mpc.ring import low_bits, smallest_word
@@ -30,7 +30,7 @@ def _steps(bits: int) -> list[int]:
 def _cost(x: AShare, bits: int) -> Cost:
     words = PShare(np.empty(x.shape, smallest_word(bits)), 0)
     pairs = stack([words, words])
-    return in_sequence(conjoin.cost(words, words), *[conjoin.cost(pairs, pairs)] * len(_steps(bits)))
+    return in_sequence(and_bits.cost(words, words), *[and_bits.cost(pairs, pairs)] * len(_steps(bits)))
 
 
 @protocol(cost=_cost)
@@ -39,11 +39,11 @@ def to_bits(party: Party, x: AShare, bits: int) -> Steps:
     own = PShare(low_bits(x.words, bits).astype(smallest_word(bits)), party.rank)
     nothing = own.map(np.zeros_like)
     first, second = (own, nothing) if party.rank == 0 else (nothing, own)
-    makes = yield from conjoin.steps(party, first, second)
+    makes = yield from and_bits.steps(party, first, second)
     either = passes = first ^ second
     for distance in _steps(bits):
         carried = stack([makes << distance, passes << distance])
-        further = yield from conjoin.steps(party, stack([passes, passes]), carried)
+        further = yield from and_bits.steps(party, stack([passes, passes]), carried)
         makes, passes = makes ^ further[0], further[1]
     places = np.arange(bits, dtype=own.dtype)
     return BShare(((either ^ makes << 1).words[..., None] >> places & own.dtype.type(1)).astype(np.uint8), party.rank)

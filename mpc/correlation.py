@@ -24,7 +24,7 @@ from mpc.ring import U64, Shape
 
 
 class Hand(Protocol):
-    """What `Kind.deal` may ask for. The dealer gets values, a party its share of them."""
+    """What `Correlation.deal` may ask for. The dealer gets values, a party its share of them."""
 
     def mask(self, shape: Shape, dtype: np.dtype = U64, xor: bool = False) -> np.ndarray:
         """A uniform secret array, shared by addition or by xor."""
@@ -71,13 +71,13 @@ class Hand(Protocol):
         """Forget what `kept` would give."""
 
 
-def own_of_each(hand: Hand, shape: Shape, dtype: np.dtype = U64) -> tuple[list[Any], Any]:
+def private_to_each(hand: Hand, shape: Shape, dtype: np.dtype = U64) -> tuple[list[Any], Any]:
     """A uniform array for each party that it alone knows: both, as the dealer sees them, and the one that is seen."""
     both = [hand.private(owner, shape, dtype) for owner in (0, 1)]
     return both, both[0] if both[0] is not None else both[1]
 
 
-class Kind(Protocol):
+class Correlation(Protocol):
     """A request for correlated randomness: a frozen dataclass of public shapes."""
 
     def deal(self, hand: Hand) -> Any:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from mpc.beaver import multiply
 from mpc.contract import Cost, in_sequence, protocol
 from mpc.errors import RangeError
-from mpc.party import Party, Steps, Variant, together
+from mpc.party import Party, Steps, Variant, parallel
 from mpc.reciprocal import invert, normalise
 from mpc.shares import AShare
 from mpc.truncation import floor
@@ -38,6 +38,6 @@ def divide(party: Party, x: AShare, y: AShare, lo: int, hi: int, scale: int, by:
     if shift < 1:
         raise RangeError(f"a quotient at scale {scale} needs a scale below {MANTISSA + hi}")
     u, s, _ = yield from normalise.steps(party, y, lo, hi, by=by)
-    inverse, scaled = yield from together(invert.steps(party, u, by), multiply.steps(party, x.at_scale(0), s))
+    inverse, scaled = yield from parallel(invert.steps(party, u, by), multiply.steps(party, x.at_scale(0), s))
     product = yield from multiply.steps(party, scaled, inverse)
     return (yield from floor.steps(party, product, shift, by)).at_scale(scale)

@@ -1,8 +1,8 @@
 """Known matrix times shared vectors: the workhorse behind histograms, routing and binned prediction.
 
 Functionality  the owner p knows M in the clear; [x_1 .. x_v] -> [M x_1 .. M x_v], over Z_2^k or over GF(2)
-Messages       once per matrix   p -> q: D = M - U                                  (`hand_over`)
-               per use           q -> p: e = x_q - r                                 (`apply`, one round)
+Messages       once per matrix   p -> q: D = M - U                                  (`share_masked_matrix`)
+               per use           q -> p: e = x_q - r                                 (`apply_matrix`, one round)
                p outputs M (x_p + e) + s_p, evaluated in the clear; q outputs t = D r + s_q
 Cost           online |x| words from q to p, whatever the size of M. Offline: U, r, s_q are seeds, the dealer
                sends s_p = U r - s_q to p, and q computes t before the online phase
@@ -210,13 +210,15 @@ def _one_way(owner: int, bits: int) -> tuple[int, int]:
     return (bits, 0) if owner == 1 else (0, bits)
 
 
-def _hand_over_cost(owner: int, matrix: Matrix | None, n_in: int, n_out: int, dtype: np.dtype) -> Cost:
+def _share_cost(owner: int, matrix: Matrix | None, n_in: int, n_out: int, dtype: np.dtype) -> Cost:
     words = n_out * -(-n_in // 64) if dtype == BIT else n_in * n_out
     return Cost(1, _one_way(1 - owner, 8 * words * _word(dtype).itemsize))
 
 
-@protocol(cost=_hand_over_cost)
-def hand_over(party: Party, owner: int, matrix: Matrix | None, n_in: int, n_out: int, dtype: np.dtype) -> Steps:
+@protocol(cost=_share_cost)
+def share_masked_matrix(
+    party: Party, owner: int, matrix: Matrix | None, n_in: int, n_out: int, dtype: np.dtype
+) -> Steps:
     """The owner's matrix (None at the other party) -> SharedMatrix; `dtype` is the ring's, or BIT for GF(2)."""
     number = party.next_matrix()
     kind = MatrixMask(number, owner, n_in, n_out, dtype)
@@ -224,18 +226,18 @@ def hand_over(party: Party, owner: int, matrix: Matrix | None, n_in: int, n_out:
     if party.rank == owner:
         assert matrix is not None and mask is not None
         difference = matrix.masked(mask)
-        yield Round("linear_map.hand_over", [difference.reshape(-1).view(U8)], [])
+        yield Round("linear_map.share_masked_matrix", [difference.reshape(-1).view(U8)], [])
     else:
         shape = (n_out, -(-n_in // 64)) if dtype == BIT else (n_in, n_out)
         size = math.prod(shape) * _word(dtype).itemsize
-        (data,) = yield Round("linear_map.hand_over", [], [size])
+        (data,) = yield Round("linear_map.share_masked_matrix", [], [size])
         party.randomness.keep(number, data.view(_word(dtype)).reshape(shape))
         matrix = None
     return SharedMatrix(number, owner, n_in, n_out, dtype, matrix)
 
 
 @protocol(cost=lambda supply, x: Cost(1, _one_way(supply.of.owner, len(x) * supply.of.width)))
-def apply(party: Party, supply: VectorSupply, x: AShare | BShare) -> Steps:
+def apply_matrix(party: Party, supply: VectorSupply, x: AShare | BShare) -> Steps:
     """[x] of shape [v, n_in] -> [M x] of shape [v, n_out], in the ring of the matrix; the scale is that of x."""
     shared = supply.of
     if x.shape[1:] != (shared.n_in,):
@@ -249,10 +251,10 @@ def apply(party: Party, supply: VectorSupply, x: AShare | BShare) -> Steps:
             e = np.packbits(words, axis=1, bitorder="little") ^ r.view(U8)[:, : -(-shared.n_in // 8)]
         else:
             e = words - r
-        yield Round("linear_map.apply", [np.ascontiguousarray(e).reshape(-1).view(U8)], [])
+        yield Round("linear_map.apply_matrix", [np.ascontiguousarray(e).reshape(-1).view(U8)], [])
         return x._like(half)
     assert shared.matrix is not None
-    (data,) = yield Round("linear_map.apply", [], [len(x) * shared.width // 8])
+    (data,) = yield Round("linear_map.apply_matrix", [], [len(x) * shared.width // 8])
     if bits:
         e = np.unpackbits(data.reshape(len(x), -1), axis=1, count=shared.n_in, bitorder="little")
         return x._like(shared.matrix.apply(words ^ e) ^ half)

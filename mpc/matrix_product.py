@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpc.contract import Cost, both, protocol
-from mpc.correlation import Hand, own_of_each
+from mpc.correlation import Hand, private_to_each
 from mpc.errors import ShapeMismatch
 from mpc.kernels import matrix_product as kernels
 from mpc.party import Party, Steps, exchange_words
@@ -37,8 +37,8 @@ class MatrixMasks:
     dtype: np.dtype
 
     def deal(self, hand: Hand):
-        a, own_a = own_of_each(hand, (self.rows, self.inner), self.dtype)
-        b, own_b = own_of_each(hand, (self.inner, self.columns), self.dtype)
+        a, own_a = private_to_each(hand, (self.rows, self.inner), self.dtype)
+        b, own_b = private_to_each(hand, (self.inner, self.columns), self.dtype)
 
         def product() -> np.ndarray:
             return kernels.dealt_product(*(_even(w, axis=1) for w in a), *(_even(w, axis=0) for w in b))

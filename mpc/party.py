@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from mpc.correlation import Kind
+from mpc.correlation import Correlation
 from mpc.errors import DataError
 from mpc.ring import Shape, decode_signed, pack_words, packed_sizes, unpack_words
 from mpc.shares import AShare, BShare
@@ -69,10 +69,10 @@ class Randomness(Protocol):
     def used(self) -> int:
         """Bytes of the dealer's corrections in the requests given out so far."""
 
-    def provide(self, plan: Sequence[tuple[Sequence[Kind], int]]) -> None:
+    def provide(self, plan: Sequence[tuple[Sequence[Correlation], int]]) -> None:
         """Fulfil a plan ahead: lists of requests, each with the number of times it is repeated."""
 
-    def take(self, kind: Kind) -> Any:
+    def take(self, kind: Correlation) -> Any:
         """This party's part of one request; each is given out once."""
 
     def keep(self, number: int, masked: np.ndarray) -> None:
@@ -163,7 +163,7 @@ class Party:
     def _counters(self, dealt: int) -> Counters:
         return perf_counter(), self.meter.total.rounds, self.link.wire_sent, self.link.wire_received, dealt
 
-    def swap(self, tag: str, facts: Any) -> Any:
+    def exchange_public(self, tag: str, facts: Any) -> Any:
         """Tell the peer public facts (a tree of plain values) and return what it tells."""
         self.link.send(tag, facts)
         self.meter.total.rounds += 1
@@ -189,7 +189,7 @@ class Party:
 
         words = None if values is None else np.asarray(values)
         mine = None if words is None else list(words.shape)
-        told = self.swap("share.shape", mine)
+        told = self.exchange_public("share.shape", mine)
         if (mine is None) == (self.rank == owner) or (told is None) == (self.rank != owner):
             raise DataError(f"share: party {owner} passes the values, and the other party passes None")
         return share(self, words, owner, tuple(mine or told), scale)
@@ -217,7 +217,7 @@ class Party:
         return answer
 
 
-def together(*protocols: Steps) -> Steps:
+def parallel(*protocols: Steps) -> Steps:
     """Run several protocols in the same rounds; their results in order."""
     results: list[Any] = [None] * len(protocols)
     waiting: dict[int, list[Round]] = {}

@@ -49,7 +49,7 @@ class ZeroShares:
         return hand.derived(lambda: np.zeros(self.shape, self.dtype), self.shape, self.dtype)
 
 
-def renew(party: Party, x: Any) -> Any:
+def rerandomise(party: Party, x: Any) -> Any:
     """[x], an AShare or a BShare -> a uniform sharing of x. No message."""
     bits = isinstance(x, BShare)
     zero = party.randomness.take(ZeroShares(x.shape, None if bits else x.dtype))
@@ -88,7 +88,7 @@ def _reveal_cost(x: AShare | BShare, to: int | None = None) -> Cost:
 def reveal(party: Party, x: AShare | BShare, to: int | None = None) -> Steps:
     """[x] -> its words (bits for a BShare) at the party `to`, None at the other; `to` None means both."""
     bits = isinstance(x, BShare)
-    own = renew(party, x)
+    own = rerandomise(party, x)
     half = own.bits if bits else own.words
     width = _width(x)
     sent = [] if to == party.rank else pack_words(half, width)

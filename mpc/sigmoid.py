@@ -27,7 +27,7 @@ from mpc.contract import Cost, both, in_sequence, protocol
 from mpc.correlation import Hand
 from mpc.kernels import trigonometry
 from mpc.kernels.trigonometry import ANGLE_BITS, TERMS, TRIG_SCALE
-from mpc.party import Party, Steps, Variant, open_shares, together
+from mpc.party import Party, Steps, Variant, open_shares, parallel
 from mpc.ring import U32, U64, Shape, encode_signed, low_bits, packed_size
 from mpc.shares import AShare, BShare, stack
 from mpc.truncation import truncate
@@ -109,13 +109,13 @@ def sigmoid(party: Party, x: AShare, scale: int, dtype: np.dtype = U64, by: Vari
     """
     by = by or ("bits" if party.comparison == "keys" else party.comparison)
     limits = [-CLIP << SCALE, CLIP << SCALE]
-    (periodic, angle), bits = yield from together(
+    (periodic, angle), bits = yield from parallel(
         _series(party, x, scale), below.steps(party, x, limits, RANGE_BITS, by)
     )
     under, over = bits[..., 0], ~bits[..., 1]
     inside = ~(under ^ over)
     half = np.array([1 << scale - 1, 0]).reshape(2, *[1] * x.ndim)
-    inner, outer = yield from together(
+    inner, outer = yield from parallel(
         select.steps(party, inside.map(lambda b: b[None]), (periodic - half).narrow(dtype)),
         to_ring.steps(party, stack([under, over]), dtype),
     )

@@ -14,7 +14,7 @@ import numpy as np
 from mpc.bit_product import select, to_ring
 from mpc.comparison import below
 from mpc.contract import Cost, in_sequence, protocol
-from mpc.party import Party, Steps, Variant, together
+from mpc.party import Party, Steps, Variant, parallel
 from mpc.shares import AShare, BShare, stack
 
 
@@ -31,7 +31,7 @@ def sigmoid_piecewise(party: Party, x: AShare, by: Variant | None = None) -> Ste
     bits = yield from below.steps(party, x, [-half, half + 1], 64, by)
     over = ~bits[..., 1]
     between = ~(bits[..., 0] ^ over)
-    line, ends = yield from together(
+    line, ends = yield from parallel(
         select.steps(party, between, x + half), to_ring.steps(party, stack([over, between]))
     )
     ends = ends.times(1 << x.scale).at_scale(x.scale)

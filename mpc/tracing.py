@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mpc.correlation import Kind
+from mpc.correlation import Correlation
 from mpc.party import Like, Party
 from mpc.ring import U64, Shape
 from mpc.shares import AShare, BShare
@@ -71,16 +71,16 @@ class _Tracer:
 
     def __init__(self, rank: int) -> None:
         self._hand = TraceHand(rank)
-        self.kinds: list[Kind] = []
+        self.kinds: list[Correlation] = []
 
-    def take(self, kind: Kind) -> Any:
+    def take(self, kind: Correlation) -> Any:
         self.kinds.append(kind)
         return kind.deal(self._hand)
 
     def keep(self, number: int, masked: np.ndarray) -> None:
         pass
 
-    def provide(self, plan: Sequence[tuple[Sequence[Kind], int]]) -> None:
+    def provide(self, plan: Sequence[tuple[Sequence[Correlation], int]]) -> None:
         pass
 
 
@@ -121,7 +121,7 @@ class Trace:
         """A rehearsal of party `rank` from its first step, where there is no party yet."""
         return cls(Party(rank, _Silence(), _Tracer(rank)))
 
-    def cut(self) -> list[Kind]:
+    def cut(self) -> list[Correlation]:
         """The requests since the last cut."""
         kinds, self._tracer.kinds = self._tracer.kinds, []
         return kinds

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpc.correlation import Hand, own_of_each
+from mpc.correlation import Hand, private_to_each
 from mpc.kernels import wrap
 from mpc.party import Party, Steps, exchange_words
 from mpc.ring import U8, Shape, packed_size, smallest_word
@@ -34,7 +34,7 @@ class WrapMasks:
 
     def deal(self, hand: Hand):
         shape = (math.prod(self.shape),)
-        beta, own = own_of_each(hand, shape, U8)
+        beta, own = private_to_each(hand, shape, U8)
         word = smallest_word(self.bits)
         return own, hand.derived(lambda: beta[0] & beta[1] & np.uint8(1), shape, word, bits=self.bits)
 

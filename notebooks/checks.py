@@ -31,8 +31,8 @@ def known_matrix(owner: int, n_in: int, dtype: np.dtype) -> Callable[..., Steps]
     def steps(party: Party, matrix: Any, x: Any) -> Steps:
         kind = DenseBits if dtype == BIT else DenseWords
         own = None if matrix is None else kind(matrix)
-        shared = yield from linear_map.hand_over.steps(party, owner, own, n_in, 1, dtype)
-        return (yield from linear_map.apply.steps(party, shared.supply(party, 1), x))
+        shared = yield from linear_map.share_masked_matrix.steps(party, owner, own, n_in, 1, dtype)
+        return (yield from linear_map.apply_matrix.steps(party, shared.supply(party, 1), x))
 
     return steps
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from mpc.correlation import Kind
+from mpc.correlation import Correlation
 from mpc.party import Party, Round, Steps
 from mpc.ring import U8, U64, Shape
 
@@ -149,7 +149,7 @@ class _Dealing:
         self._deck, self._masks = deck, dict[int, np.ndarray]()
         self.requests: list[tuple[Dealt, Dealt]] = []
 
-    def request(self, index: int, kind: Kind) -> tuple[Dealt, Dealt]:
+    def request(self, index: int, kind: Correlation) -> tuple[Dealt, Dealt]:
         if index == len(self.requests):
             dealer = _Dealer(self._deck, self._masks)
             kind.deal(dealer)  # type: ignore[arg-type]
@@ -166,7 +166,7 @@ class _Randomness:
         self._dealing, self._rank, self._asked = dealing, rank, 0
         self._matrices: dict[int, np.ndarray] = {}
 
-    def take(self, kind: Kind) -> Any:
+    def take(self, kind: Correlation) -> Any:
         halves = self._dealing.request(self._asked, kind)[self._rank]
         self._asked += 1
         return kind.deal(_Replay(self._rank, halves, self._matrices))  # type: ignore[arg-type]

@@ -121,13 +121,13 @@ SHOWN: dict[Callable, list[Enumerated | Composed | Argued]] = {
         )
         for k, inner in ((1, 1), (2, 1), (1, 2))
     ],
-    bit_product.conjoin: [
-        Enumerated("packed bits", lambda: check(bit_product.conjoin, packed(2), packed(2), ideal=np.bitwise_and)),
-        Enumerated("a bit", lambda: single(bit_product.conjoin, np.bitwise_and)),
+    bit_product.and_bits: [
+        Enumerated("packed bits", lambda: check(bit_product.and_bits, packed(2), packed(2), ideal=np.bitwise_and)),
+        Enumerated("a bit", lambda: single(bit_product.and_bits, np.bitwise_and)),
     ],
-    bit_product.disjoin: [
-        Enumerated("packed bits", lambda: check(bit_product.disjoin, packed(2), packed(2), ideal=np.bitwise_or)),
-        Enumerated("a bit", lambda: single(bit_product.disjoin, np.bitwise_or)),
+    bit_product.or_bits: [
+        Enumerated("packed bits", lambda: check(bit_product.or_bits, packed(2), packed(2), ideal=np.bitwise_or)),
+        Enumerated("a bit", lambda: single(bit_product.or_bits, np.bitwise_or)),
     ],
     bit_product.to_ring: [
         Enumerated(f"Z_{2**k}", lambda k=k: check(bit_product.to_ring, bit(), ideal=lambda b: b, ring=Window(k)))
@@ -141,8 +141,8 @@ SHOWN: dict[Callable, list[Enumerated | Composed | Argued]] = {
     ],
     fixed_operand.fix: [*FIXED],
     fixed_operand.multiply_fixed: [*FIXED],
-    linear_map.hand_over: [*MAPS],
-    linear_map.apply: [*MAPS],
+    linear_map.share_masked_matrix: [*MAPS],
+    linear_map.apply_matrix: [*MAPS],
     equality.equals_zero: [
         Enumerated(f"Z_{2**k}", lambda k=k: check(equality.equals_zero, word(k, dtype=U8), k, ideal=lambda x: x == 0))
         for k in (2, 3)
@@ -166,7 +166,7 @@ SHOWN: dict[Callable, list[Enumerated | Composed | Argued]] = {
             lambda: check(conversion.to_bits, word(2), 2, ideal=lambda x: x[:, None] >> np.arange(2) & 1),
             fresh=False,
         ),
-        Composed((bit_product.conjoin,)),
+        Composed((bit_product.and_bits,)),
     ],
     comparison.below: [
         Enumerated("Z_4", lambda: below(2, [0])),
@@ -178,7 +178,7 @@ SHOWN: dict[Callable, list[Enumerated | Composed | Argued]] = {
         ),
     ],
     comparison.less_than: [Composed((comparison.below,))],
-    comparison.inside: [Composed((comparison.below,))],
+    comparison.in_range: [Composed((comparison.below,))],
     comparison.maximum: [Composed((comparison.below, bit_product.select, comparison_keys.larger_by_keys))],
     comparison_keys.below_by_keys: [COMPUTATIONAL],
     comparison_keys.floor_by_keys: [COMPUTATIONAL],
@@ -215,7 +215,7 @@ SHOWN: dict[Callable, list[Enumerated | Composed | Argued]] = {
     division.divide: [Composed((reciprocal.reciprocal, beaver.multiply, truncation.floor))],
     argmax.argmax: [
         Composed(
-            (comparison.below, one_hot.all_of, bit_product.select, bit_product.conjoin, comparison_keys.larger_by_keys)
+            (comparison.below, one_hot.all_of, bit_product.select, bit_product.and_bits, comparison_keys.larger_by_keys)
         )
     ],
     sigmoid.sigmoid: [

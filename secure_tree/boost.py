@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpc.bit_product import to_ring
-from mpc.linear_map import DenseBits, SharedMatrix, apply, hand_over
-from mpc.party import Party, Steps, together
+from mpc.linear_map import DenseBits, SharedMatrix, apply_matrix, share_masked_matrix
+from mpc.party import Party, Steps, parallel
 from mpc.ring import BIT
 from mpc.shares import AShare, BShare, concatenate, public_ring, stack
-from mpc.sharing import renew
+from mpc.sharing import rerandomise
 from mpc.truncation import truncate
 from secure_tree.binning import KEY_BITS, Bins, order_key
 from secure_tree.candidates import compare_edges, winning_edges
@@ -69,15 +69,15 @@ class Ensemble(Routes):
 def set_up(party: Party, config: TrainConfig, facts: Facts, bins: Bins, table: Table) -> Steps:
     """Own table and its bins -> Ground and the matrices of edges that `finish` needs."""
     layout = facts.layout
-    candidates, blocks, edges = yield from together(
+    candidates, blocks, edges = yield from parallel(
         compare_edges(party, bins, layout),
         hand_over_blocks(party, bins, layout),
-        together(*(_hand_over_edges(party, p, bins, layout.widths[p] * layout.sizes[p]) for p in (0, 1))),
+        parallel(*(_hand_over_edges(party, p, bins, layout.widths[p] * layout.sizes[p]) for p in (0, 1))),
     )
     labels = own_rows(party, layout, targets(config, facts, table.labels), config.classes)
     if not config.logistic:
         # The first margins are public: without this there is no coin in the shares that `truncate` rounds.
-        labels = renew(party, labels)
+        labels = rerandomise(party, labels)
     weights = None
     if facts.weight_scale is not None:
         own = table.weights
@@ -120,7 +120,7 @@ def _hand_over_edges(party: Party, p: int, bins: Bins, count: int) -> Steps:
     if party.rank == p:
         keys = order_key(bins.edges).reshape(-1)
         matrix = DenseBits(((keys >> np.arange(KEY_BITS + 1)[:, None]) & 1).astype(np.uint8))
-    return (yield from hand_over.steps(party, p, matrix, count, KEY_BITS + 1, BIT))
+    return (yield from share_masked_matrix.steps(party, p, matrix, count, KEY_BITS + 1, BIT))
 
 
 def base_margin(config: TrainConfig, facts: Facts) -> int:
@@ -139,7 +139,7 @@ def boost_once(party: Party, ground: Ground, margin: AShare, samples: Sequence[n
 
     The trees of a round are grown in the same rounds of messages.
     """
-    grown = yield from together(
+    grown = yield from parallel(
         *(_boost_class(party, ground, ground.labels[k], margin[k], sample) for k, sample in enumerate(samples))
     )
     party.part(None)
@@ -176,10 +176,10 @@ def finish(party: Party, ground: Ground, edges: list[SharedMatrix], trees: list[
     count = len(trees) * m
     path = routes(layout, trees)
     by_party, missing_left = winning_edges(layout, winners.reshape(count, -1))
-    worth, *keys = yield from together(
+    worth, *keys = yield from parallel(
         _worth(party, ground.numerics, trees),
         *(
-            apply.steps(party, matrix.supply(party, count), x.reshape(count, -1))
+            apply_matrix.steps(party, matrix.supply(party, count), x.reshape(count, -1))
             for matrix, x in zip(edges, by_party, strict=True)
         ),
     )
@@ -187,7 +187,7 @@ def finish(party: Party, ground: Ground, edges: list[SharedMatrix], trees: list[
     missing_right = (features ^ missing_left)[:, list(layout.missing)]
     above_all = path.null.reshape(count).masked(np.tile(left_children(m), len(trees)))
     top = concatenate([keys[0] ^ keys[1], above_all.reshape(count, 1)], axis=1)
-    threshold_bits, chosen = yield from together(
+    threshold_bits, chosen = yield from parallel(
         to_ring.steps(party, top), to_ring.steps(party, concatenate([features, missing_right], axis=1))
     )
     thresholds = threshold_bits.times(1 << np.arange(KEY_BITS + 2)).sum(axis=-1)

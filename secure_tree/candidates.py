@@ -14,7 +14,7 @@ import numpy as np
 from mpc.bit_product import to_ring
 from mpc.comparison import below
 from mpc.fixed_operand import FixedOperand, fix, multiply_fixed
-from mpc.party import Party, Steps, together
+from mpc.party import Party, Steps, parallel
 from mpc.shares import AShare, BShare, concatenate, public_ring
 from secure_tree.binning import Bins, order_key
 from secure_tree.layout import Layout
@@ -37,12 +37,12 @@ def compare_edges(party: Party, bins: Bins, layout: Layout) -> Steps:
     if layout.vertical:
         own = [public_ring(np.arange(d * size).reshape(d, size), party.rank) for d, size in _shapes(layout)]
         return Candidates(layout, _rank(party.rank, layout, [own[0], own[1] + own[0].size]))
-    compared = yield from together(
+    compared = yield from parallel(
         *(below.steps(party, _difference(party.rank, bins, p, layout), [0], COMPARED_BITS) for p in (0, 1))
     )
     less = [c[..., 0] for c in compared]
-    rings = yield from together(*(to_ring.steps(party, w) for w in less))
-    fixed = yield from together(
+    rings = yield from parallel(*(to_ring.steps(party, w) for w in less))
+    fixed = yield from parallel(
         *(fix.steps(party, w) for w in rings),
         *(fix.steps(party, w.map(lambda b: b.transpose(0, 2, 1))) for w in less),
     )
@@ -80,7 +80,7 @@ def left_sums(party: Party, candidates: Candidates, histograms: list[AShare]) ->
     sums = [h.cumsum(axis=3) - h for h in values]
     if candidates.sums:
         flat = [h.map(lambda w: w.transpose(2, 0, 1, 3).reshape(w.shape[2], v * s, -1)) for h in values]
-        foreign = yield from together(
+        foreign = yield from parallel(
             *(multiply_fixed.steps(party, x, operand) for x, operand in zip(flat, candidates.sums, strict=True))
         )
         moved = [x.map(lambda w: w.reshape(len(w), v, s, -1).transpose(1, 2, 0, 3)) for x in foreign]
@@ -99,7 +99,7 @@ def left_sets(party: Party, candidates: Candidates, winner: BShare) -> Steps:
     edges, missing = winning_edges(layout, winner)
     sets = [_after(x) for x in edges]
     if candidates.sets:
-        foreign = yield from together(
+        foreign = yield from parallel(
             *(
                 multiply_fixed.steps(party, edges[1 - p].map(lambda b: b.transpose(1, 0, 2)), candidates.sets[p])
                 for p in (0, 1)

@@ -50,7 +50,9 @@ class Checkpoints:
         `own` is this party's fingerprint. Raises ConfigError where only one party resumes or there is nothing to
         resume, DataError for checkpoints of another training.
         """
-        theirs = party.swap("resume.facts", {"resume": self.resume, "at": self._newest() if self.resume else None})
+        theirs = party.exchange_public(
+            "resume.facts", {"resume": self.resume, "at": self._newest() if self.resume else None}
+        )
         if theirs.get("resume") != self.resume:
             raise ConfigError("one party resumes a training, and the other starts one")
         if not self.resume:

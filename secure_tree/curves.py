@@ -17,7 +17,7 @@ import numpy as np
 from mpc.beaver import multiply
 from mpc.bit_product import to_ring
 from mpc.comparison import below
-from mpc.party import Party, Steps, together
+from mpc.party import Party, Steps, parallel
 from mpc.reciprocal import MANTISSA, normalise
 from mpc.shares import AShare, stack
 from mpc.truncation import truncate
@@ -73,11 +73,11 @@ def quadratics(party: Party, x: AShare, curve: Curve) -> Steps:
 
     SOFTPLUS and LOG_SIGMOID are within 1e-4, EXP within 2e-4 of its value and 3e-5.
     """
-    rough, low = yield from together(
+    rough, low = yield from parallel(
         truncate.steps(party, x, MARGIN_SCALE - SQUARE_SCALE), below.steps(party, x, curve.knots, MARGIN_BITS)
     )
     rough = rough.at_scale(0)
-    square, reached = yield from together(multiply.steps(party, rough, rough), to_ring.steps(party, ~low))
+    square, reached = yield from parallel(multiply.steps(party, rough, rough), to_ring.steps(party, ~low))
     # Where x is beyond the pieces its square may wrap around, and its coefficient is exactly 0.
     constant, slope, curved = (reached.times(step).sum(axis=-1) for step in curve.steps)
     products = yield from multiply.steps(party, stack([slope, curved]), stack([x, square]))
@@ -90,7 +90,7 @@ def logarithm(party: Party, x: AShare, low: int, high: int) -> Steps:
     octaves = [1 << j for j in range(low + 1, high + 1)]
     mantissa, _, below_octave = yield from normalise.steps(party, x, low, high, also=octaves)
     # The mantissa is below 2, the last knot.
-    logs, reached = yield from together(
+    logs, reached = yield from parallel(
         quadratics(party, mantissa.times(1 << MARGIN_SCALE - MANTISSA), _LOG),
         to_ring.steps(party, ~below_octave),
     )

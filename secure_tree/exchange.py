@@ -137,7 +137,7 @@ def share_model(party: Party, plain: PlainModel | None, missing: Missing = "none
         "missing": list(missing) if isinstance(missing, tuple) else missing,
         "model": None if plain is None else _facts(plain),
     }
-    theirs = party.swap("share.facts", facts)
+    theirs = party.exchange_public("share.facts", facts)
     if (plain is None) == (theirs["model"] is None):
         raise ConfigError(
             f"{'neither party brings' if plain is None else 'both parties bring'} a model to share: one does"

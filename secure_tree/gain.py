@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from mpc.beaver import multiply
-from mpc.bit_product import conjoin, select
+from mpc.bit_product import and_bits, select
 from mpc.comparison import below
-from mpc.party import Party, Steps, together
+from mpc.party import Party, Steps, parallel
 from mpc.reciprocal import invert, normalise
 from mpc.shares import AShare, BShare, concatenate, public_bits, stack
 from mpc.truncation import floor
@@ -40,11 +40,11 @@ def soft_threshold(party: Party, sums: AShare, alpha: int) -> Steps:
 def weights(party: Party, numerics: Numerics, G: AShare, H: AShare, shift: int) -> Steps:
     """[gain / w], [w] and <H >= min_child_weight> for sums of one shape; `shift` of Numerics sets the scale of w."""
     denominator = H + numerics.l2
-    (u, s, invalid), (by_weight, held) = yield from together(
+    (u, s, invalid), (by_weight, held) = yield from parallel(
         normalise.steps(party, denominator, numerics.low, numerics.high, [numerics.min_weight]),
         _held(party, numerics, G, denominator),
     )
-    y, scaled = yield from together(invert.steps(party, u), _scaled(party, held, s, numerics.early_shift))
+    y, scaled = yield from parallel(invert.steps(party, u), _scaled(party, held, s, numerics.early_shift))
     product = yield from multiply.steps(party, scaled, y)
     w = yield from floor.steps(party, product, shift)
     return by_weight, w.at_scale(0), ~invalid[..., 0]
@@ -55,7 +55,7 @@ def _held(party: Party, numerics: Numerics, G: AShare, denominator: AShare) -> S
     if not numerics.largest_step:
         thresholded = yield from soft_threshold(party, G, numerics.l1)
         return thresholded, thresholded
-    thresholded, limit = yield from together(
+    thresholded, limit = yield from parallel(
         soft_threshold(party, G, numerics.l1),
         floor.steps(party, denominator.times(numerics.largest_step) + (1 << STEP_SCALE - 1), STEP_SCALE),
     )
@@ -81,12 +81,12 @@ def keys(party: Party, numerics: Numerics, left: AShare, total: AShare, rank: AS
     always valid; its gain is the node's own plus min_split_loss.
     """
     sides = stack([left, total.map(lambda t: t[..., None]) - left])
-    sums, (G, w, heavy) = yield from together(
+    sums, (G, w, heavy) = yield from parallel(
         _many_enough(party, sides, min_samples),
         weights(party, numerics, sides[:, :, 0], sides[:, :, 1], numerics.weight_shift),
     )
     valid_sides = [heavy[0], heavy[1], *sums]
-    gain, valid = yield from together(multiply.steps(party, G, w), _all(party, valid_sides))
+    gain, valid = yield from parallel(multiply.steps(party, G, w), _all(party, valid_sides))
     gain = gain.sum(axis=0)
     loss = np.zeros(gain.shape[-1], np.int64)
     loss[-1] = numerics.split_loss
@@ -107,6 +107,6 @@ def _many_enough(party: Party, sides: AShare, min_samples: int) -> Steps:
 
 def _all(party: Party, bits: list[BShare]) -> Steps:
     while len(bits) > 1:
-        pairs = yield from conjoin.steps(party, stack(bits[0::2]), stack(bits[1::2]))
+        pairs = yield from and_bits.steps(party, stack(bits[0::2]), stack(bits[1::2]))
         bits = [pairs[i] for i in range(len(pairs))]
     return bits[0]

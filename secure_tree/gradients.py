@@ -6,7 +6,7 @@ import numpy as np
 
 from mpc.beaver import multiply
 from mpc.bit_product import select
-from mpc.party import Party, Steps, together
+from mpc.party import Party, Steps, parallel
 from mpc.ring import U32, U64
 from mpc.shares import AShare, concatenate, public_ring, stack
 from mpc.sigmoid import sigmoid
@@ -32,7 +32,7 @@ def gradients(party: Party, ground: Ground, labels: AShare, margin: AShare) -> S
     config, n = ground.config, margin.shape[0]
     derive = _logistic if config.logistic else _poisson if config.counts else _squared
     if config.subsample < 1:
-        derived, kept = yield from together(derive(party, ground, labels, margin), row_mask(party, config.subsample, n))
+        derived, kept = yield from parallel(derive(party, ground, labels, margin), row_mask(party, config.subsample, n))
     else:
         derived, kept = (yield from derive(party, ground, labels, margin)), None
     if config.min_child_samples > 1:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpc.linear_map import BinColumns, BinRows, SharedMatrix, VectorSupply, apply, hand_over
-from mpc.party import Party, Steps, together
+from mpc.linear_map import BinColumns, BinRows, SharedMatrix, VectorSupply, apply_matrix, share_masked_matrix
+from mpc.party import Party, Steps, parallel
 from mpc.ring import BIT, U32
 from mpc.shares import AShare, BShare
 from mpc.widening import widen
@@ -42,9 +42,9 @@ def hand_over_blocks(party: Party, bins: Bins, layout: Layout) -> Steps:
         size, rows = layout.bins(p), layout.rows[p]
         columns = BinColumns(bins.numbers, size) if party.rank == p else None
         lines = BinRows(bins.numbers, size) if party.rank == p else None
-        steps.append(hand_over.steps(party, p, columns, rows, layout.widths[p] * size, U32))
-        steps.append(hand_over.steps(party, p, lines, layout.widths[p] * size, rows, BIT))
-    matrices = yield from together(*steps)
+        steps.append(share_masked_matrix.steps(party, p, columns, rows, layout.widths[p] * size, U32))
+        steps.append(share_masked_matrix.steps(party, p, lines, layout.widths[p] * size, rows, BIT))
+    matrices = yield from parallel(*steps)
     return [
         Block(layout.rows_of(p), layout.widths[p], layout.bins(p), matrices[2 * p], matrices[2 * p + 1]) for p in (0, 1)
     ]
@@ -59,15 +59,15 @@ def histograms(party: Party, masks: list[BlockMasks], values: AShare) -> Steps:
     """[values], uint32 [v, s, n] -> for each block [sums], uint64 [v, s, d_p, bins_p]. Two rounds."""
     v, s, _ = values.shape
     flat = values.reshape(v * s, -1)
-    narrow = yield from together(*(apply.steps(party, m.histograms, flat[:, m.block.rows]) for m in masks))
-    wide = yield from together(*(widen.steps(party, x) for x in narrow))
+    narrow = yield from parallel(*(apply_matrix.steps(party, m.histograms, flat[:, m.block.rows]) for m in masks))
+    wide = yield from parallel(*(widen.steps(party, x) for x in narrow))
     return [x.reshape(v, s, m.block.features, m.block.size) for x, m in zip(wide, masks, strict=True)]
 
 
 def route(party: Party, masks: list[BlockMasks], sets: list[BShare], rows: int) -> Steps:
     """For each block the bins that go left, <[v, d_p, bins_p]> -> <left> of every row, [v, n]. One round."""
-    parts = yield from together(
-        *(apply.steps(party, m.routes, x.reshape(len(x), -1)) for m, x in zip(masks, sets, strict=True))
+    parts = yield from parallel(
+        *(apply_matrix.steps(party, m.routes, x.reshape(len(x), -1)) for m, x in zip(masks, sets, strict=True))
     )
     left = np.zeros((len(sets[0]), rows), np.uint8)
     for m, part in zip(masks, parts, strict=True):

@@ -27,7 +27,7 @@ def feature_importance(party: Party, model: SharedModel, kind: Importance) -> np
     """float64[d] in the order of `model.facts.names`, 0 for one without a split. Raises ConfigError, DataError."""
     if kind not in KINDS:
         raise ConfigError(f"importance is {', '.join(KINDS)}, not {kind!r}")
-    theirs = party.swap("importance.facts", {"pairing": model.facts.pairing, "kind": kind})
+    theirs = party.exchange_public("importance.facts", {"pairing": model.facts.pairing, "kind": kind})
     if theirs["pairing"] != model.facts.pairing:
         raise DataError("the two halves of the model come from different trainings")
     if theirs["kind"] != kind:

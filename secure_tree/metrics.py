@@ -26,7 +26,7 @@ from mpc.beaver import multiply
 from mpc.bit_product import select, to_ring
 from mpc.comparison import below
 from mpc.one_hot import one_hot
-from mpc.party import Party, Steps, together
+from mpc.party import Party, Steps, parallel
 from mpc.reciprocal import reciprocal
 from mpc.shares import AShare, BShare, stack
 from mpc.sigmoid import sigmoid
@@ -65,18 +65,18 @@ def class_error(party: Party, margins: AShare, labels: AShare) -> Steps:
 
 def logloss(party: Party, margin: AShare, labels: AShare) -> Steps:
     """[margin] and [label], 0 or 1, of n rows -> [loss] at MARGIN_SCALE. Six rounds."""
-    soft, chosen = yield from together(quadratics(party, margin, SOFTPLUS), multiply.steps(party, labels, margin))
+    soft, chosen = yield from parallel(quadratics(party, margin, SOFTPLUS), multiply.steps(party, labels, margin))
     return soft - chosen
 
 
 def class_logloss(party: Party, margins: AShare, labels: AShare) -> Steps:
     """[margins] and [1 at the label's class], [classes, n] -> [ln sum_k sigma(m_k) - ln sigma(m_y)] at MARGIN_SCALE."""
     octaves = LEAST_OCTAVE, PROBABILITY_SCALE + (len(margins) - 1).bit_length()
-    (p, _), own = yield from together(
+    (p, _), own = yield from parallel(
         sigmoid.steps(party, margins.at_scale(MARGIN_SCALE), PROBABILITY_SCALE),
         multiply.steps(party, labels, margins),
     )
-    total, own_log = yield from together(
+    total, own_log = yield from parallel(
         logarithm(party, p.at_scale(0).sum(axis=0), *octaves), quadratics(party, own.sum(axis=0), LOG_SIGMOID)
     )
     return total - own_log + round((BOUND - PROBABILITY_SCALE * math.log(2)) * (1 << MARGIN_SCALE))
@@ -108,7 +108,7 @@ def auc(party: Party, margin: AShare, labels: AShare) -> Steps:
     words = np.concatenate([np.zeros((2, 1), np.uint64), below_cut.words, ends.words[:, None]], axis=1)
     buckets = AShare(np.diff(words, axis=1), party.rank)
     sums = AShare(words[1, 1:] + words[1, :-1], party.rank)
-    wins, pairs = yield from together(
+    wins, pairs = yield from parallel(
         multiply.steps(party, buckets[0], sums),
         multiply.steps(party, positives.reshape(1), (rows - positives).reshape(1)),
     )

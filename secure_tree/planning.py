@@ -7,7 +7,7 @@ from itertools import groupby
 
 import numpy as np
 
-from mpc.correlation import Kind
+from mpc.correlation import Correlation
 from mpc.errors import ConfigError
 from mpc.tracing import Trace
 from secure_tree.binning import Bins
@@ -26,7 +26,7 @@ class Demand:
     """One step of a training as party 0 sees it: its requests, rounds, payload bytes out and in; done `times` times."""
 
     step: str
-    kinds: list[Kind]
+    kinds: list[Correlation]
     rounds: int
     sent: int
     received: int

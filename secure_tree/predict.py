@@ -18,8 +18,8 @@ import numpy as np
 from mpc.bit_product import select, to_ring
 from mpc.comparison import below
 from mpc.equality import equals_zero
-from mpc.linear_map import BinRows, DenseWords, SharedMatrix, apply, hand_over
-from mpc.party import Party, Steps, together
+from mpc.linear_map import BinRows, DenseWords, SharedMatrix, apply_matrix, share_masked_matrix
+from mpc.party import Party, Steps, parallel
 from mpc.ring import BIT, U8, U64
 from mpc.shares import AShare, BShare, concatenate, public_ring
 from secure_tree.binning import KEY_BITS, bin_rows, order_key
@@ -91,8 +91,8 @@ def bin_router(party: Party, layout: Layout, owners: tuple[int, ...], edges: np.
     for p in owners:
         size = layout.bins(p) + 1
         bins = BinRows(bin_rows(features, edges), size) if party.rank == p else None
-        steps.append(hand_over.steps(party, p, bins, layout.widths[p] * size, layout.rows[p], BIT))
-    matrices = yield from together(*steps)
+        steps.append(share_masked_matrix.steps(party, p, bins, layout.widths[p] * size, layout.rows[p], BIT))
+    matrices = yield from parallel(*steps)
 
     def route(trees: Routes) -> Steps:
         null_left = trees.null.masked(left_children(trees.null.shape[1]))
@@ -118,8 +118,8 @@ def threshold_router(party: Party, layout: Layout, owners: tuple[int, ...], feat
     for p in owners:
         words = DenseWords(_keys(features, layout.optional[p])) if party.rank == p else None
         width = layout.widths[p] + len(layout.optional[p])
-        steps.append(hand_over.steps(party, p, words, width, layout.rows[p], U64))
-    matrices = yield from together(*steps)
+        steps.append(share_masked_matrix.steps(party, p, words, width, layout.rows[p], U64))
+    matrices = yield from parallel(*steps)
 
     def route(trees: Ensemble) -> Steps:
         chosen, thresholds = trees.chosen, trees.thresholds
@@ -149,8 +149,8 @@ def _columns(layout: Layout, p: int) -> np.ndarray:
 
 def _apply_all(party: Party, matrices: list[SharedMatrix], vectors: list) -> Steps:
     return (
-        yield from together(
-            *(apply.steps(party, m.supply(party, len(x)), x) for m, x in zip(matrices, vectors, strict=True))
+        yield from parallel(
+            *(apply_matrix.steps(party, m.supply(party, len(x)), x) for m, x in zip(matrices, vectors, strict=True))
         )
     )
 

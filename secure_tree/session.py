@@ -28,7 +28,7 @@ def agree_on_terms(party: Party, config: TrainConfig, categories: Dictionary) ->
     By rows they are both parties' categories. Raises ConfigError or DataError at both.
     """
     mine: dict[str, Any] = {"version": VERSION, "config": config.model_dump(), "categories": categories}
-    theirs = party.swap("training.terms", mine)
+    theirs = party.exchange_public("training.terms", mine)
     _same_version(theirs)
     _same_config(mine["config"], theirs["config"])
     if config.partition == "vertical":
@@ -51,7 +51,7 @@ def agree_on_training(party: Party, config: TrainConfig, table: Table, held: Tab
         "weights": None if table.weights is None else exponent(float(table.weights.max())),
         "token": secrets.token_hex(16),
     }
-    theirs = party.swap("training.facts", facts)
+    theirs = party.exchange_public("training.facts", facts)
     ordered = (facts, theirs) if party.rank == 0 else (theirs, facts)
     names = tuple(ordered[0]["names"]), tuple(ordered[1]["names"])
     label_holder = None
@@ -91,7 +91,7 @@ def agree_on_prediction(
         raise DataError(f"this half of the model belongs to party {model.rank}, and this is party {party.rank}")
     if method == "bins" and model.edges.shape[1] == 0:
         raise ConfigError("this model was not trained on the parties' bins: predict by thresholds")
-    theirs = party.swap(
+    theirs = party.exchange_public(
         "prediction.facts",
         {"version": VERSION, "pairing": model.facts.pairing, "rows": rows, "method": method, "to": to},
     )
@@ -116,7 +116,7 @@ def _same_rows(mine: int, theirs: int) -> None:
 
 def agree_on_reveal(party: Party, model: SharedModel, to: int) -> None:
     """Both halves fit each other, and both parties mean the same receiver. Raises ConfigError or DataError."""
-    theirs = party.swap("reveal.facts", {"version": VERSION, "pairing": model.facts.pairing, "to": to})
+    theirs = party.exchange_public("reveal.facts", {"version": VERSION, "pairing": model.facts.pairing, "to": to})
     _same_version(theirs)
     if theirs["pairing"] != model.facts.pairing:
         raise DataError("the two halves of the model come from different trainings")

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpc.argmax import argmax
-from mpc.bit_product import conjoin, select
+from mpc.bit_product import and_bits, select
 from mpc.one_hot import one_hot
-from mpc.party import Party, Steps, together
+from mpc.party import Party, Steps, parallel
 from mpc.shares import AShare, BShare, concatenate, public_bits, stack
 from mpc.truncation import truncate
 from secure_tree.candidates import Candidates, left_sets, left_sums
@@ -85,7 +85,7 @@ def grow(party: Party, ground: Ground, gradients: AShare, sample: np.ndarray) ->
         winner = best.map(lambda b: _scatter(b, sample, candidates.layout.candidates))
         last = level == config.max_depth - 1
         party.part("rows to children")
-        level_sets, leaf_sums = yield from together(
+        level_sets, leaf_sums = yield from parallel(
             left_sets(party, candidates, winner), _child_sums(party, best, left, total) if last else _nothing()
         )
         left_bits = yield from route(party, masks, level_sets, n)
@@ -94,7 +94,7 @@ def grow(party: Party, ground: Ground, gradients: AShare, sample: np.ndarray) ->
         if level == 0:
             went_left = left_bits
         else:
-            went_left = yield from conjoin.steps(party, at_node, left_bits)
+            went_left = yield from and_bits.steps(party, at_node, left_bits)
         at_node = _interleave(went_left, at_node ^ went_left)
         winners.append(winner)
         sets.append(level_sets)

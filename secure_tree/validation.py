@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from mpc.party import Party, Steps, together
+from mpc.party import Party, Steps, parallel
 from mpc.shares import AShare, concatenate, stack
 from secure_tree import metrics
 from secure_tree.binning import Bins
@@ -55,7 +55,7 @@ class Validation:
     def _judge(self, party: Party) -> Steps:
         if self.config.metric == "auc":
             each = (metrics.auc(party, self.margin[k], self.labels[k]) for k in range(self.config.classes))
-            return stack((yield from together(*each))).sum()
+            return stack((yield from parallel(*each))).sum()
         if self.config.num_class:
             judge = metrics.class_error if self.config.metric == "error" else metrics.class_logloss
             return (yield from judge(party, self.margin, self.labels)).sum()

@@ -29,7 +29,7 @@ BINS_BEYOND = 64
 def agree(party: Party, job: str, facts: dict[str, Any]) -> dict[str, Any]:
     """Tell the peer the public facts of a job and get its own; those in `job` and `facts` under `same` must agree."""
     mine = {"job": job, **facts}
-    theirs = party.swap("job.facts", mine)
+    theirs = party.exchange_public("job.facts", mine)
     if theirs.get("job") != job:
         raise ConfigError(f"this party wants to {job}, the other to {theirs.get('job')}")
     for name, value in facts.get("same", {}).items():

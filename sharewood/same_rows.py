@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from mpc.bit_product import conjoin
+from mpc.bit_product import and_bits
 from mpc.equality import equals_zero
 from mpc.errors import DataError
 from mpc.party import Party, Steps
@@ -50,5 +50,5 @@ def _equal(party: Party, difference: AShare) -> Steps:
     bits = yield from equals_zero.steps(party, difference, 8)
     while len(bits) > 1:
         half = len(bits) // 2
-        bits = yield from conjoin.steps(party, bits[:half], bits[half:])
+        bits = yield from and_bits.steps(party, bits[:half], bits[half:])
     return bits

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from mpc.correlation import Kind
+from mpc.correlation import Correlation
 from mpc.errors import PeerVanished, ProtocolDesync
 from protocols.randomness.hands import DealerHand
 from protocols.randomness.plan import decode_plan
@@ -68,7 +68,7 @@ def _nonce(channel: Channel) -> bytes:
     return nonce
 
 
-def _requests(plan: list[tuple[list[Kind], int]]) -> Iterator[Kind]:
+def _requests(plan: list[tuple[list[Correlation], int]]) -> Iterator[Correlation]:
     for kinds, times in plan:
         for _ in range(times):
             yield from kinds

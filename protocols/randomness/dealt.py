@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from mpc.correlation import Kind
+from mpc.correlation import Correlation
 from mpc.errors import ProtocolDesync
 from mpc.linear_map import MatrixVectors
 from protocols.randomness.dealer import BATCH, NONCE_BYTES
@@ -39,7 +39,7 @@ class _Waiting:
     """A request to be taken: its place in the streams, the size of its corrections, and what is known ahead."""
 
     index: int
-    kind: Kind
+    kind: Correlation
     size: int = 0
     own: list[np.ndarray] | None = None
     computed: np.ndarray | None = None
@@ -124,7 +124,7 @@ class DealtRandomness:
         stream, own, computed = self._streams.of(request.index), request.own, request.computed
         return PartyHand(self._rank, stream, corrections, self._matrices, ahead, own, computed)
 
-    def take(self, kind: Kind) -> Any:
+    def take(self, kind: Correlation) -> Any:
         """The next request of the plan, which must be this one; without a plan it is asked for on the spot."""
         if not self._waiting:
             self.provide([([kind], 1)])

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mpc.correlation import Kind
+from mpc.correlation import Correlation
 from protocols.randomness.hands import DealerHand, PartyHand
 from protocols.randomness.plan import Plan
 from protocols.randomness.prg import Streams
@@ -35,7 +35,7 @@ class LocalRandomness:
     def provide(self, plan: Plan) -> None:
         """Nothing is needed ahead."""
 
-    def take(self, kind: Kind) -> Any:
+    def take(self, kind: Correlation) -> Any:
         index, self._index = self._index, self._index + 1
         dealer = DealerHand((self._streams[0].of(index), self._streams[1].of(index)), self._dealer_matrices)
         kind.deal(dealer)

@@ -25,10 +25,10 @@ from mpc import (
     truncation,
     wrap,
 )
-from mpc.correlation import Kind
+from mpc.correlation import Correlation
 from mpc.errors import ProtocolDesync
 
-Plan = Sequence[tuple[Sequence[Kind], int]]
+Plan = Sequence[tuple[Sequence[Correlation], int]]
 
 KINDS: dict[str, type] = {
     kind.__name__: kind
@@ -67,12 +67,12 @@ def encode_plan(plan: Plan) -> list:
     return [[[_encode(kind) for kind in kinds], times] for kinds, times in plan]
 
 
-def _encode(kind: Kind) -> list:
+def _encode(kind: Correlation) -> list:
     values = [getattr(kind, f.name) for f in fields(kind)]  # type: ignore[arg-type]
     return [type(kind).__name__, *(v.name if isinstance(v, np.dtype) else v for v in values)]
 
 
-def decode_plan(tree: Any) -> list[tuple[list[Kind], int]]:
+def decode_plan(tree: Any) -> list[tuple[list[Correlation], int]]:
     """Inverse of `encode_plan`. Raises ProtocolDesync for anything that is not a plan of bounded size."""
     try:
         return [([_decode(kind) for kind in kinds], _count(times)) for kinds, times in tree]
@@ -86,7 +86,7 @@ def _count(value: Any) -> int:
     return value
 
 
-def _decode(tree: Any) -> Kind:
+def _decode(tree: Any) -> Correlation:
     name, *values = tree
     kind = KINDS[name]
     if len(values) != len(fields(kind)):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from mpc.correlation import Kind
+from mpc.correlation import Correlation
 from mpc.ring import U64, Shape, packed_sizes
 from mpc.tracing import TraceHand
 from protocols.randomness.hands import aligned
@@ -45,7 +45,7 @@ class _CountingHand(TraceHand):
         return super().derived_bits(value, shape, to)
 
 
-def dealt_bytes(kinds: Iterable[Kind]) -> dict[str, tuple[int, int]]:
+def dealt_bytes(kinds: Iterable[Correlation]) -> dict[str, tuple[int, int]]:
     """Bytes of corrections to party 0 and to party 1, by the name of the kind."""
     totals: dict[str, tuple[int, int]] = {}
     for kind in kinds:

@@ -42,7 +42,7 @@ def _matrix(owner, dtype):
 
 def _vectors(owner, dtype):
     def arguments(party, rng, lanes):
-        shared = linear_map.hand_over(party, *_matrix(owner, dtype)(party, rng, 9))
+        shared = linear_map.share_masked_matrix(party, *_matrix(owner, dtype)(party, rng, 9))
         supply = shared.supply(party, lanes)
         return [supply, _bits(rng, (lanes, 9), party) if dtype == BIT else _words(rng, (lanes, 9), party, dtype)]
 
@@ -53,7 +53,7 @@ MATRICES = [(owner, dtype) for owner in (0, 1) for dtype in (U32, U64, BIT)]
 IN_ROWS = [
     Case(matrix_product.matmul, _inner, {}),
     *(Case(fixed_operand.multiply_fixed, _batch(make), {}) for make in (_words, _bits)),
-    *(Case(linear_map.hand_over, _matrix(*matrix), {}) for matrix in MATRICES),
-    *(Case(linear_map.apply, _vectors(*matrix), {}) for matrix in MATRICES),
+    *(Case(linear_map.share_masked_matrix, _matrix(*matrix), {}) for matrix in MATRICES),
+    *(Case(linear_map.apply_matrix, _vectors(*matrix), {}) for matrix in MATRICES),
 ]
 LANES = IN_ROWS + [case for case in CASES if case.protocol not in {c.protocol for c in IN_ROWS}]

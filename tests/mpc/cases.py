@@ -108,7 +108,7 @@ def _matrix(owner, dtype):
 
 def _apply(owner, dtype):
     def arguments(party, rng, size):
-        shared = linear_map.hand_over(party, *_matrix(owner, dtype)(party, rng, size))
+        shared = linear_map.share_masked_matrix(party, *_matrix(owner, dtype)(party, rng, size))
         make = bit_half if dtype == BIT else lambda x, rank: ring_half(x, rank, dtype)
         return [shared.supply(party, 2), make(rng.integers(0, 2, (2, 9)), party.rank)]
 
@@ -135,10 +135,10 @@ CASES = [
         (beaver.multiply, ring(-BIG, BIG, count=2), {}),
         (beaver.square, ring(-BIG, BIG, 3), {}),
         (matrix_product.matmul, _matrices, {}),
-        (bit_product.conjoin, bits(3, count=2), {}),
-        (bit_product.conjoin, packed(count=2), {}),
-        (bit_product.disjoin, bits(count=2), {}),
-        (bit_product.disjoin, packed(count=2), {}),
+        (bit_product.and_bits, bits(3, count=2), {}),
+        (bit_product.and_bits, packed(count=2), {}),
+        (bit_product.or_bits, bits(count=2), {}),
+        (bit_product.or_bits, packed(count=2), {}),
         (bit_product.to_ring, bits(3), {}),
         (bit_product.to_ring, then(bits(3), U8), {}),
         (bit_product.select, lambda p, r, n: [*bits(1)(p, r, n), *ring(-BIG, BIG, 4)(p, r, n)], {}),
@@ -150,7 +150,7 @@ CASES = [
         *((comparison.below, then(ring(-BIG, BIG), [0, 5, -7], 63), by) for by in BY),
         (comparison.below, then(ring(-BIG, BIG), [0, 5, -7], 63), {"by": "carries"}),
         *((comparison.less_than, ring(-BIG, BIG, count=2), by) for by in BY),
-        *((comparison.inside, then(ring(-BIG, BIG), -9, 9), by) for by in BY),
+        *((comparison.in_range, then(ring(-BIG, BIG), -9, 9), by) for by in BY),
         *((comparison.maximum, ring(0, BIG, count=2), by) for by in BY),
         (comparison_keys.below_by_keys, then(ring(-99, 99), [3], 9), {}),
         (comparison_keys.floor_by_keys, then(ring(-BIG, BIG), 9), {}),
@@ -175,8 +175,8 @@ CASES = [
         (fixed_operand.fix, bits(3, 2), {}),
         (fixed_operand.multiply_fixed, _operand(_ring_array), {}),
         (fixed_operand.multiply_fixed, _operand(_bit_array), {}),
-        *((linear_map.hand_over, _matrix(owner, dtype), {}) for owner in (0, 1) for dtype in (U32, U64, BIT)),
-        *((linear_map.apply, _apply(owner, dtype), {}) for owner in (0, 1) for dtype in (U32, U64, BIT)),
+        *((linear_map.share_masked_matrix, _matrix(owner, dtype), {}) for owner in (0, 1) for dtype in (U32, U64, BIT)),
+        *((linear_map.apply_matrix, _apply(owner, dtype), {}) for owner in (0, 1) for dtype in (U32, U64, BIT)),
         *((sharing.share, _share(owner), {}) for owner in (0, 1)),
         *((sharing.reveal, ring(-9, 9, 2), {"to": to}) for to in (0, 1, None)),
         *((sharing.reveal, bits(2), {"to": to}) for to in (0, 1, None)),

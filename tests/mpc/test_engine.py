@@ -5,8 +5,8 @@ import pytest
 
 from mpc.argmax import argmax
 from mpc.beaver import square
-from mpc.bit_product import disjoin
-from mpc.comparison import inside, less_than, maximum
+from mpc.bit_product import or_bits
+from mpc.comparison import in_range, less_than, maximum
 from mpc.conversion import to_bits
 from mpc.division import divide
 from mpc.errors import ConfigError, RangeError, ShapeMismatch
@@ -68,7 +68,7 @@ def test_matrices_that_do_not_fit():
 
 def test_or():
     a, b = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
-    results, _ = run_both(lambda party: disjoin(party, bit_half(a, party.rank), bit_half(b, party.rank)))
+    results, _ = run_both(lambda party: or_bits(party, bit_half(a, party.rank), bit_half(b, party.rank)))
     assert np.array_equal(opened(results), a | b)
 
 
@@ -88,7 +88,7 @@ def test_comparisons(by):
     def job(party):
         a, b = ring_half(x, party.rank), ring_half(y, party.rank)
         best, lost = maximum(party, a, b, by=by)
-        return [less_than(party, a, b, by=by), inside(party, a, -(2**61), 2**61, by=by), best, lost]
+        return [less_than(party, a, b, by=by), in_range(party, a, -(2**61), 2**61, by=by), best, lost]
 
     less, between, best, lost = (opened(pair) for pair in zip(*run_both(job)[0], strict=True))
     assert np.array_equal(less, x < y) and np.array_equal(lost, x < y)

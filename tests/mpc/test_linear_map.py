@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mpc.errors import MaskReuse
-from mpc.linear_map import BinColumns, BinRows, DenseBits, DenseWords, apply, hand_over
+from mpc.linear_map import BinColumns, BinRows, DenseBits, DenseWords, apply_matrix, share_masked_matrix
 from mpc.ring import BIT, U32, U64
 from tests.mpc.twoparty import bit_half, opened, ring_half, run_both
 
@@ -16,14 +16,14 @@ ONE_HOT = (BINS[:, :, None] == np.arange(K)).reshape(N, D * K).astype(np.int64)
 def run(owner, matrix, n_in, n_out, dtype, make, uses=2):
     def job(party):
         mine = matrix if party.rank == owner else None
-        shared = hand_over(party, owner, mine, n_in, n_out, dtype)
+        shared = share_masked_matrix(party, owner, mine, n_in, n_out, dtype)
         supply = shared.supply(party, uses * 2)
         out = []
         for use in range(uses):
             x = make(use, party.rank)
             before = party.meter.total.sent
-            out.append(apply(party, supply, x))
-            assert party.meter.total.sent - before == apply.cost(supply, x).bits[party.rank]
+            out.append(apply_matrix(party, supply, x))
+            assert party.meter.total.sent - before == apply_matrix.cost(supply, x).bits[party.rank]
         with pytest.raises(MaskReuse):
             supply.take(1)
         shared.release(party)

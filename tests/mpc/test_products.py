@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from mpc.beaver import multiply
-from mpc.bit_product import conjoin, disjoin, select, to_ring
+from mpc.bit_product import and_bits, or_bits, select, to_ring
 from mpc.errors import ShapeMismatch
-from mpc.party import together
+from mpc.party import parallel
 from mpc.ring import U8, U16, U32, U64, decode_signed, encode_signed
 from mpc.shares import PShare
 from tests.mpc.twoparty import bit_half, opened, ring_half, run_both
@@ -38,8 +38,8 @@ def test_multiply(dtype):
     check(multiply, expected, lambda r: ring_half(X, r, dtype), lambda r: ring_half(Y, r, dtype))
 
 
-def test_conjoin():
-    check(conjoin, A & B, lambda r: bit_half(A, r), lambda r: bit_half(B, r))
+def test_and():
+    check(and_bits, A & B, lambda r: bit_half(A, r), lambda r: bit_half(B, r))
 
 
 @pytest.mark.parametrize("dtype", [U8, U16, U64])
@@ -51,7 +51,7 @@ def test_packed_bits(dtype):
 
     def job(party):
         a, b = (half(w, party.rank) for w in words)
-        return conjoin(party, a, b), disjoin(party, a, b), (a ^ b) << 3, ~a
+        return and_bits(party, a, b), or_bits(party, a, b), (a ^ b) << 3, ~a
 
     results, _ = run_both(job)
     a, b = words
@@ -82,9 +82,9 @@ def test_protocols_that_run_together_share_their_round():
     def job(party):
         r = party.rank
         return party.run(
-            together(
+            parallel(
                 multiply.steps(party, ring_half(X, r), ring_half(Y, r)),
-                conjoin.steps(party, bit_half(A, r), bit_half(B, r)),
+                and_bits.steps(party, bit_half(A, r), bit_half(B, r)),
             )
         )
 
@@ -92,7 +92,7 @@ def test_protocols_that_run_together_share_their_round():
     assert np.array_equal(opened([r[0] for r in results]), X * Y)
     assert np.array_equal(opened([r[1] for r in results]), A & B)
     assert all(p.meter.total.rounds == 1 for p in parties)
-    assert set(parties[0].meter.by_protocol) == {"beaver.multiply", "bit_product.conjoin"}
+    assert set(parties[0].meter.by_protocol) == {"beaver.multiply", "bit_product.and_bits"}
 
 
 def test_shapes_must_agree():

@@ -248,7 +248,7 @@ def test_the_error_of_a_party_reaches_the_caller():
     def job(party):
         if party.rank == 1:
             raise MaskReuse("planted")
-        party.swap("hello", None)
+        party.exchange_public("hello", None)
 
     with pytest.raises(MaskReuse, match="party_b: planted"):
         run_local(job)
