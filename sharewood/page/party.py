@@ -84,7 +84,7 @@ def _spent(report: Mapping[str, Any]) -> list[Headline]:
     total = {key: sum(s[key] for s in stages) for key in ("seconds", "rounds", "bytes", "bytes_dealt")}
     return [
         Headline("In all", seconds(total["seconds"]), "wall clock of this party"),
-        Headline("Rounds", f"{total['rounds']:,}", "messages to and fro"),
+        Headline("Rounds", f"{total['rounds']:,}", "message exchanges"),
         Headline("Traffic", size(total["bytes"]), "with the other party, both directions"),
         Headline("From the dealer", size(total["bytes_dealt"]), "to this party"),
     ]
