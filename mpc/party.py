@@ -47,9 +47,7 @@ class Link(Protocol):
         self, tag: str, arrays: Sequence[np.ndarray], like: Sequence[Like] | None = None
     ) -> list[np.ndarray]: ...
 
-    def send(self, tag: str, tree: Any) -> None: ...
-
-    def receive(self, tag: str) -> Any: ...
+    def swap(self, tag: str, tree: Any) -> Any: ...
 
     @property
     def wire_sent(self) -> int: ...
@@ -165,9 +163,8 @@ class Party:
 
     def exchange_public(self, tag: str, facts: Any) -> Any:
         """Tell the peer public facts (a tree of plain values) and return what it tells."""
-        self.link.send(tag, facts)
         self.meter.total.rounds += 1
-        return self.link.receive(tag)
+        return self.link.swap(tag, facts)
 
     def next_matrix(self) -> int:
         """A number for a known matrix, the same at both parties."""

@@ -92,11 +92,8 @@ class _Silence:
     def exchange(self, tag: str, arrays: Sequence[np.ndarray], like: Sequence[Like] | None = None) -> list[np.ndarray]:
         return [np.zeros(shape, dtype) for shape, dtype in like or []]
 
-    def send(self, tag: str, tree: Any) -> None:
-        raise AssertionError("a trace sends no messages")
-
-    def receive(self, tag: str) -> Any:
-        raise AssertionError("a trace receives no messages")
+    def swap(self, tag: str, tree: Any) -> Any:
+        raise AssertionError("a trace tells no facts")
 
 
 class _Rehearsing(Party):

@@ -106,6 +106,12 @@ class Channel:
         """The tree that the peer sends."""
         return self._transfer([], self._read_tree(tag), tag, "received message", self._frames_received)
 
+    def swap(self, tag: str, tree: Tree) -> Tree:
+        """The peer's tree for this one: both are sent at the same time."""
+        number = self._frames_sent
+        frame = self._framed(Kind.TREE, tag, encode(tree))
+        return self._transfer(frame, self._read_tree(tag), tag, "swapped message", number)
+
     def close(self) -> None:
         self._link.close()
 

@@ -22,10 +22,10 @@ class Listener(Recorder):
         super().__init__(link)
         self.facts = []
 
-    def send(self, tag, tree):
+    def swap(self, tag, tree):
         # The token that pairs two models is drawn anew by every training.
         self.facts.append((tag, {name: value for name, value in tree.items() if name != "token"}))
-        self._link.send(tag, tree)
+        return self._link.swap(tag, tree)
 
 
 def random_rows(rng: np.random.Generator) -> Rows:

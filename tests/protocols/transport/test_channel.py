@@ -74,6 +74,13 @@ def test_a_large_tree_passes(pair):
     assert np.array_equal(received[0], words(LARGE))
 
 
+@pytest.mark.parametrize("size", [0, 40_000_000])
+def test_trees_are_swapped_at_the_same_time(pair, size):
+    a, b = pair
+    from_b, from_a = both(lambda: a.swap("facts", ["a", bytes(size)]), lambda: b.swap("facts", ["b", bytes(size)]))
+    assert (from_a, from_b) == (["a", bytes(size)], ["b", bytes(size)])
+
+
 def test_the_meter_counts_both_ways(pair):
     a, b = pair
     both(

@@ -9,6 +9,7 @@ import pytest
 import trustme
 
 from mpc.errors import ConfigError, PeerFailure, PeerTimeout, PeerVanished
+from mpc.party import Party
 from protocols.transport.certificates import Credentials, make_credentials
 from protocols.transport.frames import HEADER
 from protocols.transport.tcp import connect, listen
@@ -192,3 +193,11 @@ def test_the_meter_is_exact_even_when_the_peer_is_ahead(credentials):
         before = b.wire_received
         b.receive("plan")
         assert before == 0 and b.wire_received * 5 == a.wire_sent
+
+
+def test_parties_tell_each_other_many_facts_at_the_same_time(credentials):
+    facts = [f"a feature with a name of some length {number}" for number in range(400_000)]
+    a, b = tcp_pair(credentials["party_a"], credentials["party_b"], timeout=3)
+    with a, b:
+        told = both(lambda: Party(0, a, None).swap("facts", facts), lambda: Party(1, b, None).swap("facts", facts))
+    assert told == (facts, facts)
