@@ -29,7 +29,7 @@ _NO_FALSE_POSITIVES = 1e-12  # ignored by the RAW structure, which has none
 def align_guest(hosts: Mapping[str, Channel], ids: Sequence) -> np.ndarray:
     """ids, one a row -> the rows of the common ids, int64, in ascending order of the ids' text. Raises DataError."""
     own = _checked(ids)
-    library = _library()
+    library = psi()
     parties = {name: library.client.CreateWithNewKey(True) for name in hosts}
     for name, channel in hosts.items():
         channel.send(_REQUEST, (len(own), parties[name].CreateRequest(own).SerializeToString()))
@@ -52,7 +52,7 @@ def align_guest(hosts: Mapping[str, Channel], ids: Sequence) -> np.ndarray:
 def align_host(guest: Channel, ids: Sequence) -> np.ndarray:
     """The host's part: its rows of the common ids, int64, in the same order as the guest's. Raises DataError."""
     own = _checked(ids)
-    library = _library()
+    library = psi()
     party = library.server.CreateWithNewKey(True)
     count, request = guest.receive(_REQUEST)
     try:
@@ -67,11 +67,13 @@ def align_host(guest: Channel, ids: Sequence) -> np.ndarray:
     return _rows(own, shared)
 
 
-def _library() -> ModuleType:
+def psi() -> ModuleType:
+    """openmined-psi. Raises ConfigError where it is not installed."""
     try:
         from private_set_intersection import python
     except ImportError:
-        raise ConfigError("private set intersection needs openmined-psi: install sharewood[align]") from None
+        needs = "private set intersection needs openmined-psi, which is not installed"
+        raise ConfigError(f"{needs}: pip install 'sharewood[align]'") from None
     return python
 
 

@@ -18,12 +18,14 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from mpc.errors import ConfigError
+from mpc.errors import ConfigError, DataError
 from secure_tree.config import validated
 from sharewood.toml import read_toml
 
 Role = Literal["numeric", "categorical", "id", "label", "weight", "ignore"]
 ID = "id"
+# What a table has once at most.
+_UNIQUE: tuple[Role, ...] = ("id", "label", "weight")
 
 
 class Column(BaseModel):
@@ -52,10 +54,15 @@ class Column(BaseModel):
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns by name; where they are not `complete`, any other is a numeric feature."""
+    """Columns by name; without a schema file as their `source`, any other is a numeric feature."""
 
     known: dict[str, Column]
-    complete: bool = False
+    source: str | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether no other columns are known."""
+        return self.source is not None
 
     @classmethod
     def inferred(cls, label: str | None = None, weight: str | None = None) -> Columns:
@@ -75,10 +82,10 @@ class Columns:
                 known[name] = validated(Column, said if isinstance(said, dict) else {"type": said})
             except ConfigError as error:
                 raise ConfigError(f"{path}: column {name!r}: {error}") from None
-        for role in ("id", "label", "weight"):
+        for role in _UNIQUE:
             if len(twice := [name for name, column in known.items() if column.type == role]) > 1:
                 raise ConfigError(f"{path}: columns {twice[0]!r} and {twice[1]!r} are both of type {role}")
-        return cls(known, complete=True)
+        return cls(known, path.name)
 
     def named(self, role: Role) -> str | None:
         """The column of a role that one column at most has."""
@@ -89,8 +96,24 @@ class Columns:
 
     def with_categories(self, categories: dict[str, list[str]]) -> Columns:
         """The same, with the columns that have categories made categorical."""
-        found = {name: Column(type="categorical", categories=tuple(some)) for name, some in categories.items() if some}
-        return Columns({**self.known, **found}, self.complete)
+        found = {
+            name: Column(type="categorical", missing=self.role(name).missing, categories=tuple(some))
+            for name, some in categories.items()
+            if some
+        }
+        return Columns({**self.known, **found}, self.source)
+
+    def check_present(self, path: Path, present: Iterable[str], *roles: Role) -> None:
+        """Raises DataError where the table `path` lacks a column of one of these roles."""
+        names = list(present)
+        for name, column in self.known.items():
+            if column.type in roles and name not in names:
+                role = f"the {column.type}" if column.type in _UNIQUE else column.type
+                if self.complete:
+                    raise DataError(f"{path} has no column {name!r}, which {self.source} declares as {role}")
+                raise DataError(
+                    f"{path}: there is no {column.type} column {name!r}; the columns are {', '.join(names)}"
+                )
 
     def features(self, present: Iterable[str]) -> list[str]:
         """The features of a table with these columns, in order."""

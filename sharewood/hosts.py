@@ -11,7 +11,7 @@ import numpy as np
 
 from mpc.errors import ConfigError, DataError, PeerFailure
 from mpc.party import Party, Stage
-from protocols.alignment import align_guest, align_host
+from protocols.alignment import align_guest, align_host, psi
 from protocols.runtime.hosts import run_dealer, run_pair, run_party
 from protocols.runtime.warm_up import warm_up
 from protocols.transport.channel import Channel
@@ -26,6 +26,7 @@ from sharewood.hosts_config import HostsConfig
 from sharewood.jobs import fit, predict
 from sharewood.judging import quality_of_predictions
 from sharewood.page import prediction_page, training_page
+from sharewood.table_files import writable, write_frame
 from sharewood.tables import (
     Rows,
     check_classes,
@@ -34,8 +35,6 @@ from sharewood.tables import (
     read_joinable,
     read_rows,
     read_table,
-    writable,
-    write_frame,
     write_predictions,
 )
 
@@ -63,6 +62,7 @@ def align(config: HostsConfig, name: str) -> tuple[int, int]:
 
     Each party writes its own rows of the common ids, in the same order.
     """
+    psi()
     columns = config.columns(name)
     source, out = config.needs(name, "align_data"), config.needs(name, "aligned")
     frame, ids = read_joinable(source, columns)
@@ -86,6 +86,7 @@ def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> di
     checkpoints = Checkpoints(folder, resume) if folder else None
     data, out, columns = config.needs(name, "train_data"), config.needs(name, "model"), config.columns(name)
     parameters = TrainConfig.of(**config.train)
+    parameters.check_trainable()
     if parameters.partition == "horizontal" and columns.named("label") is None:
         raise ConfigError(f"parties.{name}.columns names no label, and by rows each party has its own")
     judged_by = config.party(name).test_data

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mpc.errors import ConfigError
+from mpc.errors import ConfigError, DataError
 from mpc.party import Party
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.checkpoint import Checkpoints
@@ -109,7 +109,13 @@ def predict(
 
 
 def _check_ids(party: Party, theirs: dict[str, Any], *tables: Rows | None) -> None:
-    """Where both parties have ids, those of the same rows are the same."""
+    """By columns the same rows have the same ids. Raises DataError at both where they differ, or one party has none."""
     own = [table.ids for table in tables if table is not None]
-    if theirs.get("ids") and own[0] is not None:
+    here, there = own[0] is not None, bool(theirs.get("ids"))
+    if here != there:
+        raise DataError(
+            f"{'this party' if here else 'the other'}'s table has an id column, and "
+            f"{'the other' if here else 'this party'}'s has none: by columns both tables have one, or neither"
+        )
+    if here:
         check_same_rows(party, [one for ids in own if ids is not None for one in ids])

@@ -28,7 +28,8 @@ from secure_tree.storage import from_document, read_json, to_document, write_jso
 from sharewood.columns import Columns
 from sharewood.hosts_config import Strict
 from sharewood.jobs import Output, fit, predict
-from sharewood.tables import check_classes, read_rows, read_table, writable, write_predictions
+from sharewood.table_files import writable
+from sharewood.tables import check_classes, read_rows, read_table, write_predictions
 
 DEALER = "dealer"
 _WHAT = "model file of an operator"

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import io
-import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import logging
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from pyarrow.parquet import read_schema
 
 from mpc.errors import DataError
 from secure_tree.categories import columns_behind
-from secure_tree.storage import write_bytes
-from sharewood.columns import Columns
+from sharewood.columns import ID, Columns, Role
+from sharewood.table_files import PARQUET, column_names, read_cells, write_frame
+
+log = logging.getLogger("sharewood")
 
 PREDICTION = "prediction"
-PARQUET = ".parquet"
-# What stands for a missing number in a CSV file; of text, only the empty cell does.
-_MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None"]
+MayMiss = Callable[[str], bool]
+_ROWS_THAT_COUNT = 10
+_LIKE_AN_ID = re.compile(r"(?:^|[_\W])(?:id|idx|index|key|rowid|uuid|guid)$|[a-z]I[dD]$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -38,30 +38,29 @@ class Rows:
     missing: tuple[str, ...] = ()
 
 
-def read_table(path: Path, columns: Columns, may_miss: Callable[[str], bool] = lambda name: False) -> Rows:
+def read_table(path: Path, columns: Columns, may_miss: MayMiss | None = None) -> Rows:
     """A table to train on. `may_miss` says which features may be missing besides those that `columns` declare."""
     frame = read_frame(path, columns)
-    roles = {role: columns.named(role) for role in ("label", "weight")}
-    for role, name in roles.items():
-        if name is not None and name not in frame:
-            raise DataError(f"{path}: there is no {role} column {name!r}; the columns are {', '.join(frame)}")
+    columns.check_present(path, frame, "label", "weight")
     features = _features(path, frame, columns, columns.features(frame), may_miss)
-    labels, weights = (None if name is None else _numbers(path, name, frame[name]) for name in roles.values())
+    if not columns.complete:
+        _check_no_ids(path, features)
+    roles: tuple[Role, Role] = ("label", "weight")
+    names = [columns.named(role) for role in roles]
+    labels, weights = (None if name is None else _numbers(path, name, frame[name], columns) for name in names)
     if weights is not None:
-        _refuse(path, str(roles["weight"]), weights < 0, lambda row: f"weight {weights[row]:g} is negative")
+        _refuse(path, str(names[1]), weights < 0, lambda row: f"weight {weights[row]:g} is negative")
     return Rows(features, labels, weights, _ids(path, frame, columns), columns.missing)
 
 
-def read_rows(
-    path: Path, columns: Columns, names: Sequence[str], may_miss: Callable[[str], bool] = lambda name: False
-) -> Rows:
+def read_rows(path: Path, columns: Columns, names: Sequence[str], may_miss: MayMiss | None = None) -> Rows:
     """Rows to predict: the features of a model, in its order, and no others; label and weight are set aside."""
-    behind = columns_behind(names, _header(path))
+    behind = columns_behind(names, column_names(path))
     asked = columns.with_categories(behind)
     frame = read_frame(path, asked)
     for name in behind:
         if name not in frame:
-            raise DataError(f"{path}: there is no column {name!r}, which the model needs")
+            raise DataError(f"{path} has no column {name!r}, which the model needs")
     for name in asked.features(frame):
         if name not in behind:
             raise DataError(f"{path}: the model knows no column {name!r}")
@@ -74,7 +73,7 @@ def read_joinable(path: Path, columns: Columns) -> tuple[pd.DataFrame, pd.Series
     frame = read_frame(path, columns, verbatim=True)
     ids = _ids(path, frame, columns)
     if ids is None:
-        raise DataError(f"{path}: there is no id column; the columns are {', '.join(frame)}")
+        raise DataError(f"{path} has no id column; its columns are {', '.join(frame)}")
     _refuse(path, str(ids.name), ids.duplicated(), lambda row: f"id '{ids.iloc[row]}' appears twice")
     return frame, ids
 
@@ -82,60 +81,17 @@ def read_joinable(path: Path, columns: Columns) -> tuple[pd.DataFrame, pd.Series
 def read_frame(path: Path, columns: Columns, verbatim: bool = False) -> pd.DataFrame:
     """A file's columns as they are, the id as text, or with `verbatim` all of a CSV file.
 
-    Raises DataError where columns differ from a complete schema.
+    Raises DataError where it has columns that a complete schema does not know, or lacks its id or a feature.
     """
-    header = _header(path)
-    with _reading(path):
-        if path.suffix == PARQUET:
-            frame = pd.read_parquet(path)
-        else:
-            text = {name for name in header if verbatim or columns.role(name).type in ("id", "categorical")}
-            missing = {name: [""] if name in text else _MISSING for name in header}
-            frame = pd.read_csv(path, dtype=dict.fromkeys(text, str), keep_default_na=False, na_values=missing)
-    if len(frame) == 0:
-        raise DataError(f"{path}: the table has no rows")
-    frame.columns = frame.columns.map(str)
+    names = column_names(path)
+    text = {name for name in names if columns.role(name).type in ("id", "categorical")}
+    frame = read_cells(path, None if verbatim else text)
     if columns.complete:
         for name in frame:
             if name not in columns.known:
-                raise DataError(f"{path}: column {name!r} is not in the schema file")
-        for name in columns.features(frame):
-            if name not in frame:
-                raise DataError(f"{path}: there is no column {name!r}, which the schema file names")
+                raise DataError(f"{path}: column {name!r} is not in {columns.source}")
+        columns.check_present(path, frame, "id", "numeric", "categorical")
     return frame
-
-
-def _header(path: Path) -> list[str]:
-    """The columns of a file."""
-    with _reading(path):
-        if path.suffix == PARQUET:
-            return list(read_schema(path).names)
-        # Two lines: where rows have more cells than a header, read_csv takes the first ones for labels of the rows.
-        first = pd.read_csv(path, header=None, nrows=2, dtype=str, keep_default_na=False).iloc[0]
-        if first.duplicated().any():
-            raise ValueError(f"column {first[first.duplicated()].iloc[0]!r} appears twice")
-        return list(pd.read_csv(path, nrows=0).columns)
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError:
-        raise DataError(f"{path}: there is no such file") from None
-    except (ValueError, OSError) as error:  # pandas' and pyarrow's own kinds are among them
-        said = " ".join(str(error).split())
-        raise DataError(f"{path}: not a {'parquet' if path.suffix == PARQUET else 'CSV'} table ({said})") from None
-
-
-def write_frame(path: Path, frame: pd.DataFrame) -> None:
-    """A table as CSV or parquet, whole or not at all."""
-    if path.suffix == PARQUET:
-        buffer = io.BytesIO()
-        frame.to_parquet(buffer, index=False)
-        write_bytes(path, buffer.getvalue())
-    else:
-        write_bytes(path, frame.to_csv(index=False).encode())
 
 
 def write_predictions(path: Path, ids: pd.Series | None, values: np.ndarray, output: str = "probability") -> None:
@@ -154,19 +110,11 @@ def write_predictions(path: Path, ids: pd.Series | None, values: np.ndarray, out
 def known_labels(path: Path, columns: Columns, names: Sequence[str], classes: int) -> np.ndarray | None:
     """Labels of rows to predict, a number each, of so many classes if any; None where the file lacks one."""
     name = columns.named("label")
-    if name is None or name in names or name not in _header(path):
+    if name is None or name in names or name not in column_names(path):
         return None
     values = pd.to_numeric(read_frame(path, columns)[name], errors="coerce").to_numpy(np.float64)
     good = np.isin(values, np.arange(classes)) if classes else np.isfinite(values)
     return values if good.all() else None
-
-
-def writable(path: Path) -> None:
-    """Raises DataError unless a file can be made at `path`: asked before an hour of work, not after."""
-    if path.is_dir():
-        raise DataError(f"{path}: cannot be written, it is a folder")
-    if not path.absolute().parent.is_dir() or not os.access(path.absolute().parent, os.W_OK):
-        raise DataError(f"{path}: cannot be written, there is no such folder or it is not ours")
 
 
 def check_classes(path: Path, columns: Columns, labels: np.ndarray, count: int = 2) -> None:
@@ -182,16 +130,16 @@ def check_counts(path: Path, columns: Columns, labels: np.ndarray) -> None:
 
 
 def _features(
-    path: Path, frame: pd.DataFrame, columns: Columns, names: list[str], may_miss: Callable[[str], bool]
+    path: Path, frame: pd.DataFrame, columns: Columns, names: list[str], may_miss: MayMiss | None
 ) -> pd.DataFrame:
     values: dict[str, np.ndarray | pd.Categorical] = {}
     for name in names:
         column = columns.role(name)
-        optional = column.missing or may_miss(name)
+        optional = column.missing or (may_miss is not None and may_miss(name))
         if column.type == "categorical":
             values[name] = _categories(path, name, frame[name], column.categories, optional)
         else:
-            values[name] = _numbers(path, name, frame[name], optional)
+            values[name] = _numbers(path, name, frame[name], columns, optional)
     return pd.DataFrame(values)
 
 
@@ -210,20 +158,51 @@ def _categories(
     return pd.Categorical.from_codes(codes, list(categories))
 
 
-def _numbers(path: Path, name: str, column: pd.Series, optional: bool = False) -> np.ndarray:
+def _numbers(path: Path, name: str, column: pd.Series, columns: Columns, optional: bool = False) -> np.ndarray:
     """float64[n]; NaN where a value is missing, and may be."""
     if column.dtype.kind in "mM":
         raise DataError(f"{path}: column {name!r} holds times, not numbers")
-    values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
+    try:
+        values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
+    except (TypeError, ValueError):
+        raise DataError(f"{path}: column {name!r} holds {column.dtype}, not numbers") from None
     absent = column.isna().to_numpy()
     with np.errstate(over="ignore"):
         finite = np.isfinite(values.astype(np.float32))
+    feature = columns.role(name).feature
 
     def what(row: int) -> str:
-        return "value is missing" if absent[row] else f"value is '{column.iloc[row]}', not a finite number of float32"
+        if absent[row]:
+            return "value is missing" + (", and `missing` does not name the column" if feature else "")
+        value = f"value is '{column.iloc[row]}'"
+        if not np.isnan(values[row]):
+            return f"{value}, not a finite number of float32"
+        where = columns.source or "a schema file"
+        return f"{value}, which is text" + (f"; declare it categorical in {where}" if feature else ", not a number")
 
     _refuse(path, name, ~finite & ~(absent & optional), what)
     return values
+
+
+def _check_no_ids(path: Path, features: pd.DataFrame) -> None:
+    """Raises DataError where a feature that no schema file declares has an id's name and values.
+
+    Warns where one numbers the rows.
+    """
+    n = len(features)
+    if n < _ROWS_THAT_COUNT:
+        return
+    for name in features.select_dtypes("number"):
+        values = features[name].to_numpy()
+        if (values != np.floor(values)).any():
+            continue
+        if _LIKE_AN_ID.search(str(name)) and len(np.unique(values)) == n:
+            raise DataError(
+                f"{path}: column {name!r} has another whole number in each row, as an id: call it {ID!r}, or declare "
+                "in a schema file what it is"
+            )
+        if (np.diff(values) == 1).all():
+            log.warning("%s: column %r numbers the rows, and is used as a feature", path, name)
 
 
 def _ids(path: Path, frame: pd.DataFrame, columns: Columns) -> pd.Series | None:

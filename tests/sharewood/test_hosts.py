@@ -112,9 +112,11 @@ def test_reveal_needs_consent(place):
         ('"model_a.json"', '"no/model_a.json"', "cannot be written"),
         ('tls = "keys"', 'tls = "nokeys"', "credentials"),
         ('label = "defaulted"', 'label = "y"', "label 0.25 is not 0 or 1"),
+        ('"binary:logistic"', '"multi:softprob"\nnum_class = 3', "train with multi:ova"),
     ],
 )
 def test_bad_configurations(place, monkeypatch, capsys, old, new, sentence):
+    monkeypatch.setattr(hosts, "run_party", lambda *_: pytest.fail("it connects"))
     (place / "a.csv").write_text("x,y,defaulted\n1,0.25,0\n")
     text = (place / "party_a.toml").read_text()
     assert old in text

@@ -9,7 +9,9 @@ import xgboost
 
 from mpc.errors import DataError
 from secure_tree.model import SharedModel
+from sharewood import hosts
 from sharewood.hosts import export, predict_rows, reveal, train
+from sharewood.hosts_config import HostsConfig
 from tests.sharewood.hosting import EXAMPLES, both, complaint, dealing, example, in_threads, sharewood, write_job
 from tests.sharewood.pages import check_page
 
@@ -77,6 +79,31 @@ def test_rows_that_are_not_the_same(by_columns, monkeypatch):
     with pytest.raises(DataError, match="the ids of the two parties' rows, or their order, differ"):
         in_threads(monkeypatch, by_columns, train, False, None)
     assert not (by_columns / "a_model.npz").exists()
+
+
+@pytest.mark.parametrize("command", [train, predict_rows])
+def test_ids_at_one_party_only(by_columns, monkeypatch, command):
+    if command is predict_rows:
+        in_threads(monkeypatch, by_columns, train, False, None)
+    path = by_columns / ("b.csv" if command is train else "b_new.csv")
+    pd.read_csv(path).drop(columns="id").to_csv(path, index=False)
+    with pytest.raises(DataError, match=r"table has an id column, and .* has none"):
+        in_threads(monkeypatch, by_columns, command, *([False, None] if command is train else [None]))
+
+
+@pytest.mark.parametrize("column", ["id", "b1"])
+def test_predicted_rows_have_the_columns_of_the_schema(by_columns, monkeypatch, column):
+    """Party B's shuffled rows without their ids would otherwise be predicted as other people's."""
+    schema = 'id = "id"\nb0 = { type = "numeric", missing = true }\nb1 = "numeric"\nb2 = "numeric"\n'
+    (by_columns / "schema.toml").write_text(f'{schema}bad = "label"\nw = "weight"\n')
+    path = by_columns / "party_b.toml"
+    path.write_text(path.read_text().replace('label = "bad"\nweight = "w"', 'columns = "schema.toml"'))
+    in_threads(monkeypatch, by_columns, train, False, None)
+    monkeypatch.setattr(hosts, "connected", lambda *_: pytest.fail("it connects"))
+    new = pd.read_csv(by_columns / "b_new.csv").drop(columns=column)
+    new.sample(frac=1, random_state=1).to_csv(by_columns / "b_new.csv", index=False)
+    with pytest.raises(DataError, match=rf"b_new\.csv has no column '{column}', which schema\.toml declares as "):
+        predict_rows(HostsConfig.read(path), "party_b", None)
 
 
 def test_several_classes_between_hosts(tmp_path, monkeypatch):

@@ -1,12 +1,15 @@
 """Tables from CSV and parquet, with and without a schema file, and where a complaint points to."""
 
+import io
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from mpc.errors import ConfigError, DataError
-from sharewood.columns import Columns
-from sharewood.tables import check_classes, check_counts, read_rows, read_table, writable, write_predictions
+from sharewood.columns import Column, Columns
+from sharewood.table_files import writable
+from sharewood.tables import check_classes, check_counts, read_joinable, read_rows, read_table, write_predictions
 
 SCHEMA = """
 colour = { type = "categorical", categories = ["red", "NA", "01"], missing = true }
@@ -88,14 +91,25 @@ def test_predictions_come_back(tmp_path):
     ("old", "new", "sentence"),
     [
         ("red", "rot", "column 'colour', line 2: value is 'rot', none of the categories"),
-        ("1.5", "old", "column 'age', line 2: value is 'old', not a finite number"),
+        ("1.5", "old", r"column 'age', line 2: value is 'old', which is text; declare it categorical in schema\.toml"),
+        ("1,2,red", "1,much,red", "column 'times', line 2: value is 'much', which is text, not a number"),
         ("1.5", "inf", "column 'age', line 2: value is 'inf', not a finite number"),
         ("1.5", "1e39", r"column 'age', line 2: value is '1e\+39', not a finite number of float32"),
         ("9,2,y,1,1", "9,2,y,1,-1", "column 'times', line 4: weight -1 is negative"),
-        (",good", ",bad", "column 'bad' is not in the schema file"),
-        ("age", "who", r"not a CSV table \(column 'who' appears twice\)"),
-        ("2,y,1,1,", "2,y,1,1,,9", r"not a CSV table \([^\n]*Expected 6 fields in line 4, saw 7[^\n]*\)$"),
-        ("x,1,2", "x,,2", "column 'good', line 2: value is missing"),
+        (",good", ",bad", "column 'bad' is not in schema.toml"),
+        ("age", "who", "column 'who' appears twice"),
+        ("2,y,1,1,", "2,y,1,1,,9", "line 4 has 7 cells, and the header 6$"),
+        ("y,1,1,\n", "y,1,1\n", "line 4 has 5 cells, and the header 6$"),
+        ("8,NA", "\n8,NA", "line 3 is blank$"),
+        ("who,", ",", "column 1 has no name: name it, or remove it$"),
+        (
+            "who,age,note,good,times,colour",
+            "1,2,3,4,5,6.5",
+            "line 1 has numbers only: a CSV file begins with the names",
+        ),
+        ("who,age", "1,1", "column '1' appears twice"),
+        ("007", '"007', "not a CSV table .unexpected end of data.$"),
+        ("x,1,2", "x,,2", "column 'good', line 2: value is missing$"),
         ("007", "", "column 'who', line 2: the id is missing"),
     ],
 )
@@ -106,16 +120,77 @@ def test_tables_that_are_not_as_the_schema_says(tmp_path, columns, old, new, sen
         read_table(path, columns)
 
 
-def test_a_column_that_the_schema_names_is_there(tmp_path, columns):
-    path = written(tmp_path / "t.csv", "who,colour,good,times,note\n1,red,0,1,\n")
-    with pytest.raises(DataError, match="there is no column 'age', which the schema file names"):
-        read_table(path, columns)
+@pytest.mark.parametrize(
+    ("name", "role", "readers"),
+    [
+        ("who", "the id", "table rows joinable"),
+        ("age", "numeric", "table rows joinable"),
+        ("colour", "categorical", "table joinable"),
+        ("good", "the label", "table"),
+        ("times", "the weight", "table"),
+        ("note", "ignore", ""),
+    ],
+)
+def test_columns_that_the_schema_declares_are_there(tmp_path, columns, name, role, readers):
+    table = pd.read_csv(io.StringIO(TABLE), dtype=str, keep_default_na=False).drop(columns=name)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    names = ["colour=red", "colour=NA", "colour=01", "age"]
+    functions = {
+        "table": lambda path: read_table(path, columns),
+        "rows": lambda path: read_rows(path, columns, names),
+        "joinable": lambda path: read_joinable(path, columns),
+    }
+    sentence = rf"t\.csv has no column '{name}', which schema\.toml declares as {role}$"
+    for reader, read in functions.items():
+        if reader in readers.split():
+            with pytest.raises(DataError, match=sentence):
+                read(tmp_path / "t.csv")
+        elif (reader, name) != ("rows", "colour"):
+            read(tmp_path / "t.csv")
 
 
-def test_more_cells_than_the_header_has(tmp_path):
+def test_rows_have_as_many_cells_as_the_header(tmp_path):
     path = written(tmp_path / "t.csv", "x,y\n1,0,9\n2,1,9\n")
-    with pytest.raises(DataError, match="Expected 2 fields in line 2, saw 3"):
+    with pytest.raises(DataError, match="line 2 has 3 cells, and the header 2"):
         read_table(path, Columns.inferred("y"))
+    # Where the last column may be missing, pandas fills it up.
+    path = written(tmp_path / "t.csv", "y,a,x\n1,2,0\n2,1\n")
+    with pytest.raises(DataError, match="line 3 has 2 cells, and the header 3"):
+        read_table(path, Columns.inferred("y"), lambda name: True)
+
+
+def test_lines_of_one_cell_are_counted(tmp_path):
+    columns = Columns.inferred()
+    rows = read_table(written(tmp_path / "t.csv", 'x\n1\n""\n3\n\n'), columns, lambda name: True)
+    assert np.array_equal(rows.features["x"], [1, np.nan, 3], equal_nan=True)
+    for text, sentence in (("x\n1\n\n3\n", "line 3 is blank"), ("x\n1\n  \n3\n", "where its cells end")):
+        with pytest.raises(DataError, match=sentence):
+            read_table(written(tmp_path / "t.csv", text), columns, lambda name: True)
+
+
+@pytest.mark.parametrize("name", ["idx", "ID", "customer_id", "customerId", "uuid", "row key"])
+def test_an_id_by_another_name_is_no_feature(tmp_path, name):
+    text = f"{name},x,y\n" + "".join(f"{i * 37 % 1009},{i}.5,{i % 2}\n" for i in range(20))
+    with pytest.raises(
+        DataError, match=f"column '{name}' has another whole number in each row, as an id: call it 'id'"
+    ):
+        read_table(written(tmp_path / "t.csv", text), Columns.inferred("y"))
+    schema = written(tmp_path / "s.toml", f'"{name}" = "numeric"\nx = "numeric"\ny = "label"')
+    assert list(read_table(tmp_path / "t.csv", Columns.read(schema)).features) == [name, "x"]
+    known = {name: Column(type="id"), "y": Column(type="label")}
+    assert read_table(tmp_path / "t.csv", Columns(known)).ids.name == name
+
+
+@pytest.mark.parametrize("name", ["paid", "index", "valid", "idx"])
+def test_features_that_are_no_ids(tmp_path, name):
+    text = f"{name},y\n" + "".join(f"{i % 13 if name == 'idx' else i + 0.5},{i % 2}\n" for i in range(20))
+    assert list(read_table(written(tmp_path / "t.csv", text), Columns.inferred("y")).features) == [name]
+
+
+def test_a_number_of_each_row_is_told(tmp_path, caplog):
+    text = "n,y\n" + "".join(f"{i},{i % 2}\n" for i in range(20))
+    assert list(read_table(written(tmp_path / "t.csv", text), Columns.inferred("y")).features) == ["n"]
+    assert "column 'n' numbers the rows, and is used as a feature" in caplog.text
 
 
 def test_times_are_not_numbers(tmp_path):
@@ -123,7 +198,10 @@ def test_times_are_not_numbers(tmp_path):
     with pytest.raises(DataError, match="column 'when' holds times, not numbers"):
         read_table(tmp_path / "t.parquet", Columns.inferred("y"))
     pd.DataFrame({"x": ["a"], "y": [1]}).to_parquet(tmp_path / "t.parquet")
-    with pytest.raises(DataError, match="column 'x', row 0: value is 'a', not a finite number"):
+    with pytest.raises(DataError, match="column 'x', row 0: value is 'a', which is text; declare it"):
+        read_table(tmp_path / "t.parquet", Columns.inferred("y"))
+    pd.DataFrame({"x": [[1, 2]], "y": [1]}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(DataError, match="column 'x'"):
         read_table(tmp_path / "t.parquet", Columns.inferred("y"))
 
 

@@ -1,0 +1,128 @@
+"""Files of tables, CSV or parquet: read as they are, written whole. What the columns mean is sharewood/tables.py's."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pandas as pd
+from pyarrow.parquet import read_schema
+
+from mpc.errors import DataError
+from secure_tree.storage import write_bytes
+
+PARQUET = ".parquet"
+# What stands for a missing number in a CSV file; of text, only the empty cell does.
+_MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None"]
+
+
+def read_cells(path: Path, text: Collection[str] | None) -> pd.DataFrame:
+    """The table of a file. In a CSV file the columns `text` are text, or, where it is None, all of them.
+
+    Raises DataError.
+    """
+    with _reading(path):
+        if path.suffix == PARQUET:
+            frame = pd.read_parquet(path)
+            frame.columns = frame.columns.map(str)
+        else:
+            header, rows = _lines(path)
+            verbatim = header if text is None else [name for name in header if name in text]
+            missing = {name: [""] if name in verbatim else _MISSING for name in header}
+            types = dict.fromkeys(verbatim, str)
+            frame = pd.read_csv(path, dtype=types, index_col=False, keep_default_na=False, na_values=missing)
+            if list(frame) != header or len(frame) != rows:
+                raise DataError(f"{path}: quotes and line ends leave open where its cells end")
+    if not len(frame):
+        raise DataError(f"{path}: the table has no rows")
+    return frame
+
+
+def column_names(path: Path) -> list[str]:
+    """The columns of a file. Raises DataError."""
+    with _reading(path):
+        if path.suffix == PARQUET:
+            return _checked_names(path, read_schema(path).names)
+        with _opened(path) as file:
+            return _header(path, next(csv.reader(file, strict=True), []))
+
+
+def _lines(path: Path) -> tuple[list[str], int]:
+    """The header of a CSV file, and how many rows follow it, each with a cell for each column."""
+    with _opened(path) as file:
+        lines = csv.reader(file, strict=True)
+        header, rows, blank = _header(path, next(lines, [])), 0, 0
+        for cells in lines:
+            if not cells:
+                blank = blank or lines.line_num
+                continue
+            if blank:
+                raise DataError(f"{path}: line {blank} is blank")
+            if len(cells) != len(header):
+                here = f"{len(cells)} cell{'s' if len(cells) > 1 else ''}"
+                raise DataError(f"{path}: line {lines.line_num} has {here}, and the header {len(header)}")
+            rows += 1
+    return header, rows
+
+
+def _opened(path: Path) -> io.TextIOWrapper:
+    return open(path, newline="", encoding="utf-8-sig")
+
+
+def _header(path: Path, names: list[str]) -> list[str]:
+    """The first line of a CSV file. Raises DataError unless it names the columns."""
+    if not names:
+        raise DataError(f"{path}: line 1 is blank: a CSV file begins with the names of its columns")
+    if all(map(_is_number, names)) and names != [str(i) for i in range(len(names))]:
+        raise DataError(f"{path}: line 1 has numbers only: a CSV file begins with the names of its columns")
+    return _checked_names(path, names)
+
+
+def _checked_names(path: Path, names: list[str]) -> list[str]:
+    for place, name in enumerate(names):
+        if not name.strip():
+            raise DataError(f"{path}: column {place + 1} has no name: name it, or remove it")
+        if name in names[:place]:
+            raise DataError(f"{path}: column {name!r} appears twice")
+    return names
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise DataError(f"{path}: there is no such file") from None
+    except (ValueError, OSError, csv.Error) as error:  # pandas' and pyarrow's own kinds are among them
+        said = " ".join(str(error).split())
+        raise DataError(f"{path}: not a {'parquet' if path.suffix == PARQUET else 'CSV'} table ({said})") from None
+
+
+def write_frame(path: Path, frame: pd.DataFrame) -> None:
+    """A table as CSV or parquet, whole or not at all."""
+    if path.suffix == PARQUET:
+        buffer = io.BytesIO()
+        frame.to_parquet(buffer, index=False)
+        write_bytes(path, buffer.getvalue())
+    else:
+        write_bytes(path, frame.to_csv(index=False).encode())
+
+
+def writable(path: Path) -> None:
+    """Raises DataError unless a file can be made at `path`: asked before an hour of work, not after."""
+    if path.is_dir():
+        raise DataError(f"{path}: cannot be written, it is a folder")
+    if not path.absolute().parent.is_dir() or not os.access(path.absolute().parent, os.W_OK):
+        raise DataError(f"{path}: cannot be written, there is no such folder or it is not ours")
