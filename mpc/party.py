@@ -16,8 +16,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from mpc.correlation import Correlation
-from mpc.errors import DataError
-from mpc.ring import Shape, decode_signed, pack_words, packed_sizes, unpack_words
+from mpc.ring import Shape, decode_signed, pack_words, packed_sizes, to_units, unpack_words
 from mpc.shares import AShare, BShare
 
 Like = tuple[Shape, np.dtype]
@@ -181,15 +180,16 @@ class Party:
             return done.value
 
     def share(self, values: Any, owner: int, scale: int = 0) -> AShare:
-        """The owner's integers (in units of 2^-scale) as shares; the other party passes None."""
-        from mpc.sharing import share
+        """The owner's numbers as shares; the other party passes None.
 
-        words = None if values is None else np.asarray(values)
-        mine = None if words is None else list(words.shape)
-        told = self.exchange_public("share.shape", mine)
-        if (mine is None) == (self.rank == owner) or (told is None) == (self.rank != owner):
-            raise DataError(f"share: party {owner} passes the values, and the other party passes None")
-        return share(self, words, owner, tuple(mine or told), scale)
+        Integers are in units of 2^-scale; floats are rounded to units, and at scale 0 are integers. Raises DataError,
+        RangeError.
+        """
+        from mpc.sharing import agree_on_shape, share
+
+        units = None if values is None else to_units(values, scale)
+        shape = agree_on_shape(self, None if units is None else units.shape, owner, scale)
+        return share(self, units, owner, shape, scale)
 
     def reveal(self, x: AShare | BShare, *, to: int | None = None, what: str) -> np.ndarray | None:
         """The secret as signed integers, or bits, at party `to` (None: both), which records that it learned `what`."""

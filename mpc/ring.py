@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
+
+from mpc.errors import DataError, RangeError
 
 U8, U16, U32, U64 = (np.dtype(t) for t in (np.uint8, np.uint16, np.uint32, np.uint64))
 
@@ -19,9 +22,37 @@ def smallest_word(bits: int) -> np.dtype:
     return next(dtype for dtype in (U8, U16, U32, U64) if bits <= 8 * dtype.itemsize)
 
 
-def encode_signed(values: np.ndarray, dtype: np.dtype = U64) -> np.ndarray:
-    """Integers (any integer dtype) to two's complement words of `dtype`."""
-    return np.asarray(values).astype(np.int64).astype(dtype)
+def to_units(values: Any, scale: int = 0, rounded: Callable = np.rint) -> np.ndarray:
+    """Public numbers in units of 2^-scale, int64: integers as they are, floats `rounded` to whole units.
+
+    At scale 0 `np.rint` takes integers only. Raises DataError for what is no such number, RangeError beyond 64 bits.
+    """
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise DataError("a share takes an array of numbers: all its rows have one length") from None
+    kind = array.dtype.kind
+    if kind in "bi" or (kind == "u" and (array.itemsize < 8 or not (array >> np.uint64(63)).any())):
+        return array.astype(np.int64)
+    if kind == "u" or (kind == "O" and all(isinstance(v, int) for v in array.flat)):
+        raise RangeError("an integer beyond 64 bits with sign does not fit a share")
+    if kind != "f":
+        raise DataError(f"a share takes integers or floats, got {np.ravel(array)[:1].tolist() or array.dtype}")
+    scaled = np.ldexp(array.astype(np.float64), scale)
+    units = rounded(scaled)
+    if np.isnan(scaled).any():
+        raise DataError("a share takes numbers, got nan")
+    if (np.abs(scaled) >= 2.0**63).any():
+        raise RangeError(f"{np.abs(array).max():g} at scale {scale} does not fit the 64 bits of a share")
+    if scale == 0 and rounded is np.rint and (units != scaled).any():
+        first = array[units != scaled].flat[0]
+        raise DataError(f"a share at scale 0 holds integers, got {first:g}: share with a scale, as in scale=16")
+    return units.astype(np.int64)
+
+
+def encode_signed(values: Any, dtype: np.dtype = U64, scale: int = 0) -> np.ndarray:
+    """Public numbers, as `to_units` takes them, to two's complement words of `dtype`."""
+    return to_units(values, scale).astype(dtype)
 
 
 def decode_signed(words: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
     with session(party):
         z = x * y + 3
         b = x < y
+        e = x == y
 
 A job of `protocols.runtime.run_local` runs within one. Library code names the protocol and its party. Without a
 session the operators raise.
@@ -17,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from mpc import shares
 from mpc.beaver import multiply
-from mpc.comparison import below, less_than
+from mpc.comparison import below, in_range
 from mpc.matrix_product import matmul
 from mpc.party import Party
+from mpc.ring import encode_signed, to_units
 from mpc.shares import AShare, BShare
 
 _PARTY: ContextVar[Party] = ContextVar("party")
@@ -39,7 +40,7 @@ def session(party: Party) -> Iterator[Party]:
 
 def _multiply(x: AShare, y: Any) -> AShare:
     if not isinstance(y, AShare):
-        return x.times(y)
+        return x.times(y, _scale(x, y))
     first, second = np.broadcast_arrays(x.words, y.words)
     return multiply(_PARTY.get(), x.map(lambda _: first), y.map(lambda _: second))
 
@@ -47,16 +48,28 @@ def _multiply(x: AShare, y: Any) -> AShare:
 def _matmul(x: AShare, y: Any) -> AShare:
     if isinstance(y, AShare):
         return matmul(_PARTY.get(), x, y)
-    return x.map(lambda w: w @ np.asarray(y).astype(np.int64).astype(w.dtype))
+    scale = _scale(x, y)
+    factor = encode_signed(y, x.dtype, scale)
+    return x.map(lambda w: w @ factor).at_scale(x.scale + scale)
+
+
+def _scale(x: AShare, y: Any) -> int:
+    """That of a public factor: floats are rounded to the scale of the share, integers are what they are."""
+    return x.scale if np.asarray(y).dtype.kind == "f" else 0
 
 
 def _less(x: AShare, y: Any) -> BShare:
-    if isinstance(y, AShare):
-        return less_than(_PARTY.get(), x, y)
-    threshold = np.asarray(y)
-    if threshold.ndim:
-        return less_than(_PARTY.get(), x, shares.public_ring(np.broadcast_to(threshold, x.shape), x.rank, x.scale))
-    return below(_PARTY.get(), x, [int(threshold)], 64)[..., 0]
+    # On integers x < y and x < ceil(y) are the same.
+    bound = y if isinstance(y, AShare) else to_units(y, x.scale, np.ceil)
+    return below(_PARTY.get(), x - bound, [0], 64)[..., 0]
+
+
+def _more(x: AShare, y: Any) -> BShare:
+    return _less(-x, -(y if isinstance(y, AShare) else to_units(y, x.scale, np.floor)))
+
+
+def _equal(x: AShare, y: Any) -> BShare:
+    return in_range(_PARTY.get(), x - y, 0, 1)
 
 
 def _operator(name: str, run: Any) -> Any:
@@ -74,6 +87,8 @@ for _name, _symbol, _run in (
     ("__rmul__", "*", _multiply),
     ("__matmul__", "@", _matmul),
     ("__lt__", "<", _less),
-    ("__gt__", ">", lambda x, y: _less(-x, -y)),
+    ("__gt__", ">", _more),
+    ("__eq__", "==", _equal),
+    ("__ne__", "!=", lambda x, y: ~_equal(x, y)),
 ):
     setattr(AShare, _name, _operator(_symbol, _run))

@@ -7,6 +7,8 @@ PShare  w = w_0 xor w_1: packed bits, as many as a word has. Products of bits ar
 
 Everything here is local: addition, public factors, slicing. What needs a message is a protocol.
 A share knows its party's rank, so that a public constant is added by party 0 alone.
+Public operands: integers are in units of 2^-scale, as `party.share` takes them and `party.reveal` returns them; floats
+are the numbers themselves, rounded to units. At scale 0 a float that is no integer is refused.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from mpc.errors import ScaleMismatch, ShapeMismatch
+from mpc.errors import DataError, ScaleMismatch, ShapeMismatch
 from mpc.ring import U64, Shape, encode_signed, pack_bits, unpack_bits
 
 
@@ -59,9 +61,10 @@ class _Share:
         return self._like(self._words.reshape(*shape))
 
     def _refuse(self, *_):
-        raise TypeError(f"a {type(self).__name__} is one half of a secret, not a value: use party.reveal")
+        raise TypeError(f"this {type(self).__name__} is one half of a secret, not a value: use party.reveal")
 
-    __bool__ = __float__ = __int__ = __index__ = __array__ = __iter__ = _refuse
+    __bool__ = __float__ = __int__ = __index__ = __array__ = __iter__ = __hash__ = _refuse
+    __eq__ = __ne__ = _refuse  # type: ignore[assignment]
     __array_ufunc__ = None
 
 
@@ -99,11 +102,11 @@ class AShare(_WordShare):
             if other.scale != self.scale:
                 raise ScaleMismatch(f"cannot add scale {other.scale} to scale {self.scale}")
             return other.words
-        constant = encode_signed(np.asarray(other), self.dtype)
+        constant = encode_signed(other, self.dtype, self.scale)
         return constant if self.rank == 0 else np.zeros_like(constant)
 
     def __add__(self, other) -> AShare:
-        """[x] + [y], or [x] + c with c public integers in units of 2^-scale."""
+        """[x] + [y], or [x] + c with c public. Raises ScaleMismatch, DataError, RangeError."""
         return self._like(self.words + self._operand(other))
 
     __radd__ = __add__
@@ -118,8 +121,8 @@ class AShare(_WordShare):
         return self._like(np.zeros_like(self.words) - self.words)
 
     def times(self, factor, scale: int = 0) -> AShare:
-        """[x] times public integers at a scale of their own; the scales add."""
-        return AShare(self.words * encode_signed(np.asarray(factor), self.dtype), self.rank, self.scale + scale)
+        """[x] times public numbers at a scale of their own; the scales add."""
+        return AShare(self.words * encode_signed(factor, self.dtype, scale), self.rank, self.scale + scale)
 
     def sum(self, axis: int | tuple[int, ...] | None = None) -> AShare:
         return self._like(np.asarray(self.words.sum(axis=axis, dtype=self.dtype)))
@@ -154,7 +157,7 @@ class BShare(_Share):
         """<a> xor <b>, or <a> xor public bits."""
         if isinstance(other, BShare):
             return self._like(self.bits ^ other.bits)
-        public = np.asarray(other, np.uint8)
+        public = _bits(other)
         return self._like(self.bits ^ (public if self.rank == 0 else np.zeros_like(public)))
 
     __rxor__ = __xor__
@@ -164,7 +167,7 @@ class BShare(_Share):
 
     def masked(self, public: np.ndarray) -> BShare:
         """<a> and public bits."""
-        return self._like(self.bits & np.asarray(public, np.uint8))
+        return self._like(self.bits & _bits(public))
 
     def parity(self, axis: int) -> BShare:
         """xor along an axis."""
@@ -219,15 +222,23 @@ def stack(shares: Sequence[S], axis: int = 0) -> S:
 
 
 def public_ring(values, rank: int, scale: int = 0, dtype: np.dtype = U64) -> AShare:
-    """A trivial sharing of public integers: party 0 holds them, party 1 zeros."""
-    words = encode_signed(np.asarray(values), dtype)
+    """A trivial sharing of public numbers: party 0 holds them, party 1 zeros."""
+    words = encode_signed(values, dtype, scale)
     return AShare(words if rank == 0 else np.zeros_like(words), rank, scale)
 
 
 def public_bits(values, rank: int) -> BShare:
     """A trivial sharing of public bits."""
-    bits = np.asarray(values, np.uint8)
+    bits = _bits(values)
     return BShare(bits if rank == 0 else np.zeros_like(bits), rank)
+
+
+def _bits(values) -> np.ndarray:
+    """Public bits as uint8. Raises DataError for anything else."""
+    array = np.asarray(values)
+    if not ((array == 0) | (array == 1)).all():
+        raise DataError("public bits beside a BShare are 0 or 1")
+    return array.astype(np.uint8, copy=False)
 
 
 def same_shape(*shares: Share) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 
 from mpc.contract import Cost, protocol
 from mpc.correlation import Hand
+from mpc.errors import DataError, ProtocolDesync
 from mpc.party import Party, Round, Steps
 from mpc.ring import U8, U64, Shape, encode_signed, pack_words, packed_size, packed_sizes, unpack_words
 from mpc.shares import AShare, BShare
@@ -56,6 +57,32 @@ def rerandomise(party: Party, x: Any) -> Any:
     return x.map(lambda own: own ^ zero if bits else own + zero)
 
 
+MOST = 1 << 30
+
+
+def agree_on_shape(party: Party, shape: Shape | None, owner: int, scale: int) -> Shape:
+    """The public shape of what `owner` shares; the other party has None. Raises DataError, ProtocolDesync."""
+    mine = {"owner": owner, "scale": scale, "shape": None if shape is None else list(shape)}
+    theirs = party.exchange_public("share.shape", mine)
+    if not isinstance(theirs, dict) or theirs.keys() != mine.keys() or not _is_shape(theirs["shape"]):
+        raise ProtocolDesync("share.shape: the other party sent something other than an owner, a scale and a shape")
+    for name in ("owner", "scale"):
+        if theirs[name] != mine[name]:
+            raise DataError(f"share: the parties disagree on {name}: {mine[name]} here, {theirs[name]} at the other")
+    if (mine["shape"] is None) == (party.rank == owner) or (theirs["shape"] is None) != (party.rank == owner):
+        raise DataError(f"share: party {owner} passes the values, and the other party passes None")
+    agreed = shape if shape is not None else tuple(theirs["shape"])
+    if math.prod(agreed) > MOST:
+        raise DataError(f"share: an array of shape {agreed} has more than 2^30 numbers")
+    return agreed
+
+
+def _is_shape(told: Any) -> bool:
+    return told is None or (
+        isinstance(told, list) and len(told) <= 16 and all(type(n) is int and 0 <= n <= MOST for n in told)
+    )
+
+
 def _share_cost(values: np.ndarray | None, owner: int, shape: Shape, scale: int = 0, dtype: np.dtype = U64) -> Cost:
     bits = 8 * dtype.itemsize * math.prod(shape)
     return Cost(1, (bits, 0) if owner == 0 else (0, bits))
@@ -65,10 +92,13 @@ def _share_cost(values: np.ndarray | None, owner: int, shape: Shape, scale: int 
 def share(
     party: Party, values: np.ndarray | None, owner: int, shape: Shape, scale: int = 0, dtype: np.dtype = U64
 ) -> Steps:
-    """The owner's integers in units of 2^-scale (the other party passes None) -> [values] of the public shape."""
+    """The owner's numbers (the other party passes None) -> [values] of the public shape.
+
+    Integers are in units of 2^-scale.
+    """
     mask = party.randomness.take(InputMask(owner, shape, dtype))
     if values is not None:
-        words = encode_signed(values, dtype) - mask
+        words = encode_signed(values, dtype, scale) - mask
         yield Round("sharing.share", [words.reshape(-1).view(U8)], [])
         return AShare(mask, party.rank, scale)
     (data,) = yield Round("sharing.share", [], [dtype.itemsize * math.prod(shape)])

@@ -50,7 +50,7 @@ def run_session(job: Job, *, timeout: float | None = None) -> dict[str, dict[str
 def run_local(job: Job, *, timeout: float | None = None) -> tuple[Any, Any]:
     """Run `job(party)` in two forked party processes with a dealer process; what it returned at each party.
 
-    Inside the job the operators of mpc/session.py talk through its party: `x * y`, `x @ y`, `x < y`.
+    Inside the job the operators of mpc/session.py talk through its party: `x * y`, `x @ y`, `x < y`, `x == y`.
     Results come back through Sharewood's own codec: plain values, lists, tuples, dicts and arrays.
     """
     outcome = run_session(job, timeout=timeout)

@@ -9,7 +9,7 @@ from mpc.bit_product import or_bits
 from mpc.comparison import in_range, less_than, maximum
 from mpc.conversion import to_bits
 from mpc.division import divide
-from mpc.errors import ConfigError, RangeError, ShapeMismatch
+from mpc.errors import ConfigError, DataError, ProtocolDesync, RangeError, ShapeMismatch
 from mpc.matrix_product import matmul
 from mpc.ring import U8, U32, U64, decode_signed, encode_signed
 from mpc.session import session
@@ -38,9 +38,9 @@ def test_matmul(n, k, m, dtype):
 
 
 def test_a_product_of_matrices_over_the_whole_ring():
-    x, y = np.random.default_rng(1).integers(0, 2**64, (2, 30, 30), np.uint64)
+    x, y = np.random.default_rng(1).integers(-(2**63), 2**63 - 1, (2, 30, 30), endpoint=True)
     results, _ = run_both(lambda party: matmul(party, ring_half(x, party.rank), ring_half(y, party.rank)))
-    assert np.array_equal(opened(results), decode_signed(x @ y))
+    assert np.array_equal(opened(results), x @ y)
 
 
 def test_a_rounded_product_of_matrices():
@@ -148,6 +148,130 @@ def test_operators_in_a_session():
     for result in run_both(job)[0]:
         for mine, theirs in zip(result, expected, strict=True):
             assert np.array_equal(mine, theirs)
+
+
+def in_session(values, run, scale=0):
+    """What `run` makes of values that party 0 shares at a scale, revealed; the operators talk to the peer."""
+
+    def job(party):
+        with session(party):
+            told = run(party.share(values if party.rank == 0 else None, owner=0, scale=scale))
+        return [(party.reveal(t, what="test"), getattr(t, "scale", 0)) for t in told]
+
+    first, second = run_both(job)[0]
+    assert all(np.array_equal(a, b) for (a, _), (b, _) in zip(first, second, strict=True))
+    return [opened / 2**scale for opened, scale in first]
+
+
+def test_floats_are_the_numbers_and_integers_the_units():
+    x, unit = np.array([1.5, -2.75, 0.0, 1024.0]), 2**-16
+    got = in_session(
+        x,
+        lambda s: [s, s + 0.5, 0.5 - s, s + 1, s * 0.5, 0.25 * s, s * 3, s * x, s @ x[:, None], s + np.float32(0.5)],
+        scale=16,
+    )
+    exact = [x, x + 0.5, 0.5 - x, x + unit, x * 0.5, x * 0.25, x * 3, x * x, [(x * x).sum()], x + 0.5]
+    for mine, theirs in zip(got, exact, strict=True):
+        assert np.array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("scale", [0, 16])
+def test_comparisons_with_public_numbers(scale):
+    x = np.array([-3, -2, 0, 2, 3]) / (1 if scale == 0 else 4)
+    for c in [2, -3, 0, True, 2.5, -2.5, 0.7, -0.7, 0.1, np.float32(0.1), np.uint8(2), np.int8(-3), x[::-1]]:
+        value = c if np.asarray(c).dtype.kind == "f" else np.asarray(c, int) / 2.0**scale
+        less, more = in_session(x, lambda s, c=c: [s < c, s > c], scale)
+        assert np.array_equal(less, x < value) and np.array_equal(more, x > value), c
+
+
+def test_equality_is_computed_on_shares():
+    x, y = np.array([3, -4, 0, 2**61]), np.array([3, 4, 1, 2**61])
+    equal, other, reflected, alike = in_session(x, lambda s: [s == y, s != 3, x[0] == s, s == s[[0, 0, 2, 3]]])
+    assert np.array_equal(equal, x == y) and np.array_equal(other, x != 3)
+    assert np.array_equal(reflected, x == 3) and alike.tolist() == [1, 0, 1, 1]
+    (half,) = in_session([1.5, 0.3], lambda s: [s == 0.3], scale=16)
+    assert half.tolist() == [0, 1]
+
+
+NAN, FAR = float("nan"), 2.0**70
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda s: s + 0.5,
+        lambda s: 0.5 - s,
+        lambda s: s * 0.5,
+        lambda s: s @ np.array([[0.5]]),
+        lambda s: s == 0.5,
+        lambda s: s + NAN,
+        lambda s: s * NAN,
+        lambda s: s < NAN,
+        lambda s: s > float("inf"),
+        lambda s: s + FAR,
+        lambda s: s + 2**70,
+        lambda s: s + 2**63,
+        lambda s: s * "a",
+        lambda s: s + None,
+        lambda s: s == None,  # noqa: E711
+        lambda s: s + 1j,
+        lambda s: (s < 3) ^ 0.5,
+        lambda s: (s < 3) ^ 2,
+    ],
+)
+def test_operands_that_a_share_cannot_hold_are_refused(run):
+    with pytest.raises((DataError, RangeError)):
+        in_session([1], lambda s: [run(s)])
+
+
+@pytest.mark.parametrize(
+    ("values", "scale", "sentence"),
+    [
+        ([1.5, -2.7], 0, r"a share at scale 0 holds integers, got 1\.5: share with a scale"),
+        ([1.0, NAN], 16, "got nan"),
+        ([1.0, float("inf")], 16, "does not fit"),
+        ([2.0**50], 16, "at scale 16 does not fit"),
+        ([2**64], 0, "beyond 64 bits"),
+        (["a"], 0, "takes integers or floats"),
+        ([[1], [2, 3]], 0, "all its rows have one length"),
+    ],
+)
+def test_values_that_cannot_be_shared_are_refused_before_a_message(values, scale, sentence):
+    def job(party):
+        rounds = party.meter.total.rounds
+        if party.rank == 0:
+            with pytest.raises((DataError, RangeError), match=sentence):
+                party.share(values, owner=0, scale=scale)
+        return party.meter.total.rounds - rounds
+
+    assert run_both(job)[0] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("lie", "error"),
+    [
+        (None, ProtocolDesync),
+        ([2], ProtocolDesync),
+        ({"owner": 0, "scale": 0, "shape": "ab"}, ProtocolDesync),
+        ({"owner": 0, "scale": 0, "shape": [-1]}, ProtocolDesync),
+        ({"owner": 0, "scale": 0, "shape": [True]}, ProtocolDesync),
+        ({"owner": 0, "scale": 0, "shape": [1 << 50]}, ProtocolDesync),
+        ({"owner": 0, "scale": 0, "shape": [1] * 99}, ProtocolDesync),
+        ({"owner": 0, "scale": 0, "shape": [1 << 20, 1 << 20]}, DataError),
+        ({"owner": 1, "scale": 0, "shape": [2]}, DataError),
+        ({"owner": 0, "scale": 16, "shape": [2]}, DataError),
+        ({"owner": 0, "scale": 0, "shape": None}, DataError),
+    ],
+)
+def test_a_lie_about_a_shape_is_a_sentence(lie, error):
+    def job(party):
+        if party.rank == 0:
+            party.exchange_public("share.shape", lie)
+        else:
+            with pytest.raises(error, match=r"share"):
+                party.share(None, owner=0)
+
+    run_both(job)
 
 
 def test_revealing_goes_on_record():

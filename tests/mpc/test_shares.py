@@ -53,10 +53,16 @@ def test_adding_another_scale_is_refused():
 
 
 @pytest.mark.parametrize("share", [public_ring([1], 0), public_bits([1], 0)])
-@pytest.mark.parametrize("use", [bool, float, int, np.asarray, list])
+@pytest.mark.parametrize("use", [bool, float, int, np.asarray, list, hash])
 def test_a_share_is_not_a_value(share, use):
-    with pytest.raises(TypeError, match=r"use party\.reveal"):
+    with pytest.raises(TypeError, match=r"^this [AB]Share is one half of a secret, not a value: use party\.reveal$"):
         use(share)
+
+
+def test_bits_are_not_compared_in_the_clear():
+    for compare in (lambda b: b == 1, lambda b: b != b, lambda b: b in [1]):
+        with pytest.raises(TypeError, match=r"use party\.reveal"):
+            compare(public_bits([1], 0))
 
 
 @given(st.lists(st.integers(0, 1), min_size=1, max_size=40).map(np.array))
