@@ -25,7 +25,6 @@ from secure_tree.xgboost_json import from_xgboost, to_xgboost
 from sharewood.hosts_config import HostsConfig
 from sharewood.jobs import fit, predict
 from sharewood.judging import quality_of_predictions
-from sharewood.page import prediction_page, training_page
 from sharewood.table_files import writable, write_frame
 from sharewood.tables import (
     Rows,
@@ -128,6 +127,8 @@ def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> di
         if checkpoints is None or not checkpoints.any_kept():
             raise
         raise type(failure)(f"{failure}; rounds of trees are kept in {folder}: go on with --resume at both") from None
+    from sharewood.page import training_page
+
     write_bytes(page_beside(out), training_page(name, config.names, report).encode())
     return _reported(report, json)
 
@@ -161,6 +162,8 @@ def predict_rows(config: HostsConfig, name: str, json: Path | None) -> dict[str,
 
     values, report = connected(config, name, program)
     if out:
+        from sharewood.page import prediction_page
+
         classes = (model.config.num_class or 2) if model.config.logistic else 0
         labels = known_labels(data, config.columns(name), names, classes)
         if labels is not None:

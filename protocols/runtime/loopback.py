@@ -11,16 +11,14 @@ import datetime as dt
 import fcntl
 import ipaddress
 import logging
-import os
 import shutil
-import stat
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from mpc.errors import ConfigError
+from mpc.folders import temporary_folder
 from protocols.runtime.hosts import Network, run_dealer
 from protocols.transport.certificates import Credentials, expiry, make_credentials
 from protocols.transport.tcp import Address, listen
@@ -40,7 +38,7 @@ def is_loopback(host: str) -> bool:
 
 def loopback_credentials(names: Iterable[str], name: str) -> Credentials:
     """The credentials of `name` among those that this user's processes share for `names`. Raises ConfigError."""
-    root = _private_folder(Path(tempfile.gettempdir()) / f"sharewood-{os.getuid()}")
+    root = temporary_folder()
     folder = root / "+".join(names)
     with open(root / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -50,14 +48,6 @@ def loopback_credentials(names: Iterable[str], name: str) -> Credentials:
                 credentials.save(folder, who)
             log.warning("no common.tls is named: made certificates for this machine in %s, valid for a day", folder)
         return Credentials.load(folder, name)
-
-
-def _private_folder(path: Path) -> Path:
-    path.mkdir(mode=0o700, exist_ok=True)
-    facts = path.lstat()
-    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or stat.S_IMODE(facts.st_mode) & 0o077:
-        raise ConfigError(f"{path} is not a folder of this user alone: remove it, or name common.tls")
-    return path
 
 
 def _fresh(folder: Path, name: str) -> bool:

@@ -149,12 +149,15 @@ def test_the_json_file_is_checked_before_training(tmp_path, files):
     assert not (tmp_path / "out").exists()
 
 
-def test_imports_are_light():
-    heavy = "torch", "xgboost", "sklearn", "pandas", "crypten"
-    code = (
-        "import sys, mpc, protocols.runtime, secure_tree, sharewood.cli\n"
-        f"print([m for m in {heavy!r} if m in sys.modules])"
-    )
+@pytest.mark.parametrize(
+    ("modules", "heavy"),
+    [
+        ("mpc, protocols.runtime, secure_tree, sharewood.cli", "torch xgboost sklearn pandas crypten matplotlib"),
+        ("sharewood.hosts", "torch xgboost sklearn crypten matplotlib"),
+    ],
+)
+def test_imports_are_light(modules, heavy):
+    code = f"import sys, {modules}\nprint([m for m in {heavy.split()!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2])
     assert done.stdout.strip() == "[]", done.stderr
 

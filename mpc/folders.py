@@ -1,0 +1,46 @@
+"""Folders that only this user may enter."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from mpc.errors import ConfigError
+
+
+def private_folder(path: Path) -> Path:
+    """The folder, made if there is none. Raises ConfigError where others may enter it, OSError where it cannot be."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    facts = path.lstat()
+    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or stat.S_IMODE(facts.st_mode) & 0o077:
+        raise ConfigError(f"{path} must be a folder that only this user may enter: remove it")
+    return path
+
+
+def temporary_folder() -> Path:
+    """This user's own among the temporary ones. Raises ConfigError, OSError."""
+    return private_folder(Path(tempfile.gettempdir()) / f"sharewood-{os.getuid()}")
+
+
+def cache_folder() -> Path:
+    """Where to keep what can be made again: the user's cache, or else the temporary folder. Raises ConfigError."""
+    for base in _caches():
+        try:
+            folder = private_folder(base / "sharewood")
+            tempfile.TemporaryFile(dir=folder).close()
+        except (ConfigError, OSError):
+            continue
+        return folder
+    try:
+        return temporary_folder()
+    except OSError as error:
+        raise ConfigError(f"no folder of this user can be written ({error.strerror})") from None
+
+
+def _caches() -> Iterator[Path]:
+    for path in (os.environ.get("XDG_CACHE_HOME", ""), os.path.expanduser("~/.cache")):
+        if os.path.isabs(path):
+            yield Path(path)
