@@ -154,7 +154,8 @@ class _Spool:
     def put(self, data: np.ndarray) -> None:
         if self._bytes + data.size <= IN_MEMORY:
             self._bytes += data.size
-            self._held.append(data)
+            # A copy: a slice would hold the whole batch that it came in.
+            self._held.append(data.copy())
             return
         if self._file is None:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the spool

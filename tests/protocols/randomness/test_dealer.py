@@ -1,6 +1,7 @@
 """The dealer: plans on the wire, corrections ahead of use, every request and every stream used once."""
 
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -268,3 +269,18 @@ def test_a_long_delivery_says_how_far_it_is(monkeypatch, caplog):
     _, problem = with_dealer(lambda randomness, rank: randomness.provide([([Triples((3,), U64)], 4)]))
     said = sorted(record.getMessage().split(",")[0] for record in caplog.records)
     assert problem == [] and said == sorted(f"correlated randomness: {p}% of the requests" for p in (25, 50, 75) * 2)
+
+
+def test_what_waits_holds_its_own_bytes_and_not_the_batch_it_came_in():
+    batch = np.arange(1 << 22, dtype=np.uint8)
+    spool = dealt._Spool()
+    tracemalloc.start()
+    try:
+        for start, size in ((0, 1000), (2000, 0), (3000, 500)):
+            spool.put(batch.copy()[start : start + size])
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert held < 10_000
+    assert np.array_equal(spool.get(1000), batch[:1000]) and spool.get(0).size == 0
+    assert np.array_equal(spool.get(500), batch[3000:3500])
