@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import math
+from collections.abc import Mapping
 from typing import Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -15,9 +17,21 @@ Metric = Literal["error", "logloss", "auc", "rmse", "mae"]
 # multi:softprob is not trained: it is what XGBoost's models of several classes are, once they are shared.
 Objective = Literal["binary:logistic", "multi:ova", "multi:softprob", "reg:squarederror", "count:poisson"]
 Missing = Literal["none", "all"] | tuple[str, ...]
+_NUMBERS = ("reg:squarederror", "count:poisson")
 # Of counts, XGBoost's default: no leaf weight is larger, and a hessian is e^(margin + this).
 MAX_DELTA_STEP = 0.7
-# Other names: the seed's of objectives, XGBoost's of metrics of several classes.
+# XGBoost's other names of parameters.
+ALIASES = {
+    "eta": "learning_rate",
+    "gamma": "min_split_loss",
+    "lambda": "reg_lambda",
+    "alpha": "reg_alpha",
+    "n_rounds": "n_estimators",
+    "num_round": "n_estimators",
+    "num_boost_round": "n_estimators",
+    "seed": "random_state",
+}
+# Other names of values: the seed's of objectives, XGBoost's of metrics of several classes.
 _NAMES = {
     "objective": {"logitraw": "binary:logistic", "logistic": "binary:logistic", "squarederror": "reg:squarederror"},
     "eval_metric": {"merror": "error", "mlogloss": "logloss"},
@@ -56,8 +70,13 @@ class TrainConfig(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _names(cls, values: dict) -> dict:
-        named = {field: names.get(str(values.get(field))) for field, names in _NAMES.items()}
-        return {**values, **{field: name for field, name in named.items() if name}}
+        named = canonical(values)
+        for field, names in _NAMES.items():
+            if str(named.get(field)) in names:
+                named[field] = names[named[field]]
+        if named.get("min_child_weight") is None:
+            named["min_child_weight"] = 1.0 if named.get("objective") in _NUMBERS else 0.5
+        return named
 
     @model_validator(mode="after")
     def _consistent(self) -> TrainConfig:
@@ -91,7 +110,7 @@ class TrainConfig(BaseModel):
     @property
     def logistic(self) -> bool:
         """Whether labels are classes, each tree grown on the logistic loss: of a label, or of one class (multi:ova)."""
-        return self.objective not in ("reg:squarederror", "count:poisson")
+        return self.objective not in _NUMBERS
 
     @property
     def classes(self) -> int:
@@ -132,6 +151,17 @@ class TrainConfig(BaseModel):
         return validated(cls, parameters)
 
 
+def canonical(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The same parameters without aliases. Raises ConfigError where a parameter has two values."""
+    named = {name: value for name, value in parameters.items() if name not in ALIASES}
+    for alias in ALIASES.keys() & parameters.keys():
+        name, value = ALIASES[alias], parameters[alias]
+        if name in named and named[name] != value:
+            raise ConfigError(f"{alias} is another name of {name}: got {value} and {named[name]}, give one")
+        named[name] = value
+    return named
+
+
 Model = TypeVar("Model", bound=BaseModel)
 _TYPES = ("literal", "int", "lax", "tuple")
 
@@ -144,6 +174,8 @@ def validated(schema: type[Model], values: dict[str, Any]) -> Model:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"] if not str(part).startswith(_TYPES))
         if first["type"] == "extra_forbidden":
-            raise ConfigError(f"unknown parameter {where}") from None
+            known = [*schema.model_fields, *(ALIASES if issubclass(schema, TrainConfig) else ())]
+            like = difflib.get_close_matches(str(first["loc"][-1]), known, 1)
+            raise ConfigError(f"unknown parameter {where}{f': did you mean {like[0]}?' if like else ''}") from None
         said = first["msg"].removeprefix("Value error, ")
         raise ConfigError(f"{where}: {said}" if where else said) from None

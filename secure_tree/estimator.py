@@ -2,48 +2,76 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
 from mpc.errors import ConfigError, DataError
-from mpc.party import Party
+from mpc.party import Party, Variant
 from mpc.tracing import Trace
 from secure_tree.binning import make_bins
 from secure_tree.categories import columns_behind, dictionary
 from secure_tree.checkpoint import Checkpoints, fingerprint
-from secure_tree.config import TrainConfig
-from secure_tree.conventions import not_fitted
+from secure_tree.conventions import needs_party, not_fitted, one_pair
 from secure_tree.importance import Importance, feature_importance
 from secure_tree.layout import place
 from secure_tree.links import classes, probabilities, values
 from secure_tree.model import SharedModel
 from secure_tree.numerics import MARGIN_SCALE
+from secure_tree.parameters import Parametrised, documented
 from secure_tree.predict import Method, margins
 from secure_tree.schema import hold_out, read_features, read_training
 from secure_tree.session import agree_on_prediction, agree_on_terms, agree_on_training
 from secure_tree.training import Observer, train
 
 
-class _SecureXGB:
+@contextmanager
+def _compared_by(party: Party, comparison: Variant) -> Iterator[None]:
+    """Comparisons of the party are made this way inside, and as before afterwards."""
+    before, party.comparison = party.comparison, comparison
+    try:
+        yield
+    finally:
+        party.comparison = before
+
+
+class _SecureXGB(Parametrised):
     """What classifier and regressor have in common: fit, margins, save and load."""
 
-    _defaults: ClassVar[dict] = {}
-
-    def __init__(self, **parameters) -> None:
-        self.config = TrainConfig.of(**{**self._defaults, **parameters})
+    def __init__(
+        self,
+        *,
+        objective: str | None = None,
+        n_estimators: int = 100,
+        learning_rate: float = 0.1,
+        max_depth: int = 3,
+        max_bin: int | str = 32,
+        reg_lambda: float = 1.0,
+        reg_alpha: float = 0.0,
+        min_split_loss: float = 1e-5,
+        min_child_weight: float | None = None,
+        min_child_samples: int = 1,
+        base_score: float = 0.5,
+        comparison: str = "bits",
+        num_class: int | None = None,
+        subsample: float = 1.0,
+        colsample_bytree: float = 1.0,
+        test_size: float = 0.0,
+        random_state: int = 0,
+        eval_metric: str | None = None,
+        eval_epochs: int = 10,
+        eval_threshold: float = 0.5,
+        early_stopping_rounds: int | None = None,
+        partition: str = "horizontal",
+        missing: str | Sequence[str] = "none",
+        **aliases: Any,
+    ) -> None:
         self.model: SharedModel | None = None
         self.curve: list[tuple[int, float]] = []
-
-    def get_params(self, deep: bool = True) -> dict:
-        """The parameters, as scikit-learn names them."""
-        return self.config.model_dump()
-
-    def set_params(self, **parameters) -> Self:
-        """Change parameters; the next `fit` uses them. Raises ConfigError."""
-        self.config = TrainConfig.of(**{**self.config.model_dump(), **parameters})
-        return self
+        self._hold(locals())
 
     def fit(
         self,
@@ -64,8 +92,9 @@ class _SecureXGB:
 
         `sample_weight`: a number for each label; a party that gives none counts its rows as 1.
 
-        `eval_set`: (X, y) of this party, rows to judge the trees by; else a share `test_size` of the table is held out.
-        `curve` has what was revealed of them: (rounds, metric), after each `eval_epochs` rounds.
+        `eval_set`: (X, y) of this party or, as in XGBoost, a list with this one pair: rows for validation; without it,
+        a share `test_size` of the table is held out. `curve` has what was revealed of them: (rounds, metric), after
+        each `eval_epochs` rounds.
 
         With `checkpoints`, which both parties have or neither, every round is kept as it is made.
 
@@ -73,6 +102,7 @@ class _SecureXGB:
         (regression) and weight. Nothing is revealed but the curve.
         Stages of the meter: setup, offline, online. Raises DataError, ConfigError, PeerFailure.
         """
+        needs_party(party, "fit(party, X, y)")
         config = self.config
         config.check_trainable()
         own = dictionary(X)
@@ -83,7 +113,7 @@ class _SecureXGB:
         if eval_set is None:
             table, held = hold_out(table, config)
         else:
-            judged, labels = eval_set
+            judged, labels = one_pair(eval_set)
             held = read_training(judged, labels, None, config, known)
             if held.names != table.names:
                 raise DataError("eval_set: its features or their order differ from those of X")
@@ -95,9 +125,9 @@ class _SecureXGB:
             private = (x for t in (table, held) for x in (t.features, t.labels, t.weights))
             attempt = checkpoints.start(party, facts.pairing, fingerprint(config.model_dump(), *private))
             facts = replace(facts, pairing=attempt.pairing)
-        party.comparison = config.comparison
         bins = make_bins(table.features, facts.layout.sizes[party.rank])
-        ensemble, self.curve = train(party, config, facts, table, held, bins, observer, attempt)
+        with _compared_by(party, config.comparison):
+            ensemble, self.curve = train(party, config, facts, table, held, bins, observer, attempt)
         self.model = SharedModel(party.rank, config, facts, bins.edges, ensemble)
         return self
 
@@ -112,6 +142,7 @@ class _SecureXGB:
         compared with every node's secret threshold. Stages of the meter: predict_offline, predict.
         """
         model = self._fitted()
+        needs_party(party, "predict(party, X)")
         if method not in ("bins", "thresholds"):
             raise ConfigError(f'method is "bins" or "thresholds", not {method!r}')
         if to is not None and (model.config.partition == "horizontal" or to not in (0, 1)):
@@ -120,7 +151,6 @@ class _SecureXGB:
         known = columns_behind(trained_on, [str(c) for c in X.columns]) if hasattr(X, "columns") else None
         features, names = read_features(X, model.config, known=known)
         layout = agree_on_prediction(party, model, names, len(features), method, to)
-        party.comparison = model.config.comparison
         if layout.row_count == 0:
             return np.zeros((0, model.config.num_class) if model.config.num_class else 0)
         if layout.vertical:
@@ -140,12 +170,13 @@ class _SecureXGB:
                 own = own if opened is None else opened
             return own
 
-        with party.stage("predict_offline"):
-            trace = Trace(party)
-            program(trace.party)
-            party.randomness.provide([(trace.cut(), 1)])
-        with party.stage("predict"):
-            own = program(party)
+        with _compared_by(party, model.config.comparison):
+            with party.stage("predict_offline"):
+                trace = Trace(party)
+                program(trace.party)
+                party.randomness.provide([(trace.cut(), 1)])
+            with party.stage("predict"):
+                own = program(party)
         margin = own.T if model.config.num_class else own[0]
         return margin * (model.facts.margin_unit / (1 << MARGIN_SCALE))
 
@@ -174,13 +205,17 @@ class _SecureXGB:
         return self.model
 
 
+@documented
 class SecureXGBClassifier(_SecureXGB):
-    """Classification with logistic loss; parameters of `TrainConfig`.
+    """Classification with logistic loss, between two parties.
 
     Of more than two classes with objective "multi:ova": a tree for each class and round learns that class against the
     others, and probabilities are normalised over the classes. Softmax would add an exponential and a reciprocal for
     every row and class; one against the others needs the binary machinery alone, and its trees grow in parallel.
     """
+
+    objectives = ("binary:logistic", "multi:ova", "multi:softprob")
+    other = "SecureXGBRegressor"
 
     def predict_proba(self, party: Party, X, method: Method = "bins", to: int | None = None) -> np.ndarray:
         """[n, classes]: probabilities of classes 0, 1, ... for the rows that `predict_margin` reveals to this party."""
@@ -195,13 +230,15 @@ class SecureXGBClassifier(_SecureXGB):
         return float(np.mean(self.predict(party, X, method, to) == np.asarray(y).reshape(-1)))
 
 
+@documented
 class SecureXGBRegressor(_SecureXGB):
-    """Regression with squared error, or of counts with objective "count:poisson"; parameters of `TrainConfig`.
+    """Regression with squared error, or of counts with objective "count:poisson", between two parties.
 
     Counts as in XGBoost: gradient e^m - y, hessian e^(m + 0.7), leaf weights of at most 0.7 (max_delta_step).
     """
 
-    _defaults: ClassVar[dict] = {"objective": "reg:squarederror", "min_child_weight": 1.0}
+    objectives = ("reg:squarederror", "count:poisson")
+    other = "SecureXGBClassifier"
 
     def predict(self, party: Party, X, method: Method = "bins", to: int | None = None) -> np.ndarray:
         """Predicted values of the rows that `predict_margin` reveals to this party."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,7 +22,7 @@ def warm_up(comparison: Literal["bits", "keys"] = "bits") -> None:
     def job(rank: int) -> None:
         party = Party(rank, channels[rank], LocalRandomness(rank, _SEEDS))
         X, y = np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([0, 1])
-        smallest = {"n_estimators": 1, "max_depth": 2, "max_bin": 2, "min_child_weight": 0}
+        smallest: dict[str, Any] = {"n_estimators": 1, "max_depth": 2, "max_bin": 2, "min_child_weight": 0}
         model = SecureXGBClassifier(**smallest, comparison=comparison).fit(party, X, y)
         model.predict_margin(party, X)
         model.predict_margin(party, X, "thresholds")

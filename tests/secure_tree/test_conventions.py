@@ -1,13 +1,20 @@
 """What scikit-learn's own functions may expect of the estimators."""
 
+import inspect
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
+from sklearn.model_selection import cross_val_score
 
 from mpc.errors import ConfigError, DataError
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
+from secure_tree.config import TrainConfig
+from secure_tree.parameters import TABLE, markdown
 from tests.mpc.twoparty import run_both
 from tests.secure_tree.test_twin import halves, table
 from tests.secure_tree.training import train_both
@@ -15,13 +22,79 @@ from tests.secure_tree.training import train_both
 
 @pytest.mark.parametrize("kind", [SecureXGBClassifier, SecureXGBRegressor])
 def test_parameters_and_clone(kind):
-    estimator = kind(learning_rate=0.2, max_bin="exact")
+    estimator = kind(learning_rate=0.2, max_bin="exact", missing=["f0"])
+    assert repr(estimator) == f"{kind.__name__}(learning_rate=0.2, max_bin='exact', missing=['f0'])"
     copy = clone(estimator)
     assert type(copy) is kind and copy is not estimator and copy.get_params() == estimator.get_params()
     assert copy.set_params(max_depth=5, learning_rate=0.7) is copy
     assert copy.get_params()["max_depth"] == 5 and estimator.get_params()["max_depth"] == 3
-    with pytest.raises(ConfigError, match="unknown parameter depth"):
-        copy.set_params(depth=2)
+    with pytest.raises(ConfigError, match="unknown parameter max_dept: did you mean max_depth"):
+        copy.set_params(max_dept=2)
+    with pytest.raises(ConfigError, match="learning_rate"):
+        copy.set_params(max_depth=4, learning_rate=2)
+    assert copy.get_params()["max_depth"] == 5
+
+
+@pytest.mark.parametrize("kind", [SecureXGBClassifier, SecureXGBRegressor])
+def test_every_parameter_has_a_name_a_default_and_a_word(kind):
+    parameters = inspect.signature(kind).parameters
+    names = [name for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    assert names == list(TrainConfig.model_fields) == list(TABLE)
+    assert all(f"{name} : {TABLE[name][0]}, default" in inspect.getdoc(kind) for name in names)
+    config = kind().config
+    for name in names:
+        assert parameters[name].default in (None, getattr(config, name))
+    page = (Path(__file__).parents[2] / "docs" / "secure_tree.md").read_text()
+    assert markdown(kind) in page
+
+
+def test_names_of_xgboost():
+    params = SecureXGBClassifier(**{"eta": 0.3, "gamma": 1.0, "lambda": 2.0, "alpha": 0.5, "n_rounds": 7, "seed": 3})
+    assert params.learning_rate == 0.3 and params.min_split_loss == 1.0 and params.reg_lambda == 2.0
+    assert params.reg_alpha == 0.5 and params.n_estimators == 7 and params.random_state == 3
+    assert params.set_params(gamma=2.0).config.min_split_loss == 2.0 and "gamma" not in params.get_params()
+    assert TrainConfig.of(num_boost_round=5, n_estimators=5).n_estimators == 5
+    for given in ({"eta": 0.3, "learning_rate": 0.2}, {"alpha": 0.3, "reg_alpha": 0.2}):
+        for make in (SecureXGBRegressor, TrainConfig.of):
+            with pytest.raises(ConfigError, match=r"is another name of .*give one"):
+                make(**given)
+
+
+def test_objectives_of_the_other_estimator():
+    with pytest.raises(ConfigError, match="got objective reg:squarederror: use SecureXGBRegressor"):
+        SecureXGBClassifier(objective="reg:squarederror")
+    with pytest.raises(ConfigError, match="got objective binary:logistic: use SecureXGBClassifier"):
+        SecureXGBRegressor(objective="logitraw")
+    with pytest.raises(ConfigError, match="got objective multi:ova"):
+        SecureXGBRegressor().set_params(objective="multi:ova", num_class=3)
+
+
+def test_calls_as_of_a_plain_estimator():
+    X, y = np.ones((6, 2)), np.arange(6) % 2
+    with pytest.raises(ConfigError, match=re.escape("fit(party, X, y): the first argument must be the party")):
+        SecureXGBClassifier().fit(X, y)
+    for kind in (SecureXGBClassifier, SecureXGBRegressor):
+        with pytest.raises(ConfigError, match="scikit-learn's cross-validation, searches and pipelines") as error:
+            cross_val_score(kind(), X, y)
+        assert "\n" not in str(error.value)
+
+
+def test_a_training_leaves_the_party_as_it_was():
+    X, y = table(40, 2, seed=52)
+    tables, labels = halves(X, y, 20)
+
+    def job(party):
+        i = party.rank
+        model = SecureXGBClassifier(n_estimators=1, max_depth=1, max_bin=4, comparison="keys")
+        model.fit(party, tables[i], labels[i], eval_set=[(tables[i], labels[i])])
+        kept = [party.comparison]
+        model.predict(party, tables[i])
+        assert len(model.curve) == 1
+        with pytest.raises(ConfigError, match="eval_set must be one pair"):
+            model.fit(party, tables[i], labels[i], eval_set=[(tables[i], labels[i])] * 2)
+        return [*kept, party.comparison]
+
+    assert run_both(job)[0] == [["bits", "bits"]] * 2
 
 
 def test_not_fitted():

@@ -98,7 +98,8 @@ def test_reveal_needs_consent(place):
     ("old", "new", "sentence"),
     [
         ('objective = "binary:logistic"', 'objective = "rank"', "objective"),
-        ("n_estimators", "n_estimator", "unknown parameter n_estimator"),
+        ("n_estimators", "n_estimator", "unknown parameter n_estimator: did you mean n_estimators?"),
+        ('"binary:logistic"', '"multi:softprob"\nnum_class = 3', "train with multi:ova"),
         ("127.0.0.1", "127.0.0.1:", "host:port"),
         ('tls = "keys"', "", "tls: Field required"),
         ("eval_epochs = 10", "eval_epochs = 0", "eval_epochs"),
