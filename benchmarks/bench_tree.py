@@ -15,7 +15,7 @@ import pytest
 from benchmarks.pair import Pair
 from benchmarks.replay import clock, replay
 from benchmarks.tree_stages import STAGES, dealt_by_stage, tree
-from mpc.party import Stage
+from mpc.meter import Stage
 
 SIZES = (1_000, 10_000, 100_000)
 ROUNDS = 3

@@ -27,7 +27,7 @@ def _operation(protocol: Callable, arguments: Callable, named: dict) -> Operatio
 
 def _name(protocol: Callable, element: str, named: dict) -> str:
     variant = "".join(f", {name}={value}" for name, value in named.items())
-    return f"{protocol.__module__.removeprefix('mpc.')}.{protocol.__name__}: {element}{variant}"
+    return f"{protocol.name}: {element}{variant}"
 
 
 EVERY_PROTOCOL: dict[str, Operation] = {

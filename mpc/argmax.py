@@ -19,11 +19,12 @@ import numpy as np
 from mpc.bit_product import and_bits, select
 from mpc.comparison import below
 from mpc.comparison_keys import larger_by_keys
-from mpc.contract import Cost, in_sequence, protocol
+from mpc.contract import protocol
+from mpc.endpoint import Endpoint, Variant
 from mpc.errors import ConfigError
 from mpc.one_hot import all_of
-from mpc.party import Party, Steps, Variant, parallel
-from mpc.shares import AShare, BShare, concatenate, stack
+from mpc.rounds import Steps, parallel
+from mpc.shares import AShare, BShare, S, concatenate, stack
 
 RADIX = 8
 
@@ -49,34 +50,10 @@ def _comparisons(count: int, digits: Sequence[int]) -> int:
     return pairs
 
 
-def _cost(keys: AShare, bits: int, radix: int = RADIX, by: Variant = "bits") -> Cost:
-    *batch, count = keys.shape
-    costs = []
-    width, waiting = 0, None
-    for r in _levels(count, 2 if by == "keys" else radix):
-        groups = np.empty((*batch, -(-count // r)), np.uint64)
-        count = groups.shape[-1]
-        losers = BShare(np.empty((*groups.shape, r - 1), np.uint8), 0)
-        moves = np.empty((*losers.shape, width), np.uint8)
-        move = and_bits.cost(BShare(moves, 0), None) if width else Cost(0, (0, 0))
-        width += (r - 1).bit_length()
-        if by == "keys":
-            costs += [
-                larger_by_keys.cost(AShare(groups, 0), None, bits + 1),
-                *([Cost(0, waiting.bits)] if waiting else []),
-            ]
-            waiting = move if move.rounds else None
-            continue
-        pairs = AShare(np.empty((*groups.shape, r * (r - 1) // 2), np.uint64), 0)
-        costs.append(below.cost(pairs, [0], bits + 1))
-        if r > 2:
-            costs.append(all_of.cost(BShare(np.empty((losers.size, r - 1), np.uint8), 0)))
-        costs += [select.cost(losers, AShare(np.empty(losers.shape, np.uint64), 0)), Cost(0, move.bits)]
-    return in_sequence(*costs, *([waiting] if waiting else []))
-
-
-@protocol(cost=_cost)
-def argmax(party: Party, keys: AShare, bits: int, radix: int = RADIX, by: Variant | None = None) -> Steps:
+@protocol()
+def argmax(
+    party: Endpoint, keys: AShare, bits: int, radix: int = RADIX, by: Variant | None = None
+) -> Steps[tuple[BShare, AShare]]:
     """[keys], [.., C] -> <position>, [.., ceil(log2 C)], lowest bit first, and [largest], [..]; the first of ties."""
     if radix not in (2, 4, 8):
         raise ConfigError(f"the radix of an argmax is 2, 4 or 8, not {radix}")
@@ -88,7 +65,7 @@ def argmax(party: Party, keys: AShare, bits: int, radix: int = RADIX, by: Varian
     return place, keys[..., 0]
 
 
-def _by_bits(party: Party, keys: AShare, index: BShare, bits: int, radix: int) -> Steps:
+def _by_bits(party: Endpoint, keys: AShare, index: BShare, bits: int, radix: int) -> Steps[tuple[AShare, BShare]]:
     for r in _levels(keys.shape[-1], radix):
         keys, index = _in_groups(keys, r, axis=-1), _in_groups(index, r, axis=-2)
         won = yield from _winners(party, keys, bits)
@@ -98,8 +75,8 @@ def _by_bits(party: Party, keys: AShare, index: BShare, bits: int, radix: int) -
     return keys, index
 
 
-def _by_keys(party: Party, keys: AShare, index: BShare, bits: int) -> Steps:
-    moving: Steps = _done(index)
+def _by_keys(party: Endpoint, keys: AShare, index: BShare, bits: int) -> Steps[tuple[AShare, BShare]]:
+    moving = _done(index)
     for _ in _levels(keys.shape[-1], 2):
         keys = _in_groups(keys, 2, axis=-1)
         match = larger_by_keys.steps(party, keys[..., 0], keys[..., 1], bits + 1)
@@ -108,12 +85,12 @@ def _by_keys(party: Party, keys: AShare, index: BShare, bits: int) -> Steps:
     return keys, (yield from moving)
 
 
-def _done(index: BShare) -> Steps:
+def _done(index: BShare) -> Steps[BShare]:
     return index
     yield
 
 
-def _in_groups(share, radix: int, axis: int):
+def _in_groups(share: S, radix: int, axis: int) -> S:
     """Split an axis into groups of `radix`; what is missing in the last one is zero, which never wins."""
     count = share.shape[axis]
     pad = [(0, 0)] * share.ndim
@@ -127,7 +104,7 @@ def _in_groups(share, radix: int, axis: int):
     return share.map(split)
 
 
-def _winners(party: Party, keys: AShare, bits: int) -> Steps:
+def _winners(party: Endpoint, keys: AShare, bits: int) -> Steps[BShare]:
     """[keys] in groups, [.., r] -> for each but the first: <it is the first largest of its group>, [.., r - 1]."""
     r = keys.shape[-1]
     pairs = list(combinations(range(r), 2))
@@ -148,7 +125,7 @@ def _winners(party: Party, keys: AShare, bits: int) -> Steps:
     return won.reshape(*against_each.shape[:-1])
 
 
-def _move(party: Party, won: BShare, index: BShare) -> Steps:
+def _move(party: Endpoint, won: BShare, index: BShare) -> Steps[BShare]:
     """<won>, [.., r - 1], and positions within the group's members, [.., r, width] -> the winner's position, longer."""
     r, width = index.shape[-2:]
     number = (np.arange(1, r)[:, None] >> np.arange((r - 1).bit_length())).astype(np.uint8) & np.uint8(1)

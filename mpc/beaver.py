@@ -16,9 +16,10 @@ import numpy as np
 
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import Hand
+from mpc.endpoint import Endpoint
 from mpc.kernels import products
-from mpc.party import Party, Steps, open_shares
 from mpc.ring import Shape
+from mpc.rounds import Steps, open_shares
 from mpc.shares import AShare, same_shape
 
 
@@ -36,11 +37,11 @@ class Triples:
 
 
 @protocol(cost=lambda x, y: Cost(rounds=1, bits=both(2 * x.bits * x.size)))
-def multiply(party: Party, x: AShare, y: AShare) -> Steps:
+def multiply(party: Endpoint, x: AShare, y: AShare) -> Steps[AShare]:
     """[x], [y] -> [x y], same shape and ring; scales add. Raises ShapeMismatch."""
     same_shape(x, y)
     a, b, ab = party.randomness.take(Triples(x.shape, x.dtype))
-    d, e = yield from open_shares("beaver.multiply", x.map(lambda w: w - a), y.map(lambda w: w - b))
+    d, e = yield from open_shares(x.map(lambda w: w - a), y.map(lambda w: w - b))
     d, e, a, b, ab = (w.reshape(-1) for w in (d, e, a, b, ab))
     words = products.product(d, e, a, b, ab, party.rank == 0)
     return AShare(words.reshape(x.shape), party.rank, x.scale + y.scale)
@@ -59,9 +60,9 @@ class Squares:
 
 
 @protocol(cost=lambda x: Cost(rounds=1, bits=both(x.bits * x.size)))
-def square(party: Party, x: AShare) -> Steps:
+def square(party: Endpoint, x: AShare) -> Steps[AShare]:
     """[x] -> [x^2], same shape and ring; the scale doubles."""
     a, aa = party.randomness.take(Squares(x.shape, x.dtype))
-    (d,) = yield from open_shares("beaver.square", x.map(lambda w: w - a))
+    (d,) = yield from open_shares(x.map(lambda w: w - a))
     words = products.square(d.reshape(-1), a.reshape(-1), aa.reshape(-1), party.rank == 0)
     return AShare(words.reshape(x.shape), party.rank, 2 * x.scale)

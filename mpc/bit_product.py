@@ -14,15 +14,19 @@ Source         Beaver, CRYPTO 1991; daBits: Rotaru and Wood, INDOCRYPT 2019
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import Hand
+from mpc.endpoint import Endpoint
 from mpc.kernels import products
-from mpc.party import Party, Steps, open_shares, open_words
 from mpc.ring import U64, Shape, packed_size
+from mpc.rounds import Steps, open_shares, open_words
 from mpc.shares import AShare, BShare, PShare, same_shape
+
+B = TypeVar("B", BShare, PShare)
 
 
 def _wire_bits(count: int) -> int:
@@ -74,39 +78,39 @@ def _and_cost(a: BShare | PShare, b: BShare | PShare) -> Cost:
 
 
 @protocol(cost=_and_cost)
-def and_bits(party: Party, a: BShare | PShare, b: BShare | PShare) -> Steps:
+def and_bits(party: Endpoint, a: B, b: B) -> Steps[B]:
     """<a>, <b> -> <a and b>, of one kind and shape. Raises ShapeMismatch."""
     same_shape(a, b)
     if isinstance(a, BShare) and isinstance(b, BShare):
         return (yield from and_bits.steps(party, a.packed(), b.packed())).unpacked(a.shape)
     assert isinstance(a, PShare) and isinstance(b, PShare), "both operands are bits, or both are packed"
     alpha, beta, product = party.randomness.take(BitTriples(a.shape, a.dtype))
-    d, e = yield from open_words("bit_product.and_bits", a.words ^ alpha, b.words ^ beta)
+    d, e = yield from open_words(a.words ^ alpha, b.words ^ beta)
     d, e, alpha, beta, product = (w.reshape(-1) for w in (d, e, alpha, beta, product))
     words = products.conjunction(d, e, alpha, beta, product, party.rank == 0)
     return PShare(words.reshape(a.shape), party.rank)
 
 
-@protocol(cost=lambda a, b: and_bits.cost(a, b))
-def or_bits(party: Party, a: BShare | PShare, b: BShare | PShare) -> Steps:
+@protocol()
+def or_bits(party: Endpoint, a: B, b: B) -> Steps[B]:
     """<a>, <b> -> <a or b>, of one kind and shape. Raises ShapeMismatch."""
     return ~(yield from and_bits.steps(party, ~a, ~b))
 
 
 @protocol(cost=lambda b, dtype=U64: Cost(rounds=1, bits=both(_wire_bits(b.size))))
-def to_ring(party: Party, b: BShare, dtype: np.dtype = U64) -> Steps:
+def to_ring(party: Endpoint, b: BShare, dtype: np.dtype = U64) -> Steps[AShare]:
     """<b> -> [b] in the ring of `dtype`, scale 0."""
     beta, ring = party.randomness.take(RingBits(b.shape, dtype))
-    (c,) = yield from open_shares("bit_product.to_ring", b.map(lambda w: w ^ beta))
+    (c,) = yield from open_shares(b.map(lambda w: w ^ beta))
     words = products.flipped(c.reshape(-1), ring.reshape(-1), party.rank == 0)
     return AShare(words.reshape(b.shape), party.rank)
 
 
 @protocol(cost=lambda b, x: Cost(rounds=1, bits=both(_wire_bits(b.size) + x.bits * x.size)))
-def select(party: Party, b: BShare, x: AShare) -> Steps:
+def select(party: Endpoint, b: BShare, x: AShare) -> Steps[AShare]:
     """<b>, [x] -> [b x]; the shapes broadcast, the scale is that of x."""
     beta, ring, a, product = party.randomness.take(SelectMasks(b.shape, x.shape, x.dtype))
-    c, d = yield from open_shares("bit_product.select", b.map(lambda w: w ^ beta), x.map(lambda w: w - a))
+    c, d = yield from open_shares(b.map(lambda w: w ^ beta), x.map(lambda w: w - a))
     c, d, ring, a = (np.broadcast_to(w, product.shape).reshape(-1) for w in (c, d, ring, a))
     words = products.choice(c, d, ring, a, product.reshape(-1), party.rank == 0)
     return AShare(words.reshape(product.shape), party.rank, x.scale)

@@ -21,12 +21,13 @@ import numpy as np
 
 from mpc.bit_product import select
 from mpc.comparison_keys import below_by_keys, larger_by_keys
-from mpc.contract import Cost, both, in_sequence, protocol
+from mpc.contract import Cost, both, protocol
 from mpc.conversion import to_bits
 from mpc.correlation import Hand
+from mpc.endpoint import Endpoint, Variant
 from mpc.kernels import borrow
-from mpc.party import Party, Steps, Variant, open_shares
 from mpc.ring import U64, Shape, encode_signed, low_bits, packed_size, smallest_word
+from mpc.rounds import Steps, open_shares
 from mpc.shares import AShare, BShare, stack
 from mpc.thermometer import Chunking, cheapest_chunking, deal_thermometers, open_chunks
 
@@ -65,60 +66,61 @@ class SignMasks:
         return r, top, (table, masks), products
 
 
-def _below_cost(x: AShare, thresholds: Sequence[int], bits: int, by: Variant = "bits") -> Cost:
-    if by == "keys":
-        return below_by_keys.cost(x, thresholds, bits)
-    if by == "carries":
-        return to_bits.cost(AShare(np.empty((*x.shape, len(thresholds)), U64), 0), bits)
+def _bits_cost(x: AShare, thresholds: Sequence[int], bits: int) -> Cost:
     opened = chunking(bits - 1, len(thresholds)).wire_bits(x.size * len(thresholds))
     return Cost(2, both(8 * packed_size(x.size, bits) + opened))
 
 
-@protocol(cost=_below_cost)
-def below(party: Party, x: AShare, thresholds: Sequence[int], bits: int, by: Variant | None = None) -> Steps:
-    """[x], public thresholds -> <x < t>, shape x.shape + (T,); `bits` is B of the header, 2 .. 64.
-
-    `by` names the variant: "bits" as above; "keys" (mpc/comparison_keys.py), one round; "carries" (mpc/conversion.py),
-    with bit triples alone offline. None leaves it to the party's setting.
-    """
-    if (by or party.comparison) == "keys":
-        return (yield from below_by_keys.steps(party, x, thresholds, bits))
-    if (by or party.comparison) == "carries":
-        below_zero = stack([x - t for t in thresholds], axis=-1)
-        return (yield from to_bits.steps(party, below_zero, bits))[..., -1]
+@protocol(cost=_bits_cost)
+def below_by_bits(party: Endpoint, x: AShare, thresholds: Sequence[int], bits: int) -> Steps[BShare]:
+    """[x], public thresholds -> <x < t>, shape x.shape + (T,); `bits` is B of the header, 2 .. 64."""
     r, top, dealt, products = party.randomness.take(SignMasks(x.shape, len(thresholds), bits))
     masked = x.map(lambda w: low_bits(w.reshape(-1) + r, bits))
-    (e,) = yield from open_shares("comparison.below", masked, bits=[bits])
+    (e,) = yield from open_shares(masked, bits=[bits])
     t = encode_signed(np.asarray(thresholds))
     chunks = chunking(bits - 1, t.size)
-    opened = yield from open_chunks(party, "comparison.below", low_bits(e, bits), t, chunks, dealt)
+    opened = yield from open_chunks(party, low_bits(e, bits), t, chunks, dealt)
     choices = borrow.choices(chunks.m)
     out = borrow.borrows(opened.reshape(-1), products.astype(U64, copy=False), chunks.m, *choices).reshape(opened.shape)
     borrow.flip_to_signs(out, top, e, t, bits, party.rank == 0)
     return BShare(out.reshape(*x.shape, t.size), party.rank)
 
 
-def _maximum_cost(x: AShare, y: AShare, bits: int = 64, by: Variant = "bits") -> Cost:
+@protocol()
+def below(party: Endpoint, x: AShare, thresholds: Sequence[int], bits: int, by: Variant | None = None) -> Steps[BShare]:
+    """[x], public thresholds -> <x < t>, shape x.shape + (T,); `bits` is B of the header, 2 .. 64.
+
+    `by` names the variant: "bits" as above; "keys" (mpc/comparison_keys.py), one round; "carries" (mpc/conversion.py),
+    with only bit triples offline. None leaves it to the party's setting.
+    """
+    by = by or party.comparison
     if by == "keys":
-        return larger_by_keys.cost(x, y, bits)
-    return in_sequence(below.cost(x, [0], bits), select.cost(BShare(x.words, 0), x))
+        return (yield from below_by_keys.steps(party, x, thresholds, bits))
+    if by == "carries":
+        below_zero = stack([x - t for t in thresholds], axis=-1)
+        return (yield from to_bits.steps(party, below_zero, bits))[..., -1]
+    return (yield from below_by_bits.steps(party, x, thresholds, bits))
 
 
-@protocol(cost=lambda x, y, bits=64, by="bits": below.cost(x, [0], bits, by))
-def less_than(party: Party, x: AShare, y: AShare, bits: int = 64, by: Variant | None = None) -> Steps:
+@protocol()
+def less_than(party: Endpoint, x: AShare, y: AShare, bits: int = 64, by: Variant | None = None) -> Steps[BShare]:
     """[x], [y] of one shape and scale -> <x < y>, exact while |x - y| < 2^(bits - 1)."""
     return (yield from below.steps(party, x - y, [0], bits, by))[..., 0]
 
 
-@protocol(cost=lambda x, low, high, bits=64, by="bits": below.cost(x, [low, high], bits, by))
-def in_range(party: Party, x: AShare, low: int, high: int, bits: int = 64, by: Variant | None = None) -> Steps:
+@protocol()
+def in_range(
+    party: Endpoint, x: AShare, low: int, high: int, bits: int = 64, by: Variant | None = None
+) -> Steps[BShare]:
     """[x], public low <= high -> <low <= x < high>, on one opening."""
     under = yield from below.steps(party, x, [low, high], bits, by)
     return under[..., 0] ^ under[..., 1]
 
 
-@protocol(cost=_maximum_cost)
-def maximum(party: Party, x: AShare, y: AShare, bits: int = 64, by: Variant | None = None) -> Steps:
+@protocol()
+def maximum(
+    party: Endpoint, x: AShare, y: AShare, bits: int = 64, by: Variant | None = None
+) -> Steps[tuple[AShare, BShare]]:
     """[x], [y] of one shape and scale -> [max(x, y)] and <x < y>, exact while |x - y| < 2^(bits - 1)."""
     if (by or party.comparison) == "keys":
         return (yield from larger_by_keys.steps(party, x, y, bits))

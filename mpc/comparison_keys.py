@@ -25,11 +25,12 @@ import numpy as np
 
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import Hand, private_to_each
+from mpc.endpoint import Endpoint
 from mpc.kernels import comparison_keys as kernels
 from mpc.kernels.comparison_keys import Keys
 from mpc.kernels.truncation import shift_opened
-from mpc.party import Party, Steps, open_shares
 from mpc.ring import U8, U64, Shape, encode_signed, low_bits, packed_size
+from mpc.rounds import Steps, open_shares
 from mpc.shares import AShare, BShare, same_shape
 
 
@@ -120,11 +121,11 @@ def _key_cost(x: AShare, thresholds: Sequence[int], bits: int) -> Cost:
 
 
 @protocol(cost=_key_cost)
-def below_by_keys(party: Party, x: AShare, thresholds: Sequence[int], bits: int) -> Steps:
+def below_by_keys(party: Endpoint, x: AShare, thresholds: Sequence[int], bits: int) -> Steps[BShare]:
     """[x], public thresholds -> <x < t>, shape x.shape + (T,); `bits` is B of the header, 2 .. 64."""
     r, top, keys = party.randomness.take(SignKeys(x.shape, bits))
     masked = x.map(lambda w: low_bits(w.reshape(-1) + r, bits))
-    (e,) = yield from open_shares("comparison.below_by_keys", masked, bits=[bits])
+    (e,) = yield from open_shares(masked, bits=[bits])
     point = e[:, None] - encode_signed(np.asarray(thresholds))
     borrow = keys.evaluate(party.rank, low_bits(point, bits - 1))[..., 0].astype(np.uint8)
     out = BShare((borrow ^ top[:, None]).reshape(*x.shape, -1), party.rank)
@@ -132,21 +133,21 @@ def below_by_keys(party: Party, x: AShare, thresholds: Sequence[int], bits: int)
 
 
 @protocol(cost=lambda x, shift: Cost(1, both(64 * x.size)))
-def floor_by_keys(party: Party, x: AShare, shift: int) -> Steps:
+def floor_by_keys(party: Endpoint, x: AShare, shift: int) -> Steps[AShare]:
     """[x] -> [floor(x / 2^shift)], exact; 1 <= shift <= 62; the scale falls by shift."""
     r, high, msb, keys = party.randomness.take(FloorKeys(x.shape, shift))
-    e = yield from open_offset(party, "comparison.floor_by_keys", x, r)
+    e = yield from open_offset(x, r)
     borrow = keys.evaluate(party.rank, low_bits(e, shift)[:, None])[:, 0, 0]
     words = shift_opened(e, high, msb, shift, party.rank == 0) - borrow
     return AShare(words.reshape(x.shape), party.rank, x.scale - shift)
 
 
 @protocol(cost=lambda x, y, bits: Cost(1, both(64 * x.size)))
-def larger_by_keys(party: Party, x: AShare, y: AShare, bits: int) -> Steps:
+def larger_by_keys(party: Endpoint, x: AShare, y: AShare, bits: int) -> Steps[tuple[AShare, BShare]]:
     """[x], [y] of one shape and scale -> [max(x, y)] and <x < y>; `bits` is B of the header. Raises ShapeMismatch."""
     same_shape(x, y)
     r, top, product, keys = party.randomness.take(MaximumKeys(x.shape, bits))
-    (e,) = yield from open_shares("comparison.larger_by_keys", (x - y).map(lambda w: w.reshape(-1) + r))
+    (e,) = yield from open_shares((x - y).map(lambda w: w.reshape(-1) + r))
     share = keys.evaluate(party.rank, low_bits(e, bits - 1)[:, None])[:, 0]
     differs, hidden = top + share[:, 0], product + share[:, 1]
     # Where the opened top bit is set, x < y is the complement: b = 1 - c and b r = r - c r.
@@ -160,7 +161,7 @@ def larger_by_keys(party: Party, x: AShare, y: AShare, bits: int) -> Steps:
 OFFSET = 1 << 62
 
 
-def open_offset(party: Party, name: str, x: AShare, r: np.ndarray) -> Steps:
+def open_offset(x: AShare, r: np.ndarray) -> Steps[np.ndarray]:
     """Open x + 2^62 + r, flat."""
-    (e,) = yield from open_shares(name, (x + OFFSET).map(lambda w: w.reshape(-1) + r))
+    (e,) = yield from open_shares((x + OFFSET).map(lambda w: w.reshape(-1) + r))
     return e

@@ -16,9 +16,10 @@ from __future__ import annotations
 import numpy as np
 
 from mpc.bit_product import and_bits
-from mpc.contract import Cost, in_sequence, protocol
-from mpc.party import Party, Steps
+from mpc.contract import protocol
+from mpc.endpoint import Endpoint
 from mpc.ring import low_bits, smallest_word
+from mpc.rounds import Steps
 from mpc.shares import AShare, BShare, PShare, stack
 
 
@@ -27,14 +28,8 @@ def _steps(bits: int) -> list[int]:
     return [1 << i for i in range((bits - 2).bit_length())] if bits > 2 else []
 
 
-def _cost(x: AShare, bits: int) -> Cost:
-    words = PShare(np.empty(x.shape, smallest_word(bits)), 0)
-    pairs = stack([words, words])
-    return in_sequence(and_bits.cost(words, words), *[and_bits.cost(pairs, pairs)] * len(_steps(bits)))
-
-
-@protocol(cost=_cost)
-def to_bits(party: Party, x: AShare, bits: int) -> Steps:
+@protocol()
+def to_bits(party: Endpoint, x: AShare, bits: int) -> Steps[BShare]:
     """[x] of 64-bit words -> <x mod 2^bits>, shape x.shape + (bits,), lowest bit first; 2 <= bits <= 64."""
     own = PShare(low_bits(x.words, bits).astype(smallest_word(bits)), party.rank)
     nothing = own.map(np.zeros_like)

@@ -16,11 +16,13 @@ Source     Beaver, CRYPTO 1991 (precomputation); pseudorandom correlation by see
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from mpc.ring import U64, Shape
+
+T_co = TypeVar("T_co", covariant=True)
 
 
 class Hand(Protocol):
@@ -77,8 +79,8 @@ def private_to_each(hand: Hand, shape: Shape, dtype: np.dtype = U64) -> tuple[li
     return both, both[0] if both[0] is not None else both[1]
 
 
-class Correlation(Protocol):
+class Correlation(Protocol[T_co]):
     """A request for correlated randomness: a frozen dataclass of public shapes."""
 
-    def deal(self, hand: Hand) -> Any:
+    def deal(self, hand: Hand) -> T_co:
         """This hand's view of the dealt values."""

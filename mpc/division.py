@@ -11,30 +11,23 @@ Source         as mpc/reciprocal.py
 from __future__ import annotations
 
 from mpc.beaver import multiply
-from mpc.contract import Cost, in_sequence, protocol
+from mpc.contract import protocol
+from mpc.endpoint import Endpoint, Variant
 from mpc.errors import RangeError
-from mpc.party import Party, Steps, Variant, parallel
 from mpc.reciprocal import invert, normalise
+from mpc.rounds import Steps, parallel
 from mpc.shares import AShare
 from mpc.truncation import floor
 
 MANTISSA = 18
 
 
-def _shift(hi: int, scale: int) -> int:
-    return MANTISSA + hi - scale
-
-
-def _cost(x: AShare, y: AShare, lo: int, hi: int, scale: int, by: Variant = "bits") -> Cost:
-    alongside = Cost(0, multiply.cost(x, y).bits)
-    last = floor.cost(x, _shift(hi, scale), by)
-    return in_sequence(normalise.cost(y, lo, hi, by=by), invert.cost(y, by), alongside, multiply.cost(x, y), last)
-
-
-@protocol(cost=_cost)
-def divide(party: Party, x: AShare, y: AShare, lo: int, hi: int, scale: int, by: Variant | None = None) -> Steps:
+@protocol()
+def divide(
+    party: Endpoint, x: AShare, y: AShare, lo: int, hi: int, scale: int, by: Variant | None = None
+) -> Steps[AShare]:
     """[x], [y] of one shape, read as integers -> [x / y] at `scale` < hi + 18. Raises RangeError, ShapeMismatch."""
-    shift = _shift(hi, scale)
+    shift = MANTISSA + hi - scale
     if shift < 1:
         raise RangeError(f"a quotient at scale {scale} needs a scale below {MANTISSA + hi}")
     u, s, _ = yield from normalise.steps(party, y, lo, hi, by=by)

@@ -15,8 +15,9 @@ import numpy as np
 
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import Hand
-from mpc.party import Party, Steps, open_shares
+from mpc.endpoint import Endpoint
 from mpc.ring import U8, Shape, low_bits
+from mpc.rounds import Steps, open_shares
 from mpc.shares import AShare, BShare
 
 
@@ -35,9 +36,9 @@ class EqualityMasks:
 
 
 @protocol(cost=lambda x, bits: Cost(1, both(8 * x.size)))
-def equals_zero(party: Party, x: AShare, bits: int) -> Steps:
+def equals_zero(party: Endpoint, x: AShare, bits: int) -> Steps[BShare]:
     """[x] of uint8 words, read modulo 2^bits -> <x = 0>, shape of x."""
     r, table = party.randomness.take(EqualityMasks(x.shape, bits))
-    (e,) = yield from open_shares("equality.equals_zero", x.map(lambda w: low_bits(w + r, bits)))
+    (e,) = yield from open_shares(x.map(lambda w: low_bits(w + r, bits)))
     places = low_bits(e, bits)[..., None].astype(np.int64)
     return BShare(np.take_along_axis(table, places, axis=-1)[..., 0], party.rank)

@@ -15,10 +15,11 @@ import numpy as np
 
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import Hand
+from mpc.endpoint import Endpoint
 from mpc.linear_map import MatrixRelease
-from mpc.party import Party, Steps, open_shares
 from mpc.ring import U8, Shape, packed_size
-from mpc.shares import AShare, BShare
+from mpc.rounds import Steps, open_shares
+from mpc.shares import AShare, BShare, S
 
 
 def _product(x: np.ndarray, matrix: np.ndarray, bits: bool) -> np.ndarray:
@@ -68,7 +69,7 @@ class FixedOperand:
     mask: np.ndarray
     dtype: np.dtype | None
 
-    def release(self, party: Party) -> None:
+    def release(self, party: Endpoint) -> None:
         """No further products: the dealer forgets A."""
         party.randomness.take(MatrixRelease(self.number))
 
@@ -82,22 +83,22 @@ def _kind(x: AShare | BShare) -> np.dtype | None:
 
 
 @protocol(cost=lambda matrix: Cost(1, both(_wire(matrix))))
-def fix(party: Party, matrix: AShare | BShare) -> Steps:
+def fix(party: Endpoint, matrix: AShare | BShare) -> Steps[FixedOperand]:
     """[M] of shape [b, k, m] -> FixedOperand, for any number of `multiply_fixed`."""
     number = party.next_matrix()
     mask = party.randomness.take(OperandMask(number, matrix.shape, _kind(matrix)))
     hidden = matrix.map(lambda w: w ^ mask if isinstance(matrix, BShare) else w - mask)
-    (opened,) = yield from open_shares("fixed_operand.fix", hidden)
+    (opened,) = yield from open_shares(hidden)
     return FixedOperand(number, opened, mask, _kind(matrix))
 
 
 @protocol(cost=lambda x, operand: Cost(1, both(_wire(x))))
-def multiply_fixed(party: Party, x: AShare | BShare, operand: FixedOperand) -> Steps:
+def multiply_fixed(party: Endpoint, x: S, operand: FixedOperand) -> Steps[S]:
     """[x] of shape [b, v, k] times the fixed [b, k, m] -> [b, v, m]; the scale is that of x."""
     bits = isinstance(x, BShare)
     columns = operand.opened.shape[-1]
     rho, product = party.randomness.take(OperandProduct(operand.number, x.shape, columns, operand.dtype))
-    (e,) = yield from open_shares("fixed_operand.multiply", x.map(lambda w: w ^ rho if bits else w - rho))
+    (e,) = yield from open_shares(x.map(lambda w: w ^ rho if bits else w - rho))
     # rho (M - A) + e A + rho A, and party 0 alone adds e (M - A).
     left = (rho ^ e if bits else rho + e) if party.rank == 0 else rho
     terms = _product(left, operand.opened, bits), _product(e, operand.mask, bits), product

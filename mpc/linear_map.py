@@ -20,11 +20,12 @@ import numpy as np
 
 from mpc.contract import Cost, protocol
 from mpc.correlation import Hand
+from mpc.endpoint import Endpoint
 from mpc.errors import MaskReuse, ShapeMismatch
 from mpc.kernels import linear_map as kernels
-from mpc.party import Party, Round, Steps
 from mpc.ring import BIT, U8, U64, packed_size
-from mpc.shares import AShare, BShare
+from mpc.rounds import Round, Steps
+from mpc.shares import BShare, S
 
 
 class Matrix(Protocol):
@@ -180,12 +181,12 @@ class SharedMatrix:
         """Payload bits of one vector on the wire."""
         return 8 * packed_size(self.n_in, 1 if self.dtype == BIT else 8 * self.dtype.itemsize)
 
-    def supply(self, party: Party, count: int) -> VectorSupply:
+    def supply(self, party: Endpoint, count: int) -> VectorSupply:
         """Masks for `count` vectors, taken at once."""
         dealt = party.randomness.take(MatrixVectors(self.number, self.owner, self.n_in, self.n_out, self.dtype, count))
         return VectorSupply(self, *dealt)
 
-    def release(self, party: Party) -> None:
+    def release(self, party: Endpoint) -> None:
         """No further vectors: the masked matrix and its mask are forgotten everywhere."""
         party.randomness.take(MatrixRelease(self.number))
 
@@ -217,8 +218,8 @@ def _share_cost(owner: int, matrix: Matrix | None, n_in: int, n_out: int, dtype:
 
 @protocol(cost=_share_cost)
 def share_masked_matrix(
-    party: Party, owner: int, matrix: Matrix | None, n_in: int, n_out: int, dtype: np.dtype
-) -> Steps:
+    party: Endpoint, owner: int, matrix: Matrix | None, n_in: int, n_out: int, dtype: np.dtype
+) -> Steps[SharedMatrix]:
     """The owner's matrix (None at the other party) -> SharedMatrix; `dtype` is the ring's, or BIT for GF(2)."""
     number = party.next_matrix()
     kind = MatrixMask(number, owner, n_in, n_out, dtype)
@@ -226,35 +227,35 @@ def share_masked_matrix(
     if party.rank == owner:
         assert matrix is not None and mask is not None
         difference = matrix.masked(mask)
-        yield Round("linear_map.share_masked_matrix", [difference.reshape(-1).view(U8)], [])
+        yield Round([difference.reshape(-1).view(U8)], [])
     else:
         shape = (n_out, -(-n_in // 64)) if dtype == BIT else (n_in, n_out)
         size = math.prod(shape) * _word(dtype).itemsize
-        (data,) = yield Round("linear_map.share_masked_matrix", [], [size])
+        (data,) = yield Round([], [size])
         party.randomness.keep(number, data.view(_word(dtype)).reshape(shape))
         matrix = None
     return SharedMatrix(number, owner, n_in, n_out, dtype, matrix)
 
 
 @protocol(cost=lambda supply, x: Cost(1, _one_way(supply.of.owner, len(x) * supply.of.width)))
-def apply_matrix(party: Party, supply: VectorSupply, x: AShare | BShare) -> Steps:
+def apply_matrix(party: Endpoint, supply: VectorSupply, x: S) -> Steps[S]:
     """[x] of shape [v, n_in] -> [M x] of shape [v, n_out], in the ring of the matrix; the scale is that of x."""
     shared = supply.of
     if x.shape[1:] != (shared.n_in,):
         raise ShapeMismatch(f"vectors of shape {x.shape} for a matrix that takes {shared.n_in} words")
     r, half = supply.take(len(x))
     bits = shared.dtype == BIT
-    words = x.bits if isinstance(x, BShare) else x.words
+    words = x.bits if isinstance(x, BShare) else x._words
     if party.rank != shared.owner:
         assert r is not None
         if bits:
             e = np.packbits(words, axis=1, bitorder="little") ^ r.view(U8)[:, : -(-shared.n_in // 8)]
         else:
             e = words - r
-        yield Round("linear_map.apply_matrix", [np.ascontiguousarray(e).reshape(-1).view(U8)], [])
+        yield Round([np.ascontiguousarray(e).reshape(-1).view(U8)], [])
         return x._like(half)
     assert shared.matrix is not None
-    (data,) = yield Round("linear_map.apply_matrix", [], [len(x) * shared.width // 8])
+    (data,) = yield Round([], [len(x) * shared.width // 8])
     if bits:
         e = np.unpackbits(data.reshape(len(x), -1), axis=1, count=shared.n_in, bitorder="little")
         return x._like(shared.matrix.apply(words ^ e) ^ half)

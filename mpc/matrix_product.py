@@ -21,9 +21,10 @@ import numpy as np
 
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import Hand, private_to_each
+from mpc.endpoint import Endpoint
 from mpc.errors import ShapeMismatch
 from mpc.kernels import matrix_product as kernels
-from mpc.party import Party, Steps, exchange_words
+from mpc.rounds import Steps, exchange_words
 from mpc.shares import AShare
 
 
@@ -47,14 +48,14 @@ class MatrixMasks:
 
 
 @protocol(cost=lambda x, y: Cost(rounds=1, bits=both(x.bits * (x.size + y.size))))
-def matmul(party: Party, x: AShare, y: AShare) -> Steps:
+def matmul(party: Endpoint, x: AShare, y: AShare) -> Steps[AShare]:
     """[X], [Y] -> [X Y]; scales add. Raises ShapeMismatch unless X is [n, k] and Y is [k, m]."""
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[0]:
         raise ShapeMismatch(f"a matrix of shape {x.shape} times one of shape {y.shape}")
     (n, k), m = x.shape, y.shape[1]
     a, b, rest = party.randomness.take(MatrixMasks(n, k, m, x.dtype))
     messages = [x.words - a, y.words - b]
-    told_x, told_y = yield from exchange_words("matrix_product.matmul", messages, [x.bits, y.bits])
+    told_x, told_y = yield from exchange_words(messages, [x.bits, y.bits])
     own_x, a, told_x = (_even(w, axis=1) for w in (x.words, a, told_x))
     own_y, b, told_y = (_even(w, axis=0) for w in (y.words, b, told_y))
     words = kernels.share_of_product(own_x, a, told_x, own_y, b, told_y, rest, party.rank == 0)

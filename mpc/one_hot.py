@@ -17,8 +17,9 @@ import numpy as np
 
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import Hand
-from mpc.party import Party, Steps, open_shares
+from mpc.endpoint import Endpoint
 from mpc.ring import packed_size
+from mpc.rounds import Steps, open_shares
 from mpc.shares import BShare
 
 
@@ -41,22 +42,22 @@ def _number(bits: np.ndarray) -> np.ndarray:
 
 
 @protocol(cost=lambda index: Cost(1, both(8 * packed_size(index.size, 1))))
-def one_hot(party: Party, index: BShare) -> Steps:
+def one_hot(party: Endpoint, index: BShare) -> Steps[BShare]:
     """<i>, shape [n, b], lowest bit first -> <one-hot i>, shape [n, 2^b]."""
-    shift, table = yield from _open(party, "one_hot.one_hot", index)
+    shift, table = yield from _open(party, index)
     places = np.arange(table.shape[1]) ^ shift[:, None]
     return BShare(np.take_along_axis(table, places, axis=1), party.rank)
 
 
 @protocol(cost=one_hot.cost)
-def all_of(party: Party, bits: BShare) -> Steps:
+def all_of(party: Endpoint, bits: BShare) -> Steps[BShare]:
     """<bits>, shape [n, b] -> <all of a row are 1>, shape [n]."""
-    shift, table = yield from _open(party, "one_hot.all_of", bits)
+    shift, table = yield from _open(party, bits)
     return BShare(table[np.arange(len(table)), table.shape[1] - 1 - shift], party.rank)
 
 
-def _open(party: Party, name: str, index: BShare) -> Steps:
+def _open(party: Endpoint, index: BShare) -> Steps[tuple[np.ndarray, np.ndarray]]:
     """i xor r as integers, and the shares of 1{k = r}."""
     r, table = party.randomness.take(OneHotMasks(*index.shape))
-    (shift,) = yield from open_shares(name, index.map(lambda w: w ^ r))
+    (shift,) = yield from open_shares(index.map(lambda w: w ^ r))
     return _number(shift), table

@@ -23,15 +23,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpc.beaver import square
 from mpc.comparison import below
-from mpc.contract import Cost, in_sequence, protocol
+from mpc.contract import protocol
 from mpc.correlation import Hand
+from mpc.endpoint import Endpoint, Variant
 from mpc.kernels import products
-from mpc.party import Party, Steps, Variant, open_shares
 from mpc.ring import Shape
+from mpc.rounds import Steps, open_shares
 from mpc.shares import AShare, BShare
-from mpc.truncation import shift_cost, shift_right
+from mpc.truncation import shift_right
 from mpc.weighted_choice import choose
 
 MANTISSA = 17
@@ -43,25 +43,16 @@ STEP_SHIFT = 2 * (MANTISSA + START_SCALE) + MANTISSA - STEP_SCALE
 LAST_SHIFT = 2 * STEP_SCALE + MANTISSA - RESULT_SCALE
 
 
-def _normalise_cost(
-    x: AShare, lo: int, hi: int, also: Sequence[int] = (), by: Variant = "bits", exact: bool = True
-) -> Cost:
-    octaves = BShare(np.empty((*x.shape, hi - lo + 1), np.uint8), 0)
-    compared = below.cost(x, range(octaves.shape[-1] + len(also)), hi + 2, by)
-    last = shift_cost(x, hi - MANTISSA, by, exact) if hi > MANTISSA else Cost(0, (0, 0))
-    return in_sequence(compared, choose.cost(octaves, x, range(octaves.shape[-1])), last)
-
-
-@protocol(cost=_normalise_cost)
+@protocol()
 def normalise(
-    party: Party,
+    party: Endpoint,
     x: AShare,
     lo: int,
     hi: int,
     also: Sequence[int] = (),
     by: Variant | None = None,
     exact: bool = True,
-) -> Steps:
+) -> Steps[tuple[AShare, AShare, BShare]]:
     """[x] -> ([u], [s], <x < t> for t in `also`): u = floor(s x 2^(17 - hi)) in 2^17 .. 2^18, s of the header."""
     octaves = hi - lo + 1
     compared = yield from below.steps(party, x, [*(1 << j for j in range(lo, hi + 1)), *also], hi + 2, by)
@@ -88,17 +79,12 @@ class NewtonMasks:
         return a, b, *(hand.derived(value, a.shape) for value in monomials)
 
 
-def _invert_cost(u: AShare, by: Variant = "bits", exact: bool = True) -> Cost:
-    steps = [(square.cost(u), shift_cost(u, shift, by, exact)) for shift in (STEP_SHIFT, LAST_SHIFT)]
-    return in_sequence(*[cost for step in steps for cost in step])
-
-
-@protocol(cost=_invert_cost)
-def invert(party: Party, u: AShare, by: Variant | None = None, exact: bool = True) -> Steps:
+@protocol()
+def invert(party: Endpoint, u: AShare, by: Variant | None = None, exact: bool = True) -> Steps[AShare]:
     """[u] in 2^17 .. 2^18 -> [y], 2^35 / u with relative error 2^-16, less what u was floored by."""
     a, b, aa, aaa, ab, bb, abb = party.randomness.take(NewtonMasks(u.shape))
     first = party.rank == 0
-    (d,) = yield from open_shares("reciprocal.invert", u.map(lambda w: w.reshape(-1) - a))
+    (d,) = yield from open_shares(u.map(lambda w: w.reshape(-1) - a))
     uu, uuu = (AShare(w.reshape(u.shape), party.rank) for w in products.powers(d, a, aa, aaa, first))
     # A step is y <- 2 y - u y^2 over a common scale. The first y is C - S u, so that u y^2 is a cubic in u alone.
     y = START_CONSTANT - u.times(START_SLOPE)
@@ -106,19 +92,17 @@ def invert(party: Party, u: AShare, by: Variant | None = None, exact: bool = Tru
     one = MANTISSA + START_SCALE
     step = y.times(2 << MANTISSA + one) - cubic
     y = yield from shift_right(party, step, STEP_SHIFT, by, exact)
-    (e,) = yield from open_shares("reciprocal.invert", y.map(lambda w: w.reshape(-1) - b))
+    (e,) = yield from open_shares(y.map(lambda w: w.reshape(-1) - b))
     uyy = AShare(products.product_with_square(d, e, a, b, ab, bb, abb, first).reshape(u.shape), party.rank)
     # Newton's error is negative, 2^-16.3 at most after two steps: half of it makes it two-sided.
     two = (2 << MANTISSA + STEP_SCALE) + (4 << MANTISSA)
     return (yield from shift_right(party, y.times(two) - uyy, LAST_SHIFT, by, exact))
 
 
-def _cost(x: AShare, lo: int, hi: int, by: Variant = "bits", exact: bool = True) -> Cost:
-    return in_sequence(normalise.cost(x, lo, hi, (), by, exact), invert.cost(x, by, exact))
-
-
-@protocol(cost=_cost)
-def reciprocal(party: Party, x: AShare, lo: int, hi: int, by: Variant | None = None, exact: bool = True) -> Steps:
+@protocol()
+def reciprocal(
+    party: Endpoint, x: AShare, lo: int, hi: int, by: Variant | None = None, exact: bool = True
+) -> Steps[tuple[AShare, AShare]]:
     """[x] (read as integers) -> ([y], [s]), scale 0, shape of x; see the header for range and error.
 
     `exact` False rounds at random instead of down: fewer rounds and far fewer bytes from the dealer, but an error of up

@@ -5,7 +5,8 @@ AShare  x = x_0 + x_1 mod 2^k, k = 8, 16, 32 or 64: two's complement integers at
 BShare  b = b_0 xor b_1: bits, one to a byte, so that they can be sliced and broadcast; eight to a byte on the wire.
 PShare  w = w_0 xor w_1: packed bits, as many as a word has. Products of bits are made on these.
 
-Everything here is local: addition, public factors, slicing. What needs a message is a protocol.
+Addition, public factors and slicing are local. What needs a message is a protocol: `x * y`, `x @ y`, `x < y` and
+`x == y` ask the session that they are used in for it (mpc/session.py), and raise TypeError without one.
 A share knows its party's rank, so that a public constant is added by party 0 alone.
 Public operands: integers are in units of 2^-scale, as `party.share` takes them and `party.reveal` returns them; floats
 are the numbers themselves, rounded to units. At scale 0 a float that is no integer is refused.
@@ -14,17 +15,41 @@ are the numbers themselves, rounded to units. At scale 0 a float that is no inte
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, NoReturn, Protocol, Self, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mpc.errors import DataError, ScaleMismatch, ShapeMismatch
-from mpc.ring import U64, Shape, encode_signed, pack_bits, unpack_bits
+from mpc.ring import U64, Shape, encode_signed, pack_bits, to_units, unpack_bits
 
 
-class _Share:
-    """What both kinds have in common: shape, slicing, and the refusal to be a value."""
+class Operations(Protocol):
+    """What the operators of shares ask of a session."""
+
+    def multiply(self, x: AShare, y: AShare) -> AShare: ...
+
+    def matmul(self, x: AShare, y: AShare) -> AShare: ...
+
+    def negative(self, x: AShare) -> BShare: ...
+
+    def zero(self, x: AShare) -> BShare: ...
+
+
+SESSION: ContextVar[Operations] = ContextVar("session")
+
+
+def _session(symbol: str) -> Operations:
+    session = SESSION.get(None)
+    if session is None:
+        raise TypeError(f"x {symbol} y on shares talks to the peer: use it inside `with session(party):`")
+    return session
+
+
+class Share:
+    """What all kinds have in common: shape, slicing, and the refusal to be a value."""
 
     rank: int
 
@@ -32,7 +57,7 @@ class _Share:
     def _words(self) -> np.ndarray:
         raise NotImplementedError
 
-    def _like(self, words: np.ndarray):
+    def _like(self, words: np.ndarray) -> Self:
         raise NotImplementedError
 
     @property
@@ -50,17 +75,17 @@ class _Share:
     def __len__(self) -> int:
         return len(self._words)
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> Self:
         return self._like(self._words[key])
 
-    def map(self, function: Callable[[np.ndarray], np.ndarray]):
+    def map(self, function: Callable[[np.ndarray], np.ndarray]) -> Self:
         """Apply a re-arrangement of entries (transpose, take, repeat ...) to the share."""
         return self._like(function(self._words))
 
-    def reshape(self, *shape: int):
+    def reshape(self, *shape: int) -> Self:
         return self._like(self._words.reshape(*shape))
 
-    def _refuse(self, *_):
+    def _refuse(self, *_: Any) -> NoReturn:
         raise TypeError(f"this {type(self).__name__} is one half of a secret, not a value: use party.reveal")
 
     __bool__ = __float__ = __int__ = __index__ = __array__ = __iter__ = __hash__ = _refuse
@@ -68,7 +93,7 @@ class _Share:
     __array_ufunc__ = None
 
 
-class _WordShare(_Share):
+class _WordShare(Share):
     """A share of whole words."""
 
     words: np.ndarray
@@ -94,10 +119,10 @@ class AShare(_WordShare):
     def bits(self) -> int:
         return self.words.dtype.itemsize * 8
 
-    def _like(self, words: np.ndarray) -> AShare:
-        return AShare(words, self.rank, self.scale)
+    def _like(self, words: np.ndarray) -> Self:
+        return type(self)(words, self.rank, self.scale)
 
-    def _operand(self, other) -> np.ndarray | int:
+    def _operand(self, other: Any) -> np.ndarray | int:
         if isinstance(other, AShare):
             if other.scale != self.scale:
                 raise ScaleMismatch(f"cannot add scale {other.scale} to scale {self.scale}")
@@ -105,22 +130,59 @@ class AShare(_WordShare):
         constant = encode_signed(other, self.dtype, self.scale)
         return constant if self.rank == 0 else np.zeros_like(constant)
 
-    def __add__(self, other) -> AShare:
+    def __add__(self, other: Any) -> AShare:
         """[x] + [y], or [x] + c with c public. Raises ScaleMismatch, DataError, RangeError."""
         return self._like(self.words + self._operand(other))
 
     __radd__ = __add__
 
-    def __sub__(self, other) -> AShare:
+    def __sub__(self, other: Any) -> AShare:
         return self._like(self.words - self._operand(other))
 
-    def __rsub__(self, other) -> AShare:
+    def __rsub__(self, other: Any) -> AShare:
         return -self + other
 
     def __neg__(self) -> AShare:
         return self._like(np.zeros_like(self.words) - self.words)
 
-    def times(self, factor, scale: int = 0) -> AShare:
+    def __mul__(self, other: Any) -> AShare:
+        """[x] times public numbers, local; or [x] [y] of shapes that broadcast."""
+        if isinstance(other, AShare):
+            return _session("*").multiply(self, other)
+        return self.times(other, self._scale(other))
+
+    __rmul__ = __mul__
+
+    def __matmul__(self, other: Any) -> AShare:
+        """[X] times a public matrix, local; or [X] [Y]."""
+        if isinstance(other, AShare):
+            return _session("@").matmul(self, other)
+        scale = self._scale(other)
+        return AShare(self.words @ encode_signed(other, self.dtype, scale), self.rank, self.scale + scale)
+
+    def _scale(self, factor: Any) -> int:
+        """That of a public factor: floats are rounded to the scale of the share, integers are what they are."""
+        return self.scale if np.asarray(factor).dtype.kind == "f" else 0
+
+    def __lt__(self, other: Any) -> BShare:
+        """<x < y>, y shared or public."""
+        # On integers x < y and x < ceil(y) are the same.
+        bound = other if isinstance(other, AShare) else to_units(other, self.scale, np.ceil)
+        return _session("<").negative(self - bound)
+
+    def __gt__(self, other: Any) -> BShare:
+        bound = other if isinstance(other, AShare) else to_units(other, self.scale, np.floor)
+        return _session(">").negative(-self + bound)
+
+    def __eq__(self, other: Any) -> BShare:  # type: ignore[override]  # a comparison of secrets is a secret
+        return _session("==").zero(self - other)
+
+    def __ne__(self, other: Any) -> BShare:  # type: ignore[override]  # as __eq__
+        return ~_session("!=").zero(self - other)
+
+    __hash__ = Share.__hash__  # type: ignore[assignment]  # defining __eq__ would remove it
+
+    def times(self, factor: ArrayLike, scale: int = 0) -> AShare:
         """[x] times public numbers at a scale of their own; the scales add."""
         return AShare(self.words * encode_signed(factor, self.dtype, scale), self.rank, self.scale + scale)
 
@@ -140,7 +202,7 @@ class AShare(_WordShare):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BShare(_Share):
+class BShare(Share):
     """One party's xor share of bits: `bits`, a uint8 array of 0 and 1."""
 
     bits: np.ndarray
@@ -150,10 +212,10 @@ class BShare(_Share):
     def _words(self) -> np.ndarray:
         return self.bits
 
-    def _like(self, words: np.ndarray) -> BShare:
-        return BShare(words, self.rank)
+    def _like(self, words: np.ndarray) -> Self:
+        return type(self)(words, self.rank)
 
-    def __xor__(self, other) -> BShare:
+    def __xor__(self, other: Any) -> BShare:
         """<a> xor <b>, or <a> xor public bits."""
         if isinstance(other, BShare):
             return self._like(self.bits ^ other.bits)
@@ -185,8 +247,8 @@ class PShare(_WordShare):
     words: np.ndarray
     rank: int
 
-    def _like(self, words: np.ndarray) -> PShare:
-        return PShare(words, self.rank)
+    def _like(self, words: np.ndarray) -> Self:
+        return type(self)(words, self.rank)
 
     def __xor__(self, other: PShare) -> PShare:
         """<a> xor <b>, bit by bit."""
@@ -204,16 +266,14 @@ class PShare(_WordShare):
         return BShare(unpack_bits(self.words, shape), self.rank)
 
 
-Share = AShare | BShare | PShare
-S = TypeVar("S", AShare, BShare, PShare)
+S = TypeVar("S", bound=Share)
 
 
 def concatenate(shares: Sequence[S], axis: int = 0) -> S:
     """Join shares of one kind, scale and dtype along an axis."""
-    first = shares[0]
-    if isinstance(first, AShare) and any(s.scale != first.scale or s.dtype != first.dtype for s in shares):
+    if len({(s.scale, s.dtype) for s in shares if isinstance(s, AShare)}) > 1:
         raise ScaleMismatch("cannot join shares of different scales or rings")
-    return first._like(np.concatenate([s._words for s in shares], axis=axis))
+    return shares[0]._like(np.concatenate([s._words for s in shares], axis=axis))
 
 
 def stack(shares: Sequence[S], axis: int = 0) -> S:
@@ -221,19 +281,19 @@ def stack(shares: Sequence[S], axis: int = 0) -> S:
     return concatenate([s.map(lambda w: np.expand_dims(w, axis)) for s in shares], axis=axis)
 
 
-def public_ring(values, rank: int, scale: int = 0, dtype: np.dtype = U64) -> AShare:
+def public_ring(values: ArrayLike, rank: int, scale: int = 0, dtype: np.dtype = U64) -> AShare:
     """A trivial sharing of public numbers: party 0 holds them, party 1 zeros."""
     words = encode_signed(values, dtype, scale)
     return AShare(words if rank == 0 else np.zeros_like(words), rank, scale)
 
 
-def public_bits(values, rank: int) -> BShare:
+def public_bits(values: ArrayLike, rank: int) -> BShare:
     """A trivial sharing of public bits."""
     bits = _bits(values)
     return BShare(bits if rank == 0 else np.zeros_like(bits), rank)
 
 
-def _bits(values) -> np.ndarray:
+def _bits(values: ArrayLike) -> np.ndarray:
     """Public bits as uint8. Raises DataError for anything else."""
     array = np.asarray(values)
     if not ((array == 0) | (array == 1)).all():

@@ -19,10 +19,11 @@ import numpy as np
 
 from mpc.contract import Cost, protocol
 from mpc.correlation import Hand
+from mpc.endpoint import Endpoint
 from mpc.errors import DataError, ProtocolDesync
-from mpc.party import Party, Round, Steps
 from mpc.ring import U8, U64, Shape, encode_signed, pack_words, packed_size, packed_sizes, unpack_words
-from mpc.shares import AShare, BShare
+from mpc.rounds import Round, Steps
+from mpc.shares import AShare, BShare, S
 
 
 @dataclass(frozen=True)
@@ -50,17 +51,17 @@ class ZeroShares:
         return hand.derived(lambda: np.zeros(self.shape, self.dtype), self.shape, self.dtype)
 
 
-def rerandomise(party: Party, x: Any) -> Any:
+def rerandomise(party: Endpoint, x: S) -> S:
     """[x], an AShare or a BShare -> a uniform sharing of x. No message."""
     bits = isinstance(x, BShare)
-    zero = party.randomness.take(ZeroShares(x.shape, None if bits else x.dtype))
+    zero = party.randomness.take(ZeroShares(x.shape, x.dtype if isinstance(x, AShare) else None))
     return x.map(lambda own: own ^ zero if bits else own + zero)
 
 
 MOST = 1 << 30
 
 
-def agree_on_shape(party: Party, shape: Shape | None, owner: int, scale: int) -> Shape:
+def agree_on_shape(party: Endpoint, shape: Shape | None, owner: int, scale: int) -> Shape:
     """The public shape of what `owner` shares; the other party has None. Raises DataError, ProtocolDesync."""
     mine = {"owner": owner, "scale": scale, "shape": None if shape is None else list(shape)}
     theirs = party.exchange_public("share.shape", mine)
@@ -90,8 +91,8 @@ def _share_cost(values: np.ndarray | None, owner: int, shape: Shape, scale: int 
 
 @protocol(cost=_share_cost)
 def share(
-    party: Party, values: np.ndarray | None, owner: int, shape: Shape, scale: int = 0, dtype: np.dtype = U64
-) -> Steps:
+    party: Endpoint, values: np.ndarray | None, owner: int, shape: Shape, scale: int = 0, dtype: np.dtype = U64
+) -> Steps[AShare]:
     """The owner's numbers (the other party passes None) -> [values] of the public shape.
 
     Integers are in units of 2^-scale.
@@ -99,9 +100,9 @@ def share(
     mask = party.randomness.take(InputMask(owner, shape, dtype))
     if values is not None:
         words = encode_signed(values, dtype, scale) - mask
-        yield Round("sharing.share", [words.reshape(-1).view(U8)], [])
+        yield Round([words.reshape(-1).view(U8)], [])
         return AShare(mask, party.rank, scale)
-    (data,) = yield Round("sharing.share", [], [dtype.itemsize * math.prod(shape)])
+    (data,) = yield Round([], [dtype.itemsize * math.prod(shape)])
     return AShare(data.view(dtype).reshape(shape), party.rank, scale)
 
 
@@ -115,16 +116,15 @@ def _reveal_cost(x: AShare | BShare, to: int | None = None) -> Cost:
 
 
 @protocol(cost=_reveal_cost, reveals=("x",))
-def reveal(party: Party, x: AShare | BShare, to: int | None = None) -> Steps:
+def reveal(party: Endpoint, x: AShare | BShare, to: int | None = None) -> Steps[np.ndarray | None]:
     """[x] -> its words (bits for a BShare) at the party `to`, None at the other; `to` None means both."""
-    bits = isinstance(x, BShare)
-    own = rerandomise(party, x)
-    half = own.bits if bits else own.words
+    own: AShare | BShare = rerandomise(party, x)
+    half = own.bits if isinstance(own, BShare) else own.words
     width = _width(x)
     sent = [] if to == party.rank else pack_words(half, width)
     sizes = [] if to == 1 - party.rank else packed_sizes(x.size, width)
-    answer = yield Round("sharing.reveal", sent, sizes)
+    answer = yield Round(sent, sizes)
     if not answer:
         return None
     other = unpack_words(answer, x.shape, half.dtype, width)
-    return half ^ other if bits else half + other
+    return half ^ other if isinstance(x, BShare) else half + other

@@ -23,13 +23,14 @@ import numpy as np
 
 from mpc.bit_product import select, to_ring
 from mpc.comparison import below
-from mpc.contract import Cost, both, in_sequence, protocol
+from mpc.contract import protocol
 from mpc.correlation import Hand
+from mpc.endpoint import Endpoint, Variant
 from mpc.kernels import trigonometry
 from mpc.kernels.trigonometry import ANGLE_BITS, TERMS, TRIG_SCALE
-from mpc.party import Party, Steps, Variant, open_shares, parallel
-from mpc.ring import U32, U64, Shape, encode_signed, low_bits, packed_size
-from mpc.shares import AShare, BShare, stack
+from mpc.ring import U32, U64, Shape, encode_signed, low_bits
+from mpc.rounds import Steps, open_shares, parallel
+from mpc.shares import AShare, stack
 from mpc.truncation import truncate
 
 SCALE = 20
@@ -64,24 +65,14 @@ class TrigonometricMasks:
         return r, hand.derived(lambda: trigonometry.harmonics(low_bits(r, ANGLE_BITS)), (TERMS, 2, n))
 
 
-def _cost(x: AShare, scale: int, dtype: np.dtype = U64, by: Variant = "bits") -> Cost:
-    pair = (2, *x.shape)
-    compare = below.cost(x, [-1, 1], RANGE_BITS, by)
-    angle = Cost(0, both(8 * packed_size(x.size, ANGLE_BITS)))
-    choose = select.cost(BShare(np.empty((1, *x.shape), np.uint8), 0), AShare(np.empty(pair, dtype), 0))
-    ends = to_ring.cost(BShare(np.empty(pair, np.uint8), 0))
-    parts = in_sequence(angle, truncate.cost(AShare(np.empty(pair, U64), 0), 1), compare, choose, ends)
-    return Cost(max(2, compare.rounds) + 1, parts.bits)
-
-
-def _series(party: Party, x: AShare, scale: int) -> Steps:
+def _series(party: Endpoint, x: AShare, scale: int) -> Steps[tuple[AShare, np.ndarray]]:
     """[sigma] and [derivative] of the periodic fit, rounded to `scale`, (2, *x.shape), and the opened angle.
 
     Beyond +-12 the fit is out of the range of `truncate`, and times 0.
     """
     r, shares = party.randomness.take(TrigonometricMasks(x.shape))
     masked = x.map(lambda w: low_bits(w.reshape(-1).astype(U32) + r, ANGLE_BITS))
-    (e,) = yield from open_shares("sigmoid.sigmoid", masked, bits=[ANGLE_BITS])
+    (e,) = yield from open_shares(masked, bits=[ANGLE_BITS])
     angle = low_bits(e, ANGLE_BITS)
     out = trigonometry.series(angle, shares, SINES.astype(float), COSINES[1:].astype(float))
     if party.rank == 0:
@@ -100,8 +91,10 @@ def _ends(angle: np.ndarray, scale: int) -> np.ndarray:
     return (exact + coin) >> shift
 
 
-@protocol(cost=_cost)
-def sigmoid(party: Party, x: AShare, scale: int, dtype: np.dtype = U64, by: Variant | None = None) -> Steps:
+@protocol()
+def sigmoid(
+    party: Endpoint, x: AShare, scale: int, dtype: np.dtype = U64, by: Variant | None = None
+) -> Steps[tuple[AShare, AShare]]:
     """[x] at scale 20 -> ([sigma(x)], [sigma(x) (1 - sigma(x))]) at `scale` in the ring of `dtype`, shape of x.
 
     `scale` is 1 .. 57 and below the bits of the ring. Keys for the comparison would be 1.4 KB an element: they are used

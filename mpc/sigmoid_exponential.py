@@ -15,31 +15,19 @@ import numpy as np
 from mpc.beaver import square
 from mpc.bit_product import select
 from mpc.comparison import below
-from mpc.contract import Cost, in_sequence, protocol
+from mpc.contract import protocol
 from mpc.division import divide
-from mpc.party import Party, Steps, Variant
-from mpc.shares import AShare, BShare, public_ring
+from mpc.endpoint import Endpoint, Variant
+from mpc.rounds import Steps
+from mpc.shares import AShare, public_ring
 from mpc.truncation import truncate
 
 SQUARINGS = 8
 SCALE = 30
 
 
-def _cost(x: AShare, by: Variant = "bits") -> Cost:
-    bit = BShare(x.words, 0)
-    squarings = [square.cost(x), truncate.cost(x, 1)] * SQUARINGS
-    return in_sequence(
-        below.cost(x, [0, 1, 2], 64, by),
-        select.cost(bit, x),
-        select.cost(bit, x),
-        *squarings,
-        divide.cost(x, x, SCALE, SCALE + 1, x.scale, by),
-        select.cost(bit, x),
-    )
-
-
-@protocol(cost=_cost)
-def sigmoid_exponential(party: Party, x: AShare, by: Variant | None = None) -> Steps:
+@protocol()
+def sigmoid_exponential(party: Endpoint, x: AShare, by: Variant | None = None) -> Steps[AShare]:
     """[x] at scale f <= 22 -> [sigma(x)] at scale f."""
     limit = 1 << SQUARINGS - 1 + x.scale
     bits = yield from below.steps(party, x, [0, -limit, limit], 64, by)

@@ -9,23 +9,16 @@ Source         SecureML: Mohassel and Zhang, IEEE S&P 2017
 
 from __future__ import annotations
 
-import numpy as np
-
 from mpc.bit_product import select, to_ring
 from mpc.comparison import below
-from mpc.contract import Cost, in_sequence, protocol
-from mpc.party import Party, Steps, Variant, parallel
-from mpc.shares import AShare, BShare, stack
+from mpc.contract import protocol
+from mpc.endpoint import Endpoint, Variant
+from mpc.rounds import Steps, parallel
+from mpc.shares import AShare, stack
 
 
-def _cost(x: AShare, by: Variant = "bits") -> Cost:
-    bit = BShare(x.words, 0)
-    ends = Cost(0, to_ring.cost(BShare(np.empty((2, *x.shape), np.uint8), 0)).bits)
-    return in_sequence(below.cost(x, [0, 1], 64, by), select.cost(bit, x), ends)
-
-
-@protocol(cost=_cost)
-def sigmoid_piecewise(party: Party, x: AShare, by: Variant | None = None) -> Steps:
+@protocol()
+def sigmoid_piecewise(party: Endpoint, x: AShare, by: Variant | None = None) -> Steps[tuple[AShare, AShare]]:
     """[x] at scale >= 1 -> ([approximation], [derivative]) at the scale of x."""
     half = 1 << x.scale - 1
     bits = yield from below.steps(party, x, [-half, half + 1], 64, by)

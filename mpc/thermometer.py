@@ -19,9 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpc.correlation import Hand
+from mpc.endpoint import Endpoint
 from mpc.kernels import borrow
-from mpc.party import Party, Steps, open_words
 from mpc.ring import U8, U32, low_bits, packed_size
+from mpc.rounds import Steps, open_words
 
 
 @dataclass(frozen=True)
@@ -66,10 +67,10 @@ def deal_thermometers(hand: Hand, r: np.ndarray, thresholds: int, chunks: Chunki
 
 
 def open_chunks(
-    party: Party, name: str, e: np.ndarray, thresholds: np.ndarray, chunks: Chunking, dealt: tuple
-) -> Steps:
+    party: Endpoint, e: np.ndarray, thresholds: np.ndarray, chunks: Chunking, dealt: tuple[np.ndarray, np.ndarray]
+) -> Steps[np.ndarray]:
     """The bits of (e - t) mod 2^bits against r, masked and opened: uint32[n, T]; `dealt` is of `deal_thermometers`."""
     table, masks = dealt
     seen = borrow.chunk_bits(e, thresholds, table, chunks.bits, chunks.c, chunks.m, party.rank == 0)
-    (opened,) = yield from open_words(name, seen ^ masks, bits=chunks.opened)
+    (opened,) = yield from open_words(seen ^ masks, bits=chunks.opened)
     return opened

@@ -32,10 +32,11 @@ import numpy as np
 from mpc.comparison_keys import OFFSET, floor_by_keys, open_offset
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import Hand
+from mpc.endpoint import Endpoint, Variant
 from mpc.kernels import borrow
 from mpc.kernels.truncation import shift_opened
-from mpc.party import Party, Steps, Variant
 from mpc.ring import U64, Shape
+from mpc.rounds import Steps
 from mpc.shares import AShare
 from mpc.thermometer import Chunking, cheapest_chunking, deal_thermometers, open_chunks
 from mpc.wrap import add_halves, wire_bits
@@ -66,42 +67,36 @@ class FloorMasks:
 
 
 @protocol(cost=lambda x, shift: Cost(1, both(wire_bits(x.size))))
-def truncate(party: Party, x: AShare, shift: int) -> Steps:
+def truncate(party: Endpoint, x: AShare, shift: int) -> Steps[AShare]:
     """[x] -> [x / 2^shift], up or down by the low bits of a share; 1 <= shift <= 62; the scale falls by shift."""
     up, constant = 64 - shift, 1 - (OFFSET >> shift)
-    words = yield from add_halves(party, "truncation.truncate", x, OFFSET - 1, shift, up, constant)
+    words = yield from add_halves(party, x, OFFSET - 1, shift, up, constant)
     return AShare(words.reshape(x.shape), party.rank, x.scale - shift)
 
 
-def _floor_cost(x: AShare, shift: int, by: Variant = "bits") -> Cost:
-    if by == "keys":
-        return floor_by_keys.cost(x, shift)
-    return Cost(2, both(64 * x.size + _chunking(shift).wire_bits(x.size)))
-
-
-@protocol(cost=_floor_cost)
-def floor(party: Party, x: AShare, shift: int, by: Variant | None = None) -> Steps:
-    """[x] -> [floor(x / 2^shift)], exact; 1 <= shift <= 62; the scale falls by shift.
-
-    Keys take 50 bytes a bit of the shift: the party's setting has them up to SHORT bits, `by` always.
-    """
-    if by == "keys" or (by is None and party.comparison == "keys" and shift <= SHORT):
-        return (yield from floor_by_keys.steps(party, x, shift))
+@protocol(cost=lambda x, shift: Cost(2, both(64 * x.size + _chunking(shift).wire_bits(x.size))))
+def floor_by_bits(party: Endpoint, x: AShare, shift: int) -> Steps[AShare]:
+    """[x] -> [floor(x / 2^shift)], exact; 1 <= shift <= 62; the scale falls by shift."""
     r, high, msb, dealt, products = party.randomness.take(FloorMasks(x.shape, shift))
-    e = yield from open_offset(party, "truncation.floor", x, r)
+    e = yield from open_offset(x, r)
     chunks = _chunking(shift)
-    opened = yield from open_chunks(party, "truncation.floor", e, np.zeros(1, U64), chunks, dealt)
+    opened = yield from open_chunks(party, e, np.zeros(1, U64), chunks, dealt)
     borrowed = borrow.ring_borrows(opened.reshape(-1), products, chunks.m, party.rank == 0)
     words = shift_opened(e, high, msb, shift, party.rank == 0) - borrowed
     return AShare(words.reshape(x.shape), party.rank, x.scale - shift)
 
 
-def shift_right(party: Party, x: AShare, shift: int, by: Variant | None = None, exact: bool = True) -> Steps:
+@protocol()
+def floor(party: Endpoint, x: AShare, shift: int, by: Variant | None = None) -> Steps[AShare]:
+    """[x] -> [floor(x / 2^shift)], exact; 1 <= shift <= 62; the scale falls by shift.
+
+    Keys take 50 bytes per bit of the shift: the party's setting uses them up to SHORT bits, `by` always.
+    """
+    by_keys = by == "keys" or (by is None and party.comparison == "keys" and shift <= SHORT)
+    return (yield from (floor_by_keys if by_keys else floor_by_bits).steps(party, x, shift))
+
+
+def shift_right(party: Endpoint, x: AShare, shift: int, by: Variant | None = None, exact: bool = True) -> Steps[AShare]:
     """[x] -> [x / 2^shift] at scale 0 by `floor`, or by `truncate` where it need not be exact."""
     steps = floor.steps(party, x, shift, by) if exact else truncate.steps(party, x, shift)
     return (yield from steps).at_scale(0)
-
-
-def shift_cost(x: AShare, shift: int, by: Variant = "bits", exact: bool = True) -> Cost:
-    """What `shift_right` costs."""
-    return floor.cost(x, shift, by) if exact else truncate.cost(x, shift)

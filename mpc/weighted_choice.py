@@ -15,19 +15,20 @@ import numpy as np
 
 from mpc.bit_product import SelectMasks
 from mpc.contract import Cost, both, protocol
+from mpc.endpoint import Endpoint
 from mpc.kernels import products
-from mpc.party import Party, Steps, open_shares
 from mpc.ring import encode_signed, packed_size
+from mpc.rounds import Steps, open_shares
 from mpc.shares import AShare, BShare
 
 
 @protocol(cost=lambda bits, x, weights: Cost(1, both(8 * packed_size(bits.size, 1) + 64 * x.size)))
-def choose(party: Party, bits: BShare, x: AShare, weights: Sequence[int]) -> Steps:
+def choose(party: Endpoint, bits: BShare, x: AShare, weights: Sequence[int]) -> Steps[tuple[AShare, AShare]]:
     """<b>, shape x.shape + (J,), and [x] of 64-bit words -> ([s], [s x]), shape of x, scale 0 and that of x."""
     n, count = x.size, len(weights)
     beta, ring, a, product = party.randomness.take(SelectMasks((n, count), (n, 1), x.dtype))
     hidden = bits.reshape(n, count).map(lambda w: w ^ beta)
-    c, d = yield from open_shares("weighted_choice.choose", hidden, x.map(lambda w: w.reshape(-1) - a[:, 0]))
+    c, d = yield from open_shares(hidden, x.map(lambda w: w.reshape(-1) - a[:, 0]))
     factors = encode_signed(np.asarray(weights))
     s, sx = products.weighted_choice(c, d, ring, a[:, 0], product, factors, party.rank == 0)
     return AShare(s.reshape(x.shape), party.rank), AShare(sx.reshape(x.shape), party.rank, x.scale)

@@ -11,7 +11,8 @@ Source         as mpc/wrap.py
 from __future__ import annotations
 
 from mpc.contract import Cost, both, protocol
-from mpc.party import Party, Steps
+from mpc.endpoint import Endpoint
+from mpc.rounds import Steps
 from mpc.shares import AShare
 from mpc.wrap import add_halves, wire_bits
 
@@ -19,7 +20,7 @@ OFFSET = 1 << 30
 
 
 @protocol(cost=lambda x: Cost(1, both(wire_bits(x.size))))
-def widen(party: Party, x: AShare) -> Steps:
+def widen(party: Endpoint, x: AShare) -> Steps[AShare]:
     """[x] in Z_2^32 -> [x] in Z_2^64, same shape and scale."""
-    words = yield from add_halves(party, "widening.widen", x, OFFSET, 0, 32, -OFFSET)
+    words = yield from add_halves(party, x, OFFSET, 0, 32, -OFFSET)
     return AShare(words.reshape(x.shape), party.rank, x.scale)

@@ -19,9 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpc.correlation import Hand, private_to_each
+from mpc.endpoint import Endpoint
 from mpc.kernels import wrap
-from mpc.party import Party, Steps, exchange_words
 from mpc.ring import U8, Shape, packed_size, smallest_word
+from mpc.rounds import Steps, exchange_words
 from mpc.shares import AShare
 
 
@@ -44,13 +45,13 @@ def wire_bits(count: int) -> int:
     return 8 * packed_size(count, 1)
 
 
-def add_halves(party: Party, name: str, x: AShare, offset: int, down: int, up: int, constant: int) -> Steps:
+def add_halves(party: Endpoint, x: AShare, offset: int, down: int, up: int, constant: int) -> Steps[np.ndarray]:
     """[x] -> this party's share of the result of the header for x + offset, f = `down`, u = `up`; flat."""
     beta, product = party.randomness.take(WrapMasks(x.shape, 64 - up))
     first = party.rank == 0
     flat, lift = np.ascontiguousarray(x.words).reshape(-1), np.uint64(offset if first else 0)
     own = wrap.mask_tops(flat, lift, beta)
-    (other,) = yield from exchange_words(name, [own], [1])
+    (other,) = yield from exchange_words([own], [1])
     # w = 1 - n_0 n_1
     public = np.uint64((constant - (1 << up)) % (1 << 64))
     return wrap.add_halves(flat, lift, own, other, beta, product, down, up, public, first)

@@ -9,8 +9,9 @@ import numpy as np
 
 from mpc import comparison, fixed_operand, linear_map, truncation, widening
 from mpc.linear_map import DenseBits, DenseWords
-from mpc.party import Party, Steps
+from mpc.party import Party
 from mpc.ring import BIT, U8, U32
+from mpc.rounds import Steps
 from notebooks.enumeration import Window
 from notebooks.exhaustive import Verdict, bit, check, private, word
 

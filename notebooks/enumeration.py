@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from mpc.correlation import Correlation
-from mpc.party import Party, Round, Steps
+from mpc.party import Party
 from mpc.ring import U8, U64, Shape
+from mpc.rounds import Round, Steps
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from mpc.party import Party, Steps
+from mpc.party import Party
 from mpc.ring import U8, U64, Shape
+from mpc.rounds import Steps
 from mpc.shares import AShare, BShare, PShare, Share
 from notebooks.counts import Columns, Side
 from notebooks.enumeration import Deck, Window, play

@@ -168,10 +168,13 @@ SHOWN: dict[Callable, list[Enumerated | Composed | Argued]] = {
         ),
         Composed((bit_product.and_bits,)),
     ],
-    comparison.below: [
+    comparison.below_by_bits: [
         Enumerated("Z_4", lambda: below(2, [0])),
         Enumerated("Z_4, two thresholds", lambda: below(2, [0, 1])),
         Enumerated("Z_8", lambda: below(3, [0])),
+    ],
+    comparison.below: [
+        Composed((comparison.below_by_bits, comparison_keys.below_by_keys, conversion.to_bits)),
         Enumerated(
             "Z_4, by carries",
             lambda: check(comparison.below, word(2), [0], 2, "carries", ideal=lambda x: (x > 1)[:, None]),
@@ -187,7 +190,8 @@ SHOWN: dict[Callable, list[Enumerated | Composed | Argued]] = {
         Enumerated(f"the {k} top bits, by {shift}", lambda k=k, shift=shift: truncated(k, shift), fresh=False)
         for k, shift in ((4, 62), (6, 61), (8, 59))
     ],
-    truncation.floor: [
+    truncation.floor: [Composed((truncation.floor_by_bits, comparison_keys.floor_by_keys))],
+    truncation.floor_by_bits: [
         Argued(
             "looks at both ends of a word of 64 bits; its high part is enumerated in truncation.ipynb, and the chunks' "
             "bits are opened as in below",

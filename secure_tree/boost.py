@@ -9,8 +9,9 @@ import numpy as np
 
 from mpc.bit_product import to_ring
 from mpc.linear_map import DenseBits, SharedMatrix, apply_matrix, share_masked_matrix
-from mpc.party import Party, Steps, parallel
+from mpc.party import Party
 from mpc.ring import BIT
+from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, concatenate, public_ring, stack
 from mpc.sharing import rerandomise
 from mpc.truncation import truncate
@@ -62,8 +63,8 @@ class Ensemble(Routes):
     def part(self, trees: slice) -> Ensemble:
         """Some of the trees, for prediction."""
         sets = [s[trees] for s in self.sets]
-        others = (self.features, self.null, self.thresholds, self.chosen, self.leaves)
-        return Ensemble(sets, *(x[trees] for x in others))
+        bits = self.features[trees], self.null[trees]
+        return Ensemble(sets, *bits, self.thresholds[trees], self.chosen[trees], self.leaves[trees])
 
 
 def set_up(party: Party, config: TrainConfig, facts: Facts, bins: Bins, table: Table) -> Steps:

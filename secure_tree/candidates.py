@@ -14,7 +14,8 @@ import numpy as np
 from mpc.bit_product import to_ring
 from mpc.comparison import below
 from mpc.fixed_operand import FixedOperand, fix, multiply_fixed
-from mpc.party import Party, Steps, parallel
+from mpc.party import Party
+from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, concatenate, public_ring
 from secure_tree.binning import Bins, order_key
 from secure_tree.layout import Layout

@@ -17,8 +17,9 @@ import numpy as np
 from mpc.beaver import multiply
 from mpc.bit_product import to_ring
 from mpc.comparison import below
-from mpc.party import Party, Steps, parallel
+from mpc.party import Party
 from mpc.reciprocal import MANTISSA, normalise
+from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, stack
 from mpc.truncation import truncate
 from secure_tree.numerics import MARGIN_SCALE

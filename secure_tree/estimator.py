@@ -9,8 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from mpc.endpoint import Variant
 from mpc.errors import ConfigError, DataError
-from mpc.party import Party, Variant
+from mpc.party import Party
 from mpc.tracing import Trace
 from secure_tree.binning import make_bins
 from secure_tree.categories import columns_behind, dictionary

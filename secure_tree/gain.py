@@ -13,8 +13,9 @@ import numpy as np
 from mpc.beaver import multiply
 from mpc.bit_product import and_bits, select
 from mpc.comparison import below
-from mpc.party import Party, Steps, parallel
+from mpc.party import Party
 from mpc.reciprocal import invert, normalise
+from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, concatenate, public_bits, stack
 from mpc.truncation import floor
 from secure_tree.numerics import STEP_SCALE, Numerics

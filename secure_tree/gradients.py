@@ -6,8 +6,9 @@ import numpy as np
 
 from mpc.beaver import multiply
 from mpc.bit_product import select
-from mpc.party import Party, Steps, parallel
+from mpc.party import Party
 from mpc.ring import U32, U64
+from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, concatenate, public_ring, stack
 from mpc.sigmoid import sigmoid
 from mpc.truncation import truncate

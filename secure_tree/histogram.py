@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpc.linear_map import BinColumns, BinRows, SharedMatrix, VectorSupply, apply_matrix, share_masked_matrix
-from mpc.party import Party, Steps, parallel
+from mpc.party import Party
 from mpc.ring import BIT, U32
+from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare
 from mpc.widening import widen
 from secure_tree.binning import Bins

@@ -26,8 +26,9 @@ from mpc.beaver import multiply
 from mpc.bit_product import select, to_ring
 from mpc.comparison import below
 from mpc.one_hot import one_hot
-from mpc.party import Party, Steps, parallel
+from mpc.party import Party
 from mpc.reciprocal import reciprocal
+from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, stack
 from mpc.sigmoid import sigmoid
 from mpc.truncation import floor, truncate

@@ -9,7 +9,7 @@ iff the sum equals the depth. The result is revealed to one party: the owner of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,8 +19,9 @@ from mpc.bit_product import select, to_ring
 from mpc.comparison import below
 from mpc.equality import equals_zero
 from mpc.linear_map import BinRows, DenseWords, SharedMatrix, apply_matrix, share_masked_matrix
-from mpc.party import Party, Steps, parallel
+from mpc.party import Party
 from mpc.ring import BIT, U8, U64
+from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, concatenate, public_ring
 from secure_tree.binning import KEY_BITS, bin_rows, order_key
 from secure_tree.boost import Ensemble, Routes
@@ -36,7 +37,7 @@ BATCH = 1 << 21
 class Router:
     """One group of rows, handed over masked; `route`: some trees -> <goes left>, [t, nodes, rows]."""
 
-    matrices: list[SharedMatrix]
+    matrices: Sequence[SharedMatrix]
     route: Callable[[Any], Steps]
 
     def release(self, party: Party) -> None:
@@ -147,7 +148,7 @@ def _columns(layout: Layout, p: int) -> np.ndarray:
     return np.concatenate([own, np.array(optional, int)])
 
 
-def _apply_all(party: Party, matrices: list[SharedMatrix], vectors: list) -> Steps:
+def _apply_all(party: Party, matrices: Sequence[SharedMatrix], vectors: list) -> Steps:
     return (
         yield from parallel(
             *(apply_matrix.steps(party, m.supply(party, len(x)), x) for m, x in zip(matrices, vectors, strict=True))

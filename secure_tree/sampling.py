@@ -14,8 +14,9 @@ import hashlib
 import numpy as np
 
 from mpc.comparison import below
-from mpc.party import Party, Steps
+from mpc.party import Party
 from mpc.ring import U64
+from mpc.rounds import Steps
 from mpc.shares import AShare
 from mpc.sharing import InputMask
 from secure_tree.config import TrainConfig

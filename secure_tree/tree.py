@@ -13,7 +13,8 @@ import numpy as np
 from mpc.argmax import argmax
 from mpc.bit_product import and_bits, select
 from mpc.one_hot import one_hot
-from mpc.party import Party, Steps, parallel
+from mpc.party import Party
+from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, concatenate, public_bits, stack
 from mpc.truncation import truncate
 from secure_tree.candidates import Candidates, left_sets, left_sums

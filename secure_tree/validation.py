@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from mpc.party import Party, Steps, parallel
+from mpc.party import Party
+from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, concatenate, stack
 from secure_tree import metrics
 from secure_tree.binning import Bins

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from mpc.errors import DataError
-from mpc.party import Party, Stage
+from mpc.meter import Stage
+from mpc.party import Party
 from protocols.runtime.session import DEALER, PARTIES, run_session
 from protocols.runtime.warm_up import warm_up
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor

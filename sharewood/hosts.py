@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mpc.errors import ConfigError, DataError, PeerFailure
-from mpc.party import Party, Stage
+from mpc.meter import Stage
+from mpc.party import Party
 from protocols.alignment import align_guest, align_host, psi
 from protocols.runtime.hosts import run_dealer, run_pair, run_party
 from protocols.runtime.warm_up import warm_up

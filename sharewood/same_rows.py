@@ -15,8 +15,9 @@ import numpy as np
 from mpc.bit_product import and_bits
 from mpc.equality import equals_zero
 from mpc.errors import DataError
-from mpc.party import Party, Steps
+from mpc.party import Party
 from mpc.ring import U8
+from mpc.rounds import Steps
 from mpc.shares import AShare
 from mpc.tracing import Trace
 

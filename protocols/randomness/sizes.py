@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from mpc.correlation import Correlation
+from mpc.rehearsal import TraceHand
 from mpc.ring import U64, Shape, packed_sizes
-from mpc.tracing import TraceHand
 from protocols.randomness.hands import aligned
 
 

@@ -8,7 +8,7 @@ from mpc.tracing import Trace
 
 
 def test_no_registered_protocol_is_missing():
-    assert {"mpc." + name.split(":")[0] for name in EVERY_PROTOCOL} == set(REGISTRY)
+    assert {name.split(":")[0] for name in EVERY_PROTOCOL} == set(REGISTRY)
 
 
 @pytest.mark.parametrize("name", EVERY_PROTOCOL)

@@ -11,8 +11,8 @@ import pytest
 
 from mpc.beaver import Triples
 from mpc.contract import REGISTRY
-from mpc.party import open_shares
 from mpc.ring import U64, encode_signed
+from mpc.rounds import open_shares
 from mpc.shares import AShare, BShare
 from tests.leakage.cases import LANES
 from tests.leakage.welch import FixedInputs, Tally, leaking_positions
@@ -73,7 +73,7 @@ def assess(case, lanes, monkeypatch):
 
 
 def test_every_protocol_is_assessed():
-    assert {f"{case.protocol.steps.__module__}.{case.protocol.steps.__name__}" for case in LANES} == set(REGISTRY)
+    assert {case.protocol.name for case in LANES} == set(REGISTRY)
 
 
 @pytest.mark.parametrize("case", LANES, ids=IDS)
@@ -91,7 +91,7 @@ def weak_mask(party, x, y):
     """A product whose first mask has lost its lowest bit."""
     a, b, _ = party.randomness.take(Triples(x.shape, x.dtype))
     keep = np.uint64(0xFFFFFFFFFFFFFFFE)
-    party.run(open_shares("leak", x.map(lambda w: w - (a & keep)), y.map(lambda w: w - b)))
+    party.run(open_shares(x.map(lambda w: w - (a & keep)), y.map(lambda w: w - b)))
 
 
 def test_a_planted_leak_is_found(monkeypatch):

@@ -45,9 +45,8 @@ class Case:
 
     @property
     def name(self) -> str:
-        function = self.protocol.steps
         variant = "".join(f"-{v}" for v in self.named.values())
-        return f"{function.__module__.removeprefix('mpc.')}.{function.__name__}{variant}"
+        return f"{self.protocol.name}{variant}"
 
 
 def ring(low, high, *tail, dtype=U64, scale=0, count=1):
@@ -149,6 +148,7 @@ CASES = [
         ),
         *((comparison.below, then(ring(-BIG, BIG), [0, 5, -7], 63), by) for by in BY),
         (comparison.below, then(ring(-BIG, BIG), [0, 5, -7], 63), {"by": "carries"}),
+        (comparison.below_by_bits, then(ring(-BIG, BIG), [0, 5, -7], 63), {}),
         *((comparison.less_than, ring(-BIG, BIG, count=2), by) for by in BY),
         *((comparison.in_range, then(ring(-BIG, BIG), -9, 9), by) for by in BY),
         *((comparison.maximum, ring(0, BIG, count=2), by) for by in BY),
@@ -158,6 +158,7 @@ CASES = [
         (conversion.to_bits, then(ring(-BIG, BIG), 11), {}),
         (truncation.truncate, then(ring(-BIG, BIG, 2), 13), {}),
         *((truncation.floor, then(ring(-BIG, BIG, 2), 13), by) for by in BY),
+        (truncation.floor_by_bits, then(ring(-BIG, BIG, 2), 13), {}),
         *((reciprocal.normalise, then(ring(1, 2**19), 4, 20, [77]), by) for by in BY),
         *((reciprocal.invert, ring(2**17, 2**18), by) for by in BY),
         *((reciprocal.reciprocal, then(ring(1, 2**15), 4, 15), by) for by in [*BY, {"exact": False}]),

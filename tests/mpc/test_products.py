@@ -6,8 +6,8 @@ import pytest
 from mpc.beaver import multiply
 from mpc.bit_product import and_bits, or_bits, select, to_ring
 from mpc.errors import ShapeMismatch
-from mpc.party import parallel
 from mpc.ring import U8, U16, U32, U64, decode_signed, encode_signed
+from mpc.rounds import parallel
 from mpc.shares import PShare
 from tests.mpc.twoparty import bit_half, opened, ring_half, run_both
 

@@ -8,8 +8,8 @@ import pytest
 from mpc import beaver, conversion, sharing, truncation
 from mpc.beaver import Triples
 from mpc.correlation import Hand
-from mpc.party import open_shares
 from mpc.ring import U64
+from mpc.rounds import open_shares
 from mpc.shares import AShare, stack
 from notebooks.enumeration import Window
 from notebooks.exhaustive import check, word
@@ -23,7 +23,7 @@ def nothing(party, x):
 def test_a_reused_mask_is_caught():
     def steps(party, x, y):
         a, _, _ = party.randomness.take(Triples(x.shape, x.dtype))
-        yield from open_shares("leak", x.map(lambda w: w - a), y.map(lambda w: w - a))
+        yield from open_shares(x.map(lambda w: w - a), y.map(lambda w: w - a))
         return nothing(party, x)
 
     verdict = check(steps, word(2), word(2), ideal=lambda x, y: 0 * x)
@@ -32,7 +32,7 @@ def test_a_reused_mask_is_caught():
 
 def test_an_unmasked_opening_is_caught():
     def steps(party, x, y):
-        yield from open_shares("leak", x)
+        yield from open_shares(x)
         return (yield from beaver.multiply.steps(party, x, y))
 
     verdict = check(steps, word(2), word(2), ideal=lambda x, y: x * y)
@@ -42,7 +42,7 @@ def test_an_unmasked_opening_is_caught():
 def test_a_leak_to_one_party_alone_is_told_apart():
     def steps(party, x, y):
         mask = party.randomness.take(Triples(x.shape, x.dtype))[0]
-        yield from open_shares("leak", x.map(lambda w: w - mask if party.rank == 0 else w))
+        yield from open_shares(x.map(lambda w: w - mask if party.rank == 0 else w))
         return nothing(party, x)
 
     leaking = check(steps, word(2), word(2), ideal=lambda x, y: 0 * x).leaking
@@ -60,7 +60,7 @@ def test_a_biased_generator_is_caught():
 
     def steps(party, x):
         a = party.randomness.take(Biased(x.shape))
-        yield from open_shares("leak", x.map(lambda w: w - a))
+        yield from open_shares(x.map(lambda w: w - a))
         return nothing(party, x)
 
     assert min(check(steps, word(2), ideal=lambda x: 0 * x).leaking) > 0
@@ -119,7 +119,7 @@ def test_the_coin_of_a_truncation_is_party_1s_share(rounds_up, right):
 
 def test_what_the_windows_would_hide_is_refused():
     def steps(party, x):
-        yield from open_shares("leak", x.map(lambda w: w << np.uint64(32)))
+        yield from open_shares(x.map(lambda w: w << np.uint64(32)))
         return nothing(party, x)
 
     with pytest.raises(ValueError, match="not of the ring"):
@@ -135,7 +135,7 @@ def test_messages_that_mix_cases_are_refused():
     def steps(party, x, y):
         a, b, _ = party.randomness.take(Triples(x.shape, x.dtype))
         # The cases are the second axis on the wire.
-        yield from open_shares("mixed", stack([x.map(lambda w: w - a), y.map(lambda w: w - b)]))
+        yield from open_shares(stack([x.map(lambda w: w - a), y.map(lambda w: w - b)]))
         return nothing(party, x)
 
     with pytest.raises(ValueError, match="one by one"):

@@ -8,13 +8,8 @@ from notebooks.proofs import SHOWN, Argued, Composed, Enumerated
 from tests.mpc.cases import CASES
 from tests.mpc.twoparty import run_both
 
-
-def registered(protocol):
-    return f"{protocol.steps.__module__}.{protocol.steps.__name__}"
-
-
 CHECKS = {
-    f"{registered(protocol).removeprefix('mpc.')}: {entry.name}": entry
+    f"{protocol.name}: {entry.name}": entry
     for protocol, entries in SHOWN.items()
     for entry in entries
     if isinstance(entry, Enumerated)
@@ -26,7 +21,7 @@ COMPOSED = [(p, entry.parts) for p, entries in SHOWN.items() for entry in entrie
 
 
 def test_every_protocol_is_shown():
-    assert {registered(protocol) for protocol in SHOWN} == set(REGISTRY)
+    assert {protocol.name for protocol in SHOWN} == set(REGISTRY)
     assert all(SHOWN.values())
 
 
@@ -56,7 +51,7 @@ def spoken(protocol):
     return said
 
 
-@pytest.mark.parametrize(("protocol", "parts"), COMPOSED, ids=[registered(p) for p, _ in COMPOSED])
+@pytest.mark.parametrize(("protocol", "parts"), COMPOSED, ids=[p.name for p, _ in COMPOSED])
 def test_a_composition_says_only_what_its_parts_say(protocol, parts):
     assert spoken(protocol) <= set().union(*map(spoken, parts))
 

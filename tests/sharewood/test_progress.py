@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mpc.party import Stage, Traffic
+from mpc.meter import Stage, Traffic
 from secure_tree.config import TrainConfig
 from sharewood.learning_curve import POINTS, points
 from sharewood.progress import Progress

@@ -1,0 +1,103 @@
+"""One end of the connection: everything that a protocol may touch outside itself.
+
+An endpoint cannot reveal. `mpc.party.Party` adds what a program needs: input, output, and the cost of its stages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeVar
+
+import numpy as np
+
+from mpc.correlation import Correlation
+from mpc.meter import Meter
+from mpc.ring import U8, Shape
+from mpc.rounds import Round, Steps
+
+T = TypeVar("T")
+Like = tuple[Shape, np.dtype]
+# How comparisons are made where a protocol is not told: see mpc/comparison.py and mpc/comparison_keys.py.
+Variant = Literal["bits", "keys", "carries"]
+
+
+class Peer(Protocol):
+    """The other party, as `protocols.transport` provides it."""
+
+    def exchange(
+        self, tag: str, arrays: Sequence[np.ndarray], like: Sequence[Like] | None = None
+    ) -> list[np.ndarray]: ...
+
+    def swap(self, tag: str, tree: Any) -> Any: ...
+
+    @property
+    def wire_sent(self) -> int: ...
+
+    @property
+    def wire_received(self) -> int: ...
+
+
+class Randomness(Protocol):
+    """The source of this party's part of the correlated randomness, in the order of the plan."""
+
+    @property
+    def received(self) -> int:
+        """Bytes on the wire from the dealer so far."""
+
+    @property
+    def used(self) -> int:
+        """Bytes of the dealer's corrections in the requests given out so far."""
+
+    def provide(self, plan: Sequence[tuple[Sequence[Correlation[Any]], int]]) -> None:
+        """Fulfil a plan ahead: lists of requests, each with the number of times it is repeated."""
+
+    def take(self, request: Correlation[T]) -> T:
+        """This party's part of one request; each is given out once."""
+
+    def keep(self, number: int, masked: np.ndarray) -> None:
+        """The peer's known matrix as it arrived, masked."""
+
+
+@dataclass
+class Endpoint:
+    """A party as its protocols see it: rank, link to the peer, correlated randomness, meter."""
+
+    rank: int
+    link: Peer
+    randomness: Randomness
+    meter: Meter = field(default_factory=Meter)
+    comparison: Variant = "bits"
+    matrices: int = 0
+
+    def run(self, steps: Steps[T]) -> T:
+        """Drive a protocol to its result."""
+        try:
+            asked = next(steps)
+            while True:
+                asked = steps.send(self._exchange([asked] if isinstance(asked, Round) else asked))
+        except StopIteration as done:
+            result: T = done.value
+            return result
+
+    def exchange_public(self, tag: str, facts: Any) -> Any:
+        """Tell the peer public facts (a tree of plain values) and return its own."""
+        self.meter.total.rounds += 1
+        return self.link.swap(tag, facts)
+
+    def next_matrix(self) -> int:
+        """A number for a known matrix, the same at both parties."""
+        self.matrices += 1
+        return self.matrices
+
+    def _exchange(self, rounds: Sequence[Round]) -> list[np.ndarray]:
+        sent = [array for r in rounds for array in r.sent]
+        expected = [((size,), U8) for r in rounds for size in r.expected]
+        mine, theirs = sum(a.size for a in sent), sum(size for r in rounds for size in r.expected)
+        sizes = (mine, theirs) if self.rank == 0 else (theirs, mine)
+        tag = f"{sizes[0]}/{sizes[1]} {'+'.join(dict.fromkeys(r.name for r in rounds))}"
+        answer = self.link.exchange(tag[:255], sent, expected)
+        self.meter.total.rounds += 1
+        for r in rounds:
+            self.meter.count(r.name, 8 * sum(a.size for a in r.sent), 8 * sum(r.expected))
+        return answer

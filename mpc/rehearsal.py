@@ -1,0 +1,102 @@
+"""A rehearsal: protocols run on zeros, with no peer and no dealer.
+
+Rounds and requests depend on public shapes alone, so that what is counted on zeros is what the real run takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from mpc.correlation import Correlation
+from mpc.endpoint import Endpoint, Like
+from mpc.ring import U64, Shape
+
+T = TypeVar("T")
+
+
+class TraceHand:
+    """Zeros wherever this rank would hold a value."""
+
+    def __init__(self, rank: int) -> None:
+        self._rank = rank
+
+    def mask(self, shape: Shape, dtype: np.dtype = U64, xor: bool = False) -> np.ndarray:
+        return np.zeros(shape, dtype)
+
+    def mask_bits(self, shape: Shape) -> np.ndarray:
+        return np.zeros(shape, np.uint8)
+
+    def private(self, owner: int, shape: Shape, dtype: np.dtype = U64) -> np.ndarray | None:
+        return np.zeros(shape, dtype) if owner == self._rank else None
+
+    def derived(
+        self,
+        value: Callable[[], np.ndarray],
+        shape: Shape,
+        dtype: np.dtype = U64,
+        xor: bool = False,
+        to: int = 1,
+        bits: int | None = None,
+    ) -> np.ndarray:
+        return np.zeros(shape, dtype)
+
+    def derived_bits(self, value: Callable[[], np.ndarray], shape: Shape, to: int = 1) -> np.ndarray:
+        return np.zeros(shape, np.uint8)
+
+    def both(self, value: Callable[[], np.ndarray], shape: Shape, dtype: np.dtype) -> np.ndarray:
+        return np.zeros(shape, dtype)
+
+    def permutation_key(self) -> bytes:
+        return bytes(16)
+
+    def computed(self, owner: int, value: Callable[[], np.ndarray], shape: Shape, dtype: np.dtype) -> np.ndarray | None:
+        return np.zeros(shape, dtype) if owner == self._rank else None
+
+    def keep(self, number: int, mask: np.ndarray | None) -> None:
+        pass
+
+    def kept(self, number: int) -> np.ndarray:
+        raise AssertionError("a trace computes no masks")
+
+    def drop(self, number: int) -> None:
+        pass
+
+
+class Requests:
+    """Randomness that records what is asked for, and gives out zeros."""
+
+    received = used = 0
+
+    def __init__(self, rank: int) -> None:
+        self._hand = TraceHand(rank)
+        self.asked: list[Correlation[Any]] = []
+
+    def take(self, request: Correlation[T]) -> T:
+        self.asked.append(request)
+        return request.deal(self._hand)
+
+    def keep(self, number: int, masked: np.ndarray) -> None:
+        pass
+
+    def provide(self, plan: Sequence[tuple[Sequence[Correlation[Any]], int]]) -> None:
+        pass
+
+
+class Silence:
+    """A peer that answers every round with zeros."""
+
+    wire_sent = wire_received = 0
+
+    def exchange(self, tag: str, arrays: Sequence[np.ndarray], like: Sequence[Like] | None = None) -> list[np.ndarray]:
+        return [np.zeros(shape, dtype) for shape, dtype in like or []]
+
+    def swap(self, tag: str, tree: Any) -> Any:
+        raise AssertionError("a rehearsal has no peer to tell facts")
+
+
+def rehearsing(rank: int) -> Endpoint:
+    """An endpoint without a peer."""
+    return Endpoint(rank, Silence(), Requests(rank))

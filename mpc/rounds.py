@@ -1,0 +1,108 @@
+"""Rounds, and protocols as generators of rounds.
+
+A protocol yields the `Round`s it needs and receives the peer's arrays; `Endpoint.run` drives it, one message per round
+in each direction. `parallel` merges several, so that steps which do not depend on one another share their rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar, overload
+
+import numpy as np
+
+from mpc.ring import pack_words, packed_sizes, unpack_words
+from mpc.shares import AShare, Share
+
+T = TypeVar("T")
+T1 = TypeVar("T1")
+T2 = TypeVar("T2")
+T3 = TypeVar("T3")
+
+
+@dataclass
+class Round:
+    """What one protocol sends in one round, and the sizes that it expects back; the protocol's name is filled in."""
+
+    sent: Sequence[np.ndarray]
+    expected: Sequence[int]
+    name: str = ""
+
+
+Steps: TypeAlias = Generator[Round | list[Round], list[np.ndarray], T]
+
+
+def named(name: str, steps: Steps[T]) -> Steps[T]:
+    """The same steps, with `name` on every round that bears none yet."""
+    try:
+        asked = next(steps)
+        while True:
+            for r in [asked] if isinstance(asked, Round) else asked:
+                r.name = r.name or name
+            asked = steps.send((yield asked))
+    except StopIteration as done:
+        result: T = done.value
+        return result
+
+
+@overload
+def parallel(first: Steps[T1], second: Steps[T2], /) -> Steps[tuple[T1, T2]]: ...
+
+
+@overload
+def parallel(first: Steps[T1], second: Steps[T2], third: Steps[T3], /) -> Steps[tuple[T1, T2, T3]]: ...
+
+
+@overload
+def parallel(*protocols: Steps[T]) -> Steps[tuple[T, ...]]: ...
+
+
+def parallel(*protocols: Steps[Any]) -> Steps[Any]:
+    """Run several protocols in the same rounds; their results in order."""
+    results: list[Any] = [None] * len(protocols)
+    waiting: dict[int, list[Round]] = {}
+
+    def advance(index: int, answer: list[np.ndarray] | None) -> None:
+        try:
+            asked = protocols[index].send(answer) if answer is not None else next(protocols[index])
+            waiting[index] = [asked] if isinstance(asked, Round) else list(asked)
+        except StopIteration as done:
+            results[index] = done.value
+
+    for index in range(len(protocols)):
+        advance(index, None)
+    while waiting:
+        asked, waiting = waiting, {}
+        answers = yield [r for rounds in asked.values() for r in rounds]
+        start = 0
+        for index, rounds in asked.items():
+            count = sum(len(r.expected) for r in rounds)
+            advance(index, answers[start : start + count])
+            start += count
+    return tuple(results)
+
+
+def exchange_words(words: Sequence[np.ndarray], widths: Sequence[int]) -> Steps[list[np.ndarray]]:
+    """One round in which both parties send words below 2^width, masked; the peer's, of the same shapes and types."""
+    packed = [pack_words(w, bits) for w, bits in zip(words, widths, strict=True)]
+    sizes = [size for w, bits in zip(words, widths, strict=True) for size in packed_sizes(w.size, bits)]
+    answer = iter((yield Round([array for arrays in packed for array in arrays], sizes)))
+    theirs = [[next(answer) for _ in arrays] for arrays in packed]
+    return [unpack_words(data, w.shape, w.dtype, bits) for data, w, bits in zip(theirs, words, widths, strict=True)]
+
+
+def open_shares(*shares: Share, bits: Sequence[int] | None = None) -> Steps[list[np.ndarray]]:
+    """One round in which both parties send their shares; the public values, as words or 0/1 bytes.
+
+    `bits` narrows an additive share to Z_2^bits on the wire. Only masked shares may be opened.
+    """
+    widths = bits or [s.bits if isinstance(s, AShare) else 1 for s in shares]
+    theirs = yield from exchange_words([s._words for s in shares], widths)
+    return [s._words + w if isinstance(s, AShare) else s._words ^ w for s, w in zip(shares, theirs, strict=True)]
+
+
+def open_words(*words: np.ndarray, bits: int | None = None) -> Steps[list[np.ndarray]]:
+    """One round that opens words shared by xor, of so many bits or all; they must be masked."""
+    widths = [bits or 8 * w.dtype.itemsize for w in words]
+    return [w ^ other for w, other in zip(words, (yield from exchange_words(words, widths)), strict=True)]
