@@ -13,7 +13,7 @@ Source         Meadows 1986; Huberman, Franklin and Hogg, EC 1999
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 
 import numpy as np
@@ -35,8 +35,9 @@ def align_guest(hosts: Mapping[str, Channel], ids: Sequence) -> np.ndarray:
         channel.send(_REQUEST, (len(own), parties[name].CreateRequest(own).SerializeToString()))
     common = np.ones(len(own), bool)
     for name, channel in hosts.items():
-        setup, response = channel.receive(_RESPONSE)
+        answer = channel.receive(_RESPONSE)
         try:
+            setup, response = answer
             found = parties[name].GetIntersection(
                 library.ServerSetup.FromString(setup), library.Response.FromString(response)
             )
@@ -54,15 +55,18 @@ def align_host(guest: Channel, ids: Sequence) -> np.ndarray:
     own = _checked(ids)
     library = psi()
     party = library.server.CreateWithNewKey(True)
-    count, request = guest.receive(_REQUEST)
+    question = guest.receive(_REQUEST)
     try:
+        count, request = question
         response = party.ProcessRequest(library.Request.FromString(request))
+        setup = party.CreateSetupMessage(_NO_FALSE_POSITIVES, count, own, library.DataStructure.RAW)
     except Exception as error:  # the library and protobuf raise their own kinds
         raise ProtocolDesync(f"{guest.peer} sent a malformed request: {error}") from error
-    setup = party.CreateSetupMessage(_NO_FALSE_POSITIVES, count, own, library.DataStructure.RAW)
     guest.send(_RESPONSE, (setup.SerializeToString(), response.SerializeToString()))
     shared = guest.receive(_COMMON)
-    if not isinstance(shared, list) or not set(own).issuperset(shared):
+    if type(shared) is not list or any(type(each) is not str for each in shared) or shared != sorted(set(shared)):
+        raise ProtocolDesync(f"{guest.peer} must name the common ids in order, each once")
+    if not set(own).issuperset(shared):
         raise ProtocolDesync(f"{guest.peer} named ids that are not here as common ones")
     return _rows(own, shared)
 
@@ -78,13 +82,28 @@ def psi() -> ModuleType:
 
 
 def _checked(ids: Sequence) -> list[str]:
-    texts = pd.Series(list(ids)).astype(str)
-    if texts.empty:
+    """The ids as text. Raises DataError unless they are text or whole numbers, none missing and none twice."""
+    if not isinstance(ids, Iterable) or isinstance(ids, (str, bytes)):
+        raise DataError(f"ids must be a sequence of text or whole numbers, got {type(ids).__name__}")
+    texts = [_text(row, value) for row, value in enumerate(ids)]
+    if not texts:
         raise DataError("ids: there are none")
-    if texts.duplicated().any():
-        row = int(np.flatnonzero(texts.duplicated())[0])
+    repeated = pd.Series(texts, dtype=object).duplicated().to_numpy()
+    if repeated.any():
+        row = int(np.flatnonzero(repeated)[0])
         raise DataError(f"ids: row {row}: id {texts[row]!r} appears twice")
-    return texts.tolist()
+    return texts
+
+
+def _text(row: int, value: object) -> str:
+    if pd.api.types.is_scalar(value) and (pd.isna(value) or value == ""):
+        raise DataError(f"ids: row {row}: the id is missing")
+    if not isinstance(value, (str, int, np.integer)) or isinstance(value, bool):
+        raise DataError(f"ids: row {row}: an id must be text or a whole number, got a value of {type(value)}")
+    text = str(value)
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise DataError(f"ids: row {row}: id {text!r} is not valid Unicode")
+    return text
 
 
 def _rows(own: list[str], shared: list[str]) -> np.ndarray:

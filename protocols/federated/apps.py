@@ -33,6 +33,7 @@ from secure_tree.storage import write_json
 
 Settings = Mapping[str, object]
 server_app = ServerApp()
+_LIKE_AN_ID = ("id", "idx", "index", "row", "rowid", "row_id", "unnamed: 0")
 
 
 def configuration(run: Settings) -> FedXGBllrConfig | VirtualSamplesConfig:
@@ -169,4 +170,8 @@ def _rows(path: str, label: str):
     if label not in table:
         raise DataError(f"{path}: there is no column {label!r}")
     labels = table.pop(label)
-    return table.drop(columns="id", errors="ignore"), labels
+    features = table.drop(columns="id", errors="ignore")
+    for name in features:
+        if str(name).lower() in _LIKE_AN_ID and features[name].dtype.kind in "iu" and features[name].is_unique:
+            raise DataError(f"{path}: column {name!r} has another whole number in each row: rename it to 'id'")
+    return features, labels

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from secure_tree.config import TrainConfig
 
@@ -20,8 +21,8 @@ _HONOURED = {
 class SecureBoostConfig(TrainConfig):
     """Hyper-parameters under XGBoost's names. The guest's configuration rules; hosts are told what they need.
 
-    guest_only       which splits only the guest may own: the root of every tree, the whole first tree, or none.
-                     A host that owns a tree's root knows more of how labels fall than one that owns a deeper node.
+    guest_only       which splits only the guest may own: none, the root of every tree, or the whole first tree.
+                     With none the trees are those of the joined table; the others cost quality and hide little
     packing          g and h in one plaintext, and several sums in one ciphertext; False: every number has its own
     sibling_subtraction   only the smaller child of a split is summed, and its sibling derived by the guest after
                      decryption, or by the host on ciphertexts; off: both children are summed
@@ -29,19 +30,24 @@ class SecureBoostConfig(TrainConfig):
 
     objective: Literal["binary:logistic", "multi:softprob", "reg:squarederror"] = "binary:logistic"  # type: ignore[assignment]
     missing: Literal["all"] = "all"
-    guest_only: Literal["root", "first_tree", "none"] = "root"
+    guest_only: Literal["none", "root", "first_tree"] = "none"
     encryption: Literal["paillier", "ou"] = "paillier"
     key_bits: int = Field(2048, ge=1024, le=8192)
     packing: bool = True
     sibling_subtraction: Literal["guest", "host", "off"] = "guest"
+
+    @field_validator("max_bin", mode="before")
+    @classmethod
+    def _few_bins(cls, value: object) -> object:
+        if not isinstance(value, Integral) or not 2 <= int(value) <= LARGEST_MAX_BIN:
+            raise ValueError(f"must be a whole number from 2 to {LARGEST_MAX_BIN} in SecureBoost, got {value}")
+        return int(value)
 
     @model_validator(mode="after")
     def _within_this_protocol(self) -> SecureBoostConfig:
         for name in sorted(set(TrainConfig.model_fields) - _HONOURED):
             if getattr(self, name) != TrainConfig.model_fields[name].default:
                 raise ValueError(f"{name} is not available in SecureBoost")
-        if self.max_bin == "exact" or self.max_bin > LARGEST_MAX_BIN:
-            raise ValueError(f"max_bin is a number from 2 to {LARGEST_MAX_BIN} in SecureBoost")
         return self
 
     @property

@@ -26,9 +26,12 @@ def ask(channel: Channel, step: str, **question: Any) -> None:
 
 def answer_until_done(channel: Channel, steps: Mapping[str, Callable[..., Any]]) -> None:
     """At the host: answer the guest's questions with the functions of that name."""
-    while (question := channel.receive(ASK))["step"] != DONE:
-        step = question.pop("step")
-        if step not in steps:
+    while True:
+        question = channel.receive(ASK)
+        step = question.pop("step", None) if type(question) is dict else None
+        if step == DONE:
+            return
+        if type(step) is not str or step not in steps:
             raise ProtocolDesync(f"{channel.peer} asked for the unknown step {step!r}")
         try:
             answer = steps[step](**question)

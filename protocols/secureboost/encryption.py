@@ -39,8 +39,8 @@ class PublicKey(ABC):
     def dump(self, ciphertexts: Ciphertexts) -> bytes: ...
 
     @abstractmethod
-    def load(self, encoded: bytes, rows: int) -> Ciphertexts:
-        """Ciphertexts [rows, c] that `dump` wrote. Raises ProtocolDesync for anything else."""
+    def load(self, encoded: bytes, rows: int, columns: int) -> Ciphertexts:
+        """Ciphertexts [rows, columns] that `dump` wrote. Raises ProtocolDesync for anything else."""
 
     @abstractmethod
     def bucket_sums(
@@ -87,7 +87,7 @@ class PrivateKey(ABC):
 
     @abstractmethod
     def decrypt(self, ciphertexts: Ciphertexts) -> np.ndarray:
-        """Ciphertexts [n, c] -> signed Python integers, object[n, c]."""
+        """Ciphertexts [n, c] -> signed Python integers, object[n, c]. Raises RangeError for what nobody encrypted."""
 
 
 def packed_blocks(count: int, pairs: int) -> list[tuple[int, int]]:

@@ -6,9 +6,11 @@ import numpy as np
 from heu import numpy as hnp
 from heu import phe
 
-from mpc.errors import ProtocolDesync
+from mpc.errors import ProtocolDesync, RangeError
 from protocols.secureboost.encryption import Ciphertexts, Cryptosystem, Library, PrivateKey, PublicKey
 
+# What HEU raises for bytes that it did not write.
+_MALFORMED = (RuntimeError, IndexError, ValueError, MemoryError)
 _SCHEMAS = {"paillier": phe.SchemaType.ZPaillier, "ou": phe.SchemaType.OU}
 
 
@@ -24,7 +26,7 @@ class HeuPublicKey(PublicKey):
     def from_bytes(cls, encoded: bytes) -> HeuPublicKey:
         try:
             return cls(hnp.setup(phe.PublicKey.load_from(encoded)))
-        except RuntimeError:
+        except _MALFORMED:
             raise ProtocolDesync("the guest's public key cannot be read") from None
 
     def to_bytes(self) -> bytes:
@@ -36,13 +38,15 @@ class HeuPublicKey(PublicKey):
     def dump(self, ciphertexts: Ciphertexts) -> bytes:
         return ciphertexts.serialize()
 
-    def load(self, encoded: bytes, rows: int) -> Ciphertexts:
+    def load(self, encoded: bytes, rows: int, columns: int) -> Ciphertexts:
         try:
             ciphertexts = hnp.CiphertextArray.load_from(encoded)
-        except RuntimeError:
+        except _MALFORMED:
             raise ProtocolDesync("ciphertexts that cannot be read") from None
-        if ciphertexts.rows != rows:
-            raise ProtocolDesync(f"expected {rows} rows of ciphertexts, got {ciphertexts.rows}")
+        if (ciphertexts.ndim, ciphertexts.rows, ciphertexts.cols) != (2, rows, columns):
+            raise ProtocolDesync(
+                f"expected {rows} x {columns} ciphertexts, got {ciphertexts.rows} x {ciphertexts.cols}"
+            )
         return ciphertexts
 
     def bucket_sums(
@@ -77,7 +81,10 @@ class _HeuPrivateKey(PrivateKey):
         self._decryptor = kit.decryptor()
 
     def decrypt(self, ciphertexts: Ciphertexts) -> np.ndarray:
-        return self._decryptor.decrypt(ciphertexts).to_numpy(phe.BigintDecoder())
+        try:
+            return self._decryptor.decrypt(ciphertexts).to_numpy(phe.BigintDecoder())
+        except _MALFORMED:
+            raise RangeError("ciphertexts that cannot be decrypted") from None
 
 
 def generate(cryptosystem: Cryptosystem, bits: int) -> PrivateKey:

@@ -1,7 +1,11 @@
-"""A trained model, in parts: the guest's trees without the hosts' splits, and each host's splits without the trees."""
+"""A trained model, in parts: the guest's trees without the hosts' splits, and each host's splits without the trees.
+
+`training` is a random name that all parts of one training share, so that parts of two are never mixed.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,7 +18,9 @@ from protocols.secureboost.boost import Ensemble
 from protocols.secureboost.columns import Records
 from protocols.secureboost.config import SecureBoostConfig
 from protocols.secureboost.tree import Tree
+from secure_tree.storage import read_json, write_json
 
+_CHECKSUM = "sha256"
 _TREE_TYPES = {"owner": np.int64, "record": np.int64, "weight": np.float64}
 
 
@@ -26,6 +32,7 @@ class GuestModel:
     records: Records
     names: tuple[str, ...]
     hosts: tuple[str, ...]
+    training: str
 
     def save(self, path: str | Path) -> None:
         e = self.ensemble
@@ -37,7 +44,7 @@ class GuestModel:
             "majority": e.majority.tolist(),
         }
         fields = {"names": self.names, "hosts": self.hosts, "records": asdict(self.records), "ensemble": ensemble}
-        Path(path).write_text(json.dumps(fields))
+        _write(path, fields | {"training": self.training})
 
     @classmethod
     def load(cls, path: str | Path) -> GuestModel:
@@ -50,7 +57,8 @@ class GuestModel:
             ]
             majority = np.array(e["majority"], np.int64)
             ensemble = Ensemble(SecureBoostConfig.of(**e["config"]), int(e["classes"]), trees, majority)
-            return cls(ensemble, Records(**fields["records"]), tuple(fields["names"]), tuple(fields["hosts"]))
+            names, hosts = tuple(fields["names"]), tuple(fields["hosts"])
+            return cls(ensemble, Records(**fields["records"]), names, hosts, fields["training"])
         except (KeyError, TypeError, ValueError, ConfigError) as error:
             raise DataError(f"{path}: no model of a SecureBoost guest: {error!r}") from None
 
@@ -61,25 +69,32 @@ class HostModel:
 
     records: Records
     names: tuple[str, ...]
+    training: str
 
     def save(self, path: str | Path) -> None:
-        Path(path).write_text(json.dumps({"names": self.names, "records": asdict(self.records)}))
+        _write(path, {"names": self.names, "records": asdict(self.records), "training": self.training})
 
     @classmethod
     def load(cls, path: str | Path) -> HostModel:
         """Raises DataError for a file that `save` did not write."""
         fields = _read(path)
         try:
-            return cls(Records(**fields["records"]), tuple(fields["names"]))
+            return cls(Records(**fields["records"]), tuple(fields["names"]), fields["training"])
         except (KeyError, TypeError) as error:
             raise DataError(f"{path}: no model of a SecureBoost host: {error!r}") from None
 
 
+def _write(path: str | Path, fields: dict[str, Any]) -> None:
+    """With a checksum, so that what `_read` gives is what was written."""
+    write_json(path, fields | {_CHECKSUM: _checksum(fields)})
+
+
 def _read(path: str | Path) -> dict[str, Any]:
-    try:
-        fields = json.loads(Path(path).read_text())
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}: {error}") from None
-    if not isinstance(fields, dict):
-        raise DataError(f"{path}: no model")
+    fields = read_json(path, "SecureBoost model")
+    if fields.pop(_CHECKSUM, None) != _checksum(fields):
+        raise DataError(f"{path}: not a SecureBoost model, or changed since it was written (its checksum differs)")
     return fields
+
+
+def _checksum(fields: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()

@@ -13,6 +13,7 @@ from protocols.secureboost.encoding import Derivatives
 class Owner(ABC):
     """One party's columns. For each tree `start_tree`; for each level `ask` and `histograms`, then `split`."""
 
+    name: str
     features: int
 
     @abstractmethod
@@ -59,8 +60,16 @@ def rows_of_nodes(assignment: np.ndarray, nodes: np.ndarray) -> tuple[np.ndarray
     return rows, group[rows]
 
 
+def node_sums(place: np.ndarray, nodes: int, values: np.ndarray) -> np.ndarray:
+    """values int64[n, 2] of rows in the nodes place[r] -> sums int64[nodes, 2], exact below 2^53."""
+    sums = [np.bincount(place, part.astype(np.float64), nodes) for part in values.T]
+    return np.stack(sums, axis=1).astype(np.int64)
+
+
 class OwnColumns(Owner):
     """Columns in the clear: the guest's own, or a joined table in the plaintext twin."""
+
+    name = "the guest"
 
     def __init__(self, binned: BinnedColumns) -> None:
         self.features = binned.features.shape[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -38,14 +39,14 @@ class Guest:
         """
         features, names, labels = read_labelled_table(X, y, config)
         own = OwnColumns(bin_columns(features, config.bins))
-        sealer = Sealer(config, labels.size)
-        remote = [RemoteColumns(channel, sealer, config, labels.size) for channel in self._hosts.values()]
+        sealer, training = Sealer(config, labels.size), secrets.token_hex(16)
+        remote = [RemoteColumns(channel, sealer, config, labels.size, training) for channel in self._hosts.values()]
         for columns in remote:
             columns.greet()
         ensemble = boost(config, labels, [own, *remote], progress)
         for columns in remote:
             columns.finish()
-        return GuestModel(ensemble, own.records, names, tuple(self._hosts))
+        return GuestModel(ensemble, own.records, names, tuple(self._hosts), training)
 
     def predict(self, model: GuestModel, X, by: str = "weight") -> np.ndarray:
         """P(1) [n], class probabilities [n, classes] or values [n], float64; by="majority": labels int64[n].
@@ -57,7 +58,7 @@ class Guest:
             raise DataError(f"hosts: the model was trained with {', '.join(model.hosts)}")
         if by not in ("weight", "majority"):
             raise DataError(f"by: {by!r} is neither 'weight' nor 'majority'")
-        remote = [RemoteRouter(self._hosts[name], len(features)) for name in model.hosts]
+        remote = [RemoteRouter(self._hosts[name], len(features), model.training) for name in model.hosts]
         routers: list[Router] = [OwnRouter(model.records, features), *remote]
         answer = model.ensemble.predict if by == "weight" else model.ensemble.majority_label
         result = answer(routers, len(features))
@@ -79,11 +80,12 @@ class Host:
     def train(self, X) -> HostModel:
         """Rows in the order of the guest's. Raises DataError."""
         features, names = read_table(X)
-        return HostModel(serve_training(self._guest, features), names)
+        records, training = serve_training(self._guest, features)
+        return HostModel(records, names, training)
 
     def predict(self, model: HostModel, X) -> None:
         """Answer the guest's questions about the rows of X, which are in the order of the guest's."""
-        serve_routing(self._guest, model.records, _same_columns(X, model.names))
+        serve_routing(self._guest, model.records, _same_columns(X, model.names), model.training)
 
 
 def _same_columns(X, names: tuple[str, ...]) -> np.ndarray:

@@ -13,7 +13,7 @@ import gmpy2
 import numpy as np
 from phe import EncodedNumber, EncryptedNumber, PaillierPrivateKey, PaillierPublicKey, generate_paillier_keypair
 
-from mpc.errors import ProtocolDesync
+from mpc.errors import ProtocolDesync, RangeError
 from protocols.secureboost.encryption import Ciphertexts, Library, PrivateKey, PublicKey
 
 _add = np.frompyfunc(lambda a, b: a + b, 2, 1)
@@ -58,12 +58,12 @@ class PhePublicKey(PublicKey):
     def dump(self, ciphertexts: Ciphertexts) -> bytes:
         return b"".join(int(c.ciphertext(be_secure=False)).to_bytes(self._width, "little") for c in ciphertexts.flat)
 
-    def load(self, encoded: bytes, rows: int) -> Ciphertexts:
-        if not encoded or len(encoded) % (rows * self._width):
-            raise ProtocolDesync(f"expected {rows} rows of ciphertexts, got {len(encoded)} bytes")
+    def load(self, encoded: bytes, rows: int, columns: int) -> Ciphertexts:
+        if len(encoded) != rows * columns * self._width:
+            raise ProtocolDesync(f"expected {rows} x {columns} ciphertexts, got {len(encoded)} bytes")
         words = [encoded[i : i + self._width] for i in range(0, len(encoded), self._width)]
         numbers = [EncryptedNumber(self._key, int.from_bytes(word, "little"), 0) for word in words]
-        return np.array(numbers, object).reshape(rows, -1)
+        return np.array(numbers, object).reshape(rows, columns)
 
     def bucket_sums(
         self, ciphertexts: Ciphertexts, members: list[np.ndarray], bins: np.ndarray, size: int
@@ -101,7 +101,10 @@ class _PhePrivateKey(PrivateKey):
         self._key = key
 
     def decrypt(self, ciphertexts: Ciphertexts) -> np.ndarray:
-        return over_cores(lambda c: self._key.decrypt_encoded(c).decode(), ciphertexts)
+        try:
+            return over_cores(lambda c: self._key.decrypt_encoded(c).decode(), ciphertexts)
+        except OverflowError:
+            raise RangeError("a decrypted sum is out of its range") from None
 
 
 def generate(bits: int) -> PrivateKey:

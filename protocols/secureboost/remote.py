@@ -15,15 +15,18 @@ from typing import Any
 
 import numpy as np
 
-from mpc.errors import DataError, ProtocolDesync
+from mpc.errors import DataError, ProtocolDesync, RangeError
+from protocols.secureboost import answers
 from protocols.secureboost.columns import Records, bin_columns
-from protocols.secureboost.config import SecureBoostConfig
+from protocols.secureboost.config import LARGEST_MAX_BIN, SecureBoostConfig
 from protocols.secureboost.conversation import DONE, answer_until_done, ask, tag
 from protocols.secureboost.encoding import Derivatives, Layout
 from protocols.secureboost.encryption import Ciphertexts, PrivateKey, generate_key, load_public_key, packed_blocks
-from protocols.secureboost.owners import Owner, rows_of_nodes
+from protocols.secureboost.owners import Owner, node_sums, rows_of_nodes
 from protocols.secureboost.siblings import Siblings
 from protocols.transport.channel import Channel
+
+_START = {"library": str, "key": bytes, "packing": bool, "rows": int, "max_bin": int, "subtract": bool, "training": str}
 
 
 class Sealer:
@@ -46,12 +49,12 @@ class Sealer:
         return self._sealed[1]
 
     def open(self, encoded: bytes, count: int) -> np.ndarray:
-        """What `Sums.sealed` made of `count` sums -> int64[count, 2]."""
+        """What `Sums` sealed of `count` sums -> int64[count, 2]. Raises ProtocolDesync, RangeError, OverflowError."""
         public = self.key.public
         if not self.packing:
-            return self.key.decrypt(public.load(encoded, count)).astype(np.int64)
+            return self.key.decrypt(public.load(encoded, count, 2)).astype(np.int64)
         blocks = packed_blocks(count, self.layout.pairs)
-        digits = self.layout.split(self.key.decrypt(public.load(encoded, blocks[0][1]))[:, 0])
+        digits = self.layout.split(self.key.decrypt(public.load(encoded, blocks[0][1], 1))[:, 0])
         sums = np.empty((count, 2), np.int64)
         for (start, stop), block in zip(blocks, digits, strict=False):
             sums[start:stop] = block
@@ -61,38 +64,44 @@ class Sealer:
 class RemoteColumns(Owner):
     """A host's columns, at the guest."""
 
-    def __init__(self, channel: Channel, sealer: Sealer, config: SecureBoostConfig, rows: int) -> None:
+    def __init__(self, channel: Channel, sealer: Sealer, config: SecureBoostConfig, rows: int, training: str) -> None:
+        self.name = channel.peer
         self._channel, self._sealer = channel, sealer
         public = sealer.key.public
-        self._size = config.bins + 1
+        self._bins, self._records = config.bins, 0
         encrypted = {"library": public.library, "key": public.to_bytes(), "packing": config.packing}
         question = {"rows": rows, "max_bin": config.bins, "subtract": config.sibling_subtraction == "host"}
-        channel.send(tag("start"), {**encrypted, **question})
+        channel.send(tag("start"), {**encrypted, **question, "training": training})
 
     def greet(self) -> None:
         """Wait for the host's description of itself; apart from the constructor, so that hosts bin side by side."""
-        self.features, self._buckets = self._channel.receive(tag("start"))
+        answer = self._channel.receive(tag("start"))
+        self.features, self._buckets = answers.description(self.name, answer, self._bins)
 
     def start_tree(self, derivatives: Derivatives, columns: np.ndarray) -> None:
-        self._derivatives: Derivatives | None = derivatives
+        self._unsent: Derivatives | None = derivatives
+        self._values = np.stack([derivatives.g, derivatives.h], axis=1)
         self._columns = columns
 
     def ask(self, assignment: np.ndarray, nodes: np.ndarray) -> None:
         sealed = None
-        if self._derivatives is not None:
-            sealed, self._derivatives = self._sealer.seal(self._derivatives), None
-        self._nodes = len(nodes)
+        if self._unsent is not None:
+            sealed, self._unsent = self._sealer.seal(self._unsent), None
+        rows, place = rows_of_nodes(assignment, nodes)
+        self._totals = node_sums(place, len(nodes), self._values[rows])
         question = {"sealed": sealed, "columns": self._columns, "assignment": assignment, "nodes": nodes}
         ask(self._channel, "histograms", **question)
 
     def histograms(self) -> np.ndarray:
-        answers = self._channel.receive(tag("histograms"))
-        if len(answers) != self._nodes:
-            raise ProtocolDesync(f"{self._channel.peer} answered for {len(answers)} nodes, not {self._nodes}")
-        c, buckets = self._columns.size, self._buckets
-        sums = np.zeros((self._nodes, c, self._size, 2), np.int64)
-        for node, answer in enumerate(answers):
-            sums[node, :, :buckets] = self._sealer.open(answer, c * buckets).reshape(c, buckets, 2)
+        nodes, c, buckets = len(self._totals), self._columns.size, self._buckets
+        batches = answers.batches(self.name, self._channel.receive(tag("histograms")), nodes)
+        sums = np.zeros((nodes, c, self._bins + 1, 2), np.int64)
+        for node, batch in enumerate(batches):
+            try:
+                sums[node, :, :buckets] = self._sealer.open(batch, c * buckets).reshape(c, buckets, 2)
+            except (ProtocolDesync, RangeError, OverflowError) as error:
+                answers.refuse(self.name, f"ciphertexts of {c * buckets} sums", f"others: {error}")
+        answers.check_sums(self.name, sums, self._totals)
         return sums
 
     def split(
@@ -100,9 +109,12 @@ class RemoteColumns(Owner):
     ) -> tuple[np.ndarray, np.ndarray]:
         question = {"nodes": nodes, "columns": self._columns[columns], "bins": bins, "missing_left": missing_left}
         ask(self._channel, "split", **question)
-        records, bits = self._channel.receive(tag("split"))
-        count = int(np.isin(assignment, nodes).sum())
-        return records, np.unpackbits(bits, count=count).astype(bool)
+        answer = self._channel.receive(tag("split"))
+        if type(answer) is not tuple or len(answer) != 2:
+            answers.refuse(self.name, "split records and one bit per row", "something else")
+        places = answers.records(self.name, answer[0], self._records, len(nodes))
+        self._records += len(nodes)
+        return places, answers.directions(self.name, answer[1], int(np.isin(assignment, nodes).sum()))
 
     def finish(self) -> None:
         ask(self._channel, DONE)
@@ -112,6 +124,8 @@ class Sums:
     """The host's side of the questions above, over its own columns."""
 
     def __init__(self, features: np.ndarray, start: dict[str, Any]) -> None:
+        if not 2 <= start["max_bin"] <= LARGEST_MAX_BIN:
+            raise ProtocolDesync(f"the guest must ask for 2 to {LARGEST_MAX_BIN} bins, got {start['max_bin']}")
         self.records = Records()
         self._binned = bin_columns(features, start["max_bin"])
         self._key = load_public_key(start["library"], start["key"])
@@ -127,9 +141,13 @@ class Sums:
     def histograms(
         self, sealed: bytes | None, columns: np.ndarray, assignment: np.ndarray, nodes: np.ndarray
     ) -> list[bytes]:
-        """Blinded sums of every node and bucket of the columns, ciphertexts."""
+        """Blinded sums of every node and bucket of the columns, ciphertexts. Raises ValueError."""
+        if assignment.shape != (len(self._binned.features),) or not assignment.dtype == nodes.dtype == np.int16:
+            raise ValueError("a node for each row is needed")
+        if not nodes.size or nodes.min() < 0:
+            raise ValueError("nodes to sum are needed")
         if sealed is not None:
-            self._ciphertexts = self._key.load(sealed, len(assignment))
+            self._ciphertexts = self._key.load(sealed, len(assignment), 1 if self._packing else 2)
             self._siblings: Siblings[Ciphertexts] = Siblings(self._subtract)
         self._assignment = assignment
         numbers = np.ascontiguousarray(self._binned.numbers[:, columns])
@@ -153,12 +171,17 @@ class Sums:
         return self._key.pack(sums, self._layout.pairs, self._layout.pair_bits)
 
 
-def serve_training(channel: Channel, features: np.ndarray) -> Records:
-    """The host's whole part in a training, features float32[n, d]; the splits that it won. Raises DataError."""
+def serve_training(channel: Channel, features: np.ndarray) -> tuple[Records, str]:
+    """The host's whole part in a training, features float32[n, d]; the splits that it won, and the training's name.
+
+    Raises DataError.
+    """
     start = channel.receive(tag("start"))
+    if type(start) is not dict or {name: type(value) for name, value in start.items()} != _START:
+        raise ProtocolDesync(f"{channel.peer} must start with a key and sizes")
     if start["rows"] != len(features):
         raise DataError(f"X: {len(features)} rows, but {channel.peer} trains on {start['rows']}; align the ids first")
     sums = Sums(features, start)
     channel.send(tag("start"), sums.description)
     answer_until_done(channel, {"histograms": sums.histograms, "split": sums.split})
-    return sums.records
+    return sums.records, start["training"]

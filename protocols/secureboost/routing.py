@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mpc.errors import DataError
+from mpc.errors import DataError, ProtocolDesync
+from protocols.secureboost import answers
 from protocols.secureboost.columns import Records
 from protocols.secureboost.conversation import DONE, answer_until_done, ask, tag
 from protocols.secureboost.owners import Router
@@ -19,9 +20,9 @@ from protocols.transport.channel import Channel
 class RemoteRouter(Router):
     """A host's splits, at the guest."""
 
-    def __init__(self, channel: Channel, rows: int) -> None:
+    def __init__(self, channel: Channel, rows: int, training: str) -> None:
         self._channel = channel
-        channel.send(tag("predict"), rows)
+        channel.send(tag("predict"), (rows, training))
 
     def ask(self, records: np.ndarray, rows: np.ndarray) -> None:
         distinct, counts = np.unique(records, return_counts=True)
@@ -30,19 +31,27 @@ class RemoteRouter(Router):
         self._asked = rows.size
 
     def left(self) -> np.ndarray:
-        return np.unpackbits(self._channel.receive(tag("route")), count=self._asked).astype(bool)
+        return answers.directions(self._channel.peer, self._channel.receive(tag("route")), self._asked)
 
     def finish(self) -> None:
         ask(self._channel, DONE)
 
 
-def serve_routing(channel: Channel, records: Records, features: np.ndarray) -> None:
+def serve_routing(channel: Channel, records: Records, features: np.ndarray, training: str) -> None:
     """The host's part in a prediction for its rows, features float32[n, d]. Raises DataError."""
-    rows = channel.receive(tag("predict"))
-    if rows != len(features):
-        raise DataError(f"X: {len(features)} rows, but {channel.peer} predicts {rows}; align the ids first")
+    asked = channel.receive(tag("predict"))
+    if type(asked) is not tuple or [type(part) for part in asked] != [int, str]:
+        raise ProtocolDesync(f"{channel.peer} must start a prediction with a number of rows and a training's name")
+    if asked[0] != len(features):
+        raise DataError(f"X: {len(features)} rows, but {channel.peer} predicts {asked[0]}; align the ids first")
+    if asked[1] != training:
+        raise DataError(
+            f"model: it is a part of another training than {channel.peer}'s; load the parts of one training"
+        )
 
     def route(reached: np.ndarray, counts: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        if counts.sum(dtype=np.int64) != rows.size or min(part.min() for part in (reached, counts, rows)) < 0:
+            raise ValueError("a split for each row is needed")
         return np.packbits(records.left(features, np.repeat(reached, counts), rows))
 
     answer_until_done(channel, {"route": route})

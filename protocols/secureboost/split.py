@@ -20,12 +20,16 @@ _LEAST_HESSIAN = 2.0**-24  # a side without a row has no hessian at all
 
 @dataclass(frozen=True)
 class Splits:
-    """For every node: the gain, -inf where there is none; feature and last bin on the left; where missing values go."""
+    """For every node: the gain, -inf where there is none; feature and last bin on the left; where missing values go.
+
+    left int64[v, 2]: sums of g and h of the left side.
+    """
 
     gain: np.ndarray
     feature: np.ndarray
     bin: np.ndarray
     missing_left: np.ndarray
+    left: np.ndarray
 
 
 def soft_threshold(G: np.ndarray, alpha: float) -> np.ndarray:
@@ -47,7 +51,7 @@ def best_splits(config: SecureBoostConfig, histograms: np.ndarray, totals: np.nd
     nodes, features, width, _ = histograms.shape
     if features == 0:
         nothing = np.zeros(nodes, np.int64)
-        return Splits(np.full(nodes, -np.inf), nothing, nothing, nothing.astype(bool))
+        return Splits(np.full(nodes, -np.inf), nothing, nothing, nothing.astype(bool), np.zeros((nodes, 2), np.int64))
     present = histograms[:, :, :-1].cumsum(axis=2)
     left = np.stack([present + histograms[:, :, -1:], present], axis=3)  # [v, d, K, direction, 2]
     right = totals[:, None, None, None] - left
@@ -57,7 +61,8 @@ def best_splits(config: SecureBoostConfig, histograms: np.ndarray, totals: np.nd
     gain[~(gain > config.min_split_loss)] = -np.inf
     best = gain.argmax(axis=1)
     feature, bin_, direction = np.unravel_index(best, (features, width - 1, 2))
-    return Splits(gain[np.arange(nodes), best], feature, bin_, direction == 0)
+    each = np.arange(nodes)
+    return Splits(gain[each, best], feature, bin_, direction == 0, left[each, feature, bin_, direction])
 
 
 def _score(config: SecureBoostConfig, sums: np.ndarray, scales: Derivatives) -> np.ndarray:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from protocols.secureboost.answers import refuse
 from protocols.secureboost.config import SecureBoostConfig
 from protocols.secureboost.encoding import Derivatives
-from protocols.secureboost.owners import Owner, rows_of_nodes
+from protocols.secureboost.owners import Owner, node_sums, rows_of_nodes
 from protocols.secureboost.siblings import Siblings
 from protocols.secureboost.split import best_splits, leaf_weights
 
@@ -46,26 +47,22 @@ def grow_tree(config: SecureBoostConfig, owners: list[Owner], guest_only_levels:
             break
         allowed = caches[:1] if depth < guest_only_levels else caches
         assignment = np.where(np.isin(position, frontier), position, LEAF).astype(np.int16)
-        winner, splits = _search(config, allowed, assignment, frontier, _totals(values, position, size), derivatives)
+        winner, splits = _search(config, allowed, assignment, frontier, node_sums(position, size, values), derivatives)
         for o, each in enumerate(owners):
             won = np.flatnonzero(winner == o)
             if won.size:
                 s = splits[o]
                 nodes = frontier[won]
                 places, left = each.split(assignment, nodes, s.feature[won], s.bin[won], s.missing_left[won])
-                rows, _ = rows_of_nodes(assignment, nodes)
+                rows, place = rows_of_nodes(assignment, nodes)
+                if (node_sums(place[left], len(nodes), values[rows[left]]) != s.left[won]).any():
+                    refuse(each.name, "routes that agree with its sums", "others")
                 owner[nodes], record[nodes] = o, places
                 position[rows] = 2 * position[rows] + np.where(left, 1, 2)
         divided = frontier[winner != LEAF].astype(np.int64)
         frontier = np.stack([2 * divided + 1, 2 * divided + 2], axis=1).ravel().astype(np.int16)
-    weight = leaf_weights(config, _totals(values, position, size), derivatives)
+    weight = leaf_weights(config, node_sums(position, size, values), derivatives)
     return Tree(owner, record, weight), position
-
-
-def _totals(values: np.ndarray, position: np.ndarray, size: int) -> np.ndarray:
-    """Sums of g and h of the rows at every node, int64[size, 2]."""
-    sums = [np.bincount(position, part.astype(np.float64), size) for part in values.T]
-    return np.stack(sums, axis=1).astype(np.int64)
 
 
 def _search(

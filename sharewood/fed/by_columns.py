@@ -15,9 +15,9 @@ from mpc.errors import DataError
 from protocols.runtime.launch import run_processes
 from protocols.secureboost import Guest, Host, SecureBoostConfig
 from protocols.transport.channel import Channel
-from sharewood.columns import ID, Columns
+from sharewood.columns import ID
+from sharewood.fed.files import read_file
 from sharewood.fed.report import measures, say
-from sharewood.tables import check_classes, read_table
 
 GUEST = "guest"
 
@@ -50,12 +50,9 @@ def from_files(paths: Sequence[Path], label: str, objective: str) -> Tables:
 
     Raises DataError.
     """
-    columns = Columns.inferred(label)
-    guest, *hosts = read_table(paths[0], columns), *(read_table(path, Columns.inferred()) for path in paths[1:])
+    guest, *hosts = (read_file(path, None if i else label, objective) for i, path in enumerate(paths))
     labels = guest.labels
-    assert labels is not None, "read_table gives labels where it is asked for them"
-    if objective == "binary:logistic":
-        check_classes(paths[0], columns, labels)
+    assert labels is not None, "read_file gives labels where it is asked for them"
     tables = [rows.features for rows in (guest, *hosts)]
     ids = [rows.ids.tolist() for rows in (guest, *hosts) if rows.ids is not None]
     if len(ids) == len(paths):

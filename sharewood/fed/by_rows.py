@@ -17,9 +17,8 @@ from mpc.errors import DataError
 from protocols.federated.fedxgbllr.config import FedXGBllrConfig
 from protocols.federated.launch import Job, deploy, simulate
 from protocols.federated.virtual_samples.config import VirtualSamplesConfig
-from sharewood.columns import Columns
+from sharewood.fed.files import read_file
 from sharewood.fed.report import measures, say
-from sharewood.tables import check_classes, read_table
 
 LABEL = "label"
 # Seed 000 keeps about a fifth of its rows for the sparse federated update.
@@ -52,14 +51,9 @@ def from_files(paths: Sequence[Path], label: str, test: Path | None, test_size: 
     """A file a client; `test`, or `test_size` of each client's rows, to judge by. Raises DataError."""
     tables: list[Rows] = []
     for path in [*paths, *([test] if test else [])]:
-        columns = Columns.inferred(label)
-        rows = read_table(path, columns)
+        rows = read_file(path, label, objective)
         features, labels = rows.features, rows.labels
-        assert labels is not None, "read_table gives labels where it is asked for them"
-        if objective == "binary:logistic":
-            check_classes(path, columns, labels)
-        if not features.shape[1]:
-            raise DataError(f"{path}: there is no column besides the label and the id")
+        assert labels is not None, "read_file gives labels where it is asked for them"
         if tables and list(features) != list(tables[0][0]):
             raise DataError(f"{path}: its feature columns or their order differ from those of {paths[0]}")
         tables.append((features, labels))

@@ -101,12 +101,12 @@ def secureboost(
     objective: Objective = "binary:logistic",
     trees: Trees = 10,
     depth: Depth = 3,
-    bins: Annotated[int, typer.Option(help="Bins of each column.")] = 32,
+    bins: Annotated[int, typer.Option(help="Bins per column, 2 to 126.")] = 32,
     encryption: Annotated[str, typer.Option(help="ou (Okamoto-Uchiyama) or paillier.")] = "ou",
     key_bits: Annotated[int, typer.Option(help="Bits of the key.")] = 2048,
     guest_only: Annotated[
-        str, typer.Option(help="Splits that only the guest may own: root, first_tree, none.")
-    ] = "root",
+        str, typer.Option(help="Splits that only the guest may own: none, root, first_tree; only none is lossless.")
+    ] = "none",
     json: Json = None,
     out: Out = Path("out/secureboost"),
 ) -> None:

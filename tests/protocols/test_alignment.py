@@ -4,7 +4,10 @@ import queue
 import threading
 
 import numpy as np
+import pandas as pd
+import pytest
 
+from mpc.errors import DataError, ProtocolDesync
 from protocols.alignment import align_guest, align_host
 from protocols.transport.codec import encode
 
@@ -56,3 +59,80 @@ def test_ids_of_one_party_alone_are_never_on_the_wire():
     # Sizes of messages tell how many ids there are, and nothing else.
     _, again = align([f"{i:099}" for i in range(40)] + ["shared-1", "shared-2"], [*theirs[:50], "shared-1", "shared-2"])
     assert [[len(part) for part in parts] for parts in sent] == [[len(part) for part in parts] for parts in again]
+
+
+@pytest.mark.parametrize(
+    ("ids", "sentence"),
+    [
+        (None, "ids must be a sequence of text or whole numbers, got NoneType"),
+        ("abc", "ids must be a sequence of text or whole numbers, got str"),
+        ([1, None, 3], "ids: row 1: the id is missing"),
+        ([1, np.nan, 3], "ids: row 1: the id is missing"),
+        (["a", ""], "ids: row 1: the id is missing"),
+        (pd.Series(["a", pd.NA]), "ids: row 1: the id is missing"),
+        (np.array([np.nan, 1.0]), "ids: row 0: the id is missing"),
+        ([1, 2.5], r"ids: row 1: an id must be text or a whole number, got a value of <class 'float'>"),
+        (np.zeros((2, 2), int), "ids: row 0: an id must be text or a whole number"),
+        ([b"a"], "ids: row 0: an id must be text or a whole number"),
+        (["a", "\udcff"], "ids: row 1: id .* is not valid Unicode"),
+        ([1, "1"], "ids: row 1: id '1' appears twice"),
+        ([], "ids: there are none"),
+    ],
+)
+def test_ids_that_are_none_are_one_sentence(ids, sentence):
+    for role in (lambda: align_guest({}, ids), lambda: align_host(None, ids)):
+        with pytest.raises(DataError, match=sentence) as caught:
+            role()
+        assert "\n" not in str(caught.value)
+
+
+class Says:
+    """A peer that gives the same answers whatever it is asked."""
+
+    peer = "the other"
+
+    def __init__(self, *said):
+        self._said = iter(said)
+
+    def send(self, tag, tree):
+        pass
+
+    def receive(self, tag):
+        return next(self._said)
+
+
+@pytest.mark.parametrize(
+    "said", [None, 3, (b"", b""), (1, 2), (b"x", b"y"), (b"", b"", b""), {"a": 1}, [b"\xff" * 40] * 2]
+)
+def test_a_malformed_answer_is_one_sentence_that_names_the_host(said):
+    with pytest.raises(ProtocolDesync, match="host sent a malformed intersection"):
+        align_guest({"host": Says(said)}, ["a", "b"])
+
+
+@pytest.mark.parametrize("said", [None, (1,), ("2", b""), (2, b"\xff" * 9), (-1, 5), {"count": 1}])
+def test_a_malformed_request_is_one_sentence_that_names_the_guest(said):
+    with pytest.raises(ProtocolDesync, match="the other sent a malformed request"):
+        align_host(Says(said), ["a", "b"])
+
+
+@pytest.mark.parametrize("named", [None, "ab", [1], ["b", "a"], ["a", "a"], ["c"], [["a"]]])
+def test_common_ids_that_are_not_here_or_not_in_order_are_refused(named):
+    class Guest(Says):
+        def receive(self, tag):
+            if tag == "align.common":
+                return named
+            return request
+
+    asked = []
+
+    class Host(Says):
+        def send(self, tag, tree):
+            asked.append(tree)
+
+    with pytest.raises(StopIteration):
+        align_guest({"host": Host()}, ["a", "b"])
+    request = asked[0]
+    with pytest.raises(
+        ProtocolDesync, match=r"the other (must name the common ids in order|named ids that are not here)"
+    ):
+        align_host(Guest(), ["a", "b"])

@@ -138,12 +138,31 @@ BAD_LABEL = rows(20, 0).assign(y=7)
         (["secureboost", "--data", "a.csv"], ConfigError, "the guest's file and one of a host"),
         (["secureboost", "--data", "a.csv", "less.csv"], DataError, "a.csv: it has a column 'id' and another file"),
         (["secureboost", "--data", "less.csv", "short.csv"], DataError, "short.csv: 5 rows, and 20 in less.csv"),
+        (
+            ["secureboost", "--data", "bare.csv", "less.csv"],
+            DataError,
+            "bare.csv: there is no column besides the label",
+        ),
+        (["secureboost", "--data", "a.csv", "ids.csv"], DataError, "ids.csv: there is no column besides the id"),
+        (
+            ["secureboost", "--data", "a.csv", "idx.csv"],
+            DataError,
+            "idx.csv: column 'idx' has another whole number in each row",
+        ),
+        (
+            ["virtual-samples", "--data", "idx.csv", "--label", "b"],
+            DataError,
+            "column 'idx' has another whole number in each row",
+        ),
+        (["secureboost", "--bins", 500], ConfigError, "must be a whole number from 2 to 126 in SecureBoost, got 500"),
         (["secureboost", "--objective", "multi:softprob"], ConfigError, "--objective"),
         (["secureboost", "--encryption", "rot13"], ConfigError, "encryption"),
     ],
 )
 def test_bad_input_is_one_sentence(files, arguments, error, sentence):
     less = rows(20, 0)[["y", "b"]]
-    files(a=rows(20, 0), bad=BAD_LABEL, less=less, bare=less[["y"]], short=less[:5].drop(columns="y"))
+    idx = less[["b"]].round(0).clip(0, 1).assign(idx=np.arange(20), c=1.5)
+    ids = pd.DataFrame({"id": np.arange(20)})
+    files(a=rows(20, 0), bad=BAD_LABEL, less=less, bare=less[["y"]], short=less[:5].drop(columns="y"), ids=ids, idx=idx)
     with pytest.raises(error, match=sentence):
         fed(*arguments)

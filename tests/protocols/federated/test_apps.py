@@ -16,13 +16,15 @@ from tests.protocols.federated.tables import GROUP_KEY, HELPER_KEY, SMALL_LLR, S
 
 
 @pytest.fixture
-def setting(tmp_path):
+def setting(tmp_path, monkeypatch):
     """Run and node configuration of a client with secure sums; the files are there."""
     X, y = table(40)
     pd.DataFrame(X).assign(y=y, id=np.arange(40)).to_csv(tmp_path / "rows.csv", index=False)
     (tmp_path / "public").write_bytes(HELPER_KEY.public_key().public_bytes_raw())
     (tmp_path / "private").write_bytes(HELPER_KEY.private_bytes_raw())
     (tmp_path / "group").write_bytes(GROUP_KEY)
+    pd.DataFrame(X).assign(y=y, idx=np.arange(40)).to_csv(tmp_path / "numbered.csv", index=False)
+    monkeypatch.chdir(tmp_path)
     run = {"system": "virtual-samples", "parameters": SMALL_VS.model_dump_json()}
     run |= {"clients": 2, "minimum": 1, "features": 5, "secure": True}
     node = {"client-id": 1, "data": str(tmp_path / "rows.csv"), "label": "y"}
@@ -64,6 +66,7 @@ def test_the_helper_sums_no_fewer_than_two_clients_whatever_the_run_says(setting
         ({}, {"group-key": __file__}, ConfigError, "bytes instead of 32"),
         ({}, {"data": "nowhere.csv"}, DataError, "nowhere.csv"),
         ({}, {"label": "target"}, DataError, "there is no column 'target'"),
+        ({}, {"data": "numbered.csv"}, DataError, "numbered.csv: column 'idx' has another whole number in each row"),
     ],
 )
 def test_bad_configuration_is_one_sentence(setting, of_run, of_node, error, sentence):

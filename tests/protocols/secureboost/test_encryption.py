@@ -22,7 +22,7 @@ def histograms_round_trip(cryptosystem, library):
     key = generate_key(cryptosystem, 1024, library)
     public = load_public_key(library, key.public.to_bytes())
     layout = Layout.plan(n, public.plaintext_bits)
-    ciphertexts = public.load(key.public.dump(key.public.encrypt(layout.join(g, h)[:, None])), n)
+    ciphertexts = public.load(key.public.dump(key.public.encrypt(layout.join(g, h)[:, None])), n, 1)
     for member, sums in zip(members, public.bucket_sums(ciphertexts, members, bins, size), strict=True):
         expected = np.zeros((d, size, 2), np.int64)
         for f in range(d):
@@ -50,7 +50,7 @@ def test_unreadable_ciphertexts_are_refused_in_a_sentence(library):
     def party(_):
         public = generate_key("paillier", 1024, library).public
         refused = []
-        for attempt in (lambda: public.load(b"not a ciphertext", 3), lambda: load_public_key(library, b"")):
+        for attempt in (lambda: public.load(b"not a ciphertext", 3, 1), lambda: load_public_key(library, b"")):
             try:
                 attempt()
             except Exception as error:

@@ -41,6 +41,16 @@ def test_every_split_is_that_of_the_joined_table(objective, hosts):
     assert any(line[0] >= blocks[0].shape[1] for tree in splits for line in tree if len(line) == 3)
 
 
+def test_the_defaults_are_lossless():
+    X, score = table(4, missing=0)
+    y = labels("binary:logistic", score)
+    config = SecureBoostConfig.of(n_estimators=3, **QUICK)
+    predicted, splits = run(config, [X[:, :2], X[:, 2:]], y)
+    expected, joined_splits = twin(config, [X], y)
+    assert splits == joined_splits and np.array_equal(predicted, expected)
+    assert any(tree[0][0] >= 2 for tree in splits)  # some host owns a root
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -91,7 +91,9 @@ def test_classes_without_a_gap():
     "parameters, message",
     [
         ({"guest_only": "never"}, "guest_only"),
-        ({"max_bin": 200}, "from 2 to 126"),
+        ({"max_bin": 200}, "max_bin: must be a whole number from 2 to 126 in SecureBoost, got 200"),
+        ({"max_bin": 500}, "from 2 to 126 in SecureBoost, got 500"),
+        ({"max_bin": 1}, "from 2 to 126"),
         ({"max_bin": "exact"}, "from 2 to 126"),
         ({"min_child_samples": 5}, "min_child_samples is not available"),
         ({"key_bits": 512}, "key_bits"),
@@ -107,7 +109,8 @@ def test_a_host_refuses_an_unknown_step_and_a_malformed_one():
     def guest_that_asks(question):
         def play(channels):
             start = {"library": "phe", "key": ((1 << 1024) + 1).to_bytes(256, "little"), "packing": True}
-            channels["host_1"].send("secureboost.start", {**start, "rows": 80, "max_bin": 8, "subtract": False})
+            sizes = {"rows": 80, "max_bin": 8, "subtract": False, "training": "t"}
+            channels["host_1"].send("secureboost.start", start | sizes)
             channels["host_1"].receive("secureboost.start")
             channels["host_1"].send(ASK, question)
             channels["host_1"].receive("secureboost.split")
@@ -175,6 +178,24 @@ def test_models_come_back_from_disk_and_want_the_columns_of_the_training(tmp_pat
         Guest({}).predict(GuestModel.load(guest_file), X[:, :2])
     with pytest.raises(DataError, match="no model of a SecureBoost guest"):
         GuestModel.load(host_file)
-    host_file.write_text("[]")
-    with pytest.raises(DataError, match=r"host\.json: no model"):
+    host_file.write_text(host_file.read_text().replace("true", "false", 1))
+    with pytest.raises(DataError, match="changed since it was written"):
         HostModel.load(host_file)
+    host_file.write_text("[]")
+    with pytest.raises(DataError, match=r"host\.json: not a SecureBoost model"):
+        HostModel.load(host_file)
+
+
+def test_parts_of_two_trainings_are_never_mixed():
+    def mixing_guest(channels):
+        party = Guest(channels)
+        first, _ = (party.train(CONFIG, X[:, :2], Y) for _ in range(2))
+        party.predict(first, X[:, :2])
+
+    def mixing_host(channels):
+        party = Host(channels["guest"])
+        _, second = (party.train(X[:, 2:]) for _ in range(2))
+        party.predict(second, X[:, 2:])
+
+    with pytest.raises(DataError, match="host_1: model: it is a part of another training than guest's"):
+        run_processes({"guest": mixing_guest, "host_1": mixing_host}, timeout=60)

@@ -1,0 +1,20 @@
+"""The files of `sharewood fed`: numeric features, a label where one is asked for, and ids in a column `id`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mpc.errors import DataError
+from sharewood.columns import Columns
+from sharewood.tables import Rows, check_classes, read_table
+
+
+def read_file(path: Path, label: str | None, objective: str) -> Rows:
+    """One party's file. Raises DataError where a label does not suit the objective, or no feature is left."""
+    columns = Columns.inferred(label)
+    rows = read_table(path, columns)
+    if rows.labels is not None and objective == "binary:logistic":
+        check_classes(path, columns, rows.labels)
+    if not rows.features.shape[1]:
+        raise DataError(f"{path}: there is no column besides {'the label and ' if label else ''}the id")
+    return rows
