@@ -5,7 +5,8 @@ An endpoint cannot reveal. `mpc.party.Party` adds what a program needs: input, o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -61,13 +62,17 @@ class Randomness(Protocol):
 
 @dataclass
 class Endpoint:
-    """A party as its protocols see it: rank, link to the peer, correlated randomness, meter."""
+    """A party as its protocols see it: rank, link to the peer, correlated randomness, meter.
+
+    `draw` gives so many random bytes that nobody else knows, the dealer included.
+    """
 
     rank: int
     link: Peer
     randomness: Randomness
     meter: Meter = field(default_factory=Meter)
     comparison: Variant = "bits"
+    draw: Callable[[int], bytes] = os.urandom
     matrices: int = 0
 
     def run(self, steps: Steps[T]) -> T:

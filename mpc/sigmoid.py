@@ -1,7 +1,8 @@
 """Logistic function and its derivative, by a Fourier series on one opening.
 
 Functionality  [x] at scale 20 -> [sigma(x)], [sigma(x) (1 - sigma(x))] at a scale of choice
-Error          sigma: 3e-7, derivative: 7e-7 over |x| < 2^21, plus one unit of the output scale (rounded without bias).
+Error          sigma: 3e-7, derivative: 7e-7 over |x| < 2^21 - 12, or more where `bits` says so, plus one unit of
+               the output scale (rounded without bias).
                Outside +-12 both stay at their values at +-12: sigma is then off by at most 6.2e-6
 Messages       x + r modulo the period of 32; truncation of the series; alongside, the comparison with +-12 (2 rounds);
                the choice between the series and the clipped values (1)
@@ -49,8 +50,8 @@ COSINES = np.array(
     + [-7279411, 3634461, -1663226, 696379, -255415, 81193, -19680, 3445]
 )
 _SUM_SCALE = COEFFICIENT_SCALE + TRIG_SCALE
-_AT_CLIP = round(2**_SUM_SCALE / (1 + np.exp(-CLIP)))
-_SLOPE_AT_CLIP = round(2**_SUM_SCALE * np.exp(-CLIP) / (1 + np.exp(-CLIP)) ** 2)
+# 1 / (1 + e^-12) and e^-12 / (1 + e^-12)^2 at that scale.
+AT_CLIP, SLOPE_AT_CLIP = 288228605213955006, 1770926875787
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def _series(party: Endpoint, x: AShare, scale: int) -> Steps[tuple[AShare, np.nd
 
 def _ends(angle: np.ndarray, scale: int) -> np.ndarray:
     """sigma - 1/2 and the derivative at 12, rounded to `scale` without bias: the opened angle is a public coin."""
-    exact = np.array([_AT_CLIP - (1 << _SUM_SCALE - 1), _SLOPE_AT_CLIP]).reshape(2, *[1] * angle.ndim)
+    exact = np.array([AT_CLIP - (1 << _SUM_SCALE - 1), SLOPE_AT_CLIP]).reshape(2, *[1] * angle.ndim)
     shift = _SUM_SCALE - scale
     coin = angle.astype(np.int64) << max(shift - ANGLE_BITS, 0) >> max(ANGLE_BITS - shift, 0)
     return (exact + coin) >> shift
@@ -93,19 +94,22 @@ def _ends(angle: np.ndarray, scale: int) -> np.ndarray:
 
 @protocol()
 def sigmoid(
-    party: Endpoint, x: AShare, scale: int, dtype: np.dtype = U64, by: Variant | None = None
+    party: Endpoint,
+    x: AShare,
+    scale: int,
+    dtype: np.dtype = U64,
+    by: Variant | None = None,
+    bits: int = RANGE_BITS,
 ) -> Steps[tuple[AShare, AShare]]:
     """[x] at scale 20 -> ([sigma(x)], [sigma(x) (1 - sigma(x))]) at `scale` in the ring of `dtype`, shape of x.
 
-    `scale` is 1 .. 57 and below the bits of the ring. Keys for the comparison would be 1.4 KB an element: they are used
-    where `by` names them, not by the party's setting.
+    |x| < 2^(bits - 21) - 12. `scale` is 1 .. 57 and below the bits of the ring. Keys for the comparison would be 1.4 KB
+    an element: they are used where `by` names them, not by the party's setting.
     """
     by = by or ("bits" if party.comparison == "keys" else party.comparison)
     limits = [-CLIP << SCALE, CLIP << SCALE]
-    (periodic, angle), bits = yield from parallel(
-        _series(party, x, scale), below.steps(party, x, limits, RANGE_BITS, by)
-    )
-    under, over = bits[..., 0], ~bits[..., 1]
+    (periodic, angle), low = yield from parallel(_series(party, x, scale), below.steps(party, x, limits, bits, by))
+    under, over = low[..., 0], ~low[..., 1]
     inside = ~(under ^ over)
     half = np.array([1 << scale - 1, 0]).reshape(2, *[1] * x.ndim)
     inner, outer = yield from parallel(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -209,6 +210,6 @@ def _worth(party: Party, numerics: Numerics, trees: list[TreeShares]) -> Steps:
     gains, covers = stack([t.gains for t in trees]), stack([t.covers for t in trees])
     shift = max(numerics.rank_bits, (gains.size - 1).bit_length())
     key_scale = numerics.gain_scale + numerics.rank_bits
-    loss = round(numerics.split_loss * 2.0 ** (key_scale - numerics.histogram_scale - numerics.weight_scale))
+    loss = round(math.ldexp(numerics.split_loss, key_scale - numerics.histogram_scale - numerics.weight_scale))
     gains = yield from truncate.steps(party, (gains + loss).at_scale(key_scale), shift)
     return Worth(gains, covers.at_scale(numerics.histogram_scale))

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from mpc.errors import ConfigError
 from secure_tree.categories import covers
+from secure_tree.public import ln
 
 Partition = Literal["horizontal", "vertical"]
 Metric = Literal["error", "logloss", "auc", "rmse", "mae"]
@@ -137,8 +138,8 @@ class TrainConfig(BaseModel):
     def base_margin(self) -> float:
         """base_score on the scale of the margin: log-odds under logistic, the logarithm of a count."""
         if self.counts:
-            return math.log(self.base_score)
-        return math.log(self.base_score / (1 - self.base_score)) if self.logistic else self.base_score
+            return ln(self.base_score)
+        return ln(self.base_score / (1 - self.base_score)) if self.logistic else self.base_score
 
     def check_trainable(self) -> None:
         """Raises ConfigError for what only a shared model can be."""

@@ -15,11 +15,12 @@ from mpc.truncation import truncate
 from secure_tree.config import MAX_DELTA_STEP
 from secure_tree.curves import EXP, quadratics
 from secure_tree.numerics import MARGIN_SCALE, WEIGHT_INPUT_SCALE
+from secure_tree.public import exp
 from secure_tree.sampling import row_mask
 from secure_tree.tree import Ground
 
 STEP_SCALE = 16
-STEP_FACTOR = np.exp(MAX_DELTA_STEP)
+STEP_FACTOR = round(exp(MAX_DELTA_STEP) * (1 << STEP_SCALE))
 
 
 def gradients(party: Party, ground: Ground, labels: AShare, margin: AShare) -> Steps:
@@ -45,7 +46,7 @@ def gradients(party: Party, ground: Ground, labels: AShare, margin: AShare) -> S
 def _logistic(party: Party, ground: Ground, labels: AShare, margin: AShare) -> Steps:
     """[g], [h] at the histogram scale, [2, n], uint32; uint64 where rows have weights."""
     scale, ring = (ground.numerics.histogram_scale, U32) if ground.weights is None else (MARGIN_SCALE, U64)
-    p, h = yield from sigmoid.steps(party, margin.at_scale(MARGIN_SCALE), scale, ring)
+    p, h = yield from sigmoid.steps(party, margin.at_scale(MARGIN_SCALE), scale, ring, bits=ground.numerics.margin_bits)
     pair = stack([p.at_scale(0) - labels.times(1 << scale).narrow(ring), h.at_scale(0)])
     return pair if ground.weights is None else (yield from _weighted(party, ground, pair))
 
@@ -63,8 +64,8 @@ def _squared(party: Party, ground: Ground, labels: AShare, margin: AShare) -> St
 
 def _poisson(party: Party, ground: Ground, labels: AShare, margin: AShare) -> Steps:
     """[g], [h] at the histogram scale, uint64 [2, n]; the margin lacks the logarithm of the label scale."""
-    expected = yield from quadratics(party, margin, EXP)
-    pair = stack([(expected - labels).times(1 << STEP_SCALE), expected.times(round(STEP_FACTOR * (1 << STEP_SCALE)))])
+    expected = yield from quadratics(party, margin, EXP, ground.numerics.margin_bits)
+    pair = stack([(expected - labels).times(1 << STEP_SCALE), expected.times(STEP_FACTOR)])
     scale = MARGIN_SCALE if ground.weights is not None else ground.numerics.histogram_scale
     pair = (yield from truncate.steps(party, pair, MARGIN_SCALE + STEP_SCALE - scale)).at_scale(0)
     return pair if ground.weights is None else (yield from _weighted(party, ground, pair))

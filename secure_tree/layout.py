@@ -9,13 +9,13 @@ edges again, which send missing values left instead of right; the null split is 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from secure_tree.config import Partition, TrainConfig
+from secure_tree.public import ln
 
 # Feature names of both parties.
 Names = tuple[tuple[str, ...], ...]
@@ -132,7 +132,7 @@ class Facts:
     @property
     def margin_offset(self) -> float:
         """What is added to margins of the training, that labels are divided."""
-        return math.log(self.label_scale) if self.counts else 0.0
+        return ln(self.label_scale) if self.counts else 0.0
 
     @property
     def hessian_unit(self) -> float:

@@ -1,12 +1,15 @@
 """How good margins are, on shares: a loss for every row, or the area under the ROC curve; nothing is revealed here.
 
+Margins are within +-MARGIN_LIMIT, over the label scale of a regression, which `clip` sees to.
+
+clip       a margin beyond the limit counts as the limit
 error      1 where the margin and the label are on different sides of a threshold, or the largest of several margins is
            not the label's: exact
-logloss    of two classes log(1 + e^m) - y m, within 1e-4; |m| < 2^11. Of several, each against the others, the negative
+logloss    of two classes log(1 + e^m) - y m, within 1e-4. Of several, each against the others, the negative
            logarithm of the label's probability normalised over the classes, with margins clipped at +-12: within 1e-3
            where some class has a probability of its own above 1e-3, and within 0.06 always
-mae, rmse  |m - y| and (m - y)^2 over the label scale (the caller takes the root of the mean): exact to 2^-20; of
-           counts with e^m for m, within 2e-4 of that and 3e-5
+mae, rmse  |m - y| and (m - y)^2 over the label scale, |y| <= 1 (the caller takes the root of the mean): exact to
+           2^-20; of counts with e^m for m, within 2e-4 of that and 3e-5
 auc        by 128 cuts: pairs of rows between two neighbouring cuts count one half, as ties do, so it is off by at most
            half the largest share of negatives between two cuts. The cuts follow the margins' own mean and mean absolute
            deviation, both secret: they part a Laplace distribution into equal shares. Of several classes, each class's
@@ -32,19 +35,32 @@ from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, stack
 from mpc.sigmoid import sigmoid
 from mpc.truncation import floor, truncate
-from secure_tree.curves import BOUND, LOG_SIGMOID, MARGIN_BITS, SOFTPLUS, logarithm, quadratics
+from secure_tree.curve_tables import LAPLACE_CUTS
+from secure_tree.curves import BOUND, LOG_SIGMOID, MARGIN_BITS, MARGIN_LIMIT, SOFTPLUS, logarithm, quadratics
 from secure_tree.numerics import MARGIN_SCALE
+from secure_tree.public import ln
 
 PROBABILITY_SCALE = 24
-# Of the least probability, where the sigmoid is clipped, less one for its error.
-LEAST_OCTAVE = PROBABILITY_SCALE - math.ceil(BOUND / math.log(2)) - 1
-CUTS = 128
+# Of the least probability, where the sigmoid is clipped: e^-12 is above 2^-18, less one for its error.
+LEAST_OCTAVE = PROBABILITY_SCALE - 18 - 1
+# Equal shares of a Laplace distribution of mean absolute deviation 1.5, at scale 31.
+_UPPER_CUTS = [cut for line in LAPLACE_CUTS for cut in line]
+CUTS = [-cut for cut in reversed(_UPPER_CUTS)] + _UPPER_CUTS
 DEVIATION_OCTAVES = 32
+
+
+def clip(party: Party, margin: AShare, bits: int) -> Steps:
+    """[margin], |margin| < 2^(bits - 2) units -> [margin held to +-MARGIN_LIMIT]. Three rounds."""
+    limit = MARGIN_LIMIT << MARGIN_SCALE
+    below_limits = yield from below.steps(party, margin, [-limit, limit], bits)
+    beyond = stack([below_limits[..., 0], ~below_limits[..., 1]], axis=-1)
+    excess = stack([margin + limit, margin - limit], axis=-1)
+    return margin - (yield from select.steps(party, beyond, excess)).sum(axis=-1)
 
 
 def error(party: Party, margin: AShare, labels: AShare, threshold: float) -> Steps:
     """[margin] and [label], 0 or 1, of n rows -> [loss] at MARGIN_SCALE. Four rounds."""
-    cut = int(np.floor(threshold * (1 << MARGIN_SCALE))) + 1
+    cut = math.floor(threshold * (1 << MARGIN_SCALE)) + 1
     low = yield from below.steps(party, margin, [cut], MARGIN_BITS)
     above = yield from to_ring.steps(party, ~low[:, 0])
     right = yield from multiply.steps(party, above, labels)
@@ -80,7 +96,7 @@ def class_logloss(party: Party, margins: AShare, labels: AShare) -> Steps:
     total, own_log = yield from parallel(
         logarithm(party, p.at_scale(0).sum(axis=0), *octaves), quadratics(party, own.sum(axis=0), LOG_SIGMOID)
     )
-    return total - own_log + round((BOUND - PROBABILITY_SCALE * math.log(2)) * (1 << MARGIN_SCALE))
+    return total - own_log + round((BOUND - PROBABILITY_SCALE * ln(2)) * (1 << MARGIN_SCALE))
 
 
 def absolute(party: Party, margin: AShare, labels: AShare) -> Steps:
@@ -92,7 +108,7 @@ def absolute(party: Party, margin: AShare, labels: AShare) -> Steps:
 
 
 def squared(party: Party, margin: AShare, labels: AShare) -> Steps:
-    """[margin] and [label] at MARGIN_SCALE, less than 2^10 apart -> [difference squared]. Two rounds."""
+    """[margin] and [label] at MARGIN_SCALE -> [difference squared]. Two rounds."""
     product = yield from multiply.steps(party, margin - labels, margin - labels)
     return (yield from truncate.steps(party, product, MARGIN_SCALE)).at_scale(0)
 
@@ -122,11 +138,11 @@ def auc(party: Party, margin: AShare, labels: AShare) -> Steps:
 
 
 def _below_cuts(party: Party, margin: AShare) -> Steps:
-    """[margin] -> <below each cut>, [n, CUTS]. With f a power of two, |f (m - mean)| is between 1 and 2 in the mean."""
+    """[margin] -> <below each cut>, [n, cuts]. With f a power of two, |f (m - mean)| is between 1 and 2 in the mean."""
     rows = len(margin)
     mean = yield from truncate.steps(party, margin.sum().reshape(1).times(round(2**30 / rows)), 30)
     centred = margin - mean.at_scale(0)
-    negative = yield from below.steps(party, centred, [0], MARGIN_BITS)
+    negative = yield from below.steps(party, centred, [0], MARGIN_BITS + 1)
     turned = yield from select.steps(party, negative[:, 0], centred)
     deviation = (centred - turned - turned).sum().reshape(1)
     octaves = [rows << j for j in range(DEVIATION_OCTAVES)]
@@ -136,11 +152,4 @@ def _below_cuts(party: Party, margin: AShare) -> Steps:
     top = DEVIATION_OCTAVES - 1
     factor = reached.times([1 << top, *(-(1 << top - j) for j in range(1, top + 1))]).sum(axis=-1)
     stretched = yield from multiply.steps(party, factor.map(lambda w: np.repeat(w, rows)), centred)
-    cuts = np.round(_laplace_quantiles() * (1 << top)).astype(int).tolist()
-    return (yield from below.steps(party, stretched, cuts, 62))
-
-
-def _laplace_quantiles() -> np.ndarray:
-    """Cuts that part a Laplace distribution of mean absolute deviation 1.5 into CUTS + 1 equal shares."""
-    share = np.arange(1, CUTS + 1) / (CUTS + 1) - 0.5
-    return -1.5 * np.sign(share) * np.log1p(-2 * np.abs(share))
+    return (yield from below.steps(party, stretched, CUTS, 62))

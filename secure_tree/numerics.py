@@ -10,7 +10,9 @@ import math
 from dataclasses import dataclass
 
 from mpc.errors import RangeError
+from mpc.sigmoid import RANGE_BITS
 from secure_tree.config import MAX_DELTA_STEP, TrainConfig
+from secure_tree.public import ceil_log2, exp
 
 KEY_BITS = 62
 PRODUCT_BITS = 61
@@ -20,6 +22,9 @@ RATE_SCALE = 16
 WEIGHT_INPUT_SCALE = 16
 RECIPROCAL_BITS = 18
 STEP_SCALE = 16
+# The logit of any float, or a base score over the label scale, is well below 2^10.
+FIRST_MARGIN_BOUND = 1024.0
+LEAST_MARGIN_BITS = RANGE_BITS
 FINEST_HISTOGRAM, COARSEST_HISTOGRAM = 14, 8
 FINEST_WEIGHT, COARSEST_WEIGHT = 16, 12
 
@@ -30,7 +35,7 @@ HESSIAN_BOUND = {"binary:logistic": 0.25, "multi:ova": 0.25, "reg:squarederror":
 
 # |g| / h <= e^12 + 1 once the margin is clipped to +-12. A sum of few stochastically rounded h can fall short of
 # its mean: by half where lambda + min_child_weight keeps denominators large, by far more where they are near zero.
-CLIPPED_RATIO = math.exp(12) + 1
+CLIPPED_RATIO = exp(12) + 1
 ROUNDING_SLACK, ROUNDING_SLACK_NEAR_ZERO = 2, 32
 
 
@@ -38,7 +43,8 @@ ROUNDING_SLACK, ROUNDING_SLACK_NEAR_ZERO = 2, 32
 class Numerics:
     """Scales in fractional bits, thresholds in units of the histogram scale (see the header).
 
-    largest_step: the largest |w| in units of 2^-STEP_SCALE, 0 where there is none.
+    largest_step: the largest |w| in units of 2^-STEP_SCALE, 0 where there is none. margin_bits: of comparisons with a
+    margin, which is below 2^(margin_bits - 2) units in either direction.
     """
 
     histogram_scale: int
@@ -53,6 +59,7 @@ class Numerics:
     min_weight: int
     split_loss: int
     largest_step: int
+    margin_bits: int
 
     @property
     def weight_shift(self) -> int:
@@ -111,13 +118,13 @@ def _choose(
     if high > 44:
         return None
     weight_bound = _weight_bound(config, n, least / unit, weighted)
-    weight_bits = max(1, math.ceil(math.log2(weight_bound)))
+    weight_bits = max(1, ceil_log2(weight_bound))
     early = max(0, weight_bits + high + RECIPROCAL_BITS - PRODUCT_BITS)
     if RECIPROCAL_BITS + high - early <= max(fw, LEAF_SCALE) or early >= high:
         return None
     largest_gain = n * bound * weight_bound
-    loss = min(config.min_split_loss / label_scale**2, largest_gain)
-    gain_bits = math.ceil(math.log2(largest_gain + loss))
+    loss = min(config.min_split_loss / (label_scale * label_scale), largest_gain)
+    gain_bits = ceil_log2(largest_gain + loss)
     rank_bits = candidates.bit_length()
     gain_scale = min(f + fw, KEY_BITS - rank_bits - gain_bits)
     if gain_bits + f + fw > KEY_BITS or gain_scale < 1:
@@ -133,9 +140,16 @@ def _choose(
         l2=l2,
         l1=round(config.reg_alpha / label_scale * unit),
         min_weight=least,
-        split_loss=math.ceil(loss * 2.0 ** (f + fw)),
+        split_loss=math.ceil(math.ldexp(loss, f + fw)),
         largest_step=round(MAX_DELTA_STEP * (1 << STEP_SCALE)) if config.counts else 0,
+        margin_bits=_margin_bits(config, weight_bound),
     )
+
+
+def _margin_bits(config: TrainConfig, weight_bound: float) -> int:
+    """Bits of a comparison with a margin: the first one and a leaf from every round of trees, in either direction."""
+    grown = config.n_estimators * config.learning_rate * weight_bound
+    return max(LEAST_MARGIN_BITS, MARGIN_SCALE + ceil_log2(FIRST_MARGIN_BOUND + grown) + 2)
 
 
 def _weight_bound(config: TrainConfig, n: int, least: float, weighted: bool) -> float:

@@ -1,15 +1,14 @@
 """Which rows and which features a tree looks at, chosen by neither party alone.
 
 Rows      a secret bit each, 1 with probability `subsample` rounded to 2^-15: a uniform word, of which each party draws
-          a share, is compared with an interval. Two rounds; no party learns which rows a tree was grown on.
+          a share by itself, is compared with an interval. Two rounds; nobody, the dealer included, learns which rows a
+          tree was grown on.
 Features  `colsample_bytree` of them by a public coin, drawn from the tokens of both parties that pair the model. Of the
           edges of an indicator, the last alone: 1 where any row of the party has the category, and the edges before
           it split nothing or the same.
 """
 
 from __future__ import annotations
-
-import hashlib
 
 import numpy as np
 
@@ -18,17 +17,16 @@ from mpc.party import Party
 from mpc.ring import U64
 from mpc.rounds import Steps
 from mpc.shares import AShare
-from mpc.sharing import InputMask
 from secure_tree.config import TrainConfig
 from secure_tree.layout import Facts
+from secure_tree.public import choose
 
 WORD_BITS = 16
 
 
 def row_mask(party: Party, share: float, rows: int) -> Steps:
     """<1 with probability `share`> for every row, independently, [n]."""
-    drawn = [party.randomness.take(InputMask(p, (rows,), U64)) for p in (0, 1)]
-    word = AShare(drawn[party.rank], party.rank)
+    word = AShare(np.frombuffer(party.draw(8 * rows), U64), party.rank)
     # `below` gives the sign of x - t in Z_2^16: 1 on half of the circle. Half circles w apart differ in 2 w places.
     width = round(share * (1 << WORD_BITS - 1))
     bits = yield from below.steps(party, word, [0, width], WORD_BITS)
@@ -42,8 +40,6 @@ def column_samples(config: TrainConfig, facts: Facts) -> list[np.ndarray]:
     useful = layout.last_edges | ~np.isin(features, facts.indicators)
     if config.colsample_bytree == 1:
         return [np.append(np.flatnonzero(useful), layout.candidates - 1)] * config.trees
-    key = hashlib.sha256(f"columns {facts.pairing}".encode()).digest()
-    coin = np.random.Generator(np.random.PCG64(int.from_bytes(key)))
     count = max(1, int(config.colsample_bytree * layout.feature_count))
-    chosen = [coin.permutation(layout.feature_count)[:count] for _ in range(config.trees)]
+    chosen = (choose(count, layout.feature_count, f"columns {facts.pairing} {tree}") for tree in range(config.trees))
     return [np.append(np.flatnonzero(useful & np.isin(features, some)), layout.candidates - 1) for some in chosen]

@@ -9,6 +9,7 @@ import numpy as np
 from mpc.errors import DataError
 from secure_tree.categories import Dictionary, indicator, indicators, is_categorical
 from secure_tree.config import TrainConfig
+from secure_tree.public import choose
 
 
 @dataclass(frozen=True)
@@ -103,11 +104,11 @@ def read_training(X, y, weights, config: TrainConfig, known: Dictionary | None =
 def hold_out(table: Table, config: TrainConfig) -> tuple[Table, Table]:
     """A share `test_size` of the rows, by the public `random_state`, and the rest: (to train on, to judge by)."""
     n = len(table.features)
-    order = np.random.Generator(np.random.PCG64(config.random_state)).permutation(n)
     count = held_count(config, n)
     if count == n:
         raise DataError(f"test_size {config.test_size:g} leaves none of {n} rows to train on")
-    return rows_of(table, np.sort(order[count:])), rows_of(table, np.sort(order[:count]))
+    held = choose(count, n, f"held out {config.random_state}")
+    return rows_of(table, np.delete(np.arange(n), held)), rows_of(table, held)
 
 
 def held_count(config: TrainConfig, rows: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,6 +16,7 @@ from secure_tree.categories import Dictionary, covers, unite
 from secure_tree.config import TrainConfig
 from secure_tree.layout import Facts, Layout, lay_out
 from secure_tree.model import SharedModel
+from secure_tree.public import ceil_log2
 from secure_tree.schema import Table
 
 VERSION = 3
@@ -134,7 +134,7 @@ def check_declared(config: TrainConfig, names: Sequence[tuple[str, ...]]) -> Non
 
 def exponent(largest: float) -> int:
     """The power of two that a number does not exceed."""
-    return math.ceil(math.log2(largest)) if largest > 0 else 0
+    return ceil_log2(largest) if largest > 0 else 0
 
 
 def _same_version(theirs: dict) -> None:

@@ -10,12 +10,13 @@ from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, concatenate, stack
 from secure_tree import metrics
 from secure_tree.binning import Bins
-from secure_tree.boost import first_margin, own_rows, routes, targets
+from secure_tree.boost import first_margin, own_rows, routes, scales, targets
 from secure_tree.config import TrainConfig
 from secure_tree.curves import EXP, quadratics
 from secure_tree.layout import Facts, Layout
 from secure_tree.numerics import MARGIN_SCALE
 from secure_tree.predict import Router, bin_router, row_groups, sum_of_paths
+from secure_tree.public import ln
 from secure_tree.schema import Table
 from secure_tree.tree import TreeShares
 
@@ -54,18 +55,19 @@ class Validation:
         return concatenate(parts, axis=1)
 
     def _judge(self, party: Party) -> Steps:
+        margins = yield from metrics.clip(party, self.margin, scales(self.config, self.facts).margin_bits)
         if self.config.metric == "auc":
-            each = (metrics.auc(party, self.margin[k], self.labels[k]) for k in range(self.config.classes))
+            each = (metrics.auc(party, margins[k], self.labels[k]) for k in range(self.config.classes))
             return stack((yield from parallel(*each))).sum()
         if self.config.num_class:
             judge = metrics.class_error if self.config.metric == "error" else metrics.class_logloss
-            return (yield from judge(party, self.margin, self.labels)).sum()
-        margin, labels = self.margin[0], self.labels[0]
+            return (yield from judge(party, margins, self.labels)).sum()
+        margin, labels = margins[0], self.labels[0]
         if self.config.counts:
             margin = yield from quadratics(party, margin, EXP)
         if self.config.metric == "error":
             threshold = self.config.eval_threshold
-            return (yield from metrics.error(party, margin, labels, math.log(threshold / (1 - threshold)))).sum()
+            return (yield from metrics.error(party, margin, labels, ln(threshold / (1 - threshold)))).sum()
         return (yield from _JUDGES[self.config.metric](party, margin, labels)).sum()
 
 

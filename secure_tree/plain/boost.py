@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ from secure_tree.config import TrainConfig
 from secure_tree.layout import Layout, Names, lay_out
 from secure_tree.numerics import Numerics, plan_numerics
 from secure_tree.plain.search import PlainCandidates, hold, keys, soft_threshold
+from secure_tree.public import ceil_log2
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ def train(
     )
     data = PlainData.of(tables, config)
     y = np.concatenate(labels).astype(float)
-    scale = 1.0 if config.logistic else 2.0 ** np.ceil(np.log2(max(np.abs(y).max(), abs(config.base_score))))
+    scale = 1.0 if config.logistic else math.ldexp(1.0, ceil_log2(max(np.abs(y).max(), abs(config.base_score))))
     numerics = plan_numerics(config, data.rows, len(data.candidates.rank), scale)
     margin = np.full(len(y), config.base_margin / scale)
     trees, margins = [], []

@@ -1,5 +1,7 @@
 """Logistic function and derivative: over the series' range, at the clip, far outside, and its coefficients."""
 
+from decimal import Decimal, localcontext
+
 import numpy as np
 
 from mpc import sigmoid as module
@@ -8,10 +10,12 @@ from mpc.sigmoid import sigmoid
 from tests.mpc.twoparty import opened, ring_half, run_both
 
 
-def evaluate(x, scale, dtype=U64):
+def evaluate(x, scale, dtype=U64, **named):
     words = np.round(x * 2.0**module.SCALE).astype(np.int64)
-    results, parties = run_both(lambda party: sigmoid(party, ring_half(words, party.rank, scale=20), scale, dtype))
-    cost = sigmoid.cost(ring_half(words, 0), scale, dtype)
+    results, parties = run_both(
+        lambda party: sigmoid(party, ring_half(words, party.rank, scale=20), scale, dtype, **named)
+    )
+    cost = sigmoid.cost(ring_half(words, 0), scale, dtype, **named)
     for party in parties:
         assert (party.meter.total.rounds, party.meter.total.sent) == (cost.rounds, cost.bits[party.rank])
     assert results[0][0].scale == scale and results[0][0].dtype == dtype
@@ -32,6 +36,19 @@ def test_outside_the_clip_nothing_wraps():
         p, h = evaluate(sign * x, 40)
         assert np.abs(p - 1 / (1 + np.exp(-12.0 * sign))).max() < 1e-7
         assert (h > 0).all() and h.max() < 7e-6
+
+
+def test_the_range_is_what_the_caller_asks_for():
+    far = np.array([2.0**35, 2.0**30 + 3, 2.0**22])
+    p, h = evaluate(np.concatenate([far, -far]), 40, bits=58)
+    assert np.abs(p - np.repeat([1.0, 0.0], 3)).max() < 7e-6 and (h > 0).all() and h.max() < 7e-6
+
+
+def test_the_values_at_the_clip_are_what_exact_arithmetic_gives():
+    with localcontext(prec=60):
+        small = Decimal(-module.CLIP).exp()
+        exact = round(2**58 / (1 + small)), round(2**58 * small / (1 + small) ** 2)
+    assert exact == (module.AT_CLIP, module.SLOPE_AT_CLIP)
 
 
 def test_rounding_to_a_coarse_scale_is_unbiased():

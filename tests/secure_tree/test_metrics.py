@@ -14,11 +14,15 @@ MARGINS = RNG.normal(size=300) * 2 + 2 * Y - 1
 
 
 def on_shares(function, margins, labels, *arguments):
-    """The result of a metric on random shares, as float."""
+    """The result of a metric of clipped margins on random shares, as float."""
+
+    def steps(party):
+        margin = ring_half(np.round(margins * (1 << MARGIN_SCALE)), party.rank)
+        clipped = yield from metrics.clip(party, margin, 58)
+        return (yield from function(party, clipped, ring_half(labels, party.rank), *arguments))
 
     def job(party):
-        m = ring_half(np.round(margins * (1 << MARGIN_SCALE)), party.rank)
-        return party.run(function(party, m, ring_half(labels, party.rank), *arguments))
+        return party.run(steps(party))
 
     return opened(run_both(job)[0]) / (1 << MARGIN_SCALE)
 
@@ -30,11 +34,31 @@ def test_error(threshold):
 
 
 def test_logloss_over_its_range():
-    margins = np.concatenate([np.linspace(-20, 20, 4001), [-1000, 1000, 2000]])
+    margins = np.concatenate([np.linspace(-20, 20, 4001), [-1000, 1000]])
     for label in (0, 1):
         losses = on_shares(metrics.logloss, margins, np.full(margins.size, label))
         assert np.abs(losses - (np.logaddexp(0, margins) - label * margins)).max() < 1e-4
     assert abs(on_shares(metrics.logloss, MARGINS, Y).mean() - plain.log_loss(Y, 1 / (1 + np.exp(-MARGINS)))) < 1e-4
+
+
+WILD = np.array([5000.0, -5000, 8000, -8000, 2.0**20, -(2.0**20), 2.0**35, -(2.0**35), 3.5])
+WILD_LABELS = np.array([0, 0, 1, 1, 0, 1, 1, 1, 1])
+
+
+def test_margins_beyond_the_limit_count_as_the_limit():
+    held, sign = np.clip(WILD, -metrics.MARGIN_LIMIT, metrics.MARGIN_LIMIT), 2 * WILD_LABELS - 1
+    losses = on_shares(metrics.logloss, WILD, WILD_LABELS)
+    assert np.abs(losses - np.logaddexp(0, -sign * held)).max() < 1e-4
+    assert np.array_equal(on_shares(metrics.error, WILD, WILD_LABELS, 0.0), (WILD > 0) != WILD_LABELS)
+    label = np.round(WILD_LABELS * (1 << MARGIN_SCALE))
+    assert np.abs(on_shares(metrics.absolute, WILD, label) - np.abs(held - WILD_LABELS)).max() < 1e-5
+    assert np.abs(on_shares(metrics.squared, WILD, label) / (held - WILD_LABELS) ** 2 - 1).max() < 1e-5
+    assert abs(on_shares(metrics.auc, WILD, WILD_LABELS)[0] - plain.roc_auc_score(WILD_LABELS, held)) < 1e-3
+    hot = np.stack([1 - WILD_LABELS, WILD_LABELS])
+    of_classes = on_shares(metrics.class_logloss, np.stack([-WILD, WILD]), hot)
+    assert np.abs(of_classes - np.logaddexp(0, -sign * np.clip(WILD, -12, 12))).max() < 0.06
+    wrong = on_shares(metrics.class_error, np.stack([-WILD, WILD]), hot)
+    assert np.array_equal(wrong, (WILD > 0) != WILD_LABELS)
 
 
 def test_regression():

@@ -1,13 +1,15 @@
 """Several classes, samples of rows and features, weights: the twin's splits, and what the gradients become."""
 
+import os
+
 import numpy as np
 import pytest
 
 from mpc.errors import ConfigError, DataError
 from protocols.runtime import run_local
 from secure_tree import SecureXGBClassifier
-from secure_tree.sampling import column_samples
-from tests.mpc.twoparty import run_both
+from secure_tree.sampling import column_samples, row_mask
+from tests.mpc.twoparty import opened, run_both
 from tests.secure_tree.conftest import read_joined, read_shared
 from tests.secure_tree.test_layouts import auc_beside_xgboost, columns
 from tests.secure_tree.test_twin import check, halves, table
@@ -59,6 +61,25 @@ def test_rows_are_left_out(parameters):
     assert 0 < (kept[0] & kept[1]).mean() < 0.15, "each tree has a sample of its own"
     if "min_child_samples" in parameters:
         assert np.array_equal(training.trees[0].values[2] == 1, kept[0])
+
+
+def kept_rows(seeds=(b"a" * 16, b"b" * 16), draws=(os.urandom, os.urandom), rows=2000, share=0.3):
+    """The opened mask of one tree, dealt from these seeds."""
+
+    def job(party):
+        party.draw = draws[party.rank]
+        return party.run(row_mask(party, share, rows))
+
+    return opened(run_both(job, seeds)[0])
+
+
+def test_the_dealer_does_not_know_which_rows_are_left_out():
+    # All that the dealer knows is its seeds: with the same, another training leaves out other rows.
+    assert 0.35 < (kept_rows() != kept_rows()).mean() < 0.5
+    draws = tuple((lambda n, r=r: np.random.default_rng(r).bytes(n)) for r in (1, 2))
+    same = kept_rows(draws=draws)
+    assert np.array_equal(same, kept_rows((b"c" * 16, b"d" * 16), draws))
+    assert abs(same.mean() - 0.3) < 5 * np.sqrt(0.3 * 0.7 / 2000)
 
 
 @pytest.mark.parametrize("partition", ["horizontal", "vertical"])
