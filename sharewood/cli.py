@@ -30,9 +30,12 @@ def _root() -> None:
 
 @app.command()
 def demo(
-    data: Annotated[tuple[Path, Path] | None, typer.Option(help="Two CSV files, one a party.")] = None,
-    label: Annotated[str, typer.Option(help="Label column of the files.")] = "y",
-    test: Annotated[Path | None, typer.Option(help="CSV file to judge the model by.")] = None,
+    data: Annotated[tuple[Path, Path] | None, typer.Option(help="Two tables, CSV or parquet: one per party.")] = None,
+    label: Annotated[str, typer.Option(help="Label column of the files, where no schema file declares it.")] = "y",
+    schema: Annotated[
+        list[Path] | None, typer.Option(help="Schema file of both tables, or, given twice, of each.")
+    ] = None,
+    test: Annotated[Path | None, typer.Option(help="Table to evaluate the model on.")] = None,
     rows: Annotated[int | None, typer.Option(help="Rows of a synthetic table.")] = None,
     features: Annotated[int | None, typer.Option(help="Features of a synthetic table.")] = None,
     trees: Annotated[int, typer.Option(help="Number of trees.")] = 20,
@@ -49,7 +52,8 @@ def demo(
     """Train and predict between two party processes and a dealer, and compare with XGBoost on the pooled rows."""
     from secure_tree.config import Partition, TrainConfig
     from secure_tree.storage import write_json
-    from sharewood import demo as the_demo
+    from sharewood import demo_data
+    from sharewood.demo import run_demo
     from sharewood.report import print_report
 
     if partition not in ("horizontal", "vertical"):
@@ -67,24 +71,24 @@ def demo(
     logistic = config.logistic
     if data and (rows or features):
         raise ConfigError("--data names files, --rows and --features ask for a synthetic table: use one of the two")
-    if test and not data:
-        raise ConfigError("--test needs --data")
+    if (test or schema) and not data:
+        raise ConfigError(f"--{'test' if test else 'schema'} needs --data")
     if test and divided == "vertical":
         raise ConfigError("--test is for data divided by rows: by columns, --test-size holds rows out")
-    if data and divided == "vertical":
-        chosen = the_demo.from_columns(data, label, test_size, logistic)
-    elif data:
-        chosen = the_demo.from_files(data, label, test, test_size, logistic)
+    hosts_cli.log_to_stderr()
+    if data:
+        files = demo_data.Files(data, label, tuple(schema or ()), test)
+        read = demo_data.from_columns if divided == "vertical" else demo_data.from_files
+        chosen = read(files, test_size, config)
     elif rows or features:
         if (rows or 0) < 2 or (features or 0) < 1:
             raise ConfigError("a synthetic table needs --rows of at least 2 and --features of at least 1")
-        chosen = the_demo.synthetic(rows or 0, features or 0, config.objective, test_size, divided)
+        chosen = demo_data.synthetic(rows or 0, features or 0, config.objective, test_size, divided)
     else:
         if not logistic:
             raise ConfigError("the built-in set has classes: use --data, or --rows and --features, for regression")
-        chosen = the_demo.built_in(test_size, divided)
-    hosts_cli.log_to_stderr()
-    report = the_demo.run_demo(chosen, parameters, out)
+        chosen = demo_data.built_in(test_size, divided)
+    report = run_demo(chosen, parameters, out)
     if json:
         write_json(json, report)
     print_report(report, out)

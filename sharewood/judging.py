@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mpc.errors import ConfigError
 from secure_tree.config import TrainConfig
 from secure_tree.links import probabilities, values
 from sharewood.jobs import Output
@@ -52,6 +53,18 @@ def _margins_behind(predictions: np.ndarray, output: Output, config: TrainConfig
         return predictions
     inside = np.clip(predictions, 1e-15, 1 - 1e-15)
     return np.log(inside) - np.log1p(-inside)
+
+
+def check_xgboost() -> None:
+    """Raises ConfigError where XGBoost cannot be used to compare with."""
+    try:
+        import xgboost
+
+        xgboost.DMatrix(np.zeros((1, 1)))
+    except Exception as error:  # of its own kind where its library is gone, and others where half of it is
+        raise ConfigError(
+            f"the comparison needs XGBoost, which cannot be imported ({error}): pip install 'sharewood[xgboost]'"
+        ) from None
 
 
 def train_xgboost(config: TrainConfig, features: np.ndarray, labels: np.ndarray) -> Any:

@@ -185,8 +185,11 @@ def _checked(test_size: float, json: Path | None, out: Path) -> None:
 
 
 def _installed(module: str, extra: str) -> None:
+    from sharewood.judging import check_xgboost
+
     if find_spec(module) is None:
         raise ConfigError(f"{module} is not installed: pip install 'sharewood[{extra}]'")
+    check_xgboost()
 
 
 def _finish(report: dict[str, Any], json: Path | None) -> None:

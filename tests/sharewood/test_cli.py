@@ -72,8 +72,8 @@ def test_demo_by_columns(tmp_path, files):
     rng = np.random.default_rng(1)
     rows = [(i, int(a + b > 0), a, b) for i, (a, b) in enumerate(rng.normal(size=(30, 2)))]
     a, b = files(
-        a="id,y,a\n" + "".join(f"{i},{y},{a}\n" for i, y, a, _ in rows),
-        b="id,b\n" + "".join(f"{i},{b}\n" for i, _, _, b in rows),
+        a="id,y,a,c\n" + "".join(f"{i},{y},{a},{'few' if i % 3 else 'many'}\n" for i, y, a, _ in rows),
+        b="id,b\n" + "".join(f"{i},{b if i % 5 else ''}\n" for i, _, _, b in rows),
     )
     for data in ([], ["--data", a, b]):
         done = sharewood(
@@ -83,7 +83,7 @@ def test_demo_by_columns(tmp_path, files):
         report = json.loads((tmp_path / "r.json").read_text())
         assert report["revealed"][0][0] == "predictions of the rows" and report["revealed"][1] == []
         assert report["quality"]["auc"] > 0.7
-        assert report["data"]["partition"] == "vertical" and report["data"]["features"] == (2 if data else 30)
+        assert report["data"]["partition"] == "vertical" and report["data"]["features"] == (4 if data else 30)
 
 
 def test_regression_on_files(tmp_path, files):
@@ -113,7 +113,7 @@ def test_counts_are_judged_as_counts(tmp_path):
     [
         (GOOD.replace("y", "target"), [], "there is no label column 'y'"),
         (GOOD.replace("3,0,0.5", "3,2,0.5"), [], "b.csv: column 'y', line 4: label 2 is not 0 or 1"),
-        (GOOD.replace("0.5", ""), [], "b.csv: column 'a', line 4: value is missing"),
+        (GOOD.replace("3,0,", "3,,"), [], "b.csv: column 'y', line 4: value is missing"),
         (GOOD.replace("0.5", "inf"), [], "column 'a', line 4: value is 'inf'"),
         (GOOD.replace("0.5", "many"), [], "column 'a', line 4: value is 'many', which is text; declare it"),
         (GOOD.replace("a,b", "b,a"), [], "feature columns or their order differ"),
@@ -130,6 +130,7 @@ def test_counts_are_judged_as_counts(tmp_path):
         (GOOD[: GOOD.rindex("4,")], ["--partition", "vertical"], "3 rows, and 4 in"),
         (GOOD, ["--partition", "vertical", "--test", "t.csv"], "--test is for data divided by rows"),
         (GOOD, ["--rows", 10], "use one of the two"),
+        (GOOD, ["--schema", "none.toml"], "none.toml: cannot be read"),
         (GOOD, ["--test-size", 1], "--test-size"),
         (GOOD, ["--nonsense"], "nonsense"),
     ],

@@ -1,0 +1,191 @@
+"""What the demo trains on: a built-in set, a synthetic table, or two files; and the rows to evaluate the model on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from mpc.errors import ConfigError, DataError
+from secure_tree.categories import dictionary, unite
+from secure_tree.config import Partition, TrainConfig
+from secure_tree.predict import Method
+from secure_tree.schema import read_features
+from sharewood.columns import Columns
+from sharewood.describing import describe
+from sharewood.tables import Rows, check_classes, check_counts, read_table
+
+Table = tuple[pd.DataFrame, np.ndarray | None]
+CURVE_ROWS = 5_000
+
+
+@dataclass(frozen=True)
+class DemoData:
+    """Training tables of both parties, the tables to judge by of both parties, and how those are predicted.
+
+    Divided by columns, the first party has the labels and the second None. The features `missing` may have gaps.
+    """
+
+    train: tuple[Table, Table]
+    test: tuple[Table, Table]
+    method: Method
+    title: str
+    partition: Partition = "horizontal"
+    missing: tuple[str, ...] = ()
+
+    def pooled(self, tables: tuple[Table, Table]) -> tuple[np.ndarray, np.ndarray]:
+        """Both parties' tables as one: features and labels."""
+        config, known = TrainConfig.of(missing="all"), [dictionary(x) for x, _ in tables]
+        if self.partition == "horizontal":
+            known = [unite(*known)] * 2
+        parts = [read_features(x, config, known=own)[0] for (x, _), own in zip(tables, known, strict=True)]
+        features = np.concatenate(parts, axis=int(self.partition == "vertical"))
+        return features, np.concatenate([y for _, y in tables if y is not None])
+
+    def few(self) -> dict[str, tuple[Table, Table]]:
+        """The rows of the learning curve: the first CURVE_ROWS that each party trained on, and that it held out."""
+
+        def first(table: Table) -> Table:
+            return table[0].iloc[:CURVE_ROWS], None if table[1] is None else table[1][:CURVE_ROWS]
+
+        named = {"training": self.train} | ({} if self.test is self.train else {"held_out": self.test})
+        return {name: (first(a), first(b)) for name, (a, b) in named.items()}
+
+
+def split(features: pd.DataFrame, labels: np.ndarray, test_size: float, title: str, partition: Partition) -> DemoData:
+    """Shuffle with a fixed seed, hold out `test_size`, give each party half of the rows or of the columns."""
+    order = np.random.default_rng(2026).permutation(len(labels))
+    held = round(test_size * len(labels))
+    X, y = features.iloc[order].reset_index(drop=True), labels[order]
+
+    def half(start: int, stop: int) -> tuple[Table, Table]:
+        if partition == "vertical":
+            part, middle = X.iloc[start:stop].reset_index(drop=True), X.shape[1] // 2
+            return (part.iloc[:, :middle], y[start:stop]), (part.iloc[:, middle:], None)
+        middle = (start + stop) // 2
+        first, second = ((X.iloc[c].reset_index(drop=True), y[c]) for c in (slice(start, middle), slice(middle, stop)))
+        return first, second
+
+    train = half(held, len(y))
+    return DemoData(train, half(0, held) if held else train, "bins", title, partition)
+
+
+def built_in(test_size: float, partition: Partition) -> DemoData:
+    """scikit-learn's breast cancer set."""
+    from sklearn.datasets import load_breast_cancer
+
+    bunch = load_breast_cancer(as_frame=True)
+    return split(bunch.data, bunch.target.to_numpy(float), test_size, "breast cancer (scikit-learn)", partition)
+
+
+def synthetic(rows: int, features: int, objective: str, test_size: float, partition: Partition) -> DemoData:
+    """A table with informative and idle columns: labels or counts from a smooth function of six of them and noise."""
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(rows, features)).astype(np.float32)
+    use = X[:, np.arange(6) % features]
+    signal = use[:, 0] + use[:, 1] * use[:, 2] - np.abs(use[:, 3]) + np.sin(2 * use[:, 4]) + 0.5 * use[:, 5]
+    noisy = signal + rng.logistic(scale=0.5, size=rows)
+    if objective == "count:poisson":
+        y = rng.poisson(np.exp(signal / 2)).astype(float)
+    else:
+        y = noisy if objective == "reg:squarederror" else (noisy > 0).astype(float)
+    names = [f"f{i}" for i in range(features)]
+    return split(pd.DataFrame(X, columns=names), y, test_size, f"synthetic, {rows} x {features}", partition)
+
+
+@dataclass(frozen=True)
+class Files:
+    """The user's files: a table of each party, schema files (one for both, or one of each), a table to evaluate on."""
+
+    tables: tuple[Path, Path]
+    label: str
+    schemas: tuple[Path, ...] = ()
+    test: Path | None = None
+
+    @property
+    def title(self) -> str:
+        return " and ".join(path.name for path in self.tables)
+
+    def columns(self, partition: Partition) -> list[Columns]:
+        """What the columns of either table are. Without schema files, text is categorical, and gaps are missing values.
+
+        Raises ConfigError, DataError.
+        """
+        if self.schemas:
+            if len(self.schemas) > 2 or (partition == "vertical" and len(self.schemas) == 1):
+                raise ConfigError("--schema is given once for both parties, or, and always by columns, once for each")
+            return [Columns.read(self.schemas[place]) for place in (0, -1)]
+        labelled = Columns.inferred(self.label)
+        if partition == "vertical":
+            return [describe([self.tables[0]], labelled), describe([self.tables[1]], Columns.inferred())]
+        return [describe([*self.tables, *([self.test] if self.test else [])], labelled)] * 2
+
+
+def from_files(files: Files, test_size: float, config: TrainConfig) -> DemoData:
+    """By rows: a third file to evaluate on, or `test_size` of either party's rows."""
+    every = [*zip(files.tables, files.columns("horizontal"), strict=True)]
+    if files.test:
+        every.append((files.test, every[0][1]))
+    read = [_labelled(path, columns, config) for path, columns in every]
+    missing = tuple(sorted({name for rows in read for name in rows.missing}))
+    tables = [(rows.features, np.asarray(rows.labels)) for rows in read]
+    for path, (features, _) in zip((path for path, _ in every), tables, strict=True):
+        if list(features) != list(tables[0][0]):
+            raise DataError(f"{path}: its feature columns or their order differ from those of {files.tables[0]}")
+    if files.test:
+        nobody = tables[2][0].iloc[:0], tables[2][1][:0]
+        return DemoData((tables[0], tables[1]), (tables[2], nobody), "thresholds", files.title, missing=missing)
+    splits = [split(features, labels, test_size, files.title, "horizontal") for features, labels in tables]
+    join = [
+        tuple((pd.concat([a[0], b[0]], ignore_index=True), np.concatenate([a[1], b[1]])) for a, b in (s.train, s.test))
+        for s in splits
+    ]
+    return DemoData((join[0][0], join[1][0]), (join[0][1], join[1][1]), "bins", files.title, missing=missing)
+
+
+def from_columns(files: Files, test_size: float, config: TrainConfig) -> DemoData:
+    """By columns: the same rows in the same order, the label in the first file; `test_size` of the rows held out."""
+    of_first, of_second = files.columns("vertical")
+    rows, others = _labelled(files.tables[0], of_first, config), read_table(files.tables[1], of_second)
+    if others.labels is not None:
+        raise DataError(f"{files.tables[1]}: by columns the first file has the label, and no other")
+    _check_same_rows(files.tables, rows, others)
+    own, foreign, labels = rows.features, others.features, np.asarray(rows.labels)
+    order = np.random.default_rng(2026).permutation(len(labels))
+    held = round(test_size * len(labels))
+
+    def part(rows: np.ndarray) -> tuple[Table, Table]:
+        first, second = (x.iloc[rows].reset_index(drop=True) for x in (own, foreign))
+        return (first, labels[rows]), (second, None)
+
+    train = part(order[held:])
+    missing = tuple(sorted({*rows.missing, *others.missing}))
+    return DemoData(train, part(order[:held]) if held else train, "bins", files.title, "vertical", missing)
+
+
+def _labelled(path: Path, columns: Columns, config: TrainConfig) -> Rows:
+    """A table with labels. Raises ConfigError where no column is the label, DataError."""
+    if columns.named("label") is None:
+        raise ConfigError(f"{columns.source} declares no column as the label")
+    rows = read_table(path, columns)
+    assert rows.labels is not None, "a label column was asked for"
+    if config.logistic:
+        check_classes(path, columns, rows.labels)
+    if config.counts:
+        check_counts(path, columns, rows.labels)
+    return rows
+
+
+def _check_same_rows(paths: Sequence[Path], first: Rows, second: Rows) -> None:
+    """Raises DataError unless two tables by columns have as many rows, and the same ids where there are any."""
+    n, m = len(first.features), len(second.features)
+    if n != m:
+        raise DataError(f"{paths[1]}: {m} rows, and {n} in {paths[0]}: by columns both have the same")
+    if (first.ids is None) != (second.ids is None):
+        has, lacks = paths if second.ids is None else paths[::-1]
+        raise DataError(f"{has} has an id column, and {lacks} has none: by columns both have one, or neither")
+    if first.ids is not None and second.ids is not None and first.ids.tolist() != second.ids.tolist():
+        raise DataError(f"{paths[1]}: its ids, or their order, differ from those of {paths[0]}")

@@ -1,0 +1,61 @@
+"""What the columns of tables are, without a schema file: found in the tables, and told on the log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from mpc.errors import DataError
+from sharewood.columns import Column, Columns
+from sharewood.table_files import read_cells
+
+log = logging.getLogger("sharewood")
+MOST_CATEGORIES = 32
+
+
+def describe(paths: Sequence[Path], columns: Columns) -> Columns:
+    """`columns`, and the features of all the tables that hold text, or nothing in some cells.
+
+    A column of text is categorical, and every text in it a category; one with numbers, too, is left as numeric.
+    Raises DataError.
+    """
+    ids = [name for name, column in columns.known.items() if column.type == "id"]
+    tables = [read_cells(path, ids) for path in paths]
+    names = list(dict.fromkeys(name for table in tables for name in columns.features(table)))
+    text = [name for name in names if _is_text([table[name] for table in tables if name in table])]
+    if text:
+        tables = [read_cells(path, [*ids, *text]) for path in paths]
+    found: dict[str, Column] = {}
+    for name in names:
+        parts = [table[name] for table in tables if name in table]
+        missing = any(part.isna().any() for part in parts)
+        if name in text:
+            categories = sorted({str(value) for part in parts for value in part.dropna().unique()})
+            _check_count(paths, name, categories)
+            found[name] = Column(type="categorical", missing=missing, categories=tuple(categories))
+            log.info("column %r holds text: it is categorical, with %s", name, ", ".join(categories))
+        elif missing:
+            found[name] = Column(type="numeric", missing=True)
+        if missing:
+            log.info("column %r has empty cells: they are missing values", name)
+    return Columns({**columns.known, **found})
+
+
+def _is_text(parts: Sequence[pd.Series]) -> bool:
+    """Whether none of the values is a number, and there are some."""
+    if any(part.dtype.kind in "biufmM" and part.notna().any() for part in parts):
+        return False
+    known = [part.dropna() for part in parts]
+    return any(map(len, known)) and all(pd.to_numeric(part, errors="coerce").isna().all() for part in known)
+
+
+def _check_count(paths: Sequence[Path], name: str, categories: list[str]) -> None:
+    if len(categories) > MOST_CATEGORIES:
+        where = " and ".join(path.name for path in paths)
+        raise DataError(
+            f"{where}: column {name!r} holds {len(categories)} different texts, and more than {MOST_CATEGORIES} are "
+            "not taken for categories: declare in a schema file what it is"
+        )
