@@ -51,7 +51,7 @@ def test_the_plan_is_what_happens(parameters, more):
         X, y = table(rows[party.rank])
         weights = np.full(len(X), 3.0) if more.get("largest_weight") and y is not None else None
         held = more.get("held", (0, 0))[party.rank]
-        kind = SecureXGBRegressor if "squared" in parameters["objective"] else SecureXGBClassifier
+        kind = SecureXGBClassifier if TrainConfig.of(**parameters).logistic else SecureXGBRegressor
         kind(**parameters).fit(party, X, y, weights, eval_set=table(held) if held else None)
         return {name: [s.rounds, s.bytes_sent, s.bytes_dealt] for name, s in party.stages.items()}
 
