@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import select
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from mpc.errors import PeerVanished
 from protocols.transport.channel import Channel, Intake, Link
 from protocols.transport.codec import Buffer
-from protocols.transport.tcp import LOOKS
+from protocols.transport.tls import LOOKS
 
 T = TypeVar("T")
 
@@ -52,6 +52,9 @@ class _PlainLink(Link):
             if ready := self._poll.poll(0):
                 return ready[0][1]
         return self._poll.poll()[0][1]
+
+    def watch(self, other: Link, gone: Callable[[], None]) -> None:
+        """A benchmark ends as a whole."""
 
     def close(self) -> None:
         self._socket.close()

@@ -21,6 +21,7 @@ import pandas as pd
 
 from mpc.errors import ConfigError, DataError, ProtocolDesync
 from protocols.transport.channel import Channel
+from protocols.transport.frames import DATA_LIMIT
 
 _REQUEST, _RESPONSE, _COMMON = (f"align.{step}" for step in ("request", "response", "common"))
 _NO_FALSE_POSITIVES = 1e-12  # ignored by the RAW structure, which has none
@@ -35,7 +36,7 @@ def align_guest(hosts: Mapping[str, Channel], ids: Sequence) -> np.ndarray:
         channel.send(_REQUEST, (len(own), parties[name].CreateRequest(own).SerializeToString()))
     common = np.ones(len(own), bool)
     for name, channel in hosts.items():
-        answer = channel.receive(_RESPONSE)
+        answer = channel.receive(_RESPONSE, DATA_LIMIT)
         try:
             setup, response = answer
             found = parties[name].GetIntersection(
@@ -55,7 +56,7 @@ def align_host(guest: Channel, ids: Sequence) -> np.ndarray:
     own = _checked(ids)
     library = psi()
     party = library.server.CreateWithNewKey(True)
-    question = guest.receive(_REQUEST)
+    question = guest.receive(_REQUEST, DATA_LIMIT)
     try:
         count, request = question
         response = party.ProcessRequest(library.Request.FromString(request))
@@ -63,7 +64,7 @@ def align_host(guest: Channel, ids: Sequence) -> np.ndarray:
     except Exception as error:  # the library and protobuf raise their own kinds
         raise ProtocolDesync(f"{guest.peer} sent a malformed request: {error}") from error
     guest.send(_RESPONSE, (setup.SerializeToString(), response.SerializeToString()))
-    shared = guest.receive(_COMMON)
+    shared = guest.receive(_COMMON, DATA_LIMIT)
     if type(shared) is not list or any(type(each) is not str for each in shared) or shared != sorted(set(shared)):
         raise ProtocolDesync(f"{guest.peer} must name the common ids in order, each once")
     if not set(own).issuperset(shared):

@@ -10,6 +10,7 @@ from typing import Any
 
 from mpc.errors import ProtocolDesync
 from protocols.transport.channel import Channel
+from protocols.transport.frames import DATA_LIMIT
 
 ASK = "secureboost.ask"
 DONE = "done"
@@ -27,7 +28,7 @@ def ask(channel: Channel, step: str, **question: Any) -> None:
 def answer_until_done(channel: Channel, steps: Mapping[str, Callable[..., Any]]) -> None:
     """At the host: answer the guest's questions with the functions of that name."""
     while True:
-        question = channel.receive(ASK)
+        question = channel.receive(ASK, DATA_LIMIT)
         step = question.pop("step", None) if type(question) is dict else None
         if step == DONE:
             return

@@ -25,6 +25,7 @@ from protocols.secureboost.encryption import Ciphertexts, PrivateKey, generate_k
 from protocols.secureboost.owners import Owner, node_sums, rows_of_nodes
 from protocols.secureboost.siblings import Siblings
 from protocols.transport.channel import Channel
+from protocols.transport.frames import DATA_LIMIT
 
 _START = {"library": str, "key": bytes, "packing": bool, "rows": int, "max_bin": int, "subtract": bool, "training": str}
 
@@ -94,7 +95,8 @@ class RemoteColumns(Owner):
 
     def histograms(self) -> np.ndarray:
         nodes, c, buckets = len(self._totals), self._columns.size, self._buckets
-        batches = answers.batches(self.name, self._channel.receive(tag("histograms")), nodes)
+        answer = self._channel.receive(tag("histograms"), DATA_LIMIT)
+        batches = answers.batches(self.name, answer, nodes)
         sums = np.zeros((nodes, c, self._bins + 1, 2), np.int64)
         for node, batch in enumerate(batches):
             try:

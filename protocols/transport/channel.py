@@ -1,14 +1,17 @@
 """Channel: ordered, checked and metered messages with one peer, over any Link that moves bytes.
 
 Failures   PeerFailure and its kinds, with the round or message and the step in the text; a channel
-           that has raised one is of no further use
+           that has raised one is of no further use, but to tell the peer by `end` why there is no more to come
 Meter      payload_*  bytes that the caller handed over or received
            wire_*     bytes on the wire: frame headers, and what the link adds (TLS records)
            rounds     number of exchanges, each of which both parties start at the same step
 """
 
+import select
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Generic, Self, TypeVar
 
 import numpy as np
@@ -16,10 +19,12 @@ from numpy.typing import DTypeLike
 
 from mpc.errors import PeerFailure, ProtocolDesync
 from protocols.transport.codec import Buffer, Tree, byte_view, decode, encode
-from protocols.transport.frames import DEFAULT_LIMIT, Kind, Reader, head, read_head
+from protocols.transport.frames import FACTS_LIMIT, MAX_TAG, Kind, Reader, head, read_head, read_to_the_end
 
 T = TypeVar("T")
 Like = Sequence[tuple[int | tuple[int, ...], DTypeLike]]
+# Seconds for the last frame of a session: nobody waits longer for a peer that may not read it.
+_FAREWELL = 1.0
 
 
 class Intake(Generic[T]):
@@ -52,6 +57,24 @@ class Link(ABC):
     peer: str
     sent = 0
     received = 0
+    timeout: float | None = None
+    session = bytes(16)
+    # Whether a part of a message has left and the rest has not.
+    cut_short = False
+
+    @property
+    def descriptor(self) -> int | None:
+        """What the system can wait for; None where the next bytes may be here already, or are of this process."""
+        return None
+
+    @property
+    def hung_up(self) -> bool:
+        """Whether the peer has closed its end; what it said before may be unread."""
+        return False
+
+    @abstractmethod
+    def watch(self, other: "Link", gone: Callable[[], None]) -> None:
+        """While this link waits for its peer, call `gone` once, when the peer of `other` has hung up."""
 
     @abstractmethod
     def transfer(self, outgoing: Sequence[Buffer], intake: Intake[T], step: str) -> None:
@@ -66,14 +89,22 @@ class Link(ABC):
 
 
 class Channel:
-    """Messages with one peer, from one thread at a time.  `limit` bounds a received payload, in bytes."""
+    """Messages with one peer, from one thread at a time.
 
-    def __init__(self, link: Link, limit: int = DEFAULT_LIMIT) -> None:
+    `limit` bounds the payload of a received tree, in bytes, and the memory that its values take beside.
+    """
+
+    def __init__(self, link: Link, limit: int = FACTS_LIMIT) -> None:
         self.peer = link.peer
         self.rounds = self.payload_sent = self.payload_received = 0
         self._link = link
         self._limit = limit
         self._frames_sent = self._frames_received = 0
+
+    @property
+    def session(self) -> bytes:
+        """The id of the session that the one who connected comes for; zeros where there is none."""
+        return self._link.session
 
     @property
     def wire_sent(self) -> int:
@@ -102,15 +133,53 @@ class Channel:
         frame = self._framed(Kind.TREE, tag, encode(tree))
         self._transfer(frame, _read_nothing(), tag, "sent message", number)
 
-    def receive(self, tag: str) -> Tree:
-        """The tree that the peer sends."""
-        return self._transfer([], self._read_tree(tag), tag, "received message", self._frames_received)
+    def receive(self, tag: str, limit: int | None = None) -> Tree:
+        """The tree that the peer sends; `limit` in place of the channel's."""
+        return self._transfer([], self._read_tree(tag, limit), tag, "received message", self._frames_received)
 
-    def swap(self, tag: str, tree: Tree) -> Tree:
+    def swap(self, tag: str, tree: Tree, limit: int | None = None) -> Tree:
         """The peer's tree for this one: both are sent at the same time."""
         number = self._frames_sent
         frame = self._framed(Kind.TREE, tag, encode(tree))
-        return self._transfer(frame, self._read_tree(tag), tag, "swapped message", number)
+        return self._transfer(frame, self._read_tree(tag, limit), tag, "swapped message", number)
+
+    @property
+    def hung_up(self) -> bool:
+        """Whether the peer has closed its end; what it said before may be unread."""
+        return self._link.hung_up
+
+    def watch(self, other: "Channel", gone: Callable[[PeerFailure], None]) -> None:
+        """While this channel waits, tell `gone` once, when the peer of `other` has hung up, why it did."""
+        self._link.watch(other._link, lambda: gone(other.last_words(f"waiting for {self.peer}")))
+
+    def last_words(self, step: str) -> PeerFailure:
+        """Why the peer has hung up; unread messages are lost."""
+        try:
+            self._link.transfer([], Intake(read_to_the_end(self.peer)), step)
+        except PeerFailure as failure:
+            return failure
+        raise AssertionError("a stream that has ended has an end")
+
+    def end(self, reason: str) -> None:
+        """Tell the peer, if it still listens, why this party ends the session."""
+        if not self._link.cut_short:
+            said = reason.encode(errors="backslashreplace")[:MAX_TAG].decode(errors="ignore")
+            self._link.timeout = _FAREWELL
+            with suppress(PeerFailure):
+                self._link.transfer([head(Kind.END, said, self._frames_sent, 0)], Intake(_read_nothing()), "the end")
+
+    @contextmanager
+    def explained(self) -> Iterator[Self]:
+        """Close the channel after the block, where that fails, tell the peer so; why, if a peer is at fault."""
+        with self:
+            try:
+                yield self
+            except PeerFailure as failure:
+                self.end(str(failure))
+                raise
+            except BaseException:
+                self.end("it has failed by itself; its own log says why")
+                raise
 
     def close(self) -> None:
         self._link.close()
@@ -129,7 +198,7 @@ class Channel:
         return frame
 
     def _read_arrays(self, tag: str, like: Like) -> Reader[list[np.ndarray]]:
-        length = yield from self._read_head(Kind.ARRAYS, tag)
+        length = yield from self._read_head(Kind.ARRAYS, tag, sys.maxsize)
         arrays = [np.empty(shape, dtype) for shape, dtype in like]
         views = [byte_view(array) for array in arrays]
         expected = sum(map(len, views))
@@ -140,15 +209,16 @@ class Channel:
                 yield view
         return arrays
 
-    def _read_tree(self, tag: str) -> Reader[Tree]:
-        length = yield from self._read_head(Kind.TREE, tag)
+    def _read_tree(self, tag: str, limit: int | None) -> Reader[Tree]:
+        limit = self._limit if limit is None else limit
+        length = yield from self._read_head(Kind.TREE, tag, limit)
         encoded = np.empty(length, np.uint8).data
         if encoded:
             yield encoded
-        return decode(encoded)
+        return decode(encoded, limit)
 
-    def _read_head(self, kind: Kind, tag: str) -> Reader[int]:
-        length = yield from read_head(kind, tag, self._frames_received, self._limit)
+    def _read_head(self, kind: Kind, tag: str, limit: int) -> Reader[int]:
+        length = yield from read_head(kind, tag, self._frames_received, limit, self.peer)
         self._frames_received += 1
         self.payload_received += length
         return length
@@ -165,3 +235,19 @@ class Channel:
 
 def _read_nothing() -> Reader[None]:
     yield from ()
+
+
+def first_to_speak(channels: Sequence[Channel]) -> Channel:
+    """The one that has something to read or has hung up; however long it takes, since nothing is due.
+
+    Channels in memory are taken in order.
+    """
+    poll = select.poll()
+    descriptors = {}
+    for channel in channels:
+        number = channel._link.descriptor
+        if number is None:
+            return channel
+        poll.register(number, select.POLLIN)
+        descriptors[number] = channel
+    return descriptors[poll.poll()[0][0]]

@@ -5,7 +5,7 @@ Values   None, bool, int, float, str, bytes, list, tuple, dict with str keys, nu
 Wire     one code byte, then a body; lengths and shapes are little-endian uint64.  Array bytes start
          at a multiple of 8, so that an array decoded in place is aligned
 Strict   `decode` accepts exactly what `encode` writes: every value has one encoding, and anything else
-         raises ProtocolDesync
+         raises ProtocolDesync, as do values that would take more memory than the caller has room for
 Copies   `encode` refers to the bytes of arrays, `decode` returns arrays that view the given buffer
 """
 
@@ -23,11 +23,15 @@ Tree: TypeAlias = Any  # None | bool | int | float | str | bytes | list | tuple 
 DTYPES = tuple(np.dtype(name) for name in ("?", "i1", "<i2", "<i4", "<i8", "u1", "<u2", "<u4", "<u8", "<f4", "<f8"))
 MAX_DEPTH = 32
 MAX_NDIM = 16
+MAX_INT_BYTES = 1024
 
 _DTYPE_CODES = {dtype: code for code, dtype in enumerate(DTYPES)}
 _ALIGNMENT = 8
 _WORD = struct.Struct("<Q")
 _FLOAT = struct.Struct("<d")
+# Bytes of memory at most: a value and its place in a container, an entry of a dict, an array beside its data.
+_VALUE, _ENTRY, _ARRAY = 80, 100, 640
+_CHARACTER = 4
 
 
 class Joined(list[np.ndarray]):
@@ -51,9 +55,12 @@ def encode(tree: Tree) -> list[Buffer]:
     return encoder.buffers
 
 
-def decode(encoded: Buffer) -> Tree:
-    """The tree that `encode` wrote; its arrays share the memory of `encoded`.  Raises ProtocolDesync."""
-    decoder = _Decoder(memoryview(encoded))
+def decode(encoded: Buffer, room: float = math.inf) -> Tree:
+    """The tree that `encode` wrote; its arrays share the memory of `encoded`.
+
+    Raises ProtocolDesync, also where the values take more than `room` bytes of memory.
+    """
+    decoder = _Decoder(memoryview(encoded), room)
     tree = decoder.value(depth=0)
     if decoder.position != len(encoded):
         _refuse(f"{len(encoded) - decoder.position} bytes after the end")
@@ -74,6 +81,8 @@ class _Encoder:
         elif kind is bool:
             self._small(b"T" if value else b"F")
         elif kind is int:
+            if _int_size(value) > MAX_INT_BYTES:
+                raise ValueError(f"an integer of more than {MAX_INT_BYTES} bytes cannot be sent")
             body = value.to_bytes(_int_size(value), "little", signed=True)
             self._small(b"i" + _WORD.pack(len(body)) + body)
         elif kind is float:
@@ -134,13 +143,15 @@ class _Encoder:
 
 
 class _Decoder:
-    def __init__(self, encoded: memoryview) -> None:
+    def __init__(self, encoded: memoryview, room: float) -> None:
         self._encoded = encoded
+        self._room = room
         self.position = 0
 
     def value(self, depth: int) -> Tree:
         if depth > MAX_DEPTH:
             _refuse(f"nested more than {MAX_DEPTH} levels deep")
+        self._spend(_VALUE)
         match bytes(self._take(1)):
             case b"N":
                 return None
@@ -155,7 +166,9 @@ class _Decoder:
             case b"s":
                 return self._text()
             case b"b":
-                return bytes(self._take(self._word()))
+                body = self._take(self._word())
+                self._spend(len(body))
+                return bytes(body)
             case b"l":
                 return [self.value(depth + 1) for _ in range(self._count())]
             case b"t":
@@ -166,6 +179,11 @@ class _Decoder:
                 return self._array()
             case code:
                 _refuse(f"unknown code {code!r}")
+
+    def _spend(self, size: int) -> None:
+        self._room -= size
+        if self._room < 0:
+            _refuse("values that take more memory than there is room for")
 
     def _take(self, size: int) -> memoryview:
         start, self.position = self.position, self.position + size
@@ -186,20 +204,25 @@ class _Decoder:
 
     def _int(self) -> int:
         body = self._take(self._word())
+        if len(body) > MAX_INT_BYTES:
+            _refuse(f"an integer of {len(body)} bytes")
         value = int.from_bytes(body, "little", signed=True)
         if len(body) != _int_size(value):
             _refuse(f"an integer of {len(body)} bytes that needs {_int_size(value)}")
         return value
 
     def _text(self) -> str:
+        body = self._take(self._word())
+        self._spend(_CHARACTER * len(body))
         try:
-            return str(self._take(self._word()), "utf-8")
+            return str(body, "utf-8")
         except UnicodeDecodeError as error:
             _refuse(str(error))
 
     def _dict(self, depth: int) -> dict[str, Tree]:
         items: dict[str, Tree] = {}
         for _ in range(self._count()):
+            self._spend(_ENTRY)
             key = self._text()
             if key in items:
                 _refuse("a repeated key")
@@ -207,6 +230,7 @@ class _Decoder:
         return items
 
     def _array(self) -> np.ndarray:
+        self._spend(_ARRAY)
         code, ndim = self._take(2)
         if code >= len(DTYPES) or ndim > MAX_NDIM:
             _refuse(f"array of dtype code {code} and {ndim} dimensions")

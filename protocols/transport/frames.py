@@ -4,6 +4,7 @@ Frame    header (24 bytes, little-endian) | step tag (utf-8, at most 255 bytes) 
 Header   magic "SHRW" | version u16 | kind u8 | tag length u8 | sequence number u64 | payload length u64
 Checks   every field is compared with what this party's own step expects, before the payload is received
          or memory set aside for it; a difference raises ProtocolDesync
+Ending   a party that gives up may send one last frame of the kind END: its tag is the reason, and it has no payload
 
 A reader is a generator: it yields the next buffer to fill, and returns when its frame is complete.
 """
@@ -13,13 +14,15 @@ from collections.abc import Generator
 from enum import IntEnum
 from typing import TypeVar
 
-from mpc.errors import ProtocolDesync
+from mpc.errors import PeerVanished, ProtocolDesync
 
 MAGIC = b"SHRW"
-VERSION = 1
+VERSION = 2
 HEADER = struct.Struct("<4sHBBQQ")
 MAX_TAG = 255
-DEFAULT_LIMIT = 8 << 30
+# Bytes of a payload: of facts, and of what grows with the data.
+FACTS_LIMIT, DATA_LIMIT = 256 << 20, 8 << 30
+_SKIPPED = 64 << 10
 
 T = TypeVar("T")
 Reader = Generator[memoryview, None, T]
@@ -30,6 +33,7 @@ class Kind(IntEnum):
 
     ARRAYS = 0  # raw array bytes; the receiver knows shapes and dtypes
     TREE = 1  # see codec.py
+    END = 2
 
 
 def head(kind: Kind, tag: str, sequence: int, length: int) -> bytes:
@@ -40,23 +44,50 @@ def head(kind: Kind, tag: str, sequence: int, length: int) -> bytes:
     return HEADER.pack(MAGIC, VERSION, kind, len(encoded), sequence, length) + encoded
 
 
-def read_head(kind: Kind, tag: str, sequence: int, limit: int) -> Reader[int]:
-    """Reads header and step tag, and returns the length of the payload.  Raises ProtocolDesync."""
-    header = bytearray(HEADER.size)
-    yield memoryview(header)
-    magic, version, seen_kind, tag_length, seen_sequence, length = HEADER.unpack(header)
-    _expect("magic", MAGIC, magic)
-    _expect("protocol version", VERSION, version)
-    seen_tag = bytearray(tag_length)
-    if seen_tag:
-        yield memoryview(seen_tag)
+def read_head(kind: Kind, tag: str, sequence: int, limit: int, peer: str) -> Reader[int]:
+    """Reads header and step tag, and returns the length of the payload.
+
+    Raises ProtocolDesync, and PeerVanished with the reason where `peer` has ended the session.
+    """
+    seen_kind, seen_sequence, length, seen_tag = yield from _read_any_head()
+    if seen_kind == Kind.END:
+        raise _ended(peer, seen_tag)
     if seen_tag != tag.encode():
         raise ProtocolDesync(f"expected {tag}, got {_printable(seen_tag)}")
     _expect(f"{tag}: frame number", sequence, seen_sequence)
     _expect(f"{tag}: payload kind", kind.value, seen_kind)
     if length > limit:
         raise ProtocolDesync(f"{tag}: payload of {length} bytes announced, at most {limit} allowed")
-    return int(length)
+    return length
+
+
+def read_to_the_end(peer: str) -> Reader[None]:
+    """Skips all frames up to the one by which `peer` has ended the session. Raises PeerVanished, ProtocolDesync."""
+    while True:
+        kind, _, length, tag = yield from _read_any_head()
+        if kind == Kind.END:
+            raise _ended(peer, tag)
+        while length:
+            skipped = bytearray(min(length, _SKIPPED))
+            yield memoryview(skipped)
+            length -= len(skipped)
+
+
+def _read_any_head() -> Reader[tuple[int, int, int, bytearray]]:
+    """Kind, sequence number, length of the payload, step tag. Raises ProtocolDesync."""
+    header = bytearray(HEADER.size)
+    yield memoryview(header)
+    magic, version, kind, tag_length, sequence, length = HEADER.unpack(header)
+    _expect("magic", MAGIC, magic)
+    _expect("protocol version", VERSION, version)
+    tag = bytearray(tag_length)
+    if tag:
+        yield memoryview(tag)
+    return kind, sequence, length, tag
+
+
+def _ended(peer: str, reason: bytearray) -> PeerVanished:
+    return PeerVanished(f"{peer} ended the session: {_printable(reason)}")
 
 
 def _expect(what: str, expected: object, seen: object) -> None:

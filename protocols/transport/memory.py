@@ -1,13 +1,13 @@
 """A channel between two threads of one process: the same frames and checks as over a network."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from mpc.errors import PeerTimeout, PeerVanished
 from protocols.transport.channel import Channel, Intake, Link
 from protocols.transport.codec import Buffer
-from protocols.transport.frames import DEFAULT_LIMIT
+from protocols.transport.frames import FACTS_LIMIT
 
 T = TypeVar("T")
 _END = b""
@@ -17,7 +17,7 @@ def memory_pair(
     names: tuple[str, str] = ("party_a", "party_b"),
     *,
     timeout: float | None = 60.0,
-    limit: int = DEFAULT_LIMIT,
+    limit: int = FACTS_LIMIT,
 ) -> tuple[Channel, Channel]:
     """Two connected channels: the first for the party of the first name, the second for the other."""
     forth: SimpleQueue[bytes] = SimpleQueue()
@@ -32,7 +32,7 @@ class _MemoryLink(Link):
         self.peer = peer
         self._outbox = outbox
         self._inbox = inbox
-        self._timeout = timeout
+        self.timeout = timeout
         self._arrived = memoryview(b"")
         self._closed = False
 
@@ -52,15 +52,18 @@ class _MemoryLink(Link):
             self.received += count
             intake.filled(count)
 
+    def watch(self, other: Link, gone: Callable[[], None]) -> None:
+        """Threads of one process share their end."""
+
     def close(self) -> None:
         self._closed = True
         self._outbox.put(_END)
 
     def _next_message(self, step: str) -> bytes:
         try:
-            message = self._inbox.get(timeout=self._timeout)
+            message = self._inbox.get(timeout=self.timeout)
         except Empty:
-            raise PeerTimeout(f"{self.peer} silent for {self._timeout:g} s in {step}") from None
+            raise PeerTimeout(f"{self.peer} silent for {self.timeout:g} s in {step}") from None
         if message == _END:
             self._inbox.put(_END)
             raise PeerVanished(f"{self.peer} closed the connection in {step}")

@@ -127,7 +127,7 @@ def test_another_version_is_a_desync(pair, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(frames, "VERSION", 9)
         a.send(TAG, None)
-    with pytest.raises(ProtocolDesync, match=r"^received message 0: protocol version: expected 1, got 9$"):
+    with pytest.raises(ProtocolDesync, match=r"^received message 0: protocol version: expected 2, got 9$"):
         b.receive(TAG)
 
 
@@ -144,6 +144,28 @@ def test_a_payload_over_the_limit_is_refused(make_pair):
     a.send(TAG, bytes(1000))
     with pytest.raises(ProtocolDesync, match="payload of 1009 bytes announced, at most 1000 allowed"):
         b.receive(TAG)
+
+
+def test_a_message_has_a_limit_of_its_own(pair):
+    a, b = pair
+    a.send(TAG, bytes(1000))
+    with pytest.raises(ProtocolDesync, match="payload of 1009 bytes announced, at most 100 allowed"):
+        b.receive(TAG, 100)
+
+
+def test_the_limit_holds_for_the_memory_of_the_values_too(make_pair):
+    a, b = make_pair(limit=1_000_000)
+    a.send(TAG, [[]] * 100_000)
+    with pytest.raises(ProtocolDesync, match="more memory than there is room for"):
+        b.receive(TAG)
+
+
+@pytest.mark.parametrize("step", [lambda end: end.receive(TAG), lambda end: end.exchange(TAG, [words(3)])])
+def test_the_last_frame_names_who_ended_the_session_and_why(pair, step):
+    a, b = pair
+    a.end("dealer silent for 600 s in dealer.batch: " + 300 * "é" + "\udcff\n")
+    with pytest.raises(PeerVanished, match="party_a ended the session: dealer silent for 600 s"):
+        step(b)
 
 
 def test_a_payload_that_is_no_tree_is_refused(pair, monkeypatch):

@@ -172,6 +172,30 @@ def test_garbage_is_refused_for_a_reason_and_without_memory(data, message):
     tracemalloc.stop()
 
 
+@pytest.mark.parametrize(
+    "item",
+    [None, 300, 1 << 100, 0.5, "", "😀", b"bytes", [], [None], (None,), {}, {"k": None}]
+    + [np.zeros(3), np.zeros(()), np.zeros((1,) * 16)],
+    ids=repr,
+)
+def test_values_take_no_more_memory_than_they_are_counted_for(item):
+    data = encoded([item] * 10_000)
+    tracemalloc.start()
+    decode(data)
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    with pytest.raises(ProtocolDesync, match="more memory than there is room for"):
+        decode(data, room=taken)
+
+
+def test_integers_have_a_bound_on_both_sides():
+    assert decode(encoded(1 << 8000)) == 1 << 8000
+    with pytest.raises(ValueError, match="1024 bytes"):
+        encode(1 << 8200)
+    with pytest.raises(ProtocolDesync, match="an integer of 2000 bytes"):
+        decode(b"i" + word(2000) + b"\1" * 2000)
+
+
 def test_a_scalar_array_has_bytes_too():
     assert bytes(byte_view(np.array(7, np.uint16))) == b"\7\0"
     assert math.prod(decode(encoded(np.array(7))).shape) == 1

@@ -2,15 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpc.errors import ProtocolDesync
-from protocols.transport.frames import DEFAULT_LIMIT, HEADER, MAGIC, VERSION, Kind, head, read_head
+from mpc.errors import PeerVanished, ProtocolDesync
+from protocols.transport.frames import DATA_LIMIT, HEADER, MAGIC, VERSION, Kind, head, read_head
 
 TAG = "beaver.multiply uint64[2,128]"
 
 
-def read(data, tag=TAG, sequence=0, limit=DEFAULT_LIMIT):
+def read(data, tag=TAG, sequence=0, limit=DATA_LIMIT):
     """What the reader of a frame's head makes of `data`; None when it waits for more."""
-    reader = read_head(Kind.ARRAYS, tag, sequence, limit)
+    reader = read_head(Kind.ARRAYS, tag, sequence, limit, "party_b")
     stream = memoryview(data)
     try:
         while True:
@@ -24,11 +24,11 @@ def read(data, tag=TAG, sequence=0, limit=DEFAULT_LIMIT):
 
 def test_the_header_is_pinned():
     assert head(Kind.TREE, "ab", 3, 2**33).hex() == (
-        "53485257" + "0100" + "01" + "02" + "0300000000000000" + "0000000002000000" + "6162"
+        "53485257" + "0200" + "01" + "02" + "0300000000000000" + "0000000002000000" + "6162"
     )
 
 
-@given(st.text(max_size=60), st.integers(0, 2**64 - 1), st.integers(0, DEFAULT_LIMIT))
+@given(st.text(max_size=60), st.integers(0, 2**64 - 1), st.integers(0, DATA_LIMIT))
 def test_reading_inverts_writing(tag, sequence, length):
     assert read(head(Kind.ARRAYS, tag, sequence, length), tag, sequence) == length
 
@@ -37,7 +37,7 @@ def test_reading_inverts_writing(tag, sequence, length):
     ("data", "message"),
     [
         (b"GET / HTTP/1.1\r\nHost: localhost\r\n", "magic: expected b'SHRW', got b'GET '"),
-        (HEADER.pack(MAGIC, VERSION + 1, 0, 0, 0, 0), "protocol version: expected 1, got 2"),
+        (HEADER.pack(MAGIC, VERSION + 1, 0, 0, 0, 0), "protocol version: expected 2, got 3"),
         (head(Kind.ARRAYS, "reveal uint64[128]", 0, 8), f"expected {TAG}, got reveal uint64[128]"),
         (head(Kind.ARRAYS, "\x1b[2J", 0, 8), rf"expected {TAG}, got '\x1b[2J'"),
         (HEADER.pack(MAGIC, VERSION, 0, 1, 0, 0) + b"\xff", rf"expected {TAG}, got \xff"),
@@ -45,8 +45,8 @@ def test_reading_inverts_writing(tag, sequence, length):
         (head(Kind.ARRAYS, TAG, 5, 8), f"{TAG}: frame number: expected 0, got 5"),
         (head(Kind.TREE, TAG, 0, 8), f"{TAG}: payload kind: expected 0, got 1"),
         (
-            head(Kind.ARRAYS, TAG, 0, DEFAULT_LIMIT + 1),
-            f"{TAG}: payload of {DEFAULT_LIMIT + 1} bytes announced, at most {DEFAULT_LIMIT} allowed",
+            head(Kind.ARRAYS, TAG, 0, DATA_LIMIT + 1),
+            f"{TAG}: payload of {DATA_LIMIT + 1} bytes announced, at most {DATA_LIMIT} allowed",
         ),
     ],
 )
@@ -54,6 +54,11 @@ def test_an_unexpected_frame_is_refused(data, message):
     with pytest.raises(ProtocolDesync) as caught:
         read(data)
     assert str(caught.value) == message
+
+
+def test_the_last_frame_says_why():
+    with pytest.raises(PeerVanished, match=r"^party_b ended the session: its disk is full$"):
+        read(head(Kind.END, "its disk is full", 7, 0))
 
 
 @given(st.binary(min_size=HEADER.size, max_size=400))

@@ -1,0 +1,269 @@
+"""A link over a socket with mutual TLS 1.3, and how it begins.
+
+The TLS engine works on memory (ssl.MemoryBIO) and the socket is plain and non-blocking, so one loop in
+one thread sends and receives at the same time, and the meter sees every byte of every TLS record.  It
+costs no more than ssl.SSLSocket: that one makes a system call or two per record of 16 KiB, this one
+moves up to 256 KiB in each (see benchmarks/bench_transport.py).
+
+Wire   frame bytes, and 22 bytes for each TLS record of 16 KiB of plaintext.  Buffers of a frame that follow
+       one another in 64 KiB are cut into records together, a longer one by itself.  What comes before is not counted:
+       the TLS handshake, and a hello from either side, 28 bytes: "sharewood" | version u16 | 1 if the name in the
+       other's certificate is refused | id of the session that it comes for, zeros where there is none yet
+"""
+
+import select
+import socket
+import ssl
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import TypeVar, cast
+
+from mpc.errors import PeerFailure, PeerTimeout, PeerVanished
+from protocols.transport.certificates import subject_names
+from protocols.transport.channel import Intake, Link
+from protocols.transport.codec import Buffer
+from protocols.transport.frames import VERSION
+from protocols.transport.waiting import Wait
+
+T = TypeVar("T")
+
+NO_SESSION = Link.session
+HUNG_UP = getattr(select, "POLLRDHUP", select.POLLHUP)
+LOOKS = 30  # before going to sleep: a round is often shorter than the time it takes to wake up
+
+_SMALL = 64 << 10
+_CHUNK = 256 << 10
+_HELLO = struct.Struct("<9sH?16s")
+_NAME = b"sharewood"
+_SILENCE = 30.0
+_PROBES = 9
+_STEP = "TLS handshake"
+
+
+class TlsLink(Link):
+    """One connection, which must come from one of `peers`; the server where the context is a server's.
+
+    Of no use before `handshake` is through.
+    """
+
+    def __init__(
+        self, connection: socket.socket, context: ssl.SSLContext, peers: Sequence[str], session: bytes = NO_SESSION
+    ) -> None:
+        connection.setblocking(False)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.peer = " or ".join(peers)
+        self.session = session
+        self._peers = peers
+        self._socket = connection
+        self._poll = select.poll()
+        self._poll.register(connection)
+        self._watched: dict[int, Callable[[], None]] = {}
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        server = context.protocol == ssl.PROTOCOL_TLS_SERVER
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=server)
+        self._arrived = memoryview(bytearray(_CHUNK))
+
+    def handshake(self) -> Iterator[int]:
+        """Go on with TLS and the hello whenever what is yielded has come about: events to poll the socket for.
+
+        Then `peer` is who it is and `session` what it comes for. Raises PeerFailure unless its certificate is good and
+        bears one of the names.
+        """
+        try:
+            while not self._tls_done():
+                yield from self._flushed()
+                yield select.POLLIN
+                self._receive(_STEP)
+            names = subject_names(self._tls.getpeercert(binary_form=True) or b"")
+            known = [name for name in names if name in self._peers]
+            # A TLS 1.3 client is done before the server has judged its certificate: the hello is the verdict.
+            self._tls.write(_HELLO.pack(_NAME, VERSION, not known, self.session))
+            yield from self._flushed()
+            if not known:
+                raise PeerFailure(f"certificate name: expected {self.peer}, got {' or '.join(names) or 'none'}")
+            self.peer = known[0]
+            yield from self._hello()
+        except OSError as error:
+            raise self._failure(error, _STEP) from error
+        except ValueError as error:
+            raise PeerFailure(f"{self.peer} has a malformed certificate: {error}") from error
+        self.sent = self.received = 0
+
+    def open(self, timeout: float | None) -> None:
+        """From now on `timeout` seconds of silence, where something is due, are a failure.
+
+        A host that is dead or cannot be reached is noticed in that time even where nothing is due.
+        """
+        self.timeout = timeout
+        if timeout is not None:
+            often = max(1, int(timeout / (1 + _PROBES)))
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for name, value in (("TCP_KEEPIDLE", often), ("TCP_KEEPINTVL", often), ("TCP_KEEPCNT", _PROBES)):
+                if hasattr(socket, name):
+                    self._socket.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+    @property
+    def descriptor(self) -> int | None:
+        return None if self._incoming.pending or self._tls.pending() else self._socket.fileno()
+
+    def fileno(self) -> int:
+        """The socket's."""
+        return self._socket.fileno()
+
+    @property
+    def hung_up(self) -> bool:
+        poll = select.poll()
+        poll.register(self._socket, HUNG_UP)
+        return bool(poll.poll(0))
+
+    def watch(self, other: Link, gone: Callable[[], None]) -> None:
+        if isinstance(other, TlsLink):
+            self._watched[other.fileno()] = gone
+            self._poll.register(other.fileno(), HUNG_UP)
+
+    def transfer(self, outgoing: Sequence[Buffer], intake: Intake[T], step: str) -> None:
+        if self._socket.fileno() < 0:
+            raise PeerVanished(f"the channel to {self.peer} is closed in {step}")
+        chunks = _chunks(outgoing)
+        self.cut_short = bool(outgoing)
+        try:
+            unsent = self._encrypt(chunks)
+            writable = True
+            while True:
+                if unsent and writable:
+                    unsent = unsent[self._send(unsent) :] or self._encrypt(chunks)
+                self.cut_short = bool(unsent)
+                self._decrypt(intake, step)
+                if not unsent and intake.target is None:
+                    return
+                outward = select.POLLOUT if unsent else 0
+                inward = select.POLLIN if intake.target is not None else 0
+                ready = self._wait(outward | inward, step)
+                writable = bool(ready & ~select.POLLIN)  # errors, too, show when sending
+                if inward and ready & ~select.POLLOUT:
+                    self._receive(step)
+        except OSError as error:
+            raise self._failure(error, step) from error
+
+    def close(self) -> None:
+        self._socket.close()  # frames carry their length, so no TLS farewell is needed to tell a cut
+
+    def _tls_done(self) -> bool:
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            return False
+        return True
+
+    def _flushed(self) -> Iterator[int]:
+        unsent = memoryview(self._outgoing.read())
+        while unsent:
+            unsent = unsent[self._send(unsent) :]
+            if unsent:
+                yield select.POLLOUT
+
+    def _hello(self) -> Iterator[int]:
+        """Read the hello of the peer. Raises PeerFailure where it refuses this one, or speaks otherwise."""
+        said = bytearray(_HELLO.size)
+        target = memoryview(said)
+        while target:
+            try:
+                count = cast(int, self._tls.read(len(target), target))
+                if not count:
+                    raise PeerVanished(f"{self.peer} closed the connection in {_STEP}")
+                target = target[count:]
+            except ssl.SSLWantReadError:
+                yield select.POLLIN
+                self._receive(_STEP)
+        name, version, refused, session = _HELLO.unpack(said)
+        if name != _NAME:
+            raise PeerFailure(f"{self.peer} does not speak Sharewood's protocol")
+        if version != VERSION:
+            raise PeerFailure(f"{self.peer} speaks version {version} of the protocol, this host version {VERSION}")
+        if refused:
+            raise PeerFailure(f"{self.peer} does not expect the name in this host's certificate")
+        if session != NO_SESSION:
+            self.session = session
+
+    def _encrypt(self, chunks: Iterator[memoryview]) -> memoryview:
+        """The TLS records of the next chunk, and of the one after a small one; empty after the last."""
+        while self._outgoing.pending < _SMALL and (chunk := next(chunks, None)):
+            while chunk:
+                chunk = chunk[self._tls.write(chunk) :]
+        return memoryview(self._outgoing.read())
+
+    def _decrypt(self, intake: Intake[T], step: str) -> None:
+        waiting = self._incoming.pending
+        if waiting or self._tls.pending():
+            with suppress(ssl.SSLWantReadError):
+                while intake.target is not None:
+                    # typeshed has bytes here; given a buffer, it is a count
+                    count = cast(int, self._tls.read(min(len(intake.target), _CHUNK), intake.target))
+                    if not count:
+                        raise PeerVanished(f"{self.peer} closed the connection in {step}")
+                    intake.filled(count)
+        self.received += waiting - self._incoming.pending
+
+    def _send(self, data: memoryview) -> int:
+        try:
+            count = self._socket.send(data)
+        except BlockingIOError:
+            return 0
+        self.sent += count
+        return count
+
+    def _receive(self, step: str) -> None:
+        try:
+            count = self._socket.recv_into(self._arrived)
+        except BlockingIOError:
+            return
+        if not count:
+            raise PeerVanished(f"{self.peer} closed the connection in {step}")
+        self._incoming.write(self._arrived[:count])
+
+    def _wait(self, events: int, step: str) -> int:
+        self._poll.modify(self._socket, events)
+        own = self._socket.fileno()
+        for _ in range(LOOKS):
+            for number, seen in self._poll.poll(0):
+                if number == own:
+                    return seen
+        silence = Wait(self.timeout, f"{self.peer} in {step}", _SILENCE, _SILENCE)
+        while silence.left:
+            for number, seen in self._poll.poll(1 + 1000 * silence.pause()):
+                if number == own:
+                    return seen
+                self._poll.unregister(number)
+                self._watched.pop(number)()
+        raise PeerTimeout(f"{self.peer} silent for {self.timeout:g} s in {step}")
+
+    def _failure(self, error: OSError, step: str) -> PeerFailure:
+        if not isinstance(error, ssl.SSLError):
+            return PeerVanished(f"{self.peer} closed the connection in {step}: {error.strerror}")
+        self._say_why()
+        reason = getattr(error, "verify_message", None) or error.reason
+        return PeerFailure(f"TLS with {self.peer} failed in {step}: {reason}")
+
+    def _say_why(self) -> None:
+        """Sends the TLS alert, if there is one, to a peer that may be gone."""
+        with suppress(OSError):
+            self._socket.send(self._outgoing.read())
+
+
+def _chunks(outgoing: Sequence[Buffer]) -> Iterator[memoryview]:
+    joined = bytearray()
+    for buffer in outgoing:
+        if len(joined) + len(buffer) <= _SMALL:
+            joined += buffer
+            continue
+        yield from _cut(joined)
+        joined = bytearray()
+        yield from _cut(buffer)
+    yield from _cut(joined)
+
+
+def _cut(buffer: Buffer) -> Iterator[memoryview]:
+    view = memoryview(buffer)
+    for start in range(0, len(view), _CHUNK):
+        yield view[start : start + _CHUNK]
