@@ -1,14 +1,21 @@
-"""A file a round: this party's shares of the trees so far and of the margin, from which a killed training goes on.
+"""A file per round: this party's shares of the trees so far and of the margin, from which a killed training goes on.
 
 A resumed training is a new attempt with new correlated randomness; only shares are carried over. Both parties go on
-from the newest round that both have, and forget what lies beyond it, so that halves of two attempts never meet.
+from the newest round that both have whole, and forget what lies beyond it, so that halves of two attempts never meet.
+Every file bears the random id of its training, and a MAC of this party's configuration and data under a random key of
+the folder: it says nothing about the data to whoever has the file without the key.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
-import math
+import logging
+import re
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,112 +23,197 @@ from typing import Any
 import numpy as np
 
 from mpc.errors import ConfigError, DataError
+from mpc.files import make_folder, remove, write_bytes
 from mpc.party import Party
 from mpc.shares import AShare, BShare, stack
-from secure_tree.storage import Arrays, read_arrays, write_arrays
+from secure_tree.storage import Arrays, read_arrays, reading, unpack_bits, write_arrays
 from secure_tree.tree import TreeShares
 
-FORMAT = 3
-_WHAT = "checkpoint"
-_ROUNDS = "round_*.npz"
-_MARGINS_KEPT = 2
+log = logging.getLogger("sharewood")
+
+FORMAT = 4
+_WHAT = f"checkpoint of format {FORMAT}"
+_KEY_BYTES = 32
+_NUMBERED = re.compile(r"(round|margin)_([0-9]{5})\.npz(\.partial)?")
+_MARGINS_KEPT = 4
 _WHOLE = ("winner", "leaves", "gains", "covers")
 
-
-def fingerprint(config: dict[str, Any], *arrays: np.ndarray | None) -> str:
-    """A digest of the configuration and of this party's own data, None where it has none; never sent."""
-    digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode())
-    for array in arrays:
-        digest.update(str(None if array is None else (array.dtype.str, array.shape)).encode())
-        digest.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
+# Shares, or lists of shares, by name.
+Parts = dict[str, Any]
 
 
 @dataclass(frozen=True)
+class Kept:
+    """What a folder has of one training: the trees of rounds 1, 2, ..., and margins by number of rounds."""
+
+    training: str | None = None
+    rounds: list[list[TreeShares]] = field(default_factory=list)
+    margins: dict[int, AShare] = field(default_factory=dict)
+
+
+@dataclass
 class Checkpoints:
-    """The checkpoints of one party in a folder of its own; with `resume` a training goes on from them."""
+    """The checkpoints of one party in a folder of its own; with `resume` a training goes on from them.
+
+    `done`: the rounds that the attempt began with, None before it begins.
+    """
 
     folder: Path
     resume: bool = False
+    done: int | None = field(default=None, init=False)
 
-    def start(self, party: Party, pairing: str, own: str) -> Attempt:
-        """Agree with the peer where to begin.
+    def start(
+        self, party: Party, pairing: str, config: dict[str, Any], private: Sequence[np.ndarray | None]
+    ) -> Attempt:
+        """Agree with the peer where to begin. `private`: this party's own data, which is never sent.
 
-        `own` is this party's fingerprint. Raises ConfigError where only one party resumes or there is nothing to
-        resume, DataError for checkpoints of another training.
+        Raises ConfigError where only one party resumes or there is nothing to resume, DataError for checkpoints of
+        another training.
         """
-        theirs = party.exchange_public(
-            "resume.facts", {"resume": self.resume, "at": self._newest() if self.resume else None}
-        )
-        if theirs.get("resume") != self.resume:
+        kept, own, trouble = Kept(), "", None
+        if self.resume:
+            try:
+                own = self._fingerprint(config, private)
+                kept = self._kept(own, party.rank)
+            except DataError as error:
+                trouble = error
+        mine = {"resume": self.resume, "training": kept.training, "rounds": list(kept.margins)}
+        theirs = party.exchange_public("resume.facts", mine)
+        if theirs["resume"] != self.resume:
             raise ConfigError("one party resumes a training, and the other starts one")
         if not self.resume:
-            self._forget(0)
-            return Attempt(self, pairing, own)
-        mine = self._newest()
-        if mine is None or theirs["at"] is None:
-            raise ConfigError(
-                "there is no checkpoint to resume from at " + ("this party" if mine is None else "the other")
-            )
-        if mine[0] != theirs["at"][0]:
+            self._begin()
+            return Attempt(self, pairing, self._fingerprint(config, private))
+        if trouble:
+            raise trouble
+        for training, who in ((kept.training, "this party"), (theirs["training"], "the other party")):
+            if training is None:
+                raise ConfigError(f"there is no checkpoint to resume from at {who}")
+        if kept.training != theirs["training"]:
             raise DataError("the checkpoints of the two parties come from different trainings")
-        count = min(mine[1], theirs["at"][1])
-        rounds = [self._read(self._round(number), own, party.rank) for number in range(1, count + 1)]
-        trees = [
-            TreeShares(sets=[sets[k] for sets in kept["sets"]], **{name: kept[name][k] for name in _WHOLE})
-            for kept in rounds
-            for k in range(len(kept["leaves"]))
-        ]
-        margin = self._read(self._margin(count), own, party.rank)["margin"]
-        self._forget(count)
-        return Attempt(self, mine[0], own, count, trees, margin)
+        common = set(kept.margins) & set(theirs["rounds"])
+        if not common:
+            raise ConfigError("no round is whole at both parties: train without --resume")
+        return self._go_on(kept, own, max(common))
 
     def any_kept(self) -> bool:
-        """Whether there is a round to resume from."""
-        return any(self.folder.glob(_ROUNDS))
+        """Whether this training has kept a round to resume from."""
+        return (self.resume or self.done is not None) and self._file("round", 1).exists()
 
     def save(self, number: int, pairing: str, own: str, trees: list[TreeShares], margin: AShare) -> None:
-        """Keep round `number` (from 1), a tree for each class, and the margin after it; older margins go."""
-        facts = {"format": FORMAT, "pairing": pairing, "own": own}
-        write_arrays(self._margin(number), facts, _pack({"margin": margin}))
-        parts: dict[str, Any] = {name: stack([getattr(t, name) for t in trees]) for name in _WHOLE}
+        """Keep round `number` (from 1), a tree per class, and the margin after it.
+
+        The newest margins stay, and ever fewer of the older ones: a party that lost its last rounds still has one that
+        the other has, too.
+        """
+        self._write("margin", number, pairing, own, {"margin": margin})
+        parts: Parts = {name: stack([getattr(t, name) for t in trees]) for name in _WHOLE}
         parts["sets"] = [stack([t.sets[p] for t in trees]) for p in (0, 1)]
-        write_arrays(self._round(number), facts, _pack(parts))
-        self._margin(number - _MARGINS_KEPT).unlink(missing_ok=True)
+        self._write("round", number, pairing, own, parts)
+        # Margin r goes once it is _MARGINS_KEPT times as many rounds old as the largest power of two that divides r.
+        remove(self._file("margin", number - _MARGINS_KEPT * (number & -number)))
 
-    def _round(self, number: int) -> Path:
-        return self.folder / f"round_{number:05d}.npz"
+    def _begin(self) -> None:
+        make_folder(self.folder)
+        self._forget(0)
+        write_bytes(self._key, secrets.token_bytes(_KEY_BYTES))
+        self.done = 0
 
-    def _margin(self, number: int) -> Path:
-        return self.folder / f"margin_{number:05d}.npz"
+    def _go_on(self, kept: Kept, own: str, count: int) -> Attempt:
+        assert kept.training is not None, "there are rounds"
+        trees = [tree for grown in kept.rounds[:count] for tree in grown]
+        self._forget(count)
+        self.done = count
+        log.info("resumed after round %d of trees, kept in %s", count, self.folder)
+        return Attempt(self, kept.training, own, count, trees, kept.margins[count])
 
-    def _newest(self) -> list | None:
-        """[pairing, number of the newest round]."""
-        numbers = sorted(int(path.stem.removeprefix("round_")) for path in self.folder.glob(_ROUNDS))
-        if not numbers:
-            return None
-        facts, _ = read_arrays(self._round(numbers[-1]), _WHAT)
-        return [facts.get("pairing"), numbers[-1]]
+    def _kept(self, own: str, rank: int) -> Kept:
+        """What is whole. Raises DataError where round 1 is not, or a file is of another training or other data."""
+        training, rounds, margins = None, list[list[TreeShares]](), dict[int, AShare]()
+        for number in range(1, max(self._numbers("round"), default=0) + 1):
+            try:
+                facts, arrays = read_arrays(self._file("round", number), _WHAT)
+            except DataError as damaged:
+                if number == 1:
+                    raise
+                log.warning("%s; the newest whole round is %d", damaged, number - 1)
+                break
+            training = training or facts.get("training")
+            with self._checked("round", number, facts, training, own):
+                rounds.append(_trees(_unpack(arrays, rank)))
+        for number in self._numbers("margin"):
+            try:
+                facts, arrays = read_arrays(self._file("margin", number), _WHAT)
+            except DataError as damaged:
+                log.warning("%s; no training resumes after round %d", damaged, number)
+                continue
+            with self._checked("margin", number, facts, training, own):
+                margin = _unpack(arrays, rank)["margin"]
+            if number <= len(rounds):
+                margins[number] = margin
+        return Kept(training, rounds, margins)
+
+    @contextmanager
+    def _checked(self, kind: str, number: int, facts: dict, training: str | None, own: str) -> Iterator[None]:
+        """Make sense of a file that belongs where it lies. Raises DataError for any other."""
+        path = self._file(kind, number)
+        with reading(path, _WHAT):
+            if facts["format"] != FORMAT:
+                raise DataError(f"{path}: checkpoint format {facts['format']}, this Sharewood reads {FORMAT}")
+            if not hmac.compare_digest(facts["own"], own):
+                raise DataError(f"{path}: the checkpoint is of another configuration or other data")
+            if facts["training"] != training:
+                raise DataError(f"{path}: the checkpoint is of another training than round 1: remove what is not of it")
+            if (facts["kind"], facts["number"]) != (kind, number):
+                raise DataError(f"{path}: the file is {facts['kind']} {facts['number']} under another name")
+            yield
+
+    def _write(self, kind: str, number: int, training: str, own: str, parts: Parts) -> None:
+        facts = {"format": FORMAT, "training": training, "own": own, "kind": kind, "number": number}
+        write_arrays(self._file(kind, number), facts, _pack(parts))
+
+    def _file(self, kind: str, number: int) -> Path:
+        return self.folder / f"{kind}_{number:05d}.npz"
+
+    @property
+    def _key(self) -> Path:
+        return self.folder / "key"
+
+    def _numbers(self, kind: str) -> list[int]:
+        found = (_NUMBERED.fullmatch(path.name) for path in self._entries())
+        return sorted(int(match[2]) for match in found if match and match[1] == kind and not match[3])
+
+    def _entries(self) -> list[Path]:
+        try:
+            return list(self.folder.iterdir())
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise DataError(f"{self.folder}: the checkpoints cannot be read ({error.strerror})") from None
 
     def _forget(self, beyond: int) -> None:
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise DataError(f"{self.folder}: no folder for checkpoints can be made ({error.strerror})") from None
-        for path in [*self.folder.glob(_ROUNDS), *self.folder.glob("margin_*.npz")]:
-            if int(path.stem.split("_")[1]) > beyond:
-                path.unlink()
+        """Remove later rounds, the newest first, so that what a kill leaves has no gap; and files not whole."""
+        found = ((path, _NUMBERED.fullmatch(path.name)) for path in self._entries())
+        for path, match in sorted(((p, m) for p, m in found if m), key=lambda entry: entry[1][2], reverse=True):
+            if match[3] or int(match[2]) > beyond:
+                remove(path)
 
-    def _read(self, path: Path, own: str, rank: int) -> dict[str, Any]:
-        facts, arrays = read_arrays(path, _WHAT)
-        if facts.get("format") != FORMAT or facts.get("own") != own:
-            raise DataError(f"{path}: the checkpoint is of another configuration or other data")
-        return _unpack(arrays, rank)
+    def _fingerprint(self, config: dict[str, Any], private: Sequence[np.ndarray | None]) -> str:
+        """A MAC of the configuration and of this party's own data, None where it has none."""
+        with reading(self._key, "key of a checkpoints folder"):
+            key = self._key.read_bytes()
+            if len(key) != _KEY_BYTES:
+                raise ValueError(f"{len(key)} bytes")
+        mac = hmac.new(key, json.dumps(config, sort_keys=True).encode(), hashlib.sha256)
+        for array in private:
+            mac.update(str(None if array is None else (array.dtype.str, array.shape)).encode())
+            mac.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
+        return mac.hexdigest()
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One run of a training: its pairing id, the rounds that an earlier run has grown, and the margin after them."""
+    """One run of a training: its random id, the rounds that an earlier run has grown, and the margin after them."""
 
     checkpoints: Checkpoints
     pairing: str
@@ -135,7 +227,15 @@ class Attempt:
         self.checkpoints.save(number, self.pairing, self.own, trees, margin)
 
 
-def _pack(parts: dict[str, Any]) -> Arrays:
+def _trees(parts: Parts) -> list[TreeShares]:
+    """The trees of a round, one per class."""
+    return [
+        TreeShares(sets=[sets[k] for sets in parts["sets"]], **{name: parts[name][k] for name in _WHOLE})
+        for k in range(len(parts["leaves"]))
+    ]
+
+
+def _pack(parts: Parts) -> Arrays:
     """Shares, or lists of shares, by name -> arrays."""
     arrays: Arrays = {}
     for name, part in parts.items():
@@ -149,14 +249,14 @@ def _pack(parts: dict[str, Any]) -> Arrays:
     return arrays
 
 
-def _unpack(arrays: Arrays, rank: int) -> dict[str, Any]:
+def _unpack(arrays: Arrays, rank: int) -> Parts:
     """Inverse of `_pack`."""
-    parts: dict[str, Any] = {}
+    parts: Parts = {}
     for key, array in arrays.items():
         kind, name, place = key.split(".")
         if kind == "bits":
-            shape = tuple(arrays[f"shape.{name}.{place}"].tolist())
-            share: AShare | BShare = BShare(np.unpackbits(array, count=math.prod(shape)).reshape(shape), rank)
+            bits = unpack_bits(array, arrays[f"shape.{name}.{place}"])
+            share: AShare | BShare = BShare(bits, rank)
         elif kind == "words":
             share = AShare(array, rank, int(arrays[f"scale.{name}.{place}"]))
         else:

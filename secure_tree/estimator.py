@@ -15,7 +15,7 @@ from mpc.party import Party
 from mpc.tracing import Trace
 from secure_tree.binning import make_bins
 from secure_tree.categories import columns_behind, dictionary
-from secure_tree.checkpoint import Checkpoints, fingerprint
+from secure_tree.checkpoint import Checkpoints
 from secure_tree.conventions import needs_party, not_fitted, one_pair
 from secure_tree.importance import Importance, feature_importance
 from secure_tree.layout import place
@@ -123,8 +123,8 @@ class _SecureXGB(Parametrised):
         facts = agree_on_training(party, config, table, held)
         attempt = None
         if checkpoints:
-            private = (x for t in (table, held) for x in (t.features, t.labels, t.weights))
-            attempt = checkpoints.start(party, facts.pairing, fingerprint(config.model_dump(), *private))
+            private = [x for t in (table, held) for x in (t.features, t.labels, t.weights)]
+            attempt = checkpoints.start(party, facts.pairing, config.model_dump(), private)
             facts = replace(facts, pairing=attempt.pairing)
         bins = make_bins(table.features, facts.layout.sizes[party.rank])
         with _compared_by(party, config.comparison):

@@ -28,11 +28,11 @@ from secure_tree.layout import Facts, Layout
 from secure_tree.model import SharedModel
 from secure_tree.numerics import LEAF_SCALE
 from secure_tree.session import agree_on_reveal, check_declared, pairing_id
-from secure_tree.storage import Arrays, read_arrays
+from secure_tree.storage import Arrays, read_arrays, reading
 
 NO_SPLIT = -1
-FORMAT = 4
-_FILE = "revealed model file"
+FORMAT = 5
+_FILE = f"revealed model file of format {FORMAT}"
 _ARRAYS = ("features", "thresholds", "missing_left", "leaves", "gains", "covers")
 WHAT = "the model: features, thresholds, ways of missing values, leaf weights, gains and sums of hessians"
 DEEPEST = 8
@@ -68,13 +68,11 @@ class PlainModel:
     def load(cls, path: str | Path) -> PlainModel:
         """What `write_arrays(path, *model.pack())` wrote. Raises DataError."""
         facts, arrays = read_arrays(path, _FILE)
-        try:
-            if facts["format"] != FORMAT or facts["revealed"] is not True:
-                raise DataError(f"{path}: not a {_FILE} of format {FORMAT}")
+        with reading(path, _FILE):
+            if facts["revealed"] is not True or facts["format"] != FORMAT:
+                raise DataError(f"{path}: revealed model format {facts['format']}, this Sharewood reads {FORMAT}")
             names, base_margins = tuple(facts["names"]), tuple(facts["base_margins"])
             return cls(facts["objective"], names, base_margins, *(arrays[n] for n in _ARRAYS))
-        except (KeyError, TypeError) as error:
-            raise DataError(f"{path}: not a {_FILE} ({error})") from None
 
 
 def reveal_model(party: Party, model: SharedModel, to: int) -> PlainModel | None:

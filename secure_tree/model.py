@@ -1,12 +1,12 @@
 """A party's half of a trained model: in memory, and on disk as one file of shares and public facts.
 
-Neither half says anything about the model. Both halves carry the same pairing id, so that halves of different
-trainings are refused before a prediction starts.
+A half's shares say nothing about the model, but its edges are values of the party's own training table: the file is for
+its owner only. Both halves carry the same random pairing id, so that halves of different trainings are refused before a
+prediction starts.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,10 @@ from mpc.shares import AShare, BShare
 from secure_tree.boost import Ensemble, Worth, base_margin
 from secure_tree.config import TrainConfig
 from secure_tree.layout import Facts, Layout
-from secure_tree.storage import Arrays, read_arrays, write_arrays
+from secure_tree.storage import Arrays, read_arrays, reading, unpack_bits, write_arrays
 
-FORMAT = 3
-_WHAT = "Sharewood model file"
+FORMAT = 4
+_WHAT = f"Sharewood model file of format {FORMAT}"
 _BITS = ("sets_0", "sets_1", "features", "null")
 _WORDS = ("thresholds", "chosen", "leaves")
 _WORTH = ("gains", "covers")
@@ -57,19 +57,16 @@ class SharedModel:
         arrays = {name: share.words for name, share in zip(_WORDS, (e.thresholds, e.chosen, e.leaves), strict=True)}
         arrays.update({name: share.words for name, share in worth.items()})
         for name, share in bits.items():
-            arrays[name] = np.packbits(share.bits)
-            arrays[name + "_shape"] = np.array(share.shape)
+            arrays[name], arrays[name + "_shape"] = np.packbits(share.bits), np.array(share.shape)
         return facts, {"edges": self.edges, **arrays}
 
     @classmethod
     def unpack(cls, facts: dict[str, Any], arrays: Arrays, source: str | Path) -> SharedModel:
         """Inverse of `pack`. Raises DataError, naming `source`, for another version or a half that is not one."""
-        try:
+        with reading(source, _WHAT):
             if facts["format"] != FORMAT:
                 raise DataError(f"{source}: model format {facts['format']}, this Sharewood reads {FORMAT}")
             return _assemble(facts, arrays)
-        except (KeyError, ValueError, TypeError) as error:
-            raise DataError(f"{source}: not a {_WHAT} ({error})") from None
 
     def save(self, path: str | Path) -> None:
         """Write the half to `path` (.json or .npz), whole or not at all."""
@@ -85,8 +82,7 @@ def _assemble(facts: dict, stored: dict[str, np.ndarray]) -> SharedModel:
     rank = facts["rank"]
 
     def bits(name: str) -> BShare:
-        shape = tuple(stored[name + "_shape"].tolist())
-        return BShare(np.unpackbits(stored[name], count=math.prod(shape)).reshape(shape), rank)
+        return BShare(unpack_bits(stored[name], stored[name + "_shape"]), rank)
 
     def words(name: str) -> AShare:
         return AShare(stored[name], rank)

@@ -1,22 +1,30 @@
-"""Files of facts and arrays: .npz, or JSON with arrays in base64. Written whole or not at all; nothing is evaluated."""
+"""Files of facts and arrays: .npz, or JSON with arrays in base64. Nothing in them is evaluated.
+
+Each ends in, or contains, the SHA-256 of all the rest, and no parser sees a file that does not agree with it.
+"""
 
 from __future__ import annotations
 
 import base64
+import hashlib
+import io
 import json
-import os
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import ZipFile
 
 import numpy as np
 
-from mpc.errors import DataError
+from mpc.errors import DataError, SharewoodError
+from mpc.files import write_bytes
 
 Arrays = dict[str, np.ndarray]
 _FORBIDDEN = "OVSU"
+_CHECKSUM = "sha256"
+_DIGITS = 64
 
 
 def to_document(facts: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
@@ -44,24 +52,28 @@ def from_document(document: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
     return document["facts"], arrays
 
 
+def unpack_bits(packed: np.ndarray, shape: np.ndarray) -> np.ndarray:
+    """Inverse of np.packbits. Raises ValueError where the packed bits are not those of the shape."""
+    count = math.prod(shape.tolist())
+    if packed.size != -(-count // 8):
+        raise ValueError(f"{packed.size} bytes are not {count} bits")
+    return np.unpackbits(packed, count=count).reshape(shape.tolist())
+
+
 @contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """The name of a file that becomes `path` once it is written, and is gone if it cannot be. Raises DataError."""
-    partial = path.with_name(path.name + ".partial")
+def reading(path: str | Path, what: str) -> Iterator[None]:
+    """Turn whatever a parser raises over a file into a DataError; `what` says what the file should have been."""
     try:
-        try:
-            yield partial
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
+        yield
+    except SharewoodError:
+        raise
+    except FileNotFoundError:
+        raise DataError(f"{path}: there is no such file") from None
     except OSError as error:
-        raise DataError(f"{path}: cannot be written ({error.strerror})") from None
-
-
-def write_bytes(path: str | Path, data: bytes) -> None:
-    """Write a file, whole or not at all. Raises DataError."""
-    with _whole(Path(path)) as partial:
-        partial.write_bytes(data)
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from None
+    except Exception as error:
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(f"{path}: not a {what} ({said})") from None
 
 
 def write_json(path: str | Path, document: dict[str, Any]) -> None:
@@ -70,40 +82,64 @@ def write_json(path: str | Path, document: dict[str, Any]) -> None:
 
 
 def read_json(path: str | Path, what: str) -> dict[str, Any]:
-    """Read a JSON object; `what` says in the DataError what the file should have been."""
-    try:
+    """Read a JSON object. Raises DataError."""
+    with reading(path, what):
         document = json.loads(Path(path).read_bytes())
-    except FileNotFoundError:
-        raise DataError(f"{path}: there is no such file") from None
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}: not a {what} ({error})") from None
-    if not isinstance(document, dict):
-        raise DataError(f"{path}: not a {what} (no JSON object)")
+        if not isinstance(document, dict):
+            raise ValueError("no JSON object")
+    return document
+
+
+def write_sealed_json(path: str | Path, document: dict[str, Any]) -> None:
+    """Write a JSON object with the checksum of the rest. Raises DataError."""
+    write_json(path, {**document, _CHECKSUM: _of_document(document)})
+
+
+def read_sealed_json(path: str | Path, what: str) -> dict[str, Any]:
+    """Read what `write_sealed_json` wrote, without the checksum. Raises DataError."""
+    document = read_json(path, what)
+    if document.pop(_CHECKSUM, None) != _of_document(document):
+        raise _not_whole(path, what)
     return document
 
 
 def write_arrays(path: str | Path, facts: dict[str, Any], arrays: Arrays) -> None:
-    """Write facts and arrays to `path`, whole or not at all: JSON if it ends in .json, else .npz. Raises DataError."""
-    path = Path(path)
-    if path.suffix == ".json":
-        return write_json(path, to_document(facts, arrays))
-    with _whole(path) as partial, open(partial, "wb") as file:
-        np.savez(file, facts=np.array(json.dumps(facts)), **arrays)  # type: ignore[arg-type]
+    """Write facts and arrays with their checksum: JSON if `path` ends in .json, else .npz. Raises DataError."""
+    if Path(path).suffix == ".json":
+        return write_sealed_json(path, to_document(facts, arrays))
+    file = io.BytesIO()
+    np.savez(file, facts=np.frombuffer(json.dumps(facts).encode(), np.uint8), **arrays)  # type: ignore[arg-type]
+    with ZipFile(file, "a") as archive:
+        archive.comment = bytes(_DIGITS)
+    content = file.getvalue()[:-_DIGITS]
+    write_bytes(path, content + _of_bytes(content))
 
 
 def read_arrays(path: str | Path, what: str) -> tuple[dict[str, Any], Arrays]:
     """Read what `write_arrays` wrote. Raises DataError: `what` says what the file should have been."""
     if Path(path).suffix == ".json":
-        document = read_json(path, what)
-        try:
+        document = read_sealed_json(path, what)
+        with reading(path, what):
             return from_document(document)
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"{path}: not a {what} ({error})") from None
-    try:
-        with np.load(path, allow_pickle=False) as file:
+    with reading(path, what):
+        data = Path(path).read_bytes()
+        if data[-_DIGITS:] != _of_bytes(data[:-_DIGITS]):
+            raise _not_whole(path, what)
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
             stored = {name: file[name] for name in file.files}
-        return json.loads(str(stored.pop("facts"))), stored
-    except FileNotFoundError:
-        raise DataError(f"{path}: there is no such file") from None
-    except (BadZipFile, ValueError, KeyError, EOFError, OSError) as error:
-        raise DataError(f"{path}: not a {what} ({error})") from None
+        return json.loads(stored.pop("facts").tobytes()), stored
+
+
+def _of_document(document: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def _of_bytes(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode()
+
+
+def _not_whole(path: str | Path, what: str) -> DataError:
+    return DataError(
+        f"{path}: not a {what}: its checksum is wrong or missing, so it is another file, damaged, altered, or from an "
+        "older version of Sharewood, which wrote none"
+    )

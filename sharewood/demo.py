@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mpc.files import make_folder, write_bytes
 from mpc.meter import Stage
 from mpc.party import Party
 from protocols.runtime.session import DEALER, PARTIES, run_session
 from protocols.runtime.warm_up import warm_up
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.config import TrainConfig
-from secure_tree.storage import write_bytes, write_json
+from secure_tree.storage import write_json
 from sharewood.demo_data import DemoData
 from sharewood.judging import check_xgboost, quality, train_xgboost, xgboost_margins
 from sharewood.learning_curve import points, staged_margins
@@ -31,7 +32,7 @@ def run_demo(data: DemoData, parameters: dict[str, Any], out: Path, progress: bo
     missing = data.missing or "none"
     config = TrainConfig.of(**parameters, partition=data.partition, missing=missing)
     check_xgboost()
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     warm_up(config.comparison)
     estimator = SecureXGBClassifier if config.logistic else SecureXGBRegressor
     few = data.few()

@@ -24,7 +24,7 @@ from protocols.runtime.loopback import is_loopback, loopback_credentials, loopba
 from protocols.transport.certificates import Credentials
 from secure_tree.config import TrainConfig, validated
 from secure_tree.model import SharedModel
-from secure_tree.storage import from_document, read_json, to_document, write_json
+from secure_tree.storage import from_document, read_sealed_json, reading, to_document, write_sealed_json
 from sharewood.columns import Columns
 from sharewood.hosts_config import Strict
 from sharewood.jobs import Output, fit, predict
@@ -173,7 +173,7 @@ class _Fit(_Operator):
         estimator = self._connected(config, lambda party: fit(party, parameters, rows))
         assert estimator.model is not None, "fit has set it"
         facts = {"objective": config.objective, "label_name": config.label_name}
-        write_json(model_path, {**facts, "half": to_document(*estimator.model.pack())})
+        write_sealed_json(model_path, {**facts, "half": to_document(*estimator.model.pack())})
 
 
 def _parameters(config: _ClassifierConfig | _RegressorConfig) -> dict[str, Any]:
@@ -217,12 +217,10 @@ class _Predict(_Operator):
         write_predictions(out, rows.ids, values)
 
     def _read_model(self, path: Path) -> tuple[str, str, SharedModel]:
-        document = read_json(path, _WHAT)
-        try:
+        document = read_sealed_json(path, _WHAT)
+        with reading(path, _WHAT):
             objective, label, half = str(document["objective"]), str(document["label_name"]), document["half"]
             facts, arrays = from_document(half)
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"{path}: not a {_WHAT} ({error})") from None
         if objective not in self._objectives:
             raise DataError(f"{path}: a model with objective {objective} is not for {type(self).__name__}")
         return objective, label, SharedModel.unpack(facts, arrays, path)

@@ -13,7 +13,7 @@ import pandas as pd
 from pyarrow.parquet import read_schema
 
 from mpc.errors import DataError
-from secure_tree.storage import write_bytes
+from mpc.files import discard_partial, write_bytes
 
 PARQUET = ".parquet"
 # What stands for a missing number in a CSV file; of text, only the empty cell does.
@@ -121,8 +121,12 @@ def write_frame(path: Path, frame: pd.DataFrame) -> None:
 
 
 def writable(path: Path) -> None:
-    """Raises DataError unless a file can be made at `path`: asked before an hour of work, not after."""
+    """Raises DataError unless a file can be made at `path`: asked before an hour of work, not after.
+
+    Removes what a killed process may have left of writing it.
+    """
     if path.is_dir():
         raise DataError(f"{path}: cannot be written, it is a folder")
     if not path.absolute().parent.is_dir() or not os.access(path.absolute().parent, os.W_OK):
         raise DataError(f"{path}: cannot be written, there is no such folder or it is not ours")
+    discard_partial(path)

@@ -74,7 +74,7 @@ def _title(paths: Sequence[Path]) -> str:
 def run(config: SecureBoostConfig, data: Tables, test_size: float, out: Path) -> dict[str, Any]:
     """Train and predict between processes, and judge; the report. Each party's part of the model is left in `out`."""
     hosts = [f"host_{i}" for i in range(1, len(data.tables))]
-    out.mkdir(parents=True, exist_ok=True)
+    out.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def guest(channels: dict[str, Channel]) -> dict[str, Any]:
         party, watch = Guest(channels), _Watch(config.n_estimators, channels)

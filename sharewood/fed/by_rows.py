@@ -87,7 +87,7 @@ def run(
     """Train through Flower and judge the model; the report. The model's files are left in `out`."""
     llr = isinstance(config, FedXGBllrConfig)
     system = "fedxgbllr" if llr else "virtual-samples"
-    out.mkdir(parents=True, exist_ok=True)
+    out.mkdir(mode=0o700, parents=True, exist_ok=True)
     with TemporaryDirectory() as scratch:
         folder = Path(scratch)
         nodes = _nodes(data, config, secure, folder, out.absolute())

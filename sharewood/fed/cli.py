@@ -179,7 +179,7 @@ def _checked(test_size: float, json: Path | None, out: Path) -> None:
     if json and not json.absolute().parent.is_dir():
         raise ConfigError(f"--json {json}: there is no such directory")
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        out.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"--out {out}: {error.strerror}") from None
 

@@ -29,7 +29,7 @@ class Killed(Exception):
     pass
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Dying(Checkpoints):
     """Fails at a tree before it is kept, or just after."""
 
@@ -201,5 +201,5 @@ def test_resumed_trainings_of_every_kind(tmp_path, tree, data, parameters):
 def test_a_file_is_no_folder_for_checkpoints(tmp_path):
     for rank in (0, 1):
         (tmp_path / str(rank)).write_text("")
-    with pytest.raises(DataError, match="no folder for checkpoints can be made"):
+    with pytest.raises(DataError, match="the folder cannot be made"):
         train(tmp_path)

@@ -134,8 +134,8 @@ def test_a_peer_that_never_comes(place):
     assert status == 3 and "party_b did not connect" in said and said.count("\n") == 1
 
 
-@pytest.mark.parametrize("rounds", [0, 2])
-def test_a_peer_that_vanishes_leaves_checkpoints(place, monkeypatch, rounds):
+@pytest.mark.parametrize(("resume", "rounds", "hint"), [(True, 0, False), (True, 2, True), (False, 2, False)])
+def test_a_failure_names_checkpoints_that_this_training_can_resume_from(place, monkeypatch, resume, rounds, hint):
     def vanish(config, name, job):
         for number in range(rounds):
             (place / "checkpoints" / f"round_{number + 1:05d}.npz").touch()
@@ -146,8 +146,8 @@ def test_a_peer_that_vanishes_leaves_checkpoints(place, monkeypatch, rounds):
     path.write_text(path.read_text().replace("# checkpoints", "checkpoints"))
     (place / "checkpoints").mkdir()
     with pytest.raises(PeerTimeout, match="silent for 6 s") as failure:
-        train(HostsConfig.read(path), "party_a", False, None)
-    assert (f"kept in {place / 'checkpoints'}: go on with --resume" in str(failure.value)) == (rounds > 0)
+        train(HostsConfig.read(path), "party_a", resume, None)
+    assert (f"kept in {place / 'checkpoints'}: go on with --resume" in str(failure.value)) == hint
 
 
 def test_keys_are_never_replaced(place):

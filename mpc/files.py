@@ -1,0 +1,64 @@
+"""Files that only their owner may read, written whole or not at all, and still there after a power cut."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from mpc.errors import DataError
+
+
+def write_bytes(path: str | Path, data: bytes) -> None:
+    """Write a file of mode 0600 in the place of any that is there. Raises DataError, and leaves no part of it.
+
+    The file and its folder are flushed to the disk before this returns.
+    """
+    path = Path(path)
+    partial = _partial(path)
+    try:
+        try:
+            partial.unlink(missing_ok=True)
+            with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+        _flush_folder(path.parent)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written ({error.strerror})") from None
+
+
+def make_folder(path: Path) -> None:
+    """A folder of mode 0700, if there is none yet. Raises DataError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{path}: the folder cannot be made ({error.strerror})") from None
+
+
+def remove(path: Path) -> None:
+    """Remove a file, if it is there. Raises DataError."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be removed ({error.strerror})") from None
+
+
+def discard_partial(path: Path) -> None:
+    """Remove what a killed process left of writing `path`. Raises DataError."""
+    remove(_partial(path))
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(path.name + ".partial")
+
+
+def _flush_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,86 @@
+"""Files are for their owner, whole or not there, and on the disk when the call returns."""
+
+import os
+import resource
+import stat
+
+import pytest
+
+from mpc.errors import DataError
+from mpc.files import discard_partial, make_folder, remove, write_bytes
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture
+def lax_umask():
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def test_nobody_else_reads_a_file_or_enters_a_folder(tmp_path, lax_umask):
+    make_folder(tmp_path / "out" / "demo")
+    write_bytes(tmp_path / "out" / "demo" / "model", b"shares")
+    assert mode(tmp_path / "out" / "demo") == 0o700 and mode(tmp_path / "out" / "demo" / "model") == 0o600
+    (tmp_path / "old").write_bytes(b"")
+    (tmp_path / "old").chmod(0o644)
+    write_bytes(tmp_path / "old", b"new")
+    assert mode(tmp_path / "old") == 0o600
+
+
+def test_a_folder_that_is_there_stays_as_it_is(tmp_path):
+    tmp_path.chmod(0o755)
+    make_folder(tmp_path)
+    assert mode(tmp_path) == 0o755
+
+
+def test_content_is_on_the_disk_before_its_name_and_its_name_before_the_end(tmp_path, monkeypatch):
+    done = []
+
+    def noted(name, call):
+        def play(first, *others):
+            what = os.readlink(f"/proc/self/fd/{first}") if isinstance(first, int) else str(first)
+            done.append((name, os.path.basename(what)))
+            return call(first, *others)
+
+        monkeypatch.setattr(os, name, play)
+
+    noted("fsync", os.fsync)
+    noted("replace", os.replace)
+    write_bytes(tmp_path / "model", b"shares")
+    assert done == [("fsync", "model.partial"), ("replace", "model.partial"), ("fsync", tmp_path.name)]
+
+
+def test_what_a_kill_left_is_no_obstacle(tmp_path):
+    (tmp_path / "elsewhere").write_bytes(b"untouched")
+    (tmp_path / "model.partial").symlink_to(tmp_path / "elsewhere")
+    write_bytes(tmp_path / "model", b"shares")
+    assert (tmp_path / "model").read_bytes() == b"shares" and (tmp_path / "elsewhere").read_bytes() == b"untouched"
+    (tmp_path / "model.partial").write_bytes(b"half")
+    discard_partial(tmp_path / "model")
+    assert {path.name for path in tmp_path.iterdir()} == {"model", "elsewhere"}
+
+
+def test_a_full_disk_is_a_sentence_and_leaves_what_was_there(tmp_path):
+    write_bytes(tmp_path / "model", b"old")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(DataError, match=r"model: cannot be written \(File too large\)"):
+            write_bytes(tmp_path / "model", bytes(2000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"] and (tmp_path / "model").read_bytes() == b"old"
+
+
+def test_what_cannot_be_made_or_removed_is_a_sentence(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(DataError, match=r"file: the folder cannot be made \(File exists\)"):
+        make_folder(tmp_path / "file")
+    with pytest.raises(DataError, match="folder: cannot be removed"):
+        remove(tmp_path / "folder")
+    remove(tmp_path / "nothing")

@@ -1,0 +1,76 @@
+"""A damaged model file loads as what was saved, or not at all: halves, revealed models, models of PETML's operators."""
+
+import random
+
+import numpy as np
+import pytest
+
+from mpc.errors import DataError
+from secure_tree.exchange import PlainModel, reveal_model
+from secure_tree.model import SharedModel
+from secure_tree.storage import to_document, write_arrays, write_sealed_json
+from sharewood.operators import XGBoostClassifierPredict
+from tests.mpc.twoparty import run_both
+from tests.secure_tree.mutations import mutated
+from tests.secure_tree.test_twin import halves, table
+from tests.secure_tree.training import train_both
+
+
+@pytest.fixture(scope="module")
+def models():
+    training = train_both(*halves(*table(40, 2, seed=18), 20), n_estimators=2, max_depth=2, max_bin=4)
+    (plain, _), _ = run_both(lambda p: reveal_model(p, training.models[p.rank].model, 0))
+    return training.models[0].model, plain
+
+
+def of_an_operator(path):
+    return XGBoostClassifierPredict("party_a")._read_model(path)[2]
+
+
+@pytest.mark.parametrize("count", [40, pytest.param(600, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("name", "load"),
+    [
+        ("half.npz", SharedModel.load),
+        ("half.json", SharedModel.load),
+        ("plain.npz", PlainModel.load),
+        ("plain.json", PlainModel.load),
+        ("operator.json", of_an_operator),
+    ],
+)
+def test_no_damaged_file_is_another_model(models, tmp_path, name, load, count):
+    half, plain = models
+    path, rng = tmp_path / name, random.Random(name)
+    model = plain if name.startswith("plain") else half
+    if name == "operator.json":
+        write_sealed_json(path, {"objective": "logistic", "label_name": "y", "half": to_document(*half.pack())})
+    else:
+        write_arrays(path, *model.pack())
+    whole, refused = path.read_bytes(), 0
+    for _ in range(count):
+        path.write_bytes(mutated(whole, rng))
+        try:
+            loaded = load(path)
+        except DataError as error:
+            assert "\n" not in str(error)
+            refused += 1
+        else:
+            (facts, arrays), (others, theirs) = loaded.pack(), model.pack()
+            assert facts == others and all(np.array_equal(arrays[key], theirs[key]) for key in theirs)
+    assert refused > 0.8 * count
+
+
+def test_a_half_of_another_version_is_named(models, tmp_path):
+    facts, arrays = models[0].pack()
+    write_arrays(tmp_path / "half.npz", {**facts, "format": 3}, arrays)
+    with pytest.raises(DataError, match=r"half.npz: model format 3, this Sharewood reads 4"):
+        SharedModel.load(tmp_path / "half.npz")
+
+
+def test_a_revealed_model_is_no_half(models, tmp_path):
+    write_arrays(tmp_path / "plain.json", *models[1].pack())
+    with pytest.raises(DataError, match="model format 5, this Sharewood reads 4"):
+        SharedModel.load(tmp_path / "plain.json")
+    write_arrays(tmp_path / "half.json", *models[0].pack())
+    with pytest.raises(DataError, match="not a revealed model file"):
+        PlainModel.load(tmp_path / "half.json")
