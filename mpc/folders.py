@@ -10,6 +10,8 @@ from pathlib import Path
 
 from mpc.errors import ConfigError
 
+_IN_MEMORY = "/dev/shm"
+
 
 def private_folder(path: Path) -> Path:
     """The folder, made if there is none. Raises ConfigError where others may enter it, OSError where it cannot be."""
@@ -23,6 +25,13 @@ def private_folder(path: Path) -> Path:
 def temporary_folder() -> Path:
     """This user's own among the temporary ones. Raises ConfigError, OSError."""
     return private_folder(Path(tempfile.gettempdir()) / f"sharewood-{os.getuid()}")
+
+
+def memory_folder() -> Path:
+    """This user's own where files lie in memory; among the temporary ones where the system has no such place."""
+    if not os.access(_IN_MEMORY, os.W_OK):
+        return temporary_folder()
+    return private_folder(Path(_IN_MEMORY) / f"sharewood-{os.getuid()}")
 
 
 def cache_folder() -> Path:

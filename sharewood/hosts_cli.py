@@ -23,13 +23,17 @@ def keygen(
     out: Annotated[Path, typer.Option(help="A new folder for keys and certificates.")],
     names: Annotated[str, typer.Option(help="The first name; further ones follow it.")],
     more: Annotated[list[str] | None, typer.Argument(help="Further names.", show_default=False)] = None,
-    days: Annotated[int, typer.Option(min=1, help="How long the certificates are valid.")] = 365,
+    days: Annotated[int, typer.Option(min=1, max=36500, help="How long the certificates are valid.")] = 365,
+    authority: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the authority that signs, made where there is none, to renew certificates later."),
+    ] = None,
 ) -> None:
     """Make keys and certificates for mutual TLS: NAME.key and NAME.crt for every name, and one authority.crt.
 
-    Give each host its own key and certificate, and authority.crt; the authority's own key is not kept.
+    Give each host its own key and certificate, and authority.crt. Without --authority the authority's key is not kept.
     """
-    from protocols.transport.certificates import make_credentials
+    from protocols.transport.certificates import Authority, make_credentials
 
     everybody = [names, *(more or [])]
     for name in everybody:
@@ -39,7 +43,8 @@ def keygen(
         raise ConfigError("a name appears twice")
     if (out / "authority.crt").exists():
         raise ConfigError(f"{out} has certificates already: choose another folder")
-    for name, credentials in make_credentials(everybody, days).items():
+    kept = Authority.kept(authority) if authority else None
+    for name, credentials in make_credentials(everybody, days, kept).items():
         credentials.save(out, name)
     typer.echo(f"{out}: keys and certificates for {', '.join(everybody)}, valid for {days} days")
 

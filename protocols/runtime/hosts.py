@@ -16,6 +16,7 @@ from mpc.party import Party
 from protocols.randomness.dealer import serve
 from protocols.randomness.dealt import DealtRandomness
 from protocols.runtime.memory import keep_freed_memory
+from protocols.runtime.process import leave_no_core_dump
 from protocols.transport.certificates import Credentials
 from protocols.transport.channel import Channel
 from protocols.transport.tcp import Address, Listener, connect, listen
@@ -58,6 +59,7 @@ def run_party(
 
     `own_dealer`, at party 0, starts a dealer on this machine and says where it listens. Raises PeerFailure.
     """
+    leave_no_core_dump()
     keep_freed_memory()
     peer = _meet(network, rank, credentials)
     with peer:
@@ -101,6 +103,7 @@ def run_dealer(
     A party that comes twice replaces its first connection; strangers, and parties that vanish, are logged and end
     nothing but themselves. With `patience`, PeerTimeout after so many seconds without both parties.
     """
+    leave_no_core_dump()
     keep_freed_memory()
     served = 0
     while sessions is None or served < sessions:

@@ -5,6 +5,7 @@ the parent through the codec over a pipe, never through pickle.
 """
 
 import multiprocessing
+import os
 import signal
 import socket
 import sys
@@ -19,6 +20,7 @@ from typing import NoReturn
 from mpc import errors
 from mpc.errors import PeerFailure, PeerTimeout, PeerVanished, ProtocolDesync, SharewoodError
 from protocols.runtime.memory import keep_freed_memory
+from protocols.runtime.process import end_with, leave_no_core_dump
 from protocols.transport.certificates import Credentials, make_credentials
 from protocols.transport.channel import Channel
 from protocols.transport.codec import Tree, decode, encode
@@ -47,7 +49,7 @@ def run_processes(roles: Mapping[str, Role], *, timeout: float | None = None) ->
     When a role fails, the others are ended and its error is raised, "party_b: ..." in front: the same
     class if mpc.errors knows it, RemoteError otherwise, RoleKilled if its process died.  When
     several fail, the one that is no mere consequence of another's failure.  Raises PeerTimeout after
-    `timeout` seconds.
+    `timeout` seconds.  The processes end when this one does, even if it is killed.
     """
     credentials = make_credentials(roles)
     listening = {pair: socket.create_server(("127.0.0.1", 0)) for pair in combinations(roles, 2)}
@@ -56,14 +58,17 @@ def run_processes(roles: Mapping[str, Role], *, timeout: float | None = None) ->
     try:
         for name, role in roles.items():
             report, reply = _FORK.Pipe(duplex=False)
+            reports[report] = name
             process = _FORK.Process(
-                target=_play, args=(name, role, listening, credentials[name], reply), name=name, daemon=True
+                target=_play,
+                args=(name, role, listening, credentials[name], reply, os.getpid(), list(reports)),
+                name=name,
+                daemon=True,
             )
             process.start()
             # The child holds the only copy, so that the pipe ends when the child does.
             reply.close()
             processes[name] = process
-            reports[report] = name
         results = _collect(processes, reports, timeout)
         for process in processes.values():
             process.join(_GRACE_SECONDS)
@@ -82,9 +87,15 @@ def _play(
     listening: Mapping[tuple[str, str], socket.socket],
     credentials: Credentials,
     reply: Connection,
+    parent: int,
+    reports: Collection[Connection],
 ) -> None:
+    end_with(parent)
+    for inherited in reports:
+        inherited.close()  # while anybody can read them, their writers do not notice that the parent is gone
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which ends its children
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    leave_no_core_dump()
     keep_freed_memory()
     try:
         channels = _open_channels(name, listening, credentials)

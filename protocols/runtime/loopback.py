@@ -1,7 +1,7 @@
 """Two party processes on one machine, of one user, without set-up: shared certificates, and a dealer process.
 
-The certificates lie in a folder that only this user may enter; whichever party comes first makes them, under a
-lock. The dealer serves one session and ends.
+The certificates lie in a folder that only this user may enter, in memory where the system has a place for that;
+whichever party comes first makes them, under a lock. The dealer serves one session and ends.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import datetime as dt
 import fcntl
 import ipaddress
 import logging
+import os
 import shutil
 import subprocess
 import sys
@@ -18,8 +19,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from mpc.errors import ConfigError
-from mpc.folders import temporary_folder
+from mpc.folders import memory_folder
 from protocols.runtime.hosts import Network, run_dealer
+from protocols.runtime.process import end_with
 from protocols.transport.certificates import Credentials, expiry, make_credentials
 from protocols.transport.tcp import Address, listen
 
@@ -38,7 +40,7 @@ def is_loopback(host: str) -> bool:
 
 def loopback_credentials(names: Iterable[str], name: str) -> Credentials:
     """The credentials of `name` among those that this user's processes share for `names`. Raises ConfigError."""
-    root = temporary_folder()
+    root = memory_folder()
     folder = root / "+".join(names)
     with open(root / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -60,7 +62,8 @@ def _fresh(folder: Path, name: str) -> bool:
 @contextlib.contextmanager
 def loopback_dealer(network: Network) -> Iterator[Address]:
     """A dealer process for one session of the two parties; where it listens. It ends with the session or the block."""
-    command = [sys.executable, "-m", "protocols.runtime.loopback", network.dealer_name, *network.parties]
+    names = network.dealer_name, *network.parties
+    command = [sys.executable, "-m", "protocols.runtime.loopback", str(os.getpid()), *names]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None, "a pipe was asked for"
@@ -80,7 +83,8 @@ def loopback_dealer(network: Network) -> Iterator[Address]:
 
 def main() -> None:
     """Listen on a free port, say which, serve one session."""
-    name, first, second = sys.argv[1:]
+    parent, name, first, second = sys.argv[1:]
+    end_with(int(parent))
     with listen(("127.0.0.1", 0), loopback_credentials((first, second, name), name)) as listener:
         print(listener.address[1], flush=True)
         run_dealer(listener, (first, second), sessions=1, patience=60.0)

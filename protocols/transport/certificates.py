@@ -1,26 +1,31 @@
 """Who is who on the wire: X.509 credentials for mutual TLS 1.3.
 
 A party is known by a DNS name in the subjectAltName of its certificate; both parties trust the same
-authority.
+authority.  A private key is a file that only its owner may read, and is read into memory only.
 """
 
 import datetime as dt
 import os
 import secrets
 import ssl
-import tempfile
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import NoReturn, Self
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from mpc.errors import ConfigError
+from mpc.files import make_folder, write_bytes
+
+_AUTHORITY = "authority"
+_LONG = dt.timedelta(days=3650)
 
 
 @dataclass(frozen=True)
@@ -33,11 +38,8 @@ class Credentials:
 
     @classmethod
     def from_files(cls, certificate: Path, private_key: Path, authority: Path) -> Self:
-        """Raises ConfigError when a file cannot be read."""
-        try:
-            return cls(*(Path(path).read_bytes() for path in (certificate, private_key, authority)))
-        except OSError as error:
-            raise ConfigError(f"credentials: {error}") from error
+        """Raises ConfigError when a file cannot be read, or others than its owner can read the key."""
+        return cls(_read(certificate), _read_key(private_key), _read(authority))
 
     def context(self, *, server: bool) -> ssl.SSLContext:
         """Mutual TLS 1.3.  Names are left to the caller to check.  Raises ConfigError for unusable PEM."""
@@ -47,40 +49,31 @@ class Credentials:
         context.verify_mode = ssl.CERT_REQUIRED
         if server:
             context.num_tickets = 0  # sessions are never resumed, and tickets would blur the meter
-        try:
-            context.load_verify_locations(cadata=self.authority.decode("ascii"))
-            # OpenSSL reads keys from files only: one that nobody else may read, for a moment.
-            with tempfile.TemporaryDirectory(prefix="sharewood-") as folder:
-                path = os.path.join(folder, "key.pem")
-                with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                    file.write(self.private_key + b"\n" + self.certificate)
-                context.load_cert_chain(path)
-        except (ssl.SSLError, ValueError) as error:
-            raise ConfigError(f"credentials: {error}") from error
+        # OpenSSL reads keys from files only: this one lies in memory and has no name.
+        with open(os.memfd_create("sharewood", os.MFD_CLOEXEC), "wb") as file:
+            file.write(self.private_key + b"\n" + self.certificate)
+            file.flush()
+            try:
+                context.load_verify_locations(cadata=self.authority.decode("ascii"))
+                context.load_cert_chain(f"/proc/self/fd/{file.fileno()}", password=_no_passphrase)
+            except (ssl.SSLError, ValueError) as error:
+                raise ConfigError(f"credentials: not PEM, or they do not fit each other ({error})") from error
         return context
 
     def save(self, folder: Path, name: str) -> None:
-        """Write NAME.crt, NAME.key (for its owner's eyes) and authority.crt. Raises ConfigError; replaces no key."""
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with open(os.open(folder / f"{name}.key", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(self.private_key)
-            (folder / f"{name}.crt").write_bytes(self.certificate)
-            (folder / "authority.crt").write_bytes(self.authority)
-        except FileExistsError:
-            raise ConfigError(f"{folder / name}.key exists: keys are never replaced, choose another folder") from None
-        except OSError as error:
-            raise ConfigError(f"credentials: {error}") from error
+        """Write NAME.key, NAME.crt and authority.crt. Raises ConfigError, DataError; replaces no key."""
+        _save_pair(folder, name, self.private_key, self.certificate)
+        write_bytes(folder / f"{_AUTHORITY}.crt", self.authority)
 
     @classmethod
     def load(cls, folder: Path, name: str) -> Self:
         """What `save` wrote. Raises ConfigError when files are not there, or do not fit each other."""
-        found = cls.from_files(folder / f"{name}.crt", folder / f"{name}.key", folder / "authority.crt")
+        files = f"{name}.crt", f"{name}.key", f"{_AUTHORITY}.crt"
+        found = cls.from_files(*(folder / file for file in files))
         try:
             found.context(server=False)
         except ConfigError as error:
-            files = f"{name}.crt, {name}.key and authority.crt"
-            raise ConfigError(f"{folder}: {files} are not PEM, or do not fit each other") from error
+            raise ConfigError(f"{folder}: {files[0]}, {files[1]} and {files[2]} cannot be used: {error}") from error
         return found
 
 
@@ -100,45 +93,137 @@ def subject_names(certificate: bytes) -> list[str]:
     return extension.value.get_values_for_type(x509.DNSName)
 
 
-def make_credentials(names: Iterable[str], days: int = 1) -> dict[str, Credentials]:
-    """Credentials by an authority whose key is then forgotten, valid for `days`."""
-    authority_key = ec.generate_private_key(ec.SECP256R1())
-    authority_name = _common_name(f"Sharewood one-off authority {secrets.token_hex(8)}")
-    authority = (
-        _builder(authority_name, authority_name, authority_key, days)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(authority_key, hashes.SHA256())
-    )
-    credentials = {}
-    for name in names:
+@dataclass(frozen=True)
+class Authority:
+    """Who signs certificates: the private key is kept in a folder, or forgotten with this object."""
+
+    certificate: x509.Certificate
+    private_key: ec.EllipticCurvePrivateKey = field(repr=False)
+
+    @classmethod
+    def new(cls, valid: dt.timedelta) -> Self:
+        """A new authority."""
         key = ec.generate_private_key(ec.SECP256R1())
+        name = _common_name(f"Sharewood authority {secrets.token_hex(8)}")
         certificate = (
-            _builder(_common_name(name), authority_name, key, days)
+            _builder(name, name, key, key, dt.datetime.now(dt.UTC) + valid)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(_usage(key_cert_sign=True, crl_sign=True), critical=True)
+        )
+        return cls(certificate.sign(key, hashes.SHA256()), key)
+
+    @classmethod
+    def kept(cls, folder: Path) -> Self:
+        """The authority in `folder`, authority.crt and authority.key, made where there is none.
+
+        Raises ConfigError, DataError.
+        """
+        paths = folder / f"{_AUTHORITY}.crt", folder / f"{_AUTHORITY}.key"
+        if not any(path.exists() for path in paths):
+            made = cls.new(_LONG)
+            _save_pair(folder, _AUTHORITY, _pem(made.private_key), made.certificate.public_bytes(Encoding.PEM))
+            return made
+        pem = _read(paths[0]), _read_key(paths[1])
+        try:
+            certificate, key = x509.load_pem_x509_certificate(pem[0]), load_pem_private_key(pem[1], None)
+        except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+            raise ConfigError(f"{folder}: authority.crt and authority.key cannot be used: {error}") from None
+        if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
+            raise ConfigError(f"{folder}: authority.key is not the key of authority.crt")
+        return cls(certificate, key)
+
+    def issue(self, name: str, days: int) -> Credentials:
+        """Credentials that bear `name`, for `days` and no longer than the authority's own. Raises ConfigError."""
+        now, last = dt.datetime.now(dt.UTC), self.certificate.not_valid_after_utc
+        if last <= now:
+            raise ConfigError(f"the authority's certificate has expired on {last:%Y-%m-%d}: make a new authority")
+        key = ec.generate_private_key(ec.SECP256R1())
+        both_ends = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
+        until = min(now + dt.timedelta(days=days), last)
+        certificate = (
+            _builder(_common_name(name), self.certificate.subject, key, self.private_key, until)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage(digital_signature=True), critical=True)
+            .add_extension(both_ends, critical=False)
             .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-            .sign(authority_key, hashes.SHA256())
+            .sign(self.private_key, hashes.SHA256())
         )
-        credentials[name] = Credentials(
-            certificate=certificate.public_bytes(Encoding.PEM),
-            private_key=key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
-            authority=authority.public_bytes(Encoding.PEM),
-        )
-    return credentials
+        pem = certificate.public_bytes(Encoding.PEM), _pem(key), self.certificate.public_bytes(Encoding.PEM)
+        return Credentials(*pem)
+
+
+def make_credentials(names: Iterable[str], days: int = 1, authority: Authority | None = None) -> dict[str, Credentials]:
+    """Credentials valid for `days`, by an `authority`, or by one whose key is then forgotten. Raises ConfigError."""
+    authority = authority or Authority.new(dt.timedelta(days=days))
+    return {name: authority.issue(name, days) for name in names}
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: int
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    issuers_key: ec.EllipticCurvePrivateKey,
+    until: dt.datetime,
 ) -> x509.CertificateBuilder:
-    now = dt.datetime.now(dt.UTC)
+    own, issuers = key.public_key(), issuers_key.public_key()
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
-        .public_key(key.public_key())
+        .public_key(own)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(hours=1))
-        .not_valid_after(now + dt.timedelta(days=days))
+        .not_valid_before(dt.datetime.now(dt.UTC) - dt.timedelta(hours=1))
+        .not_valid_after(until)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(own), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuers), critical=False)
     )
 
 
+def _usage(**allowed: bool) -> x509.KeyUsage:
+    names = (
+        "digital_signature content_commitment key_encipherment data_encipherment key_agreement key_cert_sign crl_sign "
+        "encipher_only decipher_only"
+    )
+    return x509.KeyUsage(**{name: allowed.get(name, False) for name in names.split()})
+
+
 def _common_name(text: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:64])])
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"credentials: {path}: {error.strerror}") from None
+
+
+def _read_key(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            if mode & 0o077:
+                raise ConfigError(
+                    f"{path}: a private key is for its owner only, and this file has mode {mode:04o}: chmod 600 {path}"
+                )
+            return file.read()
+    except OSError as error:
+        raise ConfigError(f"credentials: {path}: {error.strerror}") from None
+
+
+def _save_pair(folder: Path, name: str, key: bytes, certificate: bytes) -> None:
+    make_folder(folder)
+    if (folder / f"{name}.key").exists():
+        raise ConfigError(f"{folder / name}.key exists: keys are never replaced, choose another folder")
+    write_bytes(folder / f"{name}.key", key)
+    write_bytes(folder / f"{name}.crt", certificate)
+
+
+def _no_passphrase() -> NoReturn:
+    raise ConfigError(
+        "the private key has a passphrase, and Sharewood asks for none: store the key without one, and chmod 600 it"
+    )

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from mpc import folders
 from mpc.errors import ConfigError
-from mpc.folders import cache_folder, private_folder, temporary_folder
+from mpc.folders import cache_folder, memory_folder, private_folder, temporary_folder
 from mpc.kernels import compiled
 
 ROOT = Path(__file__).parents[2]
@@ -43,6 +44,12 @@ def test_a_folder_of_somebody_else_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "getuid", lambda: folder.stat().st_uid + 1)
     with pytest.raises(ConfigError, match="own must be a folder"):
         private_folder(folder)
+
+
+def test_keys_of_a_day_lie_in_memory(no_home, tmp_path, monkeypatch):
+    assert memory_folder() == Path(f"/dev/shm/sharewood-{os.getuid()}")
+    monkeypatch.setattr(folders, "_IN_MEMORY", str(tmp_path / "nowhere"))
+    assert memory_folder() == temporary_folder()
 
 
 def test_the_cache_is_the_users_or_a_temporary_folder(no_home, tmp_path, monkeypatch):

@@ -58,6 +58,7 @@ def test_certificates_of_another_authority_work(tmp_path):
         issued = authority.issue_cert(name, common_name="anything")
         for file, blob in (("cert", issued.cert_chain_pems[0]), ("key", issued.private_key_pem)):
             blob.write_to_path(tmp_path / f"{name}.{file}")
+        (tmp_path / f"{name}.key").chmod(0o600)
         authority.cert_pem.write_to_path(tmp_path / "ca")
         credentials.append(Credentials.from_files(tmp_path / f"{name}.cert", tmp_path / f"{name}.key", tmp_path / "ca"))
     with listen(LOOPBACK, credentials[0]) as listener:

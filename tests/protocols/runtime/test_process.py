@@ -1,0 +1,88 @@
+"""Processes end with their parent, leave no image of their memory, and nothing is left to wait for."""
+
+import ctypes
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from protocols.runtime import run_local
+from protocols.runtime.process import end_with
+
+PR_GET_DUMPABLE = 3
+PARENT = """
+import os, sys, time
+from protocols.runtime import launch
+
+def role(channels):
+    os.write(1, f"{os.getpid()}\\n".encode())
+    {body}
+
+launch.run_processes(dict.fromkeys(("party_a", "party_b", "dealer"), role))
+"""
+
+
+def alive(pid):
+    """Whether a process runs; one that ended and was not waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def ended(pids, seconds=20):
+    until = time.monotonic() + seconds
+    while any(map(alive, pids)) and time.monotonic() < until:
+        time.sleep(0.05)
+    return not any(map(alive, pids))
+
+
+def roles_of_a_parent(body, number):
+    """The processes of three roles whose parent was ended by a signal."""
+    command = [sys.executable, "-c", PARENT.replace("{body}", body)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as parent:
+        pids = [int(parent.stdout.readline()) for _ in range(3)]
+        assert all(map(alive, pids))
+        parent.send_signal(number)
+        parent.wait(10)
+    return pids
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("body", ["time.sleep(600)", "time.sleep(2); return bytes(10_000_000)"])
+def test_children_end_with_their_parent(number, body):
+    assert ended(roles_of_a_parent(body, number))
+
+
+def test_no_role_hangs_in_a_report_that_nobody_reads():
+    unwatched = "time.sleep(2); return bytes(10_000_000)\n\nlaunch.end_with = lambda parent: None"
+    assert ended(roles_of_a_parent(unwatched, signal.SIGKILL))
+
+
+def test_a_child_whose_parent_is_gone_already_ends():
+    child = os.fork()
+    if not child:
+        end_with(os.getpid())
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+
+
+def test_a_crash_leaves_no_image(tmp_path):
+    def limits(party):
+        return resource.getrlimit(resource.RLIMIT_CORE), ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0)
+
+    for core, dumpable in run_local(limits):
+        assert tuple(core) == (0, 0) and dumpable == 0
+
+
+def test_parties_still_work_without_images():
+    def job(party):
+        return party.reveal(party.share(np.arange(3) if party.rank == 0 else None, owner=0), what="x")
+
+    assert all((opened == np.arange(3)).all() for opened in run_local(job))
