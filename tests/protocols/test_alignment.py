@@ -97,7 +97,7 @@ class Says:
     def send(self, tag, tree):
         pass
 
-    def receive(self, tag):
+    def receive(self, tag, limit=None):
         return next(self._said)
 
 
@@ -118,7 +118,7 @@ def test_a_malformed_request_is_one_sentence_that_names_the_guest(said):
 @pytest.mark.parametrize("named", [None, "ab", [1], ["b", "a"], ["a", "a"], ["c"], [["a"]]])
 def test_common_ids_that_are_not_here_or_not_in_order_are_refused(named):
     class Guest(Says):
-        def receive(self, tag):
+        def receive(self, tag, limit=None):
             if tag == "align.common":
                 return named
             return request

@@ -47,8 +47,8 @@ class Recorded:
     def send(self, tag, tree):
         self._channel.send(tag, tree)
 
-    def receive(self, tag):
-        self.answers.append(self._channel.receive(tag))
+    def receive(self, tag, limit=None):
+        self.answers.append(self._channel.receive(tag, limit))
         return self.answers[-1]
 
 
@@ -63,7 +63,7 @@ class Replayed:
     def send(self, tag, tree):
         pass
 
-    def receive(self, tag):
+    def receive(self, tag, limit=None):
         return next(self._given)
 
 

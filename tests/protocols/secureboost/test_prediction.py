@@ -54,8 +54,8 @@ def asked(channel):
     """The questions that will come over the channel."""
     receive, questions = channel.receive, []
 
-    def noted(tag):
-        message = receive(tag)
+    def noted(tag, limit=None):
+        message = receive(tag, limit)
         if tag == ASK:
             questions.append(dict(message))
         return message
