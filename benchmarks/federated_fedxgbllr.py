@@ -12,9 +12,11 @@ from __future__ import annotations
 import argparse
 import csv
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from sklearn.metrics import log_loss
 
 from benchmarks.federated_data import load
 from protocols.federated.engine import LocalFederation
@@ -22,11 +24,11 @@ from protocols.federated.fedxgbllr.client import FedXGBllrClient
 from protocols.federated.fedxgbllr.config import FedXGBllrConfig
 from protocols.federated.fedxgbllr.model import FedXGBllrModel
 from protocols.federated.fedxgbllr.server import train
-from protocols.federated.fedxgbllr.trees import fit_ensemble, tree_outputs
+from protocols.federated.fedxgbllr.trees import fit_ensemble
 from protocols.federated.secure_sum import OpenSum
 
 
-def run(X: np.ndarray, y: np.ndarray, clients: int, config: FedXGBllrConfig) -> dict[str, float | int | str]:
+def run(X: np.ndarray, y: np.ndarray, clients: int, config: FedXGBllrConfig) -> dict[str, float | int | str | None]:
     """One training on 75 % of the rows, shuffled by `config.seed` and divided equally; scores on the other 25 %."""
     order = np.random.default_rng(config.seed).permutation(len(X))
     training, test = np.split(order, [len(X) * 3 // 4])
@@ -35,6 +37,9 @@ def run(X: np.ndarray, y: np.ndarray, clients: int, config: FedXGBllrConfig) -> 
         if config.classification:
             return 100 * float(np.mean((predicted > 0.5) == y[test]))
         return float(np.mean((predicted - y[test]) ** 2))
+
+    def loss(predicted: np.ndarray) -> float | None:
+        return log_loss(y[test], predicted, labels=[0, 1]) if config.classification else None
 
     parts = np.array_split(training, clients)
     federation = LocalFederation(
@@ -49,9 +54,9 @@ def run(X: np.ndarray, y: np.ndarray, clients: int, config: FedXGBllrConfig) -> 
     model = train(federation, config, OpenSum(), progress)
     seconds = time.perf_counter() - begin
 
-    location, scale = (0.0, 1.0) if config.classification else (y[training].mean(), y[training].std())
-    pooled = fit_ensemble(X[training], (y[training] - location) / scale, config.total_trees, config)
-    central = tree_outputs([pooled], X[test]).sum(axis=1)
+    pooled = fit_ensemble(X[training], (y[training] - model.location) / model.scale, config.total_trees, config)
+    central = replace(model, ensembles=[pooled]).predict_by_mean(X[test])
+    final, mean = model.predict(X[test]), model.predict_by_mean(X[test])
     return {
         "clients": clients,
         "architecture": config.architecture,
@@ -63,7 +68,11 @@ def run(X: np.ndarray, y: np.ndarray, clients: int, config: FedXGBllrConfig) -> 
         "local": f"{config.local_batches} batches" if config.local_batches else f"{config.local_epochs} epochs",
         "score": by_round[-1],
         "score_round_1": by_round[0],
-        "centralised": score(central > 0 if config.classification else location + scale * central),
+        "mean_of_margins": score(mean),
+        "centralised": score(central),
+        "logloss": loss(final),
+        "logloss_mean_of_margins": loss(mean),
+        "logloss_centralised": loss(central),
         "parameters": len(model.weights),
         "tree_bytes": sum(map(len, model.ensembles)),
         "sent_bytes": sum(federation.sent.values()),
@@ -109,7 +118,7 @@ def main() -> None:
                     append(given.out, {"data": name} | run(X, y, clients, config))
 
 
-def append(path: Path, line: dict[str, float | int | str]) -> None:
+def append(path: Path, line: dict[str, float | int | str | None]) -> None:
     """One line of a CSV file, with a header where the file is new."""
     new = not path.exists()
     with path.open("a", newline="") as file:

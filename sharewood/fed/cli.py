@@ -44,7 +44,7 @@ def fedxgbllr(
     trees: Annotated[int, typer.Option(help="Trees of all clients together.")] = 500,
     depth: Depth = 8,
     rounds: Annotated[int, typer.Option(help="Rounds of the network's training.")] = 10,
-    local_epochs: Annotated[int, typer.Option(help="Passes over a client's rows in a round.")] = 100,
+    local_epochs: Annotated[int, typer.Option(help="Passes over a client's rows in a round.")] = 10,
     secure: Secure = False,
     processes: Processes = False,
     json: Json = None,

@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from mpc.errors import ProtocolDesync
 from protocols.federated.engine import Message, Participant, as_bytes, field
 from protocols.federated.fedxgbllr import cnn
 from protocols.federated.fedxgbllr.config import FedXGBllrConfig
 from protocols.federated.fedxgbllr.model import pack_ensembles, unpack_ensembles
-from protocols.federated.fedxgbllr.trees import fit_ensemble, tree_outputs
+from protocols.federated.fedxgbllr.trees import Ensemble, fit_ensemble
 from protocols.federated.rows import read_rows
 from protocols.federated.secure_sum import Summation
 
@@ -33,6 +34,10 @@ class FedXGBllrClient(Participant):
 
     def _ensemble(self, message: Message) -> Message:
         trees = int(field(message, "trees", np.int64, ()))
+        if not 1 <= trees <= self._config.total_trees:
+            raise ProtocolDesync(
+                f"a client must grow 1 to {self._config.total_trees} trees, the server asks for {trees}"
+            )
         ensemble = fit_ensemble(self._X, self._targets(message), trees, self._config)
         return {"ensemble": as_bytes(ensemble)}
 
@@ -40,11 +45,13 @@ class FedXGBllrClient(Participant):
         """Rows times new weights, and rows: what FedAvg sums."""
         if "ensembles" in message:
             self.memory.update(pack_ensembles(unpack_ensembles(message)))
-        ensembles = unpack_ensembles(self.memory)
-        number = int(field(message, "round", np.int64, ()))
+        ensembles = [Ensemble.read(each, self._X.shape[1]) for each in unpack_ensembles(self.memory)]
+        trees, number = len(ensembles[0]), int(field(message, "round", np.int64, ()))
+        if {len(each) for each in ensembles} != {trees} or trees * len(ensembles) > self._config.total_trees:
+            raise ProtocolDesync(f"all ensembles must have as many trees, {self._config.total_trees} together at most")
         weights = cnn.train_locally(
-            field(message, "weights", np.float32, (-1,)),
-            tree_outputs(ensembles, self._X),
+            field(message, "weights", np.float32, (cnn.parameters(len(ensembles), trees, self._config),)),
+            np.concatenate([each.outputs(self._X) for each in ensembles], axis=1),
             self._targets(message),
             len(ensembles),
             self._config,
@@ -54,4 +61,6 @@ class FedXGBllrClient(Participant):
 
     def _targets(self, message: Message) -> np.ndarray:
         location, scale = field(message, "unit", np.float64, (2,))
+        if scale <= 0:
+            raise ProtocolDesync(f"the unit of the labels must be above 0, got {scale:g}")
         return (self._y - location) / scale

@@ -56,6 +56,11 @@ def initial_weights(clients: int, trees: int, config: FedXGBllrConfig) -> np.nda
     return _flat(model)
 
 
+def parameters(clients: int, trees: int, config: FedXGBllrConfig) -> int:
+    """How many weights the network has."""
+    return sum(weight.numel() for weight in build(clients, trees, config).parameters())
+
+
 def train_locally(
     weights: np.ndarray,
     outputs: np.ndarray,

@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from mpc.errors import ProtocolDesync
+from mpc.errors import DataError, ProtocolDesync
 from protocols.federated.engine import Message, as_bytes, field
 from protocols.federated.fedxgbllr import cnn
 from protocols.federated.fedxgbllr.config import FedXGBllrConfig
@@ -43,9 +43,20 @@ class FedXGBllrModel:
     scale: float = 1.0
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        """float32[n, d] -> float64[n]: probabilities of class 1, or labels in their own unit."""
-        outputs = tree_outputs(self.ensembles, X)
-        margin = cnn.predict(self.weights, outputs, len(self.ensembles), self.config).astype(np.float64)
+        """float32[n, d] -> float64[n]: probabilities of class 1, or labels in their own unit. Raises DataError."""
+        return self._predicted(cnn.predict(self.weights, self._outputs(X), len(self.ensembles), self.config))
+
+    def predict_by_mean(self, X: np.ndarray) -> np.ndarray:
+        """The same without the network, as a yardstick: by the plain mean of the clients' own margins."""
+        return self._predicted(self._outputs(X).sum(axis=1) / len(self.ensembles))
+
+    def _outputs(self, X: np.ndarray) -> np.ndarray:
+        if not np.isfinite(X).all():
+            raise DataError("X: a value is missing or infinite")
+        return tree_outputs(self.ensembles, X)
+
+    def _predicted(self, output: np.ndarray) -> np.ndarray:
+        margin = output.astype(np.float64)
         return 1 / (1 + np.exp(-margin)) if self.config.classification else self.location + self.scale * margin
 
     def pack(self) -> Message:

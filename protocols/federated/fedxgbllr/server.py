@@ -16,15 +16,16 @@ Source         Ma, Qiu, Beutel, Lane: Gradient-less Federated Gradient Boosting 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from mpc.errors import DataError
+from mpc.errors import DataError, ProtocolDesync
 from protocols.federated.engine import Federation, field
 from protocols.federated.fedxgbllr import cnn
 from protocols.federated.fedxgbllr.config import FedXGBllrConfig
 from protocols.federated.fedxgbllr.model import FedXGBllrModel, pack_ensembles
+from protocols.federated.fedxgbllr.trees import Ensemble
 from protocols.federated.secure_sum import Summation
 
 
@@ -44,6 +45,7 @@ def train(
 
     replies = federation.broadcast("ensemble", {"trees": np.array(trees), "unit": unit})
     ensembles = [field(reply, "ensemble", np.uint8, (-1,)).tobytes() for reply in replies.values()]
+    _check_ensembles(dict(zip(replies, ensembles, strict=True)), trees)
     packed = pack_ensembles(ensembles)
     weights = cnn.initial_weights(len(ensembles), trees, config)
     model = FedXGBllrModel(ensembles, weights, config, location, scale)
@@ -58,6 +60,19 @@ def train(
         model = FedXGBllrModel(ensembles, averaged, config, location, scale)
         progress(number, model)
     return model
+
+
+def _check_ensembles(ensembles: Mapping[int, bytes], trees: int) -> None:
+    """Raises ProtocolDesync that names the client whose ensemble cannot be used."""
+    features = None
+    for client, data in ensembles.items():
+        try:
+            ensemble = Ensemble.read(data, features)
+        except ProtocolDesync as error:
+            raise ProtocolDesync(f"client {client}: {error}") from None
+        if len(ensemble) != trees:
+            raise ProtocolDesync(f"client {client} must send {trees} trees, got {len(ensemble)}")
+        features = ensemble.features
 
 
 def _label_moments(federation: Federation, summation: Summation) -> tuple[float, float]:

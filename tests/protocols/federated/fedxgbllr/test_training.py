@@ -12,7 +12,7 @@ from protocols.federated.fedxgbllr.communication import fedxgbllr_bytes, simfl_b
 from protocols.federated.fedxgbllr.config import FedXGBllrConfig
 from protocols.federated.fedxgbllr.model import pack_ensembles, unpack_ensembles
 from protocols.federated.fedxgbllr.server import train
-from protocols.federated.fedxgbllr.trees import fit_ensemble, tree_outputs
+from protocols.federated.fedxgbllr.trees import encode, fit_booster, fit_ensemble, tree_outputs
 from protocols.federated.secure_sum import OpenSum
 from tests.protocols.federated.tables import SMALL_LLR, llr_clients, summation, table
 
@@ -21,10 +21,10 @@ PAPER = FedXGBllrConfig.of()
 
 @pytest.mark.parametrize("objective", ["binary:logistic", "reg:squarederror"])
 def test_the_outputs_of_the_trees_add_up_to_xgboosts_margin(objective):
-    X, y = table()
-    ensemble = fit_ensemble(X, y, 7, FedXGBllrConfig.of(objective=objective, max_depth=4))
-    outputs = tree_outputs([ensemble, ensemble], X)
-    margin = xgb.Booster(model_file=bytearray(ensemble)).predict(xgb.DMatrix(X), output_margin=True)
+    X, y = table(2500)
+    booster = fit_booster(X, y, 7, FedXGBllrConfig.of(objective=objective, max_depth=6))
+    outputs = tree_outputs([encode(booster)] * 2, X)
+    margin = booster.predict(xgb.DMatrix(X), output_margin=True)
     assert outputs.shape == (len(X), 14)
     np.testing.assert_allclose(outputs[:, :7].sum(axis=1), margin, atol=1e-5)
     np.testing.assert_array_equal(outputs[:, :7], outputs[:, 7:])
@@ -187,7 +187,7 @@ def test_bytes_that_are_no_ensemble_are_refused(bad):
 def test_an_ensemble_of_tables_of_another_width_is_refused(features):
     X, y = table(features=features)
     ensemble = fit_ensemble(X, y, 2, SMALL_LLR)
-    with pytest.raises(ProtocolDesync, match="no XGBoost model of 5 features"):
+    with pytest.raises(ProtocolDesync, match=f"an ensemble must be one of 5 features, got {features}"):
         tree_outputs([ensemble], table()[0])
 
 
