@@ -103,9 +103,9 @@ class _SecureXGB(Parametrised):
         (regression) and weight. Nothing is revealed but the curve.
         Stages of the meter: setup, offline, online. Raises DataError, ConfigError, PeerFailure.
         """
-        needs_party(party, "fit(party, X, y)")
         config = self.config
         config.check_trainable()
+        needs_party(party, "fit(party, X, y)")
         own = dictionary(X)
         table = read_training(X, y, sample_weight, config, own)
         known = agree_on_terms(party, config, own)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from mpc.errors import ConfigError, DataError
-from secure_tree.estimator import SecureXGBClassifier
+from secure_tree.estimator import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.exchange import reveal_model, share_model
 from secure_tree.importance import KINDS
 from secure_tree.xgboost_json import to_xgboost
@@ -64,13 +64,14 @@ def test_importance_is_that_of_the_exported_model(tmp_path, data, parameters):
     if data == "columns":
         tables = pd.DataFrame(X[:, :2], columns=["a", "b"]), pd.DataFrame(X[:, 2:], columns=["c", "d"])
     asked = dict(n_estimators=3, max_depth=3, max_bin=8, learning_rate=0.5) | parameters
+    estimator = SecureXGBRegressor if parameters.get("objective") == "squarederror" else SecureXGBClassifier
 
     def job(party):
         i = party.rank
-        SecureXGBClassifier(**asked).fit(party, tables[i], labels[i], weights[i]).save(tmp_path / f"{i}.json")
+        estimator(**asked).fit(party, tables[i], labels[i], weights[i]).save(tmp_path / f"{i}.json")
 
     run_both(job)
-    models = [SecureXGBClassifier.load(tmp_path / f"{rank}.json") for rank in (0, 1)]
+    models = [estimator.load(tmp_path / f"{rank}.json") for rank in (0, 1)]
     booster, names = exported(models), models[0].model.facts.names
     for kind in KINDS:
         ours, revealed = importance(models, kind)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secure_tree import SecureXGBClassifier
+from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.plain.boost import train
 from tests.mpc.twoparty import Recorder, run_both
 from tests.secure_tree.conftest import read_shared
@@ -121,7 +121,8 @@ def test_the_shape_of_a_whole_training_does_not_depend_on_the_data(seed, constan
         def job(party):
             party.link = Recorder(party.link)
             rows = slice(0, 20) if party.rank == 0 else slice(20, None)
-            model = SecureXGBClassifier(n_estimators=2, max_depth=2, max_bin=8, objective=objective)
+            kind = SecureXGBRegressor if objective == "squarederror" else SecureXGBClassifier
+            model = kind(n_estimators=2, max_depth=2, max_bin=8, objective=objective)
             model.fit(party, X[rows], y[rows])
             for method in ("bins", "thresholds"):
                 model.predict_margin(party, X[rows], method)
