@@ -41,7 +41,7 @@ from mpc import (
 )
 from mpc.linear_map import DenseBits, DenseWords, MatrixVectors
 from mpc.party import Party
-from mpc.ring import BIT, U8, U32, U64
+from mpc.rings import GF2, Z8, Z32, Z64, Ring, Z2k
 from mpc.shares import AShare, BShare, public_bits, public_ring
 from mpc.tracing import Trace
 from protocols.randomness.sizes import dealt_bytes
@@ -52,17 +52,17 @@ PAGE = Path(__file__).parent.parent / "docs" / "complexity.md"
 ELEMENTS = 1024
 
 
-def words(party: Party, *shape: int, dtype: np.dtype = U64, scale: int = 0) -> AShare:
-    return public_ring(np.zeros(shape, np.int64), party.rank, scale, dtype)
+def words(party: Party, *shape: int, ring: Z2k = Z64, scale: int = 0) -> AShare:
+    return public_ring(np.zeros(shape, np.int64), party.rank, scale, ring)
 
 
 def bits(party: Party, *shape: int) -> BShare:
     return public_bits(np.zeros(shape, np.uint8), party.rank)
 
 
-def _x(count: int = 1, *more: Any, dtype: np.dtype = U64, scale: int = 0) -> Callable:
+def _x(count: int = 1, *more: Any, ring: Z2k = Z64, scale: int = 0) -> Callable:
     """Arguments: `count` shares of n words, and public ones."""
-    return lambda party, n: [*(words(party, n, dtype=dtype, scale=scale) for _ in range(count)), *more]
+    return lambda party, n: [*(words(party, n, ring=ring, scale=scale) for _ in range(count)), *more]
 
 
 def _b(count: int = 1, *tail: int) -> Callable:
@@ -73,18 +73,19 @@ def _fixed(party: Party, n: int) -> list:
     return [words(party, 1, n, 32), fixed_operand.fix(party, words(party, 1, 32, 32))]
 
 
-def _known(dtype: np.dtype, n_in: int, n_out: int, party: Party) -> list:
-    if dtype == BIT:
+def _known(ring: Ring, n_in: int, n_out: int, party: Party) -> list:
+    if ring == GF2:
         matrix = DenseBits(np.zeros((n_out, n_in), np.uint8))
     else:
-        matrix = DenseWords(np.zeros((n_in, n_out), dtype))
-    return [0, matrix if party.rank == 0 else None, n_in, n_out, dtype]
+        matrix = DenseWords(np.zeros((n_in, n_out), ring.dtype))
+    return [0, matrix if party.rank == 0 else None, n_in, n_out, ring]
 
 
-def _apply(dtype: np.dtype) -> Callable:
+def _apply(ring: Ring) -> Callable:
     def arguments(party: Party, n: int) -> list:
-        shared = linear_map.share_masked_matrix(party, *_known(dtype, n, 32, party))
-        return [shared.supply(party, 1), bits(party, 1, n) if dtype == BIT else words(party, 1, n, dtype=dtype)]
+        shared = linear_map.share_masked_matrix(party, *_known(ring, n, 32, party))
+        x = words(party, 1, n, ring=ring) if isinstance(ring, Z2k) else bits(party, 1, n)
+        return [shared.supply(party, 1), x]
 
     return arguments
 
@@ -109,12 +110,12 @@ ROWS: list[tuple[Callable, str, Callable, dict]] = [
     (weighted_choice.choose, "one of 8 factors", lambda p, n: [bits(p, n, 8), words(p, n), range(8)], {}),
     (fixed_operand.fix, "row of a matrix of 32 columns", lambda p, n: [words(p, 1, n, 32)], {}),
     (fixed_operand.multiply_fixed, "vector of 32 times 32 x 32", _fixed, {}),
-    (linear_map.share_masked_matrix, "row to 32 sums, 32 bits", lambda p, n: _known(U32, n, 32, p), {}),
-    (linear_map.share_masked_matrix, "row to 32 parities", lambda p, n: _known(BIT, n, 32, p), {}),
-    (linear_map.apply_matrix, "word to 32 sums, 32 bits", _apply(U32), {}),
-    (linear_map.apply_matrix, "word to 32 sums, 64 bits", _apply(U64), {}),
-    (linear_map.apply_matrix, "bit to 32 parities", _apply(BIT), {}),
-    (widening.widen, "word", _x(dtype=U32), {}),
+    (linear_map.share_masked_matrix, "row to 32 sums, 32 bits", lambda p, n: _known(Z32, n, 32, p), {}),
+    (linear_map.share_masked_matrix, "row to 32 parities", lambda p, n: _known(GF2, n, 32, p), {}),
+    (linear_map.apply_matrix, "word to 32 sums, 32 bits", _apply(Z32), {}),
+    (linear_map.apply_matrix, "word to 32 sums, 64 bits", _apply(Z64), {}),
+    (linear_map.apply_matrix, "bit to 32 parities", _apply(GF2), {}),
+    (widening.widen, "word", _x(ring=Z32), {}),
     (truncation.truncate, "word, by 20 bits", _x(1, 20), {}),
     (truncation.floor_by_bits, "word, by 20 bits", _x(1, 20), {}),
     *((truncation.floor, "word, by 20 bits", _x(1, 20), {"by": by}) for by in ("bits", "keys")),
@@ -129,7 +130,7 @@ ROWS: list[tuple[Callable, str, Callable, dict]] = [
     (comparison_keys.floor_by_keys, "word, by 20 bits", _x(1, 20), {}),
     (comparison_keys.larger_by_keys, "larger of two, 64 bits", _x(2, 64), {}),
     (conversion.to_bits, "word into 64 bits", _x(1, 64), {}),
-    (equality.equals_zero, "word of 4 bits", _x(1, 4, dtype=U8), {}),
+    (equality.equals_zero, "word of 4 bits", _x(1, 4, ring=Z8), {}),
     (one_hot.one_hot, "index of 5 bits", _b(1, 5), {}),
     (one_hot.all_of, "5 bits", _b(1, 5), {}),
     *(

@@ -10,59 +10,58 @@ Source         Beaver, CRYPTO 1991
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mpc.contract import Cost, both, protocol
-from mpc.correlation import Hand
+from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint
 from mpc.kernels import products
+from mpc.recipes import Product
 from mpc.ring import Shape
+from mpc.rings import Z2k
 from mpc.rounds import Steps, open_shares
 from mpc.shares import AShare, same_shape
 
 
-@dataclass(frozen=True)
+@correlation
 class Triples:
     """[a], [b], [a b]."""
 
     shape: Shape
-    dtype: np.dtype
+    ring: Z2k
 
-    def deal(self, hand: Hand):
-        a = hand.mask(self.shape, self.dtype)
-        b = hand.mask(self.shape, self.dtype)
-        return a, b, hand.derived(lambda: a * b, self.shape, self.dtype)
+    def deal(self, view: View) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        a, b = (view.mask(self.ring, self.shape) for _ in range(2))
+        return a, b, view.derived(self.ring, self.shape, Product(self.ring, a, b))
 
 
-@protocol(cost=lambda x, y: Cost(rounds=1, bits=both(2 * x.bits * x.size)))
+@protocol(cost=lambda x, y: Cost(rounds=1, bits=both(2 * x.ring.bits * x.size)))
 def multiply(party: Endpoint, x: AShare, y: AShare) -> Steps[AShare]:
     """[x], [y] -> [x y], same shape and ring; scales add. Raises ShapeMismatch."""
     same_shape(x, y)
-    a, b, ab = party.randomness.take(Triples(x.shape, x.dtype))
+    a, b, ab = party.randomness.take(Triples(x.shape, x.ring))
     d, e = yield from open_shares(x.map(lambda w: w - a), y.map(lambda w: w - b))
     d, e, a, b, ab = (w.reshape(-1) for w in (d, e, a, b, ab))
     words = products.product(d, e, a, b, ab, party.rank == 0)
     return AShare(words.reshape(x.shape), party.rank, x.scale + y.scale)
 
 
-@dataclass(frozen=True)
+@correlation
 class Squares:
     """[a], [a^2]."""
 
     shape: Shape
-    dtype: np.dtype
+    ring: Z2k
 
-    def deal(self, hand: Hand):
-        a = hand.mask(self.shape, self.dtype)
-        return a, hand.derived(lambda: a * a, self.shape, self.dtype)
+    def deal(self, view: View) -> tuple[np.ndarray, np.ndarray]:
+        a = view.mask(self.ring, self.shape)
+        return a, view.derived(self.ring, self.shape, Product(self.ring, a, a))
 
 
-@protocol(cost=lambda x: Cost(rounds=1, bits=both(x.bits * x.size)))
+@protocol(cost=lambda x: Cost(rounds=1, bits=both(x.ring.bits * x.size)))
 def square(party: Endpoint, x: AShare) -> Steps[AShare]:
     """[x] -> [x^2], same shape and ring; the scale doubles."""
-    a, aa = party.randomness.take(Squares(x.shape, x.dtype))
+    a, aa = party.randomness.take(Squares(x.shape, x.ring))
     (d,) = yield from open_shares(x.map(lambda w: w - a))
     words = products.square(d.reshape(-1), a.reshape(-1), aa.reshape(-1), party.rank == 0)
     return AShare(words.reshape(x.shape), party.rank, 2 * x.scale)

@@ -13,16 +13,17 @@ Source         Beaver, CRYPTO 1991; daBits: Rotaru and Wood, INDOCRYPT 2019
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
 from mpc.contract import Cost, both, protocol
-from mpc.correlation import Hand
+from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint
 from mpc.kernels import products
-from mpc.ring import U64, Shape, packed_size
+from mpc.recipes import Chosen, Lifted, Product
+from mpc.ring import Shape, packed_size
+from mpc.rings import GF2, Z64, PackedBits, Z2k
 from mpc.rounds import Steps, open_shares, open_words
 from mpc.shares import AShare, BShare, PShare, same_shape
 
@@ -33,44 +34,45 @@ def _wire_bits(count: int) -> int:
     return 8 * packed_size(count, 1)
 
 
-@dataclass(frozen=True)
+@correlation
 class BitTriples:
     """<alpha>, <beta>, <alpha and beta>, packed bits in words."""
 
     shape: Shape
     dtype: np.dtype
 
-    def deal(self, hand: Hand):
-        alpha, beta = (hand.mask(self.shape, self.dtype, xor=True) for _ in range(2))
-        return alpha, beta, hand.derived(lambda: alpha & beta, self.shape, self.dtype, xor=True)
+    def deal(self, view: View) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        words = PackedBits(self.dtype)
+        alpha, beta = (view.mask(words, self.shape) for _ in range(2))
+        return alpha, beta, view.derived(words, self.shape, Product(words, alpha, beta))
 
 
-@dataclass(frozen=True)
+@correlation
 class RingBits:
     """<beta> and the same bits as [beta] in Z_2^k."""
 
     shape: Shape
-    dtype: np.dtype
+    ring: Z2k
 
-    def deal(self, hand: Hand):
-        beta = hand.mask_bits(self.shape)
-        return beta, hand.derived(lambda: beta.astype(self.dtype), self.shape, self.dtype)
+    def deal(self, view: View) -> tuple[np.ndarray, np.ndarray]:
+        beta = view.mask(GF2, self.shape)
+        return beta, view.derived(self.ring, self.shape, Lifted(self.ring, beta))
 
 
-@dataclass(frozen=True)
+@correlation
 class SelectMasks:
     """<beta>, [beta], [a], [beta a] for a bit array and a ring array that broadcast together."""
 
     bit_shape: Shape
     shape: Shape
-    dtype: np.dtype
+    ring: Z2k
 
-    def deal(self, hand: Hand):
-        beta = hand.mask_bits(self.bit_shape)
-        a = hand.mask(self.shape, self.dtype)
-        ring = hand.derived(lambda: beta.astype(self.dtype), self.bit_shape, self.dtype)
+    def deal(self, view: View) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        beta = view.mask(GF2, self.bit_shape)
+        a = view.mask(self.ring, self.shape)
+        lifted = view.derived(self.ring, self.bit_shape, Lifted(self.ring, beta))
         product = np.broadcast_shapes(self.bit_shape, self.shape)
-        return beta, ring, a, hand.derived(lambda: beta.astype(self.dtype) * a, product, self.dtype)
+        return beta, lifted, a, view.derived(self.ring, product, Chosen(self.ring, beta, a))
 
 
 def _and_cost(a: BShare | PShare, b: BShare | PShare) -> Cost:
@@ -97,20 +99,20 @@ def or_bits(party: Endpoint, a: B, b: B) -> Steps[B]:
     return ~(yield from and_bits.steps(party, ~a, ~b))
 
 
-@protocol(cost=lambda b, dtype=U64: Cost(rounds=1, bits=both(_wire_bits(b.size))))
-def to_ring(party: Endpoint, b: BShare, dtype: np.dtype = U64) -> Steps[AShare]:
-    """<b> -> [b] in the ring of `dtype`, scale 0."""
-    beta, ring = party.randomness.take(RingBits(b.shape, dtype))
+@protocol(cost=lambda b, ring=Z64: Cost(rounds=1, bits=both(_wire_bits(b.size))))
+def to_ring(party: Endpoint, b: BShare, ring: Z2k = Z64) -> Steps[AShare]:
+    """<b> -> [b] in `ring`, scale 0."""
+    beta, lifted = party.randomness.take(RingBits(b.shape, ring))
     (c,) = yield from open_shares(b.map(lambda w: w ^ beta))
-    words = products.flipped(c.reshape(-1), ring.reshape(-1), party.rank == 0)
+    words = products.flipped(c.reshape(-1), lifted.reshape(-1), party.rank == 0)
     return AShare(words.reshape(b.shape), party.rank)
 
 
-@protocol(cost=lambda b, x: Cost(rounds=1, bits=both(_wire_bits(b.size) + x.bits * x.size)))
+@protocol(cost=lambda b, x: Cost(rounds=1, bits=both(_wire_bits(b.size) + x.ring.bits * x.size)))
 def select(party: Endpoint, b: BShare, x: AShare) -> Steps[AShare]:
     """<b>, [x] -> [b x]; the shapes broadcast, the scale is that of x."""
-    beta, ring, a, product = party.randomness.take(SelectMasks(b.shape, x.shape, x.dtype))
+    beta, lifted, a, product = party.randomness.take(SelectMasks(b.shape, x.shape, x.ring))
     c, d = yield from open_shares(b.map(lambda w: w ^ beta), x.map(lambda w: w - a))
-    c, d, ring, a = (np.broadcast_to(w, product.shape).reshape(-1) for w in (c, d, ring, a))
-    words = products.choice(c, d, ring, a, product.reshape(-1), party.rank == 0)
+    c, d, lifted, a = (np.broadcast_to(w, product.shape).reshape(-1) for w in (c, d, lifted, a))
+    words = products.choice(c, d, lifted, a, product.reshape(-1), party.rank == 0)
     return AShare(words.reshape(product.shape), party.rank, x.scale)

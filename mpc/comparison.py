@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,13 +22,14 @@ from mpc.bit_product import select
 from mpc.comparison_keys import below_by_keys, larger_by_keys
 from mpc.contract import Cost, both, protocol
 from mpc.conversion import to_bits
-from mpc.correlation import Hand
+from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint, Variant
 from mpc.kernels import borrow
 from mpc.ring import U64, Shape, encode_signed, low_bits, packed_size, smallest_word
+from mpc.rings import GF2, Z64, PackedBits
 from mpc.rounds import Steps, open_shares
 from mpc.shares import AShare, BShare, stack
-from mpc.thermometer import Chunking, cheapest_chunking, deal_thermometers, open_chunks
+from mpc.thermometer import Chunking, Thermometers, cheapest_chunking, deal_thermometers, open_chunks
 
 
 def product_type(m: int) -> np.dtype:
@@ -42,7 +42,7 @@ def chunking(bits: int, thresholds: int) -> Chunking:
     return cheapest_chunking(bits, lambda m: thresholds * borrow.product_words(m) * product_type(m).itemsize)
 
 
-@dataclass(frozen=True)
+@correlation
 class SignMasks:
     """[r] in Z_2^64, <bit B-1 of r>; thermometers of its low B - 1 bits, bit masks, and the masks' products as bits."""
 
@@ -50,18 +50,17 @@ class SignMasks:
     thresholds: int
     bits: int
 
-    def deal(self, hand: Hand):
+    def deal(self, view: View) -> tuple[np.ndarray, np.ndarray, Thermometers, np.ndarray]:
         n = math.prod(self.shape)
-        r = hand.mask((n,), U64)
-        top = hand.derived_bits(lambda: (r >> np.uint64(self.bits - 1)) & np.uint64(1), (n,))
+        r = view.mask(Z64, (n,))
+        top = view.derived(GF2, (n,), lambda: (r >> np.uint64(self.bits - 1)) & np.uint64(1))
         chunks = chunking(self.bits - 1, self.thresholds)
-        table, masks = deal_thermometers(hand, r, self.thresholds, chunks)
+        table, masks = deal_thermometers(view, r, self.thresholds, chunks)
         words = borrow.product_words(chunks.m)
-        products = hand.derived(
-            lambda: borrow.mask_products(masks.reshape(-1), chunks.m, words),
+        products = view.derived(
+            PackedBits(product_type(chunks.m)),
             (n * self.thresholds, words),
-            product_type(chunks.m),
-            xor=True,
+            lambda: borrow.mask_products(masks.reshape(-1), chunks.m, words),
         )
         return r, top, (table, masks), products
 

@@ -24,12 +24,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpc.contract import Cost, both, protocol
-from mpc.correlation import Hand, private_to_each
+from mpc.correlation import View, correlation, private_to_each
 from mpc.endpoint import Endpoint
 from mpc.kernels import comparison_keys as kernels
 from mpc.kernels.comparison_keys import Keys
 from mpc.kernels.truncation import shift_opened
-from mpc.ring import U8, U64, Shape, encode_signed, low_bits, packed_size
+from mpc.ring import U64, Shape, encode_signed, low_bits, packed_size
+from mpc.rings import GF2, Z8, Z64, Z2k
 from mpc.rounds import Steps, open_shares
 from mpc.shares import AShare, BShare, same_shape
 
@@ -47,11 +48,11 @@ class OwnKeys:
         return kernels.evaluate(rank, self.root, self.common, x, self.permutation)
 
 
-def deal_keys(hand: Hand, alpha: np.ndarray, beta: list[np.ndarray], bits: int) -> OwnKeys:
+def deal_keys(view: View, alpha: np.ndarray, beta: list[np.ndarray], bits: int) -> OwnKeys:
     """Keys for secrets alpha uint64[n], of which the low `bits` count, and payload words beta (none: the bit 1)."""
     n, width = alpha.size, len(beta)
-    roots, own = private_to_each(hand, (n, 2))
-    permutation = hand.permutation_key()
+    roots, own = private_to_each(view, Z64, (n, 2))
+    permutation = view.permutation_key()
     made: list[Keys] = []
 
     def keys() -> Keys:
@@ -61,10 +62,10 @@ def deal_keys(hand: Hand, alpha: np.ndarray, beta: list[np.ndarray], bits: int) 
         return made[0]
 
     common = Keys(
-        hand.both(lambda: keys().seeds, (bits, n, 2), U64),
-        hand.both(lambda: keys().control, (bits, n), U8),
-        hand.both(lambda: keys().values, (bits, n, width), U64),
-        hand.both(lambda: keys().last, (n, max(1, width)), U64 if width else U8),
+        view.both(Z64, (bits, n, 2), lambda: keys().seeds),
+        view.both(Z8, (bits, n), lambda: keys().control),
+        view.both(Z64, (bits, n, width), lambda: keys().values),
+        view.both(Z64 if width else Z8, (n, max(1, width)), lambda: keys().last),
     )
     return OwnKeys(own, common, permutation)
 
@@ -73,47 +74,47 @@ def _flat(shape: Shape) -> tuple[int]:
     return (math.prod(shape),)
 
 
-@dataclass(frozen=True)
+@correlation
 class SignKeys:
     """[r] in Z_2^64, <bit B - 1 of r>, and keys for its low B - 1 bits."""
 
     shape: Shape
     bits: int
 
-    def deal(self, hand: Hand):
-        r = hand.mask(_flat(self.shape))
-        top = hand.derived_bits(lambda: r >> np.uint64(self.bits - 1) & np.uint64(1), r.shape)
-        return r, top, deal_keys(hand, r, [], self.bits - 1)
+    def deal(self, view: View) -> tuple[np.ndarray, np.ndarray, OwnKeys]:
+        r = view.mask(Z64, _flat(self.shape))
+        top = view.derived(GF2, r.shape, lambda: r >> np.uint64(self.bits - 1) & np.uint64(1))
+        return r, top, deal_keys(view, r, [], self.bits - 1)
 
 
-@dataclass(frozen=True)
+@correlation
 class FloorKeys:
     """[r] and [r >> f] in Z_2^64, [msb r] modulo 2^f, and keys for the low f bits of r with the ring's 1 as payload."""
 
     shape: Shape
     shift: int
 
-    def deal(self, hand: Hand):
-        r = hand.mask(_flat(self.shape))
-        high = hand.derived(lambda: r >> np.uint64(self.shift), r.shape)
-        msb = hand.derived(lambda: r >> np.uint64(63), r.shape, bits=self.shift)
-        return r, high, msb, deal_keys(hand, r, [np.ones(r.shape, U64)], self.shift)
+    def deal(self, view: View) -> tuple[np.ndarray, np.ndarray, np.ndarray, OwnKeys]:
+        r = view.mask(Z64, _flat(self.shape))
+        high = view.derived(Z64, r.shape, lambda: r >> np.uint64(self.shift))
+        msb = view.derived(Z2k(U64, self.shift), r.shape, lambda: r >> np.uint64(63))
+        return r, high, msb, deal_keys(view, r, [np.ones(r.shape, U64)], self.shift)
 
 
-@dataclass(frozen=True)
+@correlation
 class MaximumKeys:
     """[r], [m] and [m r] for m = bit B - 1 of r, and keys for its low B - 1 bits with payload (1 - 2 m) (1, r)."""
 
     shape: Shape
     bits: int
 
-    def deal(self, hand: Hand):
-        r = hand.mask(_flat(self.shape))
+    def deal(self, view: View) -> tuple[np.ndarray, np.ndarray, np.ndarray, OwnKeys]:
+        r = view.mask(Z64, _flat(self.shape))
         m = r >> np.uint64(self.bits - 1) & np.uint64(1)
-        top = hand.derived(lambda: m, r.shape)
-        product = hand.derived(lambda: m * r, r.shape)
+        top = view.derived(Z64, r.shape, lambda: m)
+        product = view.derived(Z64, r.shape, lambda: m * r)
         sign = np.uint64(1) - np.uint64(2) * m
-        return r, top, product, deal_keys(hand, r, [sign, sign * r], self.bits - 1)
+        return r, top, product, deal_keys(view, r, [sign, sign * r], self.bits - 1)
 
 
 def _key_cost(x: AShare, thresholds: Sequence[int], bits: int) -> Cost:

@@ -1,14 +1,16 @@
 """Correlated randomness: one description, read by the dealer, by either party and by the planner.
 
-A kind is a frozen dataclass of public shapes with one method, `deal(hand)`, that names in order the values
-that both parties will hold. Whose hand it is decides what happens:
+A correlation is a frozen dataclass of public shapes with one method, `deal(view)`, that names in order the values that
+both parties will hold. Whose view it is decides what happens:
 
-* the dealer's hand draws both parties' streams, computes what is derived and writes the corrections;
-* a party's hand draws its own stream, and reads the corrections that the dealer sent to it;
-* the planner's hand returns zeros: a program that runs on it lists its demand without a private byte.
+* the dealer's view draws both parties' streams, computes what is derived and writes the corrections;
+* a party's view draws its own stream, and reads the corrections that the dealer sent to it;
+* the planner's view returns zeros: a program that runs on it lists its demand without a private byte.
+
+`@correlation` makes the dataclass and registers it, so that a plan on the wire can name it.
 
 Security   every value that a party holds is a word of its own stream, or a correction that is masked by a
-           word of the other's stream: uniform, so a party alone learns nothing.
+           word of the other's stream: uniform, so one party by itself learns nothing.
 Source     Beaver, CRYPTO 1991 (precomputation); pseudorandom correlation by seed and correction as in
            Araki et al., CCS 2016.
 """
@@ -16,54 +18,42 @@ Source     Beaver, CRYPTO 1991 (precomputation); pseudorandom correlation by see
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, dataclass_transform
 
 import numpy as np
 
-from mpc.ring import U64, Shape
+from mpc.ring import Shape
+from mpc.rings import AnyRing
 
 T_co = TypeVar("T_co", covariant=True)
+C = TypeVar("C")
+# What a derived value is: an object of mpc/recipes.py, or any function where only a dealer can make it.
+Recipe = Callable[[], np.ndarray]
 
 
-class Hand(Protocol):
+class View(Protocol):
     """What `Correlation.deal` may ask for. The dealer gets values, a party its share of them."""
 
-    def mask(self, shape: Shape, dtype: np.dtype = U64, xor: bool = False) -> np.ndarray:
-        """A uniform secret array, shared by addition or by xor."""
+    def mask(self, ring: AnyRing, shape: Shape) -> np.ndarray:
+        """A uniform secret array, shared."""
 
-    def mask_bits(self, shape: Shape) -> np.ndarray:
-        """Uniform secret bits (uint8 0 or 1), shared by xor."""
+    def private(self, owner: int, ring: AnyRing, shape: Shape) -> Any:
+        """A uniform array that only `owner` knows; the other party gets None."""
 
-    def private(self, owner: int, shape: Shape, dtype: np.dtype = U64) -> Any:
-        """A uniform array that `owner` alone knows; the other party gets None."""
+    def derived(self, ring: AnyRing, shape: Shape, recipe: Recipe, to: int = 1) -> np.ndarray:
+        """A function of dealt values, computed by the dealer only, shared; `to` receives the correction."""
 
-    def derived(
-        self,
-        value: Callable[[], np.ndarray],
-        shape: Shape,
-        dtype: np.dtype = U64,
-        xor: bool = False,
-        to: int = 1,
-        bits: int | None = None,
-    ) -> np.ndarray:
-        """A function of dealt values, computed by the dealer only, shared; `to` receives the correction.
-
-        Where only the low `bits` of the shares count, no more is sent.
-        """
-
-    def derived_bits(self, value: Callable[[], np.ndarray], shape: Shape, to: int = 1) -> np.ndarray:
-        """Derived bits, shared by xor, packed on the wire."""
-
-    def both(self, value: Callable[[], np.ndarray], shape: Shape, dtype: np.dtype) -> np.ndarray:
+    def both(self, ring: AnyRing, shape: Shape, recipe: Recipe) -> np.ndarray:
         """What the dealer sends to both parties alike: corrections of keys, pseudorandom to either."""
 
     def permutation_key(self) -> bytes:
         """The session's key for fixed-key AES, known to all three."""
 
-    def computed(self, owner: int, value: Callable[[], np.ndarray], shape: Shape, dtype: np.dtype) -> Any:
+    def computed(self, owner: int, ring: AnyRing, shape: Shape, recipe: Recipe) -> np.ndarray | None:
         """What `owner` works out of its own words and kept matrices, offline where the request is known; else None."""
 
-    def keep(self, number: int, mask: np.ndarray) -> None:
+    def keep(self, number: int, mask: Any) -> None:
         """The dealer remembers the mask of a known matrix."""
 
     def kept(self, number: int) -> np.ndarray:
@@ -73,14 +63,25 @@ class Hand(Protocol):
         """Forget what `kept` would give."""
 
 
-def private_to_each(hand: Hand, shape: Shape, dtype: np.dtype = U64) -> tuple[list[Any], Any]:
-    """A uniform array for each party that it alone knows: both, as the dealer sees them, and the one that is seen."""
-    both = [hand.private(owner, shape, dtype) for owner in (0, 1)]
+def private_to_each(view: View, ring: AnyRing, shape: Shape) -> tuple[list[Any], Any]:
+    """A uniform array for each party that only it knows: both, as the dealer sees them, and the one that is seen."""
+    both = [view.private(owner, ring, shape) for owner in (0, 1)]
     return both, both[0] if both[0] is not None else both[1]
 
 
 class Correlation(Protocol[T_co]):
     """A request for correlated randomness: a frozen dataclass of public shapes."""
 
-    def deal(self, hand: Hand) -> T_co:
-        """This hand's view of the dealt values."""
+    def deal(self, view: View) -> T_co:
+        """This view of the dealt values."""
+
+
+CORRELATIONS: dict[str, type] = {}
+
+
+@dataclass_transform(frozen_default=True)
+def correlation(described: type[C]) -> type[C]:
+    """A class of public shapes with `deal`, as a frozen dataclass that plans can name."""
+    made = dataclass(frozen=True)(described)
+    CORRELATIONS[made.__name__] = made
+    return made

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mpc.errors import ConfigError, ShapeMismatch
-from mpc.ring import U64
+from mpc.rings import Z64
 from mpc.shares import AShare
 
 
@@ -30,8 +30,8 @@ def load_crypten() -> ModuleType:
 
 def to_crypten(x: AShare) -> Any:
     """[x] over Z_2^64 at its scale -> CrypTen's MPCTensor of the same shape and precision. Raises ShapeMismatch."""
-    if x.dtype != U64:
-        raise ShapeMismatch(f"CrypTen shares over 64 bits, this share has {x.bits}")
+    if x.ring != Z64:
+        raise ShapeMismatch(f"CrypTen shares over 64 bits, this share has {x.ring.bits}")
     crypten = load_crypten()
     torch = importlib.import_module("torch")
     words = torch.from_numpy(np.ascontiguousarray(x.words).view(np.int64).copy())

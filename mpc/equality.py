@@ -9,29 +9,28 @@ Source         one-time truth tables: Ishai et al., TCC 2013
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mpc.contract import Cost, both, protocol
-from mpc.correlation import Hand
+from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint
-from mpc.ring import U8, Shape, low_bits
+from mpc.ring import Shape, low_bits
+from mpc.rings import GF2, Z8
 from mpc.rounds import Steps, open_shares
 from mpc.shares import AShare, BShare
 
 
-@dataclass(frozen=True)
+@correlation
 class EqualityMasks:
     """[r] in Z_2^m and <1{k = r}> for k = 0 .. 2^m - 1."""
 
     shape: Shape
     bits: int
 
-    def deal(self, hand: Hand):
-        r = hand.mask(self.shape, U8)
+    def deal(self, view: View) -> tuple[np.ndarray, np.ndarray]:
+        r = view.mask(Z8, self.shape)
         places = np.arange(1 << self.bits, dtype=np.uint8)
-        table = hand.derived_bits(lambda: low_bits(r, self.bits)[..., None] == places, (*self.shape, places.size))
+        table = view.derived(GF2, (*self.shape, places.size), lambda: low_bits(r, self.bits)[..., None] == places)
         return r, table
 
 

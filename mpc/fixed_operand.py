@@ -14,50 +14,43 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpc.contract import Cost, both, protocol
-from mpc.correlation import Hand
+from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint
 from mpc.linear_map import MatrixRelease
-from mpc.ring import U8, Shape, packed_size
+from mpc.recipes import Applied
+from mpc.ring import Shape, packed_size
+from mpc.rings import Ring
 from mpc.rounds import Steps, open_shares
 from mpc.shares import AShare, BShare, S
 
 
-def _product(x: np.ndarray, matrix: np.ndarray, bits: bool) -> np.ndarray:
-    # Sums of bits are taken modulo 256, which keeps their parity.
-    out = np.matmul(x, matrix)
-    return out & U8.type(1) if bits else out
-
-
-@dataclass(frozen=True)
+@correlation
 class OperandMask:
-    """[A] for the operand of this number; `dtype` None stands for GF(2)."""
+    """[A] for the operand of this number."""
 
     number: int
     shape: Shape
-    dtype: np.dtype | None
+    ring: Ring
 
-    def deal(self, hand: Hand):
-        mask = hand.mask_bits(self.shape) if self.dtype is None else hand.mask(self.shape, self.dtype)
-        hand.keep(self.number, mask)
+    def deal(self, view: View) -> np.ndarray:
+        mask = view.mask(self.ring, self.shape)
+        view.keep(self.number, mask)
         return mask
 
 
-@dataclass(frozen=True)
+@correlation
 class OperandProduct:
     """[rho] and [rho A]."""
 
     number: int
     shape: Shape
     columns: int
-    dtype: np.dtype | None
+    ring: Ring
 
-    def deal(self, hand: Hand):
-        shape = (*self.shape[:-1], self.columns)
-        if self.dtype is None:
-            rho = hand.mask_bits(self.shape)
-            return rho, hand.derived_bits(lambda: _product(rho, hand.kept(self.number), True), shape)
-        rho = hand.mask(self.shape, self.dtype)
-        return rho, hand.derived(lambda: _product(rho, hand.kept(self.number), False), shape, self.dtype)
+    def deal(self, view: View) -> tuple[np.ndarray, np.ndarray]:
+        rho = view.mask(self.ring, self.shape)
+        product = Applied(lambda matrix, rows: self.ring.matmul(rows, matrix), view.kept, self.number, rho)
+        return rho, view.derived(self.ring, (*self.shape[:-1], self.columns), product)
 
 
 @dataclass(frozen=True)
@@ -67,7 +60,7 @@ class FixedOperand:
     number: int
     opened: np.ndarray
     mask: np.ndarray
-    dtype: np.dtype | None
+    ring: Ring
 
     def release(self, party: Endpoint) -> None:
         """No further products: the dealer forgets A."""
@@ -75,31 +68,25 @@ class FixedOperand:
 
 
 def _wire(x: AShare | BShare) -> int:
-    return 8 * packed_size(x.size, 1 if isinstance(x, BShare) else x.bits)
-
-
-def _kind(x: AShare | BShare) -> np.dtype | None:
-    return None if isinstance(x, BShare) else x.dtype
+    return 8 * packed_size(x.size, x.ring.bits)
 
 
 @protocol(cost=lambda matrix: Cost(1, both(_wire(matrix))))
 def fix(party: Endpoint, matrix: AShare | BShare) -> Steps[FixedOperand]:
     """[M] of shape [b, k, m] -> FixedOperand, for any number of `multiply_fixed`."""
     number = party.next_matrix()
-    mask = party.randomness.take(OperandMask(number, matrix.shape, _kind(matrix)))
-    hidden = matrix.map(lambda w: w ^ mask if isinstance(matrix, BShare) else w - mask)
-    (opened,) = yield from open_shares(hidden)
-    return FixedOperand(number, opened, mask, _kind(matrix))
+    mask = party.randomness.take(OperandMask(number, matrix.shape, matrix.ring))
+    (opened,) = yield from open_shares(matrix.map(lambda w: matrix.ring.subtract(w, mask)))
+    return FixedOperand(number, opened, mask, matrix.ring)
 
 
 @protocol(cost=lambda x, operand: Cost(1, both(_wire(x))))
 def multiply_fixed(party: Endpoint, x: S, operand: FixedOperand) -> Steps[S]:
     """[x] of shape [b, v, k] times the fixed [b, k, m] -> [b, v, m]; the scale is that of x."""
-    bits = isinstance(x, BShare)
+    ring = operand.ring
     columns = operand.opened.shape[-1]
-    rho, product = party.randomness.take(OperandProduct(operand.number, x.shape, columns, operand.dtype))
-    (e,) = yield from open_shares(x.map(lambda w: w ^ rho if bits else w - rho))
-    # rho (M - A) + e A + rho A, and party 0 alone adds e (M - A).
-    left = (rho ^ e if bits else rho + e) if party.rank == 0 else rho
-    terms = _product(left, operand.opened, bits), _product(e, operand.mask, bits), product
-    return x._like(terms[0] ^ terms[1] ^ terms[2] if bits else terms[0] + terms[1] + terms[2])
+    rho, product = party.randomness.take(OperandProduct(operand.number, x.shape, columns, ring))
+    (e,) = yield from open_shares(x.map(lambda w: ring.subtract(w, rho)))
+    # rho (M - A) + e A + rho A, and only party 0 adds e (M - A).
+    left = ring.add(rho, e) if party.rank == 0 else rho
+    return x._like(ring.add(ring.add(ring.matmul(left, operand.opened), ring.matmul(e, operand.mask)), product))

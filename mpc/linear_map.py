@@ -14,18 +14,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from mpc.contract import Cost, protocol
-from mpc.correlation import Hand
+from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint
 from mpc.errors import MaskReuse, ShapeMismatch
 from mpc.kernels import linear_map as kernels
-from mpc.ring import BIT, U8, U64, packed_size
+from mpc.recipes import Applied
+from mpc.ring import U8, U64, Shape, packed_size
+from mpc.rings import Z64, Ring, Z2k
 from mpc.rounds import Round, Steps
-from mpc.shares import BShare, S
+from mpc.shares import S
 
 
 class Matrix(Protocol):
@@ -103,24 +105,87 @@ def packed_rows(bits: np.ndarray) -> np.ndarray:
     return out.view(U64)
 
 
+class Storage(Protocol):
+    """How matrices over a ring, and the masks of their vectors, lie in memory."""
+
+    def matrix(self, n_in: int, n_out: int) -> tuple[Z2k, Shape]:
+        """Words of a matrix."""
+
+    def vectors(self, count: int, n_in: int) -> tuple[Z2k, Shape]:
+        """Words of the masks of vectors."""
+
+    def product(self, matrix: np.ndarray, masks: np.ndarray) -> np.ndarray: ...
+
+    def hide(self, x: np.ndarray, masks: np.ndarray) -> np.ndarray:
+        """x less its masks, as it is sent."""
+
+    def add(self, x: np.ndarray, data: np.ndarray) -> np.ndarray:
+        """x and what the peer hid and sent."""
+
+
 @dataclass(frozen=True)
+class _Words:
+    """Over Z_2^k: a word each, matrices [n_in, n_out]."""
+
+    ring: Z2k
+
+    def matrix(self, n_in: int, n_out: int) -> tuple[Z2k, Shape]:
+        return self.ring, (n_in, n_out)
+
+    def vectors(self, count: int, n_in: int) -> tuple[Z2k, Shape]:
+        return self.ring, (count, n_in)
+
+    def product(self, matrix: np.ndarray, masks: np.ndarray) -> np.ndarray:
+        return kernels.ring_product(matrix, masks)
+
+    def hide(self, x: np.ndarray, masks: np.ndarray) -> np.ndarray:
+        return x - masks
+
+    def add(self, x: np.ndarray, data: np.ndarray) -> np.ndarray:
+        return x + data.view(x.dtype).reshape(x.shape)
+
+
+class _Packed:
+    """Over GF(2): 64 bits to a word along the inputs, matrices [n_out, n_in / 64]; vectors are sent in bytes."""
+
+    def matrix(self, n_in: int, n_out: int) -> tuple[Z2k, Shape]:
+        return Z64, (n_out, -(-n_in // 64))
+
+    def vectors(self, count: int, n_in: int) -> tuple[Z2k, Shape]:
+        return Z64, (count, -(-n_in // 64))
+
+    def product(self, matrix: np.ndarray, masks: np.ndarray) -> np.ndarray:
+        return kernels.bit_product(matrix, masks)
+
+    def hide(self, x: np.ndarray, masks: np.ndarray) -> np.ndarray:
+        packed = np.packbits(x, axis=1, bitorder="little")
+        return packed ^ masks.view(U8)[:, : packed.shape[1]]
+
+    def add(self, x: np.ndarray, data: np.ndarray) -> np.ndarray:
+        return x ^ np.unpackbits(data.reshape(len(x), -1), axis=1, count=x.shape[1], bitorder="little")
+
+
+def _storage(ring: Ring) -> Storage:
+    return _Words(ring) if isinstance(ring, Z2k) else _Packed()
+
+
+@correlation
 class MatrixMask:
-    """U, known to `owner` alone, for the matrix of this number; `dtype` bool stands for GF(2)."""
+    """U, known only to `owner`, for the matrix of this number."""
 
     number: int
     owner: int
     n_in: int
     n_out: int
-    dtype: np.dtype
+    ring: Ring
 
-    def deal(self, hand: Hand):
-        shape = (self.n_out, -(-self.n_in // 64)) if self.dtype == BIT else (self.n_in, self.n_out)
-        mask = hand.private(self.owner, shape, _word(self.dtype))
-        hand.keep(self.number, mask)
+    def deal(self, view: View) -> Any:
+        mask = view.private(self.owner, *_storage(self.ring).matrix(self.n_in, self.n_out))
+        view.keep(self.number, mask)
         return mask
 
 
-@dataclass(frozen=True)
+@correlation
 class MatrixVectors:
     """For `count` vectors: r and t = D r + s_q at q, s_p = U r - s_q at the owner."""
 
@@ -128,41 +193,26 @@ class MatrixVectors:
     owner: int
     n_in: int
     n_out: int
-    dtype: np.dtype
+    ring: Ring
     count: int
 
-    def deal(self, hand: Hand):
-        bits = self.dtype == BIT
-        width = -(-self.n_in // 64) if bits else self.n_in
-        r = hand.private(1 - self.owner, (self.count, width), _word(self.dtype))
-
-        def product() -> np.ndarray:
-            multiply = kernels.bit_product if bits else kernels.ring_product
-            return multiply(hand.kept(self.number), r)
-
-        shape = (self.count, self.n_out)
-        if bits:
-            half = hand.derived_bits(product, shape, to=self.owner)
-        else:
-            half = hand.derived(product, shape, self.dtype, to=self.owner)
-        own = hand.computed(1 - self.owner, product, shape, U8 if bits else self.dtype)
-        if own is not None:
-            half = half ^ own if bits else half + own
-        return r, half
+    def deal(self, view: View) -> tuple[Any, np.ndarray]:
+        storage, shape = _storage(self.ring), (self.count, self.n_out)
+        r = view.private(1 - self.owner, *storage.vectors(self.count, self.n_in))
+        product = Applied(storage.product, view.kept, self.number, r)
+        half = view.derived(self.ring, shape, product, to=self.owner)
+        own = view.computed(1 - self.owner, self.ring, shape, product)
+        return r, half if own is None else self.ring.add(half, own)
 
 
-@dataclass(frozen=True)
+@correlation
 class MatrixRelease:
     """Lets the dealer forget U."""
 
     number: int
 
-    def deal(self, hand: Hand):
-        hand.drop(self.number)
-
-
-def _word(dtype: np.dtype) -> np.dtype:
-    return U64 if dtype == BIT else dtype
+    def deal(self, view: View) -> None:
+        view.drop(self.number)
 
 
 @dataclass
@@ -173,17 +223,17 @@ class SharedMatrix:
     owner: int
     n_in: int
     n_out: int
-    dtype: np.dtype
+    ring: Ring
     matrix: Matrix | None
 
     @property
     def width(self) -> int:
         """Payload bits of one vector on the wire."""
-        return 8 * packed_size(self.n_in, 1 if self.dtype == BIT else 8 * self.dtype.itemsize)
+        return 8 * packed_size(self.n_in, self.ring.bits)
 
     def supply(self, party: Endpoint, count: int) -> VectorSupply:
         """Masks for `count` vectors, taken at once."""
-        dealt = party.randomness.take(MatrixVectors(self.number, self.owner, self.n_in, self.n_out, self.dtype, count))
+        dealt = party.randomness.take(MatrixVectors(self.number, self.owner, self.n_in, self.n_out, self.ring, count))
         return VectorSupply(self, *dealt)
 
     def release(self, party: Endpoint) -> None:
@@ -211,30 +261,27 @@ def _one_way(owner: int, bits: int) -> tuple[int, int]:
     return (bits, 0) if owner == 1 else (0, bits)
 
 
-def _share_cost(owner: int, matrix: Matrix | None, n_in: int, n_out: int, dtype: np.dtype) -> Cost:
-    words = n_out * -(-n_in // 64) if dtype == BIT else n_in * n_out
-    return Cost(1, _one_way(1 - owner, 8 * words * _word(dtype).itemsize))
+def _share_cost(owner: int, matrix: Matrix | None, n_in: int, n_out: int, ring: Ring) -> Cost:
+    word, shape = _storage(ring).matrix(n_in, n_out)
+    return Cost(1, _one_way(1 - owner, word.bits * math.prod(shape)))
 
 
 @protocol(cost=_share_cost)
 def share_masked_matrix(
-    party: Endpoint, owner: int, matrix: Matrix | None, n_in: int, n_out: int, dtype: np.dtype
+    party: Endpoint, owner: int, matrix: Matrix | None, n_in: int, n_out: int, ring: Ring
 ) -> Steps[SharedMatrix]:
-    """The owner's matrix (None at the other party) -> SharedMatrix; `dtype` is the ring's, or BIT for GF(2)."""
+    """The owner's matrix (None at the other party) -> SharedMatrix, over `ring`."""
     number = party.next_matrix()
-    kind = MatrixMask(number, owner, n_in, n_out, dtype)
-    mask = party.randomness.take(kind)
+    mask = party.randomness.take(MatrixMask(number, owner, n_in, n_out, ring))
     if party.rank == owner:
         assert matrix is not None and mask is not None
-        difference = matrix.masked(mask)
-        yield Round([difference.reshape(-1).view(U8)], [])
+        yield Round([matrix.masked(mask).reshape(-1).view(U8)], [])
     else:
-        shape = (n_out, -(-n_in // 64)) if dtype == BIT else (n_in, n_out)
-        size = math.prod(shape) * _word(dtype).itemsize
-        (data,) = yield Round([], [size])
-        party.randomness.keep(number, data.view(_word(dtype)).reshape(shape))
+        word, shape = _storage(ring).matrix(n_in, n_out)
+        answer = yield Round([], word.sizes(shape))
+        party.randomness.keep(number, word.unpack(answer, shape))
         matrix = None
-    return SharedMatrix(number, owner, n_in, n_out, dtype, matrix)
+    return SharedMatrix(number, owner, n_in, n_out, ring, matrix)
 
 
 @protocol(cost=lambda supply, x: Cost(1, _one_way(supply.of.owner, len(x) * supply.of.width)))
@@ -244,19 +291,11 @@ def apply_matrix(party: Endpoint, supply: VectorSupply, x: S) -> Steps[S]:
     if x.shape[1:] != (shared.n_in,):
         raise ShapeMismatch(f"vectors of shape {x.shape} for a matrix that takes {shared.n_in} words")
     r, half = supply.take(len(x))
-    bits = shared.dtype == BIT
-    words = x.bits if isinstance(x, BShare) else x._words
+    storage = _storage(shared.ring)
     if party.rank != shared.owner:
         assert r is not None
-        if bits:
-            e = np.packbits(words, axis=1, bitorder="little") ^ r.view(U8)[:, : -(-shared.n_in // 8)]
-        else:
-            e = words - r
-        yield Round([np.ascontiguousarray(e).reshape(-1).view(U8)], [])
+        yield Round([np.ascontiguousarray(storage.hide(x._words, r)).reshape(-1).view(U8)], [])
         return x._like(half)
     assert shared.matrix is not None
     (data,) = yield Round([], [len(x) * shared.width // 8])
-    if bits:
-        e = np.unpackbits(data.reshape(len(x), -1), axis=1, count=shared.n_in, bitorder="little")
-        return x._like(shared.matrix.apply(words ^ e) ^ half)
-    return x._like(shared.matrix.apply(words + data.view(shared.dtype).reshape(words.shape)) + half)
+    return x._like(shared.ring.add(shared.matrix.apply(storage.add(x._words, data)), half))

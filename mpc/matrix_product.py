@@ -15,47 +15,46 @@ Source         correlated randomness: Beaver, CRYPTO 1991; matrices: Mohassel an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mpc.contract import Cost, both, protocol
-from mpc.correlation import Hand, private_to_each
+from mpc.correlation import View, correlation, private_to_each
 from mpc.endpoint import Endpoint
 from mpc.errors import ShapeMismatch
 from mpc.kernels import matrix_product as kernels
+from mpc.rings import Z2k
 from mpc.rounds import Steps, exchange_words
 from mpc.shares import AShare
 
 
-@dataclass(frozen=True)
+@correlation
 class MatrixMasks:
     """A_i [n, k] and B_i [k, m] that party i alone knows, and [(A_0 z + A_1) (B_0 + 1/z B_1)]."""
 
     rows: int
     inner: int
     columns: int
-    dtype: np.dtype
+    ring: Z2k
 
-    def deal(self, hand: Hand):
-        a, own_a = private_to_each(hand, (self.rows, self.inner), self.dtype)
-        b, own_b = private_to_each(hand, (self.inner, self.columns), self.dtype)
+    def deal(self, view: View) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        a, own_a = private_to_each(view, self.ring, (self.rows, self.inner))
+        b, own_b = private_to_each(view, self.ring, (self.inner, self.columns))
 
         def product() -> np.ndarray:
             return kernels.dealt_product(*(_even(w, axis=1) for w in a), *(_even(w, axis=0) for w in b))
 
-        return own_a, own_b, hand.derived(product, (self.rows, self.columns), self.dtype)
+        return own_a, own_b, view.derived(self.ring, (self.rows, self.columns), product)
 
 
-@protocol(cost=lambda x, y: Cost(rounds=1, bits=both(x.bits * (x.size + y.size))))
+@protocol(cost=lambda x, y: Cost(rounds=1, bits=both(x.ring.bits * (x.size + y.size))))
 def matmul(party: Endpoint, x: AShare, y: AShare) -> Steps[AShare]:
     """[X], [Y] -> [X Y]; scales add. Raises ShapeMismatch unless X is [n, k] and Y is [k, m]."""
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[0]:
         raise ShapeMismatch(f"a matrix of shape {x.shape} times one of shape {y.shape}")
     (n, k), m = x.shape, y.shape[1]
-    a, b, rest = party.randomness.take(MatrixMasks(n, k, m, x.dtype))
+    a, b, rest = party.randomness.take(MatrixMasks(n, k, m, x.ring))
     messages = [x.words - a, y.words - b]
-    told_x, told_y = yield from exchange_words(messages, [x.bits, y.bits])
+    told_x, told_y = yield from exchange_words(messages, [x.ring.bits, y.ring.bits])
     own_x, a, told_x = (_even(w, axis=1) for w in (x.words, a, told_x))
     own_y, b, told_y = (_even(w, axis=0) for w in (y.words, b, told_y))
     words = kernels.share_of_product(own_x, a, told_x, own_y, b, told_y, rest, party.rank == 0)

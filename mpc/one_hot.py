@@ -11,34 +11,28 @@ Source         one-time truth tables: Ishai et al., TCC 2013
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mpc.contract import Cost, both, protocol
-from mpc.correlation import Hand
+from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint
+from mpc.recipes import OneHot, number
 from mpc.ring import packed_size
+from mpc.rings import GF2
 from mpc.rounds import Steps, open_shares
 from mpc.shares import BShare
 
 
-@dataclass(frozen=True)
+@correlation
 class OneHotMasks:
     """<r>, b bits each of `count` indices, and <1{k = r}>."""
 
     count: int
     bits: int
 
-    def deal(self, hand: Hand):
-        r = hand.mask_bits((self.count, self.bits))
-        return r, hand.derived_bits(
-            lambda: np.arange(1 << self.bits) == _number(r)[:, None], (self.count, 1 << self.bits)
-        )
-
-
-def _number(bits: np.ndarray) -> np.ndarray:
-    return bits.astype(np.int64) @ (1 << np.arange(bits.shape[-1]))
+    def deal(self, view: View) -> tuple[np.ndarray, np.ndarray]:
+        r = view.mask(GF2, (self.count, self.bits))
+        return r, view.derived(GF2, (self.count, 1 << self.bits), OneHot(r))
 
 
 @protocol(cost=lambda index: Cost(1, both(8 * packed_size(index.size, 1))))
@@ -60,4 +54,4 @@ def _open(party: Endpoint, index: BShare) -> Steps[tuple[np.ndarray, np.ndarray]
     """i xor r as integers, and the shares of 1{k = r}."""
     r, table = party.randomness.take(OneHotMasks(*index.shape))
     (shift,) = yield from open_shares(index.map(lambda w: w ^ r))
-    return _number(shift), table
+    return number(shift), table

@@ -19,16 +19,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from mpc.comparison import below
 from mpc.contract import protocol
-from mpc.correlation import Hand
+from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint, Variant
 from mpc.kernels import products
+from mpc.recipes import Product
 from mpc.ring import Shape
+from mpc.rings import Z64
 from mpc.rounds import Steps, open_shares
 from mpc.shares import AShare, BShare
 from mpc.truncation import shift_right
@@ -67,16 +68,22 @@ def normalise(
     return u, s, compared[..., octaves:]
 
 
-@dataclass(frozen=True)
+@correlation
 class NewtonMasks:
     """[a], [b] and their monomials [a^2], [a^3], [a b], [b^2], [a b^2] in Z_2^64."""
 
     shape: Shape
 
-    def deal(self, hand: Hand):
-        a, b = (hand.mask((math.prod(self.shape),)) for _ in range(2))
-        monomials = (lambda: a * a, lambda: a * a * a, lambda: a * b, lambda: b * b, lambda: a * b * b)
-        return a, b, *(hand.derived(value, a.shape) for value in monomials)
+    def deal(self, view: View) -> tuple[np.ndarray, ...]:
+        a, b = (view.mask(Z64, (math.prod(self.shape),)) for _ in range(2))
+
+        def product(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+            return view.derived(Z64, a.shape, Product(Z64, x, y))
+
+        aa = product(a, a)
+        aaa, ab = product(aa, a), product(a, b)
+        bb = product(b, b)
+        return a, b, aa, aaa, ab, bb, product(ab, b)
 
 
 @protocol()

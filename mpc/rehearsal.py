@@ -5,55 +5,42 @@ Rounds and requests depend on public shapes alone, so that what is counted on ze
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
-from mpc.correlation import Correlation
+from mpc.correlation import Correlation, Recipe
 from mpc.endpoint import Endpoint, Like
-from mpc.ring import U64, Shape
+from mpc.ring import Shape
+from mpc.rings import AnyRing
 
 T = TypeVar("T")
 
 
-class TraceHand:
+class TraceView:
     """Zeros wherever this rank would hold a value."""
 
     def __init__(self, rank: int) -> None:
         self._rank = rank
 
-    def mask(self, shape: Shape, dtype: np.dtype = U64, xor: bool = False) -> np.ndarray:
-        return np.zeros(shape, dtype)
+    def mask(self, ring: AnyRing, shape: Shape) -> np.ndarray:
+        return np.zeros(shape, ring.dtype)
 
-    def mask_bits(self, shape: Shape) -> np.ndarray:
-        return np.zeros(shape, np.uint8)
+    def private(self, owner: int, ring: AnyRing, shape: Shape) -> np.ndarray | None:
+        return np.zeros(shape, ring.dtype) if owner == self._rank else None
 
-    def private(self, owner: int, shape: Shape, dtype: np.dtype = U64) -> np.ndarray | None:
-        return np.zeros(shape, dtype) if owner == self._rank else None
+    def derived(self, ring: AnyRing, shape: Shape, recipe: Recipe, to: int = 1) -> np.ndarray:
+        return np.zeros(shape, ring.dtype)
 
-    def derived(
-        self,
-        value: Callable[[], np.ndarray],
-        shape: Shape,
-        dtype: np.dtype = U64,
-        xor: bool = False,
-        to: int = 1,
-        bits: int | None = None,
-    ) -> np.ndarray:
-        return np.zeros(shape, dtype)
-
-    def derived_bits(self, value: Callable[[], np.ndarray], shape: Shape, to: int = 1) -> np.ndarray:
-        return np.zeros(shape, np.uint8)
-
-    def both(self, value: Callable[[], np.ndarray], shape: Shape, dtype: np.dtype) -> np.ndarray:
-        return np.zeros(shape, dtype)
+    def both(self, ring: AnyRing, shape: Shape, recipe: Recipe) -> np.ndarray:
+        return np.zeros(shape, ring.dtype)
 
     def permutation_key(self) -> bytes:
         return bytes(16)
 
-    def computed(self, owner: int, value: Callable[[], np.ndarray], shape: Shape, dtype: np.dtype) -> np.ndarray | None:
-        return np.zeros(shape, dtype) if owner == self._rank else None
+    def computed(self, owner: int, ring: AnyRing, shape: Shape, recipe: Recipe) -> np.ndarray | None:
+        return np.zeros(shape, ring.dtype) if owner == self._rank else None
 
     def keep(self, number: int, mask: np.ndarray | None) -> None:
         pass
@@ -71,12 +58,12 @@ class Requests:
     received = used = 0
 
     def __init__(self, rank: int) -> None:
-        self._hand = TraceHand(rank)
+        self._view = TraceView(rank)
         self.asked: list[Correlation[Any]] = []
 
     def take(self, request: Correlation[T]) -> T:
         self.asked.append(request)
-        return request.deal(self._hand)
+        return request.deal(self._view)
 
     def keep(self, number: int, masked: np.ndarray) -> None:
         pass

@@ -12,7 +12,7 @@ from mpc.errors import DataError, RangeError
 
 U8, U16, U32, U64 = (np.dtype(t) for t in (np.uint8, np.uint16, np.uint32, np.uint64))
 
-BIT = np.dtype(bool)
+_BIT = np.dtype(bool)
 
 Shape = tuple[int, ...]
 
@@ -79,12 +79,12 @@ def _parts(bits: int) -> Iterator[tuple[np.dtype, int]]:
             yield dtype, place
             place += 8 * dtype.itemsize
     if single:
-        yield BIT, place
+        yield _BIT, place
 
 
 def packed_sizes(count: int, bits: int) -> list[int]:
     """Bytes of the arrays of `pack_words` for so many words."""
-    return [-(-count // 8) if dtype == BIT else count * dtype.itemsize for dtype, _ in _parts(bits)]
+    return [-(-count // 8) if dtype == _BIT else count * dtype.itemsize for dtype, _ in _parts(bits)]
 
 
 def packed_size(count: int, bits: int) -> int:
@@ -98,7 +98,7 @@ def pack_words(words: np.ndarray, bits: int) -> list[np.ndarray]:
     packed = []
     for dtype, place in _parts(bits):
         part = flat >> flat.dtype.type(place) if place else flat
-        packed.append(pack_bits(part.astype(U8)) if dtype == BIT else part.astype(dtype, copy=False).view(U8))
+        packed.append(pack_bits(part.astype(U8)) if dtype == _BIT else part.astype(dtype, copy=False).view(U8))
     return packed
 
 
@@ -106,7 +106,7 @@ def unpack_words(packed: Sequence[np.ndarray], shape: Shape, dtype: np.dtype, bi
     """Inverse of `pack_words`."""
     words = None
     for data, (narrow, place) in zip(packed, _parts(bits), strict=True):
-        part = unpack_bits(data, shape) if narrow == BIT else data.view(narrow).reshape(shape)
+        part = unpack_bits(data, shape) if narrow == _BIT else data.view(narrow).reshape(shape)
         part = part.astype(dtype, copy=False)
         words = part if words is None else words | part << dtype.type(place)
     assert words is not None, "a word has at least one bit"

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar, overload
 import numpy as np
 
 from mpc.ring import pack_words, packed_sizes, unpack_words
-from mpc.shares import AShare, Share
+from mpc.shares import Share
 
 T = TypeVar("T")
 T1 = TypeVar("T1")
@@ -97,9 +97,9 @@ def open_shares(*shares: Share, bits: Sequence[int] | None = None) -> Steps[list
 
     `bits` narrows an additive share to Z_2^bits on the wire. Only masked shares may be opened.
     """
-    widths = bits or [s.bits if isinstance(s, AShare) else 1 for s in shares]
+    widths = bits or [s.ring.bits for s in shares]
     theirs = yield from exchange_words([s._words for s in shares], widths)
-    return [s._words + w if isinstance(s, AShare) else s._words ^ w for s, w in zip(shares, theirs, strict=True)]
+    return [s.ring.add(s._words, w) for s, w in zip(shares, theirs, strict=True)]
 
 
 def open_words(*words: np.ndarray, bits: int | None = None) -> Steps[list[np.ndarray]]:

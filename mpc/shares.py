@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mpc.errors import DataError, ScaleMismatch, ShapeMismatch
-from mpc.ring import U64, Shape, encode_signed, pack_bits, to_units, unpack_bits
+from mpc.ring import Shape, encode_signed, pack_bits, to_units, unpack_bits
+from mpc.rings import GF2, Z64, AnyRing, BitRing, PackedBits, Z2k, integers, packed_bits
 
 
 class Operations(Protocol):
@@ -55,6 +56,11 @@ class Share:
 
     @property
     def _words(self) -> np.ndarray:
+        raise NotImplementedError
+
+    @property
+    def ring(self) -> AnyRing:
+        """What the words are elements of."""
         raise NotImplementedError
 
     def _like(self, words: np.ndarray) -> Self:
@@ -116,8 +122,8 @@ class AShare(_WordShare):
     scale: int = 0
 
     @property
-    def bits(self) -> int:
-        return self.words.dtype.itemsize * 8
+    def ring(self) -> Z2k:
+        return integers(self.words.dtype)
 
     def _like(self, words: np.ndarray) -> Self:
         return type(self)(words, self.rank, self.scale)
@@ -196,9 +202,9 @@ class AShare(_WordShare):
         """The same integers read at another scale."""
         return AShare(self.words, self.rank, scale)
 
-    def narrow(self, dtype: np.dtype) -> AShare:
+    def narrow(self, ring: Z2k) -> AShare:
         """[x] mod a smaller 2^k: reduction commutes with sharing."""
-        return AShare(self.words.astype(dtype), self.rank, self.scale)
+        return AShare(self.words.astype(ring.dtype), self.rank, self.scale)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -211,6 +217,10 @@ class BShare(Share):
     @property
     def _words(self) -> np.ndarray:
         return self.bits
+
+    @property
+    def ring(self) -> BitRing:
+        return GF2
 
     def _like(self, words: np.ndarray) -> Self:
         return type(self)(words, self.rank)
@@ -247,6 +257,10 @@ class PShare(_WordShare):
     words: np.ndarray
     rank: int
 
+    @property
+    def ring(self) -> PackedBits:
+        return packed_bits(self.words.dtype)
+
     def _like(self, words: np.ndarray) -> Self:
         return type(self)(words, self.rank)
 
@@ -281,9 +295,9 @@ def stack(shares: Sequence[S], axis: int = 0) -> S:
     return concatenate([s.map(lambda w: np.expand_dims(w, axis)) for s in shares], axis=axis)
 
 
-def public_ring(values: ArrayLike, rank: int, scale: int = 0, dtype: np.dtype = U64) -> AShare:
+def public_ring(values: ArrayLike, rank: int, scale: int = 0, ring: Z2k = Z64) -> AShare:
     """A trivial sharing of public numbers: party 0 holds them, party 1 zeros."""
-    words = encode_signed(values, dtype, scale)
+    words = encode_signed(values, ring.dtype, scale)
     return AShare(words if rank == 0 else np.zeros_like(words), rank, scale)
 
 

@@ -12,50 +12,50 @@ Source         Beaver, CRYPTO 1991
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mpc.contract import Cost, protocol
-from mpc.correlation import Hand
+from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint
 from mpc.errors import DataError, ProtocolDesync
-from mpc.ring import U8, U64, Shape, encode_signed, pack_words, packed_size, packed_sizes, unpack_words
+from mpc.recipes import Zero
+from mpc.ring import U8, Shape, encode_signed, packed_size
+from mpc.rings import Z64, PackedBits, Ring, Z2k
 from mpc.rounds import Round, Steps
 from mpc.shares import AShare, BShare, S
 
 
-@dataclass(frozen=True)
+@correlation
 class InputMask:
     """Words that the owner alone knows."""
 
     owner: int
     shape: Shape
-    dtype: np.dtype
+    ring: Z2k
 
-    def deal(self, hand: Hand):
-        return hand.private(self.owner, self.shape, self.dtype)
+    def deal(self, view: View) -> Any:
+        return view.private(self.owner, self.ring, self.shape)
 
 
-@dataclass(frozen=True)
+@correlation
 class ZeroShares:
-    """A sharing of zero; `dtype` None stands for bits."""
+    """A sharing of zero."""
 
     shape: Shape
-    dtype: np.dtype | None
+    ring: Ring
 
-    def deal(self, hand: Hand):
-        if self.dtype is None:
-            return hand.derived_bits(lambda: np.zeros(self.shape, np.uint8), self.shape)
-        return hand.derived(lambda: np.zeros(self.shape, self.dtype), self.shape, self.dtype)
+    def deal(self, view: View) -> np.ndarray:
+        return view.derived(self.ring, self.shape, Zero(self.ring, self.shape))
 
 
 def rerandomise(party: Endpoint, x: S) -> S:
     """[x], an AShare or a BShare -> a uniform sharing of x. No message."""
-    bits = isinstance(x, BShare)
-    zero = party.randomness.take(ZeroShares(x.shape, x.dtype if isinstance(x, AShare) else None))
-    return x.map(lambda own: own ^ zero if bits else own + zero)
+    ring = x.ring
+    assert not isinstance(ring, PackedBits)
+    zero = party.randomness.take(ZeroShares(x.shape, ring))
+    return x.map(lambda own: ring.add(own, zero))
 
 
 MOST = 1 << 30
@@ -84,47 +84,38 @@ def _is_shape(told: Any) -> bool:
     )
 
 
-def _share_cost(values: np.ndarray | None, owner: int, shape: Shape, scale: int = 0, dtype: np.dtype = U64) -> Cost:
-    bits = 8 * dtype.itemsize * math.prod(shape)
+def _share_cost(values: np.ndarray | None, owner: int, shape: Shape, scale: int = 0, ring: Z2k = Z64) -> Cost:
+    bits = ring.bits * math.prod(shape)
     return Cost(1, (bits, 0) if owner == 0 else (0, bits))
 
 
 @protocol(cost=_share_cost)
 def share(
-    party: Endpoint, values: np.ndarray | None, owner: int, shape: Shape, scale: int = 0, dtype: np.dtype = U64
+    party: Endpoint, values: np.ndarray | None, owner: int, shape: Shape, scale: int = 0, ring: Z2k = Z64
 ) -> Steps[AShare]:
     """The owner's numbers (the other party passes None) -> [values] of the public shape.
 
     Integers are in units of 2^-scale.
     """
-    mask = party.randomness.take(InputMask(owner, shape, dtype))
+    mask = party.randomness.take(InputMask(owner, shape, ring))
     if values is not None:
-        words = encode_signed(values, dtype, scale) - mask
+        words = encode_signed(values, ring.dtype, scale) - mask
         yield Round([words.reshape(-1).view(U8)], [])
         return AShare(mask, party.rank, scale)
-    (data,) = yield Round([], [dtype.itemsize * math.prod(shape)])
-    return AShare(data.view(dtype).reshape(shape), party.rank, scale)
-
-
-def _width(x: AShare | BShare) -> int:
-    return 1 if isinstance(x, BShare) else x.bits
+    answer = yield Round([], ring.sizes(shape))
+    return AShare(ring.unpack(answer, shape), party.rank, scale)
 
 
 def _reveal_cost(x: AShare | BShare, to: int | None = None) -> Cost:
-    bits = 8 * packed_size(x.size, _width(x))
+    bits = 8 * packed_size(x.size, x.ring.bits)
     return Cost(1, (bits if to != 0 else 0, bits if to != 1 else 0))
 
 
 @protocol(cost=_reveal_cost, reveals=("x",))
 def reveal(party: Endpoint, x: AShare | BShare, to: int | None = None) -> Steps[np.ndarray | None]:
     """[x] -> its words (bits for a BShare) at the party `to`, None at the other; `to` None means both."""
-    own: AShare | BShare = rerandomise(party, x)
-    half = own.bits if isinstance(own, BShare) else own.words
-    width = _width(x)
-    sent = [] if to == party.rank else pack_words(half, width)
-    sizes = [] if to == 1 - party.rank else packed_sizes(x.size, width)
+    half = rerandomise(party, x)._words
+    sent = [] if to == party.rank else x.ring.pack(half)
+    sizes = [] if to == 1 - party.rank else x.ring.sizes(x.shape)
     answer = yield Round(sent, sizes)
-    if not answer:
-        return None
-    other = unpack_words(answer, x.shape, half.dtype, width)
-    return half ^ other if isinstance(x, BShare) else half + other
+    return x.ring.add(half, x.ring.unpack(answer, x.shape)) if answer else None

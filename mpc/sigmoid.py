@@ -18,18 +18,18 @@ Source         Fourier sigmoid for secure boosting: Lu et al. (Squirrel), USENIX
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from mpc.bit_product import select, to_ring
 from mpc.comparison import below
 from mpc.contract import protocol
-from mpc.correlation import Hand
+from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint, Variant
 from mpc.kernels import trigonometry
 from mpc.kernels.trigonometry import ANGLE_BITS, TERMS, TRIG_SCALE
-from mpc.ring import U32, U64, Shape, encode_signed, low_bits
+from mpc.ring import U32, Shape, encode_signed, low_bits
+from mpc.rings import Z32, Z64, Z2k
 from mpc.rounds import Steps, open_shares, parallel
 from mpc.shares import AShare, stack
 from mpc.truncation import truncate
@@ -54,16 +54,16 @@ _SUM_SCALE = COEFFICIENT_SCALE + TRIG_SCALE
 AT_CLIP, SLOPE_AT_CLIP = 288228605213955006, 1770926875787
 
 
-@dataclass(frozen=True)
+@correlation
 class TrigonometricMasks:
     """[r] modulo 2^25, and [sin(k w r)], [cos(k w r)] at scale 30."""
 
     shape: Shape
 
-    def deal(self, hand: Hand):
+    def deal(self, view: View) -> tuple[np.ndarray, np.ndarray]:
         n = math.prod(self.shape)
-        r = hand.mask((n,), U32)
-        return r, hand.derived(lambda: trigonometry.harmonics(low_bits(r, ANGLE_BITS)), (TERMS, 2, n))
+        r = view.mask(Z32, (n,))
+        return r, view.derived(Z64, (TERMS, 2, n), lambda: trigonometry.harmonics(low_bits(r, ANGLE_BITS)))
 
 
 def _series(party: Endpoint, x: AShare, scale: int) -> Steps[tuple[AShare, np.ndarray]]:
@@ -97,11 +97,11 @@ def sigmoid(
     party: Endpoint,
     x: AShare,
     scale: int,
-    dtype: np.dtype = U64,
+    ring: Z2k = Z64,
     by: Variant | None = None,
     bits: int = RANGE_BITS,
 ) -> Steps[tuple[AShare, AShare]]:
-    """[x] at scale 20 -> ([sigma(x)], [sigma(x) (1 - sigma(x))]) at `scale` in the ring of `dtype`, shape of x.
+    """[x] at scale 20 -> ([sigma(x)], [sigma(x) (1 - sigma(x))]) at `scale` in `ring`, shape of x.
 
     |x| < 2^(bits - 21) - 12. `scale` is 1 .. 57 and below the bits of the ring. Keys for the comparison would be 1.4 KB
     an element: they are used where `by` names them, not by the party's setting.
@@ -113,8 +113,8 @@ def sigmoid(
     inside = ~(under ^ over)
     half = np.array([1 << scale - 1, 0]).reshape(2, *[1] * x.ndim)
     inner, outer = yield from parallel(
-        select.steps(party, inside.map(lambda b: b[None]), (periodic - half).narrow(dtype)),
-        to_ring.steps(party, stack([under, over]), dtype),
+        select.steps(party, inside.map(lambda b: b[None]), (periodic - half).narrow(ring)),
+        to_ring.steps(party, stack([under, over]), ring),
     )
     outer = stack([outer[1] - outer[0], outer[0] + outer[1]])
     values = inner + outer.times(_ends(angle, scale), scale) + half

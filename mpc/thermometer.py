@@ -18,10 +18,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpc.correlation import Hand
+from mpc.correlation import View
 from mpc.endpoint import Endpoint
 from mpc.kernels import borrow
 from mpc.ring import U8, U32, low_bits, packed_size
+from mpc.rings import PackedBits
 from mpc.rounds import Steps, open_words
 
 
@@ -55,19 +56,22 @@ def cheapest_chunking(bits: int, product_bytes: Callable[[int], int]) -> Chunkin
     return min(choices, key=lambda choice: choice.m * choice.table_bytes + product_bytes(choice.m))
 
 
-def deal_thermometers(hand: Hand, r: np.ndarray, thresholds: int, chunks: Chunking) -> tuple[np.ndarray, np.ndarray]:
+# Thermometers of the chunks, and bit masks.
+Thermometers = tuple[np.ndarray, np.ndarray]
+
+
+def deal_thermometers(view: View, r: np.ndarray, thresholds: int, chunks: Chunking) -> Thermometers:
     """For the low bits of a dealt r, uint64[n]: <thermometers>, uint8[n, m, 2^c / 8], and <bit masks>, uint32[n, T]."""
-    table = hand.derived(
-        lambda: borrow.thermometers(low_bits(r, chunks.bits), chunks.c, chunks.m),
+    table = view.derived(
+        PackedBits(U8),
         (r.size, chunks.m, chunks.table_bytes),
-        U8,
-        xor=True,
+        lambda: borrow.thermometers(low_bits(r, chunks.bits), chunks.c, chunks.m),
     )
-    return table, low_bits(hand.mask((r.size, thresholds), U32, xor=True), chunks.opened)
+    return table, low_bits(view.mask(PackedBits(U32), (r.size, thresholds)), chunks.opened)
 
 
 def open_chunks(
-    party: Endpoint, e: np.ndarray, thresholds: np.ndarray, chunks: Chunking, dealt: tuple[np.ndarray, np.ndarray]
+    party: Endpoint, e: np.ndarray, thresholds: np.ndarray, chunks: Chunking, dealt: Thermometers
 ) -> Steps[np.ndarray]:
     """The bits of (e - t) mod 2^bits against r, masked and opened: uint32[n, T]; `dealt` is of `deal_thermometers`."""
     table, masks = dealt

@@ -25,20 +25,20 @@ Source         floor: Escudero, Ghosh, Keller, Rachuri and Scholl, CRYPTO 2020; 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from mpc.comparison_keys import OFFSET, floor_by_keys, open_offset
 from mpc.contract import Cost, both, protocol
-from mpc.correlation import Hand
+from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint, Variant
 from mpc.kernels import borrow
 from mpc.kernels.truncation import shift_opened
 from mpc.ring import U64, Shape
+from mpc.rings import Z64, Z2k
 from mpc.rounds import Steps
 from mpc.shares import AShare
-from mpc.thermometer import Chunking, cheapest_chunking, deal_thermometers, open_chunks
+from mpc.thermometer import Chunking, Thermometers, cheapest_chunking, deal_thermometers, open_chunks
 from mpc.wrap import add_halves, wire_bits
 
 SHORT = 12
@@ -48,21 +48,23 @@ def _chunking(shift: int) -> Chunking:
     return cheapest_chunking(shift, lambda m: 8 * borrow.ring_product_words(m))
 
 
-@dataclass(frozen=True)
+@correlation
 class FloorMasks:
     """[r], [r >> f]; [msb r] modulo 2^f; thermometers of the low f bits of r, bit masks, and their products."""
 
     shape: Shape
     shift: int
 
-    def deal(self, hand: Hand):
-        r = hand.mask((math.prod(self.shape),))
-        high = hand.derived(lambda: r >> np.uint64(self.shift), r.shape)
-        msb = hand.derived(lambda: r >> np.uint64(63), r.shape, bits=self.shift)
+    def deal(self, view: View) -> tuple[np.ndarray, np.ndarray, np.ndarray, Thermometers, np.ndarray]:
+        r = view.mask(Z64, (math.prod(self.shape),))
+        high = view.derived(Z64, r.shape, lambda: r >> np.uint64(self.shift))
+        msb = view.derived(Z2k(U64, self.shift), r.shape, lambda: r >> np.uint64(63))
         chunks = _chunking(self.shift)
-        table, masks = deal_thermometers(hand, r, 1, chunks)
+        table, masks = deal_thermometers(view, r, 1, chunks)
         words = borrow.ring_product_words(chunks.m)
-        products = hand.derived(lambda: borrow.ring_mask_products(masks.reshape(-1), chunks.m, words), (r.size, words))
+        products = view.derived(
+            Z64, (r.size, words), lambda: borrow.ring_mask_products(masks.reshape(-1), chunks.m, words)
+        )
         return r, high, msb, (table, masks), products
 
 

@@ -26,7 +26,7 @@ from mpc.shares import AShare, BShare
 def choose(party: Endpoint, bits: BShare, x: AShare, weights: Sequence[int]) -> Steps[tuple[AShare, AShare]]:
     """<b>, shape x.shape + (J,), and [x] of 64-bit words -> ([s], [s x]), shape of x, scale 0 and that of x."""
     n, count = x.size, len(weights)
-    beta, ring, a, product = party.randomness.take(SelectMasks((n, count), (n, 1), x.dtype))
+    beta, ring, a, product = party.randomness.take(SelectMasks((n, count), (n, 1), x.ring))
     hidden = bits.reshape(n, count).map(lambda w: w ^ beta)
     c, d = yield from open_shares(hidden, x.map(lambda w: w.reshape(-1) - a[:, 0]))
     factors = encode_signed(np.asarray(weights))

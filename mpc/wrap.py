@@ -14,30 +14,31 @@ Source         wrap by known top bits: Rathee et al. (SIRNN), IEEE S&P 2021; Hua
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
-from mpc.correlation import Hand, private_to_each
+from mpc.correlation import View, correlation, private_to_each
 from mpc.endpoint import Endpoint
 from mpc.kernels import wrap
-from mpc.ring import U8, Shape, packed_size, smallest_word
+from mpc.recipes import Crossed
+from mpc.ring import Shape, packed_size, smallest_word
+from mpc.rings import Z8, Z2k
 from mpc.rounds import Steps, exchange_words
 from mpc.shares import AShare
 
 
-@dataclass(frozen=True)
+@correlation
 class WrapMasks:
     """Bits beta_0, beta_1, each the low bit of a byte that its party alone knows, and [beta_0 beta_1] modulo 2^bits."""
 
     shape: Shape
     bits: int
 
-    def deal(self, hand: Hand):
+    def deal(self, view: View) -> tuple[np.ndarray, np.ndarray]:
         shape = (math.prod(self.shape),)
-        beta, own = private_to_each(hand, shape, U8)
-        word = smallest_word(self.bits)
-        return own, hand.derived(lambda: beta[0] & beta[1] & np.uint8(1), shape, word, bits=self.bits)
+        beta, own = private_to_each(view, Z8, shape)
+        ring = Z2k(smallest_word(self.bits), self.bits)
+        return own, view.derived(ring, shape, Crossed(ring, *beta))
 
 
 def wire_bits(count: int) -> int:

@@ -10,7 +10,8 @@ import numpy as np
 from mpc import comparison, fixed_operand, linear_map, truncation, widening
 from mpc.linear_map import DenseBits, DenseWords
 from mpc.party import Party
-from mpc.ring import BIT, U8, U32
+from mpc.ring import U8, U32
+from mpc.rings import GF2, Ring, Z2k
 from mpc.rounds import Steps
 from notebooks.enumeration import Window
 from notebooks.exhaustive import Verdict, bit, check, private, word
@@ -26,13 +27,13 @@ def in_half_range(k: int) -> Callable[[np.ndarray], np.ndarray]:
     return lambda x: np.abs(signed(x, k) + 0.5) < 1 << k - 2
 
 
-def known_matrix(owner: int, n_in: int, dtype: np.dtype) -> Callable[..., Steps]:
+def known_matrix(owner: int, n_in: int, ring: Ring) -> Callable[..., Steps]:
     """Hand a matrix over and apply it to one vector."""
 
     def steps(party: Party, matrix: Any, x: Any) -> Steps:
-        kind = DenseBits if dtype == BIT else DenseWords
+        kind = DenseBits if ring == GF2 else DenseWords
         own = None if matrix is None else kind(matrix)
-        shared = yield from linear_map.share_masked_matrix.steps(party, owner, own, n_in, 1, dtype)
+        shared = yield from linear_map.share_masked_matrix.steps(party, owner, own, n_in, 1, ring)
         return (yield from linear_map.apply_matrix.steps(party, shared.supply(party, 1), x))
 
     return steps
@@ -59,11 +60,11 @@ def single(protocol: Callable, ideal: Callable) -> Verdict:
     return check(protocol, bit(1), bit(1), ideal=ideal, ring=Window(1), batched=False)
 
 
-def ring_map(owner: int, k: int, dtype: np.dtype) -> Verdict:
+def ring_map(owner: int, k: int, ring: Z2k) -> Verdict:
     return check(
-        known_matrix(owner, 1, dtype),
-        private(owner, k, 1, 1, dtype=dtype),
-        word(k, 1, 1, dtype=dtype),
+        known_matrix(owner, 1, ring),
+        private(owner, k, 1, 1, dtype=ring.dtype),
+        word(k, 1, 1, dtype=ring.dtype),
         ideal=lambda m, x: x @ m,
         batched=False,
     )
@@ -71,7 +72,7 @@ def ring_map(owner: int, k: int, dtype: np.dtype) -> Verdict:
 
 def bit_map(owner: int, n_in: int) -> Verdict:
     return check(
-        known_matrix(owner, n_in, BIT),
+        known_matrix(owner, n_in, GF2),
         private(owner, 1, 1, n_in, dtype=U8),
         bit(1, n_in),
         ideal=lambda m, x: x @ m.T,

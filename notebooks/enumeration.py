@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from mpc.correlation import Correlation
+from mpc.correlation import Correlation, Recipe
 from mpc.party import Party
-from mpc.ring import U8, U64, Shape
+from mpc.ring import U64, Shape
+from mpc.rings import GF2, AnyRing
 from mpc.rounds import Round, Steps
 
 
@@ -64,7 +65,7 @@ Dealt = list[tuple[np.ndarray | None, Window]]
 
 
 class _Dealer:
-    """A dealer's hand that draws both parties' halves from the deck and keeps them for the parties' hands."""
+    """A dealer's view that draws both parties' halves from the deck and keeps them for the parties' views."""
 
     def __init__(self, deck: Deck, matrices: dict[int, np.ndarray]) -> None:
         self._deck, self._matrices = deck, matrices
@@ -74,45 +75,36 @@ class _Dealer:
         for halves, half in zip(self.halves, (first, second), strict=True):
             halves.append((half, window))
 
-    def _shared(self, shape: Shape, dtype: np.dtype, window: Window, xor: bool) -> np.ndarray:
-        first, second = (self._deck.draw(shape, window, dtype) for _ in (0, 1))
+    def _window(self, ring: AnyRing) -> Window:
+        return Window(1) if ring == GF2 else self._deck.next_window()
+
+    def mask(self, ring: AnyRing, shape: Shape) -> np.ndarray:
+        window = self._window(ring)
+        first, second = (self._deck.draw(shape, window, ring.dtype) for _ in (0, 1))
         self._give(first, second, window)
-        return first ^ second if xor else first + second
+        return ring.add(first, second)
 
-    def mask(self, shape: Shape, dtype: np.dtype = U64, xor: bool = False) -> np.ndarray:
-        return self._shared(shape, dtype, self._deck.next_window(), xor)
-
-    def mask_bits(self, shape: Shape) -> np.ndarray:
-        return self._shared(shape, U8, Window(1), True)
-
-    def private(self, owner: int, shape: Shape, dtype: np.dtype = U64) -> np.ndarray:
-        window = self._deck.next_window()
-        own = self._deck.draw(shape, window, dtype)
+    def private(self, owner: int, ring: AnyRing, shape: Shape) -> np.ndarray:
+        window = self._window(ring)
+        own = self._deck.draw(shape, window, ring.dtype)
         self._give(*((own, None) if owner == 0 else (None, own)), window)
         return own
 
-    def derived(
-        self,
-        value: Callable,
-        shape: Shape,
-        dtype: np.dtype = U64,
-        xor: bool = False,
-        to: int = 1,
-        bits: int | None = None,
-    ) -> np.ndarray:
-        return self._split(value, shape, dtype, self._deck.next_window(), xor, to)
-
-    def derived_bits(self, value: Callable, shape: Shape, to: int = 1) -> np.ndarray:
-        return self._split(value, shape, U8, Window(1), True, to)
-
-    def _split(self, value: Callable, shape: Shape, dtype: np.dtype, window: Window, xor: bool, to: int) -> np.ndarray:
-        whole = np.asarray(value(), dtype).reshape(shape)
-        half = self._deck.draw(shape, window, dtype)
-        other = whole ^ half if xor else whole - half
+    def derived(self, ring: AnyRing, shape: Shape, recipe: Recipe, to: int = 1) -> np.ndarray:
+        window = self._window(ring)
+        whole = np.asarray(recipe(), ring.dtype).reshape(shape)
+        half = self._deck.draw(shape, window, ring.dtype)
+        other = ring.subtract(whole, half)
         self._give(*((half, other) if to == 1 else (other, half)), window)
         return whole
 
-    def computed(self, owner: int, value: Any, shape: Shape, dtype: np.dtype) -> None:
+    def both(self, ring: AnyRing, shape: Shape, recipe: Recipe) -> np.ndarray:
+        raise ValueError("what is dealt to both alike has no windows: it cannot be enumerated")
+
+    def permutation_key(self) -> bytes:
+        raise ValueError("a pseudorandom function cannot be enumerated")
+
+    def computed(self, owner: int, ring: AnyRing, shape: Shape, recipe: Recipe) -> None:
         return None
 
     def keep(self, number: int, mask: np.ndarray) -> None:
@@ -121,9 +113,12 @@ class _Dealer:
     def kept(self, number: int) -> np.ndarray:
         return self._matrices[number]
 
+    def drop(self, number: int) -> None:
+        del self._matrices[number]
+
 
 class _Replay:
-    """A party's hand: hands out what the dealer kept for it, in order."""
+    """A party's view: hands out what the dealer kept for it, in order."""
 
     def __init__(self, rank: int, halves: Dealt, matrices: dict[int, np.ndarray]) -> None:
         self._rank, self._halves, self._matrices = rank, iter(halves), matrices
@@ -131,10 +126,10 @@ class _Replay:
     def _next(self, *_: Any, **__: Any) -> Any:
         return next(self._halves)[0]
 
-    mask = mask_bits = private = derived = derived_bits = _next
+    mask = private = derived = _next
 
-    def computed(self, owner: int, value: Callable, shape: Shape, dtype: np.dtype) -> Any:
-        return value() if self._rank == owner else None
+    def computed(self, owner: int, ring: AnyRing, shape: Shape, recipe: Recipe) -> Any:
+        return recipe() if self._rank == owner else None
 
     def keep(self, number: int, mask: np.ndarray | None) -> None:
         pass
@@ -150,10 +145,10 @@ class _Dealing:
         self._deck, self._masks = deck, dict[int, np.ndarray]()
         self.requests: list[tuple[Dealt, Dealt]] = []
 
-    def request(self, index: int, kind: Correlation) -> tuple[Dealt, Dealt]:
+    def request(self, index: int, asked: Correlation[Any]) -> tuple[Dealt, Dealt]:
         if index == len(self.requests):
             dealer = _Dealer(self._deck, self._masks)
-            kind.deal(dealer)  # type: ignore[arg-type]
+            asked.deal(dealer)
             self.requests.append(dealer.halves)
         return self.requests[index]
 
@@ -167,10 +162,10 @@ class _Randomness:
         self._dealing, self._rank, self._asked = dealing, rank, 0
         self._matrices: dict[int, np.ndarray] = {}
 
-    def take(self, kind: Correlation) -> Any:
-        halves = self._dealing.request(self._asked, kind)[self._rank]
+    def take(self, asked: Correlation[Any]) -> Any:
+        halves = self._dealing.request(self._asked, asked)[self._rank]
         self._asked += 1
-        return kind.deal(_Replay(self._rank, halves, self._matrices))  # type: ignore[arg-type]
+        return asked.deal(_Replay(self._rank, halves, self._matrices))  # type: ignore[arg-type]
 
     def keep(self, number: int, masked: np.ndarray) -> None:
         self._matrices[number] = masked

@@ -33,7 +33,8 @@ from mpc import (
     weighted_choice,
     widening,
 )
-from mpc.ring import U8, U32, U64
+from mpc.ring import U8
+from mpc.rings import Z32, Z64
 from notebooks.checks import below, bit_map, chosen, fixed_product, ring_map, single, truncated, widened
 from notebooks.enumeration import Window
 from notebooks.exhaustive import Verdict, bit, check, packed, private, word
@@ -76,9 +77,9 @@ FIXED = [
     Enumerated("GF(2), two terms", lambda: check(fixed_product, bit(2, 1), bit(1, 2), ideal=lambda m, x: x @ m)),
 ]
 MAPS = [
-    *(Enumerated(f"Z_4, owner {owner}", lambda owner=owner: ring_map(owner, 2, U64)) for owner in (0, 1)),
+    *(Enumerated(f"Z_4, owner {owner}", lambda owner=owner: ring_map(owner, 2, Z64)) for owner in (0, 1)),
     *(
-        Enumerated(f"Z_4 in words of 32 bits, owner {owner}", lambda owner=owner: ring_map(owner, 2, U32), long=True)
+        Enumerated(f"Z_4 in words of 32 bits, owner {owner}", lambda owner=owner: ring_map(owner, 2, Z32), long=True)
         for owner in (0, 1)
     ),
     *(

@@ -11,7 +11,7 @@ import numpy as np
 from mpc.bit_product import to_ring
 from mpc.linear_map import DenseBits, SharedMatrix, apply_matrix, share_masked_matrix
 from mpc.party import Party
-from mpc.ring import BIT
+from mpc.rings import GF2
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, concatenate, public_ring, stack
 from mpc.sharing import rerandomise
@@ -122,7 +122,7 @@ def _hand_over_edges(party: Party, p: int, bins: Bins, count: int) -> Steps:
     if party.rank == p:
         keys = order_key(bins.edges).reshape(-1)
         matrix = DenseBits(((keys >> np.arange(KEY_BITS + 1)[:, None]) & 1).astype(np.uint8))
-    return (yield from share_masked_matrix.steps(party, p, matrix, count, KEY_BITS + 1, BIT))
+    return (yield from share_masked_matrix.steps(party, p, matrix, count, KEY_BITS + 1, GF2))
 
 
 def base_margin(config: TrainConfig, facts: Facts) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 from mpc.beaver import multiply
 from mpc.bit_product import select
 from mpc.party import Party
-from mpc.ring import U32, U64
+from mpc.rings import Z32, Z64
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, concatenate, public_ring, stack
 from mpc.sigmoid import sigmoid
@@ -38,14 +38,14 @@ def gradients(party: Party, ground: Ground, labels: AShare, margin: AShare) -> S
     else:
         derived, kept = (yield from derive(party, ground, labels, margin)), None
     if config.min_child_samples > 1:
-        derived = concatenate([derived, public_ring(np.ones((1, n), np.int64), party.rank).narrow(derived.dtype)])
-    values = derived.narrow(U32)
+        derived = concatenate([derived, public_ring(np.ones((1, n), np.int64), party.rank).narrow(derived.ring)])
+    values = derived.narrow(Z32)
     return values if kept is None else (yield from select.steps(party, kept.reshape(1, n), values))
 
 
 def _logistic(party: Party, ground: Ground, labels: AShare, margin: AShare) -> Steps:
     """[g], [h] at the histogram scale, [2, n], uint32; uint64 where rows have weights."""
-    scale, ring = (ground.numerics.histogram_scale, U32) if ground.weights is None else (MARGIN_SCALE, U64)
+    scale, ring = (ground.numerics.histogram_scale, Z32) if ground.weights is None else (MARGIN_SCALE, Z64)
     p, h = yield from sigmoid.steps(party, margin.at_scale(MARGIN_SCALE), scale, ring, bits=ground.numerics.margin_bits)
     pair = stack([p.at_scale(0) - labels.times(1 << scale).narrow(ring), h.at_scale(0)])
     return pair if ground.weights is None else (yield from _weighted(party, ground, pair))

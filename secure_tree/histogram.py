@@ -8,7 +8,7 @@ import numpy as np
 
 from mpc.linear_map import BinColumns, BinRows, SharedMatrix, VectorSupply, apply_matrix, share_masked_matrix
 from mpc.party import Party
-from mpc.ring import BIT, U32
+from mpc.rings import GF2, Z32
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare
 from mpc.widening import widen
@@ -43,8 +43,8 @@ def hand_over_blocks(party: Party, bins: Bins, layout: Layout) -> Steps:
         size, rows = layout.bins(p), layout.rows[p]
         columns = BinColumns(bins.numbers, size) if party.rank == p else None
         lines = BinRows(bins.numbers, size) if party.rank == p else None
-        steps.append(share_masked_matrix.steps(party, p, columns, rows, layout.widths[p] * size, U32))
-        steps.append(share_masked_matrix.steps(party, p, lines, layout.widths[p] * size, rows, BIT))
+        steps.append(share_masked_matrix.steps(party, p, columns, rows, layout.widths[p] * size, Z32))
+        steps.append(share_masked_matrix.steps(party, p, lines, layout.widths[p] * size, rows, GF2))
     matrices = yield from parallel(*steps)
     return [
         Block(layout.rows_of(p), layout.widths[p], layout.bins(p), matrices[2 * p], matrices[2 * p + 1]) for p in (0, 1)

@@ -20,7 +20,8 @@ from mpc.comparison import below
 from mpc.equality import equals_zero
 from mpc.linear_map import BinRows, DenseWords, SharedMatrix, apply_matrix, share_masked_matrix
 from mpc.party import Party
-from mpc.ring import BIT, U8, U64
+from mpc.ring import U64
+from mpc.rings import GF2, Z8, Z64
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, concatenate, public_ring
 from secure_tree.binning import KEY_BITS, bin_rows, order_key
@@ -92,7 +93,7 @@ def bin_router(party: Party, layout: Layout, owners: tuple[int, ...], edges: np.
     for p in owners:
         size = layout.bins(p) + 1
         bins = BinRows(bin_rows(features, edges), size) if party.rank == p else None
-        steps.append(share_masked_matrix.steps(party, p, bins, layout.widths[p] * size, layout.rows[p], BIT))
+        steps.append(share_masked_matrix.steps(party, p, bins, layout.widths[p] * size, layout.rows[p], GF2))
     matrices = yield from parallel(*steps)
 
     def route(trees: Routes) -> Steps:
@@ -119,7 +120,7 @@ def threshold_router(party: Party, layout: Layout, owners: tuple[int, ...], feat
     for p in owners:
         words = DenseWords(_keys(features, layout.optional[p])) if party.rank == p else None
         width = layout.widths[p] + len(layout.optional[p])
-        steps.append(share_masked_matrix.steps(party, p, words, width, layout.rows[p], U64))
+        steps.append(share_masked_matrix.steps(party, p, words, width, layout.rows[p], Z64))
     matrices = yield from parallel(*steps)
 
     def route(trees: Ensemble) -> Steps:
@@ -172,7 +173,7 @@ def sum_of_paths(party: Party, left: BShare, leaves: AShare, classes: int) -> St
     t, _, rows = left.shape
     nodes, turns = paths((left.shape[1] + 1).bit_length() - 1)
     count, depth = nodes.shape
-    ring = yield from to_ring.steps(party, left, U8)
+    ring = yield from to_ring.steps(party, left, Z8)
     along = ring.map(lambda w: w[:, nodes])
     sign = (2 * turns - 1)[None, :, :, None]
     agreed = along.times(sign).sum(axis=2) + (1 - turns).sum(axis=1)[None, :, None]

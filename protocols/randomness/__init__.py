@@ -1,1 +1,1 @@
-"""The offline phase: streams, hands, the dealer."""
+"""The offline phase: streams, views, the dealer."""

@@ -12,15 +12,13 @@ Source         Beaver, CRYPTO 1991 (commodity-based: Beaver, STOC 1997)
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 import numpy as np
 
-from mpc.correlation import Correlation
 from mpc.errors import PeerVanished, ProtocolDesync
-from protocols.randomness.hands import DealerHand
-from protocols.randomness.plan import decode_plan
+from protocols.randomness.plan import decode_plan, in_order
 from protocols.randomness.prg import Streams
+from protocols.randomness.views import DealerView
 from protocols.transport.channel import Channel
 from protocols.transport.codec import Joined
 
@@ -50,11 +48,11 @@ def serve(first: Channel, second: Channel) -> int:
         if plans[0] is None:
             return index
         outgoing = _Batches(second), _Batches(first)  # party 1 has more to read
-        for kind in _requests(decode_plan(plans[0])):
-            hand = DealerHand((streams[0].of(index), streams[1].of(index)), matrices)
-            kind.deal(hand)
-            dealt = sum(a.size for corrections in hand.corrections for a in corrections)
-            for batches, corrections in zip(outgoing, reversed(hand.corrections), strict=True):
+        for request in in_order(decode_plan(plans[0])):
+            view = DealerView((streams[0].of(index), streams[1].of(index)), matrices)
+            request.deal(view)
+            dealt = sum(a.size for corrections in view.corrections for a in corrections)
+            for batches, corrections in zip(outgoing, reversed(view.corrections), strict=True):
                 batches.add(corrections, dealt)
             index += 1
         for batches in outgoing:
@@ -66,12 +64,6 @@ def _nonce(channel: Channel) -> bytes:
     if not isinstance(nonce, bytes) or len(nonce) != NONCE_BYTES:
         raise ProtocolDesync(f"{channel.peer} sent no nonce of {NONCE_BYTES} bytes")
     return nonce
-
-
-def _requests(plan: list[tuple[list[Correlation], int]]) -> Iterator[Correlation]:
-    for kinds, times in plan:
-        for _ in range(times):
-            yield from kinds
 
 
 class _Batches:

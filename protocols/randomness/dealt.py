@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
@@ -22,11 +22,12 @@ from mpc.correlation import Correlation
 from mpc.errors import ProtocolDesync
 from mpc.linear_map import MatrixVectors
 from protocols.randomness.dealer import BATCH, NONCE_BYTES
-from protocols.randomness.hands import NotYet, PartyHand
-from protocols.randomness.plan import Plan, encode_plan
+from protocols.randomness.plan import Plan, encode_plan, in_order
 from protocols.randomness.prg import Streams
+from protocols.randomness.views import NotYet, PartyView
 from protocols.transport.channel import Channel
 
+T = TypeVar("T")
 log = logging.getLogger("sharewood")
 IN_MEMORY = 1 << 30
 _SILENCE = 10.0
@@ -39,7 +40,7 @@ class _Waiting:
     """A request to be taken: its place in the streams, the size of its corrections, and what is known ahead."""
 
     index: int
-    kind: Correlation
+    correlation: Correlation[Any]
     size: int = 0
     own: list[np.ndarray] | None = None
     computed: np.ndarray | None = None
@@ -71,8 +72,7 @@ class DealtRandomness:
     def provide(self, plan: Plan) -> None:
         """Send the plan and take in its corrections; what this party can compute ahead is computed."""
         self._dealer.send("dealer.plan", encode_plan(plan))
-        kinds = (kind for kinds, times in plan for _ in range(times) for kind in kinds)
-        coming = deque(_Waiting(index, kind) for index, kind in enumerate(kinds, self._index))
+        coming = deque(_Waiting(index, correlation) for index, correlation in enumerate(in_order(plan), self._index))
         total = len(coming)
         self._index += total
         self._start(coming)
@@ -97,45 +97,45 @@ class DealtRandomness:
         for request in coming:
             if made > EARLY or self._expanded + made > EXPANDED:
                 break
-            hand = self._hand(request, None, ahead=True)
+            view = self._view(request, None, ahead=True)
             with suppress(NotYet):
-                request.kind.deal(hand)
-                request.own = hand.own
-            made += hand.held
+                request.correlation.deal(view)
+                request.own = view.own
+            made += view.held
 
     def _add(self, request: _Waiting, corrections: np.ndarray) -> None:
         request.size = corrections.size
         self._waiting.append(request)
         room = self._expanded < EXPANDED
         # The product with a known matrix is worked out ahead in any case.
-        if room or isinstance(request.kind, MatrixVectors):
-            hand = self._hand(request, corrections, ahead=True)
+        if room or isinstance(request.correlation, MatrixVectors):
+            view = self._view(request, corrections, ahead=True)
             request.own = None
             with suppress(NotYet):
-                values = request.kind.deal(hand)
-                request.computed = hand.computed_result
+                values = request.correlation.deal(view)
+                request.computed = view.computed_result
                 if room:
-                    request.values, request.ready, request.held = values, True, hand.held
+                    request.values, request.ready, request.held = values, True, view.held
                     self._expanded += request.held
                     return
         self._spool.put(corrections)
 
-    def _hand(self, request: _Waiting, corrections: np.ndarray | None, ahead: bool = False) -> PartyHand:
+    def _view(self, request: _Waiting, corrections: np.ndarray | None, ahead: bool = False) -> PartyView:
         stream, own, computed = self._streams.of(request.index), request.own, request.computed
-        return PartyHand(self._rank, stream, corrections, self._matrices, ahead, own, computed)
+        return PartyView(self._rank, stream, corrections, self._matrices, ahead, own, computed)
 
-    def take(self, kind: Correlation) -> Any:
+    def take(self, correlation: Correlation[T]) -> T:
         """The next request of the plan, which must be this one; without a plan it is asked for on the spot."""
         if not self._waiting:
-            self.provide([([kind], 1)])
+            self.provide([([correlation], 1)])
         request = self._waiting.popleft()
-        if request.kind != kind:
-            raise ProtocolDesync(f"the plan has {request.kind} where the program asks for {kind}")
+        if request.correlation != correlation:
+            raise ProtocolDesync(f"the plan has {request.correlation} where the program asks for {correlation}")
         self.used += request.size
         if request.ready:
             self._expanded -= request.held
             return request.values
-        return kind.deal(self._hand(request, self._spool.get(request.size)))
+        return correlation.deal(self._view(request, self._spool.get(request.size)))
 
     def close(self) -> None:
         """Tell the dealer that this party needs nothing more."""

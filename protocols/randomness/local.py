@@ -6,14 +6,16 @@ dealer process.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
 from mpc.correlation import Correlation
-from protocols.randomness.hands import DealerHand, PartyHand
 from protocols.randomness.plan import Plan
 from protocols.randomness.prg import Streams
+from protocols.randomness.views import DealerView, PartyView
+
+T = TypeVar("T")
 
 
 class LocalRandomness:
@@ -35,13 +37,13 @@ class LocalRandomness:
     def provide(self, plan: Plan) -> None:
         """Nothing is needed ahead."""
 
-    def take(self, kind: Correlation) -> Any:
+    def take(self, correlation: Correlation[T]) -> T:
         index, self._index = self._index, self._index + 1
-        dealer = DealerHand((self._streams[0].of(index), self._streams[1].of(index)), self._dealer_matrices)
-        kind.deal(dealer)
+        dealer = DealerView((self._streams[0].of(index), self._streams[1].of(index)), self._dealer_matrices)
+        correlation.deal(dealer)
         mine = dealer.corrections[self._rank]
         corrections = np.concatenate(mine) if mine else np.zeros(0, np.uint8)
-        return kind.deal(PartyHand(self._rank, self._streams[self._rank].of(index), corrections, self._matrices))
+        return correlation.deal(PartyView(self._rank, self._streams[self._rank].of(index), corrections, self._matrices))
 
     def keep(self, number: int, masked: np.ndarray) -> None:
         self._matrices[number] = masked

@@ -3,79 +3,44 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
-from mpc import (
-    beaver,
-    bit_product,
-    comparison,
-    comparison_keys,
-    equality,
-    fixed_operand,
-    linear_map,
-    matrix_product,
-    one_hot,
-    reciprocal,
-    sharing,
-    sigmoid,
-    truncation,
-    wrap,
-)
+from mpc.catalogue import correlations
 from mpc.correlation import Correlation
 from mpc.errors import ProtocolDesync
+from mpc.rings import GF2, integers
 
-Plan = Sequence[tuple[Sequence[Correlation], int]]
+Plan = Sequence[tuple[Sequence[Correlation[Any]], int]]
 
-KINDS: dict[str, type] = {
-    kind.__name__: kind
-    for kind in (
-        beaver.Triples,
-        beaver.Squares,
-        bit_product.BitTriples,
-        bit_product.RingBits,
-        bit_product.SelectMasks,
-        comparison.SignMasks,
-        comparison_keys.SignKeys,
-        comparison_keys.FloorKeys,
-        comparison_keys.MaximumKeys,
-        equality.EqualityMasks,
-        fixed_operand.OperandMask,
-        fixed_operand.OperandProduct,
-        linear_map.MatrixMask,
-        linear_map.MatrixVectors,
-        linear_map.MatrixRelease,
-        matrix_product.MatrixMasks,
-        one_hot.OneHotMasks,
-        reciprocal.NewtonMasks,
-        sharing.InputMask,
-        sharing.ZeroShares,
-        sigmoid.TrigonometricMasks,
-        truncation.FloorMasks,
-        wrap.WrapMasks,
-    )
-}
-_DTYPES = ("bool", "uint8", "uint16", "uint32", "uint64")
+_WORDS = ("uint8", "uint16", "uint32", "uint64")
 _LARGEST = 1 << 36
 
 
-def encode_plan(plan: Plan) -> list:
+def in_order(plan: Plan) -> Iterator[Correlation[Any]]:
+    """Every request of a plan."""
+    for requests, times in plan:
+        for _ in range(times):
+            yield from requests
+
+
+def encode_plan(plan: Plan) -> list[Any]:
     """A plan as a tree for the codec."""
-    return [[[_encode(kind) for kind in kinds], times] for kinds, times in plan]
+    return [[[_encode(request) for request in requests], times] for requests, times in plan]
 
 
-def _encode(kind: Correlation) -> list:
-    values = [getattr(kind, f.name) for f in fields(kind)]  # type: ignore[arg-type]
-    return [type(kind).__name__, *(v.name if isinstance(v, np.dtype) else v for v in values)]
+def _encode(request: Correlation[Any]) -> list[Any]:
+    values = [getattr(request, f.name) for f in fields(request)]  # type: ignore[arg-type]  # it is a dataclass
+    return [type(request).__name__, *(getattr(value, "name", value) for value in values)]
 
 
-def decode_plan(tree: Any) -> list[tuple[list[Correlation], int]]:
+def decode_plan(tree: Any) -> list[tuple[list[Correlation[Any]], int]]:
     """Inverse of `encode_plan`. Raises ProtocolDesync for anything that is not a plan of bounded size."""
     try:
-        return [([_decode(kind) for kind in kinds], _count(times)) for kinds, times in tree]
+        return [([_decode(request) for request in requests], _count(times)) for requests, times in tree]
     except (TypeError, ValueError, KeyError, IndexError) as error:
         raise ProtocolDesync(f"not a plan: {error}") from None
 
@@ -86,26 +51,25 @@ def _count(value: Any) -> int:
     return value
 
 
-def _decode(tree: Any) -> Correlation:
+def _decode(tree: Any) -> Correlation[Any]:
     name, *values = tree
-    kind = KINDS[name]
-    if len(values) != len(fields(kind)):
-        raise ValueError(f"{name} takes {len(fields(kind))} values")
-    return kind(*(_value(f.type, value) for f, value in zip(fields(kind), values, strict=True)))
+    described = correlations()[name]
+    if len(values) != len(fields(described)):
+        raise ValueError(f"{name} takes {len(fields(described))} values")
+    return described(*(_value(f.type, value) for f, value in zip(fields(described), values, strict=True)))
 
 
 def _value(annotation: Any, value: Any) -> Any:
-    if annotation in ("int", "bool"):
-        if annotation == "bool" and type(value) is bool:
-            return value
+    if annotation == "int":
         return _count(value)
     if annotation == "Shape":
         shape = tuple(_count(v) for v in value)
         if math.prod(map(float, shape)) > _LARGEST:
             raise ValueError("a shape out of range")
         return shape
-    if value is None and "None" in annotation:
-        return None
-    if value not in _DTYPES:
+    if annotation == "Ring" and value == GF2.name:
+        return GF2
+    if value not in _WORDS:
         raise ValueError("an unknown type of words")
-    return np.dtype(value)
+    dtype = np.dtype(value)
+    return dtype if annotation == "np.dtype" else integers(dtype)

@@ -4,13 +4,13 @@ import numpy as np
 
 from mpc import fixed_operand, linear_map, matrix_product
 from mpc.linear_map import DenseBits, DenseWords
-from mpc.ring import BIT, U32, U64
+from mpc.rings import GF2, Z32, Z64
 from tests.mpc import cases
 from tests.mpc.cases import CASES, Case
 
 
-def _words(rng, shape, party, dtype=U64):
-    return cases.ring_half(rng.integers(-99, 99, shape), party.rank, dtype)
+def _words(rng, shape, party, ring=Z64):
+    return cases.ring_half(rng.integers(-99, 99, shape), party.rank, ring.dtype)
 
 
 def _bits(rng, shape, party):
@@ -29,27 +29,27 @@ def _batch(make):
     return arguments
 
 
-def _matrix(owner, dtype):
+def _matrix(owner, ring):
     def arguments(party, rng, lanes):
-        if dtype == BIT:
+        if ring == GF2:
             matrix, shape = DenseBits(rng.integers(0, 2, (lanes, 9)).astype(np.uint8)), (9, lanes)
         else:
-            matrix, shape = DenseWords(rng.integers(0, 99, (lanes, 9)).astype(dtype)), (lanes, 9)
-        return [owner, matrix if party.rank == owner else None, *shape, dtype]
+            matrix, shape = DenseWords(rng.integers(0, 99, (lanes, 9)).astype(ring.dtype)), (lanes, 9)
+        return [owner, matrix if party.rank == owner else None, *shape, ring]
 
     return arguments
 
 
-def _vectors(owner, dtype):
+def _vectors(owner, ring):
     def arguments(party, rng, lanes):
-        shared = linear_map.share_masked_matrix(party, *_matrix(owner, dtype)(party, rng, 9))
+        shared = linear_map.share_masked_matrix(party, *_matrix(owner, ring)(party, rng, 9))
         supply = shared.supply(party, lanes)
-        return [supply, _bits(rng, (lanes, 9), party) if dtype == BIT else _words(rng, (lanes, 9), party, dtype)]
+        return [supply, _bits(rng, (lanes, 9), party) if ring == GF2 else _words(rng, (lanes, 9), party, ring)]
 
     return arguments
 
 
-MATRICES = [(owner, dtype) for owner in (0, 1) for dtype in (U32, U64, BIT)]
+MATRICES = [(owner, ring) for owner in (0, 1) for ring in (Z32, Z64, GF2)]
 IN_ROWS = [
     Case(matrix_product.matmul, _inner, {}),
     *(Case(fixed_operand.multiply_fixed, _batch(make), {}) for make in (_words, _bits)),

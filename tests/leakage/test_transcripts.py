@@ -89,7 +89,7 @@ def test_no_bit_tells_fixed_from_random_in_100000_runs(case, monkeypatch):
 
 def weak_mask(party, x, y):
     """A product whose first mask has lost its lowest bit."""
-    a, b, _ = party.randomness.take(Triples(x.shape, x.dtype))
+    a, b, _ = party.randomness.take(Triples(x.shape, x.ring))
     keep = np.uint64(0xFFFFFFFFFFFFFFFE)
     party.run(open_shares(x.map(lambda w: w - (a & keep)), y.map(lambda w: w - b)))
 
@@ -97,4 +97,4 @@ def weak_mask(party, x, y):
 def test_a_planted_leak_is_found(monkeypatch):
     for sender in (0, 1):
         held_by(sender, monkeypatch)
-        assert leaks(sender, weak_mask, cases.ring(0, 2, count=2), {}, 2_000) == ([0], 128)
+        assert leaks(sender, weak_mask, cases.words(0, 2, count=2), {}, 2_000) == ([0], 128)

@@ -68,14 +68,14 @@ def weaken(patch: Callable) -> None:
     """Plant a leak: the mask of a known matrix loses its lowest bit. `patch(object, name, value)` sets it."""
     deal = MatrixMask.deal
 
-    def weak(self, hand):
+    def weak(self, view):
         class Weak:
             def __getattr__(self, name):
-                return getattr(hand, name)
+                return getattr(view, name)
 
-            def private(self, owner, shape, dtype):
-                mask = hand.private(owner, shape, dtype)
-                return None if mask is None else mask & ~dtype.type(1)
+            def private(self, owner, ring, shape):
+                mask = view.private(owner, ring, shape)
+                return None if mask is None else mask & ~ring.dtype.type(1)
 
         return deal(self, Weak())
 

@@ -30,7 +30,8 @@ from mpc import (
     widening,
 )
 from mpc.linear_map import DenseBits, DenseWords
-from mpc.ring import BIT, U8, U32, U64
+from mpc.ring import U8, U32, U64
+from mpc.rings import GF2, Z8, Z32, Z64
 from mpc.shares import PShare
 from tests.mpc.twoparty import bit_half, ring_half
 
@@ -49,7 +50,7 @@ class Case:
         return f"{self.protocol.name}{variant}"
 
 
-def ring(low, high, *tail, dtype=U64, scale=0, count=1):
+def words(low, high, *tail, dtype=U64, scale=0, count=1):
     """Arguments: `count` shares of integers in low .. high, of shape (size, *tail)."""
 
     def make(party, rng, size):
@@ -67,7 +68,7 @@ def bits(*tail, count=1):
 
 def packed(count=1):
     def make(party, rng, size):
-        shares = ring(0, 2**62, count=count)(party, rng, size)
+        shares = words(0, 2**62, count=count)(party, rng, size)
         return [PShare(share.words, party.rank) for share in shares]
 
     return make
@@ -94,21 +95,21 @@ def _bit_array(shape, rng, party):
     return bit_half(rng.integers(0, 2, shape), party.rank)
 
 
-def _matrix(owner, dtype):
+def _matrix(owner, ring):
     def arguments(party, rng, size):
-        if dtype == BIT:
+        if ring == GF2:
             matrix = DenseBits(rng.integers(0, 2, (size, 9)).astype(np.uint8))
         else:
-            matrix = DenseWords(rng.integers(0, 99, (9, size)).astype(dtype))
-        return [owner, matrix if party.rank == owner else None, 9, size, dtype]
+            matrix = DenseWords(rng.integers(0, 99, (9, size)).astype(ring.dtype))
+        return [owner, matrix if party.rank == owner else None, 9, size, ring]
 
     return arguments
 
 
-def _apply(owner, dtype):
+def _apply(owner, ring):
     def arguments(party, rng, size):
-        shared = linear_map.share_masked_matrix(party, *_matrix(owner, dtype)(party, rng, size))
-        make = bit_half if dtype == BIT else lambda x, rank: ring_half(x, rank, dtype)
+        shared = linear_map.share_masked_matrix(party, *_matrix(owner, ring)(party, rng, size))
+        make = bit_half if ring == GF2 else lambda x, rank: ring_half(x, rank, ring.dtype)
         return [shared.supply(party, 2), make(rng.integers(0, 2, (2, 9)), party.rank)]
 
     return arguments
@@ -131,55 +132,55 @@ BY = [{"by": by} for by in ("bits", "keys")]
 CASES = [
     Case(protocol, arguments, named)
     for protocol, arguments, named in [
-        (beaver.multiply, ring(-BIG, BIG, count=2), {}),
-        (beaver.square, ring(-BIG, BIG, 3), {}),
+        (beaver.multiply, words(-BIG, BIG, count=2), {}),
+        (beaver.square, words(-BIG, BIG, 3), {}),
         (matrix_product.matmul, _matrices, {}),
         (bit_product.and_bits, bits(3, count=2), {}),
         (bit_product.and_bits, packed(count=2), {}),
         (bit_product.or_bits, bits(count=2), {}),
         (bit_product.or_bits, packed(count=2), {}),
         (bit_product.to_ring, bits(3), {}),
-        (bit_product.to_ring, then(bits(3), U8), {}),
-        (bit_product.select, lambda p, r, n: [*bits(1)(p, r, n), *ring(-BIG, BIG, 4)(p, r, n)], {}),
+        (bit_product.to_ring, then(bits(3), Z8), {}),
+        (bit_product.select, lambda p, r, n: [*bits(1)(p, r, n), *words(-BIG, BIG, 4)(p, r, n)], {}),
         (
             weighted_choice.choose,
-            lambda p, r, n: [*bits(2, 3)(p, r, n), *ring(-BIG, BIG, 2)(p, r, n), [1, 5, 2**40]],
+            lambda p, r, n: [*bits(2, 3)(p, r, n), *words(-BIG, BIG, 2)(p, r, n), [1, 5, 2**40]],
             {},
         ),
-        *((comparison.below, then(ring(-BIG, BIG), [0, 5, -7], 63), by) for by in BY),
-        (comparison.below, then(ring(-BIG, BIG), [0, 5, -7], 63), {"by": "carries"}),
-        (comparison.below_by_bits, then(ring(-BIG, BIG), [0, 5, -7], 63), {}),
-        *((comparison.less_than, ring(-BIG, BIG, count=2), by) for by in BY),
-        *((comparison.in_range, then(ring(-BIG, BIG), -9, 9), by) for by in BY),
-        *((comparison.maximum, ring(0, BIG, count=2), by) for by in BY),
-        (comparison_keys.below_by_keys, then(ring(-99, 99), [3], 9), {}),
-        (comparison_keys.floor_by_keys, then(ring(-BIG, BIG), 9), {}),
-        (comparison_keys.larger_by_keys, then(ring(0, 99, count=2), 9), {}),
-        (conversion.to_bits, then(ring(-BIG, BIG), 11), {}),
-        (truncation.truncate, then(ring(-BIG, BIG, 2), 13), {}),
-        *((truncation.floor, then(ring(-BIG, BIG, 2), 13), by) for by in BY),
-        (truncation.floor_by_bits, then(ring(-BIG, BIG, 2), 13), {}),
-        *((reciprocal.normalise, then(ring(1, 2**19), 4, 20, [77]), by) for by in BY),
-        *((reciprocal.invert, ring(2**17, 2**18), by) for by in BY),
-        *((reciprocal.reciprocal, then(ring(1, 2**15), 4, 15), by) for by in [*BY, {"exact": False}]),
-        *((division.divide, then(ring(1, 2**15, count=2), 4, 15, 9), by) for by in BY),
-        *((argmax.argmax, then(ring(0, 99, 11), 8), {"radix": r, "by": "bits"}) for r in (2, 4, 8)),
-        (argmax.argmax, then(ring(0, 99, 11), 8), {"radix": 2, "by": "keys"}),
+        *((comparison.below, then(words(-BIG, BIG), [0, 5, -7], 63), by) for by in BY),
+        (comparison.below, then(words(-BIG, BIG), [0, 5, -7], 63), {"by": "carries"}),
+        (comparison.below_by_bits, then(words(-BIG, BIG), [0, 5, -7], 63), {}),
+        *((comparison.less_than, words(-BIG, BIG, count=2), by) for by in BY),
+        *((comparison.in_range, then(words(-BIG, BIG), -9, 9), by) for by in BY),
+        *((comparison.maximum, words(0, BIG, count=2), by) for by in BY),
+        (comparison_keys.below_by_keys, then(words(-99, 99), [3], 9), {}),
+        (comparison_keys.floor_by_keys, then(words(-BIG, BIG), 9), {}),
+        (comparison_keys.larger_by_keys, then(words(0, 99, count=2), 9), {}),
+        (conversion.to_bits, then(words(-BIG, BIG), 11), {}),
+        (truncation.truncate, then(words(-BIG, BIG, 2), 13), {}),
+        *((truncation.floor, then(words(-BIG, BIG, 2), 13), by) for by in BY),
+        (truncation.floor_by_bits, then(words(-BIG, BIG, 2), 13), {}),
+        *((reciprocal.normalise, then(words(1, 2**19), 4, 20, [77]), by) for by in BY),
+        *((reciprocal.invert, words(2**17, 2**18), by) for by in BY),
+        *((reciprocal.reciprocal, then(words(1, 2**15), 4, 15), by) for by in [*BY, {"exact": False}]),
+        *((division.divide, then(words(1, 2**15, count=2), 4, 15, 9), by) for by in BY),
+        *((argmax.argmax, then(words(0, 99, 11), 8), {"radix": r, "by": "bits"}) for r in (2, 4, 8)),
+        (argmax.argmax, then(words(0, 99, 11), 8), {"radix": 2, "by": "keys"}),
         (one_hot.one_hot, bits(5), {}),
         (one_hot.all_of, bits(5), {}),
-        (equality.equals_zero, then(ring(0, 9, dtype=U8), 4), {}),
-        (widening.widen, ring(-(2**29), 2**29, dtype=U32), {}),
-        *((sigmoid.sigmoid, then(ring(-(2**24), 2**24, scale=20), 14), by) for by in BY),
-        *((sigmoid_piecewise.sigmoid_piecewise, ring(-(2**20), 2**20, scale=16), by) for by in BY),
-        *((sigmoid_exponential.sigmoid_exponential, ring(-(2**20), 2**20, scale=16), by) for by in BY),
-        (fixed_operand.fix, ring(-9, 9, 3, 2), {}),
+        (equality.equals_zero, then(words(0, 9, dtype=U8), 4), {}),
+        (widening.widen, words(-(2**29), 2**29, dtype=U32), {}),
+        *((sigmoid.sigmoid, then(words(-(2**24), 2**24, scale=20), 14), by) for by in BY),
+        *((sigmoid_piecewise.sigmoid_piecewise, words(-(2**20), 2**20, scale=16), by) for by in BY),
+        *((sigmoid_exponential.sigmoid_exponential, words(-(2**20), 2**20, scale=16), by) for by in BY),
+        (fixed_operand.fix, words(-9, 9, 3, 2), {}),
         (fixed_operand.fix, bits(3, 2), {}),
         (fixed_operand.multiply_fixed, _operand(_ring_array), {}),
         (fixed_operand.multiply_fixed, _operand(_bit_array), {}),
-        *((linear_map.share_masked_matrix, _matrix(owner, dtype), {}) for owner in (0, 1) for dtype in (U32, U64, BIT)),
-        *((linear_map.apply_matrix, _apply(owner, dtype), {}) for owner in (0, 1) for dtype in (U32, U64, BIT)),
+        *((linear_map.share_masked_matrix, _matrix(owner, ring), {}) for owner in (0, 1) for ring in (Z32, Z64, GF2)),
+        *((linear_map.apply_matrix, _apply(owner, ring), {}) for owner in (0, 1) for ring in (Z32, Z64, GF2)),
         *((sharing.share, _share(owner), {}) for owner in (0, 1)),
-        *((sharing.reveal, ring(-9, 9, 2), {"to": to}) for to in (0, 1, None)),
+        *((sharing.reveal, words(-9, 9, 2), {"to": to}) for to in (0, 1, None)),
         *((sharing.reveal, bits(2), {"to": to}) for to in (0, 1, None)),
     ]
 ]  # fmt: skip

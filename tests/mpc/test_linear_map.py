@@ -5,7 +5,8 @@ import pytest
 
 from mpc.errors import MaskReuse
 from mpc.linear_map import BinColumns, BinRows, DenseBits, DenseWords, apply_matrix, share_masked_matrix
-from mpc.ring import BIT, U32, U64
+from mpc.ring import U64
+from mpc.rings import GF2, Z32, Z64
 from tests.mpc.twoparty import bit_half, opened, ring_half, run_both
 
 N, D, K = 137, 3, 5
@@ -13,10 +14,10 @@ BINS = np.random.default_rng(1).integers(0, K, (N, D)).astype(np.uint8)
 ONE_HOT = (BINS[:, :, None] == np.arange(K)).reshape(N, D * K).astype(np.int64)
 
 
-def run(owner, matrix, n_in, n_out, dtype, make, uses=2):
+def run(owner, matrix, n_in, n_out, ring, make, uses=2):
     def job(party):
         mine = matrix if party.rank == owner else None
-        shared = share_masked_matrix(party, owner, mine, n_in, n_out, dtype)
+        shared = share_masked_matrix(party, owner, mine, n_in, n_out, ring)
         supply = shared.supply(party, uses * 2)
         out = []
         for use in range(uses):
@@ -33,11 +34,11 @@ def run(owner, matrix, n_in, n_out, dtype, make, uses=2):
 
 
 @pytest.mark.parametrize("owner", [0, 1])
-@pytest.mark.parametrize("dtype", [U32, U64])
-def test_ring(owner, dtype):
+@pytest.mark.parametrize("ring", [Z32, Z64])
+def test_ring(owner, ring):
     xs = np.random.default_rng(2).integers(-1000, 1000, (2, 2, N))
     for use, halves in enumerate(
-        run(owner, BinColumns(BINS, K), N, D * K, dtype, lambda u, rank: ring_half(xs[u], rank, dtype))
+        run(owner, BinColumns(BINS, K), N, D * K, ring, lambda u, rank: ring_half(xs[u], rank, ring.dtype))
     ):
         assert np.array_equal(opened(halves), xs[use] @ ONE_HOT)
 
@@ -45,16 +46,16 @@ def test_ring(owner, dtype):
 @pytest.mark.parametrize("owner", [0, 1])
 def test_bits(owner):
     xs = np.random.default_rng(3).integers(0, 2, (2, 2, D * K))
-    for use, halves in enumerate(run(owner, BinRows(BINS, K), D * K, N, BIT, lambda u, rank: bit_half(xs[u], rank))):
+    for use, halves in enumerate(run(owner, BinRows(BINS, K), D * K, N, GF2, lambda u, rank: bit_half(xs[u], rank))):
         assert np.array_equal(opened(halves), xs[use] @ ONE_HOT.T % 2)
 
 
 def test_dense():
     m = np.random.default_rng(4).integers(-9, 9, (7, 4))
     xs = np.random.default_rng(5).integers(-99, 99, (2, 2, 7))
-    for use, halves in enumerate(run(0, DenseWords(m.astype(U64)), 7, 4, U64, lambda u, rank: ring_half(xs[u], rank))):
+    for use, halves in enumerate(run(0, DenseWords(m.astype(U64)), 7, 4, Z64, lambda u, rank: ring_half(xs[u], rank))):
         assert np.array_equal(opened(halves), xs[use] @ m)
     b = np.random.default_rng(6).integers(0, 2, (4, 70)).astype(np.uint8)
     xs = np.random.default_rng(7).integers(0, 2, (2, 2, 70))
-    for use, halves in enumerate(run(1, DenseBits(b), 70, 4, BIT, lambda u, rank: bit_half(xs[u], rank))):
+    for use, halves in enumerate(run(1, DenseBits(b), 70, 4, GF2, lambda u, rank: bit_half(xs[u], rank))):
         assert np.array_equal(opened(halves), xs[use] @ b.T % 2)

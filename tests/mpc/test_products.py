@@ -7,6 +7,7 @@ from mpc.beaver import multiply
 from mpc.bit_product import and_bits, or_bits, select, to_ring
 from mpc.errors import ShapeMismatch
 from mpc.ring import U8, U16, U32, U64, decode_signed, encode_signed
+from mpc.rings import Z8, Z32, Z64
 from mpc.rounds import parallel
 from mpc.shares import PShare
 from tests.mpc.twoparty import bit_half, opened, ring_half, run_both
@@ -66,9 +67,9 @@ def test_bits_are_packed_and_unpacked():
     assert np.array_equal(share.packed().unpacked(share.shape).bits, share.bits)
 
 
-@pytest.mark.parametrize("dtype", [U8, U32, U64])
-def test_to_ring(dtype):
-    results, _ = run_both(lambda party: to_ring(party, bit_half(A, party.rank), dtype))
+@pytest.mark.parametrize("ring", [Z8, Z32, Z64])
+def test_to_ring(ring):
+    results, _ = run_both(lambda party: to_ring(party, bit_half(A, party.rank), ring))
     assert np.array_equal(opened(results), A)
     check(to_ring, A, lambda r: bit_half(A, r))
 

@@ -5,20 +5,20 @@ from decimal import Decimal, localcontext
 import numpy as np
 
 from mpc import sigmoid as module
-from mpc.ring import U32, U64
+from mpc.rings import Z32, Z64
 from mpc.sigmoid import sigmoid
 from tests.mpc.twoparty import opened, ring_half, run_both
 
 
-def evaluate(x, scale, dtype=U64, **named):
+def evaluate(x, scale, ring=Z64, **named):
     words = np.round(x * 2.0**module.SCALE).astype(np.int64)
     results, parties = run_both(
-        lambda party: sigmoid(party, ring_half(words, party.rank, scale=20), scale, dtype, **named)
+        lambda party: sigmoid(party, ring_half(words, party.rank, scale=20), scale, ring, **named)
     )
-    cost = sigmoid.cost(ring_half(words, 0), scale, dtype, **named)
+    cost = sigmoid.cost(ring_half(words, 0), scale, ring, **named)
     for party in parties:
         assert (party.meter.total.rounds, party.meter.total.sent) == (cost.rounds, cost.bits[party.rank])
-    assert results[0][0].scale == scale and results[0][0].dtype == dtype
+    assert results[0][0].scale == scale and results[0][0].ring == ring
     return [opened([r[k] for r in results]) / 2.0**scale for k in (0, 1)]
 
 
@@ -59,7 +59,7 @@ def test_rounding_to_a_coarse_scale_is_unbiased():
 
 def test_the_values_beyond_the_clip_are_rounded_without_bias():
     for sign in (1, -1):
-        p, h = evaluate(np.full(40000, 13.0 * sign), 14, U32)
+        p, h = evaluate(np.full(40000, 13.0 * sign), 14, Z32)
         assert set(np.unique(h * 2**14)) == {0, 1}
         at_clip = np.exp(-12) / (1 + np.exp(-12))
         assert abs(h.mean() - at_clip) < 4e-7 and abs(p.mean() - (0.5 + sign * (0.5 - at_clip))) < 4e-7
@@ -67,7 +67,7 @@ def test_the_values_beyond_the_clip_are_rounded_without_bias():
 
 def test_in_a_small_ring():
     x = np.concatenate([np.linspace(-12, 12, 801), [-2000, -12.5, 12.5, 2000]])
-    p, h = evaluate(x, 28, U32)
+    p, h = evaluate(x, 28, Z32)
     exact = 1 / (1 + np.exp(-np.clip(x, -12, 12)))
     assert np.abs(p - exact).max() < 3e-7 and np.abs(h - exact * (1 - exact)).max() < 7e-7
 

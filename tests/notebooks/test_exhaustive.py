@@ -7,8 +7,8 @@ import pytest
 
 from mpc import beaver, conversion, sharing, truncation
 from mpc.beaver import Triples
-from mpc.correlation import Hand
-from mpc.ring import U64
+from mpc.correlation import View
+from mpc.rings import Z64
 from mpc.rounds import open_shares
 from mpc.shares import AShare, stack
 from notebooks.enumeration import Window
@@ -22,7 +22,7 @@ def nothing(party, x):
 
 def test_a_reused_mask_is_caught():
     def steps(party, x, y):
-        a, _, _ = party.randomness.take(Triples(x.shape, x.dtype))
+        a, _, _ = party.randomness.take(Triples(x.shape, x.ring))
         yield from open_shares(x.map(lambda w: w - a), y.map(lambda w: w - a))
         return nothing(party, x)
 
@@ -41,7 +41,7 @@ def test_an_unmasked_opening_is_caught():
 
 def test_a_leak_to_one_party_alone_is_told_apart():
     def steps(party, x, y):
-        mask = party.randomness.take(Triples(x.shape, x.dtype))[0]
+        mask = party.randomness.take(Triples(x.shape, x.ring))[0]
         yield from open_shares(x.map(lambda w: w - mask if party.rank == 0 else w))
         return nothing(party, x)
 
@@ -54,9 +54,9 @@ def test_a_biased_generator_is_caught():
     class Biased:
         shape: tuple[int, ...]
 
-        def deal(self, hand: Hand):
+        def deal(self, view: View):
             # Two of the four values of a half never occur.
-            return hand.mask(self.shape, U64) & np.uint64(1)
+            return view.mask(Z64, self.shape) & np.uint64(1)
 
     def steps(party, x):
         a = party.randomness.take(Biased(x.shape))
@@ -133,7 +133,7 @@ def test_too_many_cases_are_refused():
 
 def test_messages_that_mix_cases_are_refused():
     def steps(party, x, y):
-        a, b, _ = party.randomness.take(Triples(x.shape, x.dtype))
+        a, b, _ = party.randomness.take(Triples(x.shape, x.ring))
         # The cases are the second axis on the wire.
         yield from open_shares(stack([x.map(lambda w: w - a), y.map(lambda w: w - b)]))
         return nothing(party, x)

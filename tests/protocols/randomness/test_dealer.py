@@ -1,25 +1,31 @@
 """The dealer: plans on the wire, corrections ahead of use, every request and every stream used once."""
 
+import importlib
+import pkgutil
 import threading
 import tracemalloc
+from dataclasses import is_dataclass
 
 import numpy as np
 import pytest
 
+import mpc
 from mpc.beaver import Triples, multiply
 from mpc.bit_product import RingBits
+from mpc.catalogue import correlations
 from mpc.errors import MaskReuse, PeerFailure, ProtocolDesync
 from mpc.linear_map import MatrixMask, MatrixVectors
 from mpc.matrix_product import MatrixMasks
 from mpc.party import Party
-from mpc.ring import U32, U64
+from mpc.ring import U64
+from mpc.rings import GF2, Z32, Z64
 from mpc.sharing import ZeroShares
 from mpc.tracing import Trace
 from mpc.truncation import FloorMasks
 from protocols.randomness import dealer, dealt
 from protocols.randomness.dealer import serve
 from protocols.randomness.dealt import DealtRandomness
-from protocols.randomness.plan import KINDS, decode_plan, encode_plan
+from protocols.randomness.plan import decode_plan, encode_plan
 from protocols.randomness.prg import Streams
 from protocols.runtime import run_local
 from protocols.transport.memory import memory_pair
@@ -55,7 +61,7 @@ def with_dealer(job):
     return results, dealer_error
 
 
-PLAN = [([Triples((3,), U64), RingBits((5,), U32)], 2), ([ZeroShares((2,), None)], 1)]
+PLAN = [([Triples((3,), Z64), RingBits((5,), Z32)], 2), ([ZeroShares((2,), GF2)], 1)]
 
 
 def test_a_plan_survives_the_wire():
@@ -82,23 +88,12 @@ def test_what_is_not_a_plan_is_refused(tree):
         decode_plan(tree)
 
 
-def test_every_kind_that_protocols_ask_for_is_known():
-    def kinds_of(module):
-        return {
-            v
-            for v in vars(module).values()
-            if isinstance(v, type) and hasattr(v, "deal") and hasattr(v, "__dataclass_fields__")
-        }
-
-    import importlib
-    import pkgutil
-
-    import mpc
-
+def test_every_correlation_of_the_modules_is_known():
     found = set()
     for info in pkgutil.iter_modules(mpc.__path__):
-        found |= kinds_of(importlib.import_module(f"mpc.{info.name}"))
-    assert found == set(KINDS.values())
+        module = importlib.import_module(f"mpc.{info.name}")
+        found |= {v for v in vars(module).values() if is_dataclass(v) and hasattr(v, "deal")}
+    assert found == set(correlations().values())
 
 
 def test_a_plan_is_dealt_once_and_consistently():
@@ -123,10 +118,10 @@ def test_values_are_the_same_whenever_they_are_made(monkeypatch, early, room, la
     monkeypatch.setattr(dealt, "EARLY", early)
     monkeypatch.setattr(dealt, "EXPANDED", room)
     known = np.arange(6, dtype=np.uint64).reshape(3, 2)
-    rest = [MatrixVectors(1, 0, 3, 2, U64, 4), RingBits((11,), U64), MatrixMasks(3, 5, 2, U64), Triples((7,), U64)]
+    rest = [MatrixVectors(1, 0, 3, 2, Z64, 4), RingBits((11,), Z64), MatrixMasks(3, 5, 2, Z64), Triples((7,), Z64)]
 
     def job(randomness, rank):
-        mask = randomness.take(MatrixMask(1, 0, 3, 2, U64))
+        mask = randomness.take(MatrixMask(1, 0, 3, 2, Z64))
         if late:
             randomness.provide([(rest, 3)])
         if rank == 1:
@@ -153,15 +148,15 @@ def test_values_are_the_same_whenever_they_are_made(monkeypatch, early, room, la
 
 
 def test_parties_that_ask_for_different_things_are_stopped():
-    results, errors = with_dealer(lambda randomness, rank: randomness.provide([([Triples((3 + rank,), U64)], 1)]))
+    results, errors = with_dealer(lambda randomness, rank: randomness.provide([([Triples((3 + rank,), Z64)], 1)]))
     assert all(isinstance(r, ProtocolDesync) and "different correlated randomness" in str(r) for r in results)
     assert isinstance(errors[0], ProtocolDesync)
 
 
 def test_a_program_that_leaves_its_plan_is_stopped():
     def job(randomness, rank):
-        randomness.provide([([Triples((3,), U64)], 1)])
-        randomness.take(Triples((4,), U64))
+        randomness.provide([([Triples((3,), Z64)], 1)])
+        randomness.take(Triples((4,), Z64))
 
     results, _ = with_dealer(job)
     assert all(isinstance(r, ProtocolDesync) and "the plan has" in str(r) for r in results)
@@ -169,11 +164,11 @@ def test_a_program_that_leaves_its_plan_is_stopped():
 
 def test_large_material_is_spooled_to_a_file(monkeypatch):
     monkeypatch.setattr(dealt, "IN_MEMORY", 100)
-    plan = [([Triples((7,), U64)], 9)]
+    plan = [([Triples((7,), Z64)], 9)]
 
     def job(randomness, rank):
         randomness.provide(plan)
-        return [randomness.take(Triples((7,), U64)) for _ in range(9)]
+        return [randomness.take(Triples((7,), Z64)) for _ in range(9)]
 
     results, _ = with_dealer(job)
     for first, second in zip(*results, strict=True):
@@ -187,8 +182,8 @@ def test_batches_end_with_their_plan(monkeypatch):
     def job(randomness, rank):
         out = []
         for _ in range(2):
-            randomness.provide([([ZeroShares((1,), None), Triples((7,), U64)], 2)])
-            out += [randomness.take(k) for k in (ZeroShares((1,), None), Triples((7,), U64)) * 2]
+            randomness.provide([([ZeroShares((1,), GF2), Triples((7,), Z64)], 2)])
+            out += [randomness.take(k) for k in (ZeroShares((1,), GF2), Triples((7,), Z64)) * 2]
         return out
 
     results, errors = with_dealer(job)
@@ -266,7 +261,7 @@ def test_a_long_delivery_says_how_far_it_is(monkeypatch, caplog):
     monkeypatch.setattr(dealer, "BATCH", 0)
     monkeypatch.setattr(dealt, "_SILENCE", 0.0)
     caplog.set_level("INFO", "sharewood")
-    _, problem = with_dealer(lambda randomness, rank: randomness.provide([([Triples((3,), U64)], 4)]))
+    _, problem = with_dealer(lambda randomness, rank: randomness.provide([([Triples((3,), Z64)], 4)]))
     said = sorted(record.getMessage().split(",")[0] for record in caplog.records)
     assert problem == [] and said == sorted(f"correlated randomness: {p}% of the requests" for p in (25, 50, 75) * 2)
 

@@ -1,15 +1,15 @@
-"""The hands that read a kind's description: the dealer's, a party's, the planner's."""
+"""The views of a correlation: the dealer's and a party's."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
+from mpc.correlation import Recipe
 from mpc.errors import ProtocolDesync
-from mpc.ring import U64, Shape, low_bits, pack_bits, pack_words, packed_size, packed_sizes, unpack_bits, unpack_words
+from mpc.ring import Shape
+from mpc.rings import AnyRing
 from protocols.randomness.prg import Stream
 
 ALIGNMENT = 8
@@ -20,47 +20,29 @@ def aligned(size: int) -> int:
     return size + -size % ALIGNMENT
 
 
-class DealerHand:
+class DealerView:
     """Sees the values of one request; collects the corrections for either party."""
 
     def __init__(self, streams: tuple[Stream, Stream], matrices: dict[int, np.ndarray]) -> None:
         self._streams, self._matrices = streams, matrices
         self.corrections: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
 
-    def mask(self, shape: Shape, dtype: np.dtype = U64, xor: bool = False) -> np.ndarray:
-        halves = [stream.words(shape, dtype) for stream in self._streams]
-        return halves[0] ^ halves[1] if xor else halves[0] + halves[1]
+    def mask(self, ring: AnyRing, shape: Shape) -> np.ndarray:
+        first, second = (ring.draw(stream, shape) for stream in self._streams)
+        return ring.add(first, second)
 
-    def mask_bits(self, shape: Shape) -> np.ndarray:
-        return self._streams[0].bits(shape) ^ self._streams[1].bits(shape)
+    def private(self, owner: int, ring: AnyRing, shape: Shape) -> np.ndarray:
+        return ring.draw(self._streams[owner], shape)
 
-    def private(self, owner: int, shape: Shape, dtype: np.dtype = U64) -> np.ndarray:
-        return self._streams[owner].words(shape, dtype)
-
-    def derived(
-        self,
-        value: Callable[[], np.ndarray],
-        shape: Shape,
-        dtype: np.dtype = U64,
-        xor: bool = False,
-        to: int = 1,
-        bits: int | None = None,
-    ) -> np.ndarray:
-        whole = np.asarray(value(), dtype).reshape(shape)
-        half = self._streams[1 - to].words(shape, dtype)
-        correction = (np.bitwise_xor if xor else np.subtract)(whole, half, out=half)
-        width = bits or 8 * dtype.itemsize
-        for part in pack_words(low_bits(correction, width), width):
+    def derived(self, ring: AnyRing, shape: Shape, recipe: Recipe, to: int = 1) -> np.ndarray:
+        whole = np.asarray(recipe(), ring.dtype).reshape(shape)
+        half = ring.draw(self._streams[1 - to], shape)
+        for part in ring.pack(ring.subtract(whole, half, out=half)):
             self._correct(to, part)
         return whole
 
-    def derived_bits(self, value: Callable[[], np.ndarray], shape: Shape, to: int = 1) -> np.ndarray:
-        whole = np.asarray(value(), np.uint8).reshape(shape)
-        self._correct(to, pack_bits(whole ^ self._streams[1 - to].bits(shape)))
-        return whole
-
-    def both(self, value: Callable[[], np.ndarray], shape: Shape, dtype: np.dtype) -> np.ndarray:
-        whole = np.ascontiguousarray(value(), dtype).reshape(shape)
+    def both(self, ring: AnyRing, shape: Shape, recipe: Recipe) -> np.ndarray:
+        whole = np.ascontiguousarray(recipe(), ring.dtype).reshape(shape)
         for to in (0, 1):
             self._correct(to, whole)
         return whole
@@ -74,7 +56,7 @@ class DealerHand:
     def permutation_key(self) -> bytes:
         return self._streams[0].permutation_key
 
-    def computed(self, owner: int, value: Any, shape: Shape, dtype: np.dtype) -> None:
+    def computed(self, owner: int, ring: AnyRing, shape: Shape, recipe: Recipe) -> None:
         return None
 
     def keep(self, number: int, mask: np.ndarray) -> None:
@@ -91,7 +73,7 @@ class NotYet(Exception):
     """A request that cannot be expanded before its turn."""
 
 
-class PartyHand:
+class PartyView:
     """Draws one party's halves of one request and reads the corrections sent to it.
 
     What a party makes by itself, in order, is its `own`: a whole look at the request hands it to a later one.
@@ -131,50 +113,28 @@ class PartyHand:
             raise ProtocolDesync("the dealer sent fewer corrections than the request needs")
         return self._corrections[start : start + size]
 
-    def _words(self, shape: Shape, dtype: np.dtype) -> np.ndarray:
-        return self._once(lambda: self._stream.words(shape, dtype))
+    def mask(self, ring: AnyRing, shape: Shape) -> np.ndarray:
+        return self._once(lambda: ring.draw(self._stream, shape))
 
-    def mask(self, shape: Shape, dtype: np.dtype = U64, xor: bool = False) -> np.ndarray:
-        return self._words(shape, dtype)
+    def private(self, owner: int, ring: AnyRing, shape: Shape) -> np.ndarray | None:
+        return self.mask(ring, shape) if owner == self._rank else None
 
-    def mask_bits(self, shape: Shape) -> np.ndarray:
-        return self._once(lambda: self._stream.bits(shape))
-
-    def private(self, owner: int, shape: Shape, dtype: np.dtype = U64) -> np.ndarray | None:
-        return self._words(shape, dtype) if owner == self._rank else None
-
-    def derived(
-        self,
-        value: Any,
-        shape: Shape,
-        dtype: np.dtype = U64,
-        xor: bool = False,
-        to: int = 1,
-        bits: int | None = None,
-    ) -> np.ndarray:
+    def derived(self, ring: AnyRing, shape: Shape, recipe: Recipe, to: int = 1) -> np.ndarray:
         if self._rank != to:
-            return self._words(shape, dtype)
-        width = bits or 8 * dtype.itemsize
-        sizes = packed_sizes(math.prod(shape), width)
-        return unpack_words([self._correction(size) for size in sizes], shape, dtype, width)
+            return self.mask(ring, shape)
+        return ring.unpack([self._correction(size) for size in ring.sizes(shape)], shape)
 
-    def both(self, value: Any, shape: Shape, dtype: np.dtype) -> np.ndarray:
-        return self.derived(value, shape, dtype, to=self._rank)
+    def both(self, ring: AnyRing, shape: Shape, recipe: Recipe) -> np.ndarray:
+        return self.derived(ring, shape, recipe, to=self._rank)
 
     def permutation_key(self) -> bytes:
         return self._stream.permutation_key
 
-    def derived_bits(self, value: Any, shape: Shape, to: int = 1) -> np.ndarray:
-        if self._rank != to:
-            return self.mask_bits(shape)
-        count = math.prod(shape)
-        return unpack_bits(self._correction(packed_size(count, 1)), shape)
-
-    def computed(self, owner: int, value: Callable[[], np.ndarray], shape: Shape, dtype: np.dtype) -> np.ndarray | None:
+    def computed(self, owner: int, ring: AnyRing, shape: Shape, recipe: Recipe) -> np.ndarray | None:
         if self._rank != owner:
             return None
         if self.computed_result is None:
-            self.computed_result = self._once(value)
+            self.computed_result = self._once(recipe)
         return self.computed_result
 
     def keep(self, number: int, mask: np.ndarray | None) -> None:

@@ -1,0 +1,143 @@
+"""Rings as objects: what the words of a share, or of a dealt value, are elements of.
+
+Z2k    integers modulo 2^k, one in a word; all bits of the word, or the low ones
+GF2    bits, one to a byte
+GF2^k  bits, as many to a word as it has: `PackedBits`
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+
+from mpc.ring import (
+    U8,
+    U16,
+    U32,
+    U64,
+    Shape,
+    low_bits,
+    pack_bits,
+    pack_words,
+    packed_sizes,
+    unpack_words,
+)
+
+
+class Stream(Protocol):
+    """A source of uniform words and bits."""
+
+    def words(self, shape: Shape, dtype: np.dtype) -> np.ndarray: ...
+
+    def bits(self, shape: Shape) -> np.ndarray: ...
+
+
+class _Packing:
+    """Elements on the wire, for rings that say how many bits one of them takes."""
+
+    dtype: np.dtype
+    bits: int
+
+    def sizes(self, shape: Shape) -> list[int]:
+        """Bytes of the arrays of `pack`."""
+        return packed_sizes(math.prod(shape), self.bits)
+
+    def pack(self, words: np.ndarray) -> list[np.ndarray]:
+        """Elements as flat byte arrays."""
+        return pack_words(words, self.bits)
+
+    def unpack(self, packed: Sequence[np.ndarray], shape: Shape) -> np.ndarray:
+        """Inverse of `pack`."""
+        return unpack_words(packed, shape, self.dtype, self.bits)
+
+    def draw(self, stream: Stream, shape: Shape) -> np.ndarray:
+        """Uniform elements."""
+        return stream.words(shape, self.dtype)
+
+
+class _Xor(_Packing):
+    """Sums by xor, products by and."""
+
+    def add(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return x ^ y
+
+    def subtract(self, x: np.ndarray, y: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        return np.bitwise_xor(x, y, out=out)
+
+    def product(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return x & y
+
+
+@dataclass(frozen=True)
+class Z2k(_Packing):
+    """Integers modulo 2^bits in words of `dtype`, by default all bits of the word; what is above does not count."""
+
+    dtype: np.dtype
+    bits: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bits", self.bits or 8 * self.dtype.itemsize)
+
+    @property
+    def name(self) -> str:
+        return self.dtype.name
+
+    def add(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return x + y
+
+    def subtract(self, x: np.ndarray, y: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        return np.subtract(x, y, out=out)
+
+    def product(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return x * y
+
+    def matmul(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.matmul(x, y)
+
+    def pack(self, words: np.ndarray) -> list[np.ndarray]:
+        return pack_words(low_bits(words, self.bits), self.bits)
+
+
+@dataclass(frozen=True)
+class BitRing(_Xor):
+    """Bits, one to a byte."""
+
+    dtype: np.dtype = U8
+    bits: int = 1
+    name: str = "bool"
+
+    def matmul(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        # Sums of bits are taken modulo 256, which keeps their parity.
+        return np.matmul(x, y) & U8.type(1)
+
+    def pack(self, words: np.ndarray) -> list[np.ndarray]:
+        return [pack_bits(words)]
+
+    def draw(self, stream: Stream, shape: Shape) -> np.ndarray:
+        return stream.bits(shape)
+
+
+@dataclass(frozen=True)
+class PackedBits(_Xor):
+    """Bits, as many to a word of `dtype` as it has."""
+
+    dtype: np.dtype
+
+    @property
+    def bits(self) -> int:  # type: ignore[override]  # derived from the word
+        return 8 * self.dtype.itemsize
+
+
+GF2 = BitRing()
+Z8, Z16, Z32, Z64 = (Z2k(dtype) for dtype in (U8, U16, U32, U64))
+# What whole shares are over; packed bits are between a product of bits and the next.
+Ring: TypeAlias = Z2k | BitRing
+AnyRing: TypeAlias = Ring | PackedBits
+
+integers = functools.cache(Z2k)
+packed_bits = functools.cache(PackedBits)

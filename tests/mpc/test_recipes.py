@@ -1,0 +1,91 @@
+"""Rings and recipes: what each computes for the dealer, against plain arithmetic."""
+
+import numpy as np
+import pytest
+
+from mpc.catalogue import correlations
+from mpc.recipes import Applied, Chosen, Crossed, Lifted, OneHot, Product, Zero
+from mpc.rehearsal import TraceView
+from mpc.ring import U8, U16, U64
+from mpc.rings import GF2, Z8, Z64, PackedBits, Z2k
+from protocols.randomness.prg import Streams
+
+RNG = np.random.default_rng(1)
+RINGS = [Z8, Z64, GF2, PackedBits(U16), Z2k(U64, 13), Z2k(U8, 1)]
+
+
+def uniform(ring, *shape):
+    return ring.draw(Streams(b"a" * 16, b"b" * 16).of(len(shape)), shape)
+
+
+@pytest.mark.parametrize("ring", RINGS, ids=repr)
+def test_a_ring_adds_and_subtracts_and_survives_the_wire(ring):
+    x, y = uniform(ring, 4, 7), uniform(ring, 4, 7)[::-1]
+    assert x.dtype == ring.dtype
+    whole = ring.unpack(ring.pack(x), x.shape)
+    assert [part.size for part in ring.pack(x)] == ring.sizes(x.shape)
+    back = ring.unpack(ring.pack(ring.subtract(ring.add(x, y), y)), x.shape)
+    assert np.array_equal(whole, back)
+    assert int(whole.max()) < 1 << ring.bits
+
+
+def test_only_the_low_bits_of_a_narrow_ring_are_sent():
+    assert sum(Z2k(U64, 13).sizes((8,))) == 16 and sum(GF2.sizes((9,))) == 2
+
+
+def test_recipes():
+    a, b = uniform(Z64, 3, 4), uniform(Z64, 3, 4)[::-1]
+    bits = RNG.integers(0, 2, (3, 4)).astype(np.uint8)
+    assert np.array_equal(Product(Z64, a, b)(), a * b)
+    assert np.array_equal(Product(GF2, bits, bits[::-1])(), bits & bits[::-1])
+    assert np.array_equal(Lifted(Z64, bits)(), bits) and Lifted(Z64, bits)().dtype == U64
+    assert np.array_equal(Chosen(Z64, bits[..., None], a[:, None])(), bits[..., None] * a[:, None])
+    assert np.array_equal(Crossed(Z8, bits + 2, bits[::-1] + 4)(), bits & bits[::-1])
+    assert np.array_equal(OneHot(bits)(), np.eye(16, dtype=bool)[bits @ [1, 2, 4, 8]])
+    assert np.array_equal(Applied(np.matmul, {3: a}.get, 3, b.T)(), a @ b.T)
+    assert np.array_equal(Zero(GF2, (2,))(), [0, 0])
+
+
+class _Reader(TraceView):
+    """A view that notes whether a derived value has no recipe."""
+
+    needs_dealer = False
+
+    def derived(self, ring, shape, recipe, to=1):
+        self.needs_dealer |= type(recipe).__module__ != "mpc.recipes"
+        return super().derived(ring, shape, recipe, to)
+
+    def both(self, ring, shape, recipe):
+        self.needs_dealer = True
+        return super().both(ring, shape, recipe)
+
+
+MADE = {
+    "Triples": ((3,), Z64),
+    "Squares": ((3,), Z64),
+    "BitTriples": ((3,), U64),
+    "RingBits": ((3,), Z64),
+    "SelectMasks": ((3,), (3,), Z64),
+    "OneHotMasks": (3, 2),
+    "NewtonMasks": ((3,),),
+    "WrapMasks": ((3,), 44),
+    "ZeroShares": ((3,), GF2),
+    "InputMask": (0, (3,), Z64),
+    "OperandMask": (1, (1, 2, 3), GF2),
+    "OperandProduct": (1, (1, 2, 3), 4, GF2),
+    "MatrixMask": (1, 0, 3, 4, Z64),
+    "MatrixVectors": (1, 0, 3, 4, GF2, 2),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_two_parties_could_make_has_recipes(name):
+    view = _Reader(0)
+    correlations()[name](*MADE[name]).deal(view)
+    assert not view.needs_dealer
+
+
+def test_a_lambda_says_that_a_dealer_is_needed():
+    view = _Reader(0)
+    correlations()["FloorMasks"]((3,), 5).deal(view)
+    assert view.needs_dealer
