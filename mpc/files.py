@@ -25,9 +25,9 @@ def write_bytes(path: str | Path, data: bytes) -> None:
             os.replace(partial, path)
         finally:
             partial.unlink(missing_ok=True)
-        _flush_folder(path.parent)
     except OSError as error:
         raise DataError(f"{path}: cannot be written ({error.strerror})") from None
+    flush_folder(path.parent)
 
 
 def make_folder(path: Path) -> None:
@@ -52,13 +52,17 @@ def discard_partial(path: Path) -> None:
     remove(_partial(path))
 
 
+def flush_folder(path: Path) -> None:
+    """Have what was made, renamed and removed in a folder on the disk. Raises DataError."""
+    try:
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written ({error.strerror})") from None
+
+
 def _partial(path: Path) -> Path:
     return path.with_name(path.name + ".partial")
-
-
-def _flush_folder(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

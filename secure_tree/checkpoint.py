@@ -1,9 +1,10 @@
 """A file per round: this party's shares of the trees so far and of the margin, from which a killed training goes on.
 
 A resumed training is a new attempt with new correlated randomness; only shares are carried over. Both parties go on
-from the newest round that both have whole, and forget what lies beyond it, so that halves of two attempts never meet.
-Every file bears the random id of its training, and a MAC of this party's configuration and data under a random key of
-the folder: it says nothing about the data to whoever has the file without the key.
+from the newest round that both have whole, and forget what lies beyond it. Every file bears the random ids of its
+training and of the attempt that grew the round: the parties compare them all, so that halves of two attempts never
+meet, not even where a folder comes from a backup. It also bears a MAC of this party's configuration and data under a
+random key of the folder: it says nothing about the data to whoever has the file without the key.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from mpc.errors import ConfigError, DataError
-from mpc.files import make_folder, remove, write_bytes
+from mpc.files import flush_folder, make_folder, remove, write_bytes
 from mpc.party import Party
 from mpc.shares import AShare, BShare, stack
 from secure_tree.storage import Arrays, read_arrays, reading, unpack_bits, write_arrays
@@ -44,11 +45,18 @@ Parts = dict[str, Any]
 
 @dataclass(frozen=True)
 class Kept:
-    """What a folder has of one training: the trees of rounds 1, 2, ..., and margins by number of rounds."""
+    """What a folder has of one training: attempts and trees of rounds 1, 2, ..., and margins by number of rounds."""
 
     training: str | None = None
+    attempts: list[str] = field(default_factory=list)
     rounds: list[list[TreeShares]] = field(default_factory=list)
     margins: dict[int, AShare] = field(default_factory=dict)
+
+    @property
+    def points(self) -> set[tuple[int, str]]:
+        """Where a training can go on: the number of rounds, and a digest of the attempts that grew them."""
+        grown_by = {n: " ".join(self.attempts[:n]).encode() for n in self.margins}
+        return {(n, hashlib.sha256(text).hexdigest()) for n, text in grown_by.items()}
 
 
 @dataclass
@@ -77,13 +85,13 @@ class Checkpoints:
                 kept = self._kept(own, party.rank)
             except DataError as error:
                 trouble = error
-        mine = {"resume": self.resume, "training": kept.training, "rounds": list(kept.margins)}
+        mine = {"resume": self.resume, "training": kept.training, "points": sorted(kept.points)}
         theirs = party.exchange_public("resume.facts", mine)
         if theirs["resume"] != self.resume:
             raise ConfigError("one party resumes a training, and the other starts one")
         if not self.resume:
             self._begin()
-            return Attempt(self, pairing, self._fingerprint(config, private))
+            return Attempt(self, pairing, pairing, self._fingerprint(config, private))
         if trouble:
             raise trouble
         for training, who in ((kept.training, "this party"), (theirs["training"], "the other party")):
@@ -91,25 +99,25 @@ class Checkpoints:
                 raise ConfigError(f"there is no checkpoint to resume from at {who}")
         if kept.training != theirs["training"]:
             raise DataError("the checkpoints of the two parties come from different trainings")
-        common = set(kept.margins) & set(theirs["rounds"])
+        common = kept.points & {tuple(point) for point in theirs["points"]}
         if not common:
             raise ConfigError("no round is whole at both parties: train without --resume")
-        return self._go_on(kept, own, max(common))
+        return self._go_on(kept, pairing, own, max(common)[0])
 
     def any_kept(self) -> bool:
-        """Whether this training has kept a round to resume from."""
-        return (self.resume or self.done is not None) and self._file("round", 1).exists()
+        """Whether the attempt has begun, and there is a round to resume from."""
+        return self.done is not None and self._file("round", 1).exists()
 
-    def save(self, number: int, pairing: str, own: str, trees: list[TreeShares], margin: AShare) -> None:
+    def save(self, number: int, attempt: Attempt, trees: list[TreeShares], margin: AShare) -> None:
         """Keep round `number` (from 1), a tree per class, and the margin after it.
 
         The newest margins stay, and ever fewer of the older ones: a party that lost its last rounds still has one that
         the other has, too.
         """
-        self._write("margin", number, pairing, own, {"margin": margin})
+        self._write("margin", number, attempt, {"margin": margin})
         parts: Parts = {name: stack([getattr(t, name) for t in trees]) for name in _WHOLE}
         parts["sets"] = [stack([t.sets[p] for t in trees]) for p in (0, 1)]
-        self._write("round", number, pairing, own, parts)
+        self._write("round", number, attempt, parts)
         # Margin r goes once it is _MARGINS_KEPT times as many rounds old as the largest power of two that divides r.
         remove(self._file("margin", number - _MARGINS_KEPT * (number & -number)))
 
@@ -119,17 +127,17 @@ class Checkpoints:
         write_bytes(self._key, secrets.token_bytes(_KEY_BYTES))
         self.done = 0
 
-    def _go_on(self, kept: Kept, own: str, count: int) -> Attempt:
+    def _go_on(self, kept: Kept, pairing: str, own: str, count: int) -> Attempt:
         assert kept.training is not None, "there are rounds"
         trees = [tree for grown in kept.rounds[:count] for tree in grown]
         self._forget(count)
         self.done = count
         log.info("resumed after round %d of trees, kept in %s", count, self.folder)
-        return Attempt(self, kept.training, own, count, trees, kept.margins[count])
+        return Attempt(self, kept.training, pairing, own, count, trees, kept.margins[count])
 
     def _kept(self, own: str, rank: int) -> Kept:
         """What is whole. Raises DataError where round 1 is not, or a file is of another training or other data."""
-        training, rounds, margins = None, list[list[TreeShares]](), dict[int, AShare]()
+        training, attempts, rounds = None, list[str](), list[list[TreeShares]]()
         for number in range(1, max(self._numbers("round"), default=0) + 1):
             try:
                 facts, arrays = read_arrays(self._file("round", number), _WHAT)
@@ -141,6 +149,8 @@ class Checkpoints:
             training = training or facts.get("training")
             with self._checked("round", number, facts, training, own):
                 rounds.append(_trees(_unpack(arrays, rank)))
+                attempts.append(facts["attempt"])
+        margins: dict[int, AShare] = {}
         for number in self._numbers("margin"):
             try:
                 facts, arrays = read_arrays(self._file("margin", number), _WHAT)
@@ -149,9 +159,9 @@ class Checkpoints:
                 continue
             with self._checked("margin", number, facts, training, own):
                 margin = _unpack(arrays, rank)["margin"]
-            if number <= len(rounds):
+            if number <= len(attempts) and facts["attempt"] == attempts[number - 1]:
                 margins[number] = margin
-        return Kept(training, rounds, margins)
+        return Kept(training, attempts, rounds, margins)
 
     @contextmanager
     def _checked(self, kind: str, number: int, facts: dict, training: str | None, own: str) -> Iterator[None]:
@@ -168,8 +178,9 @@ class Checkpoints:
                 raise DataError(f"{path}: the file is {facts['kind']} {facts['number']} under another name")
             yield
 
-    def _write(self, kind: str, number: int, training: str, own: str, parts: Parts) -> None:
-        facts = {"format": FORMAT, "training": training, "own": own, "kind": kind, "number": number}
+    def _write(self, kind: str, number: int, attempt: Attempt, parts: Parts) -> None:
+        ids = {"training": attempt.training, "attempt": attempt.pairing, "own": attempt.own}
+        facts = {"format": FORMAT, "kind": kind, "number": number, **ids}
         write_arrays(self._file(kind, number), facts, _pack(parts))
 
     def _file(self, kind: str, number: int) -> Path:
@@ -197,6 +208,7 @@ class Checkpoints:
         for path, match in sorted(((p, m) for p, m in found if m), key=lambda entry: entry[1][2], reverse=True):
             if match[3] or int(match[2]) > beyond:
                 remove(path)
+        flush_folder(self.folder)
 
     def _fingerprint(self, config: dict[str, Any], private: Sequence[np.ndarray | None]) -> str:
         """A MAC of the configuration and of this party's own data, None where it has none."""
@@ -213,9 +225,10 @@ class Checkpoints:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One run of a training: its random id, the rounds that an earlier run has grown, and the margin after them."""
+    """One run of a training: the random ids of both, the rounds that earlier runs have grown, the margin after them."""
 
     checkpoints: Checkpoints
+    training: str
     pairing: str
     own: str
     done: int = 0
@@ -224,7 +237,7 @@ class Attempt:
 
     def save(self, number: int, trees: list[TreeShares], margin: AShare) -> None:
         """Keep round `number` (from 1)."""
-        self.checkpoints.save(number, self.pairing, self.own, trees, margin)
+        self.checkpoints.save(number, self, trees, margin)
 
 
 def _trees(parts: Parts) -> list[TreeShares]:

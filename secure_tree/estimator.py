@@ -121,15 +121,16 @@ class _SecureXGB(Parametrised):
             if (held.labels is None) != (table.labels is None):
                 raise DataError("eval_set: the party that has labels for X has those for the eval_set")
         facts = agree_on_training(party, config, table, held)
-        attempt = None
+        pairing, attempt = facts.pairing, None
         if checkpoints:
             private = [x for t in (table, held) for x in (t.features, t.labels, t.weights)]
             attempt = checkpoints.start(party, facts.pairing, config.model_dump(), private)
-            facts = replace(facts, pairing=attempt.pairing)
+            facts = replace(facts, pairing=attempt.training)
         bins = make_bins(table.features, facts.layout.sizes[party.rank])
         with _compared_by(party, config.comparison):
             ensemble, self.curve = train(party, config, facts, table, held, bins, observer, attempt)
-        self.model = SharedModel(party.rank, config, facts, bins.edges, ensemble)
+        # Shares of the same trees that two runs have finished do not fit each other.
+        self.model = SharedModel(party.rank, config, replace(facts, pairing=pairing), bins.edges, ensemble)
         return self
 
     def predict_margin(self, party: Party, X, method: Method = "bins", to: int | None = None) -> np.ndarray:

@@ -42,6 +42,11 @@ class SharedModel:
         """The base margin in units of MARGIN_SCALE, over the unit of margins."""
         return base_margin(self.config, self.facts)
 
+    @property
+    def rounds(self) -> int:
+        """Rounds of trees, each with a tree per class."""
+        return len(self.ensemble.leaves) // self.config.classes
+
     def pack(self) -> tuple[dict[str, Any], Arrays]:
         """The half as plain facts and arrays."""
         facts = {

@@ -23,6 +23,7 @@ from sharewood.judging import check_xgboost, quality, train_xgboost, xgboost_mar
 from sharewood.learning_curve import points, staged_margins
 from sharewood.page import demo_page
 from sharewood.progress import Progress
+from sharewood.run_report import about
 
 log = logging.getLogger("sharewood")
 
@@ -51,7 +52,9 @@ def run_demo(data: DemoData, parameters: dict[str, Any], out: Path, progress: bo
         staged = staged_margins(party, model, shown, data.method)
         again = dict.fromkeys(party.revealed[len(revealed) :])
         revealed += [f"{what} after every step of the learning curve" for what in again]
-        return {"margins": margins, "staged": staged, "revealed": revealed, **costs}
+        assert model.model is not None, "fit has set it"
+        learned = {"margins": margins, "staged": staged, "revealed": revealed}
+        return {"pairing": model.model.facts.pairing, **learned, **costs}
 
     outcome = run_session(job)
     results = [outcome[name]["result"] for name in PARTIES]
@@ -62,6 +65,7 @@ def run_demo(data: DemoData, parameters: dict[str, Any], out: Path, progress: bo
         "XGBoost": xgboost_margins(booster, data.pooled(data.test)[0]),
     }
     report = {
+        "run": about(results[0]["pairing"]),
         "data": {
             "rows": [len(features) for features, _ in data.train],
             "features": data.pooled(data.train)[0].shape[1],

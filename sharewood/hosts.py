@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mpc.errors import ConfigError, DataError, PeerFailure
-from mpc.meter import Stage
+from mpc.files import make_folder
 from mpc.party import Party
 from protocols.alignment import align_guest, align_host, psi
 from protocols.runtime.hosts import run_dealer, run_pair, run_party
@@ -21,11 +20,12 @@ from secure_tree.checkpoint import Checkpoints
 from secure_tree.config import TrainConfig
 from secure_tree.exchange import PlainModel, reveal_model, share_model
 from secure_tree.model import SharedModel
-from secure_tree.storage import read_json, write_arrays, write_bytes, write_json
+from secure_tree.storage import read_json, write_arrays, write_json
 from secure_tree.xgboost_json import from_xgboost, to_xgboost
 from sharewood.hosts_config import HostsConfig
 from sharewood.jobs import fit, predict
 from sharewood.judging import quality_of_predictions
+from sharewood.run_report import about, costs, rounds_of_trees, write_reports
 from sharewood.table_files import writable, write_frame
 from sharewood.tables import (
     Rows,
@@ -104,34 +104,36 @@ def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> di
     rows, judged = table(data), table(judged_by) if judged_by else None
     for path in [out, *([json] if json else [])]:
         writable(path)
+    if checkpoints and not resume:
+        make_folder(checkpoints.folder)
     warm_up(parameters.comparison)
 
     def program(party: Party) -> dict[str, Any]:
         estimator = fit(party, parameters.model_dump(), rows, judged, checkpoints)
         assert estimator.model is not None, "fit has set it"
         estimator.model.save(out)
-        known = estimator.model.facts
-        facts = {"rows": list(known.layout.rows), "held": list(known.held), "features": len(known.names)}
-        used = estimator.config
-        grown = estimator.curve[-1][0] if estimator.curve else used.n_estimators
+        known, used = estimator.model.facts, estimator.config
+        trees = rounds_of_trees(estimator, checkpoints.done if checkpoints else None)
         return {
-            "data": facts,
+            "run": about(known.pairing, train_data=data, test_data=judged_by, model=out),
+            "data": {"rows": list(known.layout.rows), "held": list(known.held), "features": len(known.names)},
             "config": used.model_dump(),
+            "rounds_of_trees": trees,
             "metric": used.metric,
             "curve": estimator.curve,
-            **costs(party, name, None if resume else grown),
+            **costs(party, name, None if resume else trees["grown"]),
         }
 
     try:
         report = connected(config, name, program)
-    except PeerFailure as failure:
+    except (PeerFailure, DataError) as failure:
         if checkpoints is None or not checkpoints.any_kept():
             raise
         raise type(failure)(f"{failure}; rounds of trees are kept in {folder}: go on with --resume at both") from None
     from sharewood.page import training_page
 
-    write_bytes(page_beside(out), training_page(name, config.names, report).encode())
-    return _reported(report, json)
+    write_reports(out, training_page(name, config.names, report), report, json)
+    return report
 
 
 def predict_rows(config: HostsConfig, name: str, json: Path | None) -> dict[str, Any]:
@@ -159,9 +161,12 @@ def predict_rows(config: HostsConfig, name: str, json: Path | None) -> dict[str,
             write_predictions(out, rows.ids, values, output)
         spent = costs(party, name)
         spent["predict"]["rows"] = len(rows.features)
-        return values, {"data": {"rows": len(rows.features), "features": len(model.facts.names)}, **spent}
+        facts = {"rows": len(rows.features), "features": len(model.facts.names)}
+        files = {"predict_data": data, "model": config.party(name).model, "predictions": out}
+        return values, {"run": about(model.facts.pairing, **files), "data": facts, **spent}
 
     values, report = connected(config, name, program)
+    page = None
     if out:
         from sharewood.page import prediction_page
 
@@ -170,8 +175,8 @@ def predict_rows(config: HostsConfig, name: str, json: Path | None) -> dict[str,
         if labels is not None:
             report["quality"] = quality_of_predictions(labels, values, output, model.config)
         page = prediction_page(name, report, values, labels, model.config.logistic and not model.config.num_class)
-        write_bytes(page_beside(out), page.encode())
-    return _reported(report, json)
+    write_reports(out, page, report, json)
+    return report
 
 
 def reveal(config: HostsConfig, name: str, to: str) -> dict[str, Any]:
@@ -214,43 +219,3 @@ def export(model: Path, out: Path) -> None:
     document = to_xgboost(PlainModel.load(model))
     writable(out)
     write_json(out, document)
-
-
-def page_beside(result: Path) -> Path:
-    """Where the report on a run lies that wrote `result`."""
-    return result.with_name(f"{result.stem}.report.html")
-
-
-def costs(party: Party, name: str, grown: int | None = None) -> dict[str, Any]:
-    """Seconds, rounds, wire bytes in both directions by stage and part of a tree; peak memory; what was revealed.
-
-    As party `name` measured it; with the online stage for each of `grown` rounds of trees, where that is said.
-    """
-
-    def counted(spent: dict[str, Stage]) -> dict[str, dict[str, Any]]:
-        return {
-            name: {
-                "seconds": stage.seconds,
-                "rounds": stage.rounds,
-                "bytes": stage.bytes_sent + stage.bytes_received,
-                "bytes_dealt": stage.bytes_dealt,
-            }
-            for name, stage in spent.items()
-        }
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    learned = {"revealed": party.revealed, "memory_peak_bytes": {name: peak}}
-    stages = counted(party.stages)
-    if "offline" in stages:
-        offline = stages["offline"]
-        offline |= {"bytes_dealer": offline["bytes_dealt"], "bytes_parties": offline["bytes"]}
-    if grown:
-        online = stages["online"]
-        online |= {f"{key}_per_tree": online[key] / grown for key in ("seconds", "rounds", "bytes")}
-    return {**stages, "parts": counted(party.parts), **learned}
-
-
-def _reported(report: dict[str, Any], json: Path | None) -> dict[str, Any]:
-    if json:
-        write_json(json, report)
-    return report

@@ -79,6 +79,10 @@ def fit(
     )
     for rounds, value in estimator.curve:
         log.info("%d trees: %s %.6g on held-out rows", rounds, config.metric, value)
+    assert estimator.model is not None, "fit has set it"
+    kept, best = estimator.model.rounds, dict(estimator.curve)
+    if config.early_stopping_rounds:
+        log.info("the model keeps %d of %d rounds, with the best %s: %.6g", kept, max(best), config.metric, best[kept])
     return estimator
 
 

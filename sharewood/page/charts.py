@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from xml.etree import ElementTree
 
+import numpy as np
 from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.figure import Figure
@@ -46,6 +47,7 @@ _STYLE = {
 }
 Whose = Literal["ours", "theirs", "chance"]
 _SIZE = (5.2, 3.5)
+_TICKS = 8
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Chart:
 
 
 def lines(name: str, caption: str, drawn: Sequence[Line], x: str, y: str, unit: bool = False) -> Chart:
-    """Lines over one pair of axes; `unit`: both axes from 0 to 1, else whole numbers along x."""
+    """Lines over one pair of axes; `unit`: both axes from 0 to 1, else ticks along x where there are points."""
 
     def draw(figure: Figure) -> None:
         axes = figure.add_subplot()
@@ -83,10 +85,16 @@ def lines(name: str, caption: str, drawn: Sequence[Line], x: str, y: str, unit: 
         if unit:
             axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
         else:
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
+            points = sorted({x for line in drawn for x in line.x})
+            axes.set_xticks([points[i] for i in some(len(points), _TICKS)])
         axes.legend(loc="best" if not unit else "lower right" if y.startswith("true") else "lower left")
 
     return Chart(name, _svg(name, draw, _SIZE), caption)
+
+
+def some(count: int, most: int) -> list[int]:
+    """At most so many places among `count`, spread evenly, the first and the last among them."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int)).tolist()
 
 
 def bars(name: str, caption: str, values: Mapping[str, float]) -> Chart:

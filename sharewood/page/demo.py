@@ -24,6 +24,7 @@ def demo_page(report: Mapping[str, Any], labels: np.ndarray, margins: Mapping[st
         subtitle=f"Divided by {divided}: {data['rows'][0]:,} rows at party_a, {data['rows'][1]:,} at party_b, "
         f"{data['features']} features in all. {config['n_estimators']} trees of depth {config['max_depth']}, "
         f"{config['max_bin']} bins, trained on secret shares by two processes and a dealer on one machine.",
+        about=sections.about(report["run"]),
         headlines=_headlines(report),
         sections=[
             _quality(report, labels, margins),

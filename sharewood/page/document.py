@@ -39,10 +39,11 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A whole report."""
+    """A whole report; `about`: which run it is of."""
 
     title: str
     subtitle: str
+    about: str
     headlines: list[Headline]
     sections: list[Section]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sharewood.page import sections
-from sharewood.page.charts import Line
+from sharewood.page.charts import Line, some
 from sharewood.page.document import Headline, Page, Section, Table
 from sharewood.page.units import seconds, size
 
@@ -30,21 +30,13 @@ def training_page(name: str, parties: tuple[str, str], report: Mapping[str, Any]
     if config["partition"] == "vertical":
         rows = f"{data['rows'][0]:,}, the same at both parties"
     facts = [f"row counts ({rows})", f"the names and order of {data['features']} features", "every parameter below"]
-    curve = report["curve"]
-    rounds = config["n_estimators"]
-    headlines = [
-        *(
-            [Headline(sections.named(report["metric"]), sections.measured(curve[-1][1]), "held-out rows")]
-            if curve
-            else []
-        ),
-        *_spent(report),
-    ]
+    trees = report["rounds_of_trees"]
     page = Page(
         title=f"Training at {name}",
-        subtitle=f"Rows trained on: {rows}; {data['features']} features in all. {rounds} rounds of trees of depth "
-        f"{config['max_depth']}, {config['max_bin'] or 'by size'} bins. This report has what {name} knows.",
-        headlines=headlines,
+        subtitle=f"Rows trained on: {rows}; {data['features']} features in all. Trees of depth {config['max_depth']}, "
+        f"{config['max_bin'] or 'by size'} bins. {_rounds(trees)} This report has what {name} knows.",
+        about=sections.about(report["run"]),
+        headlines=[*_kept(report["metric"], trees), *_spent(report, trees["resumed_after"])],
         sections=[_learning(report), *_costs(name, report), _disclosure(name, report, facts), *_process(report)],
     )
     return page.html()
@@ -68,6 +60,7 @@ def prediction_page(
         title=f"Prediction at {name}",
         subtitle=f"{data['rows']:,} own rows; {data['features']} features of the model. "
         f"This report has what {name} knows.",
+        about=sections.about(report["run"]),
         headlines=headlines,
         sections=[
             _quality(measures, margins, labels, binary),
@@ -79,11 +72,32 @@ def prediction_page(
     return page.html()
 
 
-def _spent(report: Mapping[str, Any]) -> list[Headline]:
+def _rounds(trees: Mapping[str, Any]) -> str:
+    """What became of the rounds of trees."""
+    text = f"The model has {trees['kept']:,} rounds of trees."
+    if trees["kept"] < trees["asked"]:
+        text = (
+            f"The model has {trees['kept']:,} rounds of trees, those with the best metric: training stopped after "
+            f"{trees['grown']:,} of at most {trees['asked']:,}."
+        )
+    if trees["resumed_after"]:
+        text += f" Resumed after round {trees['resumed_after']:,}: times and traffic are those of this run only."
+    return text
+
+
+def _kept(metric: str, trees: Mapping[str, Any]) -> list[Headline]:
+    """The metric of the model that was kept, where rows were held out."""
+    if trees["metric"] is None:
+        return []
+    note = f"held-out rows, after {trees['kept']:,} rounds of trees"
+    return [Headline(sections.named(metric), sections.measured(trees["metric"]), note)]
+
+
+def _spent(report: Mapping[str, Any], resumed_after: int = 0) -> list[Headline]:
     stages = [report[stage] for stage in _PHASES if stage in report]
     total = {key: sum(s[key] for s in stages) for key in ("seconds", "rounds", "bytes", "bytes_dealt")}
     return [
-        Headline("In all", seconds(total["seconds"]), "wall clock of this party"),
+        Headline("This run" if resumed_after else "In all", seconds(total["seconds"]), "wall clock of this party"),
         Headline("Rounds", f"{total['rounds']:,}", "message exchanges"),
         Headline("Traffic", size(total["bytes"]), "with the other party, both directions"),
         Headline("From the dealer", size(total["bytes_dealt"]), "to this party"),
@@ -121,7 +135,7 @@ def _learning(report: Mapping[str, Any]) -> Section:
         [sections.learning(report["metric"], held, [Line("held-out rows", rounds, values)])],
         Table(
             ["rounds of trees", name],
-            [[str(rounds[i]), sections.measured(values[i])] for i in sections.some(len(curve), _ROWS)],
+            [[str(rounds[i]), sections.measured(values[i])] for i in some(len(curve), _ROWS)],
         ),
     )
 
@@ -135,11 +149,11 @@ def _quality(
     rows = [[sections.named(key), sections.measured(value)] for key, value in measures.items()]
     table = Table(["measure", "own rows"], rows)
     if not binary:
-        return Section("Quality", ["Own predictions against the labels in own file."], table=table)
+        return Section("Quality", ["This party's predictions against the labels in its file."], table=table)
     if len(set(labels.tolist())) < 2:
         return Section("Quality", ["ROC and precision-recall need two classes among the labels."], table=table)
     charts = sections.ranking_charts(labels, {"Sharewood": margins})
-    return Section("Quality", ["Own predictions against the labels in own file."], charts, table)
+    return Section("Quality", ["This party's predictions against the labels in its file."], charts, table)
 
 
 def _disclosure(name: str, report: Mapping[str, Any], facts: list[str]) -> Section:

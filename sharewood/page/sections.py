@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 
-from sharewood.page.charts import Chart, Line, Whose, bars, lines
+from sharewood.page.charts import Chart, Line, Whose, bars, lines, some
 from sharewood.page.document import Section, Table
 from sharewood.page.units import number, seconds, size
 
@@ -22,6 +23,13 @@ MEASURES = {
 }
 _WHOSE: dict[str, Whose] = {"Sharewood": "ours", "XGBoost": "theirs"}
 _STEPS = 200
+
+
+def about(run: Mapping[str, Any]) -> str:
+    """Which run a report is of."""
+    date = datetime.fromisoformat(run["date"])
+    files = "".join(f"; {role.replace('_', ' ')}: {name}" for role, name in run["files"].items())
+    return f"{date:%Y-%m-%d %H:%M %Z}; Sharewood {run['version']}; id of the model: {run['id']}{files}."
 
 
 def ranking_charts(labels: np.ndarray, margins: Mapping[str, np.ndarray]) -> list[Chart]:
@@ -52,11 +60,6 @@ def ranking_charts(labels: np.ndarray, margins: Mapping[str, np.ndarray]) -> lis
 def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[list[float], list[float]]:
     kept = some(len(x), _STEPS)
     return x[kept].tolist(), y[kept].tolist()
-
-
-def some(count: int, most: int) -> list[int]:
-    """At most so many places among `count`, spread evenly, the first and the last among them."""
-    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int)).tolist()
 
 
 def cost(phases: list[list[str]], note: str) -> Section:

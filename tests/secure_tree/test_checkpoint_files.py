@@ -12,11 +12,12 @@ import pytest
 
 from mpc.errors import ConfigError, DataError
 from secure_tree import checkpoint
-from secure_tree.checkpoint import Checkpoints
+from secure_tree.checkpoint import Attempt, Checkpoints
 from secure_tree.config import TrainConfig
 from secure_tree.storage import read_arrays
 from tests.secure_tree.mutations import mutated
-from tests.secure_tree.test_checkpoint import TREES, Killed, train
+from tests.secure_tree.test_checkpoint import TABLES, TREES, Killed, train
+from tests.secure_tree.test_predict import predict_both
 
 AGAIN = {"resume": True, "seeds": (b"c" * 16, b"d" * 16)}
 
@@ -56,7 +57,7 @@ def test_old_margins_thin_out(kept, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "write_arrays", lambda path, *_: path.touch())
     shares = resumable(kept)[0]
     for number in range(1, 1001):
-        Checkpoints(tmp_path).save(number, "p", "own", *shares)
+        Attempt(Checkpoints(tmp_path), "training", "attempt", "own").save(number, *shares)
     left = {int(path.stem[7:]) for path in tmp_path.glob("margin_*")}
     assert {1000, 999, 998, 997, 996, 994, 992, 984, 976, 960, 896, 768, 512} <= left and len(left) < 25
 
@@ -106,6 +107,35 @@ def test_the_newest_round_that_both_have_whole(trained, kept, caplog, lost, afte
         resumed = train(kept, **AGAIN)
     assert f"resumed after round {after} of trees" in caplog.text
     assert np.abs(resumed - trained[1]).max() < 1e-2
+
+
+def test_a_folder_from_a_backup_is_not_mixed_with_rounds_of_a_later_attempt(trained, kept, caplog):
+    """Both resume after round 3, grow 4 and 5 again, and then one folder is what it was before."""
+    shutil.copytree(kept / "1", kept.parent / "backup")
+    for rank in "01":
+        for n in (4, 5):
+            (kept / rank / f"round_0000{n}.npz").unlink()
+    train(kept, **AGAIN)
+    shutil.rmtree(kept / "1")
+    (kept.parent / "backup").rename(kept / "1")
+    with caplog.at_level(logging.INFO):
+        resumed = train(kept, resume=True, seeds=(b"g" * 16, b"h" * 16))
+    assert caplog.text.count("resumed after round 3 of trees") == 2
+    assert np.abs(resumed - trained[1]).max() < 1e-2
+
+
+def test_halves_that_two_runs_of_a_training_finished_are_refused(kept):
+    halves = [[None, None], [None, None]]
+    for run, seeds in enumerate((AGAIN["seeds"], (b"g" * 16, b"h" * 16))):
+
+        def keep(model, party, run=run):
+            halves[run][party.rank] = model
+            return np.zeros(1)
+
+        train(kept, resume=True, seeds=seeds, ask=keep)
+    assert predict_both(halves[1], TABLES)[0].shape == (25,)
+    with pytest.raises(DataError, match="the two halves of the model come from different trainings"):
+        predict_both((halves[0][0], halves[1][1]), TABLES)
 
 
 def test_parties_without_a_common_round(kept):
@@ -169,7 +199,6 @@ def test_equal_data_leaves_different_fingerprints(tmp_path):
 
 def test_there_is_something_to_resume_once_a_round_is_kept(kept, tmp_path):
     config, party = TrainConfig().model_dump(), SimpleNamespace(rank=0, exchange_public=lambda _, facts: facts)
-    assert Checkpoints(kept / "0", resume=True).any_kept()
     fresh = Checkpoints(kept / "0")
     assert not fresh.any_kept(), "the rounds that lie there are of an earlier training"
     fresh.start(party, "p", config, [])
@@ -199,7 +228,7 @@ def test_no_damage_resumes_with_other_shares(kept, tmp_path, count, caplog):
             assert "\n" not in str(error)
             refused += 1
             continue
-        assert found.pairing == "p" and found.done <= len(shares)
+        assert found.training == "p" and found.done <= len(shares)
         expected = [tree for trees, _ in shares[: found.done] for tree in trees]
         assert all(same(*pair) for pair in zip(found.trees, expected, strict=True))
         assert np.array_equal(found.margin.words, shares[found.done - 1][1].words)

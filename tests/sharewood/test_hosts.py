@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import xgboost
 
-from mpc.errors import ConfigError, PeerTimeout
+from mpc.errors import ConfigError, DataError, PeerTimeout
 from sharewood import hosts
 from sharewood.hosts import export, reveal, train
 from sharewood.hosts_config import HostsConfig
@@ -134,20 +134,25 @@ def test_a_peer_that_never_comes(place):
     assert status == 3 and "party_b did not connect" in said and said.count("\n") == 1
 
 
-@pytest.mark.parametrize(("resume", "rounds", "hint"), [(True, 0, False), (True, 2, True), (False, 2, False)])
-def test_a_failure_names_checkpoints_that_this_training_can_resume_from(place, monkeypatch, resume, rounds, hint):
-    def vanish(config, name, job):
+@pytest.mark.parametrize("failure", [PeerTimeout("party_b silent for 6 s in gains"), DataError("no space left")])
+@pytest.mark.parametrize(("begun", "rounds", "hint"), [(True, 0, False), (True, 2, True), (False, 2, False)])
+def test_a_failure_names_checkpoints_that_this_training_can_resume_from(
+    place, monkeypatch, failure, begun, rounds, hint
+):
+    def grow(party, parameters, rows, judged, checkpoints):
         for number in range(rounds):
             (place / "checkpoints" / f"round_{number + 1:05d}.npz").touch()
-        raise PeerTimeout("party_b silent for 6 s in gains")
+        checkpoints.done = 0 if begun else None
+        raise failure
 
-    monkeypatch.setattr(hosts, "connected", vanish)
+    monkeypatch.setattr(hosts, "fit", grow)
+    monkeypatch.setattr(hosts, "connected", lambda config, name, job: job(None))
     path = place / "party_a.toml"
     path.write_text(path.read_text().replace("# checkpoints", "checkpoints"))
     (place / "checkpoints").mkdir()
-    with pytest.raises(PeerTimeout, match="silent for 6 s") as failure:
-        train(HostsConfig.read(path), "party_a", resume, None)
-    assert (f"kept in {place / 'checkpoints'}: go on with --resume" in str(failure.value)) == hint
+    with pytest.raises(type(failure), match=str(failure)) as told:
+        train(HostsConfig.read(path), "party_a", False, None)
+    assert (f"kept in {place / 'checkpoints'}: go on with --resume" in str(told.value)) == hint
 
 
 def test_keys_are_never_replaced(place):

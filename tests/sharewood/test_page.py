@@ -1,18 +1,30 @@
 """Pages from figures: what a party may know, hostile names, and rows without what a chart needs."""
 
+import re
+
 import numpy as np
 import pytest
 
 from sharewood.page import prediction_page, training_page
+from sharewood.page.charts import Line, lines
 from sharewood.page.units import number, seconds, size
 from tests.sharewood.pages import check_page
 
 SPENT = {"seconds": 1.25, "rounds": 1234, "bytes": 5_600_000, "bytes_dealt": 7_800_000}
+RUN = {
+    "date": "2026-07-12T14:03:05+00:00",
+    "version": "1.2.3",
+    "id": "4f1c" * 8,
+    "files": {"train_data": "a & b.csv", "model": "model_a.json"},
+}
+ALL = {"asked": 4, "grown": 4, "kept": 4, "metric": 0.1234, "resumed_after": 0}
 KNOWN = {"revealed": ["error of held-out rows after 4 trees"], "memory_peak_bytes": {"a": 150_000_000}, "parts": {}}
 
 
 def training(**more):
     report = {
+        "run": RUN,
+        "rounds_of_trees": ALL,
         "data": {"rows": [1500, 900], "held": [10, 20], "features": 3},
         "config": {"n_estimators": 4, "max_depth": 2, "max_bin": 32, "partition": "horizontal"},
         "metric": "error",
@@ -33,6 +45,38 @@ def test_a_training_with_held_out_rows():
     assert "bank & co <a>" in text and "error of held-out rows after 4 trees" in text
 
 
+def test_a_page_says_which_run_it_is_of():
+    text = training()
+    assert (
+        f"2026-07-12 14:03 UTC; Sharewood 1.2.3; id of the model: {'4f1c' * 8}; train data: a & b.csv; "
+        "model: model_a.json." in text
+    )
+
+
+def test_the_headline_of_an_early_stopped_training_is_of_the_model_that_was_kept():
+    curve = [[n, value] for n, value in ((4, 0.7), (8, 0.75), (12, 0.7857), (16, 0.7811), (20, 0.7822))]
+    kept = {"asked": 60, "grown": 20, "kept": 12, "metric": 0.7857, "resumed_after": 0}
+    text = training(metric="auc", curve=curve, rounds_of_trees=kept)
+    assert "AUC 0.7857 held-out rows, after 12 rounds of trees" in text
+    assert "12 rounds of trees, those with the best metric: training stopped after 20 of at most 60." in text
+
+
+def test_a_resumed_training_says_so():
+    text = training(rounds_of_trees=ALL | {"resumed_after": 3})
+    assert "Resumed after round 3: times and traffic are those of this run only." in text
+    assert "This run" in text and "In all" not in text
+
+
+@pytest.mark.parametrize(
+    ("x", "ticks"),
+    [([5, 10, 15], [5, 10, 15]), (list(range(1, 51)), [1, 8, 15, 22, 29, 36, 43, 50]), ([7], [7])],
+)
+def test_ticks_are_where_points_are(x, ticks):
+    chart = lines("curve", "AUC.", [Line("held-out rows", x, [0.5] * len(x))], "rounds of trees", "AUC")
+    drawn = [int(text) for text in re.findall(r">(\d+)</text>", chart.svg)]
+    assert [n for n in drawn if n] == ticks
+
+
 def test_a_training_by_columns():
     config = {"n_estimators": 4, "max_depth": 2, "max_bin": 32, "partition": "vertical", "missing": ("age", "device")}
     text = training(data={"rows": [748, 748], "held": [187, 187], "features": 8}, config=config, rows=SPENT)
@@ -50,7 +94,7 @@ def test_a_long_training():
 
 
 def test_a_training_without_held_out_rows():
-    text = training(curve=[], revealed=[])
+    text = training(curve=[], revealed=[], rounds_of_trees=ALL | {"metric": None})
     assert "nothing about quality was revealed" in text and "0.1234" not in text
 
 
@@ -64,7 +108,7 @@ def test_a_training_without_held_out_rows():
     ],
 )
 def test_a_prediction(labels, binary, sentence):
-    report = {"data": {"rows": 5, "features": 3}, "predict": SPENT, **KNOWN}
+    report = {"run": RUN, "data": {"rows": 5, "features": 3}, "predict": SPENT, **KNOWN}
     text = check_page(prediction_page("a", report, np.linspace(-1, 1, 5), labels, binary))
     assert sentence in text
     assert ("ROC: positives" in text) == (sentence.startswith("Precision"))
