@@ -27,6 +27,7 @@ from mpc.errors import ConfigError, DataError
 from mpc.files import flush_folder, make_folder, remove, write_bytes
 from mpc.party import Party
 from mpc.shares import AShare, BShare, stack
+from secure_tree.messages import Count, Message, Text, swap
 from secure_tree.storage import Arrays, read_arrays, reading, unpack_bits, write_arrays
 from secure_tree.tree import TreeShares
 
@@ -59,6 +60,14 @@ class Kept:
         return {(n, hashlib.sha256(text).hexdigest()) for n, text in grown_by.items()}
 
 
+class ResumeFacts(Message):
+    """Whether this party resumes, the training that it has, and the rounds with a margin, each with its attempt."""
+
+    resume: bool
+    training: Text | None
+    points: list[tuple[Count, Text]]
+
+
 @dataclass
 class Checkpoints:
     """The checkpoints of one party in a folder of its own; with `resume` a training goes on from them.
@@ -85,21 +94,21 @@ class Checkpoints:
                 kept = self._kept(own, party.rank)
             except DataError as error:
                 trouble = error
-        mine = {"resume": self.resume, "training": kept.training, "points": sorted(kept.points)}
-        theirs = party.exchange_public("resume.facts", mine)
-        if theirs["resume"] != self.resume:
+        mine = ResumeFacts.of(resume=self.resume, training=kept.training, points=sorted(kept.points))
+        theirs = swap(party, "resume.facts", mine)
+        if theirs.resume != self.resume:
             raise ConfigError("one party resumes a training, and the other starts one")
         if not self.resume:
             self._begin()
             return Attempt(self, pairing, pairing, self._fingerprint(config, private))
         if trouble:
             raise trouble
-        for training, who in ((kept.training, "this party"), (theirs["training"], "the other party")):
+        for training, who in ((kept.training, "this party"), (theirs.training, "the other party")):
             if training is None:
                 raise ConfigError(f"there is no checkpoint to resume from at {who}")
-        if kept.training != theirs["training"]:
+        if kept.training != theirs.training:
             raise DataError("the checkpoints of the two parties come from different trainings")
-        common = kept.points & {tuple(point) for point in theirs["points"]}
+        common = kept.points & set(theirs.points)
         if not common:
             raise ConfigError("no round is whole at both parties: train without --resume")
         return self._go_on(kept, pairing, own, max(common)[0])

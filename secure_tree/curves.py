@@ -58,7 +58,7 @@ LOG_SIGMOID = Curve.of(curve_tables.KNOTS, curve_tables.LOG_SIGMOID, constant=BO
 # The exponential up to EXP_LAST, and constant from there; 0 below 2^-20.
 EXP_LAST = curve_tables.EXP_KNOTS[-1] / (1 << MARGIN_SCALE)
 EXP = Curve.of(curve_tables.EXP_KNOTS, curve_tables.EXP, constant=curve_tables.EXP_BEYOND)
-_LOG = Curve.of(curve_tables.LOG_KNOTS, curve_tables.LOG)
+LOG = Curve.of(curve_tables.LOG_KNOTS, curve_tables.LOG)
 
 
 def quadratics(party: Party, x: AShare, curve: Curve, bits: int = MARGIN_BITS) -> Steps:
@@ -84,7 +84,7 @@ def logarithm(party: Party, x: AShare, low: int, high: int) -> Steps:
     mantissa, _, below_octave = yield from normalise.steps(party, x, low, high, also=octaves)
     # The mantissa is below 2, the last knot.
     logs, reached = yield from parallel(
-        quadratics(party, mantissa.times(1 << MARGIN_SCALE - MANTISSA), _LOG),
+        quadratics(party, mantissa.times(1 << MARGIN_SCALE - MANTISSA), LOG),
         to_ring.steps(party, ~below_octave),
     )
     octave = reached.sum(axis=-1) + low

@@ -10,12 +10,14 @@ margin, or one a class: probabilities and the class follow from them there.
 
 from __future__ import annotations
 
+import reprlib
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from mpc.errors import ConfigError, DataError, RangeError
 from mpc.party import Party
@@ -23,8 +25,9 @@ from mpc.shares import AShare, BShare
 from mpc.tracing import Trace
 from secure_tree.binning import order_key, order_value
 from secure_tree.boost import Ensemble
-from secure_tree.config import Missing, TrainConfig
+from secure_tree.config import Missing, Objective, TrainConfig
 from secure_tree.layout import Facts, Layout
+from secure_tree.messages import Hexadecimal, Message, Names, Text, swap
 from secure_tree.model import SharedModel
 from secure_tree.numerics import LEAF_SCALE
 from secure_tree.session import agree_on_reveal, check_declared, pairing_id
@@ -73,6 +76,24 @@ class PlainModel:
                 raise DataError(f"{path}: revealed model format {facts['format']}, this Sharewood reads {FORMAT}")
             names, base_margins = tuple(facts["names"]), tuple(facts["base_margins"])
             return cls(facts["objective"], names, base_margins, *(arrays[n] for n in _ARRAYS))
+
+
+class PlainFacts(Message):
+    """What is public of a plain model that is shared."""
+
+    objective: Objective
+    names: Names
+    classes: Annotated[int, Field(ge=1, le=1000)]
+    rounds: Annotated[int, Field(ge=1, le=10_000)]
+    depth: Annotated[int, Field(ge=1, le=DEEPEST)]
+
+
+class ShareFacts(Message):
+    """Whether this party brings a model, and which features of rows to predict may lack."""
+
+    token: Hexadecimal
+    missing: Literal["none", "all"] | list[Text]
+    model: PlainFacts | None
 
 
 def reveal_model(party: Party, model: SharedModel, to: int) -> PlainModel | None:
@@ -130,29 +151,32 @@ def share_model(party: Party, plain: PlainModel | None, missing: Missing = "none
     Public: objective, feature names, number of classes, number and depth of the trees. Raises ConfigError, DataError,
     RangeError.
     """
-    facts: dict[str, Any] = {
-        "token": secrets.token_hex(16),
-        "missing": list(missing) if isinstance(missing, tuple) else missing,
-        "model": None if plain is None else _facts(plain),
-    }
-    theirs = party.exchange_public("share.facts", facts)
-    if (plain is None) == (theirs["model"] is None):
+    mine = ShareFacts.of(
+        token=secrets.token_hex(16),
+        missing=list(missing) if isinstance(missing, tuple) else missing,
+        model=None if plain is None else _facts(plain),
+    )
+    theirs = swap(party, "share.facts", mine)
+    if (mine.model is None) == (theirs.model is None):
         raise ConfigError(
             f"{'neither party brings' if plain is None else 'both parties bring'} a model to share: one does"
         )
-    if theirs["missing"] != facts["missing"]:
-        raise ConfigError(f"the parties disagree on missing: {facts['missing']} here, {theirs['missing']} at the other")
+    if theirs.missing != mine.missing:
+        raise ConfigError(
+            f"the parties disagree on missing: {mine.missing} here, {reprlib.repr(theirs.missing)} at the other"
+        )
     owner = party.rank if plain is not None else 1 - party.rank
-    public = facts["model"] or theirs["model"]
+    public = mine.model or theirs.model
+    assert public is not None, "one of them brings it"
     config = TrainConfig.of(
-        objective=public["objective"],
-        num_class=public["classes"] if public["classes"] > 1 else None,
-        n_estimators=public["rounds"],
-        max_depth=public["depth"],
-        base_score={"reg:squarederror": 0.0, "count:poisson": 1.0}.get(public["objective"], 0.5),
+        objective=public.objective,
+        num_class=public.classes if public.classes > 1 else None,
+        n_estimators=public.rounds,
+        max_depth=public.depth,
+        base_score={"reg:squarederror": 0.0, "count:poisson": 1.0}.get(public.objective, 0.5),
         missing=missing,
     )
-    names = tuple(public["names"])
+    names = tuple(public.names)
     check_declared(config, (names,))
     optional = tuple(f for f, name in enumerate(names) if config.may_miss(name))
     parts = [None] * 3 if plain is None else _words(plain, optional)
@@ -166,7 +190,7 @@ def share_model(party: Party, plain: PlainModel | None, missing: Missing = "none
     features = BShare((chosen.words[..., :d] & np.uint64(1)).astype(np.uint8), party.rank)
     nowhere = BShare(np.zeros((trees, m, d, 0), np.uint8), party.rank)
     ensemble = Ensemble([nowhere, nowhere], features, ~features.parity(axis=-1), thresholds, chosen, leaves)
-    tokens = (facts["token"], theirs["token"]) if party.rank == 0 else (theirs["token"], facts["token"])
+    tokens = (mine.token, theirs.token) if party.rank == 0 else (theirs.token, mine.token)
     layout = Layout("horizontal", (0, 0), (d, d), (0, 0), (optional, optional))
     shared = Facts(pairing_id(*tokens), names, layout, 1.0)
     return SharedModel(party.rank, config, shared, np.zeros((d, 0), np.float32), ensemble)

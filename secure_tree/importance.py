@@ -17,21 +17,28 @@ import numpy as np
 from mpc.bit_product import select
 from mpc.errors import ConfigError, DataError
 from mpc.party import Party
+from secure_tree.messages import swap
 from secure_tree.model import SharedModel
+from secure_tree.session import ModelFacts, public_facts, same_model
 
 Importance = Literal["weight", "gain", "total_gain", "cover", "total_cover"]
 KINDS = ("weight", "gain", "total_gain", "cover", "total_cover")
+
+
+class ImportanceFacts(ModelFacts):
+    """What is asked for."""
+
+    kind: Importance
 
 
 def feature_importance(party: Party, model: SharedModel, kind: Importance) -> np.ndarray:
     """float64[d] in the order of `model.facts.names`, 0 for one without a split. Raises ConfigError, DataError."""
     if kind not in KINDS:
         raise ConfigError(f"importance is {', '.join(KINDS)}, not {kind!r}")
-    theirs = party.exchange_public("importance.facts", {"pairing": model.facts.pairing, "kind": kind})
-    if theirs["pairing"] != model.facts.pairing:
-        raise DataError("the two halves of the model come from different trainings")
-    if theirs["kind"] != kind:
-        raise ConfigError(f"this party asks for importance by {kind}, the other by {theirs['kind']}")
+    theirs = swap(party, "importance.facts", ImportanceFacts.of(**public_facts(model), kind=kind))
+    same_model(model, theirs)
+    if theirs.kind != kind:
+        raise ConfigError(f"this party asks for importance by {kind}, the other by {theirs.kind}")
     if kind == "weight":
         return _weight(party, model)
     total = _total(party, model, "gain" if "gain" in kind else "cover")

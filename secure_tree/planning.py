@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -16,7 +17,7 @@ from secure_tree.categories import is_indicator
 from secure_tree.config import TrainConfig
 from secure_tree.layout import Facts, lay_out
 from secure_tree.schema import Table, held_count
-from secure_tree.session import check_declared, exponent
+from secure_tree.session import check_bins, check_declared, check_held, exponent
 from secure_tree.training import sampled_rounds
 from secure_tree.validation import set_up_validation
 
@@ -64,10 +65,12 @@ class Sizes:
         if not vertical and names[0] != names[1]:
             raise ConfigError("by rows both parties have the same features")
         check_declared(config, names)
+        check_held(held)
         every = names[0] + names[1] if vertical else names[0]
-        weight_scale = None if self.largest_weight is None else 2.0 ** exponent(self.largest_weight)
+        weight_scale = None if self.largest_weight is None else math.ldexp(1.0, exponent(self.largest_weight))
         indicators = tuple(f for f, name in enumerate(every) if is_indicator(name))
         layout = lay_out(config, names, rows)
+        check_bins(layout)
         return Facts("", every, layout, 1.0, weight_scale, held=held, indicators=indicators, counts=config.counts)
 
 

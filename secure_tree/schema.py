@@ -104,16 +104,20 @@ def read_training(X, y, weights, config: TrainConfig, known: Dictionary | None =
 def hold_out(table: Table, config: TrainConfig) -> tuple[Table, Table]:
     """A share `test_size` of the rows, by the public `random_state`, and the rest: (to train on, to judge by)."""
     n = len(table.features)
-    count = held_count(config, n)
-    if count == n:
+    held = held_rows(config, n)
+    if held.size == n:
         raise DataError(f"test_size {config.test_size:g} leaves none of {n} rows to train on")
-    held = choose(count, n, f"held out {config.random_state}")
     return rows_of(table, np.delete(np.arange(n), held)), rows_of(table, held)
 
 
 def held_count(config: TrainConfig, rows: int) -> int:
     """How many of a party's rows `test_size` holds out."""
     return round(config.test_size * rows)
+
+
+def held_rows(config: TrainConfig, rows: int) -> np.ndarray:
+    """Which of a party's rows `test_size` holds out, ascending."""
+    return choose(held_count(config, rows), rows, f"held out {config.random_state}")
 
 
 def rows_of(table: Table, rows: np.ndarray) -> Table:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Literal
+import reprlib
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from mpc.errors import ConfigError, DataError
 from mpc.party import Party
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.checkpoint import Checkpoints
 from secure_tree.config import TrainConfig
+from secure_tree.messages import Count, Message, Plain, Text, swap
 from secure_tree.model import SharedModel
 from secure_tree.predict import Method
 from secure_tree.schema import held_count
@@ -26,16 +29,26 @@ EXACT_ROWS = 256
 BINS_BEYOND = 64
 
 
-def agree(party: Party, job: str, facts: dict[str, Any]) -> dict[str, Any]:
-    """Tell the peer the public facts of a job and get its own; those in `job` and `facts` under `same` must agree."""
-    mine = {"job": job, **facts}
-    theirs = party.exchange_public("job.facts", mine)
-    if theirs.get("job") != job:
-        raise ConfigError(f"this party wants to {job}, the other to {theirs.get('job')}")
-    for name, value in facts.get("same", {}).items():
-        other = theirs.get("same", {}).get(name)
+class JobFacts(Message):
+    """What a party is about to do. What is in `same` must agree."""
+
+    job: Literal["train", "predict"]
+    same: dict[Text, Plain]
+    ids: bool
+    rows: Count = 0
+    missing: Annotated[list[Text], Field(default_factory=list)]
+    judged: bool = False
+
+
+def agree(party: Party, mine: JobFacts) -> JobFacts:
+    """Tell the other party the public facts of a job and get its own. Raises ConfigError where they do not agree."""
+    theirs = swap(party, "job.facts", mine)
+    if theirs.job != mine.job:
+        raise ConfigError(f"this party wants to {mine.job}, the other to {theirs.job}")
+    for name, value in mine.same.items():
+        other = theirs.same.get(name)
         if other != value:
-            raise ConfigError(f"the parties disagree on {name}: {value} here, {other} at the other")
+            raise ConfigError(f"the parties disagree on {name}: {value} here, {reprlib.repr(other)} at the other")
     return theirs
 
 
@@ -56,15 +69,22 @@ def fit(
     config = TrainConfig.of(**known)
     held = 0 if judged else held_count(config, len(rows.features))
     mine = len(rows.features) - held
-    facts = {"rows": mine, "missing": list(rows.missing), "ids": rows.ids is not None, "judged": judged is not None}
-    theirs = agree(party, "train", {"same": {**parameters, "checkpoints": checkpoints is not None}, **facts})
+    facts = JobFacts.of(
+        job="train",
+        same={**parameters, "checkpoints": checkpoints is not None},
+        ids=rows.ids is not None,
+        rows=mine,
+        missing=list(rows.missing),
+        judged=judged is not None,
+    )
+    theirs = agree(party, facts)
     if held:
         log.warning("test_size %g: %d of %d rows are held out of training", config.test_size, held, mine + held)
     if parameters.get("max_bin") is None:
-        known["max_bin"] = "exact" if max(mine, int(theirs["rows"])) <= EXACT_ROWS else BINS_BEYOND
-    if config.missing != "all" and (rows.missing or theirs["missing"]):
+        known["max_bin"] = "exact" if max(mine, theirs.rows) <= EXACT_ROWS else BINS_BEYOND
+    if config.missing != "all" and (rows.missing or theirs.missing):
         declared = () if config.missing == "none" else config.missing
-        known["missing"] = tuple(sorted({*declared, *rows.missing, *map(str, theirs["missing"])}))
+        known["missing"] = tuple(sorted({*declared, *rows.missing, *theirs.missing}))
     if config.partition == "vertical":
         _check_ids(party, theirs, rows, judged)
     kind = SecureXGBClassifier if config.logistic else SecureXGBRegressor
@@ -74,7 +94,7 @@ def fit(
         rows.labels,
         rows.weights,
         eval_set=(judged.features, judged.labels) if judged else None,
-        observer=Progress(party, TrainConfig.of(**known), judged is not None or bool(theirs["judged"])),
+        observer=Progress(party, TrainConfig.of(**known), judged is not None or theirs.judged),
         checkpoints=checkpoints,
     )
     for rounds, value in estimator.curve:
@@ -99,7 +119,7 @@ def predict(
     Horizontal: of own rows. Vertical: of all rows at party `to`, by default the one that has the labels; none at the
     other. Other columns than the model's features are refused.
     """
-    theirs = agree(party, "predict", {"same": {"output": output}, "ids": rows.ids is not None})
+    theirs = agree(party, JobFacts.of(job="predict", same={"output": output}, ids=rows.ids is not None))
     if model.config.partition == "vertical":
         _check_ids(party, theirs, rows)
     estimator = (SecureXGBClassifier if model.config.logistic else SecureXGBRegressor)(**model.config.model_dump())
@@ -112,10 +132,10 @@ def predict(
     return probabilities if model.config.num_class else probabilities[:, 1]
 
 
-def _check_ids(party: Party, theirs: dict[str, Any], *tables: Rows | None) -> None:
+def _check_ids(party: Party, theirs: JobFacts, *tables: Rows | None) -> None:
     """By columns the same rows have the same ids. Raises DataError at both where they differ, or one party has none."""
     own = [table.ids for table in tables if table is not None]
-    here, there = own[0] is not None, bool(theirs.get("ids"))
+    here, there = own[0] is not None, theirs.ids
     if here != there:
         raise DataError(
             f"{'this party' if here else 'the other'}'s table has an id column, and "

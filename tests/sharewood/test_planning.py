@@ -83,7 +83,7 @@ def test_the_time_is_the_networks_and_the_machines(capsys):
 @pytest.mark.parametrize(
     ("more", "sizes"),
     [
-        ({"objective": "reg:squarederror", "test_size": 0.2}, Sizes.numeric((20, 30), 3)),
+        ({"objective": "reg:squarederror", "test_size": 0.2}, Sizes.numeric((30, 40), 3)),
         (
             {"partition": "vertical", "missing": ("w", "kind")},
             Sizes((20, 20), (NAMES[:2], NAMES[2:]), largest_weight=3.0),

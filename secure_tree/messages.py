@@ -1,0 +1,81 @@
+"""What parties tell each other in the clear: every message has a schema, and the other party's is checked against it.
+
+A message that does not fit, whatever it holds, ends as one sentence before anything is computed from it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from mpc.errors import ConfigError, DataError, ProtocolDesync
+from mpc.party import Party
+
+# Of what the parties tell each other and compute; it changes when either does.
+VERSION = 4
+
+
+def _distinct(names: list[str]) -> list[str]:
+    if len(set(names)) < len(names):
+        raise ValueError("a name appears twice")
+    return names
+
+
+Text = Annotated[str, Field(max_length=10_000)]
+Names = Annotated[list[Text], Field(min_length=1), AfterValidator(_distinct)]
+Hexadecimal = Annotated[str, Field(pattern="^[0-9a-f]{32,64}$")]
+Count = Annotated[int, Field(ge=0, lt=1 << 31)]
+# A value of a configuration.
+Plain = bool | int | float | str | list[Text] | tuple[Text, ...] | None
+Rank = Annotated[int, Field(ge=0, le=1)]
+# Exponents of two of public magnitudes: far beyond what the arithmetic takes, and within float64.
+Power = Annotated[int, Field(ge=-1000, le=1000)]
+
+
+class Message(BaseModel):
+    """A message's fields and their types, which are not converted."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    @classmethod
+    def of(cls, **parts: Any) -> Self:
+        """This party's own message. Raises DataError."""
+        try:
+            return cls.model_validate(parts)
+        except ValidationError as error:
+            raise DataError(_sentence(error)) from None
+
+
+M = TypeVar("M", bound=Message)
+
+
+def swap(party: Party, tag: str, mine: M) -> M:
+    """Tell the other party `mine` and return what it tells.
+
+    Raises ConfigError where it runs another version, ProtocolDesync where its message does not fit the schema of mine.
+    """
+    told = party.exchange_public(tag, {"version": VERSION, **mine.model_dump()})
+    if not isinstance(told, dict):
+        raise ProtocolDesync(f"{tag}: the other party sent no message with named parts")
+    version = told.pop("version", None)
+    if type(version) is not int or version != VERSION:
+        raise ConfigError(
+            f"the other party runs version {version!r:.20} of Sharewood's messages, this one {VERSION}: install one "
+            "release at both"
+        )
+    return checked(type(mine), told, tag)
+
+
+def checked(schema: type[M], told: dict[str, Any], tag: str) -> M:
+    """What the other party told as a message. Raises ProtocolDesync."""
+    try:
+        return schema.model_validate(told)
+    except ValidationError as error:
+        raise ProtocolDesync(f"{tag}: the other party told something that does not fit: {_sentence(error)}") from None
+
+
+def _sentence(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(part) for part in first["loc"]) or "message"
+    return f"{where:.100}: {first['msg'].removeprefix('Value error, '):.200}"

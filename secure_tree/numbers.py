@@ -1,0 +1,80 @@
+"""Digests of all public numbers that the parties are about to compute with, compared before the first share is made.
+
+The parties derive these numbers by themselves, the same on every machine (secure_tree/public.py). Should a processor, a
+library or a changed source make one of them differ, both parties refuse to begin: shares would become noise. What the
+parties ask of the dealer is not among them: the dealer compares their plans, request by request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mpc import reciprocal, sigmoid
+from mpc.errors import ConfigError
+from mpc.kernels import trigonometry
+from mpc.party import Party
+from secure_tree import curves, gradients, metrics
+from secure_tree.boost import base_margin, scales
+from secure_tree.config import TrainConfig
+from secure_tree.layout import Facts
+from secure_tree.messages import Hexadecimal, Message, Text, swap
+from secure_tree.public import digest
+from secure_tree.sampling import column_samples
+from secure_tree.schema import held_rows
+
+if TYPE_CHECKING:
+    from secure_tree.model import SharedModel
+
+# Angles at which both parties must get the same sines.
+_PROBE = np.arange(1000, dtype=np.uint32) * np.uint32(33_533)
+
+
+class Numbers(Message):
+    """Digests of public numbers, by what they are."""
+
+    digests: dict[Text, Hexadecimal]
+
+
+def of_training(config: TrainConfig, facts: Facts) -> dict[str, str]:
+    """What both parties must have alike. Raises RangeError where the arithmetic cannot hold the training."""
+    held = [held_rows(config, held + rows) for held, rows in zip(facts.held, facts.layout.rows, strict=True)]
+    return {
+        "tables of functions": _tables(config),
+        "public facts": digest(facts),
+        "scales": digest(scales(config, facts), base_margin(config, facts), gradients.STEP_FACTOR),
+        "samples of features": digest(*column_samples(config, facts)),
+        "held-out rows": digest(*held),
+    }
+
+
+def of_model(model: SharedModel) -> str:
+    """Of everything public in one half of a model."""
+    e = model.ensemble
+    shapes = [list(x.shape) for x in (*e.sets, e.features, e.null, e.thresholds, e.chosen, e.leaves)]
+    return digest(model.config.model_dump(), model.facts, model.base, shapes)
+
+
+def agree(party: Party, tag: str, digests: dict[str, str]) -> None:
+    """Raises ConfigError at both parties unless all digests are the same."""
+    theirs = swap(party, tag, Numbers.of(digests=digests)).digests
+    for what in digests | theirs:
+        if digests.get(what) != theirs.get(what):
+            raise ConfigError(
+                f"the parties differ in the {what:.40}, which must be the same at both: install the same release of "
+                "Sharewood and of its libraries at both"
+            )
+
+
+def _tables(config: TrainConfig) -> str:
+    """Of all constants, and for classes of the sines that this machine computes from an opened angle."""
+    ends = [sigmoid.AT_CLIP, sigmoid.SLOPE_AT_CLIP, reciprocal.START_CONSTANT, reciprocal.START_SLOPE]
+    every = [curves.SOFTPLUS, curves.LOG_SIGMOID, curves.EXP, curves.LOG]
+    steps = [curve.steps for curve in every]
+    parts = [sigmoid.SINES, sigmoid.COSINES, ends, metrics.CUTS, [curve.knots for curve in every], *steps]
+    if config.logistic:
+        ones = np.ones((trigonometry.TERMS, 2, _PROBE.size), np.uint64)
+        odd, even = sigmoid.SINES.astype(float), sigmoid.COSINES[1:].astype(float)
+        parts.append(trigonometry.series(_PROBE, ones, odd, even))
+    return digest(*parts)

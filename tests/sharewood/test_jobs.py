@@ -1,0 +1,32 @@
+"""Lies about the facts of a job and of checkpoints end as one sentence at the honest party."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from secure_tree.checkpoint import Checkpoints
+from sharewood.jobs import fit, predict
+from sharewood.tables import Rows
+from tests.lies import check_lies
+from tests.mpc.twoparty import run_both
+
+PARAMETERS = dict(n_estimators=1, max_depth=1, max_bin=4, missing="none")
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(6)
+    tables = [pd.DataFrame({"x": rng.normal(size=12), "y": rng.normal(size=12)}) for _ in (0, 1)]
+    return [Rows(table, np.tile([0.0, 1.0], 6)) for table in tables]
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_lies_about_a_job(rows, resume, tmp_path):
+    def job(party, resume=resume):
+        checkpoints = Checkpoints(tmp_path / str(party.rank), resume)
+        model = fit(party, PARAMETERS, rows[party.rank], checkpoints=checkpoints).model
+        predict(party, model, rows[party.rank], "margin")
+
+    if resume:
+        run_both(lambda party: job(party, False))
+    assert check_lies(job, ("job.facts", "resume.facts"), 40, seed=4) > 20
