@@ -76,6 +76,25 @@ def columns_behind(names: Iterable[str], present: Sequence[str]) -> dict[str, li
     return columns
 
 
+def expand(X, names: Sequence[str]):
+    """A DataFrame as a model with features `names` takes it, such as an exported one: categories as indicators.
+
+    Columns that become indicators hold text, or are of the type `category`. Raises DataError.
+    """
+    import pandas as pd
+
+    features: dict[str, np.ndarray] = {}
+    for name, categories in columns_behind(names, list(map(str, X.columns))).items():
+        if name not in X:
+            raise DataError(f"X has no column {name!r}, which the model needs")
+        if categories:
+            hot = indicators(X[name].astype("category"), categories, "X")
+            features |= {indicator(name, category): hot[:, k] for k, category in enumerate(categories)}
+        else:
+            features[name] = X[name].to_numpy(np.float64, na_value=np.nan)
+    return pd.DataFrame(features)[list(names)]
+
+
 def indicators(column, categories: list[str], source: str) -> np.ndarray:
     """A column of the type `category` -> float64[n, categories], NaN where it is missing.
 

@@ -77,8 +77,8 @@ def reading(path: str | Path, what: str) -> Iterator[None]:
 
 
 def write_json(path: str | Path, document: dict[str, Any]) -> None:
-    """Write a JSON object, whole or not at all. Raises DataError."""
-    write_bytes(path, (json.dumps(document, indent=2) + "\n").encode())
+    """Write a JSON object, whole or not at all, in UTF-8: XGBoost reads no escapes. Raises DataError."""
+    write_bytes(path, (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode())
 
 
 def read_json(path: str | Path, what: str) -> dict[str, Any]:

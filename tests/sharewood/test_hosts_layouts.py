@@ -8,6 +8,7 @@ import pytest
 import xgboost
 
 from mpc.errors import DataError
+from secure_tree.categories import expand
 from secure_tree.model import SharedModel
 from sharewood import hosts
 from sharewood.hosts import export, predict_rows, reveal, train
@@ -200,9 +201,10 @@ def test_schemas_by_rows(tmp_path, monkeypatch):
     """
     sections = {
         f"party_{p}": {"columns": f"{p}.schema.toml", "train_data": f"{p}.csv", "model": f"{p}.json"}
-        | {"predict_data": f"{p}.csv", "predictions": f"{p}.parquet"}
+        | {"predict_data": f"{p}.csv", "predictions": f"{p}.parquet", "reveal_to": ["party_b"]}
         for p in "ab"
     }
+    sections["party_b"] |= {"revealed": "plain.json"}
     parameters = {"n_estimators": 4, "max_depth": 2, "max_bin": 8, "learning_rate": 0.5}
     write_job(tmp_path, sections, train=parameters, predict={"method": "bins"})
     rng = np.random.default_rng(13)
@@ -220,6 +222,14 @@ def test_schemas_by_rows(tmp_path, monkeypatch):
     for p in "ab":
         truth, table = pd.read_csv(tmp_path / f"{p}.csv"), pd.read_parquet(tmp_path / f"{p}.parquet")
         assert ((table["prediction"] > 0.5) == truth["good"]).mean() > 0.85
+    in_threads(monkeypatch, tmp_path, reveal, "party_b")
+    export(tmp_path / "plain.json", tmp_path / "xgboost.json")
+    booster = xgboost.Booster(model_file=tmp_path / "xgboost.json")
+    plain = booster.predict(xgboost.DMatrix(expand(truth, booster.feature_names)))
+    # By bins, all values between two edges go where the largest of them goes.
+    assert np.isclose(plain, table["prediction"], atol=1e-4).mean() > 0.9
+    with pytest.raises(DataError, match="X has no column 'colour', which the model needs"):
+        expand(truth.drop(columns="colour"), booster.feature_names)
 
 
 @pytest.mark.parametrize(
