@@ -1,0 +1,44 @@
+"""Sharewood for its users: `from sharewood import SecureXGBClassifier, SecureXGBRegressor, run_local`."""
+
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from protocols.runtime import run_local
+    from protocols.runtime.warm_up import warm_up
+    from secure_tree import SecureXGBClassifier, SecureXGBRegressor
+
+__version__ = "0.1.0"
+__all__ = ["SecureXGBClassifier", "SecureXGBRegressor", "__version__", "run_local", "warm_up"]
+
+_HOMES = {
+    "SecureXGBClassifier": "secure_tree",
+    "SecureXGBRegressor": "secure_tree",
+    "run_local": "protocols.runtime",
+    "warm_up": "protocols.runtime.warm_up",
+}
+
+
+def _check_neighbours() -> None:
+    """Raises ImportError where another package has the name of one of Sharewood's, and is found first."""
+    here = Path(__file__).resolve().parents[1]
+    for name in ("mpc", "secure_tree", "protocols"):
+        found = find_spec(name)
+        place = Path(found.origin).resolve() if found and found.origin else None
+        if place is None or place.parents[1] != here:
+            raise ImportError(
+                f"Sharewood needs its package {name!r} in {here}, and finds {place or 'none'}: rename or remove that "
+                "one, or start from another folder"
+            )
+
+
+def __getattr__(name: str) -> Any:
+    """Imported when it is asked for, so that the command line starts at once."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+_check_neighbours()

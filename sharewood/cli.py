@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from mpc.errors import ConfigError, SharewoodError
-from sharewood import hosts_cli
+from sharewood import __version__, hosts_cli
 from sharewood.fed import cli as fed_cli
 
 app = typer.Typer(
@@ -19,13 +21,36 @@ app = typer.Typer(
     help="Gradient-boosted trees on data that two organisations may not show each other.",
 )
 
+
+class LogLevel(StrEnum):
+    """What `--log-level` takes."""
+
+    debug = "debug"
+    info = "info"
+    warning = "warning"
+    error = "error"
+
+
 app.add_typer(hosts_cli.app)
 app.add_typer(fed_cli.app, name="fed")
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"sharewood {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _root() -> None:
+def _root(
+    log_level: Annotated[LogLevel, typer.Option(help="Least severity of what is logged.")] = LogLevel.info,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version, and exit.")
+    ] = False,
+) -> None:
     """Gradient-boosted trees on data that two organisations may not show each other."""
+    logging.basicConfig(format="%(asctime)s %(message)s")
+    logging.getLogger("sharewood").setLevel(log_level.value.upper())
 
 
 @app.command()
@@ -39,10 +64,10 @@ def demo(
     rows: Annotated[int | None, typer.Option(help="Rows of a synthetic table.")] = None,
     features: Annotated[int | None, typer.Option(help="Features of a synthetic table.")] = None,
     trees: Annotated[int, typer.Option(help="Number of trees.")] = 20,
-    depth: Annotated[int, typer.Option(help="Depth of a tree.")] = 3,
-    bins: Annotated[str, typer.Option(help='Bins a feature, or "exact".')] = "32",
+    depth: Annotated[int, typer.Option(help="Depth of each tree.")] = 3,
+    bins: Annotated[str, typer.Option(help='Bins per feature, or "exact".')] = "32",
     objective: Annotated[str, typer.Option(help="Or reg:squarederror, count:poisson.")] = "binary:logistic",
-    test_size: Annotated[float, typer.Option(help="Share of rows held out; 0 judges on the training rows.")] = 0.2,
+    test_size: Annotated[float, typer.Option(help="Share of rows held out; 0 evaluates on the training rows.")] = 0.2,
     partition: Annotated[str, typer.Option(help="horizontal: each party has rows; vertical: columns.")] = "horizontal",
     comparison: Annotated[str, typer.Option(help="bits: fewer bytes; keys: fewer rounds.")] = "bits",
     offline: Annotated[str, typer.Option(help="dealer: a third process deals.")] = "dealer",
@@ -75,7 +100,6 @@ def demo(
         raise ConfigError(f"--{'test' if test else 'schema'} needs --data")
     if test and divided == "vertical":
         raise ConfigError("--test is for data divided by rows: by columns, --test-size holds rows out")
-    hosts_cli.log_to_stderr()
     if data:
         files = demo_data.Files(data, label, tuple(schema or ()), test)
         read = demo_data.from_columns if divided == "vertical" else demo_data.from_files

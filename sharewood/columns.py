@@ -19,6 +19,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from mpc.errors import ConfigError, DataError
+from secure_tree.categories import indicator
 from secure_tree.config import validated
 from sharewood.toml import read_toml
 
@@ -120,6 +121,15 @@ class Columns:
         if self.complete:
             return [name for name, column in self.known.items() if column.feature]
         return [name for name in present if self.role(name).feature]
+
+    @property
+    def declared_features(self) -> tuple[str, ...]:
+        """The names of the features as the learner knows them: an indicator for each category."""
+        names: list[str] = []
+        for name in self.features(()):
+            categories = self.known[name].categories
+            names += [indicator(name, category) for category in categories] if categories else [name]
+        return tuple(names)
 
     @property
     def missing(self) -> tuple[str, ...]:

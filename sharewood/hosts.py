@@ -195,7 +195,9 @@ def reveal(config: HostsConfig, name: str, to: str) -> dict[str, Any]:
             write_arrays(out, *plain.pack())
         return costs(party, name)
 
-    return connected(config, name, program)
+    report = connected(config, name, program)
+    write_reports(out, None, report, None)
+    return report
 
 
 def share(config: HostsConfig, name: str, source: Path | None) -> dict[str, Any]:
@@ -211,7 +213,11 @@ def share(config: HostsConfig, name: str, source: Path | None) -> dict[str, Any]
         share_model(party, plain, TrainConfig.of(**config.train).missing).save(out)
         return costs(party, name)
 
-    return connected(config, name, program)
+    report = connected(config, name, program)
+    if plain is None:
+        report["revealed"] = ["the model's objective, feature names, classes, number and largest depth of trees"]
+    write_reports(out, None, report, None)
+    return report
 
 
 def export(model: Path, out: Path) -> None:

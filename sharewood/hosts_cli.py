@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from pathlib import Path
+from time import monotonic
 from typing import Annotated, Any
 
 import typer
@@ -52,17 +52,14 @@ def keygen(
 @app.command()
 def plan(config: Config, json: Json = None) -> None:
     """What a training will need: correlated randomness, rounds, bytes, time. Reads no data: it tries made-up rows."""
-    from secure_tree.config import TrainConfig
     from secure_tree.storage import write_json
     from sharewood import planning
     from sharewood.calibration import calibrate
     from sharewood.hosts_config import HostsConfig
 
     job = HostsConfig.read(config)
-    if job.plan is None:
-        raise ConfigError(f"{config}: plan.rows and plan.features are needed for this, and not in the configuration")
-    job_shape = TrainConfig.of(**job.train), job.plan.sizes
-    report = planning.plan(*job_shape, calibrate(*job_shape))
+    shape = planning.planned(job)
+    report = planning.plan(*shape, calibrate(*shape))
     if json:
         write_json(json, report)
     planning.print_plan(report, job.names)
@@ -77,7 +74,6 @@ def dealer(
     from sharewood.hosts import deal
     from sharewood.hosts_config import HostsConfig
 
-    log_to_stderr()
     deal(HostsConfig.read(config), sessions)
 
 
@@ -90,7 +86,6 @@ def align(config: Config, party: PartyName) -> None:
     from sharewood.hosts import align
     from sharewood.hosts_config import HostsConfig
 
-    log_to_stderr()
     kept, count = align(HostsConfig.read(config), party)
     typer.echo(f"aligned: {kept} of {count} rows have ids that the other party has, too")
 
@@ -106,8 +101,8 @@ def train(
     from sharewood.hosts import train
     from sharewood.hosts_config import HostsConfig
 
-    log_to_stderr()
-    _say("trained", train(HostsConfig.read(config), party, resume, json))
+    started = monotonic()
+    _tell("trained", train(HostsConfig.read(config), party, resume, json), started)
 
 
 @app.command()
@@ -116,8 +111,8 @@ def predict(config: Config, party: PartyName, json: Json = None) -> None:
     from sharewood.hosts import predict_rows
     from sharewood.hosts_config import HostsConfig
 
-    log_to_stderr()
-    _say("predicted", predict_rows(HostsConfig.read(config), party, json))
+    started = monotonic()
+    _tell("predicted", predict_rows(HostsConfig.read(config), party, json), started)
 
 
 @app.command()
@@ -128,8 +123,8 @@ def reveal(
     from sharewood.hosts import reveal
     from sharewood.hosts_config import HostsConfig
 
-    log_to_stderr()
-    _say("revealed", reveal(HostsConfig.read(config), party, to))
+    started = monotonic()
+    _tell("revealed", reveal(HostsConfig.read(config), party, to), started)
 
 
 @app.command()
@@ -157,17 +152,18 @@ def share(
     from sharewood.hosts import share
     from sharewood.hosts_config import HostsConfig
 
-    log_to_stderr()
-    _say("shared", share(HostsConfig.read(config), party, model))
+    started = monotonic()
+    _tell("shared", share(HostsConfig.read(config), party, model), started)
 
 
-def log_to_stderr() -> None:
-    """What runs say of their progress, with the time of day."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-
-
-def _say(what: str, report: dict[str, Any]) -> None:
-    stages = [stage for stage in report.values() if isinstance(stage, dict) and "seconds" in stage]
-    seconds, rounds, sent = (sum(stage[key] for stage in stages) for key in ("seconds", "rounds", "bytes"))
-    typer.echo(f"{what}: {seconds:.1f} s, {rounds} rounds, {sent / 1e6:.2f} MB with the other party")
-    typer.echo(f"this party learned: {'; '.join(report['revealed']) or 'nothing'}")
+def _tell(what: str, report: dict[str, Any], started: float) -> None:
+    """Seconds since `started`, and of its stages; traffic; what this party learned; what was written."""
+    stages = {name: stage for name, stage in report.items() if isinstance(stage, dict) and "seconds" in stage}
+    rounds, sent = (sum(stage[key] for stage in stages.values()) for key in ("rounds", "bytes"))
+    parts = ", ".join(f"{name.replace('_', ' ')} {stage['seconds']:.1f} s" for name, stage in stages.items())
+    typer.echo(f"{what} in {monotonic() - started:.1f} s with start and waiting ({parts})")
+    typer.echo(f"{rounds} rounds, {sent / 1e6:.2f} MB with the other party")
+    learned = "; ".join(report["revealed"]) or "nothing"
+    typer.echo(f"this party learned, besides row counts, feature names and parameters: {learned}")
+    if report["written"]:
+        typer.echo(f"wrote {' and '.join(report['written'])}")

@@ -11,7 +11,6 @@ from mpc.errors import ConfigError
 from protocols.runtime.hosts import Network, parse_address
 from protocols.transport.certificates import Credentials
 from secure_tree.config import TrainConfig, validated
-from secure_tree.planning import Sizes
 from secure_tree.predict import Method
 from sharewood.columns import Columns
 from sharewood.jobs import Output
@@ -31,12 +30,12 @@ class Dealer(Strict):
 
 
 class PartySection(Strict):
-    """A party: its address, and in its own file what it brings and takes away.
+    """A party: where it listens, if it is the first by name, and in its own file what it brings and takes away.
 
     By columns, the party that names a label has the labels. A schema file `columns` names label and weight itself.
     """
 
-    address: str
+    address: str | None = None
     columns: Path | None = None
     label: str | None = None
     weight: str | None = None
@@ -72,11 +71,12 @@ Features = Annotated[int, Field(ge=1)] | tuple[str, ...]
 class PlanShape(Strict):
     """Public sizes for `sharewood plan`, which reads no data.
 
-    `features`: a number, or names, of which indicators have a = in them; of both parties alike, or of each.
+    `features`: a number, or names, of which indicators have a = in them; of both parties alike, or of each. A schema
+    file gives those of its party, and by rows of both.
     """
 
     rows: tuple[int, int]
-    features: tuple[Features, Features]
+    features: tuple[Features, Features] | None = None
     test_rows: tuple[int, int] | None = None
     largest_weight: float | None = Field(None, gt=0)
 
@@ -85,11 +85,6 @@ class PlanShape(Strict):
     def _of_each(cls, said: Any) -> Any:
         each = isinstance(said, list) and not all(isinstance(part, str) for part in said)
         return said if each else (said, said)
-
-    @property
-    def sizes(self) -> Sizes:
-        first, second = (tuple(f"f{i}" for i in range(f)) if isinstance(f, int) else f for f in self.features)
-        return Sizes(self.rows, (first, second), self.test_rows, self.largest_weight)
 
 
 class HostsConfig(Strict):
@@ -109,6 +104,8 @@ class HostsConfig(Strict):
     def _two_parties(self) -> HostsConfig:
         if len(self.parties) != 2 or "dealer" in self.parties:
             raise ValueError("parties names two parties, neither of them called dealer")
+        if self.parties[self.names[0]].address is None:
+            raise ValueError(f"parties.{self.names[0]}.address is needed: the first party by name listens there")
         if self.predict.to is not None and self.predict.to not in self.parties:
             raise ValueError(f"predict.to names no party: {self.predict.to}")
         return self
@@ -145,7 +142,7 @@ class HostsConfig(Strict):
     @property
     def network(self) -> Network:
         """Who listens where."""
-        meeting = parse_address(self.parties[self.names[0]].address)
+        meeting, *_ = [parse_address(p.address) for _, p in sorted(self.parties.items()) if p.address is not None]
         dealer = parse_address(self.dealer.address)
         return Network(self.names, meeting, dealer, "dealer", self.patience, self.timeout)
 

@@ -9,10 +9,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from mpc.errors import ConfigError
 from protocols.randomness.sizes import dealt_bytes
 from secure_tree.config import TrainConfig
 from secure_tree.planning import Demand, Sizes, plan_training
 from sharewood.calibration import Computing
+from sharewood.columns import Columns
+from sharewood.hosts_config import HostsConfig
 
 # Round trip in seconds, bits a second in each direction.
 NETWORKS = {"LAN": (0.5e-3, 1e9), "WAN": (40e-3, 100e6)}
@@ -45,6 +48,41 @@ class _Phase:
     def dealing(self, round_trip: float, rate: float) -> float:
         """Seconds. The dealer has one uplink, which sends to either party in turn."""
         return 8 * self.dealt / rate + round_trip
+
+
+def planned(job: HostsConfig) -> tuple[TrainConfig, Sizes]:
+    """What is to be planned: parameters and sizes, with features and missing values as schema files declare them.
+
+    Raises ConfigError.
+    """
+    shape = job.plan
+    if shape is None:
+        raise ConfigError("plan.rows is needed for this, and not in the configuration")
+    config = TrainConfig.of(**job.train)
+    schemas = [Columns.read(path) if (path := job.party(name).columns) else None for name in job.names]
+    told = [None, None] if shape.features is None else [_names(features) for features in shape.features]
+    declared = [schema.declared_features if schema else None for schema in schemas]
+    for name, features, own in zip(job.names, told, declared, strict=True):
+        if features and own and len(features) != len(own):
+            raise ConfigError(f"plan.features has {len(features)} of {name}, and its schema file declares {len(own)}")
+    if config.partition == "horizontal":
+        united = tuple(dict.fromkeys(name for own in declared if own for name in own))
+        declared = [united or None] * 2
+    names = [own or features for own, features in zip(declared, told, strict=True)]
+    for name, own in zip(job.names, names, strict=True):
+        if own is None:
+            raise ConfigError(f"plan.features is needed: no schema file of {name} is named here")
+    missing = {name for schema in schemas if schema for name in schema.missing}
+    if missing and config.missing != "all":
+        missing |= set(config.missing) if isinstance(config.missing, tuple) else set()
+        config = config.model_copy(update={"missing": tuple(sorted(missing))})
+    first, second = names
+    assert first is not None and second is not None, "checked above"
+    return config, Sizes(shape.rows, (first, second), shape.test_rows, shape.largest_weight)
+
+
+def _names(features: int | tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"f{i}" for i in range(features)) if isinstance(features, int) else features
 
 
 def plan(config: TrainConfig, sizes: Sizes, computing: Computing | None = None) -> dict[str, Any]:
@@ -121,3 +159,5 @@ def print_plan(report: dict[str, Any], names: tuple[str, str]) -> None:
             times.add_row(network, phase, *(f"{figure:.2f}" for figure in figures))
     console.print(times)
     console.print("Computing was measured on this machine, with both parties and the dealer on it.")
+    if report["config"]["early_stopping_rounds"]:
+        console.print(f"All {report['config']['n_estimators']} rounds were planned: a training that stops needs less.")

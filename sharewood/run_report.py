@@ -73,14 +73,16 @@ def page_beside(result: Path) -> Path:
 
 
 def write_reports(result: Path | None, page: str | None, report: dict[str, Any], json: Path | None) -> None:
-    """Write the page beside `result`, and the figures to `json`, where there are any.
+    """Write the page beside `result`, and the figures to `json`, where there are any; `written` in them are the files.
 
     The result is there already, so a page that cannot be written is a warning. Raises DataError for `json`.
     """
     written = f"; {result} is written" if result else ""
+    report["written"] = [str(result)] if result else []
     if result and page:
         try:
             write_bytes(page_beside(result), page.encode())
+            report["written"].append(str(page_beside(result)))
         except DataError as error:
             log.warning("%s%s", error, written)
     if json:

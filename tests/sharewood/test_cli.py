@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sharewood import __version__
 from tests.sharewood.pages import check_page
 
 COMMAND = [sys.executable, "-c", "from sharewood.cli import main; main()"]
@@ -17,6 +18,23 @@ GOOD = "id,y,a,b\n1,0,1.5,2\n2,1,2.5,1\n3,0,0.5,3\n4,1,3.5,0\n"
 
 def sharewood(*arguments, cwd):
     return subprocess.run([*COMMAND, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=120)
+
+
+def test_the_version(tmp_path):
+    done = sharewood("--version", cwd=tmp_path)
+    assert done.returncode == 0 and done.stdout == f"sharewood {__version__}\n"
+
+
+def test_one_place_to_import_from():
+    import protocols.runtime
+    import secure_tree
+    import sharewood as users
+
+    assert users.SecureXGBClassifier is secure_tree.SecureXGBClassifier
+    assert users.SecureXGBRegressor is secure_tree.SecureXGBRegressor
+    assert users.run_local is protocols.runtime.run_local
+    with pytest.raises(AttributeError, match="'sharewood' has no attribute 'SecureForest'"):
+        users.SecureForest  # noqa: B018
 
 
 @pytest.fixture
@@ -98,10 +116,10 @@ def test_regression_on_files(tmp_path, files):
 
 def test_counts_are_judged_as_counts(tmp_path):
     done = sharewood(
-        "demo", "--objective", "count:poisson", "--rows", 200, "--features", 6, "--trees", 3, "--depth", 2, "--bins", 8,
-        "--json", "r.json", cwd=tmp_path,
+        "--log-level", "warning", "demo", "--objective", "count:poisson", "--rows", 200, "--features", 6, "--trees", 3,
+        "--depth", 2, "--bins", 8, "--json", "r.json", cwd=tmp_path,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0 and done.stderr == ""
     report = json.loads((tmp_path / "r.json").read_text())
     rmse, theirs = report["quality"]["rmse"], report["quality"]["xgboost"]["rmse"]
     assert rmse == pytest.approx(report["curve"]["sharewood"]["held_out"][-1], rel=1e-4)
@@ -175,3 +193,12 @@ def test_a_second_start_compiles_nothing():
             [sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2]
         )
     assert done.stdout.strip() == "0", done.stdout + done.stderr
+
+
+def test_a_foreign_package_of_the_same_name_is_told(tmp_path):
+    root = Path(__file__).parents[2]
+    (tmp_path / "protocols").mkdir()
+    (tmp_path / "protocols" / "__init__.py").touch()
+    code = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(root)!r}]; import sharewood.cli"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert f"Sharewood needs its package 'protocols' in {root}, and finds {tmp_path}/protocols" in done.stderr

@@ -1,6 +1,7 @@
 """Two hosts and a dealer as real processes on loopback: the documented example, and one sentence for bad input."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -34,10 +35,13 @@ def place(tmp_path):
 
 def test_the_example_of_two_hosts(place):
     with dealing(3, cwd=place):
-        both("train", "--json", "{}.report.json", cwd=place)
+        trained = both("train", "--json", "{}.report.json", cwd=place)
         said = both("predict", cwd=place)
         both("reveal", "--to", "party_b", cwd=place)
     assert all("predictions of its own rows" in text for text in said)
+    for text, name in zip(trained, "ab", strict=True):
+        assert re.search(r"^trained in [\d.]+ s with start and waiting \(.*online [\d.]+ s\)$", text, re.MULTILINE)
+        assert f"wrote {place}/model_{name}.json and {place}/model_{name}.report.html" in text
     for name in ("a", "b"):
         truth, table = pd.read_csv(place / f"new_{name}.csv"), pd.read_csv(place / f"predictions_{name}.csv")
         assert list(table) == ["id", "prediction"] and (table["id"] == truth["id"]).all()
@@ -79,6 +83,7 @@ def test_a_plain_model_shared_between_hosts(place):
         owner = start("share", "--config", "party_a.toml", "--party", "party_a", "--model", "plain.json", cwd=place)
         other = sharewood("share", "--config", "party_b.toml", "--party", "party_b", cwd=place)
         assert other[0] == 0 and owner.wait(60) == 0, other
+        assert ": the model's objective, feature names, classes, number and largest depth" in other[1]
         both("predict", cwd=place)
     for name in ("a", "b"):
         fresh = xgboost.DMatrix(pd.read_csv(place / f"new_{name}.csv")[list(X)])
@@ -102,6 +107,7 @@ def test_reveal_needs_consent(place):
         ('"binary:logistic"', '"multi:softprob"\nnum_class = 3', "train with multi:ova"),
         ("127.0.0.1", "127.0.0.1:", "host:port"),
         ('tls = "keys"', "", "tls: Field required"),
+        ("[parties.party_a]\naddress", "[parties.party_a]\n# address", "parties.party_a.address is needed: the first"),
         ("eval_epochs = 10", "eval_epochs = 0", "eval_epochs"),
         ("[train]", "[train", "not TOML"),
         ("[train]", "[train]\nnum_class = 3", "num_class belongs to objectives of several"),

@@ -10,7 +10,8 @@ from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.config import TrainConfig
 from secure_tree.planning import Sizes
 from sharewood.calibration import Computing, calibrate
-from sharewood.planning import plan, print_plan
+from sharewood.hosts_config import HostsConfig
+from sharewood.planning import plan, planned, print_plan
 
 NAMES = "w", "x", "y", "kind=a", "kind=b"
 
@@ -108,3 +109,51 @@ def test_computing_is_measured_without_data(more, sizes):
 def test_sizes_that_contradict_each_other(parameters, sizes, sentence):
     with pytest.raises(ConfigError, match=sentence):
         plan(TrainConfig.of(**parameters), sizes)
+
+
+SCHEMA = (
+    'id = "id"\nage = { type = "numeric", missing = true }\nkind = { type = "categorical", categories = ["a", "b"] }\n'
+)
+
+
+@pytest.fixture
+def job(tmp_path):
+    """A configuration of one party that names a schema file; the sections [plan] and [train] are to be filled."""
+
+    def job(plan, train="", schema=SCHEMA):
+        (tmp_path / "schema.toml").write_text(schema)
+        text = 'tls = "keys"\n[dealer]\naddress = "localhost:1"\n[parties.a]\naddress = "localhost:2"\n'
+        text += f'columns = "schema.toml"\n[parties.b]\n[plan]\n{plan}\n[train]\n{train}\n'
+        (tmp_path / "a.toml").write_text(text)
+        return HostsConfig.read(tmp_path / "a.toml")
+
+    return job
+
+
+def test_the_plan_reads_the_schema_file(job):
+    names = "age", "kind=a", "kind=b"
+    config, sizes = planned(job("rows = [40, 30]", 'missing = ["kind"]'))
+    assert sizes == Sizes((40, 30), (names, names)) and config.missing == ("age", "kind")
+    config, sizes = planned(job("rows = [40, 40]\nfeatures = [3, 2]", 'partition = "vertical"'))
+    assert sizes.names == (names, ("f0", "f1")) and config.missing == ("age",)
+    # A category is a candidate of its own: three numeric features need more.
+    by_count = plan(config, Sizes((40, 40), (("age", "g", "h"), ("f0", "f1"))))
+    assert plan(config, sizes)["offline"]["bytes_dealer"] < 0.9 * by_count["offline"]["bytes_dealer"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "train", "sentence"),
+    [
+        ("rows = [40, 30]\nfeatures = 2", "", "plan.features has 2 of a, and its schema file declares 3"),
+        ("rows = [40, 40]", 'partition = "vertical"', "plan.features is needed: no schema file of b is named here"),
+    ],
+)
+def test_features_that_are_not_planned(job, shape, train, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        planned(job(shape, train))
+
+
+def test_early_stopping_is_told(capsys):
+    config = TrainConfig.of(n_estimators=7, max_depth=1, max_bin=4, early_stopping_rounds=2, test_size=0.2)
+    print_plan(plan(config, Sizes.numeric((30, 40), 2), Computing(1.0, 2.0, 3.0)), ("a", "b"))
+    assert "All 7 rounds were planned: a training that stops needs less." in capsys.readouterr().out
