@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mpc.errors import DataError
-from mpc.files import write_bytes
+from mpc.files import remove, write_bytes
 from mpc.meter import Stage
 from mpc.party import Party
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
@@ -75,12 +75,14 @@ def page_beside(result: Path) -> Path:
 def write_reports(result: Path | None, page: str | None, report: dict[str, Any], json: Path | None) -> None:
     """Write the page beside `result`, and the figures to `json`, where there are any; `written` in them are the files.
 
-    The result is there already, so a page that cannot be written is a warning. Raises DataError for `json`.
+    The result is there already, so a page that cannot be written is a warning, and that of an earlier run goes. Raises
+    DataError for `json`.
     """
     written = f"; {result} is written" if result else ""
     report["written"] = [str(result)] if result else []
     if result and page:
         try:
+            remove(page_beside(result))
             write_bytes(page_beside(result), page.encode())
             report["written"].append(str(page_beside(result)))
         except DataError as error:

@@ -50,14 +50,16 @@ class Credentials:
         if server:
             context.num_tickets = 0  # sessions are never resumed, and tickets would blur the meter
         # OpenSSL reads keys from files only: this one lies in memory and has no name.
-        with open(os.memfd_create("sharewood", os.MFD_CLOEXEC), "wb") as file:
-            file.write(self.private_key + b"\n" + self.certificate)
-            file.flush()
-            try:
+        try:
+            with open(os.memfd_create("sharewood", os.MFD_CLOEXEC), "wb") as file:
+                file.write(self.private_key + b"\n" + self.certificate)
+                file.flush()
                 context.load_verify_locations(cadata=self.authority.decode("ascii"))
                 context.load_cert_chain(f"/proc/self/fd/{file.fileno()}", password=_no_passphrase)
-            except (ssl.SSLError, ValueError) as error:
-                raise ConfigError(f"credentials: not PEM, or they do not fit each other ({error})") from error
+        except (ssl.SSLError, ValueError) as error:
+            raise ConfigError(f"credentials: not PEM, or they do not fit each other ({error})") from error
+        except OSError as error:
+            raise ConfigError(f"credentials: no place in memory for a private key ({error.strerror})") from error
         return context
 
     def save(self, folder: Path, name: str) -> None:

@@ -86,7 +86,7 @@ def test_save_and_load(tmp_path):
     for method in ("bins", "thresholds"):
         before, after = (predict_both(m, (X[:9], X[9:12]), method) for m in (training.models, loaded))
         assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
-    assert loaded[0].get_params() == training.models[0].get_params()
+    assert loaded[0].model.config == training.models[0].model.config
 
 
 def test_halves_that_do_not_belong_together(tmp_path):

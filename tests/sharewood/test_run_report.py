@@ -69,7 +69,7 @@ def test_reports_of_a_training_that_stops_early_and_is_resumed(place, monkeypatc
 def test_a_report_that_cannot_be_written(tmp_path, caplog):
     (tmp_path / "model.report.html").mkdir()
     write_reports(tmp_path / "model.npz", "<html>", {}, tmp_path / "report.json")
-    assert "model.report.html: cannot be written (Is a directory); " in caplog.text
+    assert "model.report.html: cannot be removed (Is a directory); " in caplog.text
     assert caplog.text.endswith(f"{tmp_path}/model.npz is written\n")
     assert json.loads((tmp_path / "report.json").read_text()) == {}
     with pytest.raises(DataError, match=r"r\.json: cannot be written .*; .*model\.npz is written"):

@@ -37,6 +37,7 @@ def alive(pid):
 
 
 def ended(pids, seconds=20):
+    pids = list(pids)
     until = time.monotonic() + seconds
     while any(map(alive, pids)) and time.monotonic() < until:
         time.sleep(0.05)
@@ -86,3 +87,35 @@ def test_parties_still_work_without_images():
         return party.reveal(party.share(np.arange(3) if party.rank == 0 else None, owner=0), what="x")
 
     assert all((opened == np.arange(3)).all() for opened in run_local(job))
+
+
+def test_the_dealer_of_a_loopback_run_ends_with_its_party():
+    script = """
+import os, time
+from protocols.runtime.hosts import Network
+from protocols.runtime.loopback import loopback_dealer
+
+with loopback_dealer(Network(("party_a", "party_b"), ("127.0.0.1", 1), None)):
+    print(open(f"/proc/self/task/{os.getpid()}/children").read(), flush=True)
+    time.sleep(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as party:
+        (dealer,) = map(int, party.stdout.readline().split())
+        assert alive(dealer)
+        party.kill()
+    assert ended([dealer])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("after", [0.0, 0.3, 1.0, 2.0, 4.0])
+def test_no_child_of_a_killed_demo_is_left(tmp_path, number, after):
+    command = [sys.executable, "-c", "from sharewood.cli import main; main()", "demo", "--trees", "200", "--out", "out"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL) as demo:
+        while len(children := Path(f"/proc/{demo.pid}/task/{demo.pid}/children").read_text().split()) < 3:
+            assert demo.poll() is None
+            time.sleep(0.01)
+        time.sleep(after)
+        demo.send_signal(number)
+    assert ended(map(int, children))
+    assert not list((tmp_path / "out").glob("*.partial"))

@@ -3,6 +3,7 @@
 import datetime as dt
 import os
 import random
+import resource
 import ssl
 import stat
 import tempfile
@@ -44,6 +45,16 @@ def test_no_key_touches_a_folder(credentials, monkeypatch):
     monkeypatch.setattr(tempfile, "mkdtemp", lambda *_, **__: opened.append("a temporary folder"))
     assert isinstance(credentials["party_a"].context(server=True), ssl.SSLContext)
     assert opened == []
+
+
+def test_no_memory_for_a_key_is_a_sentence(credentials):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        with pytest.raises(ConfigError, match=r"no place in memory for a private key \(File too large\)"):
+            credentials["party_a"].context(server=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644, 0o777])
