@@ -17,11 +17,13 @@ from itertools import combinations, combinations_with_replacement
 import numpy as np
 
 from mpc.bit_product import and_bits, select
+from mpc.catalogue import calls, describe
 from mpc.comparison import below
 from mpc.comparison_keys import larger_by_keys
 from mpc.contract import protocol
 from mpc.endpoint import Endpoint, Variant
 from mpc.errors import ConfigError
+from mpc.evidence import composed
 from mpc.one_hot import all_of
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, S, concatenate, stack
@@ -136,3 +138,17 @@ def _move(party: Endpoint, won: BShare, index: BShare) -> Steps[BShare]:
     other = index[..., 1:, :] ^ first.map(lambda b: np.repeat(b, r - 1, axis=-2))
     moved = yield from and_bits.steps(party, won.map(lambda b: np.repeat(b[..., None], width, axis=-1)), other)
     return concatenate([first[..., 0, :] ^ moved.parity(axis=-2), digit], axis=-1)
+
+
+describe(
+    argmax,
+    samples=calls(lambda i, n: [i.words(0, 99, n, 11), 8], *({"radix": r, "by": "bits"} for r in (2, 4, 8)))
+    + calls(lambda i, n: [i.words(0, 99, n, 11), 8], {"radix": 2, "by": "keys"}),
+    priced=calls(
+        lambda i, n: [i.words(0, 1, n, 32), 20],
+        *({"radix": r, "by": "bits"} for r in (2, 4, 8)),
+        {"by": "keys"},
+        element="row of 32, 20 bits",
+    ),
+    evidence=composed(below, all_of, select, and_bits, larger_by_keys),
+)

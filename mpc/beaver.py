@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from mpc.catalogue import calls, describe
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint
+from mpc.evidence import Enumerated, word
 from mpc.kernels import products
 from mpc.recipes import Product
 from mpc.ring import Shape
@@ -65,3 +67,19 @@ def square(party: Endpoint, x: AShare) -> Steps[AShare]:
     (d,) = yield from open_shares(x.map(lambda w: w - a))
     words = products.square(d.reshape(-1), a.reshape(-1), aa.reshape(-1), party.rank == 0)
     return AShare(words.reshape(x.shape), party.rank, 2 * x.scale)
+
+
+BIG = 1 << 61
+
+describe(
+    multiply,
+    samples=calls(lambda i, n: [i.words(-BIG, BIG, n), i.words(-BIG, BIG, n)]),
+    priced=calls(lambda i, n: [i.words(0, 1, n), i.words(0, 1, n)], element="product"),
+    evidence=[Enumerated("Z_4", (word(2), word(2)), lambda x, y: x * y)],
+)
+describe(
+    square,
+    samples=calls(lambda i, n: [i.words(-BIG, BIG, n, 3)]),
+    priced=calls(lambda i, n: [i.words(0, 1, n)], element="square"),
+    evidence=[Enumerated(f"Z_{2**k}", (word(k),), lambda x: x * x) for k in (2, 3, 4)],
+)

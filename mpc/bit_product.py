@@ -13,17 +13,20 @@ Source         Beaver, CRYPTO 1991; daBits: Rotaru and Wood, INDOCRYPT 2019
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
 
+from mpc.catalogue import calls, describe
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint
+from mpc.evidence import Enumerated, Window, bit, composed, packed, word
 from mpc.kernels import products
 from mpc.recipes import Chosen, Lifted, Product
 from mpc.ring import Shape, packed_size
-from mpc.rings import GF2, Z64, PackedBits, Z2k
+from mpc.rings import GF2, Z8, Z64, PackedBits, Z2k
 from mpc.rounds import Steps, open_shares, open_words
 from mpc.shares import AShare, BShare, PShare, same_shape
 
@@ -116,3 +119,36 @@ def select(party: Endpoint, b: BShare, x: AShare) -> Steps[AShare]:
     c, d, lifted, a = (np.broadcast_to(w, product.shape).reshape(-1) for w in (c, d, lifted, a))
     words = products.choice(c, d, lifted, a, product.reshape(-1), party.rank == 0)
     return AShare(words.reshape(product.shape), party.rank, x.scale)
+
+
+def _gate(ideal: Callable[..., np.ndarray]) -> list[Enumerated]:
+    return [
+        Enumerated("packed bits", (packed(2), packed(2)), ideal),
+        Enumerated("a bit", (bit(1), bit(1)), ideal, ring=Window(1), batched=False),
+    ]
+
+
+describe(
+    and_bits,
+    samples=calls(lambda i, n: [i.bits(n, 3), i.bits(n, 3)]) + calls(lambda i, n: [i.packed(n), i.packed(n)]),
+    priced=calls(lambda i, n: [i.bits(n), i.bits(n)], element="and"),
+    evidence=_gate(np.bitwise_and),
+)
+describe(
+    or_bits,
+    samples=calls(lambda i, n: [i.bits(n), i.bits(n)]) + calls(lambda i, n: [i.packed(n), i.packed(n)]),
+    priced=calls(lambda i, n: [i.bits(n), i.bits(n)], element="or"),
+    evidence=[*composed(and_bits), *_gate(np.bitwise_or)],
+)
+describe(
+    to_ring,
+    samples=calls(lambda i, n: [i.bits(n, 3)]) + calls(lambda i, n: [i.bits(n, 3), Z8]),
+    priced=calls(lambda i, n: [i.bits(n)], element="bit into words of 64 bits"),
+    evidence=[Enumerated(f"Z_{2**k}", (bit(),), lambda b: b, ring=Window(k)) for k in (2, 3, 4)],
+)
+describe(
+    select,
+    samples=calls(lambda i, n: [i.bits(n, 1), i.words(-(1 << 61), 1 << 61, n, 4)]),
+    priced=calls(lambda i, n: [i.bits(n), i.words(0, 1, n)], element="bit times word"),
+    evidence=[Enumerated(f"Z_{2**k}", (bit(), word(k)), lambda b, x: b * x, long=k > 2) for k in (2, 3)],
+)

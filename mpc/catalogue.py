@@ -1,13 +1,98 @@
-"""Everything that the modules of `mpc` declare: protocols and correlations, found by importing each module once."""
+"""The catalogue: what every protocol declares of itself, beside itself.
+
+    describe(
+        square,
+        samples=calls(lambda i, n: [i.words(-9, 9, n)]),
+        priced=calls(lambda i, n: [i.words(0, 1, n)], element="square"),
+        evidence=[Enumerated("Z_4", (word(2),), lambda x: x * x)],
+    )
+
+Readers: wire pins, contracts and leakage tests (samples), docs/complexity.md and the benchmarks (priced), proofs
+(evidence), plans (correlations).
+"""
 
 from __future__ import annotations
 
 import functools
 import importlib
 import pkgutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
 
 import mpc
+from mpc.contract import Contract
 from mpc.correlation import CORRELATIONS
+from mpc.endpoint import Endpoint
+from mpc.evidence import Evidence
+from mpc.rings import Z64, Z2k
+from mpc.shares import AShare, BShare, PShare
+
+
+class Inputs(Protocol):
+    """Makes the arguments of a call at one party: of random numbers, of fixed ones, or of zeros."""
+
+    party: Endpoint
+
+    def words(self, low: int, high: int, *shape: int, ring: Z2k = Z64, scale: int = 0) -> AShare:
+        """Shares of integers low .. high - 1."""
+
+    def bits(self, *shape: int) -> BShare:
+        """Shares of bits."""
+
+    def packed(self, *shape: int) -> PShare:
+        """Shares of words of bits."""
+
+    def known(self, low: int, high: int, *shape: int) -> np.ndarray:
+        """Integers low .. high - 1 in the clear."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call: arguments for a size n, named arguments, and for the complexity page what n counts."""
+
+    arguments: Callable[[Inputs, int], Sequence[Any]]
+    named: dict[str, Any]
+    element: str = ""
+
+
+def calls(
+    arguments: Callable[[Inputs, int], Sequence[Any]], *named: dict[str, Any], element: str = ""
+) -> tuple[Call, ...]:
+    """The same arguments with each of several sets of named ones."""
+    return tuple(Call(arguments, variant, element) for variant in named or ({},))
+
+
+BITS, KEYS, CARRIES = ({"by": name} for name in ("bits", "keys", "carries"))
+BOTH = BITS, KEYS
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A protocol with its calls and evidence; `lanes` are samples with a run on every index of the first axis."""
+
+    protocol: Contract[..., Any]
+    samples: Sequence[Call]
+    priced: Sequence[Call]
+    evidence: Sequence[Evidence]
+    lanes: Sequence[Call]
+
+
+_ENTRIES: dict[str, Entry] = {}
+
+
+def describe(
+    protocol: Contract[..., Any],
+    *,
+    samples: Sequence[Call],
+    priced: Sequence[Call],
+    evidence: Sequence[Evidence],
+    lanes: Sequence[Call] | None = None,
+) -> None:
+    """Put a protocol into the catalogue."""
+    _ENTRIES[protocol.name] = Entry(protocol, samples, priced, evidence, samples if lanes is None else lanes)
 
 
 @functools.cache
@@ -16,7 +101,32 @@ def _load() -> None:
         importlib.import_module(f"mpc.{module.name}")
 
 
+def entries() -> list[Entry]:
+    """Every protocol of this package, module by module."""
+    _load()
+    return sorted(_ENTRIES.values(), key=lambda entry: entry.protocol.name.split(".")[0])
+
+
 def correlations() -> dict[str, type]:
     """Every kind of correlated randomness by its name."""
     _load()
     return CORRELATIONS
+
+
+@dataclass(frozen=True)
+class Zeros:
+    """Inputs that are all zero, for calls whose shapes alone count."""
+
+    party: Endpoint
+
+    def words(self, low: int, high: int, *shape: int, ring: Z2k = Z64, scale: int = 0) -> AShare:
+        return AShare(np.zeros(shape, ring.dtype), self.party.rank, scale)
+
+    def bits(self, *shape: int) -> BShare:
+        return BShare(np.zeros(shape, np.uint8), self.party.rank)
+
+    def packed(self, *shape: int) -> PShare:
+        return PShare(np.zeros(shape, np.uint64), self.party.rank)
+
+    def known(self, low: int, high: int, *shape: int) -> np.ndarray:
+        return np.zeros(shape, np.int64)

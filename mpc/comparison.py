@@ -14,16 +14,19 @@ Source         as mpc/thermometer.py
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from mpc.bit_product import select
+from mpc.catalogue import BOTH, CARRIES, Inputs, calls, describe
 from mpc.comparison_keys import below_by_keys, larger_by_keys
 from mpc.contract import Cost, both, protocol
 from mpc.conversion import to_bits
 from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint, Variant
+from mpc.evidence import Enumerated, Window, composed, signed, word
 from mpc.kernels import borrow
 from mpc.ring import U64, Shape, encode_signed, low_bits, packed_size, smallest_word
 from mpc.rings import GF2, Z64, PackedBits
@@ -125,3 +128,59 @@ def maximum(
         return (yield from larger_by_keys.steps(party, x, y, bits))
     lost = yield from less_than.steps(party, x, y, bits, by)
     return x + (yield from select.steps(party, lost, y - x)), lost
+
+
+BIG = 1 << 61
+
+
+def _signs(k: int, thresholds: Sequence[int]) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda x: np.stack([signed(x - t & (1 << k) - 1, k) < 0 for t in thresholds], axis=-1)
+
+
+def _sample(i: Inputs, n: int) -> list[Any]:
+    return [i.words(-BIG, BIG, n), [0, 5, -7], 63]
+
+
+describe(
+    below_by_bits,
+    samples=calls(_sample),
+    priced=calls(lambda i, n: [i.words(0, 1, n), [0], 64], element="x < t, 64 bits"),
+    evidence=[
+        Enumerated(
+            f"Z_{2**k}, thresholds {', '.join(map(str, thresholds))}",
+            (word(k), thresholds, k),
+            _signs(k, thresholds),
+            draws=[None, Window(1 << k - 1), Window(1), Window(2)],
+        )
+        for k, thresholds in ((2, (0,)), (2, (0, 1)), (3, (0,)))
+    ],
+)
+describe(
+    below,
+    samples=calls(_sample, *BOTH, CARRIES),
+    priced=calls(lambda i, n: [i.words(0, 1, n), [0], 64], *BOTH, CARRIES, element="x < t, 64 bits")
+    + calls(lambda i, n: [i.words(0, 1, n), range(16), 64], *BOTH, element="x < t for 16 t, 64 bits")
+    + calls(lambda i, n: [i.words(0, 1, n), [0], 32], *BOTH, element="x < t, 32 bits"),
+    evidence=[
+        *composed(below_by_bits, below_by_keys, to_bits),
+        Enumerated("Z_4, by carries", (word(2), [0], 2, "carries"), lambda x: (x > 1)[:, None]),
+    ],
+)
+describe(
+    less_than,
+    samples=calls(lambda i, n: [i.words(-BIG, BIG, n), i.words(-BIG, BIG, n)], *BOTH),
+    priced=calls(lambda i, n: [i.words(0, 1, n), i.words(0, 1, n)], *BOTH, element="x < y, 64 bits"),
+    evidence=composed(below),
+)
+describe(
+    in_range,
+    samples=calls(lambda i, n: [i.words(-BIG, BIG, n), -9, 9], *BOTH),
+    priced=calls(lambda i, n: [i.words(0, 1, n), -1, 1], *BOTH, element="l <= x < h, 64 bits"),
+    evidence=composed(below),
+)
+describe(
+    maximum,
+    samples=calls(lambda i, n: [i.words(0, BIG, n), i.words(0, BIG, n)], *BOTH),
+    priced=calls(lambda i, n: [i.words(0, 1, n), i.words(0, 1, n)], *BOTH, element="larger of two, 64 bits"),
+    evidence=composed(below, select, larger_by_keys),
+)

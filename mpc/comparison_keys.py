@@ -23,9 +23,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mpc.catalogue import calls, describe
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import View, correlation, private_to_each
 from mpc.endpoint import Endpoint
+from mpc.evidence import Argued
 from mpc.kernels import comparison_keys as kernels
 from mpc.kernels.comparison_keys import Keys
 from mpc.kernels.truncation import shift_opened
@@ -166,3 +168,28 @@ def open_offset(x: AShare, r: np.ndarray) -> Steps[np.ndarray]:
     """Open x + 2^62 + r, flat."""
     (e,) = yield from open_shares((x + OFFSET).map(lambda w: w.reshape(-1) + r))
     return e
+
+
+COMPUTATIONAL = Argued(
+    "a key of a comparison function hides its point only as well as fixed-key AES hides a seed",
+    "2 L times the advantage against the generator, for a key of L levels; the messages are one-time pads",
+)
+
+describe(
+    below_by_keys,
+    samples=calls(lambda i, n: [i.words(-99, 99, n), [3], 9]),
+    priced=calls(lambda i, n: [i.words(0, 1, n), [0], 64], element="x < t, 64 bits"),
+    evidence=[COMPUTATIONAL],
+)
+describe(
+    floor_by_keys,
+    samples=calls(lambda i, n: [i.words(-(1 << 61), 1 << 61, n), 9]),
+    priced=calls(lambda i, n: [i.words(0, 1, n), 20], element="word, by 20 bits"),
+    evidence=[COMPUTATIONAL],
+)
+describe(
+    larger_by_keys,
+    samples=calls(lambda i, n: [i.words(0, 99, n), i.words(0, 99, n), 9]),
+    priced=calls(lambda i, n: [i.words(0, 1, n), i.words(0, 1, n), 64], element="larger of two, 64 bits"),
+    evidence=[COMPUTATIONAL],
+)

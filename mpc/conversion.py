@@ -16,8 +16,10 @@ from __future__ import annotations
 import numpy as np
 
 from mpc.bit_product import and_bits
+from mpc.catalogue import calls, describe
 from mpc.contract import protocol
 from mpc.endpoint import Endpoint
+from mpc.evidence import Enumerated, composed, word
 from mpc.ring import low_bits, smallest_word
 from mpc.rounds import Steps
 from mpc.shares import AShare, BShare, PShare, stack
@@ -42,3 +44,14 @@ def to_bits(party: Endpoint, x: AShare, bits: int) -> Steps[BShare]:
         makes, passes = makes ^ further[0], further[1]
     places = np.arange(bits, dtype=own.dtype)
     return BShare(((either ^ makes << 1).words[..., None] >> places & own.dtype.type(1)).astype(np.uint8), party.rank)
+
+
+describe(
+    to_bits,
+    samples=calls(lambda i, n: [i.words(-(1 << 61), 1 << 61, n), 11]),
+    priced=calls(lambda i, n: [i.words(0, 1, n), 64], element="word into 64 bits"),
+    evidence=[
+        Enumerated("Z_4", (word(2), 2), lambda x: x[:, None] >> np.arange(2) & 1, fresh=False),
+        *composed(and_bits),
+    ],
+)

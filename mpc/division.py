@@ -11,9 +11,11 @@ Source         as mpc/reciprocal.py
 from __future__ import annotations
 
 from mpc.beaver import multiply
+from mpc.catalogue import BOTH, calls, describe
 from mpc.contract import protocol
 from mpc.endpoint import Endpoint, Variant
 from mpc.errors import RangeError
+from mpc.evidence import composed
 from mpc.reciprocal import invert, normalise
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare
@@ -34,3 +36,11 @@ def divide(
     inverse, scaled = yield from parallel(invert.steps(party, u, by), multiply.steps(party, x.at_scale(0), s))
     product = yield from multiply.steps(party, scaled, inverse)
     return (yield from floor.steps(party, product, shift, by)).at_scale(scale)
+
+
+describe(
+    divide,
+    samples=calls(lambda i, n: [i.words(1, 2**15, n), i.words(1, 2**15, n), 4, 15, 9], *BOTH),
+    priced=calls(lambda i, n: [i.words(0, 1, n), i.words(0, 1, n), 0, 19, 16], *BOTH, element="quotient by 1 .. 2^20"),
+    evidence=composed(normalise, invert, multiply, floor),
+)

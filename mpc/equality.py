@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from mpc.catalogue import calls, describe
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint
-from mpc.ring import Shape, low_bits
+from mpc.evidence import Enumerated, word
+from mpc.ring import U8, Shape, low_bits
 from mpc.rings import GF2, Z8
 from mpc.rounds import Steps, open_shares
 from mpc.shares import AShare, BShare
@@ -41,3 +43,11 @@ def equals_zero(party: Endpoint, x: AShare, bits: int) -> Steps[BShare]:
     (e,) = yield from open_shares(x.map(lambda w: low_bits(w + r, bits)))
     places = low_bits(e, bits)[..., None].astype(np.int64)
     return BShare(np.take_along_axis(table, places, axis=-1)[..., 0], party.rank)
+
+
+describe(
+    equals_zero,
+    samples=calls(lambda i, n: [i.words(0, 9, n, ring=Z8), 4]),
+    priced=calls(lambda i, n: [i.words(0, 1, n, ring=Z8), 4], element="word of 4 bits"),
+    evidence=[Enumerated(f"Z_{2**k}", (word(k, dtype=U8), k), lambda x: x == 0) for k in (2, 3)],
+)

@@ -10,12 +10,15 @@ Source         Beaver, CRYPTO 1991, with the opening of the fixed operand kept: 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from mpc.catalogue import Inputs, calls, describe
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint
+from mpc.evidence import Enumerated, bit, word
 from mpc.linear_map import MatrixRelease
 from mpc.recipes import Applied
 from mpc.ring import Shape, packed_size
@@ -90,3 +93,46 @@ def multiply_fixed(party: Endpoint, x: S, operand: FixedOperand) -> Steps[S]:
     # rho (M - A) + e A + rho A, and only party 0 adds e (M - A).
     left = ring.add(rho, e) if party.rank == 0 else rho
     return x._like(ring.add(ring.add(ring.matmul(left, operand.opened), ring.matmul(e, operand.mask)), product))
+
+
+def _fixed_product(party: Endpoint, matrix: AShare | BShare, x: S) -> Steps[S]:
+    """Fix a matrix and multiply one batch of rows by it."""
+    operand = yield from fix.steps(party, matrix)
+    return (yield from multiply_fixed.steps(party, x, operand))
+
+
+def _with_operand(i: Inputs, x: AShare | BShare, matrix: AShare | BShare) -> list[Any]:
+    return [x, fix(i.party, matrix)]
+
+
+def _ring_sample(i: Inputs, n: int) -> list[Any]:
+    matrix = i.words(-9, 9, 2, 3, n)
+    return _with_operand(i, i.words(-9, 9, 2, 4, 3), matrix)
+
+
+def _bit_sample(i: Inputs, n: int) -> list[Any]:
+    matrix = i.bits(2, 3, n)
+    return _with_operand(i, i.bits(2, 4, 3), matrix)
+
+
+ENUMERATED = [
+    Enumerated("Z_4", (word(2, 1, 1), word(2, 1, 1)), lambda m, x: x @ m, _fixed_product),
+    Enumerated("GF(2), two terms", (bit(2, 1), bit(1, 2)), lambda m, x: x @ m, _fixed_product),
+]
+describe(
+    fix,
+    samples=calls(lambda i, n: [i.words(-9, 9, n, 3, 2)]) + calls(lambda i, n: [i.bits(n, 3, 2)]),
+    priced=calls(lambda i, n: [i.words(0, 1, 1, n, 32)], element="row of a matrix of 32 columns"),
+    evidence=ENUMERATED,
+)
+describe(
+    multiply_fixed,
+    samples=calls(_ring_sample) + calls(_bit_sample),
+    priced=calls(
+        lambda i, n: _with_operand(i, i.words(0, 1, 1, n, 32), i.words(0, 1, 1, 32, 32)),
+        element="vector of 32 times 32 x 32",
+    ),
+    lanes=calls(lambda i, n: _with_operand(i, i.words(-99, 99, n, 1, 3), i.words(-99, 99, n, 3, 2)))
+    + calls(lambda i, n: _with_operand(i, i.bits(n, 1, 3), i.bits(n, 3, 2))),
+    evidence=ENUMERATED,
+)

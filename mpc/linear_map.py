@@ -13,19 +13,22 @@ Source         matrix multiplication triples with one fixed operand: Mohassel an
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
+from mpc.catalogue import Call, Inputs, calls, describe
 from mpc.contract import Cost, protocol
 from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint
 from mpc.errors import MaskReuse, ShapeMismatch
+from mpc.evidence import Enumerated, Window, bit, private, word
 from mpc.kernels import linear_map as kernels
 from mpc.recipes import Applied
 from mpc.ring import U8, U64, Shape, packed_size
-from mpc.rings import Z64, Ring, Z2k
+from mpc.rings import GF2, Z32, Z64, Ring, Z2k
 from mpc.rounds import Round, Steps
 from mpc.shares import S
 
@@ -299,3 +302,88 @@ def apply_matrix(party: Endpoint, supply: VectorSupply, x: S) -> Steps[S]:
     assert shared.matrix is not None
     (data,) = yield Round([], [len(x) * shared.width // 8])
     return x._like(shared.ring.add(shared.matrix.apply(storage.add(x._words, data)), half))
+
+
+def _dense(i: Inputs, owner: int, n_in: int, n_out: int, ring: Ring) -> list[Any]:
+    """Arguments of `share_masked_matrix`."""
+    if isinstance(ring, Z2k):
+        matrix: Matrix = DenseWords(i.known(0, 99, n_in, n_out).astype(ring.dtype))
+    else:
+        matrix = DenseBits(i.known(0, 2, n_out, n_in).astype(np.uint8))
+    return [owner, matrix if i.party.rank == owner else None, n_in, n_out, ring]
+
+
+def _vectors(i: Inputs, owner: int, n_in: int, n_out: int, ring: Ring, count: int, low: int, high: int) -> list[Any]:
+    shared = share_masked_matrix(i.party, *_dense(i, owner, n_in, n_out, ring))
+    supply = shared.supply(i.party, count)
+    x = i.words(low, high, count, n_in, ring=ring) if isinstance(ring, Z2k) else i.bits(count, n_in)
+    return [supply, x]
+
+
+def _known_matrix(owner: int, n_in: int, ring: Ring) -> Callable[..., Steps[Any]]:
+    """Share a masked matrix and apply it to one vector."""
+
+    def steps(party: Endpoint, matrix: Any, x: Any) -> Steps[Any]:
+        kind = DenseWords if isinstance(ring, Z2k) else DenseBits
+        own = None if matrix is None else kind(matrix)
+        shared = yield from share_masked_matrix.steps(party, owner, own, n_in, 1, ring)
+        return (yield from apply_matrix.steps(party, shared.supply(party, 1), x))
+
+    return steps
+
+
+def _over_words(name: str, owner: int, ring: Z2k, long: bool) -> Enumerated:
+    arguments = private(owner, 2, 1, 1, dtype=ring.dtype), word(2, 1, 1, dtype=ring.dtype)
+    steps = _known_matrix(owner, 1, ring)
+    return Enumerated(f"{name}, owner {owner}", arguments, lambda m, x: x @ m, steps, batched=False, long=long)
+
+
+def _over_bits(owner: int, n: int) -> Enumerated:
+    return Enumerated(
+        f"GF(2)^{n}, owner {owner}",
+        (private(owner, 1, 1, n, dtype=U8), bit(1, n)),
+        lambda m, x: x @ m.T,
+        _known_matrix(owner, n, GF2),
+        ring=Window(n),
+        batched=False,
+        long=n > 1,
+    )
+
+
+EVERY_RING: list[tuple[int, Ring]] = [(owner, ring) for owner in (0, 1) for ring in (Z32, Z64, GF2)]
+ENUMERATED = [
+    *(_over_words("Z_4", owner, Z64, long=False) for owner in (0, 1)),
+    *(_over_words("Z_4 in words of 32 bits", owner, Z32, long=True) for owner in (0, 1)),
+    *(_over_bits(owner, n) for owner in (0, 1) for n in (1, 2)),
+]
+
+
+def _of_each(arguments: Callable[[Inputs, int, int, Ring], list[Any]]) -> tuple[Call, ...]:
+    def call(owner: int, ring: Ring) -> Call:
+        return Call(lambda i, n: arguments(i, n, owner, ring), {})
+
+    return tuple(call(*each) for each in EVERY_RING)
+
+
+def _matrix_lane(i: Inputs, n: int, owner: int, ring: Ring) -> list[Any]:
+    """A row of the matrix as it is sent for every run."""
+    return _dense(i, owner, n, 9, ring) if isinstance(ring, Z2k) else _dense(i, owner, 9, n, ring)
+
+
+describe(
+    share_masked_matrix,
+    samples=_of_each(lambda i, n, owner, ring: _dense(i, owner, 9, n, ring)),
+    lanes=_of_each(_matrix_lane),
+    priced=calls(lambda i, n: _dense(i, 0, n, 32, Z32), element="row to 32 sums, 32 bits")
+    + calls(lambda i, n: _dense(i, 0, n, 32, GF2), element="row to 32 parities"),
+    evidence=ENUMERATED,
+)
+describe(
+    apply_matrix,
+    samples=_of_each(lambda i, n, owner, ring: _vectors(i, owner, 9, n, ring, 2, 0, 2)),
+    lanes=_of_each(lambda i, n, owner, ring: _vectors(i, owner, 9, 9, ring, n, -99, 99)),
+    priced=calls(lambda i, n: _vectors(i, 0, n, 32, Z32, 1, 0, 1), element="word to 32 sums, 32 bits")
+    + calls(lambda i, n: _vectors(i, 0, n, 32, Z64, 1, 0, 1), element="word to 32 sums, 64 bits")
+    + calls(lambda i, n: _vectors(i, 0, n, 32, GF2, 1, 0, 1), element="bit to 32 parities"),
+    evidence=ENUMERATED,
+)

@@ -17,10 +17,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from mpc.catalogue import calls, describe
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import View, correlation, private_to_each
 from mpc.endpoint import Endpoint
 from mpc.errors import ShapeMismatch
+from mpc.evidence import Enumerated, word
 from mpc.kernels import matrix_product as kernels
 from mpc.rings import Z2k
 from mpc.rounds import Steps, exchange_words
@@ -66,3 +68,22 @@ def _even(matrix: np.ndarray, axis: int) -> np.ndarray:
     if matrix.shape[axis] % 2:
         return np.pad(matrix, [(0, 1) if a == axis else (0, 0) for a in (0, 1)])
     return np.ascontiguousarray(matrix)
+
+
+describe(
+    matmul,
+    samples=calls(lambda i, n: [i.words(-99, 99, n, 4), i.words(-99, 99, 4, 3)]),
+    priced=calls(lambda i, n: [i.words(0, 1, n, 32), i.words(0, 1, 32, 32)], element="row of X, Y 32 x 32"),
+    # A row times a column, with a run for each of their entries.
+    lanes=calls(lambda i, n: [i.words(-99, 99, n, 1).map(np.transpose), i.words(-99, 99, n, 1)]),
+    evidence=[
+        Enumerated(
+            f"Z_{2**k}, inner dimension {inner}",
+            (word(k, 1, inner), word(k, inner, 1)),
+            lambda x, y: x @ y,
+            batched=False,
+            long=k * inner > 1,
+        )
+        for k, inner in ((1, 1), (2, 1), (1, 2))
+    ],
+)

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from mpc.catalogue import calls, describe
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint
+from mpc.evidence import Enumerated, bit
 from mpc.recipes import OneHot, number
 from mpc.ring import packed_size
 from mpc.rings import GF2
@@ -55,3 +57,20 @@ def _open(party: Endpoint, index: BShare) -> Steps[tuple[np.ndarray, np.ndarray]
     r, table = party.randomness.take(OneHotMasks(*index.shape))
     (shift,) = yield from open_shares(index.map(lambda w: w ^ r))
     return number(shift), table
+
+
+describe(
+    one_hot,
+    samples=calls(lambda i, n: [i.bits(n, 5)]),
+    priced=calls(lambda i, n: [i.bits(n, 5)], element="index of 5 bits"),
+    evidence=[
+        Enumerated(f"one of {2**b}", (bit(b),), lambda i: np.arange(2 ** i.shape[-1]) == number(i)[:, None])
+        for b in (1, 2, 3)
+    ],
+)
+describe(
+    all_of,
+    samples=calls(lambda i, n: [i.bits(n, 5)]),
+    priced=calls(lambda i, n: [i.bits(n, 5)], element="5 bits"),
+    evidence=[Enumerated(f"{b} bits", (bit(b),), lambda i: i.all(axis=1)) for b in (1, 2, 3)],
+)

@@ -22,17 +22,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mpc.catalogue import BOTH, calls, describe
 from mpc.comparison import below
 from mpc.contract import protocol
 from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint, Variant
+from mpc.evidence import Argued, composed
 from mpc.kernels import products
 from mpc.recipes import Product
 from mpc.ring import Shape
 from mpc.rings import Z64
 from mpc.rounds import Steps, open_shares
 from mpc.shares import AShare, BShare
-from mpc.truncation import shift_right
+from mpc.truncation import floor, shift_right, truncate
 from mpc.weighted_choice import choose
 
 MANTISSA = 17
@@ -118,3 +120,29 @@ def reciprocal(
     u, s, _ = yield from normalise.steps(party, x, lo, hi, (), by, exact)
     y = yield from invert.steps(party, u, by, exact)
     return y, s
+
+
+describe(
+    normalise,
+    samples=calls(lambda i, n: [i.words(1, 2**19, n), 4, 20, [77]], *BOTH),
+    priced=calls(lambda i, n: [i.words(0, 1, n), 0, 19], *BOTH, element="word in 1 .. 2^20"),
+    evidence=composed(below, choose, floor, truncate),
+)
+describe(
+    invert,
+    samples=calls(lambda i, n: [i.words(2**17, 2**18, n)], *BOTH),
+    priced=calls(lambda i, n: [i.words(0, 1, n)], *BOTH, element="mantissa"),
+    evidence=[
+        Argued(
+            "its words are of 64 bits; it opens u and y, as a product does, and the floors are those of floor",
+            "perfect: every message is a one-time pad",
+        )
+    ],
+)
+describe(
+    reciprocal,
+    samples=calls(lambda i, n: [i.words(1, 2**15, n), 4, 15], *BOTH, {"exact": False}),
+    priced=calls(lambda i, n: [i.words(0, 1, n), 0, 19], *BOTH, element="word in 1 .. 2^20")
+    + calls(lambda i, n: [i.words(0, 1, n), 0, 19], {"exact": False}, element="word in 1 .. 2^20, rounded at random"),
+    evidence=composed(normalise, invert, truncate),
+)

@@ -16,10 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from mpc.catalogue import Inputs, calls, describe
 from mpc.contract import Cost, protocol
 from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint
 from mpc.errors import DataError, ProtocolDesync
+from mpc.evidence import Enumerated, Window, bit, private, word
 from mpc.recipes import Zero
 from mpc.ring import U8, Shape, encode_signed, packed_size
 from mpc.rings import Z64, PackedBits, Ring, Z2k
@@ -119,3 +121,39 @@ def reveal(party: Endpoint, x: AShare | BShare, to: int | None = None) -> Steps[
     sizes = [] if to == 1 - party.rank else x.ring.sizes(x.shape)
     answer = yield Round(sent, sizes)
     return x.ring.add(half, x.ring.unpack(answer, x.shape)) if answer else None
+
+
+def _shared(i: Inputs, owner: int, *shape: int) -> list[Any]:
+    values = i.known(-99, 99, *shape)
+    return [values if i.party.rank == owner else None, owner, shape]
+
+
+TO = [{"to": to} for to in (0, 1, None)]
+
+describe(
+    share,
+    samples=calls(lambda i, n: _shared(i, 0, n, 2)) + calls(lambda i, n: _shared(i, 1, n, 2)),
+    priced=calls(lambda i, n: _shared(i, 0, n), element="word of party 0"),
+    evidence=[
+        Enumerated(
+            f"Z_16, owner {owner}",
+            (private(owner, 4, 1), owner, (1,)),
+            lambda x: x,
+            ring=Window(4),
+            batched=False,
+        )
+        for owner in (0, 1)
+    ],
+)
+describe(
+    reveal,
+    samples=calls(lambda i, n: [i.words(-9, 9, n, 2)], *TO) + calls(lambda i, n: [i.bits(n, 2)], *TO),
+    priced=calls(lambda i, n: [i.words(0, 1, n)], element="word, to both")
+    + calls(lambda i, n: [i.words(0, 1, n), 0], element="word, to party 0")
+    + calls(lambda i, n: [i.bits(n)], element="bit, to both"),
+    evidence=[
+        Enumerated(f"{name}, to {to}", (every, to), lambda x: x, padded=False)
+        for to in (0, 1, None)
+        for name, every in (("Z_16", word(4)), ("bits", bit()))
+    ],
+)

@@ -22,10 +22,12 @@ import math
 import numpy as np
 
 from mpc.bit_product import select, to_ring
+from mpc.catalogue import BOTH, calls, describe
 from mpc.comparison import below
 from mpc.contract import protocol
 from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint, Variant
+from mpc.evidence import Argued
 from mpc.kernels import trigonometry
 from mpc.kernels.trigonometry import ANGLE_BITS, TERMS, TRIG_SCALE
 from mpc.ring import U32, Shape, encode_signed, low_bits
@@ -119,3 +121,16 @@ def sigmoid(
     outer = stack([outer[1] - outer[0], outer[0] + outer[1]])
     values = inner + outer.times(_ends(angle, scale), scale) + half
     return values[0], values[1]
+
+
+describe(
+    sigmoid,
+    samples=calls(lambda i, n: [i.words(-(2**24), 2**24, n, scale=SCALE), 14], *BOTH),
+    priced=calls(lambda i, n: [i.words(0, 1, n, scale=SCALE), 20], *BOTH, element="value and slope"),
+    evidence=[
+        Argued(
+            "its table has 48 words of 64 bits; the rest is below, select, to_ring and truncate",
+            "perfect: the angle is opened under a mask uniform modulo the period, and is thus fit for a public coin",
+        )
+    ],
+)

@@ -14,10 +14,12 @@ import numpy as np
 
 from mpc.beaver import square
 from mpc.bit_product import select
+from mpc.catalogue import BOTH, calls, describe
 from mpc.comparison import below
 from mpc.contract import protocol
 from mpc.division import divide
 from mpc.endpoint import Endpoint, Variant
+from mpc.evidence import composed
 from mpc.rounds import Steps
 from mpc.shares import AShare, public_ring
 from mpc.truncation import truncate
@@ -41,3 +43,11 @@ def sigmoid_exponential(party: Endpoint, x: AShare, by: Variant | None = None) -
     one = public_ring(np.full(x.shape, 1 << SCALE), party.rank, SCALE)
     positive = yield from divide.steps(party, one, power + (1 << SCALE), SCALE, SCALE + 1, x.scale, by)
     return positive + (yield from select.steps(party, negative, (1 << x.scale) - positive.times(2)))
+
+
+describe(
+    sigmoid_exponential,
+    samples=calls(lambda i, n: [i.words(-(2**20), 2**20, n, scale=16)], *BOTH),
+    priced=calls(lambda i, n: [i.words(0, 1, n, scale=16)], *BOTH, element="value"),
+    evidence=composed(below, select, square, truncate, divide),
+)

@@ -10,9 +10,11 @@ Source         SecureML: Mohassel and Zhang, IEEE S&P 2017
 from __future__ import annotations
 
 from mpc.bit_product import select, to_ring
+from mpc.catalogue import BOTH, calls, describe
 from mpc.comparison import below
 from mpc.contract import protocol
 from mpc.endpoint import Endpoint, Variant
+from mpc.evidence import composed
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, stack
 
@@ -29,3 +31,11 @@ def sigmoid_piecewise(party: Endpoint, x: AShare, by: Variant | None = None) -> 
     )
     ends = ends.times(1 << x.scale).at_scale(x.scale)
     return line + ends[0], ends[1]
+
+
+describe(
+    sigmoid_piecewise,
+    samples=calls(lambda i, n: [i.words(-(2**20), 2**20, n, scale=16)], *BOTH),
+    priced=calls(lambda i, n: [i.words(0, 1, n, scale=16)], *BOTH, element="value and slope"),
+    evidence=composed(below, select, to_ring),
+)

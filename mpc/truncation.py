@@ -28,10 +28,12 @@ import math
 
 import numpy as np
 
+from mpc.catalogue import BOTH, calls, describe
 from mpc.comparison_keys import OFFSET, floor_by_keys, open_offset
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint, Variant
+from mpc.evidence import Argued, Enumerated, Window, composed, in_half_range, signed, word
 from mpc.kernels import borrow
 from mpc.kernels.truncation import shift_opened
 from mpc.ring import U64, Shape
@@ -102,3 +104,49 @@ def shift_right(party: Endpoint, x: AShare, shift: int, by: Variant | None = Non
     """[x] -> [x / 2^shift] at scale 0 by `floor`, or by `truncate` where it need not be exact."""
     steps = floor.steps(party, x, shift, by) if exact else truncate.steps(party, x, shift)
     return (yield from steps).at_scale(0)
+
+
+BIG = 1 << 61
+
+
+def _truncated(k: int, shift: int) -> Enumerated:
+    """The k top bits, of which `low` are shifted out; the coin is those of party 1's share."""
+    low = shift - (64 - k)
+    part = (1 << low) - 1
+    return Enumerated(
+        f"the {k} top bits, by {shift}",
+        (word(k, low=64 - k), shift),
+        lambda x, coin: (signed(x, k) >> low) + ((coin & part) < (x & part)),
+        draws=[Window(1), Window(1), Window(2)],
+        # Of the dealt product two bits, from bit 64 - shift of the result up.
+        output=Window(66 - shift),
+        promise=in_half_range(k),
+        halves=True,
+        fresh=False,
+    )
+
+
+describe(
+    truncate,
+    samples=calls(lambda i, n: [i.words(-BIG, BIG, n, 2), 13]),
+    priced=calls(lambda i, n: [i.words(0, 1, n), 20], element="word, by 20 bits"),
+    evidence=[_truncated(k, shift) for k, shift in ((4, 62), (6, 61), (8, 59))],
+)
+describe(
+    floor_by_bits,
+    samples=calls(lambda i, n: [i.words(-BIG, BIG, n, 2), 13]),
+    priced=calls(lambda i, n: [i.words(0, 1, n), 20], element="word, by 20 bits"),
+    evidence=[
+        Argued(
+            "looks at both ends of a word of 64 bits; its high part is enumerated in truncation.ipynb, and the chunks' "
+            "bits are opened as in below",
+            "perfect: every message is a one-time pad",
+        )
+    ],
+)
+describe(
+    floor,
+    samples=calls(lambda i, n: [i.words(-BIG, BIG, n, 2), 13], *BOTH),
+    priced=calls(lambda i, n: [i.words(0, 1, n), 20], *BOTH, element="word, by 20 bits"),
+    evidence=composed(floor_by_bits, floor_by_keys),
+)

@@ -14,8 +14,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from mpc.bit_product import SelectMasks
+from mpc.catalogue import calls, describe
 from mpc.contract import Cost, both, protocol
 from mpc.endpoint import Endpoint
+from mpc.evidence import Enumerated, bit, word
 from mpc.kernels import products
 from mpc.ring import encode_signed, packed_size
 from mpc.rounds import Steps, open_shares
@@ -32,3 +34,20 @@ def choose(party: Endpoint, bits: BShare, x: AShare, weights: Sequence[int]) -> 
     factors = encode_signed(np.asarray(weights))
     s, sx = products.weighted_choice(c, d, ring, a[:, 0], product, factors, party.rank == 0)
     return AShare(s.reshape(x.shape), party.rank), AShare(sx.reshape(x.shape), party.rank, x.scale)
+
+
+def _ideal(bits: np.ndarray, x: np.ndarray) -> list[np.ndarray]:
+    """With weights 1 .. J."""
+    factor = bits @ np.arange(1, bits.shape[-1] + 1)
+    return [factor, factor * x]
+
+
+describe(
+    choose,
+    samples=calls(lambda i, n: [i.bits(n, 2, 3), i.words(-(1 << 61), 1 << 61, n, 2), [1, 5, 2**40]]),
+    priced=calls(lambda i, n: [i.bits(n, 8), i.words(0, 1, n), range(8)], element="one of 8 factors"),
+    evidence=[
+        Enumerated(f"{count} bits, Z_{2**k}", (bit(count), word(k), range(1, count + 1)), _ideal)
+        for count, k in ((1, 2), (2, 1))
+    ],
+)

@@ -19,22 +19,11 @@ from typing import Any
 import numpy as np
 
 from mpc.correlation import Correlation, Recipe
+from mpc.evidence import Window
 from mpc.party import Party
 from mpc.ring import U64, Shape
 from mpc.rings import GF2, AnyRing
 from mpc.rounds import Round, Steps
-
-
-@dataclass(frozen=True)
-class Window:
-    """The `bits` bits of a word from bit `low` up that are enumerated and looked at."""
-
-    bits: int
-    low: int = 0
-
-    def look(self, words: np.ndarray) -> np.ndarray:
-        """These bits of the words, as small integers."""
-        return (words.astype(U64) >> np.uint64(self.low) & np.uint64((1 << self.bits) - 1)).astype(np.uint16)
 
 
 class Deck:

@@ -1,9 +1,10 @@
 """Proof by exhaustion, one call for a protocol: every input, every value of the randomness, integer counts.
 
     check(beaver.multiply, word(2), word(2), ideal=lambda x, y: x * y).proven
+    declared(beaver.multiply, "Z_4").proven                      the same, as the catalogue has it
 
-`check` takes a protocol and its arguments. Those made by `word`, `bit`, `packed`, `private` and `public` are
-enumerated, the rest is passed on. What it counts:
+`check` takes a protocol and its arguments. Those made by `word`, `bit`, `packed`, `private` and `public` of
+`mpc.evidence` are enumerated, the rest is passed on. What it counts:
 
 wrong     results that the outputs do not open to `ideal` of the secrets, or revealed ones that are not it.
 leaking   for either party, views that betray the other's input. The simulator of a party knows the party's own input
@@ -24,65 +25,33 @@ from typing import Any
 
 import numpy as np
 
+from mpc.catalogue import entries
+from mpc.contract import Contract
+from mpc.evidence import Enumerated, EveryValue, Window
 from mpc.party import Party
-from mpc.ring import U8, U64, Shape
+from mpc.ring import U64
 from mpc.rounds import Steps
 from mpc.shares import AShare, BShare, PShare, Share
 from notebooks.counts import Columns, Side
-from notebooks.enumeration import Deck, Window, play
+from notebooks.enumeration import Deck, play
 
 MOST_BITS = 22
 BATCH = 1 << 17
 
 
-@dataclass(frozen=True)
-class EveryValue:
-    """An argument that takes every value: shared, or known to the parties in `known_to`."""
-
-    window: Window
-    dtype: np.dtype
-    shape: Shape
-    known_to: tuple[int, ...] | None = None
-    kind: type = AShare
-    scale: int = 0
-
-    def draw(self, deck: Deck, batched: bool) -> tuple[list[Any], np.ndarray, list[np.ndarray | None]]:
-        """What either party passes, the secret, and what either party knows of it."""
-        shape = (deck.cases.size, *self.shape) if batched else self.shape
-        first = deck.draw(shape, self.window, self.dtype)
-        if self.known_to is not None:
-            passed = [first if rank in self.known_to else None for rank in (0, 1)]
-            return passed, self.window.look(first), [None if p is None else self.window.look(p) for p in passed]
-        second = deck.draw(shape, self.window, self.dtype)
-        whole = first + second if self.kind is AShare else first ^ second
-        more = (self.scale,) if self.kind is AShare else ()
-        halves = [self.kind(half, rank, *more) for rank, half in enumerate((first, second))]
-        return halves, self.window.look(whole), [self.window.look(half) for half in (first, second)]
-
-
-def word(k: int, *shape: int, dtype: np.dtype = U64, low: int = 0, scale: int = 0) -> EveryValue:
-    """Shared words of Z_2^k, as `Window(k, low)`; the cases are an axis before `shape`."""
-    return EveryValue(Window(k, low), dtype, shape, scale=scale)
-
-
-def bit(*shape: int) -> EveryValue:
-    """Shared bits."""
-    return EveryValue(Window(1), U8, shape, kind=BShare)
-
-
-def packed(k: int, *shape: int) -> EveryValue:
-    """Shared bytes of which k bits vary."""
-    return EveryValue(Window(k), U8, shape, kind=PShare)
-
-
-def private(owner: int, k: int, *shape: int, dtype: np.dtype = U64) -> EveryValue:
-    """Words of k bits that `owner` passes in the clear, the other party None."""
-    return EveryValue(Window(k), dtype, shape, known_to=(owner,))
-
-
-def public(k: int, *shape: int, dtype: np.dtype = U64) -> EveryValue:
-    """Words of k bits that both parties pass."""
-    return EveryValue(Window(k), dtype, shape, known_to=(0, 1))
+def _draw(argument: EveryValue, deck: Deck, batched: bool) -> tuple[list[Any], np.ndarray, list[np.ndarray | None]]:
+    """What either party passes, the secret, and what either party knows of it."""
+    shape = (deck.cases.size, *argument.shape) if batched else argument.shape
+    window, shared_as = argument.window, argument.kind
+    first = deck.draw(shape, window, argument.dtype)
+    if argument.known_to is not None:
+        passed = [first if rank in argument.known_to else None for rank in (0, 1)]
+        return passed, window.look(first), [None if p is None else window.look(p) for p in passed]
+    second = deck.draw(shape, window, argument.dtype)
+    more = (argument.scale,) if shared_as is AShare else ()
+    halves: list[Any] = [shared_as(half, rank, *more) for rank, half in enumerate((first, second))]
+    whole = halves[0].ring.add(first, second)
+    return halves, window.look(whole), [window.look(half) for half in (first, second)]
 
 
 @dataclass(frozen=True)
@@ -142,6 +111,33 @@ def check(
     return Verdict(1 << needed, wrong, leaking, padded, all(side.fresh for side in sides))
 
 
+def prove(protocol: Contract[..., Any], entry: Enumerated) -> Verdict:
+    """Run what a protocol declares as enumerated."""
+    return check(
+        entry.steps or protocol,
+        *entry.arguments,
+        ideal=entry.ideal,
+        ring=entry.ring,
+        draws=entry.draws,
+        output=entry.output,
+        promise=entry.promise,
+        halves=entry.halves,
+        batched=entry.batched,
+    )
+
+
+def declared(protocol: Contract[..., Any], name: str) -> Verdict:
+    """Run the evidence of this name that the catalogue has for a protocol."""
+    (entry,) = (
+        evidence
+        for described in entries()
+        if described.protocol is protocol
+        for evidence in described.evidence
+        if isinstance(evidence, Enumerated) and evidence.name == name
+    )
+    return prove(protocol, entry)
+
+
 @dataclass(frozen=True)
 class _Run:
     """Runs a batch of cases."""
@@ -159,7 +155,7 @@ class _Run:
         steps = getattr(self.protocol, "steps", self.protocol)
         # In the order of the arguments, so that every batch enumerates alike.
         drawn = [
-            a.draw(deck, self.batched) if isinstance(a, EveryValue) else ([a, a], None, [None, None])
+            _draw(a, deck, self.batched) if isinstance(a, EveryValue) else ([a, a], None, [None, None])
             for a in self.arguments
         ]
 

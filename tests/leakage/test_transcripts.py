@@ -10,21 +10,22 @@ import numpy as np
 import pytest
 
 from mpc.beaver import Triples
+from mpc.catalogue import calls, entries
 from mpc.contract import REGISTRY
 from mpc.ring import U64, encode_signed
 from mpc.rounds import open_shares
 from mpc.shares import AShare, BShare
-from tests.leakage.cases import LANES
 from tests.leakage.welch import FixedInputs, Tally, leaking_positions
-from tests.mpc import cases
+from tests.mpc.cases import Case, RandomInputs
 from tests.mpc.twoparty import Recorder, run_both
 
 BATCH = 10_000
+LANES = [Case(entry.protocol, call) for entry in entries() for call in entry.lanes]
 IDS = [f"{i}-{case.name}" for i, case in enumerate(LANES)]
 
 
-def held_by(sender, monkeypatch):
-    """Let the cases share every input trivially: `sender` has it, the other party has zeros."""
+def held_by(sender, party, rng):
+    """Inputs that are shared trivially: `sender` has them, the other party has zeros."""
 
     def ring_half(values, rank, dtype=U64, scale=0):
         words = encode_signed(np.asarray(values), dtype)
@@ -34,17 +35,16 @@ def held_by(sender, monkeypatch):
         bits = np.asarray(bits, np.uint8)
         return BShare(bits if rank == sender else np.zeros_like(bits), rank)
 
-    monkeypatch.setattr(cases, "ring_half", ring_half)
-    monkeypatch.setattr(cases, "bit_half", bit_half)
+    return RandomInputs(party, rng, ring_half, bit_half)
 
 
-def tally(protocol, arguments, named, inputs, sender, lanes, first_seed):
+def tally(protocol, call, inputs, sender, lanes, first_seed):
     """What `sender` sends in `lanes` runs, a batch at a time; `inputs(batch)` makes their generator."""
 
     def job(party, batch):
-        given = arguments(party, inputs(batch), min(lanes, BATCH))
+        given = call.arguments(held_by(sender, party, inputs(batch)), min(lanes, BATCH))
         party.link = Recorder(party.link)
-        protocol(party, *given, **named)
+        protocol(party, *given, **call.named)
         return party.link.arrays
 
     tallies = []
@@ -55,18 +55,17 @@ def tally(protocol, arguments, named, inputs, sender, lanes, first_seed):
     return reduce(Tally.__add__, tallies)
 
 
-def leaks(sender, protocol, arguments, named, lanes):
+def leaks(sender, protocol, call, lanes):
     """Positions that tell runs on fixed inputs from runs on random ones, and how many positions there are."""
-    fixed = tally(protocol, arguments, named, lambda _: FixedInputs(5), sender, lanes, 11)
-    other = tally(protocol, arguments, named, lambda batch: np.random.default_rng([6, batch]), sender, lanes, 13)
+    fixed = tally(protocol, call, lambda _: FixedInputs(5), sender, lanes, 11)
+    other = tally(protocol, call, lambda batch: np.random.default_rng([6, batch]), sender, lanes, 13)
     return leaking_positions(fixed, other).tolist(), fixed.ones.size
 
 
-def assess(case, lanes, monkeypatch):
+def assess(case, lanes):
     assessed = 0
     for sender in (0, 1):
-        held_by(sender, monkeypatch)
-        found, positions = leaks(sender, case.protocol, case.arguments, case.named, lanes)
+        found, positions = leaks(sender, case.protocol, case.call, lanes)
         assert found == []
         assessed += positions
     assert assessed > 0
@@ -77,14 +76,14 @@ def test_every_protocol_is_assessed():
 
 
 @pytest.mark.parametrize("case", LANES, ids=IDS)
-def test_no_bit_tells_fixed_from_random(case, monkeypatch):
-    assess(case, 2_000, monkeypatch)
+def test_no_bit_tells_fixed_from_random(case):
+    assess(case, 2_000)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("case", LANES, ids=IDS)
-def test_no_bit_tells_fixed_from_random_in_100000_runs(case, monkeypatch):
-    assess(case, 100_000, monkeypatch)
+def test_no_bit_tells_fixed_from_random_in_100000_runs(case):
+    assess(case, 100_000)
 
 
 def weak_mask(party, x, y):
@@ -94,7 +93,7 @@ def weak_mask(party, x, y):
     party.run(open_shares(x.map(lambda w: w - (a & keep)), y.map(lambda w: w - b)))
 
 
-def test_a_planted_leak_is_found(monkeypatch):
+def test_a_planted_leak_is_found():
+    (bits,) = calls(lambda i, n: [i.words(0, 2, n), i.words(0, 2, n)])
     for sender in (0, 1):
-        held_by(sender, monkeypatch)
-        assert leaks(sender, weak_mask, cases.words(0, 2, count=2), {}, 2_000) == ([0], 128)
+        assert leaks(sender, weak_mask, bits, 2_000) == ([0], 128)

@@ -8,11 +8,11 @@ import pytest
 from mpc import beaver, conversion, sharing, truncation
 from mpc.beaver import Triples
 from mpc.correlation import View
+from mpc.evidence import Window, word
 from mpc.rings import Z64
 from mpc.rounds import open_shares
 from mpc.shares import AShare, stack
-from notebooks.enumeration import Window
-from notebooks.exhaustive import check, word
+from notebooks.exhaustive import check
 
 
 def nothing(party, x):

@@ -3,21 +3,24 @@
 import numpy as np
 import pytest
 
+from mpc.catalogue import entries
 from mpc.contract import REGISTRY
-from notebooks.proofs import SHOWN, Argued, Composed, Enumerated
+from mpc.evidence import Argued, Composed, Enumerated
+from notebooks.exhaustive import prove
 from tests.mpc.cases import CASES
 from tests.mpc.twoparty import run_both
 
+SHOWN = {entry.protocol: entry.evidence for entry in entries()}
 CHECKS = {
-    f"{protocol.name}: {entry.name}": entry
-    for protocol, entries in SHOWN.items()
-    for entry in entries
+    f"{protocol.name}: {entry.name}": (protocol, entry)
+    for protocol, shown in SHOWN.items()
+    for entry in shown
     if isinstance(entry, Enumerated)
 }
 LONG = [pytest.mark.long, pytest.mark.timeout(3600)]
 # Protocols that are checked together share their entries.
-ONCE = {id(entry): (name, entry) for name, entry in CHECKS.items()}.values()
-COMPOSED = [(p, entry.parts) for p, entries in SHOWN.items() for entry in entries if isinstance(entry, Composed)]
+ONCE = {id(entry): (name, protocol, entry) for name, (protocol, entry) in CHECKS.items()}.values()
+COMPOSED = [(p, entry.parts) for p, shown in SHOWN.items() for entry in shown if isinstance(entry, Composed)]
 
 
 def test_every_protocol_is_shown():
@@ -26,15 +29,16 @@ def test_every_protocol_is_shown():
 
 
 @pytest.mark.parametrize(
-    "entry", [pytest.param(entry, id=name, marks=LONG if entry.long else []) for name, entry in ONCE]
+    ("protocol", "entry"),
+    [pytest.param(protocol, entry, id=name, marks=LONG if entry.long else []) for name, protocol, entry in ONCE],
 )
-def test_every_case(entry):
-    verdict = entry.run()
+def test_every_case(protocol, entry):
+    verdict = prove(protocol, entry)
     assert verdict.proven and (verdict.padded, verdict.fresh) == (entry.padded, entry.fresh), verdict
 
 
 def spoken(protocol):
-    """Names of the rounds and of the kinds of randomness over all of the protocol's cases."""
+    """Names of the rounds and of the correlations over all of the protocol's cases."""
     said = set()
     for case in CASES:
         if case.protocol is protocol:
@@ -58,8 +62,8 @@ def test_a_composition_says_only_what_its_parts_say(protocol, parts):
 
 def test_compositions_rest_on_what_is_shown():
     resting = {
-        p: [part for entry in entries if isinstance(entry, Composed) for part in entry.parts]
-        for p, entries in SHOWN.items()
+        p: [part for entry in shown if isinstance(entry, Composed) for part in entry.parts]
+        for p, shown in SHOWN.items()
     }
 
     def ground(protocol, above=()):
@@ -70,5 +74,5 @@ def test_compositions_rest_on_what_is_shown():
 
 
 def test_what_is_argued_states_its_bound():
-    argued = [entry for entries in SHOWN.values() for entry in entries if isinstance(entry, Argued)]
+    argued = [entry for shown in SHOWN.values() for entry in shown if isinstance(entry, Argued)]
     assert argued and all(entry.why and entry.bound for entry in argued)
