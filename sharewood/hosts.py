@@ -12,7 +12,8 @@ from mpc.errors import ConfigError, DataError, PeerFailure
 from mpc.files import make_folder
 from mpc.party import Party
 from protocols.alignment import align_guest, align_host, psi
-from protocols.runtime.hosts import run_dealer, run_pair, run_party
+from protocols.runtime.dealing import run_dealer
+from protocols.runtime.hosts import run_pair, run_party
 from protocols.runtime.warm_up import warm_up
 from protocols.transport.channel import Channel
 from protocols.transport.tcp import listen
@@ -52,9 +53,8 @@ def deal(config: HostsConfig, sessions: int | None) -> None:
     address = config.network.dealer
     assert address is not None, "a configuration names the dealer"
     with listen(address, config.credentials("dealer")) as listener:
-        warm_up("bits")
-        warm_up("keys")
-        run_dealer(listener, config.names, sessions=sessions)
+        waits = {"patience": config.patience, "timeout": config.timeout}
+        run_dealer(listener, config.names, sessions=sessions, memory=config.dealer.memory_bytes, **waits)
 
 
 def align(config: HostsConfig, name: str) -> tuple[int, int]:
@@ -106,9 +106,9 @@ def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> di
         writable(path)
     if checkpoints and not resume:
         make_folder(checkpoints.folder)
-    warm_up(parameters.comparison)
 
     def program(party: Party) -> dict[str, Any]:
+        warm_up(parameters.comparison)  # after the meeting: it may take longer than the other has patience
         estimator = fit(party, parameters.model_dump(), rows, judged, checkpoints)
         assert estimator.model is not None, "fit has set it"
         estimator.model.save(out)
@@ -153,9 +153,9 @@ def predict_rows(config: HostsConfig, name: str, json: Path | None) -> dict[str,
     for path in [p for p in (out, json) if p]:
         writable(path)
     output = config.predict.output if model.config.logistic else "margin"
-    warm_up(model.config.comparison)
 
     def program(party: Party) -> tuple[np.ndarray, dict[str, Any]]:
+        warm_up(model.config.comparison)
         values = predict(party, model, rows, output, config.predict.method, receiver if layout.vertical else None)
         if out:
             write_predictions(out, rows.ids, values, output)

@@ -24,9 +24,14 @@ class Strict(BaseModel):
 
 
 class Dealer(Strict):
-    """Where the dealer listens."""
+    """Where the dealer listens, and the GB that one session may take there (None: half of the machine's memory)."""
 
     address: str
+    memory: float | None = Field(None, gt=0, allow_inf_nan=False)
+
+    @property
+    def memory_bytes(self) -> int | None:
+        return None if self.memory is None else int(self.memory * 1e9)
 
 
 class PartySection(Strict):
@@ -97,8 +102,8 @@ class HostsConfig(Strict):
     predict: Predict = Predict()
     plan: PlanShape | None = None
     offline: Literal["dealer", "pairwise"] = "dealer"
-    patience: float = Field(60.0, gt=0)
-    timeout: float = Field(600.0, gt=0)
+    patience: float = Field(60.0, gt=0, allow_inf_nan=False)
+    timeout: float = Field(600.0, gt=0, allow_inf_nan=False)
 
     @model_validator(mode="after")
     def _two_parties(self) -> HostsConfig:

@@ -12,23 +12,34 @@ Source         Beaver, CRYPTO 1991 (commodity-based: Beaver, STOC 1997)
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 
-from mpc.errors import PeerVanished, ProtocolDesync
+from mpc.correlation import Correlation
+from mpc.errors import ProtocolDesync
 from protocols.randomness.plan import decode_plan, in_order
 from protocols.randomness.prg import Streams
 from protocols.randomness.views import DealerView
-from protocols.transport.channel import Channel
-from protocols.transport.codec import Joined
+from protocols.transport.channel import Channel, first_to_speak
+from protocols.transport.codec import Joined, decode
+from protocols.transport.frames import FACTS_LIMIT
 
 FIRST_BATCH, BATCH = 1 << 18, 32 << 20
 NONCE_BYTES = SEED_BYTES = 16
+FEW_BYTES = 4096
 
 
 def serve(first: Channel, second: Channel) -> int:
-    """Deal to party 0 (`first`) and party 1 (`second`) until both are done; the number of requests fulfilled."""
-    parties = first, second
+    """Deal to party 0 (`first`) and party 1 (`second`) until both are done; the number of requests fulfilled.
+
+    A party may take any time until its next plan. Where the session fails, both are told why. Raises PeerFailure.
+    """
+    with first.explained(), second.explained():
+        return _serve((first, second))
+
+
+def _serve(parties: tuple[Channel, Channel]) -> int:
     nonce = os.urandom(NONCE_BYTES) + b"".join(_nonce(channel) for channel in parties)
     seeds = os.urandom(SEED_BYTES), os.urandom(SEED_BYTES)
     for channel, seed in zip(parties, seeds, strict=True):
@@ -36,31 +47,48 @@ def serve(first: Channel, second: Channel) -> int:
     streams = Streams(seeds[0], nonce), Streams(seeds[1], nonce)
     matrices: dict[int, np.ndarray] = {}
     index = 0
-    while True:
-        try:
-            plans = [channel.receive("dealer.plan") for channel in parties]
-        except PeerVanished:
-            return index
-        if plans[0] != plans[1]:
-            for channel in parties:
-                channel.send("dealer.batch", {"error": "the two parties asked for different correlated randomness"})
-            raise ProtocolDesync("the two parties asked for different correlated randomness")
-        if plans[0] is None:
-            return index
-        outgoing = _Batches(second), _Batches(first)  # party 1 has more to read
-        for request in in_order(decode_plan(plans[0])):
+    while (plan := _next_plan(parties)) is not None:
+        outgoing = _Batches(parties[1]), _Batches(parties[0])  # party 1 has more to read
+        for request in in_order(decode_plan(decode(plan, FACTS_LIMIT))):
             view = DealerView((streams[0].of(index), streams[1].of(index)), matrices)
-            request.deal(view)
+            _deal(request, view)
             dealt = sum(a.size for corrections in view.corrections for a in corrections)
             for batches, corrections in zip(outgoing, reversed(view.corrections), strict=True):
                 batches.add(corrections, dealt)
             index += 1
         for batches in outgoing:
             batches.flush()
+    return index
+
+
+def _next_plan(parties: tuple[Channel, Channel]) -> bytes | None:
+    """What both ask for, encoded; None when both are done. Raises ProtocolDesync where they differ."""
+    plans: set[bytes | None] = set()
+    waiting = list(parties)
+    while waiting:
+        channel = first_to_speak(waiting)
+        waiting.remove(channel)
+        plan = channel.receive("dealer.plan")
+        if not (plan is None or isinstance(plan, bytes)):
+            raise ProtocolDesync(f"{channel.peer} sent no plan")
+        plans.add(plan)
+    if len(plans) > 1:
+        raise ProtocolDesync("the two parties asked for different correlated randomness")
+    return plans.pop()
+
+
+def _deal(request: Correlation[Any], view: DealerView) -> None:
+    """Raises ProtocolDesync for a request that makes no sense, or that this process has no memory for."""
+    try:
+        request.deal(view)
+    except MemoryError:
+        raise ProtocolDesync(f"a session of the dealer has no memory for {request}") from None
+    except Exception as error:  # a plan can ask for anything
+        raise ProtocolDesync(f"{request} cannot be dealt: {type(error).__name__}: {error}") from error
 
 
 def _nonce(channel: Channel) -> bytes:
-    nonce = channel.receive("dealer.hello")
+    nonce = channel.receive("dealer.hello", FEW_BYTES)
     if not isinstance(nonce, bytes) or len(nonce) != NONCE_BYTES:
         raise ProtocolDesync(f"{channel.peer} sent no nonce of {NONCE_BYTES} bytes")
     return nonce

@@ -6,6 +6,7 @@ takes no correction is made while the dealer is at work, for the requests that i
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import tempfile
@@ -21,11 +22,13 @@ import numpy as np
 from mpc.correlation import Correlation
 from mpc.errors import ProtocolDesync
 from mpc.linear_map import MatrixVectors
-from protocols.randomness.dealer import BATCH, NONCE_BYTES
+from protocols.randomness.dealer import BATCH, FEW_BYTES, NONCE_BYTES, SEED_BYTES
 from protocols.randomness.plan import Plan, encode_plan, in_order
 from protocols.randomness.prg import Streams
 from protocols.randomness.views import NotYet, PartyView
 from protocols.transport.channel import Channel
+from protocols.transport.codec import encode
+from protocols.transport.frames import DATA_LIMIT
 
 T = TypeVar("T")
 log = logging.getLogger("sharewood")
@@ -54,9 +57,13 @@ class DealtRandomness:
 
     def __init__(self, rank: int, dealer: Channel) -> None:
         self._rank, self._dealer = rank, dealer
-        dealer.send("dealer.hello", os.urandom(NONCE_BYTES))
-        session = dealer.receive("dealer.session")
-        self._streams = Streams(session["seed"], session["nonce"])
+        own = os.urandom(NONCE_BYTES)
+        dealer.send("dealer.hello", own)
+        seed, nonce = _told(dealer.receive("dealer.session", FEW_BYTES), {"seed": bytes, "nonce": bytes})
+        if len(seed) != SEED_BYTES or len(nonce) != 3 * NONCE_BYTES or own not in (nonce[16:32], nonce[32:]):
+            raise ProtocolDesync(f"{dealer.peer} opened a session that is not this party's")
+        self.session = hashlib.sha256(nonce).digest()
+        self._streams = Streams(seed, nonce)
         self._matrices: dict[int, np.ndarray] = {}
         self._waiting: deque[_Waiting] = deque()
         self._spool = _Spool()
@@ -71,18 +78,15 @@ class DealtRandomness:
 
     def provide(self, plan: Plan) -> None:
         """Send the plan and take in its corrections; what this party can compute ahead is computed."""
-        self._dealer.send("dealer.plan", encode_plan(plan))
+        self._dealer.send("dealer.plan", b"".join(encode(encode_plan(plan))))
         coming = deque(_Waiting(index, correlation) for index, correlation in enumerate(in_order(plan), self._index))
         total = len(coming)
         self._index += total
         self._start(coming)
         said = monotonic()
         while coming:
-            batch = self._dealer.receive("dealer.batch")
-            if "error" in batch:
-                raise ProtocolDesync(f"dealer: {batch['error']}")
-            sizes, data = batch["sizes"], batch["data"]
-            if not 0 < sizes.size <= len(coming) or sizes.sum() != data.size:
+            sizes, data = _told(self._dealer.receive("dealer.batch", DATA_LIMIT), {"sizes": np.int64, "data": np.uint8})
+            if not 0 < sizes.size <= len(coming) or sizes.min() < 0 or sizes.sum() != data.size:
                 raise ProtocolDesync("the dealer's corrections do not fit the plan")
             starts = np.concatenate([[0], np.cumsum(sizes)])
             for size, start in zip(sizes.tolist(), starts.tolist(), strict=False):
@@ -140,6 +144,18 @@ class DealtRandomness:
     def close(self) -> None:
         """Tell the dealer that this party needs nothing more."""
         self._dealer.send("dealer.plan", None)
+
+
+def _told(message: Any, parts: dict[str, type]) -> list[Any]:
+    """The parts of a message of the dealer by name: bytes, or flat arrays of a dtype. Raises ProtocolDesync."""
+    if not isinstance(message, dict) or message.keys() != parts.keys():
+        raise ProtocolDesync(f"the dealer sent something else than {' and '.join(parts)}")
+    for name, kind in parts.items():
+        value = message[name]
+        flat = isinstance(value, np.ndarray) and value.dtype == kind and value.ndim == 1
+        if not (isinstance(value, bytes) if kind is bytes else flat):
+            raise ProtocolDesync(f"the dealer sent {name} of another kind")
+    return [message[name] for name in parts]
 
 
 class _Spool:

@@ -18,6 +18,7 @@ Plan = Sequence[tuple[Sequence[Correlation[Any]], int]]
 
 _WORDS = ("uint8", "uint16", "uint32", "uint64")
 _LARGEST = 1 << 36
+_MOST_REQUESTS = 1 << 24
 
 
 def in_order(plan: Plan) -> Iterator[Correlation[Any]]:
@@ -40,9 +41,12 @@ def _encode(request: Correlation[Any]) -> list[Any]:
 def decode_plan(tree: Any) -> list[tuple[list[Correlation[Any]], int]]:
     """Inverse of `encode_plan`. Raises ProtocolDesync for anything that is not a plan of bounded size."""
     try:
-        return [([_decode(request) for request in requests], _count(times)) for requests, times in tree]
+        plan = [([_decode(request) for request in requests], _count(times)) for requests, times in tree]
     except (TypeError, ValueError, KeyError, IndexError) as error:
         raise ProtocolDesync(f"not a plan: {error}") from None
+    if sum(len(requests) * times for requests, times in plan) > _MOST_REQUESTS:
+        raise ProtocolDesync(f"a plan has at most {_MOST_REQUESTS} requests")
+    return plan
 
 
 def _count(value: Any) -> int:

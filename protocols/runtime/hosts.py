@@ -1,36 +1,44 @@
-"""Roles on hosts of their own: who listens where, and how two parties and a dealer find each other.
+"""Parties on hosts of their own: who listens where, and how two parties find each other and the dealer.
 
-Party 0 listens for party 1, and the dealer for both. Every connection is mutual TLS: a certificate says who it is.
+Party 0 listens for party 1, and the dealer (dealing.py) for both. Every connection is mutual TLS, so certificates tell
+who is who. The two parties compare what they expect and draw the id of their session together; both name it to the
+dealer. While a party waits for one of the other two it watches the other one, and where it fails it says why.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import os
 import re
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
-from mpc.errors import ConfigError, PeerFailure, PeerTimeout
+from mpc.errors import ConfigError, PeerFailure, PeerTimeout, PeerVanished, ProtocolDesync
 from mpc.party import Party
-from protocols.randomness.dealer import serve
+from protocols.randomness.dealer import FEW_BYTES
 from protocols.randomness.dealt import DealtRandomness
 from protocols.runtime.memory import keep_freed_memory
 from protocols.runtime.process import leave_no_core_dump
 from protocols.transport.certificates import Credentials
 from protocols.transport.channel import Channel
-from protocols.transport.tcp import Address, Listener, connect, listen
+from protocols.transport.tcp import Address, connect, listen
 
 log = logging.getLogger("sharewood")
 T = TypeVar("T")
-# A connection that says nothing may keep a dealer from others for this many seconds.
-_LOOK = 60.0
+_NONCE_BYTES = 16
 _ADDRESS = re.compile(r"(?:(?P<host>[^\s:\[\]]+)|\[(?P<v6>[0-9A-Fa-f:.]+)\]):(?P<port>[0-9]{1,5})", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Network:
-    """`parties` by rank, where party 0 and the dealer listen (None: party 0 tells), and seconds of patience."""
+    """`parties` by rank, and where party 0 and the dealer listen (None: party 0 tells).
+
+    `patience`: seconds that a host may take to come. `timeout`: seconds of silence where something is due.
+    """
 
     parties: tuple[str, str]
     meeting: Address
@@ -55,80 +63,109 @@ def run_party(
     job: Callable[[Party], T],
     own_dealer: Callable[[], Address] | None = None,
 ) -> T:
-    """Connect party `rank` with its peer and the dealer, run the job, tell the dealer that it may go.
+    """Connect party `rank` with its peer and the dealer, run the job, tell both that it is done.
 
-    `own_dealer`, at party 0, starts a dealer on this machine and says where it listens. Raises PeerFailure.
+    `own_dealer`, at party 0, starts a dealer on this machine and says where it listens. Raises PeerFailure, and
+    ConfigError where the parties expect different things.
     """
-    leave_no_core_dump()
     keep_freed_memory()
-    peer = _meet(network, rank, credentials)
-    with peer:
-        address = network.dealer
-        if address is None:
-            if rank == 0:
-                assert own_dealer is not None, "without an address party 0 starts a dealer"
-                address = own_dealer()
-                peer.send("dealer.address", list(address))
-            else:
-                host, port = peer.receive("dealer.address")
-                address = str(host), int(port)
-        dealer = connect(address, credentials, network.dealer_name, patience=network.patience, timeout=network.timeout)
-        with dealer:
+    leave_no_core_dump()
+    with _meet(network, rank, credentials, network.dealer_name) as (peer, session):
+        address = network.dealer or _own_dealer(peer, rank, own_dealer)
+        waits: dict[str, Any] = {"patience": network.patience, "timeout": network.timeout}
+        dealer = connect(address, credentials, network.dealer_name, session=session, beside=peer, **waits)
+        with dealer.explained():
+            dealer.watch(peer, _give_up)
             randomness = DealtRandomness(rank, dealer)
+            peer.watch(dealer, _go_on)
+            _same_session(peer, randomness)
             result = job(Party(rank, peer, randomness))
-            randomness.close()
+            _part(peer)
+            with suppress(PeerFailure):
+                randomness.close()
     return result
 
 
 def run_pair(network: Network, rank: int, credentials: Credentials, job: Callable[[Channel], T]) -> T:
-    """Connect party `rank` with its peer alone, and run a job that needs no dealer. Raises PeerFailure."""
-    with _meet(network, rank, credentials) as peer:
-        return job(peer)
-
-
-def _meet(network: Network, rank: int, credentials: Credentials) -> Channel:
-    name = network.parties[1 - rank]
-    waits: dict[str, Any] = {"patience": network.patience, "timeout": network.timeout}
-    if rank == 1:
-        return connect(network.meeting, credentials, name, **waits)
-    with listen(network.meeting, credentials) as listener:
-        return listener.accept(name, **waits)
-
-
-def run_dealer(
-    listener: Listener, parties: tuple[str, str], *, sessions: int | None = None, patience: float | None = None
-) -> None:
-    """Serve one session after another, `sessions` of them or until interrupted.
-
-    A party that comes twice replaces its first connection; strangers, and parties that vanish, are logged and end
-    nothing but themselves. With `patience`, PeerTimeout after so many seconds without both parties.
-    """
+    """Connect party `rank` with its peer, and run a job that needs no dealer. Raises PeerFailure, ConfigError."""
     leave_no_core_dump()
-    keep_freed_memory()
-    served = 0
-    while sessions is None or served < sessions:
-        first, second = _both(listener, parties, patience)
-        with first, second:
+    with _meet(network, rank, credentials, None) as (peer, _):
+        result = job(peer)
+        _part(peer)
+    return result
+
+
+@contextmanager
+def _meet(network: Network, rank: int, credentials: Credentials, dealer: str | None) -> Iterator[tuple[Channel, bytes]]:
+    """The peer, and the id of the session; where the block fails, the peer is told why."""
+    name = network.parties[1 - rank]
+    expected = {"parties": list(network.parties), "dealer": dealer}
+    if rank == 1:
+        peer = connect(network.meeting, credentials, name, patience=network.patience, timeout=network.timeout)
+        with peer.explained():
+            yield peer, _greet(peer, rank, expected)
+        return
+    until = time.monotonic() + network.patience
+    with listen(network.meeting, credentials) as listener:
+        while True:
+            patience = max(0.0, until - time.monotonic())
+            peer = listener.accept(name, patience=patience, timeout=patience)
             try:
-                log.info("dealt %d requests to %s and %s", serve(first, second), *parties)
-            except PeerFailure as failure:
-                log.warning("session ended early: %s", failure)
-        served += 1
+                session = _greet(peer, rank, expected)
+                break
+            except (PeerVanished, PeerTimeout) as failure:
+                peer.close()
+                log.warning("%s left before the session began: %s", name, failure)
+    with peer.explained():
+        peer.timeout = network.timeout
+        yield peer, session
 
 
-def _both(listener: Listener, parties: tuple[str, str], patience: float | None) -> tuple[Channel, Channel]:
-    waiting: dict[str, Channel] = {}
-    while len(waiting) < 2:
-        try:
-            channel = listener.accept(*parties, patience=patience or _LOOK)
-        except PeerTimeout:
-            if patience is not None:
-                raise
-            continue
-        except PeerFailure as failure:
-            log.warning("turned a connection away: %s", failure)
-            continue
-        if channel.peer in waiting:
-            waiting.pop(channel.peer).close()
-        waiting[channel.peer] = channel
-    return waiting[parties[0]], waiting[parties[1]]
+def _greet(peer: Channel, rank: int, expected: dict[str, Any]) -> bytes:
+    """Compare what the two expect, and draw the id of the session. Raises ConfigError, PeerFailure."""
+    nonce = os.urandom(_NONCE_BYTES)
+    theirs = peer.swap("session.hello", {**expected, "nonce": nonce}, FEW_BYTES)
+    if not isinstance(theirs, dict) or theirs.keys() != {*expected, "nonce"}:
+        raise ProtocolDesync(f"{peer.peer} greets with something else than a hello")
+    for what, value in expected.items():
+        if theirs[what] != value:
+            raise ConfigError(f"the hosts disagree on {what}: {value!r} here, {theirs[what]!r} at {peer.peer}")
+    if not isinstance(theirs["nonce"], bytes) or len(theirs["nonce"]) != _NONCE_BYTES:
+        raise ProtocolDesync(f"{peer.peer} greets without a nonce of {_NONCE_BYTES} bytes")
+    both = (nonce, theirs["nonce"]) if rank == 0 else (theirs["nonce"], nonce)
+    return hashlib.sha256(b"sharewood session" + both[0] + both[1]).digest()[:_NONCE_BYTES]
+
+
+def _own_dealer(peer: Channel, rank: int, start: Callable[[], Address] | None) -> Address:
+    """Party 0 starts a dealer and tells where it listens. Raises ProtocolDesync."""
+    if rank == 0:
+        assert start is not None, "without an address party 0 starts a dealer"
+        address = start()
+        peer.send("dealer.address", list(address))
+        return address
+    told = peer.receive("dealer.address", FEW_BYTES)
+    if not isinstance(told, list) or [type(part) for part in told] != [str, int] or not 0 < told[1] < 65536:
+        raise ProtocolDesync(f"{peer.peer} told no address of a dealer")
+    return told[0], told[1]
+
+
+def _same_session(peer: Channel, randomness: DealtRandomness) -> None:
+    """Raises PeerFailure unless the dealer serves both parties in one session."""
+    if peer.swap("session.dealer", randomness.session, FEW_BYTES) != randomness.session:
+        raise PeerFailure(f"the dealer has paired this party and {peer.peer} with others: run both again")
+
+
+def _part(peer: Channel) -> None:
+    """Wait until the peer, too, is done. What this party has is whole in any case."""
+    try:
+        peer.swap("session.end", None, FEW_BYTES)
+    except PeerFailure as failure:
+        log.warning("this party is done, and %s did not say that it is: %s", peer.peer, failure)
+
+
+def _give_up(failure: PeerFailure) -> NoReturn:
+    raise failure
+
+
+def _go_on(failure: PeerFailure) -> None:
+    log.warning("%s; this run goes on with what was dealt so far", failure)

@@ -20,7 +20,8 @@ from pathlib import Path
 
 from mpc.errors import ConfigError
 from mpc.folders import memory_folder
-from protocols.runtime.hosts import Network, run_dealer
+from protocols.runtime.dealing import run_dealer
+from protocols.runtime.hosts import Network
 from protocols.runtime.process import end_with
 from protocols.transport.certificates import Credentials, expiry, make_credentials
 from protocols.transport.tcp import Address, listen
@@ -62,8 +63,8 @@ def _fresh(folder: Path, name: str) -> bool:
 @contextlib.contextmanager
 def loopback_dealer(network: Network) -> Iterator[Address]:
     """A dealer process for one session of the two parties; where it listens. It ends with the session or the block."""
-    names = network.dealer_name, *network.parties
-    command = [sys.executable, "-m", "protocols.runtime.loopback", str(os.getpid()), *names]
+    names, waits = (network.dealer_name, *network.parties), (network.patience, network.timeout)
+    command = [sys.executable, "-m", "protocols.runtime.loopback", str(os.getpid()), *map(str, waits), *names]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None, "a pipe was asked for"
@@ -83,11 +84,12 @@ def loopback_dealer(network: Network) -> Iterator[Address]:
 
 def main() -> None:
     """Listen on a free port, say which, serve one session."""
-    parent, name, first, second = sys.argv[1:]
+    parent, patience, timeout, name, first, second = sys.argv[1:]
     end_with(int(parent))
     with listen(("127.0.0.1", 0), loopback_credentials((first, second, name), name)) as listener:
         print(listener.address[1], flush=True)
-        run_dealer(listener, (first, second), sessions=1, patience=60.0)
+        until = float(patience)
+        run_dealer(listener, (first, second), sessions=1, patience=until, timeout=float(timeout), idle=until)
 
 
 if __name__ == "__main__":

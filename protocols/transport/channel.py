@@ -107,6 +107,15 @@ class Channel:
         return self._link.session
 
     @property
+    def timeout(self) -> float | None:
+        """Seconds of silence that are a failure where something is due."""
+        return self._link.timeout
+
+    @timeout.setter
+    def timeout(self, seconds: float | None) -> None:
+        self._link.timeout = seconds
+
+    @property
     def wire_sent(self) -> int:
         return self._link.sent
 

@@ -13,7 +13,7 @@ import mpc
 from mpc.beaver import Triples, multiply
 from mpc.bit_product import RingBits
 from mpc.catalogue import correlations
-from mpc.errors import MaskReuse, PeerFailure, ProtocolDesync
+from mpc.errors import MaskReuse, PeerFailure, PeerVanished, ProtocolDesync
 from mpc.linear_map import MatrixMask, MatrixVectors
 from mpc.matrix_product import MatrixMasks
 from mpc.party import Party
@@ -79,6 +79,7 @@ def test_a_plan_survives_the_wire():
         [[[["Triples", [3]]], 1]],
         [[[["FloorMasks", [3], 1.5]], 1]],
         [[[["Triples", [3], "uint64"]], -1]],
+        [[[["Triples", [0], "uint64"]], 1 << 25]],
         "Triples",
         7,
     ],
@@ -149,7 +150,7 @@ def test_values_are_the_same_whenever_they_are_made(monkeypatch, early, room, la
 
 def test_parties_that_ask_for_different_things_are_stopped():
     results, errors = with_dealer(lambda randomness, rank: randomness.provide([([Triples((3 + rank,), Z64)], 1)]))
-    assert all(isinstance(r, ProtocolDesync) and "different correlated randomness" in str(r) for r in results)
+    assert all(isinstance(r, PeerVanished) and "different correlated randomness" in str(r) for r in results)
     assert isinstance(errors[0], ProtocolDesync)
 
 

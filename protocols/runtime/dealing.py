@@ -1,0 +1,220 @@
+"""The dealer's host: who has come, who belongs together, and a process for every session.
+
+Parties that meet agree on a random id of their session, and name it in the hello by which they come to the dealer: two
+channels belong together where their ids are equal. The process that listens reads no more of a party than that hello,
+whose size is fixed. Plans are read, and dealt, in a process for each session: with a bound on its memory, and a
+hostile plan, a failure, or a job too large for this machine end nothing but the session itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
+
+from mpc.errors import PeerFailure, PeerTimeout
+from protocols.randomness.dealer import serve
+from protocols.runtime.memory import bound_memory, keep_freed_memory
+from protocols.runtime.process import end_with
+from protocols.transport.channel import Channel
+from protocols.transport.tcp import Listener, address_text
+from protocols.transport.tls import HUNG_UP, NO_SESSION, TlsLink
+
+log = logging.getLogger("sharewood")
+
+SESSIONS, WAITING = 16, 64
+_GRACE, _LOOK = 10.0, 60.0
+_READABLE = 1
+_FORK = multiprocessing.get_context("fork")
+
+
+def run_dealer(
+    listener: Listener,
+    parties: tuple[str, str],
+    *,
+    sessions: int | None = None,
+    patience: float = 60.0,
+    timeout: float = 600.0,
+    idle: float | None = None,
+    memory: int | None = None,
+) -> None:
+    """Serve sessions of the two parties, several at once: `sessions` of them, or until interrupted.
+
+    The second party has `patience` seconds to come after the first; `timeout` as of `connect`. A session takes
+    `memory` bytes at most, without a number half of what this machine has. Strangers, and parties that vanish, are
+    logged and end nothing but themselves. PeerTimeout after `idle` seconds in which no session was under way.
+    """
+    log.info("dealer for %s and %s listens at %s", *parties, address_text(listener.address))
+    desk = _Desk(listener, parties, patience, timeout, memory, sessions)
+    try:
+        while desk.ended != sessions:
+            desk.turn(_LOOK if idle is None else min(idle, _LOOK))
+            if idle is not None and desk.unused >= idle:
+                raise PeerTimeout(f"{' and '.join(parties)} did not both come to the dealer within {idle:g} s")
+    finally:
+        desk.close()
+
+
+@dataclass
+class _Guest:
+    """A party that has come, and since when it waits for the other."""
+
+    link: TlsLink
+    channel: Channel
+    since: float = field(default_factory=time.monotonic)
+
+
+@dataclass
+class _Session:
+    """Two parties, the process that deals to them, and when one of them hung up."""
+
+    process: BaseProcess
+    guests: tuple[_Guest, _Guest]
+    left: float | None = None
+
+
+class _Desk:
+    """Those who wait, by session and name, and the sessions under way."""
+
+    def __init__(
+        self,
+        listener: Listener,
+        parties: tuple[str, str],
+        patience: float,
+        timeout: float,
+        memory: int | None,
+        sessions: int | None,
+    ) -> None:
+        self._listener, self._parties, self._patience, self._timeout = listener, parties, patience, timeout
+        self._memory, self._to_begin = memory, sessions
+        self._waiting: dict[bytes, dict[str, _Guest]] = {}
+        self._sessions: list[_Session] = []
+        self._used = time.monotonic()
+        self.ended = 0
+
+    @property
+    def unused(self) -> float:
+        """Seconds since a session was under way."""
+        return 0.0 if self._sessions else time.monotonic() - self._used
+
+    def turn(self, seconds: float) -> None:
+        """See what comes about within `seconds`, and act on it."""
+        beside = {guest.link.fileno(): HUNG_UP for guest in self._guests()}
+        for session in self._sessions:
+            beside[session.process.sentinel] = _READABLE
+            if session.left is None:
+                beside |= {guest.link.fileno(): HUNG_UP for guest in session.guests}
+        links, ready = self._listener.look(self._parties, min(seconds, self._soonest()), beside)
+        for session in list(self._sessions):
+            self._look_after(session, ready)
+        for guest in list(self._guests()):
+            self._look_at(guest, ready)
+        for link in links:
+            self._admit(link)
+
+    def close(self) -> None:
+        """End the sessions under way, and send away who waits."""
+        for session in self._sessions:
+            session.process.terminate()
+            session.process.join()
+        for guest in [*self._guests(), *(guest for session in self._sessions for guest in session.guests)]:
+            guest.channel.close()
+
+    def _guests(self) -> Iterator[_Guest]:
+        for pair in self._waiting.values():
+            yield from pair.values()
+
+    def _soonest(self) -> float:
+        """Seconds until someone has waited for long enough."""
+        ends = [guest.since + self._patience for guest in self._guests()]
+        ends += [session.left + _GRACE for session in self._sessions if session.left is not None]
+        return max(0.0, min(ends, default=float("inf")) - time.monotonic())
+
+    def _admit(self, link: TlsLink) -> None:
+        link.open(self._timeout)
+        guest = _Guest(link, Channel(link))
+        if link.session == NO_SESSION:
+            self._send_away(guest, "it names no session")
+            return
+        same = [other for other in self._guests() if other.link.peer == link.peer]
+        if len(same) >= WAITING:
+            self._leave(same[0])
+            self._send_away(same[0], f"{link.peer} came {WAITING} times since")
+        pair = self._waiting.setdefault(link.session, {})
+        if link.peer in pair:
+            pair[link.peer].channel.close()
+        pair[link.peer] = guest
+        if len(pair) == len(self._parties) and not any(each.channel.hung_up for each in pair.values()):
+            del self._waiting[link.session]
+            self._begin((pair[self._parties[0]], pair[self._parties[1]]))
+
+    def _begin(self, guests: tuple[_Guest, _Guest]) -> None:
+        if len(self._sessions) >= SESSIONS or self._to_begin == 0:
+            for guest in guests:
+                self._send_away(guest, "it has as many sessions as it may serve")
+            return
+        if self._to_begin is not None:
+            self._to_begin -= 1
+        process = _FORK.Process(target=self._serve, args=(os.getpid(), *guests), daemon=True)
+        process.start()
+        self._sessions.append(_Session(process, guests))
+
+    def _serve(self, parent: int, *guests: _Guest) -> None:
+        """In the process of a session: deal, and say in the log what has come of it."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which ends its children
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        end_with(parent)
+        self._listener.close()
+        for other in [*self._guests(), *(guest for session in self._sessions for guest in session.guests)]:
+            other.channel.close()
+        keep_freed_memory()
+        bound_memory(self._memory)
+        try:
+            log.info("dealt %d requests to %s and %s", serve(*(guest.channel for guest in guests)), *self._parties)
+        except PeerFailure as failure:
+            log.warning("session ended early: %s", failure)
+        except Exception:
+            log.exception("session ended early by a fault of this program")
+
+    def _look_after(self, session: _Session, ready: set[int]) -> None:
+        """Notice that a session has ended; end it where a party has left and its process does not."""
+        now = time.monotonic()
+        if session.process.exitcode is not None:
+            self._sessions.remove(session)
+            self._used, self.ended = now, self.ended + 1
+            if session.process.exitcode:
+                log.warning("a session's process ended with status %d", session.process.exitcode)
+            for guest in session.guests:
+                guest.channel.close()
+        elif session.left is None and any(guest.link.fileno() in ready for guest in session.guests):
+            session.left = now
+        elif session.left is not None and now >= session.left + _GRACE:
+            log.warning("a party has left a session that goes on: its process is ended")
+            session.process.kill()
+
+    def _look_at(self, guest: _Guest, ready: set[int]) -> None:
+        """Forget one who has left or has waited for long enough."""
+        if guest.link.fileno() in ready:
+            self._leave(guest)
+            log.warning("%s", guest.channel.last_words("waiting for its peer"))
+            guest.channel.close()
+        elif time.monotonic() >= guest.since + self._patience:
+            self._leave(guest)
+            other = next(name for name in self._parties if name != guest.link.peer)
+            self._send_away(guest, f"{other} did not come for the session within {self._patience:g} s")
+
+    def _leave(self, guest: _Guest) -> None:
+        pair = self._waiting[guest.link.session]
+        del pair[guest.link.peer]
+        if not pair:
+            del self._waiting[guest.link.session]
+
+    def _send_away(self, guest: _Guest, why: str) -> None:
+        log.warning("sent %s away: %s", guest.link.peer, why)
+        guest.channel.end(why)
+        guest.channel.close()

@@ -1,0 +1,95 @@
+"""A dealer's process, and parties in threads that meet over TLS on loopback and come to it."""
+
+import contextlib
+import logging
+import multiprocessing
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mpc.beaver import Triples, multiply
+from mpc.rings import Z64
+from protocols.runtime.dealing import run_dealer
+from protocols.runtime.hosts import Network, run_party
+from protocols.transport.certificates import make_credentials
+from protocols.transport.tcp import connect, listen
+from tests.mpc.twoparty import ring_half
+
+NAMES = "party_a", "party_b"
+CREDENTIALS = make_credentials([*NAMES, "dealer", "party_c"])
+FORK = multiprocessing.get_context("fork")
+X = np.arange(-3, 4)
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+@dataclass
+class Dealer:
+    address: tuple[str, int]
+    process: multiprocessing.Process
+    log: Path
+
+    @property
+    def lines(self):
+        return self.log.read_text().splitlines()
+
+    def channel(self, name, session, patience=10):
+        """A channel of one who comes as `name` for a session."""
+        return connect(self.address, CREDENTIALS[name], "dealer", session=session, patience=patience, timeout=10)
+
+    def network(self, **waits):
+        return Network(NAMES, ("127.0.0.1", free_port()), self.address, **{"patience": 20, "timeout": 20, **waits})
+
+
+@contextlib.contextmanager
+def dealing(folder, **options):
+    """A dealer in a process of its own, which is still there in the end."""
+    listener = listen(("127.0.0.1", 0), CREDENTIALS["dealer"])
+    path = folder / "dealer.log"
+
+    def play():
+        logging.basicConfig(filename=path, level=logging.INFO, format="%(message)s", force=True)
+        run_dealer(listener, NAMES, **options)
+
+    process = FORK.Process(target=play)
+    process.start()
+    try:
+        with listener:
+            yield Dealer(listener.address, process, path)
+        assert process.is_alive()
+    finally:
+        process.kill()
+        process.join()
+
+
+def squares(party):
+    """x * x with a triple of the dealer."""
+    party.randomness.provide([([Triples(X.shape, Z64)], 1)])
+    half = ring_half(X, party.rank)
+    return party.reveal(multiply(party, half, half), what="squares").tolist()
+
+
+def outcome(network, rank, job=squares):
+    """What a party's job returned, or how it failed."""
+    try:
+        return run_party(network, rank, CREDENTIALS[NAMES[rank]], job)
+    except Exception as error:
+        return error
+
+
+def both(network, first=squares, second=None, networks=None):
+    """The outcome of either party."""
+    networks, jobs = networks or (network, network), (first, second or first)
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(lambda rank: outcome(networks[rank], rank, jobs[rank]), (0, 1)))
+
+
+def honest(dealer, **waits):
+    """Whether a session with honest parties works."""
+    return both(dealer.network(**waits)) == [(X * X).tolist()] * 2

@@ -1,0 +1,163 @@
+"""What a dealer's host does with those who come: strangers, the dead, the hostile, and several at once."""
+
+import re
+import time
+
+import numpy as np
+import pytest
+
+from mpc.errors import PeerFailure, PeerTimeout, PeerVanished
+from protocols.randomness.dealer import NONCE_BYTES
+from protocols.runtime import dealing as desk
+from protocols.runtime.dealing import run_dealer
+from protocols.transport import frames
+from protocols.transport.channel import Intake
+from protocols.transport.codec import encode
+from protocols.transport.tcp import connect, listen
+from tests.protocols.runtime.meeting import CREDENTIALS, NAMES, dealing, honest
+
+SESSION = b"a session of two"
+PLAN = "dealer.plan"
+
+
+@pytest.fixture
+def dealer(tmp_path):
+    with dealing(tmp_path, patience=5, memory=2_000_000_000) as dealer:
+        yield dealer
+
+
+def until(dealer, text):
+    """Wait for a line in the dealer's log."""
+    end = time.monotonic() + 20
+    while not any(text in line for line in dealer.lines):
+        assert time.monotonic() < end, dealer.lines
+        time.sleep(0.02)
+
+
+def opened(dealer, session=SESSION):
+    """Two channels of a session that the dealer has begun."""
+    channels = [dealer.channel(name, session) for name in NAMES]
+    for channel in channels:
+        channel.send("dealer.hello", bytes(NONCE_BYTES))
+    for channel in channels:
+        channel.receive("dealer.session")
+    return channels
+
+
+def test_a_dead_connection_is_not_paired(dealer):
+    dealer.channel("party_a", SESSION).close()
+    until(dealer, "party_a closed the connection")
+    assert honest(dealer)
+
+
+def test_one_who_waits_is_not_paired_with_another_session(dealer):
+    with dealer.channel("party_a", SESSION) as waiting:
+        assert honest(dealer) and honest(dealer)
+        assert not waiting.hung_up
+
+
+def test_one_who_comes_twice_replaces_itself_and_nobody_else(dealer):
+    first, other = (dealer.channel("party_a", session) for session in (SESSION, b"another session!"))
+    second = dealer.channel("party_a", SESSION)
+    with first, other, second, dealer.channel("party_b", SESSION):
+        with pytest.raises(PeerVanished):
+            first.receive("dealer.session")
+        assert not other.hung_up and not second.hung_up
+
+
+def test_one_whose_peer_does_not_come_is_told(tmp_path):
+    said = r"dealer ended the session: party_a did not come for the session within 0\.3 s"
+    with dealing(tmp_path, patience=0.3) as dealer, dealer.channel("party_b", SESSION) as channel:
+        failure = channel.last_words("waiting")
+    assert type(failure) is PeerVanished and re.search(said, str(failure))
+
+
+def test_one_who_names_no_session_is_sent_away(dealer):
+    with connect(dealer.address, CREDENTIALS["party_a"], "dealer", patience=5) as channel:
+        assert "it names no session" in str(channel.last_words("waiting"))
+
+
+def test_a_session_that_is_held_open_holds_up_nobody(dealer):
+    first, second = opened(dealer)
+    with first, second:
+        assert honest(dealer) and honest(dealer)
+
+
+def test_sessions_have_a_bound(tmp_path, monkeypatch):
+    monkeypatch.setattr(desk, "SESSIONS", 1)
+    with dealing(tmp_path, patience=5) as dealer:
+        first, second = opened(dealer)
+        with first, second, pytest.raises(PeerVanished, match="as many sessions as it may serve"):
+            opened(dealer, b"another session!")
+        assert honest(dealer)
+
+
+def test_those_who_wait_have_a_bound(tmp_path, monkeypatch):
+    monkeypatch.setattr(desk, "WAITING", 3)
+    with dealing(tmp_path, patience=5) as dealer:
+        channels = [dealer.channel("party_a", bytes([1, n] * 8)) for n in range(5)]
+        until(dealer, "came 3 times since")
+        assert honest(dealer)
+        for channel in channels:
+            channel.close()
+
+
+def test_a_party_that_hangs_up_ends_a_session_that_is_at_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(desk, "_GRACE", 0.3)
+    with dealing(tmp_path, patience=5) as dealer:
+        first, second = opened(dealer)
+        plan = [[[["MatrixMasks", 3000, 3000, 3000, "uint64"]], 50]]
+        for channel in (first, second):
+            channel.send(PLAN, b"".join(encode(plan)))
+        time.sleep(0.5)
+        first.close()
+        until(dealer, "its process is ended")
+        with second, pytest.raises(PeerVanished):
+            while True:
+                second.receive("dealer.batch")
+        assert honest(dealer)
+
+
+HOSTILE = {
+    "an array": np.zeros(3),
+    "an unknown matrix": [[[["MatrixVectors", 7, 0, 3, 3, "uint64", 1]], 1]],
+    "an owner that is none": [[[["InputMask", 7, [3], "uint64"]], 1]],
+    "many dimensions": [[[["Triples", [1] * 65, "uint64"]], 1]],
+    "bool triples": [[[["Triples", [3], "bool"]], 1]],
+    "a huge shape": [[[["Triples", [1 << 36], "uint64"]], 1]],
+    "a huge product": [[[["MatrixMasks", 1 << 20, 1 << 20, 1 << 20, "uint64"]], 1]],
+    "many times": [[[["ZeroShares", [0], "uint64"]], 1 << 36]],
+    "no kind": [[[["os.system", "true"]], 1]],
+    "text": "Triples",
+}
+
+
+@pytest.mark.parametrize("plan", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_plan_ends_its_own_session_only(dealer, plan):
+    channels = opened(dealer)
+    for channel in channels:
+        channel.send(PLAN, b"".join(encode(plan)))
+    for channel in channels:
+        with channel, pytest.raises(PeerFailure):
+            while True:
+                channel.receive("dealer.batch")
+    assert honest(dealer)
+
+
+def test_more_than_is_due_is_refused_before_there_is_memory_for_it(dealer):
+    channels = [dealer.channel(name, SESSION) for name in NAMES]
+    for channel in channels:
+        head = frames.head(frames.Kind.TREE, "dealer.hello", 0, 8 << 30)
+        channel._link.transfer([head], Intake(iter(())), "dealer.hello")
+    until(dealer, "payload of 8589934592 bytes announced, at most 4096 allowed")
+    for channel in channels:
+        channel.close()
+    assert honest(dealer)
+
+
+def test_a_dealer_that_nobody_comes_to_ends(tmp_path):
+    with (
+        listen(("127.0.0.1", 0), CREDENTIALS["dealer"]) as listener,
+        pytest.raises(PeerTimeout, match=r"party_a and party_b did not both come to the dealer within 0\.2 s"),
+    ):
+        run_dealer(listener, NAMES, idle=0.2)

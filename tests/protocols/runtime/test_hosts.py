@@ -1,0 +1,227 @@
+"""Two parties and a dealer on hosts of their own: how they meet, and whom they blame."""
+
+import os
+import signal
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+
+from mpc.beaver import Triples
+from mpc.errors import ConfigError, DataError, PeerFailure, PeerTimeout, PeerVanished
+from mpc.rings import Z64
+from protocols.randomness.dealt import DealtRandomness
+from protocols.runtime import hosts
+from protocols.runtime.hosts import parse_address, run_pair
+from protocols.transport.tcp import connect
+from tests.protocols.runtime.meeting import CREDENTIALS, FORK, X, both, dealing, honest, outcome, squares
+
+SQUARES = (X * X).tolist()
+
+
+@pytest.fixture
+def dealer(tmp_path):
+    with dealing(tmp_path, patience=5) as dealer:
+        yield dealer
+
+
+def test_one_session_after_another(dealer):
+    assert honest(dealer) and honest(dealer)
+    assert dealer.lines[0] == f"dealer for party_a and party_b listens at 127.0.0.1:{dealer.address[1]}"
+
+
+def test_two_pairs_at_one_dealer_at_once(dealer):
+    all_four = threading.Barrier(4)
+
+    def job(party):
+        first = squares(party)
+        all_four.wait(20)
+        return first, squares(party)
+
+    found = []
+    pairs = [threading.Thread(target=lambda: found.append(both(dealer.network(), job))) for _ in range(2)]
+    for pair in pairs:
+        pair.start()
+    for pair in pairs:
+        pair.join(60)
+    assert found == [[(SQUARES, SQUARES)] * 2] * 2
+
+
+def test_hosts_that_expect_different_things_say_so(dealer):
+    network = dealer.network()
+    at_a, at_b = both(network, networks=(network, replace(network, dealer_name="other")))
+    assert type(at_a) is type(at_b) is ConfigError
+    assert str(at_a) == "the hosts disagree on dealer: 'dealer' here, 'other' at party_b"
+
+
+def test_a_job_without_a_dealer_does_not_meet_one_with(dealer):
+    network = dealer.network()
+    found = []
+    party_a = threading.Thread(target=lambda: found.append(outcome(network, 0)))
+    party_a.start()
+    with pytest.raises(ConfigError, match="the hosts disagree on dealer: None here, 'dealer' at party_a"):
+        run_pair(network, 1, CREDENTIALS["party_b"], lambda peer: None)
+    party_a.join()
+    assert type(found[0]) is ConfigError
+
+
+def test_a_peer_that_leaves_at_the_door_is_waited_past(dealer):
+    network = dealer.network()
+
+    def come_and_go():
+        for _ in range(3):
+            connect(network.meeting, CREDENTIALS["party_b"], "party_a", patience=5).close()
+
+    visitor = threading.Thread(target=come_and_go)
+    visitor.start()
+    found = []
+    party_a = threading.Thread(target=lambda: found.append(outcome(network, 0)))
+    party_a.start()
+    visitor.join()
+    assert outcome(network, 1) == SQUARES
+    party_a.join()
+    assert found == [SQUARES]
+
+
+def test_who_waits_for_the_dealer_notices_that_its_peer_has_died(dealer):
+    """The peer ends between the meeting and the dealer."""
+    network = dealer.network()
+
+    def end_after_the_meeting():
+        hosts.connect = lambda address, *rest, **waits: (
+            connect(address, *rest, **waits) if address == network.meeting else os.kill(os.getpid(), signal.SIGKILL)
+        )
+        outcome(network, 1)
+
+    peer = FORK.Process(target=end_after_the_meeting)
+    peer.start()
+    failure = outcome(network, 0)
+    peer.join()
+    assert type(failure) is PeerVanished and "party_b" in str(failure) and "dealer closed" not in str(failure)
+    assert honest(dealer)
+
+
+def test_who_waits_for_a_plan_notices_that_its_peer_has_died(dealer):
+    network = dealer.network()
+
+    def wait(party):
+        party.randomness.provide([([Triples((3,), Z64)], 1)])
+
+    def die(party):
+        party.exchange_public("never", None) if party.rank == 0 else os.kill(os.getpid(), signal.SIGKILL)
+
+    peer = FORK.Process(target=lambda: outcome(network, 1, die))
+    peer.start()
+    failure = outcome(network, 0, wait)
+    peer.join()
+    assert type(failure) is PeerVanished and "party_b closed the connection" in str(failure)
+    assert honest(dealer)
+    assert any("party_b closed the connection" in line for line in dealer.lines)
+    assert len([line for line in dealer.lines if line.startswith("dealt")]) == 1
+
+
+def test_a_party_that_fails_by_itself_is_blamed_by_name_and_tells_no_more(dealer):
+    def fail(party):
+        if party.rank == 1:
+            raise DataError("row 3 has the value 4711")
+        party.exchange_public("never", None)
+
+    at_a, at_b = both(dealer.network(), fail)
+    assert type(at_b) is DataError and type(at_a) is PeerVanished
+    assert "party_b ended the session: it has failed by itself; its own log says why" in str(at_a)
+    assert not any("4711" in text for text in [str(at_a), *dealer.lines])
+
+
+def test_a_party_that_loses_the_dealer_says_so_to_its_peer(dealer):
+    def lose(party):
+        if party.rank == 1:
+            party.randomness._dealer.close()
+            party.randomness.provide([([Triples((3,), Z64)], 1)])
+        party.exchange_public("never", None)
+
+    at_a, at_b = both(dealer.network(), lose)
+    assert "the channel to dealer is closed" in str(at_b)
+    assert "party_b ended the session" in str(at_a) and "the channel to dealer is closed" in str(at_a)
+
+
+def test_a_dealer_that_dies_after_its_last_batch_costs_nothing(tmp_path, caplog):
+    def job(party):
+        party.randomness.provide([([Triples(X.shape, Z64)], 1)])
+        party.exchange_public("before", None)
+        if party.rank == 0:
+            dealer.process.kill()
+            dealer.process.join()
+        party.exchange_public("after", None)
+        return 7
+
+    with pytest.raises(AssertionError), dealing(tmp_path) as dealer:  # the dealer is dead in the end
+        assert both(dealer.network(), job) == [7, 7]
+        raise AssertionError
+
+
+def test_a_peer_that_dies_when_all_is_done_leaves_a_result_and_a_warning(dealer, caplog):
+    network = dealer.network()
+
+    def done_or_dead(party):
+        if party.rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return 7
+
+    peer = FORK.Process(target=lambda: outcome(network, 1, done_or_dead))
+    peer.start()
+    assert outcome(network, 0, done_or_dead) == 7
+    peer.join()
+    assert "this party is done, and party_b did not say that it is" in caplog.text
+
+
+def test_a_run_that_is_longer_than_the_time_out(tmp_path):
+    def job(party):
+        first = squares(party)
+        for _ in range(8):
+            time.sleep(0.25)
+            party.exchange_public("still.here", None)
+        return first, squares(party)
+
+    with dealing(tmp_path, timeout=1.0, patience=1.0) as dealer:
+        assert both(dealer.network(timeout=1.0), job) == [(SQUARES, SQUARES)] * 2
+
+
+def test_silence_where_something_is_due_is_a_time_out(dealer):
+    def job(party):
+        if party.rank == 0:
+            party.exchange_public("due", None)
+        else:
+            time.sleep(2)
+
+    at_a, _ = both(dealer.network(timeout=1.0), job)
+    assert type(at_a) is PeerTimeout and "party_b silent for 1 s in due" in str(at_a)
+
+
+def test_a_dealer_that_pairs_wrongly_is_found_out(dealer, monkeypatch):
+    class Elsewhere(DealtRandomness):
+        @property
+        def session(self):
+            return os.urandom(32)
+
+        @session.setter
+        def session(self, value):
+            pass
+
+    monkeypatch.setattr(hosts, "DealtRandomness", Elsewhere)
+    failures = both(dealer.network())
+    assert any(type(f) is PeerFailure and "the dealer has paired this party" in str(f) for f in failures)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [("192.0.2.1:50", ("192.0.2.1", 50)), ("[::1]:50", ("::1", 50)), (" a.example:50 ", ("a.example", 50))],
+)
+def test_addresses(text, address):
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["::1:50", "a.example", "a:0", "a:65536", "[::1]", "a b:5", ""])
+def test_what_is_no_address(text):
+    with pytest.raises(ConfigError, match="an address is host:port"):
+        parse_address(text)
