@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import resource
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from mpc.meter import Stage
 from mpc.party import Party
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.storage import write_json
+from sharewood import __version__
 
 log = logging.getLogger("sharewood")
 
@@ -23,7 +23,7 @@ def about(pairing: str, **files: Path | None) -> dict[str, Any]:
     """When and with which version this is, the random id of the model, and the names of the files."""
     named = {role: path.name for role, path in files.items() if path}
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    return {"date": now, "version": version("sharewood"), "id": pairing, "files": named}
+    return {"date": now, "version": __version__, "id": pairing, "files": named}
 
 
 def rounds_of_trees(estimator: SecureXGBClassifier | SecureXGBRegressor, resumed_after: int | None) -> dict[str, Any]:

@@ -71,6 +71,6 @@ def test_a_report_that_cannot_be_written(tmp_path, caplog):
     write_reports(tmp_path / "model.npz", "<html>", {}, tmp_path / "report.json")
     assert "model.report.html: cannot be removed (Is a directory); " in caplog.text
     assert caplog.text.endswith(f"{tmp_path}/model.npz is written\n")
-    assert json.loads((tmp_path / "report.json").read_text()) == {}
+    assert json.loads((tmp_path / "report.json").read_text()) == {"written": [str(tmp_path / "model.npz")]}
     with pytest.raises(DataError, match=r"r\.json: cannot be written .*; .*model\.npz is written"):
         write_reports(tmp_path / "model.npz", None, {}, tmp_path / "nowhere" / "r.json")
