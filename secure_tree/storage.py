@@ -103,12 +103,18 @@ def read_sealed_json(path: str | Path, what: str) -> dict[str, Any]:
     return document
 
 
+def to_npz(arrays: Arrays) -> bytes:
+    """Arrays as numpy's .npz, without a checksum."""
+    file = io.BytesIO()
+    np.savez(file, **arrays)  # type: ignore[arg-type]
+    return file.getvalue()
+
+
 def write_arrays(path: str | Path, facts: dict[str, Any], arrays: Arrays) -> None:
     """Write facts and arrays with their checksum: JSON if `path` ends in .json, else .npz. Raises DataError."""
     if Path(path).suffix == ".json":
         return write_sealed_json(path, to_document(facts, arrays))
-    file = io.BytesIO()
-    np.savez(file, facts=np.frombuffer(json.dumps(facts).encode(), np.uint8), **arrays)  # type: ignore[arg-type]
+    file = io.BytesIO(to_npz({"facts": np.frombuffer(json.dumps(facts).encode(), np.uint8), **arrays}))
     with ZipFile(file, "a") as archive:
         archive.comment = bytes(_DIGITS)
     content = file.getvalue()[:-_DIGITS]

@@ -24,12 +24,13 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from mpc.errors import ConfigError, DataError
+from mpc.files import make_folder, write_bytes
 from protocols.federated.engine import HELPER, Participant
 from protocols.federated.fedxgbllr.config import FedXGBllrConfig
 from protocols.federated.flower import FlowerFederation, client_app_of
 from protocols.federated.secure_sum import Helper, OpenSum, SharedSum, Summation
 from protocols.federated.virtual_samples.config import VirtualSamplesConfig
-from secure_tree.storage import write_json
+from secure_tree.storage import to_npz, write_json
 
 Settings = Mapping[str, object]
 server_app = ServerApp()
@@ -99,8 +100,8 @@ def serve(grid: Grid, run: Settings, say: Callable[[str], None]) -> dict[str, ob
         extra = {"smallest_group": smallest, "joined": np.array(joined)}
         arrays = training.forest.pack() | {"base": np.array(training.base_margin)} | extra
     out = Path(str(run["out"]))
-    out.parent.mkdir(parents=True, exist_ok=True)
-    np.savez(out, allow_pickle=False, **arrays)
+    make_folder(out.parent)
+    write_bytes(out, to_npz(arrays))
     seconds = time.perf_counter() - begin
     return {"seconds": seconds, "sent": dict(federation.sent), "received": dict(federation.received)}
 

@@ -5,11 +5,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,9 +15,9 @@ from protocols.secureboost.boost import Ensemble
 from protocols.secureboost.columns import Records
 from protocols.secureboost.config import SecureBoostConfig
 from protocols.secureboost.tree import Tree
-from secure_tree.storage import read_json, write_json
+from secure_tree.storage import read_sealed_json, write_sealed_json
 
-_CHECKSUM = "sha256"
+_WHAT = "SecureBoost model"
 _TREE_TYPES = {"owner": np.int64, "record": np.int64, "weight": np.float64}
 
 
@@ -44,12 +41,12 @@ class GuestModel:
             "majority": e.majority.tolist(),
         }
         fields = {"names": self.names, "hosts": self.hosts, "records": asdict(self.records), "ensemble": ensemble}
-        _write(path, fields | {"training": self.training})
+        write_sealed_json(path, fields | {"training": self.training})
 
     @classmethod
     def load(cls, path: str | Path) -> GuestModel:
         """Raises DataError for a file that `save` did not write."""
-        fields = _read(path)
+        fields = read_sealed_json(path, _WHAT)
         try:
             e = fields["ensemble"]
             trees = [
@@ -72,29 +69,13 @@ class HostModel:
     training: str
 
     def save(self, path: str | Path) -> None:
-        _write(path, {"names": self.names, "records": asdict(self.records), "training": self.training})
+        write_sealed_json(path, {"names": self.names, "records": asdict(self.records), "training": self.training})
 
     @classmethod
     def load(cls, path: str | Path) -> HostModel:
         """Raises DataError for a file that `save` did not write."""
-        fields = _read(path)
+        fields = read_sealed_json(path, _WHAT)
         try:
             return cls(Records(**fields["records"]), tuple(fields["names"]), fields["training"])
         except (KeyError, TypeError) as error:
             raise DataError(f"{path}: no model of a SecureBoost host: {error!r}") from None
-
-
-def _write(path: str | Path, fields: dict[str, Any]) -> None:
-    """With a checksum, so that what `_read` gives is what was written."""
-    write_json(path, fields | {_CHECKSUM: _checksum(fields)})
-
-
-def _read(path: str | Path) -> dict[str, Any]:
-    fields = read_json(path, "SecureBoost model")
-    if fields.pop(_CHECKSUM, None) != _checksum(fields):
-        raise DataError(f"{path}: not a SecureBoost model, or changed since it was written (its checksum differs)")
-    return fields
-
-
-def _checksum(fields: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from mpc.errors import ConfigError, DataError, ProtocolDesync
+from mpc.files import write_bytes
 from protocols.federated.engine import Message, Participant, as_bytes, field
 from protocols.federated.rows import read_rows
 from protocols.federated.secure_sum import Summation
@@ -17,6 +18,7 @@ from protocols.federated.virtual_samples import boundaries
 from protocols.federated.virtual_samples.clusters import assign, cluster_sums, merge_small_groups, smallest_group
 from protocols.federated.virtual_samples.config import VirtualSamplesConfig
 from protocols.federated.virtual_samples.forest import Forest
+from secure_tree.storage import to_npz
 
 KEY_BYTES = 32
 _MOST_ROWS = 1 << 40
@@ -164,7 +166,7 @@ class VirtualSamplesNode(Participant):
         base = field(message, "base", np.float64, ())
         if self._out is not None:
             arrays = forest.pack() | {"base": base, "boundaries": self._recall("boundaries")}
-            np.savez(self._out, allow_pickle=False, **arrays)
+            write_bytes(self._out, to_npz(arrays))
         return {"smallest": np.array(self.smallest_sent)}
 
     def _margin(self, message: Message) -> np.ndarray:

@@ -179,7 +179,7 @@ def test_models_come_back_from_disk_and_want_the_columns_of_the_training(tmp_pat
     with pytest.raises(DataError, match="no model of a SecureBoost guest"):
         GuestModel.load(host_file)
     host_file.write_text(host_file.read_text().replace("true", "false", 1))
-    with pytest.raises(DataError, match="changed since it was written"):
+    with pytest.raises(DataError, match="its checksum is wrong or missing"):
         HostModel.load(host_file)
     host_file.write_text("[]")
     with pytest.raises(DataError, match=r"host\.json: not a SecureBoost model"):
