@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -25,151 +25,12 @@ from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint
 from mpc.errors import MaskReuse, ShapeMismatch
 from mpc.evidence import Enumerated, Window, bit, private, word
-from mpc.kernels import linear_map as kernels
+from mpc.known_matrix import DenseBits, DenseWords, Matrix, storage_of
 from mpc.recipes import Applied
-from mpc.ring import U8, U64, Shape, packed_size
+from mpc.ring import U8, packed_size
 from mpc.rings import GF2, Z32, Z64, Ring, Z2k
 from mpc.rounds import Round, Steps
 from mpc.shares import S
-
-
-class Matrix(Protocol):
-    """A known matrix: how to mask it, and how to apply it in the clear."""
-
-    def masked(self, mask: np.ndarray) -> np.ndarray:
-        """M - mask, in the storage of `mpc.kernels.linear_map`."""
-
-    def apply(self, vectors: np.ndarray) -> np.ndarray:
-        """M x for vectors [v, n_in] -> [v, n_out]."""
-
-
-@dataclass(frozen=True)
-class BinColumns:
-    """Rows to histograms: maps n words to d * size sums. `bins` is [n, d] below `size`."""
-
-    bins: np.ndarray
-    size: int
-
-    def masked(self, mask: np.ndarray) -> np.ndarray:
-        return kernels.subtract_one_hot(self.bins, self.size, mask)
-
-    def apply(self, vectors: np.ndarray) -> np.ndarray:
-        return kernels.histogram(self.bins, self.size, vectors)
-
-
-@dataclass(frozen=True)
-class BinRows:
-    """Bits of bins to bits of rows, over GF(2): maps d * size bits to n. `bins` is [n, d] below `size`."""
-
-    bins: np.ndarray
-    size: int
-
-    def masked(self, mask: np.ndarray) -> np.ndarray:
-        return kernels.flip_one_hot(self.bins, self.size, mask)
-
-    def apply(self, vectors: np.ndarray) -> np.ndarray:
-        return kernels.take_bits(self.bins, self.size, vectors)
-
-
-@dataclass(frozen=True)
-class DenseWords:
-    """Any matrix of ring words, [n_in, n_out]."""
-
-    words: np.ndarray
-
-    def masked(self, mask: np.ndarray) -> np.ndarray:
-        return self.words - mask
-
-    def apply(self, vectors: np.ndarray) -> np.ndarray:
-        return kernels.ring_product(self.words, vectors)
-
-
-@dataclass(frozen=True)
-class DenseBits:
-    """Any matrix of bits, [n_out, n_in]."""
-
-    bits: np.ndarray
-
-    def _packed(self) -> np.ndarray:
-        return packed_rows(self.bits)
-
-    def masked(self, mask: np.ndarray) -> np.ndarray:
-        return self._packed() ^ mask
-
-    def apply(self, vectors: np.ndarray) -> np.ndarray:
-        return kernels.bit_product(self._packed(), packed_rows(vectors))
-
-
-def packed_rows(bits: np.ndarray) -> np.ndarray:
-    """uint8[n, m] of 0/1 -> uint64[n, ceil(m / 64)], little-endian."""
-    n, m = bits.shape
-    out = np.zeros((n, 8 * -(-m // 64)), np.uint8)
-    out[:, : -(-m // 8)] = np.packbits(bits, axis=1, bitorder="little")
-    return out.view(U64)
-
-
-class Storage(Protocol):
-    """How matrices over a ring, and the masks of their vectors, lie in memory."""
-
-    def matrix(self, n_in: int, n_out: int) -> tuple[Z2k, Shape]:
-        """Words of a matrix."""
-
-    def vectors(self, count: int, n_in: int) -> tuple[Z2k, Shape]:
-        """Words of the masks of vectors."""
-
-    def product(self, matrix: np.ndarray, masks: np.ndarray) -> np.ndarray: ...
-
-    def hide(self, x: np.ndarray, masks: np.ndarray) -> np.ndarray:
-        """x less its masks, as it is sent."""
-
-    def add(self, x: np.ndarray, data: np.ndarray) -> np.ndarray:
-        """x and what the peer hid and sent."""
-
-
-@dataclass(frozen=True)
-class _Words:
-    """Over Z_2^k: a word each, matrices [n_in, n_out]."""
-
-    ring: Z2k
-
-    def matrix(self, n_in: int, n_out: int) -> tuple[Z2k, Shape]:
-        return self.ring, (n_in, n_out)
-
-    def vectors(self, count: int, n_in: int) -> tuple[Z2k, Shape]:
-        return self.ring, (count, n_in)
-
-    def product(self, matrix: np.ndarray, masks: np.ndarray) -> np.ndarray:
-        return kernels.ring_product(matrix, masks)
-
-    def hide(self, x: np.ndarray, masks: np.ndarray) -> np.ndarray:
-        return x - masks
-
-    def add(self, x: np.ndarray, data: np.ndarray) -> np.ndarray:
-        return x + data.view(x.dtype).reshape(x.shape)
-
-
-class _Packed:
-    """Over GF(2): 64 bits to a word along the inputs, matrices [n_out, n_in / 64]; vectors are sent in bytes."""
-
-    def matrix(self, n_in: int, n_out: int) -> tuple[Z2k, Shape]:
-        return Z64, (n_out, -(-n_in // 64))
-
-    def vectors(self, count: int, n_in: int) -> tuple[Z2k, Shape]:
-        return Z64, (count, -(-n_in // 64))
-
-    def product(self, matrix: np.ndarray, masks: np.ndarray) -> np.ndarray:
-        return kernels.bit_product(matrix, masks)
-
-    def hide(self, x: np.ndarray, masks: np.ndarray) -> np.ndarray:
-        packed = np.packbits(x, axis=1, bitorder="little")
-        return packed ^ masks.view(U8)[:, : packed.shape[1]]
-
-    def add(self, x: np.ndarray, data: np.ndarray) -> np.ndarray:
-        return x ^ np.unpackbits(data.reshape(len(x), -1), axis=1, count=x.shape[1], bitorder="little")
-
-
-def _storage(ring: Ring) -> Storage:
-    return _Words(ring) if isinstance(ring, Z2k) else _Packed()
 
 
 @correlation
@@ -183,7 +44,7 @@ class MatrixMask:
     ring: Ring
 
     def deal(self, view: View) -> Any:
-        mask = view.private(self.owner, *_storage(self.ring).matrix(self.n_in, self.n_out))
+        mask = view.private(self.owner, *storage_of(self.ring).matrix(self.n_in, self.n_out))
         view.keep(self.number, mask)
         return mask
 
@@ -200,7 +61,7 @@ class MatrixVectors:
     count: int
 
     def deal(self, view: View) -> tuple[Any, np.ndarray]:
-        storage, shape = _storage(self.ring), (self.count, self.n_out)
+        storage, shape = storage_of(self.ring), (self.count, self.n_out)
         r = view.private(1 - self.owner, *storage.vectors(self.count, self.n_in))
         product = Applied(storage.product, view.kept, self.number, r)
         half = view.derived(self.ring, shape, product, to=self.owner)
@@ -265,7 +126,7 @@ def _one_way(owner: int, bits: int) -> tuple[int, int]:
 
 
 def _share_cost(owner: int, matrix: Matrix | None, n_in: int, n_out: int, ring: Ring) -> Cost:
-    word, shape = _storage(ring).matrix(n_in, n_out)
+    word, shape = storage_of(ring).matrix(n_in, n_out)
     return Cost(1, _one_way(1 - owner, word.bits * math.prod(shape)))
 
 
@@ -280,7 +141,7 @@ def share_masked_matrix(
         assert matrix is not None and mask is not None
         yield Round([matrix.masked(mask).reshape(-1).view(U8)], [])
     else:
-        word, shape = _storage(ring).matrix(n_in, n_out)
+        word, shape = storage_of(ring).matrix(n_in, n_out)
         answer = yield Round([], word.sizes(shape))
         party.randomness.keep(number, word.unpack(answer, shape))
         matrix = None
@@ -294,7 +155,7 @@ def apply_matrix(party: Endpoint, supply: VectorSupply, x: S) -> Steps[S]:
     if x.shape[1:] != (shared.n_in,):
         raise ShapeMismatch(f"vectors of shape {x.shape} for a matrix that takes {shared.n_in} words")
     r, half = supply.take(len(x))
-    storage = _storage(shared.ring)
+    storage = storage_of(shared.ring)
     if party.rank != shared.owner:
         assert r is not None
         yield Round([np.ascontiguousarray(storage.hide(x._words, r)).reshape(-1).view(U8)], [])

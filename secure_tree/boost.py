@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpc.bit_product import to_ring
-from mpc.linear_map import DenseBits, SharedMatrix, apply_matrix, share_masked_matrix
+from mpc.known_matrix import DenseBits
+from mpc.linear_map import SharedMatrix, apply_matrix, share_masked_matrix
 from mpc.party import Party
 from mpc.rings import GF2
 from mpc.rounds import Steps, parallel

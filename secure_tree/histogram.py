@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpc.linear_map import BinColumns, BinRows, SharedMatrix, VectorSupply, apply_matrix, share_masked_matrix
+from mpc.known_matrix import BinColumns, BinRows
+from mpc.linear_map import SharedMatrix, VectorSupply, apply_matrix, share_masked_matrix
 from mpc.party import Party
 from mpc.rings import GF2, Z32
 from mpc.rounds import Steps, parallel

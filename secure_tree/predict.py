@@ -18,7 +18,8 @@ import numpy as np
 from mpc.bit_product import select, to_ring
 from mpc.comparison import below
 from mpc.equality import equals_zero
-from mpc.linear_map import BinRows, DenseWords, SharedMatrix, apply_matrix, share_masked_matrix
+from mpc.known_matrix import BinRows, DenseWords
+from mpc.linear_map import SharedMatrix, apply_matrix, share_masked_matrix
 from mpc.party import Party
 from mpc.ring import U64
 from mpc.rings import GF2, Z8, Z64

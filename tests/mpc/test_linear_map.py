@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from mpc.errors import MaskReuse
-from mpc.linear_map import BinColumns, BinRows, DenseBits, DenseWords, apply_matrix, share_masked_matrix
+from mpc.known_matrix import BinColumns, BinRows, DenseBits, DenseWords
+from mpc.linear_map import apply_matrix, share_masked_matrix
 from mpc.ring import U64
 from mpc.rings import GF2, Z32, Z64
 from tests.mpc.twoparty import bit_half, opened, ring_half, run_both

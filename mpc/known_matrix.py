@@ -1,0 +1,152 @@
+"""Matrices that one party knows: what they are, how they are masked, applied in the clear, and stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from mpc.kernels import linear_map as kernels
+from mpc.ring import U8, U64, Shape
+from mpc.rings import Z64, Ring, Z2k
+
+
+class Matrix(Protocol):
+    """A known matrix: how to mask it, and how to apply it in the clear."""
+
+    def masked(self, mask: np.ndarray) -> np.ndarray:
+        """M - mask, in the storage of `mpc.kernels.linear_map`."""
+
+    def apply(self, vectors: np.ndarray) -> np.ndarray:
+        """M x for vectors [v, n_in] -> [v, n_out]."""
+
+
+@dataclass(frozen=True)
+class BinColumns:
+    """Rows to histograms: maps n words to d * size sums. `bins` is [n, d] below `size`."""
+
+    bins: np.ndarray
+    size: int
+
+    def masked(self, mask: np.ndarray) -> np.ndarray:
+        return kernels.subtract_one_hot(self.bins, self.size, mask)
+
+    def apply(self, vectors: np.ndarray) -> np.ndarray:
+        return kernels.histogram(self.bins, self.size, vectors)
+
+
+@dataclass(frozen=True)
+class BinRows:
+    """Bits of bins to bits of rows, over GF(2): maps d * size bits to n. `bins` is [n, d] below `size`."""
+
+    bins: np.ndarray
+    size: int
+
+    def masked(self, mask: np.ndarray) -> np.ndarray:
+        return kernels.flip_one_hot(self.bins, self.size, mask)
+
+    def apply(self, vectors: np.ndarray) -> np.ndarray:
+        return kernels.take_bits(self.bins, self.size, vectors)
+
+
+@dataclass(frozen=True)
+class DenseWords:
+    """Any matrix of ring words, [n_in, n_out]."""
+
+    words: np.ndarray
+
+    def masked(self, mask: np.ndarray) -> np.ndarray:
+        return self.words - mask
+
+    def apply(self, vectors: np.ndarray) -> np.ndarray:
+        return kernels.ring_product(self.words, vectors)
+
+
+@dataclass(frozen=True)
+class DenseBits:
+    """Any matrix of bits, [n_out, n_in]."""
+
+    bits: np.ndarray
+
+    def _packed(self) -> np.ndarray:
+        return packed_rows(self.bits)
+
+    def masked(self, mask: np.ndarray) -> np.ndarray:
+        return self._packed() ^ mask
+
+    def apply(self, vectors: np.ndarray) -> np.ndarray:
+        return kernels.bit_product(self._packed(), packed_rows(vectors))
+
+
+def packed_rows(bits: np.ndarray) -> np.ndarray:
+    """uint8[n, m] of 0/1 -> uint64[n, ceil(m / 64)], little-endian."""
+    n, m = bits.shape
+    out = np.zeros((n, 8 * -(-m // 64)), np.uint8)
+    out[:, : -(-m // 8)] = np.packbits(bits, axis=1, bitorder="little")
+    return out.view(U64)
+
+
+class Storage(Protocol):
+    """How matrices over a ring, and the masks of their vectors, lie in memory."""
+
+    def matrix(self, n_in: int, n_out: int) -> tuple[Z2k, Shape]:
+        """Words of a matrix."""
+
+    def vectors(self, count: int, n_in: int) -> tuple[Z2k, Shape]:
+        """Words of the masks of vectors."""
+
+    def product(self, matrix: np.ndarray, masks: np.ndarray) -> np.ndarray: ...
+
+    def hide(self, x: np.ndarray, masks: np.ndarray) -> np.ndarray:
+        """x less its masks, as it is sent."""
+
+    def add(self, x: np.ndarray, data: np.ndarray) -> np.ndarray:
+        """x and what the peer hid and sent."""
+
+
+@dataclass(frozen=True)
+class _Words:
+    """Over Z_2^k: a word each, matrices [n_in, n_out]."""
+
+    ring: Z2k
+
+    def matrix(self, n_in: int, n_out: int) -> tuple[Z2k, Shape]:
+        return self.ring, (n_in, n_out)
+
+    def vectors(self, count: int, n_in: int) -> tuple[Z2k, Shape]:
+        return self.ring, (count, n_in)
+
+    def product(self, matrix: np.ndarray, masks: np.ndarray) -> np.ndarray:
+        return kernels.ring_product(matrix, masks)
+
+    def hide(self, x: np.ndarray, masks: np.ndarray) -> np.ndarray:
+        return x - masks
+
+    def add(self, x: np.ndarray, data: np.ndarray) -> np.ndarray:
+        return x + data.view(x.dtype).reshape(x.shape)
+
+
+class _Packed:
+    """Over GF(2): 64 bits to a word along the inputs, matrices [n_out, n_in / 64]; vectors are sent in bytes."""
+
+    def matrix(self, n_in: int, n_out: int) -> tuple[Z2k, Shape]:
+        return Z64, (n_out, -(-n_in // 64))
+
+    def vectors(self, count: int, n_in: int) -> tuple[Z2k, Shape]:
+        return Z64, (count, -(-n_in // 64))
+
+    def product(self, matrix: np.ndarray, masks: np.ndarray) -> np.ndarray:
+        return kernels.bit_product(matrix, masks)
+
+    def hide(self, x: np.ndarray, masks: np.ndarray) -> np.ndarray:
+        packed = np.packbits(x, axis=1, bitorder="little")
+        return packed ^ masks.view(U8)[:, : packed.shape[1]]
+
+    def add(self, x: np.ndarray, data: np.ndarray) -> np.ndarray:
+        return x ^ np.unpackbits(data.reshape(len(x), -1), axis=1, count=x.shape[1], bitorder="little")
+
+
+def storage_of(ring: Ring) -> Storage:
+    """How matrices over this ring are stored."""
+    return _Words(ring) if isinstance(ring, Z2k) else _Packed()
