@@ -7,8 +7,9 @@ model), report (where it writes its progress, and at the end its cost or why it 
 Node configuration, one a supernode: client-id, data (a CSV file), label (its column), and where they apply: update (a
 CSV file of new rows), group-key (a file of 32 bytes that the nodes share), out (where a
 node of virtual samples writes the model with its boundaries), helper-key (the helper's public key, a
-file of 32 bytes). The helper has helper-private-key (a file of 32 bytes) and nothing else. A client takes the
-helper's key from its own host, never from the server.
+file of 32 bytes), client-key (its own private key, as `ssh-keygen -t ecdsa -b 384` writes it; Flower's supernode may
+use the same). The helper has helper-private-key (a file of 32 bytes) and client-keys (a file with the public key of
+every client, one per line). Nobody takes a key from the server.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from mpc.errors import ConfigError, DataError
 from mpc.files import make_folder, write_bytes
+from protocols.federated import keys
 from protocols.federated.engine import HELPER, Participant
 from protocols.federated.fedxgbllr.config import FedXGBllrConfig
 from protocols.federated.flower import FlowerFederation, client_app_of
@@ -112,12 +114,16 @@ def participant(node: Settings, run: Settings) -> tuple[int, Participant]:
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
         key = X25519PrivateKey.from_private_bytes(_secret(node, "helper-private-key"))
-        # The server's side writes the run configuration: it may raise the helper's minimum, never lower it.
-        return HELPER, Helper(key, max(2, int(str(run["minimum"]))))
+        clients = keys.public_keys(Path(_needed(node, "client-keys")))
+        # The server's side writes the run configuration: it may raise the helper's minimum, never lower it. The sums of
+        # virtual samples are over all nodes or not at all.
+        minimum = run["clients"] if run["system"] == "virtual-samples" else run["minimum"]
+        return HELPER, Helper(key, max(2, int(str(minimum))), clients)
     config, client = configuration(run), _client_id(node)
     summation: Summation = OpenSum()
     if run["secure"]:
-        summation = SharedSum(_secret(node, "helper-key"), int(str(run["clients"])))
+        identity = keys.private_key(Path(_needed(node, "client-key")))
+        summation = SharedSum(_secret(node, "helper-key"), int(str(run["clients"])), identity)
     elif "helper-key" in node:
         raise ConfigError("this supernode has a helper's key, and the run asks for open sums")
     label = _needed(node, "label")

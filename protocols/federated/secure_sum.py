@@ -1,13 +1,13 @@
 """The sum of the clients' vectors, in the open or from two additive shares.
 
 Functionality  client i holds v_i, float64[n] -> the server holds sum_i v_i over the clients that answered
-Messages       client -> server: x_i - r_i (uint64[n]) and Seal_helper(seed of r_i); server -> helper: the sealed seeds
-               of one round; helper -> server: sum_i r_i. x_i is v_i in fixed point over Z_2^64.
-Cost           8 n + 80 bytes from each client; 80 bytes a client to the helper, 8 n bytes back
+Messages       client -> server: x_i - r_i (uint64[n]) and Seal_helper(seed of r_i, signature); server -> helper: the
+               sealed seeds of one round; helper -> server: sum_i r_i. x_i is v_i in fixed point over Z_2^64.
+Cost           8 n + 176 bytes from each client; 176 bytes per client to the helper, 8 n bytes back
 Security       semi-honest, two aggregators, the server and the helper, that do not collude: the server sees uniform
                words and the sum, the helper sees seeds of masks and nothing of v. One of them alone learns no v_i.
-               Both together learn every v_i. A client trusts the helper's public key, which it has from outside this
-               protocol, and not from the server.
+               Both together learn every v_i. A client has the helper's public key, and the helper the clients', from
+               outside this protocol and not from the server, which so cannot put seeds of its own in place of clients'.
 Drop-out       both shares of a client leave in one message, so a client is in the sum or it is not; the server
                names the set to the helper, and the helper answers once a round, and for no set below its minimum, so
                that the server cannot subtract one sum from another. A helper that vanishes ends the training.
@@ -18,11 +18,13 @@ from __future__ import annotations
 
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
-from cryptography.exceptions import InvalidTag
+from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -33,13 +35,23 @@ from protocols.federated.engine import Federation, Message, Participant, as_byte
 from protocols.randomness.prg import Streams
 
 FRACTION_BITS = 24
+MOST_NUMBERS = 1 << 28
 _LIMIT = 2.0 ** (62 - FRACTION_BITS)
 _SEED_BYTES, _KEY_BYTES, _TAG_BYTES = 32, 32, 16
-SEALED_BYTES = _KEY_BYTES + _SEED_BYTES + _TAG_BYTES
+_NUMBER_BYTES = 48  # of the curve P-384
+_SIGNATURE_BYTES = 2 * _NUMBER_BYTES
+SEALED_BYTES = _KEY_BYTES + _SEED_BYTES + _SIGNATURE_BYTES + _TAG_BYTES
+_ECDSA = ec.ECDSA(hashes.SHA384())
+ClientKey = ec.EllipticCurvePublicKey
 
 
 class Summation(ABC):
-    """How the clients' vectors become one sum. `label` names the round and is used once."""
+    """How the clients' vectors become one sum. `label` names the round and is used once.
+
+    secure: whether the server learns the sum only.
+    """
+
+    secure: bool
 
     @abstractmethod
     def conceal(self, values: np.ndarray, label: str) -> Message:
@@ -53,6 +65,8 @@ class Summation(ABC):
 class OpenSum(Summation):
     """Every contribution in the open: the server sees each client's vector."""
 
+    secure = False
+
     def conceal(self, values: np.ndarray, label: str) -> Message:
         return {"values": np.asarray(values, np.float64)}
 
@@ -63,13 +77,18 @@ class OpenSum(Summation):
 class SharedSum(Summation):
     """Additive shares between the server and the helper, whose public key (32 bytes) a client holds; the server None.
 
-    `clients` bounds the sum, so that no sum of that many contributions leaves Z_2^64.
+    `clients` bounds the sum, so that no sum of that many contributions leaves Z_2^64. `identity`: the client's own key
+    on P-384, for helpers that know their clients.
     """
 
-    def __init__(self, helper_key: bytes | None, clients: int) -> None:
+    secure = True
+
+    def __init__(
+        self, helper_key: bytes | None, clients: int, identity: ec.EllipticCurvePrivateKey | None = None
+    ) -> None:
         if helper_key is not None and len(helper_key) != _KEY_BYTES:
             raise ConfigError(f"the helper's public key has {len(helper_key)} bytes instead of {_KEY_BYTES}")
-        self._helper_key = helper_key
+        self._helper_key, self._identity = helper_key, identity
         self._limit = _LIMIT / clients
 
     def conceal(self, values: np.ndarray, label: str) -> Message:
@@ -83,7 +102,7 @@ class SharedSum(Summation):
         seed = secrets.token_bytes(_SEED_BYTES)
         return {
             "share": words - _mask(seed, label, len(words)),
-            "sealed": as_bytes(_seal(seed, label, self._helper_key)),
+            "sealed": as_bytes(_seal(seed, label, self._helper_key, self._identity)),
         }
 
     def total(self, federation: Federation, replies: dict[int, Message], label: str, length: int) -> np.ndarray:
@@ -96,11 +115,18 @@ class SharedSum(Summation):
 
 
 class Helper(Participant):
-    """The second aggregator: sums masks, once a label, over no fewer than `minimum` clients."""
+    """The second aggregator: sums masks, once a label, over no fewer than `minimum` of the `clients`.
 
-    def __init__(self, private_key: X25519PrivateKey, minimum: int = 2) -> None:
+    clients None: of any, which serves where all are in one process.
+    """
+
+    def __init__(
+        self, private_key: X25519PrivateKey, minimum: int = 2, clients: Sequence[ClientKey] | None = None
+    ) -> None:
         super().__init__()
-        self._key = private_key
+        if clients is not None and len(clients) < minimum:
+            raise ConfigError(f"the helper knows the keys of {len(clients)} clients, and sums {minimum} or more")
+        self._key, self._clients = private_key, clients
         self._minimum = minimum
 
     @property
@@ -113,16 +139,22 @@ class Helper(Participant):
         return {"unmask": self._unmask}
 
     def _unmask(self, message: Message) -> Message:
-        label = field(message, "label", np.uint8, (-1,)).tobytes().decode()
+        label = field(message, "label", np.uint8, (-1,)).tobytes().decode(errors="replace")
         length = int(field(message, "length", np.int64, ()))
+        if not 1 <= length <= MOST_NUMBERS:
+            raise ProtocolDesync(f"sum {label!r}: the helper sums 1 to {MOST_NUMBERS} numbers, not {length}")
         sealed = [row.tobytes() for row in field(message, "sealed", np.uint8, (-1, SEALED_BYTES))]
         if label in self._answered():
             raise ProtocolDesync(f"the helper has answered for sum {label!r} already")
         if len(set(sealed)) < max(self._minimum, len(sealed)):
             raise ProtocolDesync(f"sum {label!r}: the helper sums {self._minimum} different clients or more")
-        masks = np.zeros(length, np.uint64)
+        masks, signers = np.zeros(length, np.uint64), []
         for one in sealed:
-            masks += _mask(self._open(one, label), label, length)
+            seed, signer = self._open(one, label)
+            masks += _mask(seed, label, length)
+            signers.append(signer)
+        if self._clients is not None and len(set(signers) - {None}) < len(sealed):
+            raise ProtocolDesync(f"sum {label!r}: every seed must be signed by another client that the helper knows")
         self.memory["answered"] = as_bytes("\n".join([*self._answered(), label]).encode())
         return {"masks": masks}
 
@@ -130,20 +162,41 @@ class Helper(Participant):
         past = self.memory.get("answered")
         return [] if past is None else past.tobytes().decode().split("\n")
 
-    def _open(self, sealed: bytes, label: str) -> bytes:
+    def _open(self, sealed: bytes, label: str) -> tuple[bytes, int | None]:
+        """The seed, and which of the clients signed it."""
         public, box = sealed[:_KEY_BYTES], sealed[_KEY_BYTES:]
         try:
             shared = self._key.exchange(X25519PublicKey.from_public_bytes(public))
-            return _cipher(shared, public).decrypt(bytes(12), box, label.encode())
+            opened = _cipher(shared, public).decrypt(bytes(12), box, label.encode())
         except (InvalidTag, ValueError):
             raise ProtocolDesync(f"sum {label!r}: a seed was not sealed for this helper and this round") from None
+        seed, signature = opened[:_SEED_BYTES], opened[_SEED_BYTES:]
+        signed = _to_sign(seed, label, self.public_key)
+        return seed, next((i for i, key in enumerate(self._clients or ()) if _has_signed(key, signature, signed)), None)
 
 
-def _seal(seed: bytes, label: str, helper_key: bytes) -> bytes:
+def _seal(seed: bytes, label: str, helper_key: bytes, identity: ec.EllipticCurvePrivateKey | None) -> bytes:
     ephemeral = X25519PrivateKey.generate()
     public = ephemeral.public_key().public_bytes_raw()
     shared = ephemeral.exchange(X25519PublicKey.from_public_bytes(helper_key))
-    return public + _cipher(shared, public).encrypt(bytes(12), seed, label.encode())
+    signature = bytes(_SIGNATURE_BYTES)
+    if identity is not None:
+        numbers = decode_dss_signature(identity.sign(_to_sign(seed, label, helper_key), _ECDSA))
+        signature = b"".join(number.to_bytes(_NUMBER_BYTES, "big") for number in numbers)
+    return public + _cipher(shared, public).encrypt(bytes(12), seed + signature, label.encode())
+
+
+def _to_sign(seed: bytes, label: str, helper_key: bytes) -> bytes:
+    return b"sharewood secure sum" + helper_key + seed + label.encode()
+
+
+def _has_signed(key: ClientKey, signature: bytes, signed: bytes) -> bool:
+    numbers = [int.from_bytes(part, "big") for part in (signature[:_NUMBER_BYTES], signature[_NUMBER_BYTES:])]
+    try:
+        key.verify(encode_dss_signature(*numbers), signed, _ECDSA)
+    except InvalidSignature:
+        return False
+    return True
 
 
 def _cipher(shared: bytes, public: bytes) -> ChaCha20Poly1305:

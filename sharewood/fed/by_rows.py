@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from mpc.errors import DataError
 from protocols.federated.fedxgbllr.config import FedXGBllrConfig
+from protocols.federated.keys import write_key_pair
 from protocols.federated.launch import Job, deploy, simulate
 from protocols.federated.virtual_samples.config import VirtualSamplesConfig
 from sharewood.fed.files import read_file
@@ -141,7 +142,8 @@ def _nodes(
     for i, (features, labels) in enumerate(data.training):
         node: dict[str, Any] = {"client-id": i, "label": LABEL}
         if secure:
-            node["helper-key"] = str(folder / "helper-public")
+            node |= {"helper-key": str(folder / "helper-public"), "client-key": str(folder / f"client-{i}")}
+            write_key_pair(folder / f"client-{i}", folder / "clients")
         update = 0
         if isinstance(config, VirtualSamplesConfig):
             node |= {"group-key": str(folder / "group"), "out": str(out / f"client-{i}.npz")}
@@ -155,7 +157,8 @@ def _nodes(
         node["data"] = str(folder / f"rows-{i}.csv")
         table[update:].to_csv(node["data"], index=False)
         nodes.append(node)
-    return nodes + ([{"helper-private-key": str(folder / "helper-private")}] if secure else [])
+    helper_keys = {"helper-private-key": str(folder / "helper-private"), "client-keys": str(folder / "clients")}
+    return nodes + ([helper_keys] if secure else [])
 
 
 def _margins(config: FedXGBllrConfig | VirtualSamplesConfig, out: Path, X: np.ndarray) -> np.ndarray:

@@ -8,8 +8,10 @@ Messages       "rank" rounds 0 to 9. Round 0: node -> server masked row count an
 Cost           8 rounds of 120 d (v - 1) bytes each way a node, and two short ones
 Security       semi-honest. Masks come from a key that the nodes share and the server does not have, and
                from the features' names, so that nodes whose columns differ find random totals and stop. The server
-               sees uniform words. The nodes see the totals, that is ranks of the candidates among all rows, and no
-               one node's counts. A node that colludes with the server opens every node's counts.
+               sees uniform words. The nodes see the totals, that is ranks of the candidates among all rows. A node
+               takes its own counts off: with two nodes that leaves all counts of the other, with more those of the
+               others together, and D - 1 nodes that collude see all counts of the last. A node that colludes with the
+               server opens every node's counts.
 Drop-out       a node that drops out here ends the training: its values are needed, start again without it
 Source         radix descent on the order-preserving integer image of float32; masking by a common stream
 """

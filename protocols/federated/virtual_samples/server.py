@@ -7,8 +7,10 @@ Messages       rank (see `boundaries`); prior: rows and positives; sums, once a 
 Cost           depth rounds a tree; 16 a d v bytes up from each node for a tree nodes of a level, d features and v
                clusters (plus what the secure sum adds)
 Security       docs/virtual_samples.md, "What leaks"
-Drop-out       the forest travels with every message, so a node that missed rounds is up to date with its next one;
-               the sums of a round are those of the nodes that answered
+Drop-out       a tree is of one set of nodes. With open sums a tree that loses one is grown again without it; the forest
+               travels with every message, so a node that missed rounds is up to date with its next one. With secure
+               sums all sums of a training are of all its nodes, and one that drops out ends it: a sum over fewer, or
+               the same tree without one node, would give that node's own sums by subtraction
 Source         Yang, Song, Xu, Li, Tan: The Tradeoff Between Privacy and Accuracy in Anomaly Detection Using Federated
                XGBoost, 2019, algorithms 1 and 2, section 4.2
 """
@@ -20,12 +22,20 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mpc.errors import DataError
+from mpc.errors import DataError, PeerVanished
 from protocols.federated.engine import Federation, Message, as_bytes, field
 from protocols.federated.secure_sum import Summation
 from protocols.federated.virtual_samples.config import VirtualSamplesConfig
 from protocols.federated.virtual_samples.forest import Forest
 from protocols.federated.virtual_samples.split import best_splits, leaf_values
+
+
+class _Fewer(Exception):
+    """Some nodes dropped out of a tree; `nodes` are left."""
+
+    def __init__(self, nodes: tuple[int, ...]) -> None:
+        super().__init__(nodes)
+        self.nodes = nodes
 
 
 class Server:
@@ -49,7 +59,7 @@ class Server:
 
     def fit(self) -> None:
         """The base model: `n_estimators` trees on the base rows. Raises DataError where one class is missing."""
-        replies = self._federation.broadcast("prior", {})
+        replies = self._ask(self._federation.clients, "prior", {})
         rows, positives = self._summation.total(self._federation, replies, "prior", 2)
         if not 0 < positives < rows:
             raise DataError(f"{positives:g} of {rows:g} labels are 1: training needs both classes")
@@ -58,7 +68,7 @@ class Server:
 
     def update(self) -> int:
         """The sparse federated update: `update_estimators` more trees; the number of new rows that took part."""
-        replies = self._federation.broadcast("update", self._model())
+        replies = self._ask(self._federation.clients, "update", self._model())
         joined = int(self._summation.total(self._federation, replies, "update", 1)[0])
         self._boost(self._config.update_estimators)
         return joined
@@ -66,7 +76,8 @@ class Server:
     def finish(self) -> int:
         """Give the nodes the model; the fewest rows behind any sum that a node sent."""
         replies = self._federation.broadcast("finish", self._model())
-        return min(int(field(reply, "smallest", np.int64, ())) for reply in replies.values())
+        sent = [int(field(reply, "smallest", np.int64, ())) for reply in replies.values()]
+        return min((rows for rows in sent if rows), default=0)
 
     def _boost(self, trees: int) -> None:
         for _ in range(trees):
@@ -74,11 +85,20 @@ class Server:
             self._progress(len(self.forest), self.forest)
 
     def _grow(self) -> Forest:
-        """One tree, level by level; a slot's value is set when its parent is split."""
+        """One tree, of the sums of one set of nodes: begun again without those that drop out of it."""
+        nodes = self._federation.clients
+        while True:
+            try:
+                return self._grow_of(nodes)
+            except _Fewer as fewer:
+                nodes = fewer.nodes
+
+    def _grow_of(self, nodes: tuple[int, ...]) -> Forest:
+        """Level by level; a slot's value is set when its parent is split."""
         tree = Forest.empty(1, self._config.max_depth)
         active = np.array([0])
         for level in range(self._config.max_depth):
-            gradients, hessians = self._level_sums(tree, level, active)
+            gradients, hessians = self._level_sums(nodes, tree, level, active)
             splits = best_splits(gradients, hessians, self._config)
             if level == 0:
                 root = np.array([gradients[0, 0].sum(), hessians[0, 0].sum()])
@@ -93,15 +113,30 @@ class Server:
                 break
         return tree
 
-    def _level_sums(self, tree: Forest, level: int, active: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _level_sums(
+        self, nodes: tuple[int, ...], tree: Forest, level: int, active: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         label = f"tree {len(self.forest)} level {level}"
         growing = {f"growing_{name}": array for name, array in tree.pack().items()}
         order = {"level": np.array(level), "active": active.astype(np.int64), "label": as_bytes(label.encode())}
-        replies = self._federation.broadcast("sums", self._model() | growing | order)
+        replies = self._ask(nodes, "sums", self._model() | growing | order)
+        if set(replies) != set(nodes):
+            raise _Fewer(tuple(replies))
         shape = (2, len(active), self._features, self._config.clusters)
         total = self._summation.total(self._federation, replies, label, math.prod(shape))
         gradients, hessians = total.reshape(shape)
         return gradients, hessians
+
+    def _ask(self, nodes: tuple[int, ...], step: str, message: Message) -> dict[int, Message]:
+        """Replies of the nodes. Raises PeerVanished where one is missing and the sums are secure."""
+        replies = self._federation.ask(step, dict.fromkeys(nodes, message))
+        missing = sorted(set(nodes) - set(replies))
+        if missing and self._summation.secure:
+            raise PeerVanished(
+                f"step {step!r}: node {missing[0]} dropped out, and a secure sum without it would give its own figures "
+                "by subtraction: start again with all nodes"
+            )
+        return replies
 
     def _model(self) -> Message:
         return self.forest.pack() | {"base": np.array(self.base_margin)}

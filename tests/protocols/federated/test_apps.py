@@ -11,6 +11,7 @@ pytest.importorskip("flwr")
 from mpc.errors import ConfigError, DataError, ProtocolDesync
 from protocols.federated.apps import configuration, participant
 from protocols.federated.engine import HELPER, LocalFederation
+from protocols.federated.keys import write_key_pair
 from protocols.federated.secure_sum import SharedSum
 from tests.protocols.federated.tables import GROUP_KEY, HELPER_KEY, SMALL_LLR, SMALL_VS, table
 
@@ -23,12 +24,16 @@ def setting(tmp_path, monkeypatch):
     (tmp_path / "public").write_bytes(HELPER_KEY.public_key().public_bytes_raw())
     (tmp_path / "private").write_bytes(HELPER_KEY.private_bytes_raw())
     (tmp_path / "group").write_bytes(GROUP_KEY)
+    for i in range(2):
+        write_key_pair(tmp_path / f"node-{i}", tmp_path / "clients")
+    (tmp_path / "one").write_bytes((tmp_path / "clients").read_bytes().splitlines()[0])
     pd.DataFrame(X).assign(y=y, idx=np.arange(40)).to_csv(tmp_path / "numbered.csv", index=False)
     monkeypatch.chdir(tmp_path)
     run = {"system": "virtual-samples", "parameters": SMALL_VS.model_dump_json()}
     run |= {"clients": 2, "minimum": 1, "features": 5, "secure": True}
     node = {"client-id": 1, "data": str(tmp_path / "rows.csv"), "label": "y"}
-    return run, node | {"helper-key": str(tmp_path / "public"), "group-key": str(tmp_path / "group")}
+    node |= {"helper-key": str(tmp_path / "public"), "group-key": str(tmp_path / "group")}
+    return run, node | {"client-key": str(tmp_path / "node-1")}
 
 
 @pytest.mark.parametrize(("system", "config"), [("fedxgbllr", SMALL_LLR), ("virtual-samples", SMALL_VS)])
@@ -44,11 +49,38 @@ def test_a_client_answers_with_shares_where_the_run_is_secure(setting, system, c
 def test_the_helper_sums_no_fewer_than_two_clients_whatever_the_run_says(setting, tmp_path):
     run, node = setting
     client, member = participant(node, run)
-    who, helper = participant({"helper-private-key": str(tmp_path / "private")}, run)
+    keys = {"helper-private-key": str(tmp_path / "private"), "client-keys": str(tmp_path / "clients")}
+    who, helper = participant(keys, run | {"system": "fedxgbllr", "parameters": SMALL_LLR.model_dump_json()})
     assert who == HELPER
     federation = LocalFederation({client: member, HELPER: helper}, minimum=1)
     with pytest.raises(ProtocolDesync, match="2 different clients or more"):
         SharedSum(None, 2).total(federation, federation.broadcast("prior", {}), "prior", 2)
+
+
+def test_the_helper_of_virtual_samples_sums_over_all_clients(setting, tmp_path):
+    run, _ = setting
+    keys = {"helper-private-key": str(tmp_path / "private"), "client-keys": str(tmp_path / "clients")}
+    with pytest.raises(ConfigError, match="the helper knows the keys of 2 clients, and sums 3 or more"):
+        participant(keys, run | {"clients": 3})
+
+
+@pytest.mark.parametrize(
+    ("keys", "sentence"),
+    [
+        (None, "--node-config has no client-keys"),
+        ("nowhere", "client-keys: .*nowhere: No such file"),
+        ("one", "the helper knows the keys of 1 clients, and sums 2 or more"),
+        ("rows.csv", "client-keys: .*rows.csv: line 1 must hold a key as ssh-keygen"),
+        ("twice", "client-keys: .*twice: line 3 repeats a key"),
+    ],
+)
+def test_a_helper_needs_the_keys_of_its_clients(setting, tmp_path, keys, sentence):
+    run, _ = setting
+    lines = (tmp_path / "clients").read_bytes()
+    (tmp_path / "twice").write_bytes(lines + lines)
+    given = {"client-keys": str(tmp_path / keys)} if keys else {}
+    with pytest.raises(ConfigError, match=sentence):
+        participant({"helper-private-key": str(tmp_path / "private")} | given, run)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +94,8 @@ def test_the_helper_sums_no_fewer_than_two_clients_whatever_the_run_says(setting
         ({}, {"client-id": None}, ConfigError, "--node-config has no client-id"),
         ({}, {"group-key": None}, ConfigError, "--node-config has no group-key"),
         ({}, {"helper-key": None}, ConfigError, "--node-config has no helper-key"),
+        ({}, {"client-key": None}, ConfigError, "--node-config has no client-key"),
+        ({}, {"client-key": "rows.csv"}, ConfigError, "client-key: rows.csv must hold a key as ssh-keygen"),
         ({}, {"helper-key": "nowhere"}, ConfigError, "helper-key: nowhere: No such file"),
         ({}, {"group-key": __file__}, ConfigError, "bytes instead of 32"),
         ({}, {"data": "nowhere.csv"}, DataError, "nowhere.csv"),

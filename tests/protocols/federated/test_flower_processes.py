@@ -11,6 +11,7 @@ from mpc.errors import PeerFailure, PeerVanished
 from protocols.federated import launch
 from protocols.federated.engine import LocalFederation
 from protocols.federated.fedxgbllr.server import train
+from protocols.federated.keys import write_key_pair
 from protocols.federated.launch import Job, deploy
 from protocols.federated.virtual_samples.boundaries import agree
 from protocols.federated.virtual_samples.server import Server
@@ -55,9 +56,12 @@ def test_fedxgbllr_with_secure_sums(tmp_path):
     (tmp_path / "public").write_bytes(HELPER_KEY.public_key().public_bytes_raw())
     nodes = [
         {"client-id": i, "data": str(tmp_path / f"rows-{i}.csv"), "label": "y", "helper-key": str(tmp_path / "public")}
+        | {"client-key": str(tmp_path / f"node-{i}")}
         for i in range(3)
     ]
-    helper = {"helper-private-key": str(tmp_path / "private")}
+    for i in range(3):
+        write_key_pair(tmp_path / f"node-{i}", tmp_path / "clients")
+    helper = {"helper-private-key": str(tmp_path / "private"), "client-keys": str(tmp_path / "clients")}
     parameters = QUICK_LLR.model_dump_json()
     facts, said, arrays = deployed(tmp_path, [*nodes, helper], system="fedxgbllr", parameters=parameters, secure=True)
     assert facts["received"]["ensemble"] == arrays["ensembles"].nbytes

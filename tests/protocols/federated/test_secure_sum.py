@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from mpc.errors import ConfigError, PeerVanished, ProtocolDesync, RangeError
 from protocols.federated.engine import HELPER, LocalFederation, Participant, field
@@ -64,6 +65,50 @@ def test_a_seed_of_another_round_or_for_another_helper_is_refused():
     other = federation(SharedSum(bytes([9]) + KEY[1:], 3))
     with pytest.raises(ProtocolDesync, match="not sealed for this helper"):
         SharedSum(KEY, 3).total(other, other.broadcast("give", {}), "round 1", 3)
+
+
+IDENTITIES = [ec.generate_private_key(ec.SECP384R1()) for _ in range(3)]
+
+
+def signed(client, identity, label="round 1"):
+    return SharedSum(KEY, 3, identity).conceal(VECTORS[client], label)
+
+
+def knowing(minimum=2):
+    helper = Helper(HELPER_KEY, minimum, [identity.public_key() for identity in IDENTITIES])
+    return LocalFederation({0: Holder(VECTORS[0], OpenSum()), HELPER: helper}, 1)
+
+
+def test_a_helper_that_knows_its_clients_sums_their_seeds():
+    replies = {i: signed(i, IDENTITIES[i]) for i in range(3)}
+    total = SharedSum(None, 3).total(knowing(3), replies, "round 1", 3)
+    np.testing.assert_allclose(total, VECTORS.sum(axis=0), atol=3 * 2.0**-FRACTION_BITS)
+
+
+STRANGER = ec.generate_private_key(ec.SECP384R1())
+
+
+@pytest.mark.parametrize("forger", [None, STRANGER, IDENTITIES[0]], ids=["nobody", "a stranger", "the same client"])
+def test_a_seed_that_no_other_client_signed_does_not_count_towards_the_minimum(forger):
+    """With seeds of its own the server would reach the minimum, and see the one vector that is no forgery."""
+    replies = {0: signed(0, IDENTITIES[0]), 1: signed(1, forger)}
+    with pytest.raises(ProtocolDesync, match="every seed must be signed by another client that the helper knows"):
+        SharedSum(None, 3).total(knowing(), replies, "round 1", 3)
+
+
+def test_a_helper_that_knows_too_few_clients_is_refused():
+    with pytest.raises(ConfigError, match="the helper knows the keys of 1 clients, and sums 2 or more"):
+        Helper(HELPER_KEY, 2, [IDENTITIES[0].public_key()])
+
+
+@pytest.mark.parametrize(
+    "change", [{"length": np.array(-1)}, {"length": np.array(1 << 60)}, {"label": np.array([255], np.uint8)}]
+)
+def test_a_malformed_request_to_the_helper_is_one_sentence(change):
+    sealed = np.stack([signed(i, IDENTITIES[i])["sealed"] for i in range(2)])
+    request = {"label": np.frombuffer(b"round 1", np.uint8), "length": np.array(3), "sealed": sealed}
+    with pytest.raises(ProtocolDesync, match=r"^sum "):
+        knowing().ask_helper("unmask", request | change)
 
 
 def test_a_helper_that_vanishes_ends_the_round_with_a_sentence():

@@ -8,7 +8,7 @@ from benchmarks.federated_virtual_samples import every_value, federated, split
 from benchmarks.federated_virtual_samples import main as run_experiment
 from mpc.errors import ConfigError, DataError, PeerVanished, ProtocolDesync
 from protocols.federated.engine import HELPER, LocalFederation
-from protocols.federated.secure_sum import OpenSum
+from protocols.federated.secure_sum import OpenSum, SharedSum
 from protocols.federated.virtual_samples import boundaries
 from protocols.federated.virtual_samples.boundaries import agree, pooled_boundaries
 from protocols.federated.virtual_samples.clusters import assign, cluster_sums, merge_small_groups, smallest_group
@@ -178,15 +178,87 @@ def test_under_secure_sums_the_server_is_sent_shares_alone_in_every_step():
     }
 
 
-@pytest.mark.parametrize("gone", [0, 2])
-def test_a_node_that_drops_out_under_secure_sums_is_missing_from_the_totals_and_from_nothing_else(gone):
-    def absent(step, client):
-        return step == "sums" and client == gone
+class Opening(SharedSum):
+    """The server's side of a secure sum, that keeps every sum it opened: {label: figures}."""
 
-    secure, plain = (trained(vs_nodes(s), s, absent=absent).forest for s in (True, False))
-    np.testing.assert_array_equal(secure.feature, plain.feature)
-    np.testing.assert_allclose(secure.value, plain.value, atol=1e-4)
-    assert not np.array_equal(plain.value, trained(vs_nodes()).forest.value)
+    def __init__(self):
+        super().__init__(None, 3)
+        self.opened = {}
+
+    def total(self, federation, replies, label, length):
+        self.opened[label] = super().total(federation, replies, label, length)
+        return self.opened[label]
+
+
+def opened_until_a_drop_out(after, config=SMALL_VS):
+    """Nodes, federation, what the server opened, and how it ended: node 2 is gone after so many sums of levels."""
+    nodes, summed = vs_nodes(True, config=config), []
+
+    def absent(step, client):
+        summed.append(step == "sums" and client == 0)
+        return step == "sums" and client == 2 and sum(summed) > after
+
+    federation, opening = LocalFederation(nodes, 2, absent), Opening()
+    agree(federation)
+    try:
+        Server(federation, 5, config, opening).fit()
+    except PeerVanished as error:
+        return nodes, federation, opening.opened, str(error)
+    return nodes, federation, opening.opened, "trained"
+
+
+@pytest.mark.parametrize("min_group", [1, 10])
+def test_the_server_cannot_subtract_a_level_without_a_node_from_the_level_above_with_it(min_group):
+    """Children share out their parent's rows: the difference would be what node 2 itself added to the root."""
+    nodes, _, opened, _ = opened_until_a_drop_out(1, SMALL_VS.model_copy(update={"min_group": min_group}))
+    root, children = opened["tree 0 level 0"], opened.get("tree 0 level 1")
+    if children is not None:
+        difference = root.reshape(2, 5, CLUSTERS) - children.reshape(2, -1, 5, CLUSTERS).sum(axis=1)
+        clusters, (y, base) = nodes[2]._clusters()[:80], (nodes[2]._y[:80], table()[1].mean())
+        weights = [base - y, np.full(80, base * (1 - base))]
+        own = np.stack(cluster_sums(clusters, np.zeros(80, np.int64), 1, CLUSTERS, weights))[:, 0]
+        pytest.fail(f"{np.mean(np.abs(difference - own) < 1e-5):.0%} of node 2's own sums by subtraction")
+
+
+@pytest.mark.parametrize("after", [0, 1, 3, 4, 8])
+def test_a_drop_out_ends_a_training_under_secure_sums_before_any_sum_over_fewer_nodes(after):
+    nodes, federation, opened, end = opened_until_a_drop_out(after)
+    assert "node 2 dropped out, and a secure sum without it would give its own figures by subtraction" in end
+    assert len(opened) == 1 + after
+    for label in opened:
+        with pytest.raises(ProtocolDesync, match=r"answered for sum .* already"):
+            federation.ask_helper("unmask", request_of(nodes, label))
+
+
+def request_of(nodes, label):
+    """What a server would ask the helper about the shares of the first two nodes."""
+    sealed = [nodes[i].answer("prior", {})["sealed"] for i in (0, 1)]
+    return {"label": np.frombuffer(label.encode(), np.uint8), "length": np.array(2), "sealed": np.stack(sealed)}
+
+
+@pytest.mark.parametrize("step", ["prior", "update"])
+def test_rows_and_wrong_rows_too_are_summed_over_all_nodes_or_not_at_all(step):
+    federation = LocalFederation(vs_nodes(True), 2, lambda asked, client: (asked, client) == (step, 1))
+    agree(federation)
+    server = Server(federation, 5, SMALL_VS, summation(True))
+    with pytest.raises(PeerVanished, match=f"step '{step}': node 1 dropped out"):
+        server.fit()
+        server.update()
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_a_tree_of_open_sums_is_begun_again_without_a_node_that_drops_out_of_it(level):
+    asked = []
+
+    def absent(step, client):
+        asked.append(step == "sums" and client == 0)
+        return step == "sums" and client == 2 and sum(asked) > level
+
+    server = trained(vs_nodes(), absent=absent)
+    without = trained(vs_nodes(), absent=lambda step, client: step == "sums" and client == 2)
+    for got, wanted in zip(server.forest.pack().values(), without.forest.pack().values(), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    assert not np.array_equal(server.forest.value, trained(vs_nodes()).forest.value)
 
 
 def test_a_helper_that_drops_out_ends_the_training_with_a_sentence():

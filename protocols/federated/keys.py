@@ -1,0 +1,59 @@
+"""The clients' keys on P-384, in OpenSSH's files: those with which Flower's supernodes authenticate will do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from mpc.errors import ConfigError
+from mpc.files import write_bytes
+
+_WANTED = "must hold a key as ssh-keygen -t ecdsa -b 384 writes it, without a passphrase"
+
+
+def private_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    """Raises ConfigError."""
+    try:
+        key = serialization.load_ssh_private_key(path.read_bytes(), password=None)
+    except OSError as error:
+        raise ConfigError(f"client-key: {path}: {error.strerror}") from None
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise ConfigError(f"client-key: {path} {_WANTED}") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP384R1):
+        raise ConfigError(f"client-key: {path} {_WANTED}")
+    return key
+
+
+def public_keys(path: Path) -> list[ec.EllipticCurvePublicKey]:
+    """Those of a file with one key per line, each there once. Raises ConfigError."""
+    try:
+        lines = [line for line in path.read_bytes().splitlines() if line.strip()]
+    except OSError as error:
+        raise ConfigError(f"client-keys: {path}: {error.strerror}") from None
+    keys: list[ec.EllipticCurvePublicKey] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            key = serialization.load_ssh_public_key(line)
+        except (ValueError, UnsupportedAlgorithm):
+            raise ConfigError(f"client-keys: {path}: line {number} {_WANTED}") from None
+        if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP384R1):
+            raise ConfigError(f"client-keys: {path}: line {number} {_WANTED}")
+        if key in keys:
+            raise ConfigError(f"client-keys: {path}: line {number} repeats a key")
+        keys.append(key)
+    return keys
+
+
+def write_key_pair(private: Path, public: Path) -> None:
+    """A new key: its private half in one file, its public half as one more line of another."""
+    key = ec.generate_private_key(ec.SECP384R1())
+    private.touch(0o600)
+    private.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption())
+    )
+    line = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    with public.open("ab") as file:
+        file.write(line + b"\n")

@@ -1,0 +1,30 @@
+"""What docs/secureboost.md says first: a guest that follows the protocol recovers a host's bins row by row."""
+
+import numpy as np
+import pytest
+
+from benchmarks.attack_secureboost import attack, on_simplex
+from protocols.secureboost import SecureBoostConfig
+
+
+@pytest.mark.parametrize("guest_only", ["none", "root"])
+def test_a_passive_guest_recovers_most_bins_of_a_small_table_and_guessing_does_not(guest_only):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 4))
+    y = X[:, 0] + X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=120)  # the host's last column says nothing of y
+    config = SecureBoostConfig.of(
+        objective="reg:squarederror", n_estimators=20, max_bin=8, encryption="ou", key_bits=1024, guest_only=guest_only
+    )
+    found = attack(config, X[:, :2], X[:, 2:], y, [1, 20])
+    (early, guessing), (late, _) = found[1], found[20]
+    assert (guessing < 0.15).all()
+    assert (late > 0.8).all() and (late > early).all()
+
+
+def test_the_nearest_point_of_a_simplex():
+    points = np.random.default_rng(1).normal(size=(50, 3, 6))
+    near = on_simplex(points)
+    np.testing.assert_allclose(near.sum(axis=-1), 1)
+    assert (near >= 0).all()
+    np.testing.assert_allclose(on_simplex(near), near, atol=1e-12)
+    np.testing.assert_allclose(on_simplex(np.array([[2.0, 0.0, -1.0]])), [[1, 0, 0]])
