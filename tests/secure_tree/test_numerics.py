@@ -6,7 +6,7 @@ import pytest
 from mpc.errors import RangeError
 from secure_tree.binning import bin_rows, make_bins, order_key, order_value
 from secure_tree.config import MAX_DELTA_STEP, TrainConfig
-from secure_tree.numerics import GRADIENT_BOUND, HESSIAN_BOUND, KEY_BITS, LEAF_SCALE, plan_numerics
+from secure_tree.numerics import GRADIENT_BOUND, HESSIAN_BOUND, KEY_BITS, LEAF_SCALE, MARGIN_SCALE, plan_numerics
 from secure_tree.plain import search
 
 
@@ -45,6 +45,28 @@ def test_what_the_arithmetic_cannot_hold_is_refused():
     for config, n in ((TrainConfig(reg_lambda=0, min_child_weight=0), 1_000_000), (TrainConfig(), 9_000_000)):
         with pytest.raises(RangeError, match=f"{n} rows with reg_lambda .* do not fit the 64-bit arithmetic"):
             plan_numerics(config, (n // 2, n - n // 2), 1281)
+
+
+RATIO = np.exp(12) + 1
+LONG = {"n_estimators": 10_000, "learning_rate": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "n", "leaf"),
+    [
+        ({}, 10_000, 10_000 / 1.5),
+        (LONG, 500_000, 500_000 / 1.5),
+        ({**LONG, "min_child_weight": 9}, 500_000, 50_000),
+        ({**LONG, "reg_lambda": 0, "min_child_weight": 0}, 50, 32 * RATIO),
+        ({**LONG, "objective": "count:poisson"}, 500_000, 0.7),
+    ],
+)
+def test_comparisons_with_margins_hold_the_largest_leaf_of_every_tree(parameters, n, leaf):
+    config = TrainConfig(**parameters)
+    bits = plan_numerics(config, (n // 2, n - n // 2), 100).margin_bits
+    reached = 745 + config.n_estimators * config.learning_rate * min(leaf, 32 * RATIO)
+    assert (reached + 12) * 2**MARGIN_SCALE < 2.0 ** (bits - 1)
+    assert 42 <= bits <= 58 and (parameters or bits == 42)
 
 
 def test_order_keys_keep_order_and_come_back():

@@ -69,6 +69,13 @@ def test_rows_held_out_of_the_table(partition):
     assert len(models[0].curve) == 1 and models[0].curve[0][0] == 2
 
 
+def test_one_party_may_hold_out_all_rows():
+    X, y = table(80, 3, seed=53)
+    held = table(9, 3, seed=56), None
+    models, _ = fit(*halves(X, y, 40), held, n_estimators=1)
+    assert models[0].model.facts.held == (9, 0) and len(models[0].curve) == 1
+
+
 def test_training_stops_early():
     X, _ = table(80, 2, seed=54)
     y = np.random.default_rng(2).integers(0, 2, 80)
@@ -111,6 +118,7 @@ def test_several_classes(metric):
         ({"eval_metric": "rmse"}, ConfigError, "rmse does not judge binary:logistic"),
         ({"objective": "multi:ova", "num_class": 3, "eval_metric": "mae"}, ConfigError, "mae does not judge multi:ova"),
         ({"test_size": 0.99}, DataError, "leaves none of 20 rows"),
+        ({"test_size": 0.1}, DataError, "holds out 2 rows: a metric would tell how single rows fared, so hold out 5"),
     ],
 )
 def test_bad_requests(parameters, error, sentence):

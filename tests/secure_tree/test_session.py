@@ -1,0 +1,50 @@
+"""What both parties refuse before the first share."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mpc.errors import DataError, RangeError
+from secure_tree.config import TrainConfig
+from secure_tree.planning import Sizes
+from secure_tree.schema import held_rows
+from tests.mpc.twoparty import run_both
+from tests.secure_tree.test_layouts import columns
+from tests.secure_tree.test_sampling import SMALL
+from tests.secure_tree.test_twin import table
+from tests.secure_tree.training import train_both
+
+
+@pytest.mark.parametrize(
+    ("parameters", "rows", "sentence"),
+    [
+        ({"partition": "vertical"}, (70_000, 70_000), r'max_bin="exact" takes 65533 rows per party, got 70000'),
+        ({}, (70_000, 10), r'max_bin="exact" takes 65533 rows per party, got 70000'),
+        ({}, (30_000, 30_000), "2 features with 30000 and 30000 bins make more than .* pairs of edges"),
+    ],
+)
+def test_more_bins_than_can_be_numbered_or_compared(parameters, rows, sentence):
+    names = (("a",), ("b",)) if parameters else (("a", "b"), ("a", "b"))
+    with pytest.raises(RangeError, match=sentence):
+        Sizes(rows, names).facts(TrainConfig.of(max_bin="exact", **parameters))
+
+
+def test_parties_by_columns_hold_out_the_same_rows():
+    X, y = table(40, 2, seed=61)
+    training = train_both(*columns(X, y, 1), partition="vertical", test_size=0.25, random_state=3, **SMALL)
+    held = held_rows(training.config, 40)
+    assert training.facts.held == (10, 10) and held.size == 10 and not np.array_equal(held, np.arange(10))
+    kept = np.delete(X, held, axis=0)
+    # A party's edges are values of the rows that it trained on.
+    for p in (0, 1):
+        assert np.isin(training.models[p].model.edges, kept[:, p].astype(np.float32)).all()
+
+
+def test_both_halves_of_a_model_have_the_same_public_facts():
+    X, y = table(40, 2, seed=62)
+    training = train_both(*columns(X, y, 1), partition="vertical", **SMALL)
+    model = training.models[1].model
+    training.models[1].model = replace(model, facts=replace(model.facts, label_scale=2.0))
+    with pytest.raises(DataError, match="differ in their public facts: one is not what training wrote"):
+        run_both(lambda party: training.models[party.rank].predict_margin(party, X[:, [party.rank]]))
