@@ -8,7 +8,9 @@ Messages       the masked operand: x + r mod 2^B; x + 2^62 + r; x - y + r       
 Cost           8 ceil(B / 8) |x| bits, or 64 |x| bits, each way. Offline, an element, the dealer sends to either party a
                key of B - 1 levels of 17 bytes (below), f levels of 25 (floor), B - 1 levels of 33 (larger)
 Security       semi-honest: messages are one-time pads; keys are pseudorandom under fixed-key AES as a
-               correlation-robust hash. One key serves every threshold on an opening
+               correlation-robust hash, which is computational: who evaluates AES T times, before the run or after
+               it, finds a seed of one of N nodes, the levels of all keys, with probability about N T / 2^126.
+               One key serves every threshold on an opening
 How            the sign of e - t - r is msb(e - t) xor msb(r) xor the borrow 1{low(e - t) < low(r)}: a comparison
                function of a public point whose secret the dealer knows. With payload (1 - 2 msb r) (1, r) it gives
                [b] and [b r], and b (x - y) = e [b] - [b r] needs no further message
@@ -25,7 +27,7 @@ import numpy as np
 
 from mpc.catalogue import calls, describe
 from mpc.contract import Cost, both, protocol
-from mpc.correlation import View, correlation, private_to_each
+from mpc.correlation import Correlation, View, correlation, private_to_each
 from mpc.endpoint import Endpoint
 from mpc.evidence import Argued
 from mpc.kernels import comparison_keys as kernels
@@ -35,6 +37,9 @@ from mpc.ring import U64, Shape, encode_signed, low_bits, packed_size
 from mpc.rings import GF2, Z8, Z64, Z2k
 from mpc.rounds import Steps, open_shares
 from mpc.shares import AShare, BShare, same_shape
+
+# A node's seed fills a block of AES but for two control bits.
+SEED_BITS = 126
 
 
 @dataclass(frozen=True)
@@ -117,6 +122,16 @@ class MaximumKeys:
         product = view.derived(Z64, r.shape, lambda: m * r)
         sign = np.uint64(1) - np.uint64(2) * m
         return r, top, product, deal_keys(view, r, [sign, sign * r], self.bits - 1)
+
+
+def nodes(request: Correlation) -> int:
+    """The nodes of the keys that a request deals, whose seeds have 126 bits; 0 for other correlations."""
+    match request:
+        case SignKeys(shape, bits) | MaximumKeys(shape, bits):
+            return math.prod(shape) * (bits - 1)
+        case FloorKeys(shape, shift):
+            return math.prod(shape) * shift
+    return 0
 
 
 def _key_cost(x: AShare, thresholds: Sequence[int], bits: int) -> Cost:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import asdict, astuple, dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from mpc.comparison_keys import SEED_BITS, nodes
 from mpc.errors import ConfigError
 from protocols.randomness.sizes import dealt_bytes
 from secure_tree.config import TrainConfig
@@ -90,14 +92,15 @@ def plan(config: TrainConfig, sizes: Sizes, computing: Computing | None = None) 
 
     Phases are those of the meter: set-up with what the dealer sends for it, offline, online. With `computing`,
     in all: a party waits for every message before it computes on, while the dealer computes a batch as the last one
-    travels, so that offline the longer of the two counts.
+    travels, so that offline the longer of the two counts. `key_nodes` are the nodes of all comparison keys.
     FRAME_BYTES stand for a frame's head, its tag and the TLS record around it; larger messages have more records, at
     0.15%.
     """
     by_kind: dict[str, Counter[str]] = {}
-    total, first = _Phase(), _Phase()
+    total, first, keyed = _Phase(), _Phase(), 0
     for demand in plan_training(config, sizes):
         dealt = 0
+        keyed += demand.times * sum(map(nodes, demand.kinds))
         for kind, (to_first, to_second) in dealt_bytes(demand.kinds).items():
             both = by_kind.setdefault(kind, Counter())
             both.update(party_0=demand.times * to_first, party_1=demand.times * to_second)
@@ -120,6 +123,7 @@ def plan(config: TrainConfig, sizes: Sizes, computing: Computing | None = None) 
         "offline": {
             "bytes_by_kind": kinds,
             "bytes_dealer": total.dealt,
+            "key_nodes": keyed,
         },
         "online": {"rounds": total.rounds, "bytes": total.sent + total.received + 2 * total.rounds * FRAME_BYTES},
         "network_seconds": seconds,
@@ -147,6 +151,11 @@ def print_plan(report: dict[str, Any], names: tuple[str, str]) -> None:
     for kind, count in sorted(report["offline"]["bytes_by_kind"].items()):
         table.add_row(kind, f"{count['party_0']:,}", f"{count['party_1']:,}")
     console.print(table)
+    if keyed := report["offline"]["key_nodes"]:
+        console.print(
+            f"comparison keys: {keyed:,} nodes; who evaluates AES T times finds the seed of one with probability "
+            f"T / 2^{SEED_BITS - math.log2(keyed):.1f}"
+        )
     online = report["online"]
     console.print(f"between the parties: {online['rounds']:,} rounds, {online['bytes']:,} bytes in both directions")
     times = Table(title="Time, an estimate in seconds", title_justify="left")

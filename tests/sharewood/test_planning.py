@@ -81,6 +81,20 @@ def test_the_time_is_the_networks_and_the_machines(capsys):
     assert f"{report['seconds']['WAN']['online']:.2f}" in capsys.readouterr().out
 
 
+def test_the_plan_prints_what_comparison_keys_rest_on(capsys):
+    nodes = {}
+    for comparison in ("bits", "keys"):
+        config = TrainConfig.of(n_estimators=2, max_depth=2, max_bin=8, comparison=comparison)
+        report = plan(config, Sizes.numeric((30, 40), 4), Computing(1.0, 2.0, 3.0))
+        nodes[comparison] = report["offline"]["key_nodes"]
+        print_plan(report, ("a", "b"))
+        said = " ".join(capsys.readouterr().out.split())
+        assert ("probability T / 2^" in said) == (comparison == "keys")
+    # A node of a key takes 17 bytes at least to each party, and there is little else of that size.
+    assert nodes["bits"] == 0 and 0.3 < 2 * 17 * nodes["keys"] / report["offline"]["bytes_dealer"] < 1
+    assert f"{nodes['keys']:,} nodes" in said and f"2^{126 - np.log2(nodes['keys']):.1f}" in said
+
+
 @pytest.mark.parametrize(
     ("more", "sizes"),
     [
