@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpc.beaver import multiply
-from mpc.comparison import below, in_range
+from mpc.bit_product import and_bits
+from mpc.comparison import below
 from mpc.matrix_product import matmul
 from mpc.party import Party
 from mpc.shares import SESSION, AShare, BShare
@@ -40,7 +41,9 @@ class _Session:
         return below(self.party, x, [0], 64)[..., 0]
 
     def zero(self, x: AShare) -> BShare:
-        return in_range(self.party, x, 0, 1)
+        # Both signs are needed: -2^63 is below 0, and one less wraps to above it.
+        signs = below(self.party, x, [0, 1], 64)
+        return and_bits(self.party, ~signs[..., 0], signs[..., 1])
 
 
 @contextmanager

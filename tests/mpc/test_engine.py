@@ -191,6 +191,8 @@ def test_equality_is_computed_on_shares():
     assert np.array_equal(reflected, x == 3) and alike.tolist() == [1, 0, 1, 1]
     (half,) = in_session([1.5, 0.3], lambda s: [s == 0.3], scale=16)
     assert half.tolist() == [0, 1]
+    (far,) = in_session(np.array([-(2**63), 2**63 - 1, -1]), lambda s: [s == np.array([0, -1, -1])])
+    assert far.tolist() == [0, 0, 1]
 
 
 NAN, FAR = float("nan"), 2.0**70
