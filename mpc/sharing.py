@@ -67,7 +67,12 @@ def agree_on_shape(party: Endpoint, shape: Shape | None, owner: int, scale: int)
     """The public shape of what `owner` shares; the other party has None. Raises DataError, ProtocolDesync."""
     mine = {"owner": owner, "scale": scale, "shape": None if shape is None else list(shape)}
     theirs = party.exchange_public("share.shape", mine)
-    if not isinstance(theirs, dict) or theirs.keys() != mine.keys() or not _is_shape(theirs["shape"]):
+    if (
+        not isinstance(theirs, dict)
+        or theirs.keys() != mine.keys()
+        or not all(type(theirs[name]) is int and 0 <= theirs[name] <= MOST for name in ("owner", "scale"))
+        or not _is_shape(theirs["shape"])
+    ):
         raise ProtocolDesync("share.shape: the other party sent something other than an owner, a scale and a shape")
     for name in ("owner", "scale"):
         if theirs[name] != mine[name]:

@@ -27,7 +27,7 @@ Names = Annotated[list[Text], Field(min_length=1), AfterValidator(_distinct)]
 Hexadecimal = Annotated[str, Field(pattern="^[0-9a-f]{32,64}$")]
 Count = Annotated[int, Field(ge=0, lt=1 << 31)]
 # A value of a configuration.
-Plain = bool | int | float | str | list[Text] | tuple[Text, ...] | None
+Plain = bool | Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)] | float | str | list[Text] | tuple[Text, ...] | None
 Rank = Annotated[int, Field(ge=0, le=1)]
 # Exponents of two of public magnitudes: far beyond what the arithmetic takes, and within float64.
 Power = Annotated[int, Field(ge=-1000, le=1000)]
@@ -60,9 +60,10 @@ def swap(party: Party, tag: str, mine: M) -> M:
         raise ProtocolDesync(f"{tag}: the other party sent no message with named parts")
     version = told.pop("version", None)
     if type(version) is not int or version != VERSION:
+        other = version if type(version) is int and 0 <= version < 1 << 31 else "unknown"
         raise ConfigError(
-            f"the other party runs version {version!r:.20} of Sharewood's messages, this one {VERSION}: install one "
-            "release at both"
+            f"the other party runs version {other} of Sharewood's messages, this one {VERSION}: install one release "
+            "at both"
         )
     return checked(type(mine), told, tag)
 

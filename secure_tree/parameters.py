@@ -44,7 +44,7 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "num_class": ("int, optional", "-", "Number of classes under `multi:ova`."),
     "subsample": ("float", "1", "Share of the rows that each tree is grown on; a secret mask."),
     "colsample_bytree": ("float", "1", "Share of the features that each tree may use; a public coin."),
-    "test_size": ("float", "-", "Share of each party's rows that is held out for validation."),
+    "test_size": ("float", "-", "Share of each party's rows that is held out for validation: 5 rows or more, or none."),
     "random_state": ("int", "0", "Seed of the choice of held-out rows, which is public."),
     "eval_metric": (
         "str, optional",

@@ -8,7 +8,7 @@ import reprlib
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -18,7 +18,7 @@ from mpc.party import Party
 from secure_tree.categories import Dictionary, covers, unite
 from secure_tree.config import TrainConfig, validated
 from secure_tree.layout import Facts, Layout, lay_out
-from secure_tree.messages import Count, Hexadecimal, Message, Names, Power, Rank, Text, swap
+from secure_tree.messages import Count, Hexadecimal, Message, Names, Plain, Power, Rank, Text, swap
 from secure_tree.model import SharedModel
 from secure_tree.numbers import agree, of_model, of_training
 from secure_tree.public import ceil_log2
@@ -36,7 +36,7 @@ MOST_ROWS = 1 << 26
 class Terms(Message):
     """The parameters of a training, and of the party's categorical columns the categories."""
 
-    config: dict[str, Any]
+    config: dict[Text, Plain]
     categories: dict[Text, Annotated[list[Text], Field(max_length=10_000)]]
 
 

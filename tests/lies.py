@@ -13,7 +13,7 @@ from protocols.transport.memory import memory_pair
 from tests.mpc.twoparty import SEEDS
 
 VALUES = (
-    *(None, True, False, 0, 1, -1, 3, 7, 100, 5000, 1 << 31, 1 << 40, 1 << 63, -(1 << 70), 1 << 4000),
+    *(None, True, False, 0, 1, -1, 3, 7, 100, 5000, 1 << 31, 1 << 40, 1 << 63, -(1 << 70), 1 << 4000, 1 << 20000),
     *(0.0, -0.0, 1.5, float("nan"), float("inf"), 1e308, "", "x", "é\n" * 2000, "ab" * 16, "f" * 32, b"", b"x"),
     *([], {}, (), [[]], [None], {"a": {}}, ["x", "x"], np.zeros(3), np.zeros((0, 2), np.uint8), np.array(True)),
 )

@@ -255,6 +255,7 @@ def test_values_that_cannot_be_shared_are_refused_before_a_message(values, scale
         (None, ProtocolDesync),
         ([2], ProtocolDesync),
         ({"owner": 0, "scale": 0, "shape": "ab"}, ProtocolDesync),
+        ({"owner": 0, "scale": np.zeros(0), "shape": [2]}, ProtocolDesync),
         ({"owner": 0, "scale": 0, "shape": [-1]}, ProtocolDesync),
         ({"owner": 0, "scale": 0, "shape": [True]}, ProtocolDesync),
         ({"owner": 0, "scale": 0, "shape": [1 << 50]}, ProtocolDesync),
