@@ -87,8 +87,8 @@ def demo(
     _built("--offline", offline, "dealer", ("pairwise",))
     if not 0 <= test_size < 1:
         raise ConfigError("--test-size is at least 0 and below 1")
-    if json and not json.absolute().parent.is_dir():
-        raise ConfigError(f"--json {json}: there is no such directory")
+    if json and (json.is_dir() or not json.absolute().parent.is_dir()):
+        raise ConfigError(f"--json {json}: {'it is a directory' if json.is_dir() else 'there is no such directory'}")
     if objective.startswith("multi:"):
         raise ConfigError("the demo learns two classes, numbers or counts: use sharewood train for several classes")
     parameters = _parameters(objective, trees, depth, bins, comparison)
@@ -119,7 +119,7 @@ def demo(
 
 
 def _parameters(objective: str, trees: int, depth: int, bins: str, comparison: str) -> dict[str, Any]:
-    if bins != "exact" and not bins.isdigit():
+    if bins != "exact" and not bins.isdecimal():
         raise ConfigError(f'--bins is a number or "exact", not {bins!r}')
     return {
         "objective": objective,
@@ -147,6 +147,9 @@ def main() -> None:
     except SharewoodError as error:
         print(f"sharewood: {error}", file=sys.stderr)
         sys.exit(error.exit_status)
+    except MemoryError as error:
+        print(f"sharewood: this machine has too little memory for this ({error or 'out of memory'})", file=sys.stderr)
+        sys.exit(2)
     except KeyboardInterrupt:
         print("sharewood: interrupted", file=sys.stderr)
         sys.exit(130)

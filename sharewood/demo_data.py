@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from mpc.errors import ConfigError, DataError
+from protocols.runtime.session import PARTIES
 from secure_tree.categories import dictionary, unite
 from secure_tree.config import Partition, TrainConfig
 from secure_tree.predict import Method
@@ -24,7 +25,7 @@ CURVE_ROWS = 5_000
 
 @dataclass(frozen=True)
 class DemoData:
-    """Training tables of both parties, the tables to judge by of both parties, and how those are predicted.
+    """Training tables of both parties, the tables to evaluate on of both parties, and how those are predicted.
 
     Divided by columns, the first party has the labels and the second None. The features `missing` may have gaps.
     """
@@ -35,6 +36,11 @@ class DemoData:
     title: str
     partition: Partition = "horizontal"
     missing: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for party, (features, _) in zip(PARTIES, self.train, strict=True):
+            if not len(features):
+                raise DataError(f"{self.title}: no rows are left for {party} to train on")
 
     def pooled(self, tables: tuple[Table, Table]) -> tuple[np.ndarray, np.ndarray]:
         """Both parties' tables as one: features and labels."""
@@ -138,12 +144,10 @@ def from_files(files: Files, test_size: float, config: TrainConfig) -> DemoData:
     if files.test:
         nobody = tables[2][0].iloc[:0], tables[2][1][:0]
         return DemoData((tables[0], tables[1]), (tables[2], nobody), "thresholds", files.title, missing=missing)
-    splits = [split(features, labels, test_size, files.title, "horizontal") for features, labels in tables]
-    join = [
-        tuple((pd.concat([a[0], b[0]], ignore_index=True), np.concatenate([a[1], b[1]])) for a, b in (s.train, s.test))
-        for s in splits
-    ]
-    return DemoData((join[0][0], join[1][0]), (join[0][1], join[1][1]), "bins", files.title, missing=missing)
+    (first, first_held), (second, second_held) = (_hold_out(table, test_size) for table in tables)
+    train = first, second
+    held = (first_held, second_held) if len(first_held[0]) + len(second_held[0]) else train
+    return DemoData(train, held, "bins", files.title, missing=missing)
 
 
 def from_columns(files: Files, test_size: float, config: TrainConfig) -> DemoData:
@@ -164,6 +168,15 @@ def from_columns(files: Files, test_size: float, config: TrainConfig) -> DemoDat
     train = part(order[held:])
     missing = tuple(sorted({*rows.missing, *others.missing}))
     return DemoData(train, part(order[:held]) if held else train, "bins", files.title, "vertical", missing)
+
+
+def _hold_out(table: tuple[pd.DataFrame, np.ndarray], test_size: float) -> tuple[Table, Table]:
+    """The rest of a table, shuffled with a fixed seed, and a share `test_size` of it."""
+    features, labels = table
+    order = np.random.default_rng(2026).permutation(len(labels))
+    held = round(test_size * len(labels))
+    kept, aside = ((features.iloc[rows].reset_index(drop=True), labels[rows]) for rows in (order[held:], order[:held]))
+    return kept, aside
 
 
 def _labelled(path: Path, columns: Columns, config: TrainConfig) -> Rows:

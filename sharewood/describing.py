@@ -10,7 +10,7 @@ import pandas as pd
 
 from mpc.errors import DataError
 from sharewood.columns import Column, Columns
-from sharewood.table_files import read_cells
+from sharewood.table_files import check_plain, read_cells
 
 log = logging.getLogger("sharewood")
 MOST_CATEGORIES = 32
@@ -25,6 +25,9 @@ def describe(paths: Sequence[Path], columns: Columns) -> Columns:
     ids = [name for name, column in columns.known.items() if column.type == "id"]
     tables = [read_cells(path, ids) for path in paths]
     names = list(dict.fromkeys(name for table in tables for name in columns.features(table)))
+    for path, table in zip(paths, tables, strict=True):
+        for name in columns.features(table):
+            check_plain(path, name, table[name])
     text = [name for name in names if _is_text([table[name] for table in tables if name in table])]
     if text:
         tables = [read_cells(path, [*ids, *text]) for path in paths]

@@ -70,7 +70,9 @@ class Predict(Strict):
     to: str | None = None
 
 
-Features = Annotated[int, Field(ge=1)] | tuple[str, ...]
+Features = Annotated[int, Field(ge=1, le=100_000)] | Annotated[tuple[str, ...], Field(min_length=1)]
+Rows = Annotated[int, Field(ge=1, le=1_000_000_000)]
+HeldRows = Annotated[int, Field(ge=0, le=1_000_000_000)]
 
 
 class PlanShape(Strict):
@@ -80,9 +82,9 @@ class PlanShape(Strict):
     file gives those of its party, and by rows of both.
     """
 
-    rows: tuple[int, int]
+    rows: tuple[Rows, Rows]
     features: tuple[Features, Features] | None = None
-    test_rows: tuple[int, int] | None = None
+    test_rows: tuple[HeldRows, HeldRows] | None = None
     largest_weight: float | None = Field(None, gt=0)
 
     @field_validator("features", mode="before")

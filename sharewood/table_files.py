@@ -16,6 +16,10 @@ from mpc.errors import DataError
 from mpc.files import discard_partial, write_bytes
 
 PARQUET = ".parquet"
+# The longest value that a message shows in full.
+_SHOWN = 50
+# What pandas' infer_dtype calls numbers and text.
+_PLAIN = ("string", "categorical", "integer", "floating", "boolean", "decimal", "mixed-integer", "empty")
 # What stands for a missing number in a CSV file; of text, only the empty cell does.
 _MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None"]
 
@@ -86,9 +90,24 @@ def _checked_names(path: Path, names: list[str]) -> list[str]:
     for place, name in enumerate(names):
         if not name.strip():
             raise DataError(f"{path}: column {place + 1} has no name: name it, or remove it")
+        if not name.isprintable():
+            raise DataError(f"{path}: the name of column {place + 1}, {shown(name)}, has unprintable characters")
         if name in names[:place]:
             raise DataError(f"{path}: column {name!r} appears twice")
     return names
+
+
+def check_plain(path: Path, name: str, column: pd.Series) -> None:
+    """Raises DataError where a column of a parquet file holds anything but numbers and text."""
+    kind = pd.api.types.infer_dtype(column, skipna=True)
+    if kind not in _PLAIN:
+        raise DataError(f"{path}: column {name!r} holds values of type {kind}, neither numbers nor text")
+
+
+def shown(value: object) -> str:
+    """A value as messages show it: in quotes, on one line, and its beginning only where it is long."""
+    text = str(value)
+    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
 
 
 def _is_number(text: str) -> bool:
@@ -105,7 +124,9 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file") from None
-    except (ValueError, OSError, csv.Error) as error:  # pandas' and pyarrow's own kinds are among them
+    except (ValueError, KeyError, NotImplementedError, OSError, csv.Error) as error:  # pyarrow's kinds are among them
+        if isinstance(error, OSError) and error.strerror:
+            raise DataError(f"{path}: cannot be read ({error.strerror})") from None
         said = " ".join(str(error).split())
         raise DataError(f"{path}: not a {'parquet' if path.suffix == PARQUET else 'CSV'} table ({said})") from None
 

@@ -14,7 +14,7 @@ import pandas as pd
 from mpc.errors import DataError
 from secure_tree.categories import columns_behind
 from sharewood.columns import ID, Columns, Role
-from sharewood.table_files import PARQUET, column_names, read_cells, write_frame
+from sharewood.table_files import PARQUET, check_plain, column_names, read_cells, shown, write_frame
 
 log = logging.getLogger("sharewood")
 
@@ -74,7 +74,7 @@ def read_joinable(path: Path, columns: Columns) -> tuple[pd.DataFrame, pd.Series
     ids = _ids(path, frame, columns)
     if ids is None:
         raise DataError(f"{path} has no id column; its columns are {', '.join(frame)}")
-    _refuse(path, str(ids.name), ids.duplicated(), lambda row: f"id '{ids.iloc[row]}' appears twice")
+    _refuse(path, str(ids.name), ids.duplicated(), lambda row: f"id {shown(ids.iloc[row])} appears twice")
     return frame, ids
 
 
@@ -147,12 +147,13 @@ def _categories(
     path: Path, name: str, column: pd.Series, categories: tuple[str, ...], optional: bool
 ) -> pd.Categorical:
     """A column of the type `category`; a missing value where there may be some."""
+    check_plain(path, name, column)
     absent = column.isna().to_numpy()
     codes = pd.Index(categories).get_indexer(pd.Index(column.astype(str)))
     codes[absent] = -1
 
     def what(row: int) -> str:
-        return "value is missing" if absent[row] else f"value is '{column.iloc[row]}', none of the categories"
+        return "value is missing" if absent[row] else f"value is {shown(column.iloc[row])}, none of the categories"
 
     _refuse(path, name, (codes < 0) & ~(absent & optional), what)
     return pd.Categorical.from_codes(codes, list(categories))
@@ -160,12 +161,8 @@ def _categories(
 
 def _numbers(path: Path, name: str, column: pd.Series, columns: Columns, optional: bool = False) -> np.ndarray:
     """float64[n]; NaN where a value is missing, and may be."""
-    if column.dtype.kind in "mM":
-        raise DataError(f"{path}: column {name!r} holds times, not numbers")
-    try:
-        values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
-    except (TypeError, ValueError):
-        raise DataError(f"{path}: column {name!r} holds {column.dtype}, not numbers") from None
+    check_plain(path, name, column)
+    values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
     absent = column.isna().to_numpy()
     with np.errstate(over="ignore"):
         finite = np.isfinite(values.astype(np.float32))
@@ -174,7 +171,7 @@ def _numbers(path: Path, name: str, column: pd.Series, columns: Columns, optiona
     def what(row: int) -> str:
         if absent[row]:
             return "value is missing" + (", and `missing` does not name the column" if feature else "")
-        value = f"value is '{column.iloc[row]}'"
+        value = f"value is {shown(column.iloc[row])}"
         if not np.isnan(values[row]):
             return f"{value}, not a finite number of float32"
         where = columns.source or "a schema file"
@@ -209,6 +206,7 @@ def _ids(path: Path, frame: pd.DataFrame, columns: Columns) -> pd.Series | None:
     name = columns.named("id")
     if name is None or name not in frame:
         return None
+    check_plain(path, name, frame[name])
     if frame[name].dtype.kind == "f":
         raise DataError(f"{path}: column {name!r} holds fractions or gaps: ids are text or whole numbers")
     _refuse(path, name, frame[name].isna() | (frame[name] == ""), lambda row: "the id is missing")

@@ -15,5 +15,5 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text())
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # tables in tables in tables
         raise ConfigError(f"{path}: not TOML ({error})") from None

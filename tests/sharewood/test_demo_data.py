@@ -108,6 +108,19 @@ def test_the_label_is_in_the_first_file(write):
         from_columns(Files(tables, "y", schemas), 0, LOGISTIC)
 
 
+@pytest.mark.parametrize("read", [from_files, from_columns])
+def test_rows_that_are_held_out(write, read):
+    first = write("a.csv", "id,y,a\n" + "".join(f"{i},{i % 2},{i}.5\n" for i in range(10)))
+    second = first if read is from_files else write("b.csv", "id,b\n" + "".join(f"{i},{i}.5\n" for i in range(10)))
+    data = read(Files((first, second), "y"), 0.3, LOGISTIC)
+    assert [len(x) for x, _ in data.train] == [7, 7] and [len(x) for x, _ in data.test] == [3, 3]
+    assert sorted([*data.train[0][0]["a"], *data.test[0][0]["a"]]) == [i + 0.5 for i in range(10)]
+    whole = read(Files((first, second), "y"), 0, LOGISTIC)
+    assert whole.test is whole.train
+    with pytest.raises(DataError, match="no rows are left for party_a to train on"):
+        read(Files((first, second), "y"), 0.99, LOGISTIC)
+
+
 def test_counts_are_not_negative(write):
     tables = write("a.csv", "y,a\n0,5\n1,6\n"), write("b.csv", "y,a\n-1,5\n1,6\n")
     with pytest.raises(DataError, match=r"b\.csv: column 'y', line 2: label -1 is negative"):
