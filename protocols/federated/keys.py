@@ -49,10 +49,8 @@ def public_keys(path: Path) -> list[ec.EllipticCurvePublicKey]:
 def write_key_pair(private: Path, public: Path) -> None:
     """A new key: its private half in one file, its public half as one more line of another."""
     key = ec.generate_private_key(ec.SECP384R1())
-    private.touch(0o600)
-    private.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption())
-    )
+    form = serialization.PrivateFormat.OpenSSH
+    write_bytes(private, key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
     line = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     with public.open("ab") as file:
         file.write(line + b"\n")
