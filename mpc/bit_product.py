@@ -1,9 +1,9 @@
 """Products of shared bits, and of a shared bit with shared ring elements.
 
-and_bits        (<a>, <b>) -> <a and b>                    one round, 2 bits each way an element, on packed bits
+and_bits       (<a>, <b>) -> <a and b>                    one round, 2 bits each way per element, on packed bits
 or_bits        (<a>, <b>) -> <a or b>                     as and_bits, of the complements
 to_ring        <b> -> [b] in Z_2^k                        one round, 1 bit
-select         (<b>, [x]) -> [b x]                        one round, 1 bit and k bits an element of x
+select         (<b>, [x]) -> [b x]                        one round, 1 bit and k bits per element of x
 
 Messages       and_bits: a xor alpha, b xor beta;  to_ring: b xor beta;  select: b xor beta, x - a
 Offline        and_bits: <alpha beta>;  to_ring: [beta];  select: [beta], [beta a]

@@ -108,7 +108,7 @@ def entries() -> list[Entry]:
 
 
 def correlations() -> dict[str, type]:
-    """Every kind of correlated randomness by its name."""
+    """Every correlation by the name of its class."""
     _load()
     return CORRELATIONS
 

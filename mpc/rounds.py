@@ -38,8 +38,11 @@ def named(name: str, steps: Steps[T]) -> Steps[T]:
     try:
         asked = next(steps)
         while True:
-            for r in [asked] if isinstance(asked, Round) else asked:
-                r.name = r.name or name
+            if isinstance(asked, Round):
+                asked.name = asked.name or name
+            else:
+                for r in asked:
+                    r.name = r.name or name
             asked = steps.send((yield asked))
     except StopIteration as done:
         result: T = done.value

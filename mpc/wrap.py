@@ -22,7 +22,7 @@ from mpc.endpoint import Endpoint
 from mpc.kernels import wrap
 from mpc.recipes import Crossed
 from mpc.ring import Shape, packed_size, smallest_word
-from mpc.rings import Z8, Z2k
+from mpc.rings import Z8, integers
 from mpc.rounds import Steps, exchange_words
 from mpc.shares import AShare
 
@@ -37,7 +37,7 @@ class WrapMasks:
     def deal(self, view: View) -> tuple[np.ndarray, np.ndarray]:
         shape = (math.prod(self.shape),)
         beta, own = private_to_each(view, Z8, shape)
-        ring = Z2k(smallest_word(self.bits), self.bits)
+        ring = integers(smallest_word(self.bits), self.bits)
         return own, view.derived(ring, shape, Crossed(ring, *beta))
 
 

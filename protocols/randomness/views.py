@@ -76,9 +76,9 @@ class NotYet(Exception):
 class PartyView:
     """Draws one party's halves of one request and reads the corrections sent to it.
 
-    What a party makes by itself, in order, is its `own`: a whole look at the request hands it to a later one.
-    A look before the corrections are here (None) has anything in their place. `matrices` holds the masked matrices of
-    the peer; `ahead` of its turn, a request that needs or forgets one may raise NotYet.
+    `own` collects, in order, what the party makes by itself; a later view of the same request can take it over. Before
+    the corrections have arrived (None), their places hold anything. `matrices` holds the masked matrices of the peer; a
+    request that needs or forgets one `ahead` of its turn raises NotYet.
     """
 
     def __init__(
