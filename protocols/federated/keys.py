@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from mpc.errors import ConfigError
+from mpc.files import write_bytes
 
 _WANTED = "must hold a key as ssh-keygen -t ecdsa -b 384 writes it, without a passphrase"
 
