@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sharewood import __version__
+from tests.sharewood.hosting import complaint
 from tests.sharewood.pages import check_page
 
 COMMAND = [sys.executable, "-c", "from sharewood.cli import main; main()"]
@@ -150,22 +151,31 @@ def test_counts_are_judged_as_counts(tmp_path):
         (GOOD, ["--rows", 10], "use one of the two"),
         (GOOD, ["--schema", "none.toml"], "none.toml: cannot be read"),
         (GOOD, ["--test-size", 1], "--test-size"),
-        (GOOD, ["--nonsense"], "nonsense"),
     ],
 )
-def test_bad_input_is_one_sentence(tmp_path, files, second, arguments, sentence):
+def test_bad_input_is_one_sentence(tmp_path, monkeypatch, capsys, files, second, arguments, sentence):
+    monkeypatch.chdir(tmp_path)
     paths = files(a=GOOD, b=second) if second is not None else [*files(a=GOOD), tmp_path / "b.csv"]
-    done = sharewood("demo", "--data", *paths, *arguments, cwd=tmp_path)
-    assert done.returncode == 2
-    assert sentence in done.stderr and "Traceback" not in done.stderr
+    assert sentence in complaint(monkeypatch, capsys, "demo", "--data", *paths, *arguments)
     assert not (tmp_path / "out").exists()
 
 
-def test_the_json_file_is_checked_before_training(tmp_path, files):
+def test_the_json_file_is_checked_before_training(tmp_path, monkeypatch, capsys, files):
+    monkeypatch.chdir(tmp_path)
     a, b = files(a=GOOD, b=GOOD)
-    done = sharewood("demo", "--data", a, b, "--json", tmp_path / "nowhere" / "r.json", cwd=tmp_path)
-    assert done.returncode == 2 and "no such directory" in done.stderr
+    for place, sentence in ((tmp_path / "nowhere" / "r.json", "no such directory"), (tmp_path, "it is a directory")):
+        assert sentence in complaint(monkeypatch, capsys, "demo", "--data", a, b, "--json", place)
     assert not (tmp_path / "out").exists()
+
+
+def test_an_unknown_option(tmp_path):
+    done = sharewood("demo", "--nonsense", cwd=tmp_path)
+    assert done.returncode == 2 and "nonsense" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_too_little_memory_is_one_sentence(monkeypatch, capsys):
+    said = complaint(monkeypatch, capsys, "demo", "--rows", 10**11, "--features", 10**5)
+    assert "this machine has too little memory for this (Unable to allocate" in said
 
 
 @pytest.mark.parametrize(
