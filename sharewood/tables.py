@@ -21,7 +21,7 @@ log = logging.getLogger("sharewood")
 PREDICTION = "prediction"
 MayMiss = Callable[[str], bool]
 _ROWS_THAT_COUNT = 10
-_LIKE_AN_ID = re.compile(r"(?:^|[_\W])(?:id|idx|index|key|rowid|uuid|guid)$|[a-z]I[dD]$", re.IGNORECASE)
+_LIKE_AN_ID = re.compile(r"(?i:(?:^|[_\W])(?:id|idx|index|key|rowid|uuid|guid))$|[a-z]I[dD]$")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,16 @@
 """Reports as pages: self-contained HTML documents."""
 
-from sharewood.page.demo import demo_page
-from sharewood.page.party import prediction_page, training_page
+import contextlib
+import os
+
+from mpc.errors import ConfigError
+from mpc.folders import cache_folder
+
+# Without a home, matplotlib would warn, and look for fonts at each start. It reads this when it is imported.
+with contextlib.suppress(ConfigError):
+    os.environ.setdefault("MPLCONFIGDIR", str(cache_folder() / "matplotlib"))
+
+from sharewood.page.demo import demo_page  # noqa: E402
+from sharewood.page.party import prediction_page, training_page  # noqa: E402
 
 __all__ = ["demo_page", "prediction_page", "training_page"]

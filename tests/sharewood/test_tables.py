@@ -181,9 +181,11 @@ def test_an_id_by_another_name_is_no_feature(tmp_path, name):
     assert read_table(tmp_path / "t.csv", Columns(known)).ids.name == name
 
 
-@pytest.mark.parametrize("name", ["paid", "index", "valid", "idx"])
-def test_features_that_are_no_ids(tmp_path, name):
-    text = f"{name},y\n" + "".join(f"{i % 13 if name == 'idx' else i + 0.5},{i % 2}\n" for i in range(20))
+@pytest.mark.parametrize(
+    ("name", "value"), [("paid", 7), ("VALID", 7), ("grid_size", 7), ("price_index", 0.5), ("idx", 0)]
+)
+def test_features_that_are_no_ids(tmp_path, name, value):
+    text = f"{name},y\n" + "".join(f"{i * value},{i % 2}\n" for i in range(20))
     assert list(read_table(written(tmp_path / "t.csv", text), Columns.inferred("y")).features) == [name]
 
 
