@@ -12,7 +12,8 @@ import numpy as np
 
 from mpc.errors import DataError
 from secure_tree.config import MAX_DELTA_STEP
-from secure_tree.exchange import NO_SPLIT, PlainModel
+from secure_tree.exchange import DEEPEST, NO_SPLIT, PlainModel
+from secure_tree.storage import reading
 
 # Of models that come in, and what they are here: the losses of a number, or of a logarithm, differ in training alone.
 OBJECTIVES = {
@@ -29,6 +30,7 @@ OBJECTIVES = {
 # One class against the others has no name in XGBoost; of its objectives with a tree a class and round this one gives
 # the class of the largest margin and no probabilities, which would be other ones.
 _OWN = {"multi:ova": "multi:softmax"}
+MOST_FEATURES = 1_000_000
 _NO_PARENT = 2147483647
 _NOT_IN_NAMES = set("[]<")
 
@@ -128,22 +130,24 @@ def from_xgboost(document: dict[str, Any], source: str) -> PlainModel:
     Accepted: gbtree, the objectives above, numeric splits, a tree for each class. Ways of missing values are read. All
     trees count, as in `Booster.predict`, whatever round was the best.
     """
-    try:
+    with reading(source, "model of XGBoost in JSON"):
         learner = document["learner"]
         booster, parameter = learner["gradient_booster"], learner["learner_model_param"]
         objective = _accepted(learner, source)
         d, classes = int(parameter["num_feature"]), max(1, int(parameter["num_class"]))
+        if d > MOST_FEATURES:
+            raise DataError(f"{source}: the model has {d} features: at most {MOST_FEATURES} can be shared")
         names = tuple(str(n) for n in learner.get("feature_names") or [f"f{i}" for i in range(d)])
         trees = _by_round(booster["model"], classes)
         if not trees:
             raise DataError(f"{source}: the model has no trees")
         base = _base_margins(str(parameter["base_score"]), objective, classes)
         depth = max(1, *(_depth(tree, 0) for tree in trees))
+        if depth > DEEPEST:
+            raise DataError(f"{source}: the model has trees of depth {depth}: at most {DEEPEST} can be shared")
         parts = [np.stack(part) for part in zip(*(_fill(tree, depth) for tree in trees), strict=True)]
         if parts[0].max() >= d or not all(np.isfinite(part).all() for part in parts):
             raise ValueError("a split on an unknown feature, or a number that is none")
-    except (KeyError, TypeError, ValueError, ZeroDivisionError, IndexError, RecursionError) as error:
-        raise DataError(f"{source}: not an XGBoost model in JSON ({error})") from None
     return PlainModel(objective, names, base, *parts, *(np.zeros((len(trees), (k << depth) - 1)) for k in (1, 2)))
 
 
@@ -166,6 +170,8 @@ def _accepted(learner: dict[str, Any], source: str) -> str:
 
 def _by_round(model: dict[str, Any], classes: int) -> list[dict[str, Any]]:
     """The trees round by round, one a class; with num_parallel_tree, XGBoost has a class's parallel trees together."""
+    if classes > len(model["trees"]):
+        raise ValueError(f"{len(model['trees'])} trees for {classes} classes")
     of_class = [[t for t, k in zip(model["trees"], model["tree_info"], strict=True) if k == c] for c in range(classes)]
     return [tree for trees in zip(*of_class, strict=True) for tree in trees]
 

@@ -1,5 +1,6 @@
 """A damaged model file loads as what was saved, or not at all: halves, revealed models, models of PETML's operators."""
 
+import json
 import random
 
 import numpy as np
@@ -9,6 +10,7 @@ from mpc.errors import DataError
 from secure_tree.exchange import PlainModel, reveal_model
 from secure_tree.model import SharedModel
 from secure_tree.storage import to_document, write_arrays, write_sealed_json
+from secure_tree.xgboost_json import from_xgboost
 from sharewood.operators import XGBoostClassifierPredict
 from tests.mpc.twoparty import run_both
 from tests.secure_tree.mutations import mutated
@@ -74,3 +76,39 @@ def test_a_revealed_model_is_no_half(models, tmp_path):
     write_arrays(tmp_path / "half.json", *models[0].pack())
     with pytest.raises(DataError, match="not a revealed model file"):
         PlainModel.load(tmp_path / "half.json")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        (lambda learner: learner["learner_model_param"].update(num_class=str(2**31)), "3 trees for 2147483648 classes"),
+        (lambda learner: learner["learner_model_param"].update(num_feature=str(2**31)), "has 2147483648 features"),
+        (lambda learner: trees(learner)[0].update(left_children=[0] * 99, right_children=[0] * 99), "recursion"),
+        (lambda learner: trees(learner)[0].update(split_conditions=[1e300] * 99), "a number that is none"),
+        (lambda learner: trees(learner)[0].update(tree_param=[]), "not a model of XGBoost in JSON"),
+        (lambda learner: learner.update(objective=7), "not a model of XGBoost in JSON"),
+        (lambda learner: deepen(trees(learner)[0], 60), "trees of depth 60: at most 8 can be shared"),
+    ],
+)
+def test_odd_models_of_xgboost_are_a_sentence(spoil, sentence):
+    xgboost = pytest.importorskip("xgboost")
+    X, y = table(40, 2, seed=18)
+    booster = xgboost.train({"objective": "binary:logistic"}, xgboost.DMatrix(X, y), 3)
+    document = json.loads(booster.save_raw("json"))
+    spoil(document["learner"])
+    with pytest.raises(DataError, match=sentence) as refusal:
+        from_xgboost(document, "plain.json")
+    assert "\n" not in str(refusal.value)
+
+
+def trees(learner):
+    return learner["gradient_booster"]["model"]["trees"]
+
+
+def deepen(tree, depth):
+    """A chain of splits to the right."""
+    nodes = 2 * depth + 1
+    tree["left_children"] = [i + 1 if i % 2 == 0 and i < nodes - 1 else -1 for i in range(nodes)]
+    tree["right_children"] = [i + 2 if i % 2 == 0 and i < nodes - 1 else -1 for i in range(nodes)]
+    for name in ("split_conditions", "split_indices", "default_left"):
+        tree[name] = [0] * nodes

@@ -222,5 +222,5 @@ def bad(change):
     ],
 )
 def test_documents_that_are_no_model(document):
-    with pytest.raises(DataError, match=r"m\.json: not an XGBoost model"):
+    with pytest.raises(DataError, match=r"m\.json: not a model of XGBoost"):
         from_xgboost(document, "m.json")
