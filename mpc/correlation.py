@@ -75,6 +75,8 @@ class Correlation(Protocol[T_co]):
     def deal(self, view: View) -> T_co:
         """This view of the dealt values."""
 
+    def __hash__(self) -> int: ...
+
 
 CORRELATIONS: dict[str, type] = {}
 

@@ -74,6 +74,7 @@ def train(
             plan.append((trace.cut(), 1))
             if count == len(rounds) and not config.early_stopping_rounds:
                 plan.append(_plan_finish(trace, like_ground, like_edges, like_trees * len(rounds)))
+                plan.append(_plan_release(trace, like_ground, like_edges, like_validation))
             party.randomness.provide(plan)
         with party.stage("online"):
             for samples in ahead:
@@ -93,15 +94,11 @@ def train(
         trees = trees[: _best(curve, config) * config.classes]
         with party.stage("offline"):
             kept = like_trees * (len(trees) // config.classes)
-            party.randomness.provide([_plan_finish(trace, like_ground, like_edges, kept)])
+            last = _plan_finish(trace, like_ground, like_edges, kept)
+            party.randomness.provide([last, _plan_release(trace, like_ground, like_edges, like_validation)])
     with party.stage("online"):
         ensemble = party.run(finish(party, ground, edges, trees))
-    for matrix in [*edges, *(m for b in ground.blocks for m in (b.columns, b.lines))]:
-        matrix.release(party)
-    for operand in [*ground.candidates.sums, *ground.candidates.sets]:
-        operand.release(party)
-    for router in validation.routers if validation else []:
-        router.release(party)
+    _release(party, ground, edges, validation)
     return ensemble, curve
 
 
@@ -127,6 +124,24 @@ def _plan_finish(trace: Trace, like_ground: Ground, like_edges: list[SharedMatri
     """What finishing this many trees asks for."""
     trace.party.run(finish(trace.party, like_ground, like_edges, trees))
     return trace.cut(), 1
+
+
+def _plan_release(
+    trace: Trace, like_ground: Ground, like_edges: list[SharedMatrix], like_validation: Validation | None
+) -> tuple[list, int]:
+    """Asked for ahead like everything else: once the last batch is here, a training needs no dealer."""
+    _release(trace.party, like_ground, like_edges, like_validation)
+    return trace.cut(), 1
+
+
+def _release(party: Party, ground: Ground, edges: list[SharedMatrix], validation: Validation | None) -> None:
+    """The dealer and the parties forget the masks of what was handed over."""
+    for matrix in [*edges, *(m for b in ground.blocks for m in (b.columns, b.lines))]:
+        matrix.release(party)
+    for operand in [*ground.candidates.sums, *ground.candidates.sets]:
+        operand.release(party)
+    for router in validation.routers if validation else []:
+        router.release(party)
 
 
 def _best(curve: list[tuple[int, float]], config: TrainConfig) -> int:

@@ -25,7 +25,7 @@ from protocols.transport.channel import Channel, first_to_speak
 from protocols.transport.codec import Joined, decode
 from protocols.transport.frames import FACTS_LIMIT
 
-FIRST_BATCH, BATCH = 1 << 18, 32 << 20
+FIRST_BATCH, BATCH, BATCH_REQUESTS = 1 << 18, 32 << 20, 1 << 16
 NONCE_BYTES = SEED_BYTES = 16
 FEW_BYTES = 4096
 
@@ -97,6 +97,8 @@ def _nonce(channel: Channel) -> bytes:
 class _Batches:
     """Corrections to one party, of many requests in a message that grows to some 32 MB: it starts on the first early.
 
+    So no message is longer than BATCH, one request and BATCH_REQUESTS sizes.
+
     Where it has next to none, it is told after as much for both.
     """
 
@@ -116,7 +118,7 @@ class _Batches:
         self._sizes.append(size)
         self._bytes += size
         self._dealt += dealt
-        if self._bytes > self._enough or self._dealt > BATCH:
+        if self._bytes > self._enough or self._dealt > BATCH or len(self._sizes) == BATCH_REQUESTS:
             self._enough = min(2 * self._enough, BATCH)
             self.flush()
 

@@ -20,15 +20,15 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 
 from mpc.correlation import Correlation
-from mpc.errors import ProtocolDesync
+from mpc.errors import DataError, ProtocolDesync
 from mpc.linear_map import MatrixVectors
-from protocols.randomness.dealer import BATCH, FEW_BYTES, NONCE_BYTES, SEED_BYTES
+from protocols.randomness.dealer import BATCH, BATCH_REQUESTS, FEW_BYTES, NONCE_BYTES, SEED_BYTES
 from protocols.randomness.plan import Plan, encode_plan, in_order
 from protocols.randomness.prg import Streams
+from protocols.randomness.sizes import correction_bytes
 from protocols.randomness.views import NotYet, PartyView
 from protocols.transport.channel import Channel
 from protocols.transport.codec import encode
-from protocols.transport.frames import DATA_LIMIT
 
 T = TypeVar("T")
 log = logging.getLogger("sharewood")
@@ -44,7 +44,7 @@ class _Waiting:
 
     index: int
     correlation: Correlation[Any]
-    size: int = 0
+    size: int
     own: list[np.ndarray] | None = None
     computed: np.ndarray | None = None
     values: Any = None
@@ -79,21 +79,33 @@ class DealtRandomness:
     def provide(self, plan: Plan) -> None:
         """Send the plan and take in its corrections; what this party can compute ahead is computed."""
         self._dealer.send("dealer.plan", b"".join(encode(encode_plan(plan))))
-        coming = deque(_Waiting(index, correlation) for index, correlation in enumerate(in_order(plan), self._index))
+        coming = deque(
+            _Waiting(index, request, correction_bytes(request)[self._rank])
+            for index, request in enumerate(in_order(plan), self._index)
+        )
         total = len(coming)
         self._index += total
         self._start(coming)
+        longest = BATCH + max((request.size for request in coming), default=0) + 8 * BATCH_REQUESTS + FEW_BYTES
         said = monotonic()
         while coming:
-            sizes, data = _told(self._dealer.receive("dealer.batch", DATA_LIMIT), {"sizes": np.int64, "data": np.uint8})
-            if not 0 < sizes.size <= len(coming) or sizes.min() < 0 or sizes.sum() != data.size:
-                raise ProtocolDesync("the dealer's corrections do not fit the plan")
-            starts = np.concatenate([[0], np.cumsum(sizes)])
-            for size, start in zip(sizes.tolist(), starts.tolist(), strict=False):
-                self._add(coming.popleft(), data[start : start + size])
+            for request, corrections in self._batch(coming, longest):
+                self._add(request, corrections)
             if coming and monotonic() - said >= _SILENCE:
                 said, share = monotonic(), (total - len(coming)) / total
                 log.info("correlated randomness: %.0f%% of the requests, %.0f MB", 100 * share, self.received / 1e6)
+
+    def _batch(self, coming: deque[_Waiting], longest: int) -> list[tuple[_Waiting, np.ndarray]]:
+        """The next requests with their corrections, from a message of at most so many bytes. Raises ProtocolDesync."""
+        message = self._dealer.receive("dealer.batch", longest)
+        sizes, data = _told(message, {"sizes": np.int64, "data": np.uint8})
+        if not 0 < sizes.size <= len(coming):
+            raise ProtocolDesync(f"the dealer answers {sizes.size} requests where {len(coming)} are due")
+        answered = [coming.popleft() for _ in range(sizes.size)]
+        due = np.array([request.size for request in answered], np.int64)
+        if not np.array_equal(sizes, due) or due.sum() != data.size:
+            raise ProtocolDesync("the dealer's corrections do not fit the plan")
+        return list(zip(answered, np.split(data, np.cumsum(due)[:-1]), strict=True))
 
     def _start(self, coming: Iterable[_Waiting]) -> None:
         """Make what the first requests to come hold without corrections."""
@@ -108,7 +120,6 @@ class DealtRandomness:
             made += view.held
 
     def _add(self, request: _Waiting, corrections: np.ndarray) -> None:
-        request.size = corrections.size
         self._waiting.append(request)
         room = self._expanded < EXPANDED
         # The product with a known matrix is worked out ahead in any case.
@@ -168,15 +179,24 @@ class _Spool:
         self._written = self._read = 0
 
     def put(self, data: np.ndarray) -> None:
+        """Raises DataError where the disk is full."""
         if self._bytes + data.size <= IN_MEMORY:
             self._bytes += data.size
             # A copy: a slice would hold the whole batch that it came in.
             self._held.append(data.copy())
             return
-        if self._file is None:
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the spool
-        self._file.seek(self._written)
-        self._written += self._file.write(data.data)
+        try:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  lives as long as the spool
+            rest = data.data
+            while rest:
+                count = os.pwrite(self._file.fileno(), rest, self._written)
+                self._written, rest = self._written + count, rest[count:]
+        except OSError as error:
+            raise DataError(
+                f"{tempfile.gettempdir()}: correlated randomness beyond {IN_MEMORY / 1e9:.1f} GB cannot be written "
+                f"({error.strerror}): make room there, or name another folder by TMPDIR"
+            ) from None
         self._held.append(None)
 
     def get(self, size: int) -> np.ndarray:
@@ -185,7 +205,10 @@ class _Spool:
             self._bytes -= data.size
             return data
         assert self._file is not None, "spooled data has a file"
-        self._file.seek(self._read)
         data = np.empty(size, np.uint8)
-        self._read += self._file.readinto(data.data)  # type: ignore[attr-defined]
+        rest = data.data
+        while rest:
+            count = os.preadv(self._file.fileno(), [rest], self._read)
+            assert count, "what was written is there"
+            self._read, rest = self._read + count, rest[count:]
         return data

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -31,13 +32,19 @@ class _CountingView(TraceView):
         return super().both(ring, shape, recipe)
 
 
+@lru_cache(maxsize=4096)
+def correction_bytes(request: Correlation[Any]) -> tuple[int, int]:
+    """Bytes of corrections to party 0 and to party 1."""
+    view = _CountingView()
+    request.deal(view)
+    return view.bytes[0], view.bytes[1]
+
+
 def dealt_bytes(correlations: Iterable[Correlation[Any]]) -> dict[str, tuple[int, int]]:
     """Bytes of corrections to party 0 and to party 1, by the name of the correlation."""
     totals: dict[str, tuple[int, int]] = {}
     for correlation in correlations:
-        view = _CountingView()
-        correlation.deal(view)
-        name = type(correlation).__name__
+        name, (first, second) = type(correlation).__name__, correction_bytes(correlation)
         before = totals.get(name, (0, 0))
-        totals[name] = before[0] + view.bytes[0], before[1] + view.bytes[1]
+        totals[name] = before[0] + first, before[1] + second
     return totals

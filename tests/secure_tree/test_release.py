@@ -25,3 +25,34 @@ def test_nothing_is_kept_at_the_dealer_or_at_a_party(partition, parameters):
 
     for numbered, trained, at_the_end in run_both(job)[0]:
         assert numbered > 6 and trained == at_the_end == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "parameters", [{}, {"test_size": 0.3, "eval_epochs": 1}, {"num_class": 3, "objective": "multi:ova"}]
+)
+def test_after_the_last_plan_the_dealer_is_not_needed(parameters, monkeypatch):
+    """A dealer that dies when it has dealt everything costs no training."""
+    X, y = table(40, 4, seed=61)
+    tables, labels = halves(X, y, 20)
+    asked = []
+
+    def job(party):
+        provide, take = party.randomness.provide, party.randomness.take
+        left = []
+
+        def planned(plan):
+            left.extend(request for requests, times in plan for _ in range(times) for request in requests)
+            provide(plan)
+
+        def taken(request):
+            asked.append(bool(left) and left.pop(0) == request)
+            return take(request)
+
+        monkeypatch.setattr(party.randomness, "provide", planned)
+        monkeypatch.setattr(party.randomness, "take", taken)
+        model = SecureXGBClassifier(n_estimators=2, max_depth=2, max_bin=8, **parameters)
+        model.fit(party, tables[party.rank], labels[party.rank])
+        assert not left
+
+    run_both(job)
+    assert all(asked) and len(asked) > 100
