@@ -39,12 +39,12 @@ class Dealer:
     def lines(self):
         return self.log.read_text().splitlines()
 
-    def channel(self, name, session, patience=10):
+    def channel(self, name, session, patience=30):
         """A channel of one who comes as `name` for a session."""
-        return connect(self.address, CREDENTIALS[name], "dealer", session=session, patience=patience, timeout=10)
+        return connect(self.address, CREDENTIALS[name], "dealer", session=session, patience=patience, timeout=40)
 
     def network(self, **waits):
-        return Network(NAMES, ("127.0.0.1", free_port()), self.address, **{"patience": 20, "timeout": 20, **waits})
+        return Network(NAMES, ("127.0.0.1", free_port()), self.address, **{"patience": 40, "timeout": 40, **waits})
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ PLAN = "dealer.plan"
 
 @pytest.fixture
 def dealer(tmp_path):
-    with dealing(tmp_path, patience=5, memory=2_000_000_000) as dealer:
+    with dealing(tmp_path, patience=30, memory=2_000_000_000) as dealer:
         yield dealer
 
 
@@ -73,7 +73,7 @@ def test_one_whose_peer_does_not_come_is_told(tmp_path):
 
 
 def test_one_who_names_no_session_is_sent_away(dealer):
-    with connect(dealer.address, CREDENTIALS["party_a"], "dealer", patience=5) as channel:
+    with connect(dealer.address, CREDENTIALS["party_a"], "dealer", patience=30) as channel:
         assert "it names no session" in str(channel.last_words("waiting"))
 
 
@@ -85,7 +85,7 @@ def test_a_session_that_is_held_open_holds_up_nobody(dealer):
 
 def test_sessions_have_a_bound(tmp_path, monkeypatch):
     monkeypatch.setattr(desk, "SESSIONS", 1)
-    with dealing(tmp_path, patience=5) as dealer:
+    with dealing(tmp_path, patience=30) as dealer:
         first, second = opened(dealer)
         with first, second, pytest.raises(PeerVanished, match="as many sessions as it may serve"):
             opened(dealer, b"another session!")
@@ -94,7 +94,7 @@ def test_sessions_have_a_bound(tmp_path, monkeypatch):
 
 def test_those_who_wait_have_a_bound(tmp_path, monkeypatch):
     monkeypatch.setattr(desk, "WAITING", 3)
-    with dealing(tmp_path, patience=5) as dealer:
+    with dealing(tmp_path, patience=30) as dealer:
         channels = [dealer.channel("party_a", bytes([1, n] * 8)) for n in range(5)]
         until(dealer, "came 3 times since")
         assert honest(dealer)
@@ -104,7 +104,7 @@ def test_those_who_wait_have_a_bound(tmp_path, monkeypatch):
 
 def test_a_party_that_hangs_up_ends_a_session_that_is_at_work(tmp_path, monkeypatch):
     monkeypatch.setattr(desk, "_GRACE", 0.3)
-    with dealing(tmp_path, patience=5) as dealer:
+    with dealing(tmp_path, patience=30) as dealer:
         first, second = opened(dealer)
         plan = [[[["MatrixMasks", 3000, 3000, 3000, "uint64"]], 50]]
         for channel in (first, second):

@@ -30,8 +30,8 @@ def tcp_pair(first: Credentials, second: Credentials, **options) -> Pair:
     """Connects party_a to party_b; with what went wrong in place of a channel."""
     with listen(("127.0.0.1", 0), first) as listener:
         return both(
-            lambda: listener.accept("party_b", patience=5, **options),
-            lambda: connect(listener.address, second, "party_a", patience=5, **options),
+            lambda: listener.accept("party_b", patience=30, **options),
+            lambda: connect(listener.address, second, "party_a", patience=30, **options),
         )
 
 
