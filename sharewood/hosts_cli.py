@@ -51,7 +51,7 @@ def keygen(
 
 @app.command()
 def plan(config: Config, json: Json = None) -> None:
-    """What a training will need: correlated randomness, rounds, bytes, time. Reads no data: it tries made-up rows."""
+    """Estimate a training: correlated randomness, rounds, bytes, time. Reads no data, and computes on made-up rows."""
     from secure_tree.storage import write_json
     from sharewood import planning
     from sharewood.calibration import calibrate

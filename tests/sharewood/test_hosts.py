@@ -119,7 +119,6 @@ def test_reveal_needs_consent(place):
         ('"model_a.json"', '"no/model_a.json"', "cannot be written"),
         ('tls = "keys"', 'tls = "nokeys"', "credentials"),
         ('label = "defaulted"', 'label = "y"', "label 0.25 is not 0 or 1"),
-        ('"binary:logistic"', '"multi:softprob"\nnum_class = 3', "train with multi:ova"),
     ],
 )
 def test_bad_configurations(place, monkeypatch, capsys, old, new, sentence):
