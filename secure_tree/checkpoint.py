@@ -90,8 +90,9 @@ class Checkpoints:
         kept, own, trouble = Kept(), "", None
         if self.resume:
             try:
-                own = self._fingerprint(config, private)
-                kept = self._kept(own, party.rank)
+                if self._numbers("round"):
+                    own = self._fingerprint(config, private)
+                    kept = self._kept(own, party.rank)
             except DataError as error:
                 trouble = error
         mine = ResumeFacts.of(resume=self.resume, training=kept.training, points=sorted(kept.points))

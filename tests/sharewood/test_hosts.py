@@ -9,8 +9,10 @@ import pytest
 import xgboost
 
 from mpc.errors import ConfigError, DataError, PeerTimeout
+from protocols.transport.certificates import Credentials
 from sharewood import hosts
 from sharewood.hosts import export, reveal, train
+from sharewood.hosts_cli import keygen
 from sharewood.hosts_config import HostsConfig
 from tests.sharewood.hosting import ROLES, both, complaint, dealing, example, sharewood, start
 from tests.sharewood.pages import check_page
@@ -169,3 +171,14 @@ def test_keys_are_never_replaced(place):
 def test_a_strangers_section(place):
     with pytest.raises(ConfigError, match="'party_c' is not among"):
         HostsConfig.read(place / "party_a.toml").party("party_c")
+
+
+def test_one_certificate_is_made_again_by_a_kept_authority(tmp_path):
+    keygen(tmp_path / "keys", "party_a", ["party_b"], authority=tmp_path / "ca")
+    keygen(tmp_path / "new", "party_b", authority=tmp_path / "ca")
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {"party_b.key", "party_b.crt", "authority.crt"}
+    certificates = [(tmp_path / folder / "authority.crt").read_bytes() for folder in ("keys", "new", "ca")]
+    assert len(set(certificates)) == 1
+    assert Credentials.load(tmp_path / "new", "party_b")
+    with pytest.raises(ConfigError, match="has certificates already"):
+        keygen(tmp_path / "ca", "party_c")
