@@ -1,6 +1,6 @@
 """Predictions after ever more rounds of trees, each revealed to the owner of the row; nothing of it is in the training.
 
-A round's part of the margin is a prediction by the trees of that round alone, so that all points of a curve together
+A round's part of the margin is a prediction by the trees of only that round, so that all points of a curve together
 cost what one prediction of the same rows costs, and the messages of each.
 """
 

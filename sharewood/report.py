@@ -62,7 +62,7 @@ def _cost(report: dict[str, Any]) -> Table:
     )
     table.add_row("online", f"{online['seconds']:.2f}", str(online["rounds"]), megabytes(online["bytes"]), "")
     table.add_row(
-        "  a tree",
+        "  per tree",
         f"{online['seconds_per_tree']:.3f}",
         f"{online['rounds_per_tree']:.0f}",
         megabytes(online["bytes_per_tree"]),

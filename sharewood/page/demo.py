@@ -16,7 +16,7 @@ PARTIES = ("party_a", "party_b")
 
 
 def demo_page(report: Mapping[str, Any], labels: np.ndarray, margins: Mapping[str, np.ndarray]) -> str:
-    """HTML of a demo's report; labels and both systems' margins are those of the rows judged."""
+    """HTML of a demo's report; labels and both systems' margins are those of the validation rows."""
     data, config = report["data"], report["config"]
     divided = "columns" if data["partition"] == "vertical" else "rows"
     page = Page(
@@ -49,10 +49,10 @@ def _headlines(report: Mapping[str, Any]) -> list[Headline]:
             f"on {report['data']['judged_on']}; XGBoost on pooled rows {sections.measured(mine['xgboost'][key])}",
         ),
         Headline("Training in all", seconds(total), "set-up, offline and online"),
-        Headline("A tree, online", seconds(online["seconds_per_tree"]), f"{online['rounds_per_tree']:,.0f} rounds"),
-        Headline("Traffic of a tree", size(online["bytes_per_tree"]), "between the parties, both directions"),
+        Headline("Per tree, online", seconds(online["seconds_per_tree"]), f"{online['rounds_per_tree']:,.0f} rounds"),
+        Headline("Traffic per tree", size(online["bytes_per_tree"]), "between the parties, both directions"),
         Headline(
-            "From the dealer, a tree",
+            "From the dealer, per tree",
             size(report["offline"]["bytes_dealer"] / report["config"]["n_estimators"]),
             "to both parties, ahead of the data",
         ),
@@ -76,7 +76,7 @@ def _quality(report: Mapping[str, Any], labels: np.ndarray, margins: Mapping[str
     judged_on = " and ".join(f"{count:,} {named[kind]}" for kind, count in curve["rows"].items())
     charts = [sections.learning(curve["metric"], judged_on, drawn)]
     sentences = [
-        f"XGBoost has the same parameters and the rows of both parties pooled. Judged on {report['data']['judged_on']}."
+        f"XGBoost has the same parameters and the rows of both parties pooled. Measured on {report['data']['judged_on']}."
     ]
     if report["config"]["objective"] != "binary:logistic":
         sentences.append("ROC and precision-recall are of classes, and the labels are numbers.")
@@ -100,7 +100,7 @@ def _cost(report: Mapping[str, Any]) -> Section:
         sections.phase("set-up, once", report["setup"], None),
         sections.phase("offline, before the data is used", offline, offline["bytes_dealer"]),
         sections.phase("online", online, None),
-        sections.phase("online, a tree", {**each, "rounds": round(each["rounds"])}, None),
+        sections.phase("online, per tree", {**each, "rounds": round(each["rounds"])}, None),
         sections.phase(f"prediction of {predict['rows']:,} rows", predict, None),
     ]
     note = (

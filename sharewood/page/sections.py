@@ -136,7 +136,7 @@ def disclosure(revealed: Mapping[str, list[str]], facts: list[str], own: str) ->
     for name, learned in revealed.items():
         rows.append([name, "; ".join(_alike(learned)) or "nothing"])
     rows += [
-        ["their owner alone", own],
+        ["only their owner", own],
         ["dealer", "the shapes of the computation; no data, and nothing of the model"],
         ["nobody", "gradients, histograms, which feature a node splits on, thresholds, leaf weights, the model"],
     ]
@@ -148,7 +148,7 @@ def disclosure(revealed: Mapping[str, list[str]], facts: list[str], own: str) ->
 
 
 def _alike(texts: list[str]) -> list[str]:
-    """Each text once; those that differ in one number alone as one text with all the numbers."""
+    """Each text once; those that differ only in one number as one text with all the numbers."""
     groups: dict[str, list[str]] = {}
     for text in dict.fromkeys(texts):
         numbers = re.findall(r"\d+", text)
