@@ -76,7 +76,8 @@ def _quality(report: Mapping[str, Any], labels: np.ndarray, margins: Mapping[str
     judged_on = " and ".join(f"{count:,} {named[kind]}" for kind, count in curve["rows"].items())
     charts = [sections.learning(curve["metric"], judged_on, drawn)]
     sentences = [
-        f"XGBoost has the same parameters and the rows of both parties pooled. Measured on {report['data']['judged_on']}."
+        "XGBoost has the same parameters and the rows of both parties pooled. "
+        f"Measured on {report['data']['judged_on']}."
     ]
     if report["config"]["objective"] != "binary:logistic":
         sentences.append("ROC and precision-recall are of classes, and the labels are numbers.")

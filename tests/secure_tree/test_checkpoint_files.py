@@ -186,7 +186,7 @@ def test_what_cannot_be_resumed_is_a_sentence(kept, name, spoil, sentence):
 
 def test_the_other_party_is_told(kept):
     shutil.rmtree(kept / "0")
-    with pytest.raises(ConfigError, match="there is no checkpoint to resume from at (this|the other) party"):
+    with pytest.raises(ConfigError, match=r"there is no checkpoint to resume from at (this|the other) party"):
         train(kept, **AGAIN)
 
 
