@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from mpc.errors import ConfigError, SharewoodError
+from mpc.process import leave_no_core_dump
 from sharewood import __version__, hosts_cli
 from sharewood.fed import cli as fed_cli
 
@@ -142,6 +143,7 @@ def _built(option: str, value: str, built: str, planned: tuple[str, ...]) -> Non
 
 def main() -> None:
     """Run the command; a SharewoodError ends in one sentence and its exit status."""
+    leave_no_core_dump()
     try:
         app(standalone_mode=True)
     except SharewoodError as error:

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 
 from mpc.errors import PeerFailure, PeerTimeout
+from mpc.process import end_with
 from protocols.randomness.dealer import serve
 from protocols.runtime.memory import bound_memory, keep_freed_memory
-from protocols.runtime.process import end_with
 from protocols.transport.channel import Channel
 from protocols.transport.tcp import Listener, address_text
 from protocols.transport.tls import HUNG_UP, NO_SESSION, TlsLink

@@ -19,10 +19,10 @@ from typing import Any, NoReturn, TypeVar
 
 from mpc.errors import ConfigError, PeerFailure, PeerTimeout, PeerVanished, ProtocolDesync
 from mpc.party import Party
+from mpc.process import leave_no_core_dump
 from protocols.randomness.dealer import FEW_BYTES
 from protocols.randomness.dealt import DealtRandomness
 from protocols.runtime.memory import keep_freed_memory
-from protocols.runtime.process import leave_no_core_dump
 from protocols.transport.certificates import Credentials
 from protocols.transport.channel import Channel
 from protocols.transport.tcp import Address, connect, listen

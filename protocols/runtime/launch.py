@@ -19,8 +19,8 @@ from typing import NoReturn
 
 from mpc import errors
 from mpc.errors import PeerFailure, PeerTimeout, PeerVanished, ProtocolDesync, SharewoodError
+from mpc.process import end_with, leave_no_core_dump
 from protocols.runtime.memory import keep_freed_memory
-from protocols.runtime.process import end_with, leave_no_core_dump
 from protocols.transport.certificates import Credentials, make_credentials
 from protocols.transport.channel import Channel
 from protocols.transport.codec import Tree, decode, encode

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from mpc.errors import ConfigError
 from mpc.folders import memory_folder
+from mpc.process import end_with
 from protocols.runtime.dealing import run_dealer
 from protocols.runtime.hosts import Network
-from protocols.runtime.process import end_with
 from protocols.transport.certificates import Credentials, expiry, make_credentials
 from protocols.transport.tcp import Address, listen
 

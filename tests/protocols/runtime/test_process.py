@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mpc.process import end_with
 from protocols.runtime import run_local
-from protocols.runtime.process import end_with
 
 PR_GET_DUMPABLE = 3
 PARENT = """
@@ -80,6 +80,20 @@ def test_a_crash_leaves_no_image(tmp_path):
 
     for core, dumpable in run_local(limits):
         assert tuple(core) == (0, 0) and dumpable == 0
+
+
+def test_a_command_leaves_no_image_from_its_start():
+    script = """
+import ctypes, resource, sys
+from sharewood import cli
+sys.argv = ["sharewood", "--version"]
+try:
+    cli.main()
+finally:
+    print(resource.getrlimit(resource.RLIMIT_CORE), ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "(0, 0) 0", done
 
 
 def test_parties_still_work_without_images():
