@@ -15,6 +15,7 @@ every client, one per line). Nobody takes a key from the server.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -36,6 +37,7 @@ from secure_tree.storage import to_npz, write_json
 
 Settings = Mapping[str, object]
 server_app = ServerApp()
+log = logging.getLogger("sharewood")
 _LIKE_AN_ID = ("id", "idx", "index", "row", "rowid", "row_id", "unnamed: 0")
 
 
@@ -73,9 +75,13 @@ def main(grid: Grid, context: Context) -> None:
 
 
 def serve(grid: Grid, run: Settings, say: Callable[[str], None]) -> dict[str, object]:
-    """The server's part of a run; writes the model as an .npz of plain arrays. Seconds, and payload bytes by step."""
+    """The server's part of a run; writes the model as an .npz of plain arrays.
+
+    Seconds, payload bytes by step, and what the clients learn of each other beyond the page's usual.
+    """
     config, secure = configuration(run), bool(run["secure"])
     begin = time.perf_counter()
+    leaks: list[str] = []
     clients = int(str(run["clients"]))
     federation = FlowerFederation(grid, clients, int(str(run["minimum"])), secure, float(str(run["timeout"])))
     summation: Summation = SharedSum(None, clients) if secure else OpenSum()
@@ -86,12 +92,15 @@ def serve(grid: Grid, run: Settings, say: Callable[[str], None]) -> dict[str, ob
         model = train(federation, config, summation, lambda n, _: say(f"round {n} of {config.rounds}"))
         arrays = model.pack()
     else:
-        from protocols.federated.virtual_samples.boundaries import agree
+        from protocols.federated.virtual_samples.boundaries import TWO_NODES, agree
         from protocols.federated.virtual_samples.server import Server
 
         features = int(str(run["features"]))
         if features < 1:
             raise ConfigError("features: virtual samples need the number of features")
+        if clients == 2:
+            log.warning(TWO_NODES)
+            leaks.append(TWO_NODES)
         say("the nodes agree on the clusters")
         agree(federation)
         trees = config.n_estimators + config.update_estimators
@@ -105,7 +114,8 @@ def serve(grid: Grid, run: Settings, say: Callable[[str], None]) -> dict[str, ob
     make_folder(out.parent)
     write_bytes(out, to_npz(arrays))
     seconds = time.perf_counter() - begin
-    return {"seconds": seconds, "sent": dict(federation.sent), "received": dict(federation.received)}
+    cost = {"seconds": seconds, "sent": dict(federation.sent), "received": dict(federation.received)}
+    return cost | {"leaks": leaks}
 
 
 def participant(node: Settings, run: Settings) -> tuple[int, Participant]:

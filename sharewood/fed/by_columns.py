@@ -17,7 +17,7 @@ from protocols.secureboost import Guest, Host, SecureBoostConfig
 from protocols.transport.channel import Channel
 from sharewood.columns import ID
 from sharewood.fed.files import read_file
-from sharewood.fed.report import measures, say
+from sharewood.fed.report import leaks_of, measures, say
 
 GUEST = "guest"
 
@@ -78,6 +78,7 @@ def run(config: SecureBoostConfig, data: Tables, test_size: float, out: Path) ->
 
     def guest(channels: dict[str, Channel]) -> dict[str, Any]:
         party, watch = Guest(channels), _Watch(config.n_estimators, channels)
+        say(f"leaks: {leaks_of('secureboost')[0]}")
         say("aligning rows" if data.ids else "training")
         rows = party.align(data.ids[0]) if data.ids else np.arange(len(data.labels))
         training, held = _split(len(rows), test_size)
@@ -115,6 +116,7 @@ def run(config: SecureBoostConfig, data: Tables, test_size: float, out: Path) ->
     trees = config.n_estimators
     return {
         "system": "secureboost",
+        "leaks": leaks_of("secureboost"),
         "engine": "processes with TLS",
         "data": {
             "title": data.title,

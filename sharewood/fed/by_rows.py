@@ -19,7 +19,7 @@ from protocols.federated.keys import write_key_pair
 from protocols.federated.launch import Job, deploy, simulate
 from protocols.federated.virtual_samples.config import VirtualSamplesConfig
 from sharewood.fed.files import read_file
-from sharewood.fed.report import measures, say
+from sharewood.fed.report import leaks_of, measures, say
 
 LABEL = "label"
 # Seed 000 keeps about a fifth of its rows for the sparse federated update.
@@ -88,6 +88,8 @@ def run(
     """Train through Flower and judge the model; the report. The model's files are left in `out`."""
     llr = isinstance(config, FedXGBllrConfig)
     system = "fedxgbllr" if llr else "virtual-samples"
+    leaks = leaks_of(system, len(data.training))
+    say(f"leaks: {leaks[0]}")
     out.mkdir(mode=0o700, parents=True, exist_ok=True)
     with TemporaryDirectory() as scratch:
         folder = Path(scratch)
@@ -111,6 +113,7 @@ def run(
     kept = ["server.npz"] + ([] if llr else [f"client-{i}.npz" for i in range(len(data.training))])
     return {
         "system": system,
+        "leaks": leaks,
         "engine": "superlink and supernodes" if processes else "Flower's simulation",
         "data": {
             "title": data.title,
@@ -122,6 +125,7 @@ def run(
         "config": config.model_dump(),
         "quality": {
             **measures(y, _margins(config, out, X), objective),
+            **({"mean_of_margins": measures(y, _margins(config, out, X, network=False), objective)} if llr else {}),
             "xgboost": measures(y, _xgboost(config, *_pooled(data.training), data.test[0]), objective),
         },
         "online": {"seconds": facts["seconds"], "bytes": sent + received, **_directions(facts)},
@@ -151,6 +155,7 @@ def _nodes(
         # The names travel nowhere: renamed, no column of the user's can be taken for the label or an id.
         table = pd.DataFrame(features.to_numpy(), columns=[f"f{j}" for j in range(features.shape[1])])
         table[LABEL] = labels
+        table = table.iloc[np.random.default_rng((2026, i)).permutation(len(table))]
         if update:
             node["update"] = str(folder / f"update-{i}.csv")
             table[:update].to_csv(node["update"], index=False)
@@ -161,13 +166,16 @@ def _nodes(
     return nodes + ([helper_keys] if secure else [])
 
 
-def _margins(config: FedXGBllrConfig | VirtualSamplesConfig, out: Path, X: np.ndarray) -> np.ndarray:
-    """Margins, or labels in their own unit, of the model in `out`."""
+def _margins(
+    config: FedXGBllrConfig | VirtualSamplesConfig, out: Path, X: np.ndarray, network: bool = True
+) -> np.ndarray:
+    """Margins, or labels in their own unit, of the model in `out`; FedXGBllr's also without its network."""
     if isinstance(config, FedXGBllrConfig):
         from protocols.federated.fedxgbllr.model import FedXGBllrModel
 
         with np.load(out / "server.npz", allow_pickle=False) as arrays:
-            predicted = FedXGBllrModel.unpack(dict(arrays), config).predict(X)
+            model = FedXGBllrModel.unpack(dict(arrays), config)
+        predicted = model.predict(X) if network else model.predict_by_mean(X)
         if not config.classification:
             return predicted
     else:

@@ -71,7 +71,7 @@ def virtual_samples(
     test_size: TestSize = 0.2,
     clients: Clients = 3,
     clusters: Annotated[int, typer.Option(help="Clusters of each feature.")] = 405,
-    min_group: Annotated[int, typer.Option(help="Fewest rows behind a sum that a client sends.")] = 1,
+    min_group: Annotated[int, typer.Option(help="Fewest rows behind a sum that a client sends.")] = 5,
     trees: Trees = 20,
     update_trees: Annotated[int, typer.Option(help="Trees of the update; 0 for none.")] = 5,
     depth: Depth = 4,

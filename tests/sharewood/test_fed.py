@@ -57,21 +57,26 @@ def test_fedxgbllr_on_files_with_a_file_to_judge_by(files, capsys):
     assert report["data"]["rows"] == [60, 80] and report["data"]["features"] == 3
     assert report["data"]["judged_on"] == "50 rows of c.csv"
     assert report["quality"]["rmse"] < 0.8 * rows(50, 2, kind)["y"].std()
+    assert report["quality"]["mean_of_margins"]["rmse"] > 0
     assert report["online"]["bytes_to_server"]["ensemble"] > 1000
     assert Path("out/fedxgbllr/server.npz").read_bytes()[:2] == b"PK"
     printed = capsys.readouterr()
-    assert "XGBoost" in printed.out and "What leaks" in printed.out
+    assert "XGBoost" in printed.out and printed.out.startswith("What leaks") and "clients' margins" in printed.out
     assert "round 1 of 1" in printed.err
 
 
 @pytest.mark.parametrize("engine", [[], pytest.param(["--processes"], marks=pytest.mark.long)])
-def test_virtual_samples_with_secure_sums(files, engine):
+def test_virtual_samples_with_secure_sums(files, capsys, engine):
     pytest.importorskip("flwr")
     a, b = files(a=rows(90, 0), b=rows(110, 1))
     fed("virtual-samples", "--data", a, b, "--secure", *TINY_VS, *engine, "--json", "r.json")
     report = report_of()
     assert set(report["quality"]) == QUALITY
-    assert report["quality"]["auc"] > 0.75 and report["smallest_group"] >= 1
+    assert report["quality"]["auc"] > 0.75 and report["smallest_group"] >= report["config"]["min_group"] > 1
+    two = "with two clients each learns all counts of the other while the clusters are agreed"
+    printed = capsys.readouterr()
+    assert report["leaks"][0] == two
+    assert printed.err.startswith(f"leaks: {two[:40]}") and "fewest rows behind a sum" in printed.out
     X = rows(90, 0)[["label", "b", "c"]].to_numpy(np.float32)
     assert predict("out/virtual-samples/client-0.npz", X).shape == (90,)
 
@@ -87,6 +92,8 @@ def test_secureboost_aligns_files_by_id(files, capsys):
     assert report["data"]["rows"] == 72 and report["data"]["features"] == [1, 2]
     assert set(report["quality"]) == QUALITY
     assert report["quality"]["auc"] > 0.8
+    assert "recovers most of the hosts' bins row by row" in report["leaks"][0]
+    assert capsys.readouterr().out.startswith("What leaks")
     assert report["align"]["bytes"] > 0 and report["online"]["bytes_per_tree"] > 1000
     assert GuestModel.load(report["files"][0]).names == ("b",)
     assert HostModel.load(report["files"][1]).names == ("label", "c")
@@ -99,6 +106,24 @@ def test_secureboost_on_the_built_in_set_is_as_good_as_xgboost(files):
     fed("secureboost", "--parties", 3, "--trees", 4, "--key-bits", 1024, "--guest-only", "none", "--json", "r.json")
     quality = report_of()["quality"]
     assert abs(quality["auc"] - quality["xgboost"]["auc"]) < 0.02
+
+
+def test_rows_of_the_update_are_not_the_first_of_a_file(files, tmp_path):
+    pytest.importorskip("flwr")
+    from protocols.federated.virtual_samples.config import VirtualSamplesConfig
+    from sharewood.fed.by_rows import _nodes, from_files
+
+    ordered = rows(100, 0).sort_values("y")
+    a, b, test = files(a=ordered, b=ordered, test=rows(30, 1))
+    data = from_files([Path(a), Path(b)], "y", Path(test), 0.2, "binary:logistic")
+    for node in _nodes(data, VirtualSamplesConfig.of(), False, tmp_path, tmp_path):
+        update, base = pd.read_csv(node["update"]), pd.read_csv(node["data"])
+        assert (len(update), len(base)) == (20, 80)
+        assert set(update["label"]) == set(base["label"]) == {0, 1}
+        together = pd.concat([update, base]).to_numpy()
+        np.testing.assert_array_equal(
+            np.sort(together, axis=0), np.sort(data.training[0][0].assign(y=data.training[0][1]), axis=0)
+        )
 
 
 @pytest.mark.parametrize(("test_size", "held"), [(0, 0), (0.25, 25)])

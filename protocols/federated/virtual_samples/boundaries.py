@@ -29,6 +29,7 @@ DIGIT_BITS = 4
 DIGITS = 32 // DIGIT_BITS
 CANDIDATES = (1 << DIGIT_BITS) - 1
 NONCE_BYTES = 16
+TWO_NODES = "with two clients each learns all counts of the other while the clusters are agreed"
 
 
 def ordered_keys(values: np.ndarray) -> np.ndarray:

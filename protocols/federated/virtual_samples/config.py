@@ -10,12 +10,15 @@ from secure_tree.config import validated
 
 
 class VirtualSamplesConfig(BaseModel):
-    """Public hyper-parameters, equal at the server and every node; where the paper is silent, XGBoost's defaults."""
+    """Public hyper-parameters, equal at the server and every node; where the paper is silent, XGBoost's defaults.
+
+    min_group: the fewest rows behind any sum of g and h that a node sends.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     clusters: int = Field(405, ge=2, le=1_000_000)
-    min_group: int = Field(1, ge=1)
+    min_group: int = Field(5, ge=1)
     n_estimators: int = Field(100, ge=1, le=10_000)
     update_estimators: int = Field(25, ge=0, le=10_000)
     learning_rate: float = Field(0.1, gt=0, le=1)

@@ -13,7 +13,7 @@ from protocols.federated.virtual_samples.node import VirtualSamplesNode
 HELPER_KEY = X25519PrivateKey.from_private_bytes(bytes(range(32)))
 GROUP_KEY = bytes(range(32, 64))
 SMALL_LLR = FedXGBllrConfig.of(total_trees=12, max_depth=3, local_epochs=2, rounds=2, channels=8)
-SMALL_VS = VirtualSamplesConfig.of(clusters=16, n_estimators=3, update_estimators=2, max_depth=3)
+SMALL_VS = VirtualSamplesConfig.of(clusters=16, min_group=1, n_estimators=3, update_estimators=2, max_depth=3)
 
 
 def table(rows=240, features=5, seed=0):

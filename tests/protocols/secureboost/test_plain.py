@@ -52,6 +52,16 @@ def test_column_sampling_leaves_each_tree_its_share_of_every_partys_columns():
     assert len(set().union(*used)) > 4
 
 
+def test_keeping_roots_at_the_guest_costs_quality_where_the_hosts_columns_matter():
+    X = np.random.default_rng(0).normal(size=(600, 6))
+    y = 2 * np.abs(X[:, 3]) * X[:, 4] + 0.2 * X[:, 0]
+    blocks, errors = [X[:, :3], X[:, 3:]], {}
+    for guest_only in ("none", "root"):
+        config = SecureBoostConfig.of(objective="reg:squarederror", guest_only=guest_only, n_estimators=20)
+        errors[guest_only] = np.sqrt(np.mean((twin(config, blocks, y)[0] - y) ** 2))
+    assert errors == pytest.approx({"none": 0.71, "root": 0.96}, abs=0.01)
+
+
 def test_majority_label_is_the_vote_of_the_leaves():
     X = np.arange(40, dtype=np.float32)[:, None]
     y = (X[:, 0] >= 12).astype(float)

@@ -122,7 +122,7 @@ def test_the_split_is_the_one_of_the_highest_gain_over_all_features_and_clusters
 def test_one_cluster_a_value_is_exact_xgboost_whatever_the_number_of_nodes(nodes):
     X, y = table(600)
     edges = every_value(X)
-    config = VirtualSamplesConfig.of(clusters=edges.shape[1] + 1, n_estimators=6, update_estimators=0)
+    config = VirtualSamplesConfig.of(clusters=edges.shape[1] + 1, min_group=1, n_estimators=6, update_estimators=0)
     members = {}
     for i, part in enumerate(np.array_split(np.arange(len(X)), nodes)):
         members[i] = VirtualSamplesNode(i, X[part], y[part], config, OpenSum(), GROUP_KEY)
