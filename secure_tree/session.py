@@ -89,7 +89,11 @@ def agree_on_terms(party: Party, config: TrainConfig, categories: Dictionary) ->
     """
     mine = Terms.of(config=config.model_dump(), categories=categories)
     theirs = swap(party, "training.terms", mine)
-    _same_config(mine.config, validated(TrainConfig, theirs.config).model_dump())
+    try:
+        other = validated(TrainConfig, theirs.config).model_dump()
+    except ConfigError as error:
+        raise ConfigError(f"the other party's parameters: {error}") from None
+    _same_config(mine.config, other)
     if config.partition == "vertical":
         return categories
     ordered = (mine, theirs) if party.rank == 0 else (theirs, mine)

@@ -86,6 +86,12 @@ def lie(job, step, change):
     ("step", "change", "kind", "sentence"),
     [
         ("training.terms", {"version": 3}, ConfigError, "the other party runs version 3 of Sharewood's messages"),
+        (
+            "training.terms",
+            {"config": {"depth": 3}},
+            ConfigError,
+            "the other party's parameters: unknown parameter depth",
+        ),
         ("training.facts", {"rows": 10**12}, ProtocolDesync, "rows: Input should be less than"),
         ("training.facts", {"rows": 9_000_000}, RangeError, "do not fit the 64-bit arithmetic"),
         ("training.facts", {"names": ["x"], "indicators": []}, DataError, "4 features, the other 1"),
