@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import sys
 from enum import StrEnum
@@ -14,6 +15,8 @@ from mpc.errors import ConfigError, SharewoodError
 from mpc.process import leave_no_core_dump
 from sharewood import __version__, hosts_cli
 from sharewood.fed import cli as fed_cli
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 app = typer.Typer(
     add_completion=False,
@@ -151,6 +154,11 @@ def main() -> None:
         sys.exit(error.exit_status)
     except MemoryError as error:
         print(f"sharewood: this machine has too little memory for this ({error or 'out of memory'})", file=sys.stderr)
+        sys.exit(2)
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        print(f"sharewood: no space is left for compiled code or output ({error.strerror})", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("sharewood: interrupted", file=sys.stderr)

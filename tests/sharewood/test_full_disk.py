@@ -1,6 +1,7 @@
 """A full disk, stood in for by a limit on the size of files: one sentence, nothing half-written, and a way on."""
 
 import contextlib
+import os
 import resource
 import subprocess
 
@@ -68,6 +69,22 @@ def test_predictions_that_do_not_fit(place, monkeypatch):
     with files_below(100), pytest.raises(DataError, match=r"_out\.csv: cannot be written \(File too large\)"):
         in_threads(monkeypatch, place, predict_rows, None)
     assert not [name for name in sizes(place) if "out" in name]
+
+
+@pytest.mark.long
+def test_no_space_for_compiled_code(tmp_path):
+    done = subprocess.run(
+        [*COMMAND, "demo", "--trees", "1"],
+        cwd=tmp_path,
+        env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)),
+    )
+    assert (done.returncode, done.stderr) == (
+        2,
+        "sharewood: no space is left for compiled code or output (File too large)\n",
+    )
 
 
 @pytest.mark.long
