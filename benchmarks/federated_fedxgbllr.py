@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.metrics import log_loss
 
-from benchmarks.federated_data import load
+from benchmarks.federated_data import REGRESSION_LABELS, load
 from protocols.federated.engine import LocalFederation
 from protocols.federated.fedxgbllr.client import FedXGBllrClient
 from protocols.federated.fedxgbllr.config import FedXGBllrConfig
@@ -105,7 +105,7 @@ def main() -> None:
             for clients in given.clients:
                 for architecture in given.architectures:
                     config = FedXGBllrConfig.of(
-                        objective="binary:logistic" if name == "a9a" else "reg:squarederror",
+                        objective="reg:squarederror" if name in REGRESSION_LABELS else "binary:logistic",
                         architecture=architecture,
                         seed=seed,
                         reg_alpha=given.reg_alpha,
