@@ -130,7 +130,7 @@ def from_xgboost(document: dict[str, Any], source: str) -> PlainModel:
     Accepted: gbtree, the objectives above, numeric splits, a tree for each class. Ways of missing values are read. All
     trees count, as in `Booster.predict`, whatever round was the best.
     """
-    with reading(source, "model of XGBoost in JSON"):
+    with reading(source, "model of XGBoost in JSON"), np.errstate(over="ignore"):
         learner = document["learner"]
         booster, parameter = learner["gradient_booster"], learner["learner_model_param"]
         objective = _accepted(learner, source)
