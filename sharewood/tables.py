@@ -132,19 +132,24 @@ def check_counts(path: Path, columns: Columns, labels: np.ndarray) -> None:
 def _features(
     path: Path, frame: pd.DataFrame, columns: Columns, names: list[str], may_miss: MayMiss | None
 ) -> pd.DataFrame:
+    missing = "value is missing"
+    if columns.complete:
+        missing += f", and {columns.source} does not declare missing values"
+    elif may_miss is not None:
+        missing += ", and `missing` does not name the column"
     values: dict[str, np.ndarray | pd.Categorical] = {}
     for name in names:
         column = columns.role(name)
         optional = column.missing or (may_miss is not None and may_miss(name))
         if column.type == "categorical":
-            values[name] = _categories(path, name, frame[name], column.categories, optional)
+            values[name] = _categories(path, name, frame[name], column.categories, optional, missing)
         else:
-            values[name] = _numbers(path, name, frame[name], columns, optional)
+            values[name] = _numbers(path, name, frame[name], columns, optional, missing)
     return pd.DataFrame(values)
 
 
 def _categories(
-    path: Path, name: str, column: pd.Series, categories: tuple[str, ...], optional: bool
+    path: Path, name: str, column: pd.Series, categories: tuple[str, ...], optional: bool, missing: str
 ) -> pd.Categorical:
     """A column of the type `category`; a missing value where there may be some."""
     check_plain(path, name, column)
@@ -153,14 +158,21 @@ def _categories(
     codes[absent] = -1
 
     def what(row: int) -> str:
-        return "value is missing" if absent[row] else f"value is {shown(column.iloc[row])}, none of the categories"
+        return missing if absent[row] else f"value is {shown(column.iloc[row])}, none of the categories"
 
     _refuse(path, name, (codes < 0) & ~(absent & optional), what)
     return pd.Categorical.from_codes(codes, list(categories))
 
 
-def _numbers(path: Path, name: str, column: pd.Series, columns: Columns, optional: bool = False) -> np.ndarray:
-    """float64[n]; NaN where a value is missing, and may be."""
+def _numbers(
+    path: Path,
+    name: str,
+    column: pd.Series,
+    columns: Columns,
+    optional: bool = False,
+    missing: str = "value is missing",
+) -> np.ndarray:
+    """float64[n]; NaN where a value is missing, and may be; else `missing` is what the error says of it."""
     check_plain(path, name, column)
     values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
     absent = column.isna().to_numpy()
@@ -170,7 +182,7 @@ def _numbers(path: Path, name: str, column: pd.Series, columns: Columns, optiona
 
     def what(row: int) -> str:
         if absent[row]:
-            return "value is missing" + (", and `missing` does not name the column" if feature else "")
+            return missing
         value = f"value is {shown(column.iloc[row])}"
         if not np.isnan(values[row]):
             return f"{value}, not a finite number of float32"

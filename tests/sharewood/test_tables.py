@@ -159,6 +159,17 @@ def test_rows_have_as_many_cells_as_the_header(tmp_path):
         read_table(path, Columns.inferred("y"), lambda name: True)
 
 
+def test_what_may_be_missing_is_named_where_it_can_be(tmp_path):
+    path = written(tmp_path / "t.csv", "y,a\n1,\n")
+    with pytest.raises(DataError, match=r"line 2: value is missing, and `missing` does not name the column$"):
+        read_table(path, Columns.inferred("y"), lambda name: False)
+    with pytest.raises(DataError, match=r"line 2: value is missing$"):
+        read_table(path, Columns.inferred("y"))
+    schema = Columns.read(written(tmp_path / "s.toml", 'y = "label"\na = "numeric"'))
+    with pytest.raises(DataError, match=r"value is missing, and s\.toml does not declare missing values$"):
+        read_table(path, schema, lambda name: False)
+
+
 def test_lines_of_one_cell_are_counted(tmp_path):
     columns = Columns.inferred()
     rows = read_table(written(tmp_path / "t.csv", 'x\n1\n""\n3\n\n'), columns, lambda name: True)
