@@ -21,7 +21,7 @@ from sharewood.demo_data import Files, from_columns, from_files
 from sharewood.hosts_config import HostsConfig
 from sharewood.planning import planned
 from sharewood.tables import known_labels, read_joinable, read_rows, read_table
-from tests.sharewood.hosting import EXAMPLES
+from tests.sharewood.hosting import EXAMPLES, complaint
 
 SCHEMA = """
 id = "id"
@@ -196,3 +196,10 @@ def test_a_message_is_one_short_line(tmp_path, text, sentence):
 def test_a_folder_is_no_table(tmp_path):
     with pytest.raises(DataError, match=r"cannot be read \(Is a directory\)"):
         read_table(tmp_path, Columns.inferred("y"))
+
+
+@pytest.mark.parametrize("name", ["table.csv", "table.npz", "table.json"])
+def test_export_of_a_table_is_one_plain_sentence(tmp_path, monkeypatch, capsys, name):
+    table().to_csv(tmp_path / name, index=False)
+    said = complaint(monkeypatch, capsys, "export", "--model", tmp_path / name, "--out", tmp_path / "out.json")
+    assert f"{name}: not a revealed model file" in said and "pickle" not in said
