@@ -1,6 +1,7 @@
 """A dealer's process, and parties in threads that meet over TLS on loopback and come to it."""
 
 import contextlib
+import datetime as dt
 import logging
 import multiprocessing
 import socket
@@ -14,14 +15,16 @@ from mpc.beaver import Triples, multiply
 from mpc.rings import Z64
 from protocols.runtime.dealing import run_dealer
 from protocols.runtime.hosts import Network, run_party
-from protocols.transport.certificates import make_credentials
+from protocols.transport.certificates import Authority, make_credentials
 from protocols.transport.tcp import connect, listen
 from tests.mpc.twoparty import ring_half
 
 NAMES = "party_a", "party_b"
-CREDENTIALS = make_credentials([*NAMES, "dealer", "party_c"])
+AUTHORITY = Authority.new(dt.timedelta(days=1))
+CREDENTIALS = make_credentials([*NAMES, "dealer", "party_c"], authority=AUTHORITY)
 FORK = multiprocessing.get_context("fork")
 X = np.arange(-3, 4)
+SQUARES = (X * X).tolist()
 
 
 def free_port():
@@ -92,4 +95,4 @@ def both(network, first=squares, second=None, networks=None):
 
 def honest(dealer, **waits):
     """Whether a session with honest parties works."""
-    return both(dealer.network(**waits)) == [(X * X).tolist()] * 2
+    return both(dealer.network(**waits)) == [SQUARES] * 2

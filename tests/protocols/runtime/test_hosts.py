@@ -15,9 +15,7 @@ from protocols.randomness.dealt import DealtRandomness
 from protocols.runtime import hosts
 from protocols.runtime.hosts import parse_address, run_pair
 from protocols.transport.tcp import connect
-from tests.protocols.runtime.meeting import CREDENTIALS, FORK, X, both, dealing, honest, outcome, squares
-
-SQUARES = (X * X).tolist()
+from tests.protocols.runtime.meeting import CREDENTIALS, FORK, SQUARES, X, both, dealing, honest, outcome, squares
 
 
 @pytest.fixture
