@@ -101,7 +101,8 @@ def _meet(network: Network, rank: int, credentials: Credentials, dealer: str | N
     name = network.parties[1 - rank]
     expected = {"parties": list(network.parties), "dealer": dealer}
     if rank == 1:
-        peer = connect(network.meeting, credentials, name, patience=network.patience, timeout=network.timeout)
+        with _hinting(name):
+            peer = connect(network.meeting, credentials, name, patience=network.patience, timeout=network.timeout)
         with peer.explained():
             yield peer, _greet(peer, rank, expected)
         return
@@ -109,7 +110,8 @@ def _meet(network: Network, rank: int, credentials: Credentials, dealer: str | N
     with listen(network.meeting, credentials) as listener:
         while True:
             patience = max(0.0, until - time.monotonic())
-            peer = listener.accept(name, patience=patience, timeout=patience)
+            with _hinting(name):
+                peer = listener.accept(name, patience=patience, timeout=patience)
             try:
                 session = _greet(peer, rank, expected)
                 break
@@ -119,6 +121,15 @@ def _meet(network: Network, rank: int, credentials: Credentials, dealer: str | N
     with peer.explained():
         peer.timeout = network.timeout
         yield peer, session
+
+
+@contextmanager
+def _hinting(name: str) -> Iterator[None]:
+    """A party that refuses its own files never comes."""
+    try:
+        yield
+    except PeerTimeout as failure:
+        raise PeerTimeout(f"{failure}; is it running? Where it has refused its own files, it says so itself") from None
 
 
 def _greet(peer: Channel, rank: int, expected: dict[str, Any]) -> bytes:

@@ -5,6 +5,7 @@ import datetime as dt
 import logging
 import multiprocessing
 import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,3 +97,11 @@ def both(network, first=squares, second=None, networks=None):
 def honest(dealer, **waits):
     """Whether a session with honest parties works."""
     return both(dealer.network(**waits)) == [SQUARES] * 2
+
+
+def until(dealer, text):
+    """Wait for a line in the dealer's log."""
+    end = time.monotonic() + 30
+    while not any(text in line for line in dealer.lines):
+        assert time.monotonic() < end, dealer.lines
+        time.sleep(0.02)

@@ -14,7 +14,7 @@ from protocols.transport import frames
 from protocols.transport.channel import Intake
 from protocols.transport.codec import encode
 from protocols.transport.tcp import connect, listen
-from tests.protocols.runtime.meeting import CREDENTIALS, NAMES, dealing, honest
+from tests.protocols.runtime.meeting import CREDENTIALS, NAMES, dealing, honest, until
 
 SESSION = b"a session of two"
 PLAN = "dealer.plan"
@@ -24,14 +24,6 @@ PLAN = "dealer.plan"
 def dealer(tmp_path):
     with dealing(tmp_path, patience=30, memory=2_000_000_000) as dealer:
         yield dealer
-
-
-def until(dealer, text):
-    """Wait for a line in the dealer's log."""
-    end = time.monotonic() + 20
-    while not any(text in line for line in dealer.lines):
-        assert time.monotonic() < end, dealer.lines
-        time.sleep(0.02)
 
 
 def opened(dealer, session=SESSION):

@@ -15,7 +15,18 @@ from protocols.randomness.dealt import DealtRandomness
 from protocols.runtime import hosts
 from protocols.runtime.hosts import parse_address, run_pair
 from protocols.transport.tcp import connect
-from tests.protocols.runtime.meeting import CREDENTIALS, FORK, SQUARES, X, both, dealing, honest, outcome, squares
+from tests.protocols.runtime.meeting import (
+    CREDENTIALS,
+    FORK,
+    SQUARES,
+    X,
+    both,
+    dealing,
+    honest,
+    outcome,
+    squares,
+    until,
+)
 
 
 @pytest.fixture
@@ -115,7 +126,8 @@ def test_who_waits_for_a_plan_notices_that_its_peer_has_died(dealer):
     peer.join()
     assert type(failure) is PeerVanished and "party_b closed the connection" in str(failure)
     assert honest(dealer)
-    assert any("party_b closed the connection" in line for line in dealer.lines)
+    until(dealer, "party_b closed the connection")
+    until(dealer, "dealt ")
     assert len([line for line in dealer.lines if line.startswith("dealt")]) == 1
 
 
