@@ -18,7 +18,7 @@ Plan = Sequence[tuple[Sequence[Correlation[Any]], int]]
 
 _WORDS = ("uint8", "uint16", "uint32", "uint64")
 _LARGEST = 1 << 36
-_MOST_REQUESTS = 1 << 24
+_MOST_REQUESTS, _MOST_DIMENSIONS = 1 << 24, 16
 
 
 def in_order(plan: Plan) -> Iterator[Correlation[Any]]:
@@ -68,7 +68,7 @@ def _value(annotation: Any, value: Any) -> Any:
         return _count(value)
     if annotation == "Shape":
         shape = tuple(_count(v) for v in value)
-        if math.prod(map(float, shape)) > _LARGEST:
+        if len(shape) > _MOST_DIMENSIONS or math.prod(map(float, shape)) > _LARGEST:
             raise ValueError("a shape out of range")
         return shape
     if annotation == "Ring" and value == GF2.name:

@@ -177,7 +177,7 @@ class _Desk:
         try:
             log.info("dealt %d requests to %s and %s", serve(*(guest.channel for guest in guests)), *self._parties)
         except PeerFailure as failure:
-            log.warning("session ended early: %s", failure)
+            log.warning("session ended early: %.500s", failure)
         except Exception:
             log.exception("session ended early by a fault of this program")
 

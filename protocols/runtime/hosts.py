@@ -25,6 +25,7 @@ from protocols.randomness.dealt import DealtRandomness
 from protocols.runtime.memory import keep_freed_memory
 from protocols.transport.certificates import Credentials
 from protocols.transport.channel import Channel
+from protocols.transport.codec import encode
 from protocols.transport.tcp import Address, connect, listen
 
 log = logging.getLogger("sharewood")
@@ -104,22 +105,21 @@ def _meet(network: Network, rank: int, credentials: Credentials, dealer: str | N
         with _hinting(name):
             peer = connect(network.meeting, credentials, name, patience=network.patience, timeout=network.timeout)
         with peer.explained():
-            yield peer, _greet(peer, rank, expected)
+            yield peer, _greet(peer, rank, expected, network.patience)
         return
     until = time.monotonic() + network.patience
     with listen(network.meeting, credentials) as listener:
         while True:
-            patience = max(0.0, until - time.monotonic())
             with _hinting(name):
-                peer = listener.accept(name, patience=patience, timeout=patience)
+                left = max(0.0, until - time.monotonic())
+                peer = listener.accept(name, patience=left, timeout=network.timeout)
             try:
-                session = _greet(peer, rank, expected)
+                session = _greet(peer, rank, expected, max(0.0, until - time.monotonic()))
                 break
             except (PeerVanished, PeerTimeout) as failure:
                 peer.close()
                 log.warning("%s left before the session began: %s", name, failure)
     with peer.explained():
-        peer.timeout = network.timeout
         yield peer, session
 
 
@@ -132,14 +132,16 @@ def _hinting(name: str) -> Iterator[None]:
         raise PeerTimeout(f"{failure}; is it running? Where it has refused its own files, it says so itself") from None
 
 
-def _greet(peer: Channel, rank: int, expected: dict[str, Any]) -> bytes:
+def _greet(peer: Channel, rank: int, expected: dict[str, Any], seconds: float) -> bytes:
     """Compare what the two expect, and draw the id of the session. Raises ConfigError, PeerFailure."""
     nonce = os.urandom(_NONCE_BYTES)
+    usual, peer.timeout = peer.timeout, seconds
     theirs = peer.swap("session.hello", {**expected, "nonce": nonce}, FEW_BYTES)
+    peer.timeout = usual
     if not isinstance(theirs, dict) or theirs.keys() != {*expected, "nonce"}:
         raise ProtocolDesync(f"{peer.peer} greets with something else than a hello")
     for what, value in expected.items():
-        if theirs[what] != value:
+        if encode(theirs[what]) != encode(value):
             raise ConfigError(f"the hosts disagree on {what}: {value!r} here, {theirs[what]!r} at {peer.peer}")
     if not isinstance(theirs["nonce"], bytes) or len(theirs["nonce"]) != _NONCE_BYTES:
         raise ProtocolDesync(f"{peer.peer} greets without a nonce of {_NONCE_BYTES} bytes")
@@ -162,7 +164,8 @@ def _own_dealer(peer: Channel, rank: int, start: Callable[[], Address] | None) -
 
 def _same_session(peer: Channel, randomness: DealtRandomness) -> None:
     """Raises PeerFailure unless the dealer serves both parties in one session."""
-    if peer.swap("session.dealer", randomness.session, FEW_BYTES) != randomness.session:
+    theirs = peer.swap("session.dealer", randomness.session, FEW_BYTES)
+    if not isinstance(theirs, bytes) or theirs != randomness.session:
         raise PeerFailure(f"the dealer has paired this party and {peer.peer} with others: run both again")
 
 

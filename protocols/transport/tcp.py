@@ -41,7 +41,7 @@ def listen(address: Address, credentials: Credentials) -> Listener:
         family = min(found, key=lambda each: each[0] != socket.AF_INET)[0]
         both = family == socket.AF_INET6 and address[0] == "::" and socket.has_dualstack_ipv6()
         listening = socket.create_server(address, family=family, backlog=_BACKLOG, dualstack_ipv6=both)
-    except (OSError, UnicodeError) as error:
+    except (OSError, ValueError) as error:
         raise ConfigError(f"cannot listen at {address_text(address)}: {_reason(error)}") from error
     return Listener(listening, context)
 
@@ -181,7 +181,7 @@ def connect(
         try:
             link = _reach(address, context, peer, session, wait, beside)
             break
-        except UnicodeError as error:
+        except ValueError as error:  # of a host that is no name
             raise ConfigError(f"{address_text(address)} is not an address: {error}") from error
         except (OSError, PeerVanished) as error:
             if wait.left < _RETRY_SECONDS:

@@ -80,6 +80,7 @@ def test_a_plan_survives_the_wire():
         [[[["FloorMasks", [3], 1.5]], 1]],
         [[[["Triples", [3], "uint64"]], -1]],
         [[[["Triples", [0], "uint64"]], 1 << 25]],
+        [[[["Triples", [1] * 17, "uint64"]], 1]],
         "Triples",
         7,
     ],

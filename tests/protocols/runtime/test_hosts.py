@@ -6,15 +6,16 @@ import threading
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from mpc.beaver import Triples
-from mpc.errors import ConfigError, DataError, PeerFailure, PeerTimeout, PeerVanished
+from mpc.errors import ConfigError, DataError, PeerFailure, PeerTimeout, PeerVanished, ProtocolDesync
 from mpc.rings import Z64
 from protocols.randomness.dealt import DealtRandomness
 from protocols.runtime import hosts
 from protocols.runtime.hosts import parse_address, run_pair
-from protocols.transport.tcp import connect
+from protocols.transport.tcp import connect, listen
 from tests.protocols.runtime.meeting import (
     CREDENTIALS,
     FORK,
@@ -73,6 +74,49 @@ def test_a_job_without_a_dealer_does_not_meet_one_with(dealer):
         run_pair(network, 1, CREDENTIALS["party_b"], lambda peer: None)
     party_a.join()
     assert type(found[0]) is ConfigError
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        None,
+        7,
+        {},
+        {"parties": ["party_a", "party_b"], "dealer": "dealer"},
+        {"parties": np.array([1, 2]), "dealer": "dealer", "nonce": bytes(16)},
+        {"parties": [np.array([1, 2]), "party_b"], "dealer": "dealer", "nonce": bytes(16)},
+        {"parties": ["party_a", "party_b"], "dealer": {}, "nonce": bytes(16)},
+        {"parties": ["party_a", "party_b"], "dealer": "dealer", "nonce": bytes(15)},
+        {"parties": ["party_a", "party_b"], "dealer": "dealer", "nonce": np.zeros(16, np.uint8)},
+        bytes(5000),
+    ],
+    ids=lambda lie: repr(lie)[:60],
+)
+def test_a_hello_that_lies_is_a_sentence(dealer, lie):
+    network = dealer.network()
+    found = []
+    party_a = threading.Thread(target=lambda: found.append(outcome(network, 0)))
+    party_a.start()
+    with connect(network.meeting, CREDENTIALS["party_b"], "party_a", patience=30) as peer:
+        peer.send("session.hello", lie)
+        party_a.join()
+    assert type(found[0]) in (ConfigError, ProtocolDesync)
+
+
+@pytest.mark.parametrize(
+    "lie", [None, ["x"], ["x", "y"], ["x", 0], ["x", 1 << 16], [7, 7], ("x", 7), np.zeros(2)], ids=repr
+)
+def test_a_lie_about_where_the_dealer_is(dealer, lie):
+    network = replace(dealer.network(), dealer=None)
+    found = []
+    party_b = threading.Thread(target=lambda: found.append(outcome(network, 1)))
+    party_b.start()
+    with listen(network.meeting, CREDENTIALS["party_a"]) as listener, listener.accept("party_b", patience=30) as peer:
+        expected = {"parties": ["party_a", "party_b"], "dealer": "dealer"}
+        peer.swap("session.hello", {**expected, "nonce": bytes(16)})
+        peer.send("dealer.address", lie)
+        party_b.join()
+    assert type(found[0]) is ProtocolDesync and "told no address of a dealer" in str(found[0])
 
 
 def test_a_peer_that_leaves_at_the_door_is_waited_past(dealer):
