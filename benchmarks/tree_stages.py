@@ -10,10 +10,11 @@ import numpy as np
 
 from benchmarks.pair import Operation
 from mpc.party import Party
+from mpc.shares import public_ring
 from mpc.tracing import Trace
 from protocols.randomness.sizes import dealt_bytes
 from secure_tree.binning import make_bins
-from secure_tree.boost import boost_once, first_margin, set_up
+from secure_tree.boost import boost_once, set_up
 from secure_tree.config import TrainConfig
 from secure_tree.layout import Facts, lay_out
 from secure_tree.schema import Table
@@ -39,7 +40,8 @@ def _ready(party: Party, n: int) -> Callable[[Party], Any]:
     X, y = made_up_rows(layout.rows[party.rank], FEATURES, party.rank)
     ground, _ = party.run(set_up(party, config, facts, make_bins(X, layout.sizes[party.rank]), Table(X, names, y)))
     (samples,) = sampled_rounds(config, facts)
-    return lambda p: p.run(boost_once(p, ground, first_margin(p, config, facts), samples))
+    margin = public_ring(np.zeros((1, n), np.int64), party.rank)
+    return lambda p: p.run(boost_once(p, ground, margin, samples))
 
 
 def tree() -> Operation:

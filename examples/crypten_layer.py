@@ -47,7 +47,6 @@ def job_of(rendezvous):
                 margins(
                     party,
                     half.ensemble,
-                    half.base,
                     half.facts.layout,
                     half.edges,
                     X.astype(np.float32),

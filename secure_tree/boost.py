@@ -14,7 +14,7 @@ from mpc.linear_map import SharedMatrix, apply_matrix, share_masked_matrix
 from mpc.party import Party
 from mpc.rings import GF2
 from mpc.rounds import Steps, parallel
-from mpc.shares import AShare, BShare, concatenate, public_ring, stack
+from mpc.shares import AShare, BShare, concatenate, stack
 from mpc.sharing import rerandomise
 from mpc.truncation import truncate
 from secure_tree.binning import KEY_BITS, Bins, order_key
@@ -23,7 +23,7 @@ from secure_tree.config import TrainConfig
 from secure_tree.gradients import gradients
 from secure_tree.histogram import hand_over_blocks
 from secure_tree.layout import Facts, Layout
-from secure_tree.numerics import MARGIN_SCALE, WEIGHT_INPUT_SCALE, Numerics, plan_numerics
+from secure_tree.numerics import MARGIN_SCALE, WEIGHT_INPUT_SCALE, Numerics, Size, plan_numerics
 from secure_tree.schema import Table
 from secure_tree.tree import Ground, TreeShares, add_leaves, grow, left_children
 
@@ -52,21 +52,23 @@ class Worth:
 class Ensemble(Routes):
     """The model as shares: see secure_tree/predict.py for the use of each part.
 
-    thresholds [T, m], leaves [T, 2^depth]; chosen [T, m, d + o]: the feature as a one-hot, then, for the o features
-    that may be missing, 1 where the node cuts that feature and sends missing values right. A model that was not trained
-    here has no `worth`.
+    thresholds [T, m], leaves [T, 2^depth], base [classes], the margin before the first tree, like leaves over the unit
+    of margins; chosen [T, m, d + o]: the feature as a one-hot, then, for the o features that may be missing, 1 where
+    the node cuts that feature and sends missing values right. A model that was not trained here has no `worth`.
     """
 
     thresholds: AShare
     chosen: AShare
     leaves: AShare
+    base: AShare
     worth: Worth | None = None
 
     def part(self, trees: slice) -> Ensemble:
-        """Some of the trees, for prediction."""
+        """Some of the trees, for prediction; the base belongs to the first."""
         sets = [s[trees] for s in self.sets]
         bits = self.features[trees], self.null[trees]
-        return Ensemble(sets, *bits, self.thresholds[trees], self.chosen[trees], self.leaves[trees])
+        base = self.base.map(np.zeros_like) if trees.start else self.base
+        return Ensemble(sets, *bits, self.thresholds[trees], self.chosen[trees], self.leaves[trees], base)
 
 
 def set_up(party: Party, config: TrainConfig, facts: Facts, bins: Bins, table: Table) -> Steps:
@@ -79,7 +81,7 @@ def set_up(party: Party, config: TrainConfig, facts: Facts, bins: Bins, table: T
     )
     labels = own_rows(party, layout, targets(config, facts, table.labels), config.classes)
     if not config.logistic:
-        # The first margins are public: without this there is no coin in the shares that `truncate` rounds.
+        # The first margins are alike in every row: without this there is no coin in the shares that `truncate` rounds.
         labels = rerandomise(party, labels)
     weights = None
     if facts.weight_scale is not None:
@@ -92,13 +94,13 @@ def set_up(party: Party, config: TrainConfig, facts: Facts, bins: Bins, table: T
 
 
 def scales(config: TrainConfig, facts: Facts) -> Numerics:
-    """The numerics of a training. Regularisation is in units of the hessian, as sums of hessians are."""
-    unit = facts.hessian_unit
-    scaled = ("reg_lambda", "reg_alpha", "min_child_weight", "min_split_loss")
-    config = config.model_copy(update={name: getattr(config, name) / unit for name in scaled})
+    """The numerics of a training."""
     layout = facts.layout
     rows = tuple(layout.rows[p] for p in layout.cover)
-    return plan_numerics(config, rows, layout.candidates, facts.margin_unit, facts.weight_scale is not None)
+    masses: tuple[float, ...] | None = facts.masses
+    if masses is not None and layout.vertical:
+        masses = (sum(masses),)
+    return plan_numerics(config, Size(rows, layout.candidates, masses, facts.margin_unit, facts.hessian_unit))
 
 
 def targets(config: TrainConfig, facts: Facts, labels: np.ndarray | None) -> np.ndarray | None:
@@ -126,15 +128,17 @@ def _hand_over_edges(party: Party, p: int, bins: Bins, count: int) -> Steps:
     return (yield from share_masked_matrix.steps(party, p, matrix, count, KEY_BITS + 1, GF2))
 
 
-def base_margin(config: TrainConfig, facts: Facts) -> int:
-    """The base margin in units of MARGIN_SCALE, over the unit of margins."""
-    return round(config.base_margin / facts.margin_unit * (1 << MARGIN_SCALE))
+def given_margin(config: TrainConfig) -> int | None:
+    """A given base_score of classes or counts as a margin in units of MARGIN_SCALE; None where it is estimated."""
+    if config.squared or config.base_score is None:
+        return None
+    return round(config.base_margin * (1 << MARGIN_SCALE))
 
 
-def first_margin(party: Party, config: TrainConfig, facts: Facts) -> AShare:
-    """The base margin for every class and row as training has it, public, [classes, n]."""
-    start = base_margin(config, facts) - round(facts.margin_offset * (1 << MARGIN_SCALE))
-    return public_ring(np.full((config.classes, facts.layout.row_count), start), party.rank)
+def first_margin(base: AShare, facts: Facts, rows: int) -> AShare:
+    """`Ensemble.base` for every class and row as training has it, [classes, n]."""
+    start = base - round(facts.margin_offset * (1 << MARGIN_SCALE))
+    return start.map(lambda w: np.repeat(w[:, None], rows, axis=1))
 
 
 def boost_once(party: Party, ground: Ground, margin: AShare, samples: Sequence[np.ndarray]) -> Steps:
@@ -169,7 +173,7 @@ def routes(layout: Layout, trees: list[TreeShares]) -> Routes:
     return Routes([stack([t.sets[p] for t in trees]) for p in (0, 1)], features, winners[..., -1])
 
 
-def finish(party: Party, ground: Ground, edges: list[SharedMatrix], trees: list[TreeShares]) -> Steps:
+def finish(party: Party, ground: Ground, edges: list[SharedMatrix], trees: list[TreeShares], base: AShare) -> Steps:
     """Trees -> Ensemble: every node's feature as a one-hot and its threshold's key. Two rounds for all trees.
 
     A null split compares 0 with a threshold above every key where the node is a left child, else with 0.
@@ -202,6 +206,7 @@ def finish(party: Party, ground: Ground, edges: list[SharedMatrix], trees: list[
         thresholds=thresholds.reshape(*shape),
         chosen=chosen.reshape(*shape, -1),
         leaves=stack([t.leaves for t in trees]),
+        base=base,
         worth=worth,
     )
 

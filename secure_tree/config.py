@@ -19,8 +19,8 @@ Metric = Literal["error", "logloss", "auc", "rmse", "mae"]
 Objective = Literal["binary:logistic", "multi:ova", "multi:softprob", "reg:squarederror", "count:poisson"]
 Missing = Literal["none", "all"] | tuple[str, ...]
 _NUMBERS = ("reg:squarederror", "count:poisson")
-# Of counts, XGBoost's default: no leaf weight is larger, and a hessian is e^(margin + this).
-MAX_DELTA_STEP = 0.7
+# Of counts, XGBoost's default; their hessian is e^(margin + max_delta_step), which has to stay within the arithmetic.
+MAX_DELTA_STEP, LARGEST_DELTA_STEP_OF_COUNTS = 0.7, 5.0
 # XGBoost's other names of parameters.
 ALIASES = {
     "eta": "learning_rate",
@@ -54,7 +54,9 @@ class TrainConfig(BaseModel):
     min_split_loss: float = Field(1e-5, ge=0)
     min_child_weight: float = Field(0.5, ge=0, le=1e9)
     min_child_samples: int = Field(1, ge=1)
-    base_score: float = 0.5
+    max_delta_step: float = Field(0.0, ge=0, le=1e9)
+    scale_pos_weight: float = Field(1.0, gt=0, le=1e6)
+    base_score: float | None = None
     comparison: Literal["bits", "keys"] = "bits"
     num_class: int | None = Field(None, ge=2, le=1000)
     subsample: float = Field(1.0, gt=0, le=1)
@@ -77,18 +79,23 @@ class TrainConfig(BaseModel):
                 named[field] = names[named[field]]
         if named.get("min_child_weight") is None:
             named["min_child_weight"] = 1.0 if named.get("objective") in _NUMBERS else 0.5
+        if named.get("max_delta_step") is None:
+            named["max_delta_step"] = MAX_DELTA_STEP if named.get("objective") == "count:poisson" else 0.0
         return named
 
     @model_validator(mode="after")
     def _consistent(self) -> TrainConfig:
         if self.max_bin != "exact" and not 2 <= self.max_bin <= 255:
             raise ValueError('max_bin is a number from 2 to 255, or "exact"')
-        if not math.isfinite(self.base_score):
-            raise ValueError("base_score is a finite number")
-        if self.logistic and not 0 < self.base_score < 1:
-            raise ValueError("base_score is a probability between 0 and 1 under logistic loss")
-        if self.counts and self.base_score <= 0:
-            raise ValueError("base_score is a count above 0 under count:poisson")
+        if self.base_score is not None:
+            self._check_base_score(self.base_score)
+        if self.counts and not 0 < self.max_delta_step <= LARGEST_DELTA_STEP_OF_COUNTS:
+            raise ValueError(
+                f"max_delta_step must be above 0 and at most {LARGEST_DELTA_STEP_OF_COUNTS:g} under count:poisson, got "
+                f"{self.max_delta_step:g}"
+            )
+        if self.scale_pos_weight != 1 and self.objective != "binary:logistic":
+            raise ValueError(f"scale_pos_weight is for binary:logistic, got {self.objective}: use sample_weight")
         several = self.objective.startswith("multi:")
         if (self.num_class and not several) or (self.objective == "multi:ova" and not self.num_class):
             raise ValueError("num_class belongs to objectives of several classes; multi:ova needs it")
@@ -96,12 +103,25 @@ class TrainConfig(BaseModel):
             raise ValueError(f"{self.eval_metric} does not judge {self.objective}")
         return self
 
+    def _check_base_score(self, score: float) -> None:
+        if not math.isfinite(score):
+            raise ValueError(f"base_score must be a finite number, got {score}")
+        if self.logistic and not 0 < score < 1:
+            raise ValueError(f"base_score must be a probability between 0 and 1 under {self.objective}, got {score:g}")
+        if self.counts and score <= 0:
+            raise ValueError(f"base_score must be a count above 0 under count:poisson, got {score:g}")
+
     @property
     def metric(self) -> Metric:
         """What judges held-out rows."""
         if self.eval_metric:
             return self.eval_metric
         return "rmse" if not self.logistic else "error" if self.num_class else "logloss"
+
+    @property
+    def squared(self) -> bool:
+        """Whether labels are numbers, and trees are grown on squared error."""
+        return self.objective == "reg:squarederror"
 
     @property
     def counts(self) -> bool:
@@ -136,7 +156,8 @@ class TrainConfig(BaseModel):
 
     @property
     def base_margin(self) -> float:
-        """base_score on the scale of the margin: log-odds under logistic, the logarithm of a count."""
+        """A given base_score on the scale of the margin: log-odds under logistic, the logarithm of a count."""
+        assert self.base_score is not None, "the base score is not estimated"
         if self.counts:
             return ln(self.base_score)
         return ln(self.base_score / (1 - self.base_score)) if self.logistic else self.base_score

@@ -13,14 +13,18 @@ from mpc.endpoint import Variant
 from mpc.errors import ConfigError, DataError
 from mpc.party import Party
 from mpc.tracing import Trace
+from secure_tree.base_score import settle
 from secure_tree.binning import make_bins
+from secure_tree.boost import scales
 from secure_tree.categories import columns_behind, dictionary
 from secure_tree.checkpoint import Checkpoints
 from secure_tree.conventions import needs_party, not_fitted, one_pair
 from secure_tree.importance import Importance, feature_importance
 from secure_tree.layout import place
 from secure_tree.links import classes, probabilities, values
+from secure_tree.magnitudes import check_resolution
 from secure_tree.model import SharedModel
+from secure_tree.numbers import agree, of_scales
 from secure_tree.numerics import MARGIN_SCALE
 from secure_tree.parameters import Parametrised, documented
 from secure_tree.predict import Method, margins
@@ -55,7 +59,9 @@ class _SecureXGB(Parametrised):
         min_split_loss: float = 1e-5,
         min_child_weight: float | None = None,
         min_child_samples: int = 1,
-        base_score: float = 0.5,
+        max_delta_step: float | None = None,
+        scale_pos_weight: float = 1.0,
+        base_score: float | None = None,
         comparison: str = "bits",
         num_class: int | None = None,
         subsample: float = 1.0,
@@ -128,7 +134,12 @@ class _SecureXGB(Parametrised):
             facts = replace(facts, pairing=attempt.training)
         bins = make_bins(table.features, facts.layout.sizes[party.rank])
         with _compared_by(party, config.comparison):
-            ensemble, self.curve = train(party, config, facts, table, held, bins, observer, attempt)
+            with party.stage("setup"):
+                facts, base = settle(party, config, facts, table, held)
+            if config.squared:
+                agree(party, "training.unit", of_scales(config, facts))
+            check_resolution(config, facts, scales(config, facts), table)
+            ensemble, self.curve = train(party, config, facts, base, table, held, bins, observer, attempt)
         # Shares of the same trees that two runs have finished do not fit each other.
         self.model = SharedModel(party.rank, config, replace(facts, pairing=pairing), bins.edges, ensemble)
         return self
@@ -162,7 +173,7 @@ class _SecureXGB(Parametrised):
 
         def program(party: Party) -> np.ndarray:
             result = party.run(
-                margins(party, model.ensemble, model.base, layout, model.edges, features, method, model.config.classes)
+                margins(party, model.ensemble, layout, model.edges, features, method, model.config.classes)
             )
             own = np.zeros((model.config.classes, 0), np.int64)
             for p, rows in receivers.items():

@@ -21,7 +21,7 @@ from pydantic import Field
 
 from mpc.errors import ConfigError, DataError, RangeError
 from mpc.party import Party
-from mpc.shares import AShare, BShare
+from mpc.shares import AShare, BShare, public_ring
 from mpc.tracing import Trace
 from secure_tree.binning import order_key, order_value
 from secure_tree.boost import Ensemble
@@ -37,7 +37,7 @@ NO_SPLIT = -1
 FORMAT = 5
 _FILE = f"revealed model file of format {FORMAT}"
 _ARRAYS = ("features", "thresholds", "missing_left", "leaves", "gains", "covers")
-WHAT = "the model: features, thresholds, ways of missing values, leaf weights, gains and sums of hessians"
+WHAT = "the model: features, thresholds, ways of missing values, base score, leaf weights, gains and sums of hessians"
 DEEPEST = 8
 LARGEST = 2.0**30
 
@@ -103,7 +103,7 @@ def reveal_model(party: Party, model: SharedModel, to: int) -> PlainModel | None
     def program(party: Party) -> list[np.ndarray | None]:
         e = model.ensemble
         sent_right = e.chosen[..., len(model.facts.names) :].sum(axis=-1)
-        parts: tuple[AShare | BShare, ...] = (e.features, e.null, e.thresholds, sent_right, e.leaves)
+        parts: tuple[AShare | BShare, ...] = (e.features, e.null, e.thresholds, sent_right, e.leaves, e.base)
         if e.worth:
             parts = (*parts, e.worth.gains, e.worth.covers)
         return [party.reveal(x, to=to, what=WHAT) for x in parts]
@@ -116,7 +116,7 @@ def reveal_model(party: Party, model: SharedModel, to: int) -> PlainModel | None
     party.revealed[:] = dict.fromkeys(party.revealed)
     if not opened:
         return None
-    one_hot, null, keys, right, leaves, *worth = opened
+    one_hot, null, keys, right, leaves, base, *worth = opened
     features = np.where(null.astype(bool), NO_SPLIT, one_hot.argmax(axis=-1))
     thresholds = order_value(np.where(null.astype(bool), order_key(np.zeros(1)), keys))
     missing_left = np.isin(features, model.facts.layout.missing) & (right == 0)
@@ -125,7 +125,7 @@ def reveal_model(party: Party, model: SharedModel, to: int) -> PlainModel | None
     return PlainModel(
         objective=model.config.objective,
         names=model.facts.names,
-        base_margins=(model.config.base_margin,) * model.config.classes,
+        base_margins=tuple((base * unit).tolist()),
         features=features,
         thresholds=thresholds,
         missing_left=missing_left,
@@ -189,7 +189,8 @@ def share_model(party: Party, plain: PlainModel | None, missing: Missing = "none
     # The least significant bits of an additive sharing are an xor sharing of the least significant bit.
     features = BShare((chosen.words[..., :d] & np.uint64(1)).astype(np.uint8), party.rank)
     nowhere = BShare(np.zeros((trees, m, d, 0), np.uint8), party.rank)
-    ensemble = Ensemble([nowhere, nowhere], features, ~features.parity(axis=-1), thresholds, chosen, leaves)
+    base = public_ring(np.zeros(config.classes, np.int64), party.rank)
+    ensemble = Ensemble([nowhere, nowhere], features, ~features.parity(axis=-1), thresholds, chosen, leaves, base)
     tokens = (mine.token, theirs.token) if party.rank == 0 else (theirs.token, mine.token)
     layout = Layout("horizontal", (0, 0), (d, d), (0, 0), (optional, optional))
     shared = Facts(pairing_id(*tokens), names, layout, 1.0)

@@ -16,14 +16,12 @@ from mpc.comparison import below
 from mpc.party import Party
 from mpc.reciprocal import invert, normalise
 from mpc.rounds import Steps, parallel
-from mpc.shares import AShare, BShare, concatenate, public_bits, stack
+from mpc.shares import AShare, BShare, concatenate, stack
 from mpc.truncation import floor
-from secure_tree.numerics import STEP_SCALE, Numerics
+from secure_tree.numerics import STEP_BITS, STEP_SCALE, Numerics
 
-# |G| < 2^31 by the choice of the histogram scale, alpha < 2^34; counts are below 2^31.
+# |G| and alpha are at most 2^31 by the choice of the histogram scale; counts are below 2^31.
 SUM_BITS = 40
-# b (H + lambda) is below 2^45.
-STEP_BITS = 47
 COUNT_BITS = 34
 
 
@@ -62,7 +60,7 @@ def _held(party: Party, numerics: Numerics, G: AShare, denominator: AShare) -> S
     )
     limit = limit.at_scale(0)
     excess = stack([thresholded + limit, thresholded - limit], axis=-1)
-    low = (yield from below.steps(party, excess, [0], STEP_BITS))[..., 0]
+    low = (yield from below.steps(party, excess, [0], STEP_BITS + 2))[..., 0]
     beyond = stack([low[..., 0], ~low[..., 1]], axis=-1)
     cut = (yield from select.steps(party, beyond, excess)).sum(axis=-1)
     return thresholded + cut, thresholded - cut
@@ -79,7 +77,7 @@ def keys(party: Party, numerics: Numerics, left: AShare, total: AShare, rank: AS
     """[left sums], [v, s, C + 1], and [totals], [v, s], s = (G, H) or (G, H, rows) -> [key], [v, C + 1].
 
     A key is (gain << rank_bits) + 2^rank_bits - 1 - rank, and 0 for an invalid candidate. The null split, last, is
-    always valid; its gain is the node's own plus min_split_loss.
+    always valid; its gain is the node's own plus min_split_loss, and 0 where the node is below min_child_weight.
     """
     sides = stack([left, total.map(lambda t: t[..., None]) - left])
     sums, (G, w, heavy) = yield from parallel(
@@ -94,9 +92,12 @@ def keys(party: Party, numerics: Numerics, left: AShare, total: AShare, rank: AS
     gain = gain + loss
     if numerics.gain_shift:
         gain = (yield from floor.steps(party, gain, numerics.gain_shift)).at_scale(0)
-    key = gain.times(1 << numerics.rank_bits) + ((1 << numerics.rank_bits) - 1) - rank
-    always = public_bits(np.ones((len(valid), 1)), party.rank)
-    return (yield from select.steps(party, concatenate([valid[:, :-1], always], axis=1), key))
+    places = ((1 << numerics.rank_bits) - 1) - rank
+    # The rank of the null split counts, whatever its gain.
+    null = np.arange(gain.shape[-1]) == gain.shape[-1] - 1
+    key = gain.times(1 << numerics.rank_bits) + places.map(lambda w: w * ~null)
+    chosen = concatenate([valid[:, :-1], heavy[1][:, -1:]], axis=1)
+    return (yield from select.steps(party, chosen, key)) + places.map(lambda w: w * null)
 
 
 def _many_enough(party: Party, sides: AShare, min_samples: int) -> Steps:

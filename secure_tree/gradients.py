@@ -12,22 +12,17 @@ from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, concatenate, public_ring, stack
 from mpc.sigmoid import sigmoid
 from mpc.truncation import truncate
-from secure_tree.config import MAX_DELTA_STEP
 from secure_tree.curves import EXP, quadratics
-from secure_tree.numerics import MARGIN_SCALE, WEIGHT_INPUT_SCALE
-from secure_tree.public import exp
+from secure_tree.numerics import MARGIN_SCALE, STEP_SCALE, WEIGHT_INPUT_SCALE
 from secure_tree.sampling import row_mask
 from secure_tree.tree import Ground
-
-STEP_SCALE = 16
-STEP_FACTOR = round(exp(MAX_DELTA_STEP) * (1 << STEP_SCALE))
 
 
 def gradients(party: Party, ground: Ground, labels: AShare, margin: AShare) -> Steps:
     """[margin] at MARGIN_SCALE -> [g], [h] and, if rows are to be counted, [1]: uint32 [s, n] at the histogram scale.
 
     Logistic: sigma - y and sigma (1 - sigma). Squared error: margin - y and 1, the former over the label scale. Counts:
-    e^m - y and e^(m + MAX_DELTA_STEP), both over the label scale, e^m being at most twice that. Times the row's weight,
+    e^m - y and e^(m + max_delta_step), both over the label scale, e^m being at most twice that. Times the row's weight,
     over the weight scale; 0 where `subsample` leaves the row out.
     Rounding is stochastic and unbiased, so that sums over many rows lose nothing.
     """
@@ -65,7 +60,7 @@ def _squared(party: Party, ground: Ground, labels: AShare, margin: AShare) -> St
 def _poisson(party: Party, ground: Ground, labels: AShare, margin: AShare) -> Steps:
     """[g], [h] at the histogram scale, uint64 [2, n]; the margin lacks the logarithm of the label scale."""
     expected = yield from quadratics(party, margin, EXP, ground.numerics.margin_bits)
-    pair = stack([(expected - labels).times(1 << STEP_SCALE), expected.times(STEP_FACTOR)])
+    pair = stack([(expected - labels).times(1 << STEP_SCALE), expected.times(ground.numerics.hessian_factor)])
     scale = MARGIN_SCALE if ground.weights is not None else ground.numerics.histogram_scale
     pair = (yield from truncate.steps(party, pair, MARGIN_SCALE + STEP_SCALE - scale)).at_scale(0)
     return pair if ground.weights is None else (yield from _weighted(party, ground, pair))

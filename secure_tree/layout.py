@@ -109,9 +109,10 @@ class Facts:
     """What both parties know of a training besides its parameters.
 
     Labels are divided by `label_scale` and weights by `weight_scale`, powers of two; the latter is None where no row
-    has a weight. Gradients are divided with the labels, and margins, too; where margins are logarithms (`counts`),
-    hessians instead. `label_holder` is None where both have labels. `held` counts the rows of each party that judge the
-    trees and do not grow them. `indicators` are the features that stand for a category.
+    has a weight, and else `masses` has, of each party, a bound of the sum of its weights, so divided. No label exceeds
+    `label_bound`. Gradients are divided with the labels, and margins, too; where margins are logarithms
+    (`counts`), hessians instead. `label_holder` is None where both have labels. `held` counts the rows of each party
+    that judge the trees and do not grow them. `indicators` are the features that stand for a category.
     """
 
     pairing: str
@@ -119,6 +120,8 @@ class Facts:
     layout: Layout
     label_scale: float
     weight_scale: float | None = None
+    masses: tuple[float, float] | None = None
+    label_bound: float = 1.0
     label_holder: int | None = None
     held: tuple[int, int] = (0, 0)
     indicators: tuple[int, ...] = ()

@@ -15,15 +15,15 @@ import numpy as np
 
 from mpc.errors import DataError
 from mpc.shares import AShare, BShare
-from secure_tree.boost import Ensemble, Worth, base_margin
+from secure_tree.boost import Ensemble, Worth
 from secure_tree.config import TrainConfig
 from secure_tree.layout import Facts, Layout
 from secure_tree.storage import Arrays, read_arrays, reading, unpack_bits, write_arrays
 
-FORMAT = 4
+FORMAT = 5
 _WHAT = f"Sharewood model file of format {FORMAT}"
 _BITS = ("sets_0", "sets_1", "features", "null")
-_WORDS = ("thresholds", "chosen", "leaves")
+_WORDS = ("thresholds", "chosen", "leaves", "base")
 _WORTH = ("gains", "covers")
 
 
@@ -36,11 +36,6 @@ class SharedModel:
     facts: Facts
     edges: np.ndarray
     ensemble: Ensemble
-
-    @property
-    def base(self) -> int:
-        """The base margin in units of MARGIN_SCALE, over the unit of margins."""
-        return base_margin(self.config, self.facts)
 
     @property
     def rounds(self) -> int:
@@ -59,7 +54,7 @@ class SharedModel:
         worth = {name: getattr(e.worth, name) for name in _WORTH} if e.worth else {}
         facts["worth_scales"] = {name: share.scale for name, share in worth.items()}
         bits = dict(zip(_BITS, (e.sets[0], e.sets[1], e.features, e.null), strict=True))
-        arrays = {name: share.words for name, share in zip(_WORDS, (e.thresholds, e.chosen, e.leaves), strict=True)}
+        arrays = {name: getattr(e, name).words for name in _WORDS}
         arrays.update({name: share.words for name, share in worth.items()})
         for name, share in bits.items():
             arrays[name], arrays[name + "_shape"] = np.packbits(share.bits), np.array(share.shape)
@@ -100,6 +95,7 @@ def _assemble(facts: dict, stored: dict[str, np.ndarray]) -> SharedModel:
         thresholds=words("thresholds"),
         chosen=words("chosen"),
         leaves=words("leaves"),
+        base=words("base"),
         worth=Worth(**{name: words(name).at_scale(scales[name]) for name in _WORTH}) if scales else None,
     )
     known = _tuples(facts["facts"])

@@ -15,8 +15,8 @@ from mpc import reciprocal, sigmoid
 from mpc.errors import ConfigError
 from mpc.kernels import trigonometry
 from mpc.party import Party
-from secure_tree import curves, gradients, metrics
-from secure_tree.boost import base_margin, scales
+from secure_tree import curves, metrics
+from secure_tree.boost import given_margin, scales
 from secure_tree.config import TrainConfig
 from secure_tree.layout import Facts
 from secure_tree.messages import Hexadecimal, Message, Text, swap
@@ -43,17 +43,22 @@ def of_training(config: TrainConfig, facts: Facts) -> dict[str, str]:
     return {
         "tables of functions": _tables(config),
         "public facts": digest(facts),
-        "scales": digest(scales(config, facts), base_margin(config, facts), gradients.STEP_FACTOR),
         "samples of features": digest(*column_samples(config, facts)),
         "held-out rows": digest(*held),
+        **({} if config.squared else of_scales(config, facts)),
     }
+
+
+def of_scales(config: TrainConfig, facts: Facts) -> dict[str, str]:
+    """Those that a regression has once the unit of its labels is known. Raises RangeError, as `of_training`."""
+    return {"scales": digest(scales(config, facts), given_margin(config))}
 
 
 def of_model(model: SharedModel) -> str:
     """Of everything public in one half of a model."""
     e = model.ensemble
-    shapes = [list(x.shape) for x in (*e.sets, e.features, e.null, e.thresholds, e.chosen, e.leaves)]
-    return digest(model.config.model_dump(), model.facts, model.base, shapes)
+    shapes = [list(x.shape) for x in (*e.sets, e.features, e.null, e.thresholds, e.chosen, e.leaves, e.base)]
+    return digest(model.config.model_dump(), model.facts, shapes)
 
 
 def agree(party: Party, tag: str, digests: dict[str, str]) -> None:

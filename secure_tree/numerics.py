@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from mpc.errors import RangeError
 from mpc.sigmoid import RANGE_BITS
-from secure_tree.config import MAX_DELTA_STEP, TrainConfig
+from secure_tree.config import TrainConfig
 from secure_tree.public import ceil_log2, exp
 
 KEY_BITS = 62
@@ -19,32 +19,40 @@ PRODUCT_BITS = 61
 MARGIN_SCALE = 20
 LEAF_SCALE = 20
 RATE_SCALE = 16
-WEIGHT_INPUT_SCALE = 16
+WEIGHT_INPUT_SCALE = 28
 RECIPROCAL_BITS = 18
-STEP_SCALE = 16
+STEP_SCALE = 22
+# A step times H + lambda is below 2^STEP_BITS.
+STEP_BITS = 45
 # The logit of any float, or a base score over the label scale, is well below 2^10.
 FIRST_MARGIN_BOUND = 1024.0
 LEAST_MARGIN_BITS = RANGE_BITS
-FINEST_HISTOGRAM, COARSEST_HISTOGRAM = 14, 8
-FINEST_WEIGHT, COARSEST_WEIGHT = 16, 12
+# Of histograms and of weights. The unit of squared error is the root mean square, and one outlier can be most of that.
+FINEST, FINEST_OF_SQUARES, FINEST_OF_WEIGHTED = (14, 16), (18, 20), 29
+COARSEST_HISTOGRAM, COARSEST_WEIGHT = 8, 12
 
-# |g| is at most 1 under logistic loss. Squared error is normalised by the label scale; 4 leaves room for overshoot.
-# A count over the label scale is held to e^0.7, its hessian to e^1.4 (secure_tree/curves.py, EXP).
-GRADIENT_BOUND = {"binary:logistic": 1.0, "multi:ova": 1.0, "reg:squarederror": 4.0, "count:poisson": 2.02}
-HESSIAN_BOUND = {"binary:logistic": 0.25, "multi:ova": 0.25, "reg:squarederror": 1.0, "count:poisson": 4.06}
+# Of a row, in units of the gradients: a count over the label scale is held to e^0.7 (secure_tree/curves.py, EXP).
+GRADIENT_BOUND = {"binary:logistic": 1.0, "multi:ova": 1.0, "count:poisson": 2.02}
+LARGEST_COUNT = 0.7
+# Of squared error, by how much boosting can raise the root mean square of the residuals: a step is towards the mean of
+# the rows that it was taken from, of which a sample shows only some.
+OVERSHOOT, OVERSHOOT_OF_SAMPLES = 2.0, 8.0
 
 # |g| / h <= e^12 + 1 once the margin is clipped to +-12. A sum of few stochastically rounded h can fall short of
 # its mean: by half where lambda + min_child_weight keeps denominators large, by far more where they are near zero.
 CLIPPED_RATIO = exp(12) + 1
 ROUNDING_SLACK, ROUNDING_SLACK_NEAR_ZERO = 2, 32
+# Of a largest |w| that is set, in units of the margins: below this it would have few digits.
+SMALLEST_STEP = 2.0**-10
 
 
 @dataclass(frozen=True)
 class Numerics:
     """Scales in fractional bits, thresholds in units of the histogram scale (see the header).
 
-    largest_step: the largest |w| in units of 2^-STEP_SCALE, 0 where there is none. margin_bits: of comparisons with a
-    margin, which is below 2^(margin_bits - 2) units in either direction.
+    largest_step: the largest |w| in units of 2^-STEP_SCALE, 0 where there is none; hessian_factor: e^max_delta_step in
+    the same units, for counts. margin_bits: of comparisons with a margin, which is below 2^(margin_bits - 2) units in
+    either direction.
     """
 
     histogram_scale: int
@@ -60,6 +68,7 @@ class Numerics:
     split_loss: int
     largest_step: int
     margin_bits: int
+    hessian_factor: int
 
     @property
     def weight_shift(self) -> int:
@@ -77,55 +86,134 @@ class Numerics:
         return self.histogram_scale + self.weight_scale - self.gain_scale
 
 
-def plan_numerics(
-    config: TrainConfig, rows: tuple[int, ...], candidates: int, label_scale: float = 1.0, weighted: bool = False
-) -> Numerics:
-    """The scales for a training on blocks of `rows` that make up the table; `candidates` a node, with the null split.
-
-    Raises RangeError where the rows are too many, or n and lambda too far apart, for the arithmetic.
+@dataclass(frozen=True)
+class Size:
+    """What is public of a training's size. Of blocks that make up the table: `rows`, and `masses`, sums of weights over
+    the weight scale (the rows where none has a weight); `candidates` of a node, the null split among them. The units of
+    margins and hessians are those of `Facts`.
     """
+
+    rows: tuple[int, ...]
+    candidates: int
+    masses: tuple[float, ...] | None = None
+    margin_unit: float = 1.0
+    hessian_unit: float = 1.0
+
+    @property
+    def mass(self) -> float:
+        return sum(self.masses or self.rows)
+
+
+def plan_numerics(config: TrainConfig, size: Size) -> Numerics:
+    """The scales for a training. Raises RangeError where the rows are too many, or n and lambda too far apart."""
+    _check_steps(config, size)
+    finest, finest_weight = FINEST_OF_SQUARES if config.squared else FINEST
+    # Where few rows carry the weight of all, the others need finer units.
+    extra = 0
+    if size.masses is not None:
+        finest, extra = FINEST_OF_WEIGHTED, max(0, ceil_log2(sum(size.rows) / size.mass))
     best: tuple[tuple, Numerics] | None = None
-    for f in range(FINEST_HISTOGRAM, COARSEST_HISTOGRAM - 1, -1):
-        for fw in range(FINEST_WEIGHT, COARSEST_WEIGHT - 1, -1):
-            choice = _choose(config, rows, candidates, label_scale, weighted, f, fw)
+    for f in range(finest, COARSEST_HISTOGRAM - 1, -1):
+        for fw in range(finest_weight, COARSEST_WEIGHT - 1, -1):
+            choice = _choose(config, size, f, fw)
             if choice is None:
                 continue
             # Fewer extra floors first, unless that costs the histogram more than two bits.
             floors = (choice.early_shift > 0) + (choice.gain_shift > 0)
-            merit = (min(f, 12), -floors, f + min(choice.gain_scale, 24), fw)
+            merit = (min(f - extra, 12), -floors, f + min(choice.gain_scale, 24), fw)
             if best is None or merit > best[0]:
                 best = merit, choice
     if best is None:
         raise RangeError(
-            f"{sum(rows)} rows with reg_lambda {config.reg_lambda:g} and min_child_weight "
+            f"{sum(size.rows)} rows with reg_lambda {config.reg_lambda:g} and min_child_weight "
             f"{config.min_child_weight:g} do not fit the 64-bit arithmetic of the split search"
         )
     return best[1]
 
 
-def _choose(
-    config: TrainConfig, rows: tuple[int, ...], candidates: int, label_scale: float, weighted: bool, f: int, fw: int
-) -> Numerics | None:
-    n = sum(rows)
-    bound = GRADIENT_BOUND[config.objective]
-    unit = 1 << f
-    if max(rows) * (max(bound, HESSIAN_BOUND[config.objective]) * unit + 1) >= 1 << 30:
+def _check_steps(config: TrainConfig, size: Size) -> None:
+    """Raises RangeError where leaf weights have no bound that the arithmetic can hold, or one far below its unit."""
+    step = config.max_delta_step / size.margin_unit
+    if 0 < step < SMALLEST_STEP:
+        raise RangeError(
+            f"max_delta_step must be 0 or at least {SMALLEST_STEP * size.margin_unit:g} beside labels of this spread, "
+            f"got {config.max_delta_step:g}"
+        )
+    if _bounds(config, size, config.reg_lambda + config.min_child_weight, step) is None:
+        raise RangeError(
+            "reg_lambda 0 with min_child_weight 0 and sample_weight leaves leaf weights of reg:squarederror without a "
+            "bound: raise one of the two"
+        )
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    """In units of the gradients, of margins and of their products: |G| of each block and of all rows, h of a row of
+    weight 1, |w|, and the gain.
+    """
+
+    blocks: tuple[float, ...]
+    G: float
+    hessian: float
+    weight: float
+    gain: float
+
+
+def _bounds(config: TrainConfig, size: Size, least: float, step: float) -> _Bounds | None:
+    """`least`: lambda + min_child_weight; `step`: the largest |w|, or 0. None where leaf weights have no bound."""
+    mass, masses = size.mass, size.masses or size.rows
+    slack = ROUNDING_SLACK if least >= 2**-6 else ROUNDING_SLACK_NEAR_ZERO
+    if config.squared:
+        # By Cauchy and Schwarz from sum w g^2 <= (overshoot)^2 mass, which the unit of margins sees to.
+        overshoot = OVERSHOOT if config.subsample == 1 else OVERSHOOT_OF_SAMPLES
+        if size.masses is None:
+            # Hessians are rows, exactly.
+            least, slack = max(least, 1.0), 1
+        if least == 0:
+            return None
+        blocks, G, hessian = tuple(overshoot * math.sqrt(m * mass) for m in masses), overshoot * mass, 1.0
+        weight, gain = slack * overshoot * math.sqrt(mass / least), slack * overshoot**2 * mass
+    else:
+        bound = GRADIENT_BOUND[config.objective]
+        blocks, G, hessian = tuple(bound * m for m in masses), bound * mass, 0.25
+        ratio = slack * CLIPPED_RATIO
+        weight = min(ratio, G / least) if least > 0 else ratio
+        if config.counts:
+            hessian, weight = exp(LARGEST_COUNT + config.max_delta_step), math.inf
+        gain = G * weight
+    if step and step < weight:
+        # A gain has 2 G - (the G that the step allows) times w: at most 2 |G| times the step.
+        weight = min(2 * weight, 2.02 * step)
+        gain = min(2 * gain, G * weight)
+    return _Bounds(blocks, G, hessian, weight, gain)
+
+
+def _choose(config: TrainConfig, size: Size, f: int, fw: int) -> Numerics | None:
+    """The numerics at these scales of histograms and weights; None where some integer would not fit."""
+    unit, n = 1 << f, sum(size.rows)
+    alpha = config.reg_alpha / size.hessian_unit / size.margin_unit
+    l2 = round(config.reg_lambda / size.hessian_unit * unit)
+    min_weight = l2 + math.ceil(config.min_child_weight / size.hessian_unit * unit)
+    step = config.max_delta_step / size.margin_unit
+    bounds = _bounds(config, size, min_weight / unit, step)
+    if bounds is None:
         return None
-    l2 = round(config.reg_lambda * unit)
-    least = l2 + math.ceil(config.min_child_weight * unit)
-    largest = l2 + math.ceil(n * (HESSIAN_BOUND[config.objective] * unit + 1))
-    low, high = max(1, min(least, largest)).bit_length() - 1, largest.bit_length() - 1
-    if high > 44:
+    masses = size.masses or size.rows
+    sums = [max(G, bounds.hessian * m) * unit + r for G, m, r in zip(bounds.blocks, masses, size.rows, strict=True)]
+    # Each row may be rounded up by a unit.
+    largest, largest_G = l2 + math.ceil(size.mass * bounds.hessian * unit) + n, math.ceil(bounds.G * unit) + n
+    low, high = max(1, min(min_weight, largest)).bit_length() - 1, largest.bit_length() - 1
+    largest_step = round(step * (1 << STEP_SCALE)) if step < bounds.weight else 0
+    if max(sums) >= 1 << 30 or high > 44 or largest_step * largest >= 1 << min(PRODUCT_BITS, STEP_BITS + STEP_SCALE):
         return None
-    weight_bound = _weight_bound(config, n, least / unit, weighted)
-    weight_bits = max(1, ceil_log2(weight_bound))
+    weight_bits = max(1, ceil_log2(bounds.weight))
     early = max(0, weight_bits + high + RECIPROCAL_BITS - PRODUCT_BITS)
     if RECIPROCAL_BITS + high - early <= max(fw, LEAF_SCALE) or early >= high:
         return None
-    largest_gain = n * bound * weight_bound
-    loss = min(config.min_split_loss / (label_scale * label_scale), largest_gain)
-    gain_bits = ceil_log2(largest_gain + loss)
-    rank_bits = candidates.bit_length()
+    loss = min(config.min_split_loss / size.hessian_unit / (size.margin_unit * size.margin_unit), bounds.gain)
+    # A unit that depends on labels shall not change the shapes: there is room for any min_split_loss.
+    gain_bits = ceil_log2(bounds.gain + (bounds.gain if config.squared else loss))
+    rank_bits = size.candidates.bit_length()
     gain_scale = min(f + fw, KEY_BITS - rank_bits - gain_bits)
     if gain_bits + f + fw > KEY_BITS or gain_scale < 1:
         return None
@@ -138,11 +226,13 @@ def _choose(
         high=high,
         early_shift=early,
         l2=l2,
-        l1=round(config.reg_alpha / label_scale * unit),
-        min_weight=least,
+        # No sum exceeds the largest: a larger alpha, or min_child_weight, would say no more. An alpha is never 0.
+        l1=min(max(round(alpha * unit), 1), largest_G) if alpha else 0,
+        min_weight=min(min_weight, largest + 1),
         split_loss=math.ceil(math.ldexp(loss, f + fw)),
-        largest_step=round(MAX_DELTA_STEP * (1 << STEP_SCALE)) if config.counts else 0,
-        margin_bits=_margin_bits(config, weight_bound),
+        largest_step=largest_step,
+        margin_bits=_margin_bits(config, bounds.weight),
+        hessian_factor=round(exp(config.max_delta_step) * (1 << STEP_SCALE)) if config.counts else 0,
     )
 
 
@@ -150,16 +240,3 @@ def _margin_bits(config: TrainConfig, weight_bound: float) -> int:
     """Bits of a comparison with a margin: the first one and a leaf from every round of trees, in either direction."""
     grown = config.n_estimators * config.learning_rate * weight_bound
     return max(LEAST_MARGIN_BITS, MARGIN_SCALE + ceil_log2(FIRST_MARGIN_BOUND + grown) + 2)
-
-
-def _weight_bound(config: TrainConfig, n: int, least: float, weighted: bool) -> float:
-    """Largest |G / (H + lambda)| of a valid candidate, `least` being lambda + min_child_weight."""
-    bound = GRADIENT_BOUND[config.objective]
-    if config.counts:
-        # Twice the largest step: a gain has 2 G - (the G that the step allows) times w, at most 2 |G| w.
-        return 2.02 * MAX_DELTA_STEP
-    if not config.logistic and not weighted:
-        return bound * 1.01
-    slack = ROUNDING_SLACK if least >= 2**-6 else ROUNDING_SLACK_NEAR_ZERO
-    ratio = slack * (CLIPPED_RATIO if config.logistic else bound)
-    return min(ratio, n * bound / least) if least > 0 else ratio

@@ -35,7 +35,18 @@ TABLE: dict[str, tuple[str, str, str]] = {
         "Least sum of hessians in a child. None: 0.5 for classes, as in PETML, and 1 for numbers.",
     ),
     "min_child_samples": ("int", "-", "Least number of rows in a child."),
-    "base_score": ("float", "estimated", "First prediction: a probability, a number or a count."),
+    "max_delta_step": (
+        "float, optional",
+        "0; 0.7 for counts",
+        "Largest leaf weight before `learning_rate`; 0: none. None: XGBoost's. For counts above 0, and at most 5.",
+    ),
+    "scale_pos_weight": ("float", "1", "Factor of the weights of rows with label 1, under `binary:logistic`."),
+    "base_score": (
+        "float, optional",
+        "None",
+        "First prediction: a probability, a number or a count, and then public. None: estimated from the labels on "
+        "shares, and revealed to nobody; one per class under `multi:ova`.",
+    ),
     "comparison": (
         '"bits" or "keys"',
         "-",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
@@ -11,13 +11,15 @@ import numpy as np
 from mpc.correlation import Correlation
 from mpc.errors import ConfigError
 from mpc.tracing import Trace
+from secure_tree.base_score import settle
 from secure_tree.binning import Bins
 from secure_tree.boost import boost_once, finish, first_margin, set_up
 from secure_tree.categories import is_indicator
 from secure_tree.config import TrainConfig
 from secure_tree.layout import Facts, lay_out
+from secure_tree.public import ceil_log2
 from secure_tree.schema import Table, held_count
-from secure_tree.session import check_bins, check_declared, check_held, exponent
+from secure_tree.session import check_bins, check_declared, check_held
 from secure_tree.training import sampled_rounds
 from secure_tree.validation import set_up_validation
 
@@ -67,11 +69,13 @@ class Sizes:
         check_declared(config, names)
         check_held(held)
         every = names[0] + names[1] if vertical else names[0]
-        weight_scale = None if self.largest_weight is None else math.ldexp(1.0, exponent(self.largest_weight))
+        weight_scale = None if self.largest_weight is None else math.ldexp(1.0, ceil_log2(self.largest_weight))
+        masses = None if weight_scale is None else (float(rows[0]), 0.0 if vertical else float(rows[1]))
         indicators = tuple(f for f, name in enumerate(every) if is_indicator(name))
         layout = lay_out(config, names, rows)
         check_bins(layout)
-        return Facts("", every, layout, 1.0, weight_scale, held=held, indicators=indicators, counts=config.counts)
+        weighing = weight_scale, masses, 1.0, 0 if vertical else None
+        return Facts("", every, layout, 1.0, *weighing, held, indicators, config.counts)
 
 
 def plan_training(config: TrainConfig, sizes: Sizes) -> list[Demand]:
@@ -99,18 +103,21 @@ def plan_training(config: TrainConfig, sizes: Sizes) -> list[Demand]:
         received = total.received // 8 - sum(d.received for d in demands)
         demands.append(Demand(step, trace.cut(), rounds, sent, received, times))
 
+    facts, base = settle(party, config, facts, grown_on, judged_by)
+    facts = replace(facts, label_scale=1.0)
     ground, edges = party.run(set_up(party, config, facts, bins, grown_on))
-    validation = party.run(set_up_validation(party, config, facts, bins, judged_by)) if any(held) else None
+    validation = party.run(set_up_validation(party, config, facts, base, bins, judged_by)) if any(held) else None
     record("set-up")
+    margin = first_margin(base, facts, layout.row_count)
     for _, alike in groupby(sampled_rounds(config, facts), key=lambda samples: [len(s) for s in samples]):
         samples, *others = alike
-        trees, _, _ = party.run(boost_once(party, ground, first_margin(party, config, facts), samples))
+        trees, _, _ = party.run(boost_once(party, ground, margin, samples))
         record("one round of trees", 1 + len(others))
     whole, rest = divmod(config.n_estimators, config.eval_epochs)
     for count, times in ((config.eval_epochs, whole), (rest, 1)):
         if validation and count and times:
             validation.measure(party, trees * count, 0)
             record(f"{count} rounds judged", times)
-    party.run(finish(party, ground, edges, trees * config.n_estimators))
+    party.run(finish(party, ground, edges, trees * config.n_estimators, base))
     record("finish")
     return demands

@@ -24,7 +24,7 @@ from mpc.party import Party
 from mpc.ring import U64
 from mpc.rings import GF2, Z8, Z64
 from mpc.rounds import Steps, parallel
-from mpc.shares import AShare, BShare, concatenate, public_ring
+from mpc.shares import AShare, BShare, concatenate
 from secure_tree.binning import KEY_BITS, bin_rows, order_key
 from secure_tree.boost import Ensemble, Routes
 from secure_tree.layout import Layout
@@ -51,7 +51,6 @@ class Router:
 def margins(
     party: Party,
     ensemble: Ensemble,
-    base: int,
     layout: Layout,
     edges: np.ndarray,
     features: np.ndarray,
@@ -60,14 +59,14 @@ def margins(
 ) -> Steps:
     """Own features float32[n_p, d_p] -> [margin] of all rows at LEAF_SCALE, [classes, n] in the order of `layout`.
 
-    `layout` is the training's with the rows to be predicted, `base` the base margin at LEAF_SCALE, `edges` this party's
+    `layout` is the training's with the rows to be predicted, `edges` this party's
     training edges. Trees go in batches that fit memory.
     """
     trees, leaves = ensemble.leaves.shape
     parts = []
     for owners in row_groups(layout):
         rows = layout.rows[owners[0]]
-        total = public_ring(np.full((classes, rows), base), party.rank)
+        total = ensemble.base.map(lambda w: np.repeat(w[:, None], rows, axis=1))  # noqa: B023  used at once
         if method == "bins":
             router = yield from bin_router(party, layout, owners, edges, features)
         else:

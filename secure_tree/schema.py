@@ -93,12 +93,13 @@ def read_training(X, y, weights, config: TrainConfig, known: Dictionary | None =
         raise DataError(f"y: row {row}: label {labels[row]:g} is not {classes}, as {config.objective} needs")
     if config.counts and labels.min() < 0:
         raise DataError(f"y: row {int(labels.argmin())}: label {labels.min():g} is negative, and count:poisson counts")
-    if weights is None:
-        return replace(table, labels=labels)
-    checked = _column("sample_weight", "weight", weights, n)
-    if checked.min() < 0:
-        raise DataError(f"sample_weight: row {int(checked.argmin())}: weight {checked.min():g} is negative")
-    return replace(table, labels=labels, weights=checked)
+    if weights is not None:
+        weights = _column("sample_weight", "weight", weights, n)
+        if weights.min() < 0:
+            raise DataError(f"sample_weight: row {int(weights.argmin())}: weight {weights.min():g} is negative")
+    if config.scale_pos_weight != 1:
+        weights = np.where(labels == 1, config.scale_pos_weight, 1.0) * (1.0 if weights is None else weights)
+    return replace(table, labels=labels, weights=weights)
 
 
 def hold_out(table: Table, config: TrainConfig) -> tuple[Table, Table]:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
 
-import numpy as np
 from pydantic import Field, model_validator
 
 from mpc.errors import ConfigError, DataError, RangeError
@@ -18,6 +17,7 @@ from mpc.party import Party
 from secure_tree.categories import Dictionary, covers, unite
 from secure_tree.config import TrainConfig, validated
 from secure_tree.layout import Facts, Layout, lay_out
+from secure_tree.magnitudes import label_exponent, weight_exponents
 from secure_tree.messages import Count, Hexadecimal, Message, Names, Plain, Power, Rank, Text, swap
 from secure_tree.model import SharedModel
 from secure_tree.numbers import agree, of_model, of_training
@@ -41,15 +41,17 @@ class Terms(Message):
 
 
 class TrainingFacts(Message):
-    """What a party tells of its tables: features, rows, powers of two above the largest label and weight."""
+    """What a party tells of its tables: features, rows, the power of two above the largest label of a number, if any is
+    not 0, and those above the largest weight and above the sum of all.
+    """
 
     names: Names
     indicators: list[Count]
     rows: Annotated[int, Field(ge=1, lt=1 << 31)]
     held: Count
     labelled: bool
-    exponent: Power
-    weights: Power | None
+    exponent: Power | None
+    weights: tuple[Power, Power] | None
     token: Hexadecimal
 
     @model_validator(mode="after")
@@ -105,16 +107,14 @@ def agree_on_training(party: Party, config: TrainConfig, table: Table, held: Tab
 
     Raises ConfigError, DataError or RangeError at both.
     """
-    every_label = [t.labels for t in (table, held) if t.labels is not None and t.labels.size]
-    largest = max((float(np.abs(labels).max()) for labels in every_label), default=0.0)
     mine = TrainingFacts.of(
         names=list(table.names),
         indicators=list(table.indicators),
         rows=len(table.features),
         held=len(held.features),
         labelled=table.labels is not None,
-        exponent=0 if config.logistic else exponent(max(largest, abs(config.base_score))),
-        weights=None if table.weights is None else exponent(float(table.weights.max())),
+        exponent=label_exponent(config, table, held),
+        weights=weight_exponents(table),
         token=secrets.token_hex(16),
     )
     theirs = swap(party, "training.facts", mine)
@@ -145,19 +145,34 @@ def _joined(config: TrainConfig, rank: int, mine: TrainingFacts, theirs: Trainin
         raise ConfigError("early_stopping_rounds needs rows to judge by: test_size, test_data or an eval_set")
     layout = lay_out(config, names, (ordered[0].rows, ordered[1].rows))
     check_bins(layout)
-    weights = [f.weights or 0 for f in ordered if f.labelled] if any(f.weights is not None for f in ordered) else None
+    bound = math.ldexp(1.0, max((f.exponent for f in ordered if f.exponent is not None), default=0))
+    weight_scale, masses = _weights(ordered)
     indicators = {layout.features_of(p).start + f for p in (0, 1) for f in ordered[p].indicators}
     return Facts(
         pairing=pairing_id(ordered[0].token, ordered[1].token),
         names=names[0] + names[1] if layout.vertical else names[0],
         layout=layout,
-        label_scale=math.ldexp(1.0, max(mine.exponent, theirs.exponent)),
-        weight_scale=None if weights is None else math.ldexp(1.0, max(weights)),
+        label_scale=bound,
+        weight_scale=weight_scale,
+        masses=masses,
+        label_bound=bound,
         label_holder=label_holder,
         held=held,
         indicators=tuple(sorted(indicators)),
         counts=config.counts,
     )
+
+
+def _weights(facts: Sequence[TrainingFacts]) -> tuple[float | None, tuple[float, float] | None]:
+    """`weight_scale` and `masses` of Facts, where a party has weights; each row of one without weights counts 1."""
+    if all(f.weights is None for f in facts):
+        return None, None
+    largest, total = zip(*((0, ceil_log2(f.rows)) if f.weights is None else f.weights for f in facts), strict=True)
+    scale = max(own for f, own in zip(facts, largest, strict=True) if f.labelled)
+    first, second = (
+        min(math.ldexp(1.0, own - scale), f.rows) if f.labelled else 0.0 for f, own in zip(facts, total, strict=True)
+    )
+    return math.ldexp(1.0, scale), (first, second)
 
 
 def pairing_id(*tokens: str) -> str:
@@ -218,11 +233,6 @@ def check_declared(config: TrainConfig, names: Sequence[tuple[str, ...]]) -> Non
     for name in declared:
         if not any(covers(name, feature) for own in names for feature in own):
             raise ConfigError(f"missing: no party has a feature {name!r}")
-
-
-def exponent(largest: float) -> int:
-    """The power of two that a number does not exceed."""
-    return ceil_log2(largest) if largest > 0 else 0
 
 
 def check_held(held: tuple[int, int]) -> None:

@@ -29,6 +29,7 @@ def train(
     party: Party,
     config: TrainConfig,
     facts: Facts,
+    base: AShare,
     table: Table,
     held: Table,
     bins: Bins,
@@ -36,6 +37,8 @@ def train(
     attempt: Attempt | None = None,
 ) -> tuple[Ensemble, list[tuple[int, float]]]:
     """Grow the trees -> the ensemble, and what was revealed of the held-out rows: (rounds, metric).
+
+    [base] is the margin before the first tree, of `secure_tree.base_score`.
 
     Held-out rows are judged after each `eval_epochs` rounds and at the end. With early stopping, training ends once the
     best of these numbers is `early_stopping_rounds` old, and the trees after the best are dropped.
@@ -48,14 +51,14 @@ def train(
 
     def begin(party: Party) -> tuple[Ground, list[SharedMatrix], Validation | None]:
         ground, edges = party.run(set_up(party, config, facts, bins, table))
-        return ground, edges, party.run(set_up_validation(party, config, facts, bins, held)) if judged else None
+        return ground, edges, party.run(set_up_validation(party, config, facts, base, bins, held)) if judged else None
 
     with party.stage("setup"):
         trace = Trace(party)
         like_ground, like_edges, like_validation = begin(trace.party)
         party.randomness.provide([(trace.cut(), 1)])
         ground, edges, validation = begin(party)
-    margin = first_margin(party, config, facts)
+    margin = first = first_margin(base, facts, facts.layout.row_count)
     done, trees = 0, list[TreeShares]()
     if attempt and attempt.margin is not None:
         done, trees, margin = attempt.done, list(attempt.trees), attempt.margin
@@ -67,13 +70,13 @@ def train(
         count = start + len(segment)
         ahead = segment[max(0, done - start) :]
         with party.stage("offline"):
-            plan, planned = _plan(trace, like_ground, ahead, first_margin(trace.party, config, facts))
+            plan, planned = _plan(trace, like_ground, ahead, first)
             like_trees = planned or like_trees
             if like_validation:
                 like_validation.measure(trace.party, like_trees * len(segment), 0)
             plan.append((trace.cut(), 1))
             if count == len(rounds) and not config.early_stopping_rounds:
-                plan.append(_plan_finish(trace, like_ground, like_edges, like_trees * len(rounds)))
+                plan.append(_plan_finish(trace, like_ground, like_edges, like_trees * len(rounds), base))
                 plan.append(_plan_release(trace, like_ground, like_edges, like_validation))
             party.randomness.provide(plan)
         with party.stage("online"):
@@ -94,10 +97,10 @@ def train(
         trees = trees[: _best(curve, config) * config.classes]
         with party.stage("offline"):
             kept = like_trees * (len(trees) // config.classes)
-            last = _plan_finish(trace, like_ground, like_edges, kept)
+            last = _plan_finish(trace, like_ground, like_edges, kept, base)
             party.randomness.provide([last, _plan_release(trace, like_ground, like_edges, like_validation)])
     with party.stage("online"):
-        ensemble = party.run(finish(party, ground, edges, trees))
+        ensemble = party.run(finish(party, ground, edges, trees, base))
     _release(party, ground, edges, validation)
     return ensemble, curve
 
@@ -120,9 +123,11 @@ def _plan(trace: Trace, like_ground: Ground, rounds: list[list[np.ndarray]], mar
     return plan, trees
 
 
-def _plan_finish(trace: Trace, like_ground: Ground, like_edges: list[SharedMatrix], trees: list) -> tuple[list, int]:
+def _plan_finish(
+    trace: Trace, like_ground: Ground, like_edges: list[SharedMatrix], trees: list, base: AShare
+) -> tuple[list, int]:
     """What finishing this many trees asks for."""
-    trace.party.run(finish(trace.party, like_ground, like_edges, trees))
+    trace.party.run(finish(trace.party, like_ground, like_edges, trees, base))
     return trace.cut(), 1
 
 

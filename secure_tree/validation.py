@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from mpc.party import Party
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, concatenate, stack
@@ -71,12 +73,15 @@ class Validation:
         return (yield from _JUDGES[self.config.metric](party, margin, labels)).sum()
 
 
-def set_up_validation(party: Party, config: TrainConfig, facts: Facts, bins: Bins, held: Table) -> Steps:
+def set_up_validation(party: Party, config: TrainConfig, facts: Facts, base: AShare, bins: Bins, held: Table) -> Steps:
     """Own held-out rows -> Validation. A round for each party's rows."""
     layout = replace(facts.layout, rows=facts.held)
     routers = []
     for owners in row_groups(layout):
         routers.append((yield from bin_router(party, layout, owners, bins.edges, held.features)))
     labels = own_rows(party, layout, targets(config, facts, held.labels), config.classes)
-    start = first_margin(party, config, replace(facts, layout=layout))
+    start = first_margin(base, facts, layout.row_count)
+    if config.squared:
+        # Only the difference counts, and both may be far from 0.
+        labels, start = labels - start, start.map(np.zeros_like)
     return Validation(config, facts, layout, routers, labels, start)

@@ -32,6 +32,8 @@ OBJECTIVES = {
 _OWN = {"multi:ova": "multi:softmax"}
 MOST_FEATURES = 1_000_000
 _NO_PARENT = 2147483647
+# Beyond these log-odds a probability in float32 has few digits left.
+MOST_LOG_ODDS = 8.0
 _NOT_IN_NAMES = set("[]<")
 
 
@@ -42,18 +44,15 @@ def to_xgboost(model: PlainModel) -> dict[str, Any]:
     columns, or has a bracket or < in it. A multi:ova model becomes multi:softmax: the same margins and classes.
     """
     d, count, classes = len(model.names), len(model.leaves), len(model.base_margins)
-    common = model.base_margins[0]
-    base = {"binary:logistic": lambda: 1 / (1 + math.exp(-common)), "count:poisson": lambda: math.exp(common)}.get(
-        model.objective, lambda: common
-    )()
-    # XGBoost's own base_score has one value a class from 3.1 on only: what differs goes to the first round's leaves.
-    beyond = [base_margin - common for base_margin in model.base_margins] + [0.0] * (count - classes)
+    score = _written(model)
+    # XGBoost's own base_score has one value per class from 3.1 on only, and a probability near 1 has few digits: what
+    # it does not say goes to the first round's leaves.
+    (said,) = _base_margins(score, model.objective, 1)
+    beyond = [base_margin - said for base_margin in model.base_margins] + [0.0] * (count - classes)
     accepted = len(set(model.names)) == d and not any(_NOT_IN_NAMES & set(name) for name in model.names)
     names = list(model.names) if accepted else []
     trees = [_tree(number, model, beyond[number]) for number in range(count)]
     several = str(classes) if classes > 1 else "0"
-    # More digits than a float32 has would be read as 0.5 by XGBoost 3.0.
-    score = np.format_float_scientific(np.float32(base), trim="-", exp_digits=1)
     parameter = {"base_score": score, "boost_from_average": "1", "num_class": several, "num_feature": str(d)}
     if classes > 1:
         loss: dict[str, Any] = {
@@ -79,6 +78,16 @@ def to_xgboost(model: PlainModel) -> dict[str, Any]:
         "objective": loss,
     }
     return {"learner": learner, "version": [2, 0, 0]}
+
+
+def _written(model: PlainModel) -> str:
+    """The base score of the first class, with the digits of a float32: XGBoost 3.0 would read more of them as 0.5."""
+    score = model.base_margins[0]
+    if model.objective == "binary:logistic":
+        score = 1 / (1 + math.exp(-min(max(score, -MOST_LOG_ODDS), MOST_LOG_ODDS)))
+    elif model.objective == "count:poisson":
+        score = math.exp(score)
+    return np.format_float_scientific(np.float32(score), trim="-", exp_digits=1)
 
 
 def _tree(number: int, model: PlainModel, base: float) -> dict[str, Any]:
@@ -127,8 +136,8 @@ def _tree(number: int, model: PlainModel, base: float) -> dict[str, Any]:
 def from_xgboost(document: dict[str, Any], source: str) -> PlainModel:
     """XGBoost's JSON object -> the same model as full trees. Raises DataError, naming `source`, for what it cannot be.
 
-    Accepted: gbtree, the objectives above, numeric splits, a tree for each class. Ways of missing values are read. All
-    trees count, as in `Booster.predict`, whatever round was the best.
+    Accepted: gbtree, the objectives above, numeric splits, a tree per class. Ways of missing values are read. Where
+    early stopping has found a best round, the trees up to that one count, as in `XGBModel.predict`.
     """
     with reading(source, "model of XGBoost in JSON"), np.errstate(over="ignore"):
         learner = document["learner"]
@@ -138,7 +147,7 @@ def from_xgboost(document: dict[str, Any], source: str) -> PlainModel:
         if d > MOST_FEATURES:
             raise DataError(f"{source}: the model has {d} features: at most {MOST_FEATURES} can be shared")
         names = tuple(str(n) for n in learner.get("feature_names") or [f"f{i}" for i in range(d)])
-        trees = _by_round(booster["model"], classes)
+        trees = _by_round(_best(booster["model"], learner), classes)
         if not trees:
             raise DataError(f"{source}: the model has no trees")
         base = _base_margins(str(parameter["base_score"]), objective, classes)
@@ -168,6 +177,17 @@ def _accepted(learner: dict[str, Any], source: str) -> str:
     return OBJECTIVES[name]
 
 
+def _best(model: dict[str, Any], learner: dict[str, Any]) -> dict[str, Any]:
+    """The trees up to the best round, where there is one."""
+    best = learner.get("attributes", {}).get("best_iteration")
+    if best is None:
+        return model
+    if not 0 <= int(best) < len(model["iteration_indptr"]) - 1:
+        raise ValueError(f"best_iteration {best} of {len(model['iteration_indptr']) - 1} rounds")
+    count = int(model["iteration_indptr"][int(best) + 1])
+    return {**model, "trees": model["trees"][:count], "tree_info": model["tree_info"][:count]}
+
+
 def _by_round(model: dict[str, Any], classes: int) -> list[dict[str, Any]]:
     """The trees round by round, one a class; with num_parallel_tree, XGBoost has a class's parallel trees together."""
     if classes > len(model["trees"]):
@@ -182,10 +202,18 @@ def _base_margins(written: str, objective: str, classes: int) -> tuple[float, ..
     if len(scores) not in (1, classes):
         raise ValueError(f"{len(scores)} base scores for {classes} classes")
     if objective == "binary:logistic":
-        scores = [math.log(p / (1 - p)) for p in scores]
+        scores = [_log_odds(p) for p in scores]
     elif objective == "count:poisson":
         scores = [math.log(count) for count in scores]
     return tuple(scores * (classes // len(scores)))
+
+
+def _log_odds(probability: float) -> float:
+    """As XGBoost has them: of probabilities between 1e-6 and 1 - 1e-6, in float32."""
+    if not 0 <= probability <= 1:
+        raise ValueError(f"base_score {probability:g} is not a probability")
+    one, least = np.float32(1), np.float32(1e-6)
+    return float(-np.log(one / np.clip(np.float32(probability), least, one - least) - one))
 
 
 def _depth(tree: dict[str, Any], node: int) -> int:

@@ -80,8 +80,11 @@ def train_xgboost(config: TrainConfig, features: np.ndarray, labels: np.ndarray)
         "reg_alpha": config.reg_alpha,
         "gamma": config.min_split_loss,
         "min_child_weight": config.min_child_weight,
-        "base_score": config.base_score,
+        "max_delta_step": config.max_delta_step,
+        "scale_pos_weight": config.scale_pos_weight,
     }
+    if config.base_score is not None:
+        parameters["base_score"] = config.base_score
     if config.max_bin != "exact":
         parameters["max_bin"] = config.max_bin
     return xgboost.train(parameters, xgboost.DMatrix(features, label=labels), config.n_estimators)

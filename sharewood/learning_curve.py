@@ -13,7 +13,6 @@ import pandas as pd
 
 from mpc.party import Party
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
-from secure_tree.numerics import MARGIN_SCALE
 from secure_tree.predict import Method
 
 POINTS = 50
@@ -33,7 +32,6 @@ def staged_margins(
     """
     model = fitted.model
     assert model is not None, "the estimator has been fitted"
-    base = model.base * model.facts.margin_unit / (1 << MARGIN_SCALE)
     part = type(fitted)(**fitted.get_params())
     staged: list[np.ndarray] = []
     start = 0
@@ -41,6 +39,6 @@ def staged_margins(
         trees = slice(start * model.config.classes, count * model.config.classes)
         part.model = replace(model, ensemble=model.ensemble.part(trees))
         margin = part.predict_margin(party, features, method)
-        staged.append(margin if not staged else staged[-1] + (margin - base))
+        staged.append(margin if not staged else staged[-1] + margin)
         start = count
     return np.stack(staged)

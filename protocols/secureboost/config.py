@@ -30,6 +30,7 @@ class SecureBoostConfig(TrainConfig):
 
     objective: Literal["binary:logistic", "multi:softprob", "reg:squarederror"] = "binary:logistic"  # type: ignore[assignment]
     missing: Literal["all"] = "all"
+    base_score: float = 0.5
     guest_only: Literal["none", "root", "first_tree"] = "none"
     encryption: Literal["paillier", "ou"] = "paillier"
     key_bits: int = Field(2048, ge=1024, le=8192)

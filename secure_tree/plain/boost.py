@@ -10,7 +10,7 @@ import numpy as np
 from secure_tree.binning import Bins, make_bins
 from secure_tree.config import TrainConfig
 from secure_tree.layout import Layout, Names, lay_out
-from secure_tree.numerics import Numerics, plan_numerics
+from secure_tree.numerics import Numerics, Size, plan_numerics
 from secure_tree.plain.search import PlainCandidates, hold, keys, soft_threshold
 from secure_tree.public import ceil_log2
 
@@ -105,17 +105,18 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class PlainEnsemble:
-    """A training of the twin: trees, and margins of all training rows after every tree, float64[T, n]."""
+    """A training of the twin: trees, margins of all training rows after every tree, float64[T, n], and before any."""
 
     data: PlainData
     config: TrainConfig
     trees: list[PlainTree]
     margins: np.ndarray
+    base: float
 
     def predict_margin(self, features: np.ndarray) -> np.ndarray:
         """float[m, d], rows of the whole table -> margins by the thresholds of the trees."""
         features = features.astype(np.float32)
-        out = np.full(len(features), self.config.base_margin)
+        out = np.full(len(features), self.base)
         candidates = self.data.candidates
         for tree in self.trees:
             node = np.zeros(len(features), np.int64)
@@ -146,9 +147,12 @@ def train(
     )
     data = PlainData.of(tables, config)
     y = np.concatenate(labels).astype(float)
-    scale = 1.0 if config.logistic else math.ldexp(1.0, ceil_log2(max(np.abs(y).max(), abs(config.base_score))))
-    numerics = plan_numerics(config, data.rows, len(data.candidates.rank), scale)
-    margin = np.full(len(y), config.base_margin / scale)
+    base = config.base_margin if config.base_score is not None else float(y.mean())
+    if config.logistic and config.base_score is None:
+        base = math.log(base / (1 - base))
+    scale = 1.0 if config.logistic else math.ldexp(1.0, ceil_log2(math.sqrt(((y - base) ** 2).mean())))
+    numerics = plan_numerics(config, Size(data.rows, len(data.candidates.rank), margin_unit=scale))
+    margin = np.full(len(y), base / scale)
     trees, margins = [], []
     for _ in range(config.n_estimators):
         if config.logistic:
@@ -164,4 +168,4 @@ def train(
         trees.append(tree)
         margins.append(margin * scale)
     scaled = [PlainTree(t.winner, t.leaves * scale, t.leaf) for t in trees]
-    return PlainEnsemble(data, config, scaled, np.array(margins))
+    return PlainEnsemble(data, config, scaled, np.array(margins), base)

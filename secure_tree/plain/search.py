@@ -131,8 +131,8 @@ def keys(numerics: Numerics, left: np.ndarray, total: np.ndarray, rank: np.ndarr
     if sides.shape[2] == 3:
         enough = sides[:, :, 2] >= min_samples
         valid = valid & enough[0] & enough[1]
-    valid[:, -1] = True
     gain = (G * w).sum(axis=0)
-    gain[:, -1] += numerics.split_loss
+    gain[:, -1] = np.where(heavy[1][:, -1], gain[:, -1] + numerics.split_loss, 0)
+    valid[:, -1] = True
     key = (gain >> numerics.gain_shift << numerics.rank_bits) + (1 << numerics.rank_bits) - 1 - rank
     return np.where(valid, key, 0)

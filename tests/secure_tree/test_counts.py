@@ -90,7 +90,7 @@ def test_what_is_not_a_count():
     X, y = counts(40, 87)
     with pytest.raises(DataError, match="row 3: label -2 is negative"):
         fit(*halves(X, np.where(np.arange(40) == 3, -2, y), 20))
-    with pytest.raises(ConfigError, match="base_score is a count above 0"):
+    with pytest.raises(ConfigError, match="base_score must be a count above 0 under count:poisson, got 0"):
         SecureXGBRegressor(objective="count:poisson", base_score=0.0)
     with pytest.raises(ConfigError, match="logloss does not judge count:poisson"):
         SecureXGBRegressor(objective="count:poisson", eval_metric="logloss")

@@ -80,6 +80,23 @@ def test_the_base_score_has_the_digits_of_a_float32():
         assert written == {"binary:logistic": "3e-1", "multi:ova": "-8.4729785e-1"}[objective]
 
 
+@pytest.mark.parametrize(
+    ("objective", "margin"),
+    [
+        ("binary:logistic", 13.8155),
+        ("binary:logistic", -9.3),
+        ("reg:squarederror", 1e6 + 1 / 3),
+        ("count:poisson", -7.1),
+    ],
+)
+def test_a_base_margin_is_not_rounded_with_the_base_score(objective, margin):
+    leaves = np.array([[0.25, -0.5]])
+    split = np.zeros((1, 1), int), np.zeros((1, 1), np.float32), np.zeros((1, 1), bool)
+    model = PlainModel(objective, ("a",), (margin,), *split, leaves, np.zeros((1, 1)), np.zeros((1, 3)))
+    margins = booster_margins(to_xgboost(model), np.array([[-1.0], [1.0]], np.float32), ["a"])
+    assert np.abs(margins - margin - leaves[0]).max() <= 3e-7 * max(abs(margin), 5)
+
+
 def test_several_classes_in_xgboost():
     X, labels = three_classes(90, seed=35)
     parameters = dict(objective="multi:ova", num_class=3, n_estimators=3, max_bin=8, base_score=0.3)

@@ -5,28 +5,39 @@ import pytest
 
 from mpc.errors import RangeError
 from secure_tree.binning import bin_rows, make_bins, order_key, order_value
-from secure_tree.config import MAX_DELTA_STEP, TrainConfig
-from secure_tree.numerics import GRADIENT_BOUND, HESSIAN_BOUND, KEY_BITS, LEAF_SCALE, MARGIN_SCALE, plan_numerics
+from secure_tree.config import TrainConfig
+from secure_tree.numerics import KEY_BITS, LEAF_SCALE, MARGIN_SCALE, Size, plan_numerics
 from secure_tree.plain import search
+
+
+def largest_sum(config, size, H):
+    """The largest |G| / (H + lambda) may have at this H, over the unit of gradients."""
+    if config.squared:
+        return 2 * np.sqrt(size.mass * max(H, 0 if size.masses else 1))
+    bound, limit = (2.02, 0.98 * config.max_delta_step) if config.counts else (1.0, 2 * (np.exp(12) + 1))
+    return min(bound * size.mass, limit * (H + config.reg_lambda / size.hessian_unit))
 
 
 @pytest.mark.parametrize("n", [2, 100, 569, 10_000, 100_000, 1_000_000, 2_000_000])
 @pytest.mark.parametrize("objective", ["binary:logistic", "reg:squarederror", "count:poisson"])
+@pytest.mark.parametrize("heaviest", [None, 1.0, 1e4, 1e6])
 @pytest.mark.parametrize("extra", [{}, {"reg_lambda": 1e6}, {"min_child_weight": 100}, {"min_split_loss": 1e9}])
-def test_corners(n, objective, extra):
-    config = TrainConfig(objective=objective, **extra)
-    numerics = plan_numerics(config, (n // 2, n - n // 2), 1281)
+def test_corners(n, objective, heaviest, extra):
+    config = TrainConfig.of(objective=objective, **extra)
+    rows = n // 2, n - n // 2
+    # Of the weights 1 and, in the second party's last row, `heaviest`.
+    masses = None if heaviest is None else (rows[0] / heaviest, 1 + rows[1] / heaviest)
+    size = Size(rows, 1281, masses, 1.0, heaviest or 1.0)
+    numerics = plan_numerics(config, size)
     unit = 1 << numerics.histogram_scale
-    bound = GRADIENT_BOUND[objective]
-    assert (n - n // 2) * max(bound, HESSIAN_BOUND[objective]) * unit < 2**30, (
-        "a block's sums fit a 32-bit word with a bit to spare"
-    )
+    hessian = {"binary:logistic": 0.25, "reg:squarederror": 1.0, "count:poisson": np.exp(1.4)}[objective]
+    for m, r in zip(masses or rows, rows, strict=True):
+        largest = {"reg:squarederror": 2 * np.sqrt(m * size.mass), "count:poisson": 2.02 * m}.get(objective, m)
+        assert max(largest, hessian * m) * unit + r < 2**30, "a block's sums fit a 32-bit word with a bit to spare"
     # The largest gain: all of G on one side, with the smallest and the largest hessian that validity allows.
-    largest = round(n * HESSIAN_BOUND[objective] * unit)
+    largest = round(size.mass * hessian * unit)
     for H in (min(numerics.min_weight - numerics.l2, largest), largest):
-        weight = n * bound * unit / (H + numerics.l2)
-        limit = 2 * (np.exp(12) + 1) if config.logistic else 0.98 * MAX_DELTA_STEP if config.counts else bound
-        G = np.array([round(min(1.0, limit / weight) * n * bound * unit)])
+        G = np.array([round(largest_sum(config, size, H / unit) * unit)])
         for sign in (1, -1):
             exact = sign * int(G[0]) / (H + numerics.l2)
             for shift, scale in ((numerics.weight_shift, numerics.weight_scale), (numerics.leaf_shift, LEAF_SCALE)):
@@ -41,10 +52,28 @@ def test_corners(n, objective, extra):
             assert key + (1 << numerics.rank_bits) <= 2**KEY_BITS
 
 
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e12])
+def test_penalties_are_held_to_what_sums_can_reach(unit):
+    size = Size((1000, 1000), 400, margin_unit=unit)
+    config = TrainConfig.of(objective="reg:squarederror", reg_alpha=1e6, min_child_weight=1e6, min_split_loss=1e9)
+    numerics = plan_numerics(config, size)
+    largest = 2000 << numerics.histogram_scale
+    assert 0 < numerics.l1 <= 2.1 * largest and numerics.l1 < 2**32
+    assert largest < numerics.min_weight <= 1.1 * largest + numerics.l2
+    small = plan_numerics(TrainConfig.of(objective="reg:squarederror", reg_alpha=1e-30), size)
+    assert small.l1 == 1, "an alpha is never none: rounds do not depend on the unit"
+
+
 def test_what_the_arithmetic_cannot_hold_is_refused():
     for config, n in ((TrainConfig(reg_lambda=0, min_child_weight=0), 1_000_000), (TrainConfig(), 9_000_000)):
         with pytest.raises(RangeError, match=f"{n} rows with reg_lambda .* do not fit the 64-bit arithmetic"):
-            plan_numerics(config, (n // 2, n - n // 2), 1281)
+            plan_numerics(config, Size((n // 2, n - n // 2), 1281))
+    numbers = TrainConfig.of(objective="reg:squarederror", reg_lambda=0, min_child_weight=0)
+    plan_numerics(numbers, Size((50, 50), 100))
+    with pytest.raises(RangeError, match="reg_lambda 0 with min_child_weight 0 and sample_weight"):
+        plan_numerics(numbers, Size((50, 50), 100, (50.0, 50.0)))
+    with pytest.raises(RangeError, match=r"max_delta_step must be 0 or at least 1 beside .* got 0.7"):
+        plan_numerics(TrainConfig.of(objective="reg:squarederror", max_delta_step=0.7), Size((50, 50), 100, None, 1024))
 
 
 RATIO = np.exp(12) + 1
@@ -63,7 +92,7 @@ LONG = {"n_estimators": 10_000, "learning_rate": 1.0}
 )
 def test_comparisons_with_margins_hold_the_largest_leaf_of_every_tree(parameters, n, leaf):
     config = TrainConfig(**parameters)
-    bits = plan_numerics(config, (n // 2, n - n // 2), 100).margin_bits
+    bits = plan_numerics(config, Size((n // 2, n - n // 2), 100)).margin_bits
     reached = 745 + config.n_estimators * config.learning_rate * min(leaf, 32 * RATIO)
     assert (reached + 12) * 2**MARGIN_SCALE < 2.0 ** (bits - 1)
     assert 42 <= bits <= 58 and (parameters or bits == 42)

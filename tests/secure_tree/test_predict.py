@@ -12,7 +12,7 @@ from tests.secure_tree.training import train_both
 
 
 def twin_of(training):
-    return PlainEnsemble(training.data, training.config, training.twins(), np.zeros(0))
+    return PlainEnsemble(training.data, training.config, training.twins(), np.zeros(0), float(training.base[0]))
 
 
 def predict_both(models, rows, method="bins"):

@@ -26,7 +26,7 @@ def margins_of_both(kind, names, trees, depth):
     (bins, thresholds), _ = run_local(job)
     objective = "binary:logistic" if kind is SecureXGBClassifier else "reg:squarederror"
     booster = xgboost.train(
-        dict(objective=objective, learning_rate=0.3, max_depth=depth, max_bin=32, tree_method="hist", base_score=0.5),
+        dict(objective=objective, learning_rate=0.3, max_depth=depth, max_bin=32, tree_method="hist"),
         xgboost.DMatrix(np.concatenate([guest[0], host[0]]), label=np.concatenate([guest[1], host[1]])),
         trees,
     )
@@ -71,7 +71,7 @@ def test_three_hundred_trees_stay_beside_xgboost():
     ours = run_session(job)[PARTIES[0]]["result"]
     pooled = xgboost.DMatrix(np.concatenate([guest[0], host[0]]), label=np.concatenate([guest[1], host[1]]))
     parameters = dict(objective="binary:logistic", learning_rate=0.3, max_depth=3, max_bin=32, tree_method="hist")
-    booster = xgboost.train({**parameters, "base_score": 0.5}, pooled, max(counts))
+    booster = xgboost.train(parameters, pooled, max(counts))
     rows = xgboost.DMatrix(test[0].to_numpy())
     for trees, margins in zip(counts, ours, strict=True):
         theirs = booster.predict(rows, output_margin=True, iteration_range=(0, trees))

@@ -107,14 +107,16 @@ def test_features_are_left_out(partition):
 )
 def test_weights(weights, scale, parameters):
     X, y = table(70, 3, seed=34)
-    training = train_both(*halves(X, y, 30), weights=weights, **SMALL, **parameters)
+    training = train_both(*halves(X, y, 30), weights=weights, base_score=0.5, **SMALL, **parameters)
     check(training, 2)
     assert training.facts.weight_scale == scale
     w = np.concatenate([np.ones(n) if own is None else own for n, own in zip((30, 40), weights, strict=True)]) / scale
     unit = 1 << training.numerics.histogram_scale
     g, h = (0.5 - y, np.full(70, 0.25)) if training.config.logistic else (0.5 - y, np.ones(70))
-    assert np.abs(training.trees[0].values[0] - w * g * unit).max() < 1.1
-    assert np.abs(training.trees[0].values[1] - w * h * unit).max() < 1.1
+    # Weights are rounded to 2^-28, gradients over the label scale to 2^-20.
+    allowed = 1.1 + 1.1 * w * unit * 2.0**-20
+    assert (np.abs(training.trees[0].values[0] - w * g / training.label_scale * unit) < allowed).all()
+    assert (np.abs(training.trees[0].values[1] - w * h * unit) < allowed).all()
 
 
 def test_weights_of_vertical_data_stand_beside_the_labels():

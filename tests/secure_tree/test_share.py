@@ -96,6 +96,43 @@ def test_every_kind(objective, parameters, holes):
         )
 
 
+@pytest.mark.parametrize(
+    ("objective", "parameters"), [("binary:logistic", {}), ("multi:softprob", {"num_class": 3, "num_parallel_tree": 2})]
+)
+def test_the_trees_up_to_the_best_round_are_shared(objective, parameters):
+    y = np.where(RNG.random(400) < 0.3, RNG.permutation(LABELS[objective]), LABELS[objective])
+    train_on, judge_by = xgboost.DMatrix(X[:300], label=y[:300]), xgboost.DMatrix(X[300:], label=y[300:])
+    stopped = xgboost.train(
+        {"objective": objective, "learning_rate": 0.5, **parameters},
+        train_on,
+        60,
+        evals=[(judge_by, "held")],
+        early_stopping_rounds=5,
+        verbose_eval=False,
+    )
+    best = stopped.best_iteration + 1
+    assert best < stopped.num_boosted_rounds()
+    assert len(plain_of(stopped).leaves) == best * 3 * 2 if parameters else best
+    margins, _, _ = predicted(stopped, X[:40])
+    truth = stopped.predict(xgboost.DMatrix(X[:40]), output_margin=True, iteration_range=(0, best))
+    assert np.abs(margins - truth).max() < 1e-3
+
+
+def test_large_margins():
+    rows = xgboost.DMatrix(X, label=3e6 * SIGNAL)
+    booster = xgboost.train({"objective": "reg:squarederror", "max_depth": 3}, rows, 30)
+    margins, _, _ = predicted(booster, X[:60])
+    truth = booster.predict(xgboost.DMatrix(X[:60]), output_margin=True)
+    assert np.abs(margins - truth).max() < 1e-6 * np.abs(truth).max()
+
+
+def test_probabilities_that_xgboost_holds():
+    for labels in (np.zeros(400), np.ones(400)):
+        booster = xgboost.train({"objective": "binary:logistic"}, xgboost.DMatrix(X, label=labels), 2)
+        margins, _, _ = predicted(booster, X[:9])
+        assert np.abs(margins - booster.predict(xgboost.DMatrix(X[:9]), output_margin=True)).max() < 1e-3
+
+
 def test_any_value_may_be_missing_or_extreme():
     booster = train("binary:logistic", max_depth=4)
     cuts = np.array(sorted({t for tree in plain_of(booster).thresholds for t in tree}), np.float32)
@@ -217,7 +254,7 @@ def bad(change):
         bad(lambda learner, tree: tree["split_indices"].__setitem__(0, 4)),
         bad(lambda learner, tree: tree["split_conditions"].__setitem__(0, float("nan"))),
         bad(lambda learner, tree: tree["left_children"].__setitem__(1, 0)),
-        bad(lambda learner, tree: learner["learner_model_param"].__setitem__("base_score", "[1]")),
+        bad(lambda learner, tree: learner["learner_model_param"].__setitem__("base_score", "[2]")),
         bad(lambda learner, tree: learner["learner_model_param"].__setitem__("base_score", "[0.1,0.2]")),
     ],
 )

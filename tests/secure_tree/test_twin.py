@@ -15,8 +15,7 @@ from tests.secure_tree.training import train_both
 def check(training, rounds):
     classes = training.config.classes
     assert len(training.trees) == rounds * classes
-    base = training.config.base_margin / training.facts.margin_unit - training.facts.margin_offset
-    margins = np.full((classes, training.data.layout.row_count), base)
+    margins = np.repeat(training.base[:, None], training.data.layout.row_count, axis=1)
     distinct = set()
     for number, (seen, twin) in enumerate(zip(training.trees, training.twins(), strict=True)):
         assert np.array_equal(seen.winner, twin.winner)
@@ -75,8 +74,8 @@ def test_the_first_gradients_of_squared_error_are_rounded_without_bias(partition
     training = train_both(
         tables, labels, objective="squarederror", n_estimators=1, max_depth=1, max_bin=4, partition=partition
     )
-    # The margin is public and a party holds the labels of its rows, so that there is no coin in their shares.
-    exact = (training.config.base_margin - y) / training.label_scale * 2**training.numerics.histogram_scale
+    # The margin is alike in all rows and a party holds the labels of its rows: there is no coin in their shares.
+    exact = (training.base - y / training.label_scale) * 2**training.numerics.histogram_scale
     error = training.trees[0].values[0] - exact
     assert abs(error).max() < 1.001
     for half in (error[: n // 2], error[n // 2 :]):

@@ -27,13 +27,14 @@ class Seen:
 
 @dataclass
 class Training:
-    """trees: round by round, one for each class."""
+    """trees: round by round, one for each class; base float64[classes], the margin before the first, likewise."""
 
     config: TrainConfig
     data: PlainData
     numerics: Numerics
     facts: Facts
     trees: list[Seen]
+    base: np.ndarray
     models: list
     results: list
     parties: list
@@ -85,4 +86,5 @@ def train_both(tables, labels, then=None, weights=(None, None), plain=None, **pa
     facts = models[0].model.facts
     names = tuple(facts.names[facts.layout.features_of(p)] for p in (0, 1))
     data = PlainData.of(plain or tables, config, names)
-    return Training(config, data, scales(config, facts), facts, trees, models, results, parties)
+    base = opened([model.model.ensemble.base for model in models]) / 2**MARGIN_SCALE - facts.margin_offset
+    return Training(config, data, scales(config, facts), facts, trees, base, models, results, parties)

@@ -1,0 +1,201 @@
+"""The margin before the first tree, estimated on shares as XGBoost does, and the unit of a regression's margins.
+
+Functionality  labels, and weights, of the parties' rows -> [base] of `Ensemble`: logistic, the log-odds of the weighted
+               share of a class; squared error, the weighted mean; counts, the logarithm of that. A base_score that the
+               user gives is public. Of squared error also, in the clear, the unit: a power of two above the root mean
+               square distance of the labels from the base, at most six times that
+Error          log-odds and logarithms within 2e-4, between -13.8 and 13.8, as XGBoost holds probabilities to 1e-6 (a
+               mean count to as little of the label scale). Mean: 2^-16 of the distance between the parties' means where
+               rows have weights, and 2^-33 of the label bound
+Messages       each party enters sums over its own rows, so that all of it costs as much as a few rows
+Security       semi-honest, perfect: composition of perfect protocols; the unit is revealed to both parties
+How            a mean of both parties is one of their means and a part of the difference. The square of the unit exceeds
+               four squares: of each party's deviation and of its mean's distance from the base, by its share of the
+               weight. It is also 2^-9 of the largest distance of a held-out row, so that metrics stay in range
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mpc.beaver import multiply
+from mpc.bit_product import select, to_ring
+from mpc.comparison import below
+from mpc.division import divide
+from mpc.one_hot import all_of
+from mpc.party import Party
+from mpc.rounds import Steps
+from mpc.shares import AShare, concatenate, public_ring, stack
+from mpc.sharing import rerandomise
+from mpc.tracing import Trace
+from mpc.truncation import floor
+from secure_tree.boost import given_margin, targets
+from secure_tree.config import TrainConfig
+from secure_tree.curves import MARGIN_BITS, logarithm
+from secure_tree.layout import Facts
+from secure_tree.numerics import MARGIN_SCALE
+from secure_tree.public import ceil_log2, ln
+from secure_tree.schema import Table
+
+UNIT = "the power of two above the spread of the labels"
+MASS_BITS = 43
+LEAST_PROBABILITY = 1e-6
+LABEL_SCALE = 34
+# Of the base over the unit: a shift that does for all units, so that the cost does not depend on it.
+UNIT_SHIFT = 16
+QUOTIENT_SCALE = 20
+SPREAD_BITS = 9
+# Thresholds of the spread, over the label bound, at LABEL_SCALE + SPREAD_BITS: from 2^-25 to 2.
+SPREADS = range(LABEL_SCALE + SPREAD_BITS - 25, LABEL_SCALE + SPREAD_BITS + 2)
+
+
+def settle(party: Party, config: TrainConfig, facts: Facts, table: Table, held: Table) -> tuple[Facts, AShare]:
+    """[base] of `Ensemble`, [classes], and the facts with the label scale of a regression."""
+    base: AShare
+    if config.squared:
+        moments = Moments.of(facts, table, held)
+        exact, unit = _rehearsed(party, lambda party: _unit(party, config, facts, moments))
+        facts = replace(facts, label_scale=unit)
+        base = _rehearsed(party, lambda party: party.run(_over_unit(party, exact, facts)))
+    elif (given := given_margin(config)) is not None:
+        base = public_ring(np.full(config.classes, given), party.rank)
+    else:
+        base = _rehearsed(party, lambda party: party.run(_estimate(party, config, facts, table)))
+    return facts, base
+
+
+def _rehearsed(party: Party, program: Callable[[Party], Any]) -> Any:
+    """Run a program for which the correlated randomness is provided first."""
+    trace = Trace(party)
+    program(trace.party)
+    party.randomness.provide([(trace.cut(), 1)])
+    return program(party)
+
+
+def _own(party: Party, values: list[float] | np.ndarray, scale: int) -> AShare:
+    """A party's own numbers as a share of their sum over the parties."""
+    return AShare(np.round(np.asarray(values) * 2.0**scale).astype(np.int64).astype(np.uint64), party.rank)
+
+
+def _weights(facts: Facts, table: Table) -> np.ndarray:
+    weights = np.ones(len(table.features)) if table.weights is None else table.weights
+    return weights / (facts.weight_scale or 1.0)
+
+
+def _mass_scale(facts: Facts) -> tuple[int, int]:
+    """The scale of sums of weights, and the highest bit of one at that scale."""
+    scale = MASS_BITS - 1 - ceil_log2(sum(facts.masses or facts.layout.rows))
+    return min(scale, 24), min(scale, 24) + MASS_BITS - 1 - scale
+
+
+def _estimate(party: Party, config: TrainConfig, facts: Facts, table: Table) -> Steps:
+    """[log-odds] of every class, or the [logarithm] of the mean count."""
+    scale, high = _mass_scale(facts)
+    labels = targets(config, facts, table.labels)
+    if labels is None:
+        sums, total = np.zeros(config.classes), 0.0
+    else:
+        weights = _weights(facts, table)
+        sums, total = labels @ weights / (1 if config.logistic else 1 << MARGIN_SCALE), weights.sum()
+    over, whole = _own(party, sums, scale), _own(party, np.full(len(sums), total), scale)
+    under = whole - over if config.logistic else whole
+    # A sum that is 0 counts as one unit: its logarithm is 0, and the quotient is held to the range.
+    logs = yield from logarithm(party, concatenate([over, under]), 0, high)
+    margin = logs[: len(sums)] - logs[len(sums) :]
+    most = round(ln(1 / LEAST_PROBABILITY - 1) * (1 << MARGIN_SCALE))
+    bits = yield from below.steps(party, margin, [-most, most], MARGIN_BITS)
+    beyond, moved = stack([bits[..., 0], ~bits[..., 1]]), stack([-margin - most, -margin + most])
+    held = margin + (yield from select.steps(party, beyond, moved)).sum(axis=0)
+    return rerandomise(party, held + round(facts.margin_offset * (1 << MARGIN_SCALE)))
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Of a party's labels over the label bound, weighted: the sum of weights, mean and standard deviation; least and
+    largest of those that are held out, the mean where none is."""
+
+    mass: float = 0.0
+    mean: float = 0.0
+    deviation: float = 0.0
+    least: float = 0.0
+    largest: float = 0.0
+
+    @classmethod
+    def of(cls, facts: Facts, table: Table, held: Table) -> Moments:
+        if table.labels is None:
+            return cls()
+        labels, weights = table.labels / facts.label_bound, _weights(facts, table)
+        mass = float(weights.sum())
+        shares = weights / mass if mass else np.full(len(labels), 1 / len(labels))
+        mean = float(labels @ shares)
+        deviation = math.sqrt(float((labels - mean) ** 2 @ shares))
+        judged = [mean] if held.labels is None or not held.labels.size else held.labels / facts.label_bound
+        return cls(mass, mean, deviation, float(min(judged)), float(max(judged)))
+
+
+def _unit(party: Party, config: TrainConfig, facts: Facts, own: Moments) -> tuple[AShare, float]:
+    """[base] over the label bound at LABEL_SCALE, [1], and the unit of margins, revealed."""
+    base, reached = party.run(_spread(party, config, facts, own))
+    count = party.reveal(reached, what=UNIT)
+    assert count is not None, "revealed to both"
+    largest = SPREADS.start + int(count[0])
+    return base, facts.label_bound * 2.0 ** (largest + 1 - LABEL_SCALE - SPREAD_BITS)
+
+
+def _spread(party: Party, config: TrainConfig, facts: Facts, own: Moments) -> Steps:
+    """[base], [1], and [how many thresholds some distance reaches]."""
+    scale = LABEL_SCALE
+    if config.base_score is not None:
+        base = public_ring(np.array([round(config.base_score / facts.label_bound * 2**scale)]), party.rank)
+    else:
+        base = yield from _mean(party, facts, own)
+    distances = []
+    for p in (0, 1) if facts.label_holder is None else (facts.label_holder,):
+        mine = own if party.rank == p else Moments()
+        part = _part(facts, p)
+        off = (_own(party, [mine.mean], scale) - base).times(round(part * 2**SPREAD_BITS))
+        distances += [_own(party, [mine.deviation * part], scale + SPREAD_BITS), off, -off]
+        if any(facts.held):
+            distances += [_own(party, [mine.largest], scale) - base, base - _own(party, [mine.least], scale)]
+    bits = yield from below.steps(party, concatenate(distances), [1 << j for j in SPREADS], SPREADS.stop + 2)
+    none = yield from all_of.steps(party, bits.map(np.transpose))
+    reached = yield from to_ring.steps(party, ~none)
+    return base, reached.sum().reshape(1)
+
+
+def _part(facts: Facts, p: int) -> float:
+    """The square root of an upper bound of party p's part of the weight."""
+    if facts.label_holder is not None:
+        return 1.0
+    if facts.masses is None:
+        return math.sqrt(facts.layout.rows[p] / facts.layout.row_count)
+    # A sum of weights is at least half of its power of two.
+    return math.sqrt(min(1.0, 2 * facts.masses[p] / max(facts.masses)))
+
+
+def _mean(party: Party, facts: Facts, own: Moments) -> Steps:
+    """[weighted mean of all labels] over the label bound at LABEL_SCALE, [1]."""
+    if facts.label_holder is not None:
+        return _own(party, [own.mean], LABEL_SCALE)
+    if facts.masses is None:
+        return _own(party, [own.mean * facts.layout.rows[party.rank] / facts.layout.row_count], LABEL_SCALE)
+    scale, high = _mass_scale(facts)
+    whole, of_second = _own(party, [own.mass], scale), _own(party, [own.mass * party.rank], scale)
+    part = yield from divide.steps(party, of_second, whole, max(0, scale - 2), high, QUOTIENT_SCALE)
+    first = _own(party, [own.mean * (1 - party.rank)], LABEL_SCALE)
+    difference = _own(party, [own.mean * (2 * party.rank - 1)], LABEL_SCALE)
+    moved = yield from multiply.steps(party, part.at_scale(0), difference)
+    return first + (yield from floor.steps(party, moved, QUOTIENT_SCALE)).at_scale(0)
+
+
+def _over_unit(party: Party, base: AShare, facts: Facts) -> Steps:
+    """[base] over the label bound at LABEL_SCALE -> over the unit of margins at MARGIN_SCALE."""
+    raised = ceil_log2(facts.label_bound / facts.label_scale) + UNIT_SHIFT + MARGIN_SCALE - LABEL_SCALE
+    # Exact, so that a training that is resumed finds the same number.
+    over = yield from floor.steps(party, base.times(1 << raised), UNIT_SHIFT)
+    return rerandomise(party, over.at_scale(0))
