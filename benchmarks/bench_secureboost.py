@@ -29,7 +29,7 @@ from tests.protocols.secureboost.parties import hetero
 GUEST_COLUMNS = 5
 VERSIONS = {
     "textbook": {"packing": False, "sibling_subtraction": "off"},
-    "packing alone": {"sibling_subtraction": "off"},
+    "only packing": {"sibling_subtraction": "off"},
     "siblings by the host": {"sibling_subtraction": "host"},
     "siblings by the guest (default)": {},
 }

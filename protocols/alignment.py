@@ -28,7 +28,7 @@ _NO_FALSE_POSITIVES = 1e-12  # ignored by the RAW structure, which has none
 
 
 def align_guest(hosts: Mapping[str, Channel], ids: Sequence) -> np.ndarray:
-    """ids, one a row -> the rows of the common ids, int64, in ascending order of the ids' text. Raises DataError."""
+    """ids, one per row -> the rows of the common ids, int64, in ascending order of the ids' text. Raises DataError."""
     own = _checked(ids)
     library = psi()
     parties = {name: library.client.CreateWithNewKey(True) for name in hosts}

@@ -4,7 +4,7 @@ Run configuration, one for all: system ("fedxgbllr" or "virtual-samples"), param
 JSON), clients, minimum, features (virtual samples), secure, timeout in seconds, out (where the server writes the
 model), report (where it writes its progress, and at the end its cost or why it failed, as JSON; "" for nowhere).
 
-Node configuration, one a supernode: client-id, data (a CSV file), label (its column), and where they apply: update (a
+Node configuration, one per supernode: client-id, data (a CSV file), label (its column), and where they apply: update (a
 CSV file of new rows), group-key (a file of 32 bytes that the nodes share), out (where a
 node of virtual samples writes the model with its boundaries), helper-key (the helper's public key, a
 file of 32 bytes), client-key (its own private key, as `ssh-keygen -t ecdsa -b 384` writes it; Flower's supernode may

@@ -5,11 +5,11 @@ Messages       client -> server: x_i - r_i (uint64[n]) and Seal_helper(seed of r
                sealed seeds of one round; helper -> server: sum_i r_i. x_i is v_i in fixed point over Z_2^64.
 Cost           8 n + 176 bytes from each client; 176 bytes per client to the helper, 8 n bytes back
 Security       semi-honest, two aggregators, the server and the helper, that do not collude: the server sees uniform
-               words and the sum, the helper sees seeds of masks and nothing of v. One of them alone learns no v_i.
+               words and the sum, the helper sees seeds of masks and nothing of v. Neither of them learns any v_i.
                Both together learn every v_i. A client has the helper's public key, and the helper the clients', from
                outside this protocol and not from the server, which so cannot put seeds of its own in place of clients'.
 Drop-out       both shares of a client leave in one message, so a client is in the sum or it is not; the server
-               names the set to the helper, and the helper answers once a round, and for no set below its minimum, so
+               names the set to the helper, and the helper answers once per round, and for no set below its minimum, so
                that the server cannot subtract one sum from another. A helper that vanishes ends the training.
 Source         the sum of Prio without its proofs of validity (Corrigan-Gibbs and Boneh, NSDI 2017, section 3)
 """

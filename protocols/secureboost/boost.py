@@ -1,4 +1,4 @@
-"""Boosting at the guest over any owners of columns: with the guest's alone, it is the plaintext twin."""
+"""Boosting at the guest over any owners of columns: with only the guest's, it is the plaintext twin."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Ensemble:
         return np.stack([(votes == label).sum(axis=0) for label in range(self.majority.max() + 1)]).argmax(axis=0)
 
     def leaves(self, routers: list[Router], rows: int) -> np.ndarray:
-        """The leaf of every row in every tree, int64[trees, rows]: one conversation a level, over all trees."""
+        """The leaf of every row in every tree, int64[trees, rows]: one conversation per level, over all trees."""
         owner = np.stack([tree.owner for tree in self.trees])
         record = np.stack([tree.record for tree in self.trees])
         position = np.zeros((len(self.trees), rows), np.int64)

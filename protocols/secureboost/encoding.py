@@ -1,7 +1,7 @@
 """g and h as integers, and integers as plaintexts: fixed point, a pair in one plaintext, several pairs in one.
 
 A pair (G, H) is the signed integer G 2^s + H with 0 <= H < 2^s and |G| < 2^(s-1). A packed sum holds pair j at bit
-2 s j. s is a whole number of bytes and depends on the number of rows alone.
+2 s j. s is a whole number of bytes and depends only on the number of rows.
 
 Source  Chen et al., SecureBoost+, arXiv 2110.10927 (2021): GH packing and cipher compressing.
 """
@@ -28,7 +28,7 @@ class Derivatives:
 
 
 def fixed_point(g: np.ndarray, h: np.ndarray) -> Derivatives:
-    """float64[n] each, 0 <= h <= 1 -> Derivatives, rounded to nearest: an error of 2^-25 of the scale a row.
+    """float64[n] each, 0 <= h <= 1 -> Derivatives, rounded to nearest: an error of 2^-25 of the scale per row.
 
     g is scaled by the power of two that brings the largest |g| below 1, if it is not.
     """

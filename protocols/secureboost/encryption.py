@@ -46,7 +46,7 @@ class PublicKey(ABC):
     def bucket_sums(
         self, ciphertexts: Ciphertexts, members: list[np.ndarray], bins: np.ndarray, size: int
     ) -> list[Ciphertexts]:
-        """Histograms: ciphertexts [n, c], bool[n] for each node's members, bins int8[n, d] -> [d * size, c] a node.
+        """Histograms: ciphertexts [n, c], bool[n] for each node's members, bins int8[n, d] -> [d * size, c] per node.
 
         Sum f * size + b is over the members of the node whose feature f is in bin b.
         """

@@ -27,7 +27,7 @@ class Guest:
         self._hosts = dict(hosts)
 
     def align(self, ids: Sequence) -> np.ndarray:
-        """ids, one a row -> the rows whose ids all parties have, int64. Raises DataError."""
+        """ids, one per row -> the rows whose ids all parties have, int64. Raises DataError."""
         return align_guest(self._hosts, ids)
 
     def train(
@@ -74,7 +74,7 @@ class Host:
         self._guest = guest
 
     def align(self, ids: Sequence) -> np.ndarray:
-        """ids, one a row -> the rows whose ids all parties have, int64, in the guest's order. Raises DataError."""
+        """ids, one per row -> the rows whose ids all parties have, int64, in the guest's order. Raises DataError."""
         return align_host(self._guest, ids)
 
     def train(self, X) -> HostModel:

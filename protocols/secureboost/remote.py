@@ -2,7 +2,7 @@
 
 Functionality  guest: g, h and a level's sample sets; host: bins -> guest: sums of g, h per bucket, and routes
 Messages       start: key and sizes; then per tree E(g, h) with the first level's question; per level the sample sets
-               and the nodes to sum (guest), sums (host); the splits that the host won (guest), one bit a row (host)
+               and the nodes to sum (guest), sums (host); the splits that the host won (guest), one bit per row (host)
 Cost           per tree and host n ciphertexts, and per summed node and column K / pairs ciphertexts
 Security       semi-honest. Sums are blinded with a fresh encryption of zero, so that the guest, who chose the
                randomness of all ciphertexts, cannot tell which rows a sum is made of

@@ -1,6 +1,6 @@
 """Prediction with a host: batched per level over all trees, each party seeing only its own nodes.
 
-Messages   guest -> host: the splits that are reached, and their rows; host -> guest: one bit a row     (each level)
+Messages   guest -> host: the splits that are reached, and their rows; host -> guest: one bit per row   (each level)
 Security   semi-honest. The host learns which rows reach each of its own nodes, the guest which way they go there
 Source     Cheng et al., arXiv 1901.08755, section 5 (federated inference)
 """

@@ -46,7 +46,7 @@ def built_in(parties: int) -> Tables:
 
 
 def from_files(paths: Sequence[Path], label: str, objective: str) -> Tables:
-    """The guest's file with the label, then a file a host. A column `id` in all of them aligns the rows.
+    """The guest's file with the label, then one file per host. A column `id` in all of them aligns the rows.
 
     Raises DataError.
     """
@@ -72,7 +72,7 @@ def _title(paths: Sequence[Path]) -> str:
 
 
 def run(config: SecureBoostConfig, data: Tables, test_size: float, out: Path) -> dict[str, Any]:
-    """Train and predict between processes, and judge; the report. Each party's part of the model is left in `out`."""
+    """Train, predict and evaluate between processes; the report. Each party's part of the model is left in `out`."""
     hosts = [f"host_{i}" for i in range(1, len(data.tables))]
     out.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -137,7 +137,7 @@ def run(config: SecureBoostConfig, data: Tables, test_size: float, out: Path) ->
 
 
 def _split(rows: int, test_size: float) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to train on and rows to judge by, equal at all parties. Raises DataError where none is left to train on."""
+    """Rows to train on and to evaluate on, equal at all parties. Raises DataError where none is left to train on."""
     held, training = np.split(np.random.default_rng(2026).permutation(rows), [round(test_size * rows)])
     if not len(training):
         raise DataError(f"{rows} rows in common are too few for test_size {test_size:g}")

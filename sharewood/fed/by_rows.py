@@ -30,7 +30,7 @@ Rows = tuple[pd.DataFrame, np.ndarray]
 
 @dataclass(frozen=True)
 class Clients:
-    """Training rows of each client, and the rows to judge by."""
+    """Training rows of each client, and the rows to evaluate on."""
 
     training: list[Rows]
     test: Rows
@@ -49,7 +49,7 @@ def built_in(clients: int, test_size: float) -> Clients:
 
 
 def from_files(paths: Sequence[Path], label: str, test: Path | None, test_size: float, objective: str) -> Clients:
-    """A file a client; `test`, or `test_size` of each client's rows, to judge by. Raises DataError."""
+    """One file per client; `test`, or `test_size` of each client's rows, to evaluate on. Raises DataError."""
     tables: list[Rows] = []
     for path in [*paths, *([test] if test else [])]:
         rows = read_file(path, label, objective)
@@ -65,7 +65,7 @@ def from_files(paths: Sequence[Path], label: str, test: Path | None, test_size: 
 
 
 def _held_out(tables: list[Rows], test_size: float, title: str) -> Clients:
-    """`test_size` of each client's rows, shuffled with a fixed seed, are set aside; 0 judges on the training rows."""
+    """`test_size` of each client's rows, shuffled with a fixed seed, are set aside; 0: all train and evaluate."""
     training, held = [], []
     for features, labels in tables:
         order = np.random.default_rng(2026).permutation(len(labels))
@@ -85,7 +85,7 @@ def _pooled(tables: list[Rows]) -> Rows:
 def run(
     config: FedXGBllrConfig | VirtualSamplesConfig, data: Clients, secure: bool, processes: bool, out: Path
 ) -> dict[str, Any]:
-    """Train through Flower and judge the model; the report. The model's files are left in `out`."""
+    """Train through Flower and evaluate the model; the report. The model's files are left in `out`."""
     llr = isinstance(config, FedXGBllrConfig)
     system = "fedxgbllr" if llr else "virtual-samples"
     leaks = leaks_of(system, len(data.training))

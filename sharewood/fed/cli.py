@@ -14,14 +14,14 @@ from mpc.errors import ConfigError
 First = Annotated[Path | None, typer.Option("--data", help="The first CSV file; further ones follow it.")]
 More = Annotated[list[Path] | None, typer.Argument(help="Further CSV files.", show_default=False)]
 Label = Annotated[str, typer.Option(help="Label column.")]
-Test = Annotated[Path | None, typer.Option(help="CSV file to judge the model by.")]
-TestSize = Annotated[float, typer.Option(help="Share of rows held out; 0 judges on the training rows.")]
+Test = Annotated[Path | None, typer.Option(help="CSV file to evaluate the model on.")]
+TestSize = Annotated[float, typer.Option(help="Share of rows held out; 0 evaluates on the training rows.")]
 Clients = Annotated[int, typer.Option(min=1, help="Clients of the built-in set.")]
 Secure = Annotated[bool, typer.Option("--secure", help="Secure sums, with one more process as helper.")]
 Processes = Annotated[bool, typer.Option("--processes", help="Superlink and supernodes in place of the simulation.")]
 Objective = Annotated[str, typer.Option(help="binary:logistic or reg:squarederror.")]
 Trees = Annotated[int, typer.Option(help="Number of trees.")]
-Depth = Annotated[int, typer.Option(help="Depth of a tree.")]
+Depth = Annotated[int, typer.Option(help="Depth of the trees.")]
 Json = Annotated[Path | None, typer.Option(help="Also write the report to this file.")]
 Out = Annotated[Path, typer.Option(help="Folder for the model.")]
 
@@ -44,13 +44,13 @@ def fedxgbllr(
     trees: Annotated[int, typer.Option(help="Trees of all clients together.")] = 500,
     depth: Depth = 8,
     rounds: Annotated[int, typer.Option(help="Rounds of the network's training.")] = 10,
-    local_epochs: Annotated[int, typer.Option(help="Passes over a client's rows in a round.")] = 10,
+    local_epochs: Annotated[int, typer.Option(help="Passes over a client's rows per round.")] = 10,
     secure: Secure = False,
     processes: Processes = False,
     json: Json = None,
     out: Out = Path("out/fedxgbllr"),
 ) -> None:
-    """FedXGBllr: every client's trees, then one small network over all of them. A file a client."""
+    """FedXGBllr: every client's trees, then one small network over all of them. One file per client."""
     _installed("flwr", "federated")
     from protocols.federated.fedxgbllr.config import FedXGBllrConfig
 
@@ -80,7 +80,7 @@ def virtual_samples(
     json: Json = None,
     out: Out = Path("out/virtual-samples"),
 ) -> None:
-    """Federated XGBoost on clusters of rows; a fifth of each client's rows is for the update. A file a client."""
+    """Federated XGBoost on clusters of rows; a fifth of each client's rows is for the update. One file per client."""
     _installed("flwr", "federated")
     from protocols.federated.virtual_samples.config import VirtualSamplesConfig
 
@@ -110,7 +110,7 @@ def secureboost(
     json: Json = None,
     out: Out = Path("out/secureboost"),
 ) -> None:
-    """SecureBoost: columns at a guest, who has the labels, and hosts. The guest's file, then a file a host.
+    """SecureBoost: columns at a guest, who has the labels, and hosts. The guest's file, then one per host.
 
     A column `id` in all files aligns their rows privately.
     """

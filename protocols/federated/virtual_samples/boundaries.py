@@ -5,7 +5,7 @@ Functionality  D nodes with columns of float32 -> every node holds the same boun
 Messages       "rank" rounds 0 to 9. Round 0: node -> server masked row count and a fresh nonce. Rounds 1 to 8: server
                -> nodes the masked total of the round before; node -> server masked counts of its values at or below
                15 candidates for each boundary. Round 9: server -> nodes the last total.
-Cost           8 rounds of 120 d (v - 1) bytes each way a node, and two short ones
+Cost           8 rounds of 120 d (v - 1) bytes each way per node, and two short ones
 Security       semi-honest. Masks come from a key that the nodes share and the server does not have, and
                from the features' names, so that nodes whose columns differ find random totals and stop. The server
                sees uniform words. The nodes see the totals, that is ranks of the candidates among all rows. A node

@@ -1,10 +1,10 @@
 """The server: adds the nodes' clusters by index, searches splits and keeps a forest of indices.
 
 Functionality  D nodes with rows of the same features -> a forest whose thresholds are cluster indices, base margin
-Messages       rank (see `boundaries`); prior: rows and positives; sums, once a level: server -> nodes the forest and
+Messages       rank (see `boundaries`); prior: rows and positives; sums, once per level: server -> nodes the forest and
                the growing tree, nodes -> server sums of g and h over (tree node, feature, cluster); update: server ->
                nodes the forest, back the number of rows that joined; finish: the forest, back the smallest group sent
-Cost           depth rounds a tree; 16 a d v bytes up from each node for a tree nodes of a level, d features and v
+Cost           depth rounds per tree; 16 a d v bytes up from each node for a tree nodes of a level, d features and v
                clusters (plus what the secure sum adds)
 Security       docs/virtual_samples.md, "What leaks"
 Drop-out       a tree is of one set of nodes. With open sums a tree that loses one is grown again without it; the forest
