@@ -20,7 +20,7 @@ from secure_tree.config import TrainConfig
 from secure_tree.layout import Facts, Layout
 from secure_tree.storage import Arrays, read_arrays, reading, unpack_bits, write_arrays
 
-FORMAT = 5
+FORMAT = 6
 _WHAT = f"Sharewood model file of format {FORMAT}"
 _BITS = ("sets_0", "sets_1", "features", "null")
 _WORDS = ("thresholds", "chosen", "leaves", "base")
