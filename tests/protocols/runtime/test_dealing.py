@@ -48,6 +48,15 @@ def test_one_who_waits_is_not_paired_with_another_session(dealer):
         assert not waiting.hung_up
 
 
+def test_two_who_come_for_different_sessions_are_not_paired(tmp_path):
+    with dealing(tmp_path, patience=0.5) as dealer:
+        ends = [dealer.channel(name, name[-1].encode() * 16) for name in NAMES]
+        for channel, other in zip(ends, reversed(NAMES), strict=True):
+            with channel:
+                channel.send("dealer.hello", bytes(NONCE_BYTES))
+                assert f"{other} did not come for the session" in str(channel.last_words("waiting"))
+
+
 def test_one_who_comes_twice_replaces_itself_and_nobody_else(dealer):
     first, other = (dealer.channel("party_a", session) for session in (SESSION, b"another session!"))
     second = dealer.channel("party_a", SESSION)
