@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
-from mpc.errors import ConfigError, PeerFailure, PeerTimeout, PeerVanished, ProtocolDesync
+from mpc.errors import ConfigError, PeerFailure, PeerTimeout, ProtocolDesync
 from mpc.party import Party
 from mpc.process import leave_no_core_dump
 from protocols.randomness.dealer import FEW_BYTES
@@ -116,9 +116,9 @@ def _meet(network: Network, rank: int, credentials: Credentials, dealer: str | N
             try:
                 session = _greet(peer, rank, expected, max(0.0, until - time.monotonic()))
                 break
-            except (PeerVanished, PeerTimeout) as failure:
+            except PeerFailure as failure:
                 peer.close()
-                log.warning("%s left before the session began: %s", name, failure)
+                log.warning("a connection of %s began no session: %s", name, failure)
     with peer.explained():
         yield peer, session
 

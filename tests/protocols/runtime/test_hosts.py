@@ -76,31 +76,35 @@ def test_a_job_without_a_dealer_does_not_meet_one_with(dealer):
     assert type(found[0]) is ConfigError
 
 
+PARTIES = ["party_a", "party_b"]
+
+
 @pytest.mark.parametrize(
-    "lie",
+    ("lie", "ends"),
     [
-        None,
-        7,
-        {},
-        {"parties": ["party_a", "party_b"], "dealer": "dealer"},
-        {"parties": np.array([1, 2]), "dealer": "dealer", "nonce": bytes(16)},
-        {"parties": [np.array([1, 2]), "party_b"], "dealer": "dealer", "nonce": bytes(16)},
-        {"parties": ["party_a", "party_b"], "dealer": {}, "nonce": bytes(16)},
-        {"parties": ["party_a", "party_b"], "dealer": "dealer", "nonce": bytes(15)},
-        {"parties": ["party_a", "party_b"], "dealer": "dealer", "nonce": np.zeros(16, np.uint8)},
-        bytes(5000),
+        (None, False),
+        ({}, False),
+        ({"parties": PARTIES, "dealer": "dealer"}, False),
+        ({"parties": PARTIES, "dealer": "dealer", "nonce": bytes(15)}, False),
+        ({"parties": PARTIES, "dealer": "dealer", "nonce": np.zeros(16, np.uint8)}, False),
+        (bytes(5000), False),
+        ({"parties": PARTIES, "dealer": {}, "nonce": bytes(16)}, True),
+        ({"parties": np.array([1, 2]), "dealer": "dealer", "nonce": bytes(16)}, True),
+        ({"parties": [np.array([1, 2]), "party_b"], "dealer": "dealer", "nonce": bytes(16)}, True),
     ],
     ids=lambda lie: repr(lie)[:60],
 )
-def test_a_hello_that_lies_is_a_sentence(dealer, lie):
+def test_a_hello_that_is_none_is_waited_past_and_another_one_ends_the_wait(dealer, lie, ends):
     network = dealer.network()
     found = []
     party_a = threading.Thread(target=lambda: found.append(outcome(network, 0)))
     party_a.start()
     with connect(network.meeting, CREDENTIALS["party_b"], "party_a", patience=30) as peer:
         peer.send("session.hello", lie)
+        if not ends:
+            assert outcome(network, 1) == SQUARES
         party_a.join()
-    assert type(found[0]) in (ConfigError, ProtocolDesync)
+    assert type(found[0]) is ConfigError if ends else found == [SQUARES]
 
 
 @pytest.mark.parametrize(
