@@ -81,8 +81,9 @@ def train_xgboost(config: TrainConfig, features: np.ndarray, labels: np.ndarray)
         "gamma": config.min_split_loss,
         "min_child_weight": config.min_child_weight,
         "max_delta_step": config.max_delta_step,
-        "scale_pos_weight": config.scale_pos_weight,
     }
+    if config.objective == "binary:logistic":
+        parameters["scale_pos_weight"] = config.scale_pos_weight
     if config.base_score is not None:
         parameters["base_score"] = config.base_score
     if config.max_bin != "exact":
