@@ -1,0 +1,118 @@
+"""Quantiles of columns of which either party holds a part: public at the end, and nothing else is.
+
+pooled_quantiles   own parts of columns, public ranks -> the quantiles, to both parties
+short_of           [mass], [total] -> <mass / total < rank / parts>, of public ranks and parts
+
+Messages       for each bit of a key, of all columns and ranks together: `short_of`, and its result revealed
+Cost           for each bit of a key the rounds of a comparison and one more; a comparison and a bit for each quantile
+Security       semi-honest, perfect (under "keys" as mpc/comparison_keys.py): a comparison shows nothing, and what is
+               revealed are the bits of the quantile itself, which anybody who knows the quantile can write down
+How            bisection: quantile r/s is the least key v such that keys up to v have at least r/s of the mass. It
+               exceeds a key m iff s mass(up to m) < r total, so that this bit, of the middle of the 2^b keys that are
+               left, is bit b - 1 of the quantile. Either party adds up the masses of its own keys in the clear
+Source         Aggarwal, Mishra and Pinkas, EUROCRYPT 2004 (secure computation of the k-th ranked element)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpc.catalogue import BOTH, calls, describe
+from mpc.comparison import below
+from mpc.contract import protocol
+from mpc.endpoint import Endpoint, Variant
+from mpc.evidence import Enumerated, Window, composed, word
+from mpc.party import Party
+from mpc.rounds import Steps
+from mpc.shares import AShare, BShare
+
+
+@dataclass(frozen=True)
+class Column:
+    """One party's part of a column: keys int64[n] in ascending order; the mass up to each place, int64[n + 1]."""
+
+    keys: np.ndarray
+    masses: np.ndarray
+
+    @classmethod
+    def of(cls, keys: np.ndarray, masses: np.ndarray) -> Column:
+        """From keys in any order and their masses, whole numbers, both int64[n]."""
+        order = np.argsort(keys, kind="stable")
+        return cls(keys[order], np.concatenate([[0], np.cumsum(masses[order])]))
+
+    def up_to(self, keys: np.ndarray) -> np.ndarray:
+        """The mass of keys up to each of `keys`."""
+        return self.masses[np.searchsorted(self.keys, keys, side="right")]
+
+
+@protocol()
+def short_of(
+    party: Endpoint,
+    mass: AShare,
+    total: AShare,
+    rank: np.ndarray,
+    parts: np.ndarray,
+    bits: int = 64,
+    by: Variant | None = None,
+) -> Steps[BShare]:
+    """[mass], [total] and public whole numbers, int64 of one shape -> <mass / total < rank / parts>.
+
+    Exact while parts * mass and rank * total are below 2^(bits - 1).
+    """
+    off = mass.times(parts) - total.times(rank)
+    return (yield from below.steps(party, off, [0], bits, by))[..., 0]
+
+
+def pooled_quantiles(
+    party: Party,
+    own: Sequence[Column],
+    rank: np.ndarray,
+    parts: np.ndarray,
+    key_bits: int,
+    mass_bits: int,
+    what: str,
+) -> np.ndarray:
+    """Own parts of f columns -> int64[f, k], quantiles number `rank` of `parts` of the pooled ones, revealed as `what`.
+
+    Keys are below 2^key_bits and pooled masses below 2^mass_bits; rank <= parts are public int64[f, k], and quantile 0
+    is key 0. Of a column without mass every quantile is 0.
+    """
+    bits = mass_bits + int(parts.max()).bit_length() + 1
+    found = np.zeros(rank.shape, np.int64)
+    total = _share(party, [np.full(rank.shape[1], column.masses[-1]) for column in own])
+    for place in reversed(range(key_bits)):
+        middle = found + (1 << place) - 1
+        mass = _share(party, [column.up_to(keys) for column, keys in zip(own, middle, strict=True)])
+        above = party.reveal(party.run(short_of.steps(party, mass, total, rank, parts, bits)), what=what)
+        assert above is not None, "revealed to both"
+        found += above.astype(np.int64) << place
+    return found
+
+
+def _share(party: Endpoint, own: list[np.ndarray]) -> AShare:
+    """Own masses as a share of the pooled ones."""
+    return AShare(np.stack(own).astype(np.uint64), party.rank)
+
+
+describe(
+    short_of,
+    samples=calls(lambda i, n: [i.words(0, 99, n), i.words(99, 198, n), np.full(n, 3), np.full(n, 8)], *BOTH),
+    priced=calls(
+        lambda i, n: [i.words(0, 1, n), i.words(0, 1, n), np.full(n, 1), np.full(n, 32), 25],
+        *BOTH,
+        element="bit of a quantile of 2^18 rows",
+    ),
+    evidence=[
+        *composed(below),
+        Enumerated(
+            "Z_4, one half of up to two rows",
+            (word(2), word(2), np.full(1, 1), np.full(1, 2), 2),
+            lambda mass, total: 2 * mass < total,
+            draws=[None, Window(2), Window(1), Window(2)],
+            promise=lambda mass, total: (mass < 2) & (total < 3) & (mass <= total),
+        ),
+    ],
+)
