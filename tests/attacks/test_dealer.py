@@ -13,7 +13,7 @@ from protocols.randomness.plan import encode_plan
 from protocols.runtime import dealing as desk
 from protocols.transport.channel import Intake
 from protocols.transport.codec import encode
-from protocols.transport.frames import Kind, head
+from protocols.transport.frames import FACTS_LIMIT, Kind, head
 from secure_tree import SecureXGBClassifier
 from tests.lies import mutated
 from tests.mpc.twoparty import run_both
@@ -95,6 +95,24 @@ def test_mutated_plans(dealer, plans):
         visit(dealer, rng, say)
 
     survives(dealer, [attack] * MANY)
+
+
+def test_a_plan_of_countless_values_takes_no_more_memory_than_a_plan_may(dealer):
+    """Values of a byte each on the wire, up to the longest message."""
+    for value in (b"N", b"l" + bytes(8), b"i" + (1).to_bytes(8, "little") + b"\0"):
+        count = (FACTS_LIMIT - 100) // len(value)
+        plan = b"l" + count.to_bytes(8, "little") + value * count
+        channels = [dealer.channel(name, b"countless values") for name in NAMES]
+        with channels[0], channels[1]:
+            for channel in channels:
+                channel.send("dealer.hello", bytes(16))
+            for channel in channels:
+                channel.receive("dealer.session")
+                channel.send("dealer.plan", plan)
+            said = {str(channel.last_words("the end")) for channel in channels}
+        assert len(said) == 1 and "memory" in said.pop()
+        assert honest(dealer)
+    assert not any("fault of this program" in line for line in dealer.lines)
 
 
 def test_mutated_frames(dealer, plans):

@@ -23,12 +23,16 @@ from mpc.sharing import ZeroShares
 from mpc.tracing import Trace
 from mpc.truncation import FloorMasks
 from protocols.randomness import dealer, dealt
-from protocols.randomness.dealer import serve
+from protocols.randomness.dealer import PLAN_ROOM, serve
 from protocols.randomness.dealt import DealtRandomness
 from protocols.randomness.plan import decode_plan, encode_plan
 from protocols.randomness.prg import Streams
 from protocols.runtime import run_local
+from protocols.transport.codec import decode, encode
+from protocols.transport.frames import FACTS_LIMIT
 from protocols.transport.memory import memory_pair
+from secure_tree.config import TrainConfig
+from secure_tree.planning import Sizes, plan_training
 from tests.mpc.twoparty import ring_half
 
 
@@ -67,6 +71,15 @@ PLAN = [([Triples((3,), Z64), RingBits((5,), Z32)], 2), ([ZeroShares((2,), GF2)]
 def test_a_plan_survives_the_wire():
     plan = [([*PLAN[0][0], FloorMasks((2, 3), 5)], 7)]
     assert decode_plan(encode_plan(plan)) == plan
+
+
+def test_a_plan_of_300_rounds_of_ten_classes_has_room_where_no_two_are_alike():
+    config = TrainConfig.of(objective="multi:ova", num_class=10, max_depth=6, n_estimators=1)
+    steps = plan_training(config, Sizes.numeric((50_000, 50_000), 30))
+    (round_of_trees,) = [step.kinds for step in steps if step.step == "one round of trees"]
+    encoded = b"".join(encode(encode_plan([(round_of_trees, 1)])))
+    assert decode_plan(decode(encoded, PLAN_ROOM // 300)) == [(round_of_trees, 1)]
+    assert 300 * len(encoded) < FACTS_LIMIT, "and the message has"
 
 
 @pytest.mark.parametrize(
