@@ -184,11 +184,12 @@ class _Desk:
     def _look_after(self, session: _Session, ready: set[int]) -> None:
         """Notice that a session has ended; end it where a party has left and its process does not."""
         now = time.monotonic()
-        if session.process.exitcode is not None:
+        if (status := session.process.exitcode) is not None:
+            session.process.close()
             self._sessions.remove(session)
             self._used, self.ended = now, self.ended + 1
-            if session.process.exitcode:
-                log.warning("a session's process ended with status %d", session.process.exitcode)
+            if status:
+                log.warning("a session's process ended with status %d", status)
             for guest in session.guests:
                 guest.channel.close()
         elif session.left is None and any(guest.link.fileno() in ready for guest in session.guests):

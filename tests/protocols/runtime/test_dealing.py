@@ -1,12 +1,16 @@
 """What a dealer's host does with those who come: strangers, the dead, the hostile, and several at once."""
 
+import os
 import re
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from mpc.beaver import Triples
 from mpc.errors import PeerFailure, PeerTimeout, PeerVanished
+from mpc.rings import Z64
 from protocols.randomness.dealer import NONCE_BYTES
 from protocols.runtime import dealing as desk
 from protocols.runtime.dealing import run_dealer
@@ -14,7 +18,7 @@ from protocols.transport import frames
 from protocols.transport.channel import Intake
 from protocols.transport.codec import encode
 from protocols.transport.tcp import connect, listen
-from tests.protocols.runtime.meeting import CREDENTIALS, NAMES, dealing, honest, until
+from tests.protocols.runtime.meeting import CREDENTIALS, NAMES, both, dealing, honest, until
 
 SESSION = b"a session of two"
 PLAN = "dealer.plan"
@@ -76,6 +80,32 @@ def test_one_whose_peer_does_not_come_is_told(tmp_path):
 def test_one_who_names_no_session_is_sent_away(dealer):
     with connect(dealer.address, CREDENTIALS["party_a"], "dealer", patience=30) as channel:
         assert "it names no session" in str(channel.last_words("waiting"))
+
+
+def test_sessions_leave_no_descriptor_open_and_no_process(dealer):
+    def held():
+        proc = Path(f"/proc/{dealer.process.pid}")
+        return sorted(os.readlink(fd) for fd in (proc / "fd").iterdir()), (
+            proc / "task" / proc.name / "children"
+        ).read_text()
+
+    def settled():
+        """Once every session's process has been waited for."""
+        end = time.monotonic() + 30
+        while (found := held())[1] and time.monotonic() < end:
+            time.sleep(0.02)
+        return found
+
+    before = settled()
+    for _ in range(8):
+        assert honest(dealer)
+    for failure in (lambda party: party.randomness.provide([([Triples((3 + party.rank,), Z64)], 1)]), _fail):
+        assert all(isinstance(end, Exception) for end in both(dealer.network(), failure))
+    assert settled() == before == (before[0], "")
+
+
+def _fail(party):
+    raise ValueError("a fault of a party")
 
 
 def test_a_session_that_is_held_open_holds_up_nobody(dealer):
