@@ -12,6 +12,7 @@ from mpc.session import session
 from protocols.randomness.dealer import serve
 from protocols.randomness.dealt import DealtRandomness
 from protocols.runtime.launch import Role, run_processes
+from protocols.runtime.memory import bound_memory
 from protocols.transport.channel import Channel
 
 PARTIES = ("party_a", "party_b")
@@ -34,6 +35,8 @@ def party_role(rank: int, job: Job) -> Role:
 
 
 def dealer_role(channels: dict[str, Channel]) -> Any:
+    """The role of the dealer, in a process of its own: with a bound on its memory, as at the dealer's host."""
+    bound_memory()
     return {"result": serve(channels[PARTIES[0]], channels[PARTIES[1]]), **_process()}
 
 

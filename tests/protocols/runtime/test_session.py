@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from mpc.errors import DataError
-from protocols.runtime import run_local
+from mpc.beaver import Triples
+from mpc.errors import DataError, ProtocolDesync
+from mpc.rings import Z64
+from protocols.runtime import memory, run_local
 
 X, Y = np.array([[3, -4], [5, 6]]), np.array([[1, 7], [5, -2]])
 
@@ -29,3 +31,11 @@ def test_operators_on_shares_within_a_job():
 def test_the_owner_passes_the_values():
     with pytest.raises(DataError, match="party 0 passes the values"):
         run_local(lambda party: party.share(X, owner=0).rank)
+
+
+def test_a_job_that_is_too_large_for_the_dealer_is_a_sentence(monkeypatch):
+    monkeypatch.setattr(memory, "machine_memory", lambda: 400_000_000)
+    small, large = ([([Triples((words,), Z64)], 1)] for words in (1_000, 100_000_000))
+    run_local(lambda party: party.randomness.provide(small))
+    with pytest.raises(ProtocolDesync, match="dealer: a session of the dealer has no memory for Triples"):
+        run_local(lambda party: party.randomness.provide(large))
