@@ -14,12 +14,14 @@ import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from mpc.errors import DataError
+from mpc.files import write_bytes
 from protocols.federated.fedxgbllr.config import FedXGBllrConfig
 from protocols.federated.keys import write_key_pair
 from protocols.federated.launch import Job, deploy, simulate
 from protocols.federated.virtual_samples.config import VirtualSamplesConfig
 from sharewood.fed.files import read_file
 from sharewood.fed.report import leaks_of, measures, say
+from sharewood.table_files import write_frame
 
 LABEL = "label"
 # Seed 000 keeps about a fifth of its rows for the sparse federated update.
@@ -138,10 +140,10 @@ def _nodes(
     data: Clients, config: FedXGBllrConfig | VirtualSamplesConfig, secure: bool, folder: Path, out: Path
 ) -> list[dict[str, Any]]:
     """Files and keys of every supernode in `folder`, and its configuration."""
-    (folder / "group").write_bytes(secrets.token_bytes(32))
+    write_bytes(folder / "group", secrets.token_bytes(32))
     helper = X25519PrivateKey.generate()
-    (folder / "helper-private").write_bytes(helper.private_bytes_raw())
-    (folder / "helper-public").write_bytes(helper.public_key().public_bytes_raw())
+    write_bytes(folder / "helper-private", helper.private_bytes_raw())
+    write_bytes(folder / "helper-public", helper.public_key().public_bytes_raw())
     nodes: list[dict[str, Any]] = []
     for i, (features, labels) in enumerate(data.training):
         node: dict[str, Any] = {"client-id": i, "label": LABEL}
@@ -158,9 +160,9 @@ def _nodes(
         table = table.iloc[np.random.default_rng((2026, i)).permutation(len(table))]
         if update:
             node["update"] = str(folder / f"update-{i}.csv")
-            table[:update].to_csv(node["update"], index=False)
+            write_frame(Path(node["update"]), table[:update])
         node["data"] = str(folder / f"rows-{i}.csv")
-        table[update:].to_csv(node["data"], index=False)
+        write_frame(Path(node["data"]), table[update:])
         nodes.append(node)
     helper_keys = {"helper-private-key": str(folder / "helper-private"), "client-keys": str(folder / "clients")}
     return nodes + ([helper_keys] if secure else [])

@@ -1,6 +1,7 @@
 """`sharewood fed`: each published system on files and on the built-in set, and one sentence for bad input."""
 
 import json
+import stat
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,10 @@ def fed(*arguments):
 
 def report_of():
     return json.loads(Path("r.json").read_text())
+
+
+def only_the_owner_reads(files):
+    return all(stat.S_IMODE(Path(file).stat().st_mode) == 0o600 for file in files)
 
 
 def rows(count, seed, objective="binary:logistic"):
@@ -76,6 +81,7 @@ def test_virtual_samples_with_secure_sums(files, capsys, engine):
     two = "with two clients each learns all counts of the other while the clusters are agreed"
     printed = capsys.readouterr()
     assert report["leaks"][0] == two
+    assert only_the_owner_reads([*report["files"], "r.json"])
     assert printed.err.startswith(f"leaks: {two[:40]}") and "fewest rows behind a sum" in printed.out
     X = rows(90, 0)[["label", "b", "c"]].to_numpy(np.float32)
     assert predict("out/virtual-samples/client-0.npz", X).shape == (90,)
@@ -95,6 +101,7 @@ def test_secureboost_aligns_files_by_id(files, capsys):
     assert "recovers most of the hosts' bins row by row" in report["leaks"][0]
     assert capsys.readouterr().out.startswith("What leaks")
     assert report["align"]["bytes"] > 0 and report["online"]["bytes_per_tree"] > 1000
+    assert only_the_owner_reads([*report["files"], "r.json"])
     assert GuestModel.load(report["files"][0]).names == ("b",)
     assert HostModel.load(report["files"][1]).names == ("label", "c")
 
@@ -116,7 +123,10 @@ def test_rows_of_the_update_are_not_the_first_of_a_file(files, tmp_path):
     ordered = rows(100, 0).sort_values("y")
     a, b, test = files(a=ordered, b=ordered, test=rows(30, 1))
     data = from_files([Path(a), Path(b)], "y", Path(test), 0.2, "binary:logistic")
-    for node in _nodes(data, VirtualSamplesConfig.of(), False, tmp_path, tmp_path):
+    nodes = _nodes(data, VirtualSamplesConfig.of(), True, tmp_path, tmp_path)
+    assert only_the_owner_reads(nodes[0][name] for name in ("data", "update", "group-key", "client-key"))
+    assert only_the_owner_reads([nodes[2]["helper-private-key"]])
+    for node in nodes[:2]:
         update, base = pd.read_csv(node["update"]), pd.read_csv(node["data"])
         assert (len(update), len(base)) == (20, 80)
         assert set(update["label"]) == set(base["label"]) == {0, 1}
