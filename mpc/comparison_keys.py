@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -124,7 +125,7 @@ class MaximumKeys:
         return r, top, product, deal_keys(view, r, [sign, sign * r], self.bits - 1)
 
 
-def nodes(request: Correlation) -> int:
+def nodes(request: Correlation[Any]) -> int:
     """The nodes of the keys that a request deals, whose seeds have 126 bits; 0 for other correlations."""
     match request:
         case SignKeys(shape, bits) | MaximumKeys(shape, bits):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from mpc.endpoint import Endpoint
 from mpc.rehearsal import rehearsing
@@ -77,7 +77,7 @@ class Contract(Generic[P, T]):
         return self._stated is not None
 
 
-REGISTRY: dict[str, Contract] = {}
+REGISTRY: dict[str, Contract[..., Any]] = {}
 
 
 def protocol(

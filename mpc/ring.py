@@ -22,7 +22,7 @@ def smallest_word(bits: int) -> np.dtype:
     return next(dtype for dtype in (U8, U16, U32, U64) if bits <= 8 * dtype.itemsize)
 
 
-def to_units(values: Any, scale: int = 0, rounded: Callable = np.rint) -> np.ndarray:
+def to_units(values: Any, scale: int = 0, rounded: Callable[[np.ndarray], np.ndarray] = np.rint) -> np.ndarray:
     """Public numbers in units of 2^-scale, int64: integers as they are, floats `rounded` to whole units.
 
     At scale 0 `np.rint` takes integers only. Raises DataError for what is no such number, RangeError beyond 64 bits.

@@ -95,7 +95,7 @@ class Share:
         raise TypeError(f"this {type(self).__name__} is one half of a secret, not a value: use party.reveal")
 
     __bool__ = __float__ = __int__ = __index__ = __array__ = __iter__ = __hash__ = _refuse
-    __eq__ = __ne__ = _refuse  # type: ignore[assignment]
+    __eq__ = __ne__ = _refuse
     __array_ufunc__ = None
 
 

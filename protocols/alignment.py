@@ -27,7 +27,7 @@ _REQUEST, _RESPONSE, _COMMON = (f"align.{step}" for step in ("request", "respons
 _NO_FALSE_POSITIVES = 1e-12  # ignored by the RAW structure, which has none
 
 
-def align_guest(hosts: Mapping[str, Channel], ids: Sequence) -> np.ndarray:
+def align_guest(hosts: Mapping[str, Channel], ids: Sequence[object]) -> np.ndarray:
     """ids, one per row -> the rows of the common ids, int64, in ascending order of the ids' text. Raises DataError."""
     own = _checked(ids)
     library = psi()
@@ -51,7 +51,7 @@ def align_guest(hosts: Mapping[str, Channel], ids: Sequence) -> np.ndarray:
     return _rows(own, shared)
 
 
-def align_host(guest: Channel, ids: Sequence) -> np.ndarray:
+def align_host(guest: Channel, ids: Sequence[object]) -> np.ndarray:
     """The host's part: its rows of the common ids, int64, in the same order as the guest's. Raises DataError."""
     own = _checked(ids)
     library = psi()
@@ -82,7 +82,7 @@ def psi() -> ModuleType:
     return python
 
 
-def _checked(ids: Sequence) -> list[str]:
+def _checked(ids: Sequence[object]) -> list[str]:
     """The ids as text. Raises DataError unless they are text or whole numbers, none missing and none twice."""
     if not isinstance(ids, Iterable) or isinstance(ids, (str, bytes)):
         raise DataError(f"ids must be a sequence of text or whole numbers, got {type(ids).__name__}")

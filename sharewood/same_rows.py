@@ -18,7 +18,7 @@ from mpc.errors import DataError
 from mpc.party import Party
 from mpc.ring import U8
 from mpc.rounds import Steps
-from mpc.shares import AShare
+from mpc.shares import AShare, BShare
 from mpc.tracing import Trace
 
 BYTES = 16
@@ -46,7 +46,7 @@ def check_same_rows(party: Party, ids: Iterable[str]) -> None:
         raise DataError("the ids of the two parties' rows, or their order, differ: run sharewood align first")
 
 
-def _equal(party: Party, difference: AShare) -> Steps:
+def _equal(party: Party, difference: AShare) -> Steps[BShare]:
     """[x], uint8[16] -> <all of it is zero>, [1]."""
     bits = yield from equals_zero.steps(party, difference, 8)
     while len(bits) > 1:

@@ -9,6 +9,7 @@ Source     Matyas, Meyer and Oseas 1985; a fixed key drawn per session: Guo, Kat
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numba
 import numpy as np
@@ -17,19 +18,21 @@ from llvmlite import binding, ir
 from numba.core import types
 from numba.extending import intrinsic
 
-HAS_AES_NI = binding.get_host_cpu_features().get("aes", False) and not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
+# numba sets its configuration as attributes at run time.
+_COMPILES = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
+HAS_AES_NI = _COMPILES and binding.get_host_cpu_features().get("aes", False)
 
 
-def _round_instruction(name: str):
+def _round_instruction(name: str) -> Any:
     @intrinsic
-    def instruction(typingctx, low, high, key_low, key_high):
+    def instruction(typingctx: Any, low: Any, high: Any, key_low: Any, key_high: Any) -> Any:
         signature = types.UniTuple(types.uint64, 2)(types.uint64, types.uint64, types.uint64, types.uint64)
 
-        def codegen(context, builder, signature, args):
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             vector = ir.VectorType(ir.IntType(64), 2)
             index = [ir.Constant(ir.IntType(32), i) for i in (0, 1)]
 
-            def pack(first, second):
+            def pack(first: Any, second: Any) -> Any:
                 half = builder.insert_element(ir.Constant(vector, ir.Undefined), first, index[0])
                 return builder.insert_element(half, second, index[1])
 
@@ -48,7 +51,7 @@ _aesenclast = _round_instruction("llvm.x86.aesni.aesenclast")
 
 
 @numba.njit(inline="always")
-def _hash(low, high, keys):
+def _hash(low: np.uint64, high: np.uint64, keys: np.ndarray) -> tuple[np.uint64, np.uint64]:
     a, b = low ^ keys[0], high ^ keys[1]
     for i in range(1, 10):
         a, b = _aesenc(a, b, keys[2 * i], keys[2 * i + 1])
@@ -57,14 +60,14 @@ def _hash(low, high, keys):
 
 
 @numba.njit(cache=True, nogil=True)
-def _sub_word(word):
+def _sub_word(word: np.uint32) -> np.uint32:
     """The S-box on four bytes: with all columns equal, the last round's ShiftRows changes nothing."""
     twice = np.uint64(word) | np.uint64(word) << np.uint64(32)
     return np.uint32(_aesenclast(twice, twice, np.uint64(0), np.uint64(0))[0] & np.uint64(0xFFFFFFFF))
 
 
 @numba.njit(cache=True, nogil=True)
-def _schedule(key):
+def _schedule(key: np.ndarray) -> np.ndarray:
     """uint32[4] -> round keys uint32[44] (FIPS 197)."""
     words = np.empty(44, np.uint32)
     words[:4] = key
@@ -80,7 +83,7 @@ def _schedule(key):
 
 
 @numba.njit(cache=True, nogil=True)
-def _hash_all(seeds, tweaks, keys):
+def _hash_all(seeds: np.ndarray, tweaks: np.ndarray, keys: np.ndarray) -> np.ndarray:
     out = np.empty((seeds.shape[0], tweaks.size, 2), np.uint64)
     for i in range(seeds.shape[0]):
         for j in range(tweaks.size):

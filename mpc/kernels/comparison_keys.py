@@ -35,7 +35,16 @@ class Keys:
 
 
 @numba.njit(cache=True, nogil=True)
-def _generate_level(first, second, seeds, bits, alpha, total, beta, one_bit):
+def _generate_level(
+    first: np.ndarray,
+    second: np.ndarray,
+    seeds: np.ndarray,
+    bits: np.ndarray,
+    alpha: np.ndarray,
+    total: np.ndarray,
+    beta: np.ndarray,
+    one_bit: bool,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Descend one level. first, second: children [n, 2 or 4, 2]; seeds [2, n, 2] and bits [2, n] are replaced."""
     n, width = alpha.size, beta.shape[1]
     correction = np.empty((n, 2), np.uint64)
@@ -78,7 +87,18 @@ def _generate_level(first, second, seeds, bits, alpha, total, beta, one_bit):
 
 
 @numba.njit(cache=True, nogil=True)
-def _evaluate_level(children, seeds, bits, x, total, correction, control, values, owner, one_bit):
+def _evaluate_level(
+    children: np.ndarray,
+    seeds: np.ndarray,
+    bits: np.ndarray,
+    x: np.ndarray,
+    total: np.ndarray,
+    correction: np.ndarray,
+    control: np.ndarray,
+    values: np.ndarray,
+    owner: int,
+    one_bit: bool,
+) -> None:
     """Descend one level at the public bits x [n, t]; seeds [n, t, 2], bits [n, t], total [n, t, w] are replaced."""
     n, count = x.shape
     one = np.uint64(1)

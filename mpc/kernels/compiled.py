@@ -26,7 +26,7 @@ def keep_compiled() -> None:
     except (ConfigError, OSError) as error:
         raise ConfigError(f"compiled code needs a folder: set {_VARIABLE} to one of this user; {error}") from None
     os.environ[_VARIABLE] = str(folder)
-    numba.config.reload_config()  # type: ignore[attr-defined]
+    numba.config.reload_config()
 
 
 def _writable(folder: Path) -> bool:

@@ -20,6 +20,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from flwr.app import Context
@@ -34,6 +35,9 @@ from protocols.federated.flower import FlowerFederation, client_app_of
 from protocols.federated.secure_sum import Helper, OpenSum, SharedSum, Summation
 from protocols.federated.virtual_samples.config import VirtualSamplesConfig
 from secure_tree.storage import to_npz, write_json
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Settings = Mapping[str, object]
 server_app = ServerApp()
@@ -176,7 +180,7 @@ def _secret(node: Settings, name: str) -> bytes:
     return data
 
 
-def _rows(path: str, label: str):
+def _rows(path: str, label: str) -> tuple[pd.DataFrame, pd.Series]:
     """Features and labels of a CSV file; a column `id` is no feature. Raises DataError."""
     import pandas as pd
 

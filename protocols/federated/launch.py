@@ -49,7 +49,8 @@ def simulate(job: Job, say: Say) -> Facts:
         os.environ.setdefault(name, value)
     warnings.filterwarnings("ignore", module="google.protobuf.runtime_version")
     warnings.filterwarnings("ignore", module="ray")
-    from flwr.serverapp import ServerApp
+    from flwr.app import Context
+    from flwr.serverapp import Grid, ServerApp
     from flwr.simulation import run_simulation
 
     from protocols.federated.apps import participant, serve
@@ -60,7 +61,7 @@ def simulate(job: Job, say: Say) -> Facts:
     server = ServerApp()
 
     @server.main()
-    def main(grid, context):
+    def main(grid: Grid, context: Context) -> None:
         try:
             outcome["facts"] = serve(grid, job.run, say)
         except Exception as error:
@@ -110,7 +111,7 @@ def deploy(job: Job, folder: Path, say: Say) -> Facts:
         return _follow(report, running, int(job.run["clients"]) - int(job.run["minimum"]), say)
 
 
-def _follow(report: Path, running: Mapping[Path, subprocess.Popen], spare: int, say: Say) -> Facts:
+def _follow(report: Path, running: Mapping[Path, subprocess.Popen[bytes]], spare: int, say: Say) -> Facts:
     """Until the server is done. The superlink and all but `spare` supernodes must stay alive."""
     said = ""
     while True:
@@ -149,7 +150,7 @@ def _error(name: str, sentence: str) -> SharewoodError:
 @contextmanager
 def _processes(
     nodes: Sequence[Mapping[str, str | int]], folder: Path
-) -> Iterator[tuple[dict[str, str], dict[Path, subprocess.Popen]]]:
+) -> Iterator[tuple[dict[str, str], dict[Path, subprocess.Popen[bytes]]]]:
     """A superlink and the supernodes, {log: process}, ended with everything they started; their environment."""
     port, *node_ports = _free_ports(1 + len(nodes))
     home = folder / "flwr"
@@ -159,7 +160,7 @@ def _processes(
     )
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, **_QUIET, "FLWR_HOME": str(home), "PATH": path, "NO_PROXY": "127.0.0.1"}
-    running: dict[Path, subprocess.Popen] = {}
+    running: dict[Path, subprocess.Popen[bytes]] = {}
 
     def start(name: str, *command: str) -> None:
         log = folder / f"{name}.log"
@@ -192,7 +193,7 @@ def _processes(
                 process.wait()
 
 
-def _signal_group(process: subprocess.Popen, number: signal.Signals) -> None:
+def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
     """To a process and what it started; it may have ended, with or without them."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, number)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from mpc.errors import DataError
+from secure_tree.inputs import ColumnLike, TableLike
 from secure_tree.schema import read_features
 
 
-def read_rows(source: str, X, y, classes: bool) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+def read_rows(
+    source: str, X: TableLike, y: ColumnLike, classes: bool
+) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
     """Features float32[n, d], labels float64[n], 0 or 1 where `classes`, and the features' names.
 
     Raises DataError, which names `source`.

@@ -28,7 +28,7 @@ class SecureBoostConfig(TrainConfig):
                      decryption, or by the host on ciphertexts; off: both children are summed
     """
 
-    objective: Literal["binary:logistic", "multi:softprob", "reg:squarederror"] = "binary:logistic"  # type: ignore[assignment]
+    objective: Literal["binary:logistic", "multi:softprob", "reg:squarederror"] = "binary:logistic"
     missing: Literal["all"] = "all"
     base_score: float = 0.5
     guest_only: Literal["none", "root", "first_tree"] = "none"

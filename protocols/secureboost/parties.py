@@ -18,6 +18,7 @@ from protocols.secureboost.remote import RemoteColumns, Sealer, serve_training
 from protocols.secureboost.routing import RemoteRouter, serve_routing
 from protocols.secureboost.tables import read_labelled_table, read_table
 from protocols.transport.channel import Channel
+from secure_tree.inputs import ColumnLike, TableLike
 
 
 class Guest:
@@ -26,12 +27,16 @@ class Guest:
     def __init__(self, hosts: Mapping[str, Channel]) -> None:
         self._hosts = dict(hosts)
 
-    def align(self, ids: Sequence) -> np.ndarray:
+    def align(self, ids: Sequence[object]) -> np.ndarray:
         """ids, one per row -> the rows whose ids all parties have, int64. Raises DataError."""
         return align_guest(self._hosts, ids)
 
     def train(
-        self, config: SecureBoostConfig, X, y, progress: Callable[[int, np.ndarray], None] | None = None
+        self,
+        config: SecureBoostConfig,
+        X: TableLike,
+        y: ColumnLike,
+        progress: Callable[[int, np.ndarray], None] | None = None,
     ) -> GuestModel:
         """Rows in the order of the hosts' rows. Raises DataError; PeerFailure that names the host at fault.
 
@@ -48,7 +53,7 @@ class Guest:
             columns.finish()
         return GuestModel(ensemble, own.records, names, tuple(self._hosts), training)
 
-    def predict(self, model: GuestModel, X, by: str = "weight") -> np.ndarray:
+    def predict(self, model: GuestModel, X: TableLike, by: str = "weight") -> np.ndarray:
         """P(1) [n], class probabilities [n, classes] or values [n], float64; by="majority": labels int64[n].
 
         Raises DataError for other columns than in training, or other hosts.
@@ -73,22 +78,22 @@ class Host:
     def __init__(self, guest: Channel) -> None:
         self._guest = guest
 
-    def align(self, ids: Sequence) -> np.ndarray:
+    def align(self, ids: Sequence[object]) -> np.ndarray:
         """ids, one per row -> the rows whose ids all parties have, int64, in the guest's order. Raises DataError."""
         return align_host(self._guest, ids)
 
-    def train(self, X) -> HostModel:
+    def train(self, X: TableLike) -> HostModel:
         """Rows in the order of the guest's. Raises DataError."""
         features, names = read_table(X)
         records, training = serve_training(self._guest, features)
         return HostModel(records, names, training)
 
-    def predict(self, model: HostModel, X) -> None:
+    def predict(self, model: HostModel, X: TableLike) -> None:
         """Answer the guest's questions about the rows of X, which are in the order of the guest's."""
         serve_routing(self._guest, model.records, _same_columns(X, model.names), model.training)
 
 
-def _same_columns(X, names: tuple[str, ...]) -> np.ndarray:
+def _same_columns(X: TableLike, names: tuple[str, ...]) -> np.ndarray:
     features, here = read_table(X)
     if here != names:
         odd = next((a for a, b in zip(here, names, strict=False) if a != b), f"{len(here)} columns")

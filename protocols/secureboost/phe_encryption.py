@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import gmpy2
 import numpy as np
@@ -20,7 +21,7 @@ _add = np.frompyfunc(lambda a, b: a + b, 2, 1)
 _subtract = np.frompyfunc(lambda a, b: a - b, 2, 1)
 
 
-def over_cores(function: Callable, values: np.ndarray) -> np.ndarray:
+def over_cores(function: Callable[[Any], object], values: np.ndarray) -> np.ndarray:
     """function(value) of every value, object arrays of one shape, in a thread a core."""
     with ThreadPoolExecutor(os.cpu_count(), initializer=_release_python_during_powers) as pool:
         results = np.fromiter(pool.map(function, values.flat), object, values.size)

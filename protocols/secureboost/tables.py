@@ -6,15 +6,18 @@ import numpy as np
 
 from mpc.errors import DataError
 from protocols.secureboost.config import SecureBoostConfig
+from secure_tree.inputs import ColumnLike, TableLike
 from secure_tree.schema import read_features, read_training
 
 
-def read_table(X) -> tuple[np.ndarray, tuple[str, ...]]:
+def read_table(X: TableLike) -> tuple[np.ndarray, tuple[str, ...]]:
     """An array or a DataFrame -> (float32[n, d], names); NaN is a missing value. Raises DataError."""
     return read_features(X, SecureBoostConfig.of())
 
 
-def read_labelled_table(X, y, config: SecureBoostConfig) -> tuple[np.ndarray, tuple[str, ...], np.ndarray]:
+def read_labelled_table(
+    X: TableLike, y: ColumnLike, config: SecureBoostConfig
+) -> tuple[np.ndarray, tuple[str, ...], np.ndarray]:
     """The guest's rows: (float32[n, d], names, labels float64[n]). Labels are class numbers or targets.
 
     Raises DataError for a label that the objective does not know.

@@ -17,7 +17,7 @@ from protocols.secureboost.config import SecureBoostConfig
 from protocols.secureboost.encoding import Derivatives
 from protocols.secureboost.owners import Owner, node_sums, rows_of_nodes
 from protocols.secureboost.siblings import Siblings
-from protocols.secureboost.split import best_splits, leaf_weights
+from protocols.secureboost.split import Splits, best_splits, leaf_weights
 
 LEAF = -1
 
@@ -34,7 +34,9 @@ class Tree:
     weight: np.ndarray
 
 
-def grow_tree(config: SecureBoostConfig, owners: list[Owner], guest_only_levels: int, derivatives: Derivatives):
+def grow_tree(
+    config: SecureBoostConfig, owners: list[Owner], guest_only_levels: int, derivatives: Derivatives
+) -> tuple[Tree, np.ndarray]:
     """The tree, and the leaf of every row, int64[n]. Above `guest_only_levels` only the first owner may split."""
     size = (2 << config.max_depth) - 1
     owner, record = np.full(size, LEAF), np.zeros(size, np.int64)
@@ -72,7 +74,7 @@ def _search(
     frontier: np.ndarray,
     totals: np.ndarray,
     derivatives: Derivatives,
-):
+) -> tuple[np.ndarray, list[Splits]]:
     """The owner of the best split of every node of the frontier, LEAF for none; and each owner's best splits."""
     # Hosts first: they work while the guest goes through its own columns.
     for cache in reversed(caches):

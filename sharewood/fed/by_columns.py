@@ -31,7 +31,7 @@ class Tables:
 
     tables: list[pd.DataFrame]
     labels: np.ndarray
-    ids: list[list] | None
+    ids: list[list[str]] | None
     title: str
 
 

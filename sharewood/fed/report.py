@@ -10,7 +10,7 @@ from rich.table import Table
 
 from protocols.federated.virtual_samples.boundaries import TWO_NODES
 from secure_tree.config import TrainConfig
-from sharewood.demo import quality
+from sharewood.judging import quality
 from sharewood.report import NAMES, megabytes
 
 _LEAKS = {

@@ -14,12 +14,13 @@ from protocols.federated.fedxgbllr.model import pack_ensembles, unpack_ensembles
 from protocols.federated.fedxgbllr.trees import Ensemble, fit_ensemble
 from protocols.federated.rows import read_rows
 from protocols.federated.secure_sum import Summation
+from secure_tree.inputs import ColumnLike, TableLike
 
 
 class FedXGBllrClient(Participant):
     """Rows X float[n, d] and labels y float[n], 0 or 1 under binary:logistic. Raises DataError for anything else."""
 
-    def __init__(self, client: int, X, y, config: FedXGBllrConfig, summation: Summation) -> None:
+    def __init__(self, client: int, X: TableLike, y: ColumnLike, config: FedXGBllrConfig, summation: Summation) -> None:
         super().__init__()
         self._client, self._config, self._summation = client, config, summation
         self._X, self._y, _ = read_rows(f"client {client}", X, y, config.classification)

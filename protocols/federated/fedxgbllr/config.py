@@ -6,7 +6,7 @@ local ensembles: those three defaults are XGBoost's.
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -54,6 +54,6 @@ class FedXGBllrConfig(BaseModel):
         return self.total_trees // clients
 
     @classmethod
-    def of(cls, **parameters) -> Self:
+    def of(cls, **parameters: Any) -> Self:
         """Build and validate; raises ConfigError with one sentence."""
         return validated(cls, parameters)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -28,6 +28,6 @@ class VirtualSamplesConfig(BaseModel):
     min_child_weight: float = Field(1.0, ge=0)
 
     @classmethod
-    def of(cls, **parameters) -> Self:
+    def of(cls, **parameters: Any) -> Self:
         """Build and validate; raises ConfigError with one sentence."""
         return validated(cls, parameters)

@@ -18,6 +18,7 @@ from protocols.federated.virtual_samples import boundaries
 from protocols.federated.virtual_samples.clusters import assign, cluster_sums, merge_small_groups, smallest_group
 from protocols.federated.virtual_samples.config import VirtualSamplesConfig
 from protocols.federated.virtual_samples.forest import Forest
+from secure_tree.inputs import ColumnLike, TableLike
 from secure_tree.storage import to_npz
 
 KEY_BYTES = 32
@@ -39,12 +40,12 @@ class VirtualSamplesNode(Participant):
     def __init__(
         self,
         node: int,
-        X,
-        y,
+        X: TableLike,
+        y: ColumnLike,
         config: VirtualSamplesConfig,
         summation: Summation,
         group_key: bytes,
-        update: tuple[np.ndarray, np.ndarray] | None = None,
+        update: tuple[TableLike, ColumnLike] | None = None,
         out: Path | None = None,
     ) -> None:
         super().__init__()
