@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ from mpc.files import make_folder
 from mpc.party import Party
 from protocols.alignment import align_guest, align_host, psi
 from protocols.runtime.dealing import run_dealer
-from protocols.runtime.hosts import run_pair, run_party
+from protocols.runtime.hosts import decline, run_pair, run_party
 from protocols.runtime.warm_up import warm_up
 from protocols.transport.channel import Channel
 from protocols.transport.tcp import listen
@@ -48,6 +49,21 @@ def connected(config: HostsConfig, name: str, job: Callable[[Party], T]) -> T:
     return run_party(config.network, config.names.index(name), config.credentials(name), job)
 
 
+@contextmanager
+def _bringing(config: HostsConfig, name: str, dealer: bool = True) -> Iterator[None]:
+    """A party that refuses its own files or settings inside says so to the other one, if that waits already."""
+    try:
+        yield
+    except (ConfigError, DataError):
+        if name in config.names:
+            with suppress(ConfigError):  # of the keys
+                network = config.network
+                decline(
+                    network, config.names.index(name), config.credentials(name), network.dealer_name if dealer else None
+                )
+        raise
+
+
 def deal(config: HostsConfig, sessions: int | None) -> None:
     """Serve the two parties."""
     address = config.network.dealer
@@ -62,11 +78,12 @@ def align(config: HostsConfig, name: str) -> tuple[int, int]:
 
     Each party writes its own rows of the common ids, in the same order.
     """
-    psi()
-    columns = config.columns(name)
-    source, out = config.needs(name, "align_data"), config.needs(name, "aligned")
-    frame, ids = read_joinable(source, columns)
-    writable(out)
+    with _bringing(config, name, dealer=False):
+        psi()
+        columns = config.columns(name)
+        source, out = config.needs(name, "align_data"), config.needs(name, "aligned")
+        frame, ids = read_joinable(source, columns)
+        writable(out)
 
     def program(peer: Channel) -> np.ndarray:
         return align_guest({peer.peer: peer}, ids) if rank == 0 else align_host(peer, ids)
@@ -82,30 +99,31 @@ def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> di
 
     Where a folder for checkpoints is named, every round of trees is kept there; `resume` goes on from them.
     """
-    folder = config.needs(name, "checkpoints") if resume else config.party(name).checkpoints
-    checkpoints = Checkpoints(folder, resume) if folder else None
-    data, out, columns = config.needs(name, "train_data"), config.needs(name, "model"), config.columns(name)
-    parameters = TrainConfig.of(**config.train)
-    parameters.check_trainable()
-    if parameters.partition == "horizontal" and columns.named("label") is None:
-        raise ConfigError(f"parties.{name}.columns names no label, and by rows each party has its own")
-    judged_by = config.party(name).test_data
-    if judged_by and parameters.test_size:
-        raise ConfigError("test_size and test_data both say which rows judge the trees: use one of the two")
+    with _bringing(config, name):
+        folder = config.needs(name, "checkpoints") if resume else config.party(name).checkpoints
+        checkpoints = Checkpoints(folder, resume) if folder else None
+        data, out, columns = config.needs(name, "train_data"), config.needs(name, "model"), config.columns(name)
+        parameters = TrainConfig.of(**config.train)
+        parameters.check_trainable()
+        if parameters.partition == "horizontal" and columns.named("label") is None:
+            raise ConfigError(f"parties.{name}.columns names no label, and by rows each party has its own")
+        judged_by = config.party(name).test_data
+        if judged_by and parameters.test_size:
+            raise ConfigError("test_size and test_data both say which rows judge the trees: use one of the two")
 
-    def table(path: Path) -> Rows:
-        rows = read_table(path, columns, parameters.may_miss)
-        if parameters.logistic and rows.labels is not None:
-            check_classes(path, columns, rows.labels, parameters.num_class or 2)
-        if parameters.counts and rows.labels is not None:
-            check_counts(path, columns, rows.labels)
-        return rows
+        def table(path: Path) -> Rows:
+            rows = read_table(path, columns, parameters.may_miss)
+            if parameters.logistic and rows.labels is not None:
+                check_classes(path, columns, rows.labels, parameters.num_class or 2)
+            if parameters.counts and rows.labels is not None:
+                check_counts(path, columns, rows.labels)
+            return rows
 
-    rows, judged = table(data), table(judged_by) if judged_by else None
-    for path in [out, *([json] if json else [])]:
-        writable(path)
-    if checkpoints and not resume:
-        make_folder(checkpoints.folder)
+        rows, judged = table(data), table(judged_by) if judged_by else None
+        for path in [out, *([json] if json else [])]:
+            writable(path)
+        if checkpoints and not resume:
+            make_folder(checkpoints.folder)
 
     def program(party: Party) -> dict[str, Any]:
         warm_up(parameters.comparison)  # after the meeting: it may take longer than the other has patience
@@ -138,21 +156,22 @@ def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> di
 
 def predict_rows(config: HostsConfig, name: str, json: Path | None) -> dict[str, Any]:
     """Predict the party's file with its half of the model, write what it learns as a table; a report of costs."""
-    model = SharedModel.load(config.needs(name, "model"))
-    own = config.names.index(name)
-    if model.rank != own:
-        raise DataError(f"{config.party(name).model}: the half of {config.names[model.rank]}, and this is {name}")
-    layout, to = model.facts.layout, config.predict.to
-    if to is not None and not layout.vertical:
-        raise ConfigError("predict.to is for data by columns: by rows each party learns the predictions of its own")
-    receiver = model.facts.label_holder if to is None else config.names.index(to)
-    out = config.needs(name, "predictions") if receiver in (None, own) else None
-    names = model.facts.names[layout.features_of(own)]
-    data = config.needs(name, "predict_data")
-    rows = read_rows(data, config.columns(name), names, model.config.may_miss)
-    for path in [p for p in (out, json) if p]:
-        writable(path)
-    output = config.predict.output if model.config.logistic else "margin"
+    with _bringing(config, name):
+        model = SharedModel.load(config.needs(name, "model"))
+        own = config.names.index(name)
+        if model.rank != own:
+            raise DataError(f"{config.party(name).model}: the half of {config.names[model.rank]}, and this is {name}")
+        layout, to = model.facts.layout, config.predict.to
+        if to is not None and not layout.vertical:
+            raise ConfigError("predict.to is for data by columns: by rows each party learns the predictions of its own")
+        receiver = model.facts.label_holder if to is None else config.names.index(to)
+        out = config.needs(name, "predictions") if receiver in (None, own) else None
+        names = model.facts.names[layout.features_of(own)]
+        data = config.needs(name, "predict_data")
+        rows = read_rows(data, config.columns(name), names, model.config.may_miss)
+        for path in [p for p in (out, json) if p]:
+            writable(path)
+        output = config.predict.output if model.config.logistic else "margin"
 
     def program(party: Party) -> tuple[np.ndarray, dict[str, Any]]:
         warm_up(model.config.comparison)
@@ -181,13 +200,14 @@ def predict_rows(config: HostsConfig, name: str, json: Path | None) -> dict[str,
 
 def reveal(config: HostsConfig, name: str, to: str) -> dict[str, Any]:
     """Open the model to the party `to`, if both configurations consent; that one writes it to its file `revealed`."""
-    config.party(to)
-    if to not in config.party(name).reveal_to:
-        raise ConfigError(f"parties.{name}.reveal_to does not name {to}: this party has not consented")
-    model = SharedModel.load(config.needs(name, "model"))
-    out = config.needs(name, "revealed") if to == name else None
-    if out:
-        writable(out)
+    with _bringing(config, name):
+        config.party(to)
+        if to not in config.party(name).reveal_to:
+            raise ConfigError(f"parties.{name}.reveal_to does not name {to}: this party has not consented")
+        model = SharedModel.load(config.needs(name, "model"))
+        out = config.needs(name, "revealed") if to == name else None
+        if out:
+            writable(out)
 
     def program(party: Party) -> dict[str, Any]:
         plain = reveal_model(party, model, config.names.index(to))
@@ -205,9 +225,10 @@ def share(config: HostsConfig, name: str, source: Path | None) -> dict[str, Any]
 
     Of `train` it takes `missing`: the features that rows to predict may lack.
     """
-    out = config.needs(name, "model")
-    writable(out)
-    plain = from_xgboost(read_json(source, "model of XGBoost in JSON"), str(source)) if source else None
+    with _bringing(config, name):
+        out = config.needs(name, "model")
+        writable(out)
+        plain = from_xgboost(read_json(source, "model of XGBoost in JSON"), str(source)) if source else None
 
     def program(party: Party) -> dict[str, Any]:
         share_model(party, plain, TrainConfig.of(**config.train).missing).save(out)

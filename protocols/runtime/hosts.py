@@ -14,7 +14,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn, TypeVar
 
 from mpc.errors import ConfigError, PeerFailure, PeerTimeout, ProtocolDesync
@@ -31,6 +31,7 @@ from protocols.transport.tcp import Address, connect, listen
 log = logging.getLogger("sharewood")
 T = TypeVar("T")
 _NONCE_BYTES = 16
+_DECLINING = 1.0
 _ADDRESS = re.compile(r"(?:(?P<host>[^\s:\[\]]+)|\[(?P<v6>[0-9A-Fa-f:.]+)\]):(?P<port>[0-9]{1,5})", re.ASCII)
 
 
@@ -94,6 +95,15 @@ def run_pair(network: Network, rank: int, credentials: Credentials, job: Callabl
         result = job(peer)
         _part(peer)
     return result
+
+
+def decline(network: Network, rank: int, credentials: Credentials, dealer: str | None) -> None:
+    """Tell the peer, if it waits already, that this party has refused what it was to bring. Takes a second at most."""
+    with (
+        suppress(PeerFailure, ConfigError),
+        _meet(replace(network, patience=_DECLINING), rank, credentials, dealer) as (peer, _),
+    ):
+        peer.end("it has refused its own files or settings; its own log says why")
 
 
 @contextmanager

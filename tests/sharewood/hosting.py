@@ -25,9 +25,9 @@ def free_port():
         return server.getsockname()[1]
 
 
-def start(*arguments, cwd):
+def start(*arguments, cwd, env=None):
     pipe = subprocess.PIPE
-    return subprocess.Popen([*COMMAND, *map(str, arguments)], cwd=cwd, stdout=pipe, stderr=pipe, text=True)
+    return subprocess.Popen([*COMMAND, *map(str, arguments)], cwd=cwd, env=env, stdout=pipe, stderr=pipe, text=True)
 
 
 def sharewood(*arguments, cwd):

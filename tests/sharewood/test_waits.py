@@ -1,6 +1,7 @@
 """How long hosts wait for each other: every host by its own file, and several jobs at one dealer."""
 
 import json
+import os
 import re
 import shutil
 import time
@@ -65,6 +66,23 @@ def test_a_party_says_for_whom_it_waits_and_who_did_not_come(place):
     assert re.search(r"no connection to party_a at 127\.0\.0\.1:\d+ in 5 s: Connection refused; is it running\?", said)
 
 
+@pytest.mark.parametrize("odd", ROLES[:2])
+def test_a_party_that_refuses_its_own_file_tells_the_one_that_waits(place, odd):
+    other = next(name for name in ROLES[:2] if name != odd)
+    (place / f"{odd[-1]}.csv").write_text("x,y,z,label\n1,2,north,1\n")
+    dealer = start("dealer", "--config", "dealer.toml", cwd=place)
+    waiting = start("train", "--config", f"{other}.toml", "--party", other, cwd=place)
+    assert "waiting for" in waiting.stderr.readline()
+    refused = sharewood("train", "--config", f"{odd}.toml", "--party", odd, cwd=place)
+    begun = time.monotonic()
+    said = waiting.communicate(timeout=30)[1]
+    dealer.kill()
+    dealer.communicate()
+    assert refused[0] == 2 and "'north'" in refused[2]
+    assert waiting.returncode == 3 and time.monotonic() - begun < 10
+    assert f"{odd} ended the session: it has refused its own files or settings; its own log says why" in said
+
+
 @pytest.mark.long
 def test_a_training_with_more_online_than_the_time_out(place):
     say(place, "timeout = 4")
@@ -76,6 +94,23 @@ def test_a_training_with_more_online_than_the_time_out(place):
     dealer.kill()
     dealer.communicate()
     assert json.loads((place / "party_a.json").read_text())["online"]["seconds"] > 2 * 4
+
+
+@pytest.mark.long
+def test_a_party_that_has_to_compile_takes_longer_than_its_peer_has_patience(place, tmp_path_factory):
+    """Hosts meet before they compile."""
+    say(place, "patience = 6")
+    for number in range(2):
+        cold = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path_factory.mktemp("cache"))}
+        dealer = start("dealer", "--config", "dealer.toml", "--sessions", "1", cwd=place, env=cold)
+        begun = time.monotonic()
+        runs = [
+            start("train", "--config", f"{name}.toml", "--party", name, cwd=place, env=cold if at == number else None)
+            for at, name in enumerate(ROLES[:2])
+        ]
+        ends = [run.communicate(timeout=300)[1] for run in [*runs, dealer]]
+        assert [run.returncode for run in [*runs, dealer]] == [0] * 3, ends
+        assert time.monotonic() - begun > 2 * 6, "there was much to compile"
 
 
 @pytest.mark.long
