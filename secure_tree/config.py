@@ -39,12 +39,12 @@ _NAMES = {
 }
 
 
-class TrainConfig(BaseModel):
-    """Hyper-parameters under XGBoost's names; all of them are public and equal at both parties."""
+class BoostingConfig(BaseModel):
+    """What every boosting of trees here is configured by, under XGBoost's names; all of it is public."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
 
-    objective: Objective = "binary:logistic"
+    objective: str = "binary:logistic"
     n_estimators: int = Field(100, ge=1, le=10_000)
     learning_rate: float = Field(0.1, gt=0, le=1)
     max_depth: int = Field(3, ge=1, le=8)
@@ -53,16 +53,60 @@ class TrainConfig(BaseModel):
     reg_alpha: float = Field(0.0, ge=0, le=1e6)
     min_split_loss: float = Field(1e-5, ge=0)
     min_child_weight: float = Field(0.5, ge=0, le=1e9)
+    base_score: float | None = None
+    colsample_bytree: float = Field(1.0, gt=0, le=1)
+    random_state: int = Field(0, ge=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _names(cls, values: dict[str, Any]) -> dict[str, Any]:
+        named = canonical(values)
+        for field, names in _NAMES.items():
+            if str(named.get(field)) in names:
+                named[field] = names[named[field]]
+        if named.get("min_child_weight") is None:
+            named["min_child_weight"] = 1.0 if named.get("objective") in _NUMBERS else 0.5
+        return named
+
+    @model_validator(mode="after")
+    def _base_score_has_a_margin(self) -> Self:
+        if self.base_score is not None:
+            if not math.isfinite(self.base_score):
+                raise ValueError(f"base_score must be a finite number, got {self.base_score}")
+            if self.logistic and not 0 < self.base_score < 1:
+                raise ValueError(
+                    f"base_score must be a probability between 0 and 1 under {self.objective}, got {self.base_score:g}"
+                )
+        return self
+
+    @property
+    def logistic(self) -> bool:
+        """Whether margins are log-odds."""
+        return self.objective == "binary:logistic"
+
+    @property
+    def base_margin(self) -> float:
+        """A given base_score on the scale of the margin: log-odds under logistic."""
+        assert self.base_score is not None, "the base score is not estimated"
+        return ln(self.base_score / (1 - self.base_score)) if self.logistic else self.base_score
+
+    @classmethod
+    def of(cls, **parameters: Any) -> Self:
+        """Build and validate; raises ConfigError with one sentence."""
+        return validated(cls, parameters)
+
+
+class TrainConfig(BoostingConfig):
+    """Hyper-parameters of the secure trees; all of them are equal at both parties."""
+
+    objective: Objective = "binary:logistic"
     min_child_samples: int = Field(1, ge=1)
     max_delta_step: float = Field(0.0, ge=0, le=1e9)
     scale_pos_weight: float = Field(1.0, gt=0, le=1e6)
-    base_score: float | None = None
     comparison: Literal["bits", "keys"] = "bits"
     num_class: int | None = Field(None, ge=2, le=1000)
     subsample: float = Field(1.0, gt=0, le=1)
-    colsample_bytree: float = Field(1.0, gt=0, le=1)
     test_size: float = Field(0.0, ge=0, lt=1)
-    random_state: int = Field(0, ge=0)
     eval_metric: Metric | None = None
     eval_epochs: int = Field(10, ge=1)
     eval_threshold: float = Field(0.5, gt=0, lt=1)
@@ -72,23 +116,17 @@ class TrainConfig(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _names(cls, values: dict) -> dict:
-        named = canonical(values)
-        for field, names in _NAMES.items():
-            if str(named.get(field)) in names:
-                named[field] = names[named[field]]
-        if named.get("min_child_weight") is None:
-            named["min_child_weight"] = 1.0 if named.get("objective") in _NUMBERS else 0.5
-        if named.get("max_delta_step") is None:
-            named["max_delta_step"] = MAX_DELTA_STEP if named.get("objective") == "count:poisson" else 0.0
-        return named
+    def _step_of_counts(cls, values: dict[str, Any]) -> dict[str, Any]:
+        if values.get("max_delta_step") is not None:
+            return values
+        return {**values, "max_delta_step": MAX_DELTA_STEP if values.get("objective") == "count:poisson" else 0.0}
 
     @model_validator(mode="after")
     def _consistent(self) -> TrainConfig:
         if self.max_bin != "exact" and not 2 <= self.max_bin <= 255:
             raise ValueError('max_bin is a number from 2 to 255, or "exact"')
-        if self.base_score is not None:
-            self._check_base_score(self.base_score)
+        if self.counts and self.base_score is not None and self.base_score <= 0:
+            raise ValueError(f"base_score must be a count above 0 under count:poisson, got {self.base_score:g}")
         if self.counts and not 0 < self.max_delta_step <= LARGEST_DELTA_STEP_OF_COUNTS:
             raise ValueError(
                 f"max_delta_step must be above 0 and at most {LARGEST_DELTA_STEP_OF_COUNTS:g} under count:poisson, got "
@@ -102,14 +140,6 @@ class TrainConfig(BaseModel):
         if self.eval_metric and (self.eval_metric in ("rmse", "mae")) == self.logistic:
             raise ValueError(f"{self.eval_metric} does not judge {self.objective}")
         return self
-
-    def _check_base_score(self, score: float) -> None:
-        if not math.isfinite(score):
-            raise ValueError(f"base_score must be a finite number, got {score}")
-        if self.logistic and not 0 < score < 1:
-            raise ValueError(f"base_score must be a probability between 0 and 1 under {self.objective}, got {score:g}")
-        if self.counts and score <= 0:
-            raise ValueError(f"base_score must be a count above 0 under count:poisson, got {score:g}")
 
     @property
     def metric(self) -> Metric:
@@ -157,20 +187,14 @@ class TrainConfig(BaseModel):
     @property
     def base_margin(self) -> float:
         """A given base_score on the scale of the margin: log-odds under logistic, the logarithm of a count."""
-        assert self.base_score is not None, "the base score is not estimated"
-        if self.counts:
+        if self.counts and self.base_score is not None:
             return ln(self.base_score)
-        return ln(self.base_score / (1 - self.base_score)) if self.logistic else self.base_score
+        return super().base_margin
 
     def check_trainable(self) -> None:
         """Raises ConfigError for what only a shared model can be."""
         if self.objective == "multi:softprob":
             raise ConfigError("multi:softprob is for models of XGBoost that are shared: train with multi:ova")
-
-    @classmethod
-    def of(cls, **parameters) -> Self:
-        """Build and validate; raises ConfigError with one sentence."""
-        return validated(cls, parameters)
 
 
 def canonical(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -196,7 +220,7 @@ def validated(schema: type[Model], values: dict[str, Any]) -> Model:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"] if not str(part).startswith(_TYPES))
         if first["type"] == "extra_forbidden":
-            known = [*schema.model_fields, *(ALIASES if issubclass(schema, TrainConfig) else ())]
+            known = [*schema.model_fields, *(ALIASES if issubclass(schema, BoostingConfig) else ())]
             like = difflib.get_close_matches(str(first["loc"][-1]), known, 1)
             raise ConfigError(f"unknown parameter {where}{f': did you mean {like[0]}?' if like else ''}") from None
         said = first["msg"].removeprefix("Value error, ")

@@ -1,26 +1,22 @@
-"""The configuration of a SecureBoost training: the secure trees' own parameters, and those of this protocol."""
+"""The configuration of a SecureBoost training: what every boosting has, and the parameters of this protocol."""
 
 from __future__ import annotations
 
 from numbers import Integral
 from typing import Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
-from secure_tree.config import TrainConfig
+from secure_tree.config import BoostingConfig
 
 # Host bins reach the encryption library as int8, and one more bin holds the missing values.
 LARGEST_MAX_BIN = 126
 
-_HONOURED = {
-    *("objective", "n_estimators", "learning_rate", "max_depth", "max_bin", "base_score", "missing"),
-    *("reg_lambda", "reg_alpha", "min_split_loss", "min_child_weight", "colsample_bytree", "random_state"),
-}
 
-
-class SecureBoostConfig(TrainConfig):
+class SecureBoostConfig(BoostingConfig):
     """Hyper-parameters under XGBoost's names. The guest's configuration rules; hosts are told what they need.
 
+    missing          any value may be missing
     guest_only       which splits only the guest may own: none, the root of every tree, or the whole first tree.
                      With none the trees are those of the joined table; the others cost quality and hide little
     packing          g and h in one plaintext, and several sums in one ciphertext; False: every number has its own
@@ -43,17 +39,6 @@ class SecureBoostConfig(TrainConfig):
         if not isinstance(value, Integral) or not 2 <= int(value) <= LARGEST_MAX_BIN:
             raise ValueError(f"must be a whole number from 2 to {LARGEST_MAX_BIN} in SecureBoost, got {value}")
         return int(value)
-
-    @model_validator(mode="after")
-    def _within_this_protocol(self) -> SecureBoostConfig:
-        for name in sorted(set(TrainConfig.model_fields) - _HONOURED):
-            if getattr(self, name) != TrainConfig.model_fields[name].default:
-                raise ValueError(f"{name} is not available in SecureBoost")
-        return self
-
-    @property
-    def logistic(self) -> bool:
-        return self.objective == "binary:logistic"
 
     @property
     def bins(self) -> int:

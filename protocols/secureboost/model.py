@@ -45,7 +45,7 @@ class GuestModel:
 
     @classmethod
     def load(cls, path: str | Path) -> GuestModel:
-        """Raises DataError for a file that `save` did not write."""
+        """Parameters that SecureBoost does not have are set aside. Raises DataError for what `save` did not write."""
         fields = read_sealed_json(path, _WHAT)
         try:
             e = fields["ensemble"]
@@ -53,7 +53,8 @@ class GuestModel:
                 Tree(**{name: np.array(tree[name], kind) for name, kind in _TREE_TYPES.items()}) for tree in e["trees"]
             ]
             majority = np.array(e["majority"], np.int64)
-            ensemble = Ensemble(SecureBoostConfig.of(**e["config"]), int(e["classes"]), trees, majority)
+            parameters = {name: value for name, value in e["config"].items() if name in SecureBoostConfig.model_fields}
+            ensemble = Ensemble(SecureBoostConfig.of(**parameters), int(e["classes"]), trees, majority)
             names, hosts = tuple(fields["names"]), tuple(fields["hosts"])
             return cls(ensemble, Records(**fields["records"]), names, hosts, fields["training"])
         except (KeyError, TypeError, ValueError, ConfigError) as error:

@@ -6,13 +6,14 @@ import numpy as np
 
 from mpc.errors import DataError
 from protocols.secureboost.config import SecureBoostConfig
+from secure_tree.config import TrainConfig
 from secure_tree.inputs import ColumnLike, TableLike
 from secure_tree.schema import read_features, read_training
 
 
 def read_table(X: TableLike) -> tuple[np.ndarray, tuple[str, ...]]:
     """An array or a DataFrame -> (float32[n, d], names); NaN is a missing value. Raises DataError."""
-    return read_features(X, SecureBoostConfig.of())
+    return read_features(X, TrainConfig.of(missing="all"))
 
 
 def read_labelled_table(
@@ -22,7 +23,8 @@ def read_labelled_table(
 
     Raises DataError for a label that the objective does not know.
     """
-    table = read_training(X, y, None, config)
+    objective = "binary:logistic" if config.logistic else "reg:squarederror"
+    table = read_training(X, y, None, TrainConfig.of(objective=objective, missing="all"))
     assert table.labels is not None, "read_training refuses rows without labels"
     if config.objective == "multi:softprob":
         classes = np.unique(table.labels)

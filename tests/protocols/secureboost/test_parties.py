@@ -95,7 +95,7 @@ def test_classes_without_a_gap():
         ({"max_bin": 500}, "from 2 to 126 in SecureBoost, got 500"),
         ({"max_bin": 1}, "from 2 to 126"),
         ({"max_bin": "exact"}, "from 2 to 126"),
-        ({"min_child_samples": 5}, "min_child_samples is not available"),
+        ({"min_child_samples": 5}, "unknown parameter min_child_samples"),
         ({"key_bits": 512}, "key_bits"),
         ({"colour": 1}, "unknown parameter colour"),
     ],
