@@ -23,9 +23,9 @@ from rich.table import Table
 from benchmarks.bench_secureboost import GUEST_COLUMNS, made_up_rows, measure
 from mpc.party import Party
 from protocols.runtime.session import PARTIES, run_session
-from protocols.runtime.warm_up import warm_up
 from protocols.secureboost import SecureBoostConfig
 from secure_tree import SecureXGBClassifier
+from sharewood.warming_up import warm_up
 
 TABLE = Path(__file__).parents[1] / "docs" / "figures" / "compare_vertical.csv"
 LEAKS = {

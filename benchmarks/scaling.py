@@ -18,8 +18,8 @@ from benchmarks.scaling_page import draw, page
 from benchmarks.tree_stages import made_up_rows
 from mpc.party import Party
 from protocols.runtime.session import DEALER, PARTIES, run_session
-from protocols.runtime.warm_up import warm_up
 from secure_tree import SecureXGBClassifier
+from sharewood.warming_up import warm_up
 
 DOCS = Path(__file__).parents[1] / "docs"
 TREES = 2

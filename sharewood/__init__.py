@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from protocols.runtime import run_local
-    from protocols.runtime.warm_up import warm_up
     from secure_tree import SecureXGBClassifier, SecureXGBRegressor
+    from sharewood.warming_up import warm_up
 
 __version__ = "0.1.0"
 __all__ = ["SecureXGBClassifier", "SecureXGBRegressor", "__version__", "run_local", "warm_up"]
@@ -17,7 +17,7 @@ _HOMES = {
     "SecureXGBClassifier": "secure_tree",
     "SecureXGBRegressor": "secure_tree",
     "run_local": "protocols.runtime",
-    "warm_up": "protocols.runtime.warm_up",
+    "warm_up": "sharewood.warming_up",
 }
 
 

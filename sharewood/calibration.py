@@ -11,11 +11,11 @@ import pandas as pd
 
 from mpc.party import Party
 from protocols.runtime.session import PARTIES, run_session
-from protocols.runtime.warm_up import warm_up
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.categories import columns_behind
 from secure_tree.config import TrainConfig
 from secure_tree.planning import Sizes
+from sharewood.warming_up import warm_up
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from mpc.files import make_folder, write_bytes
 from mpc.meter import Stage
 from mpc.party import Party
 from protocols.runtime.session import DEALER, PARTIES, run_session
-from protocols.runtime.warm_up import warm_up
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.config import TrainConfig
 from secure_tree.storage import write_json
@@ -24,6 +23,7 @@ from sharewood.learning_curve import points, staged_margins
 from sharewood.page import demo_page
 from sharewood.progress import Progress
 from sharewood.run_report import about
+from sharewood.warming_up import warm_up
 
 log = logging.getLogger("sharewood")
 

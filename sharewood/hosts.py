@@ -15,7 +15,6 @@ from mpc.party import Party
 from protocols.alignment import align_guest, align_host, psi
 from protocols.runtime.dealing import run_dealer
 from protocols.runtime.hosts import decline, run_pair, run_party
-from protocols.runtime.warm_up import warm_up
 from protocols.transport.channel import Channel
 from protocols.transport.tcp import listen
 from secure_tree.checkpoint import Checkpoints
@@ -39,6 +38,7 @@ from sharewood.tables import (
     read_table,
     write_predictions,
 )
+from sharewood.warming_up import warm_up
 
 T = TypeVar("T")
 

@@ -16,8 +16,6 @@ from collections.abc import Callable
 import numba
 import numpy as np
 
-from mpc.ring import smallest_word
-
 MOST_CHUNKS = 9
 NIBBLE = 4
 ONES = 0xFFFFFFFFFFFFFFFF
@@ -47,7 +45,7 @@ def product_words(m: int) -> int:
 def thermometers(r: np.ndarray, c: int, m: int) -> np.ndarray:
     """r uint64[n] -> uint8[n, m, max(1, 2^c / 8)]."""
     size = max(1, (1 << c) // 8)
-    word = smallest_word(min(8 * size, 64))
+    word = np.dtype(f"u{min(size, 8)}")
     out = np.empty((r.size, m, size // word.itemsize), word)
     fill_thermometers(out, r, c)
     return out.view(np.uint8)

@@ -1,4 +1,4 @@
-"""Additively homomorphic encryption of integers, by libraries: sf-heu, or phe with gmpy2 where sf-heu has no wheel.
+"""Additively homomorphic encryption of integers: what a library's keys must be able to do.
 
 A batch of ciphertexts is a matrix that only its own `PublicKey` understands. HEU's thread pool does not survive a
 fork: use keys in the process that made or loaded them, and make none before you fork.
@@ -10,12 +10,9 @@ Source    Paillier, EUROCRYPT 1999; Okamoto and Uchiyama, EUROCRYPT 1998
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from importlib.util import find_spec
 from typing import Any, Literal
 
 import numpy as np
-
-from mpc.errors import ConfigError
 
 Cryptosystem = Literal["paillier", "ou"]
 Library = Literal["heu", "phe"]
@@ -96,30 +93,3 @@ def packed_blocks(count: int, pairs: int) -> list[tuple[int, int]]:
     used = -(-count // length)
     starts = [min(j * length, count - length) for j in range(used)]
     return [(start, start + length) for start in starts]
-
-
-def generate_key(cryptosystem: Cryptosystem, bits: int, library: Library | None = None) -> PrivateKey:
-    """A new key pair by `library`; None: by HEU if it is there. Raises ConfigError where no library can do it."""
-    library = library or ("heu" if find_spec("heu") else "phe")
-    if library == "heu":
-        from protocols.secureboost import heu_encryption
-
-        return heu_encryption.generate(cryptosystem, bits)
-    if cryptosystem != "paillier":
-        raise ConfigError(f"encryption {cryptosystem!r} needs sf-heu; without it there is paillier")
-    from protocols.secureboost import phe_encryption
-
-    return phe_encryption.generate(bits)
-
-
-def load_public_key(library: Library, encoded: bytes) -> PublicKey:
-    """The key that `PublicKey.to_bytes` wrote. Raises ProtocolDesync; ConfigError without the guest's library."""
-    if library == "heu":
-        if not find_spec("heu"):
-            raise ConfigError("the guest encrypts with sf-heu, which is not installed here")
-        from protocols.secureboost import heu_encryption
-
-        return heu_encryption.HeuPublicKey.from_bytes(encoded)
-    from protocols.secureboost import phe_encryption
-
-    return phe_encryption.PhePublicKey.from_bytes(encoded)

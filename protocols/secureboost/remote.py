@@ -21,7 +21,8 @@ from protocols.secureboost.columns import Records, bin_columns
 from protocols.secureboost.config import LARGEST_MAX_BIN, SecureBoostConfig
 from protocols.secureboost.conversation import DONE, answer_until_done, ask, tag
 from protocols.secureboost.encoding import Derivatives, Layout
-from protocols.secureboost.encryption import Ciphertexts, PrivateKey, generate_key, load_public_key, packed_blocks
+from protocols.secureboost.encryption import Ciphertexts, PrivateKey, packed_blocks
+from protocols.secureboost.key_pairs import generate_key, load_public_key
 from protocols.secureboost.owners import Owner, node_sums, rows_of_nodes
 from protocols.secureboost.siblings import Siblings
 from protocols.transport.channel import Channel

@@ -9,7 +9,8 @@ import pytest
 from mpc.errors import ConfigError
 from protocols.runtime.launch import run_processes
 from protocols.secureboost.encoding import Layout
-from protocols.secureboost.encryption import generate_key, load_public_key, packed_blocks
+from protocols.secureboost.encryption import packed_blocks
+from protocols.secureboost.key_pairs import generate_key, load_public_key
 from protocols.secureboost.phe_encryption import over_cores
 
 
