@@ -72,15 +72,14 @@ def pooled_quantiles(
     rank: np.ndarray,
     parts: np.ndarray,
     key_bits: int,
-    mass_bits: int,
+    bits: int,
     what: str,
 ) -> np.ndarray:
     """Own parts of f columns -> int64[f, k], quantiles number `rank` of `parts` of the pooled ones, revealed as `what`.
 
-    Keys are below 2^key_bits and pooled masses below 2^mass_bits; rank <= parts are public int64[f, k], and quantile 0
-    is key 0. Of a column without mass every quantile is 0.
+    Keys are below 2^key_bits, and pooled masses times parts below 2^(bits - 1); rank <= parts are public int64[f, k],
+    and quantile 0 is key 0. Of a column without mass every quantile is 0.
     """
-    bits = mass_bits + int(parts.max()).bit_length() + 1
     found = np.zeros(rank.shape, np.int64)
     total = _share(party, [np.full(rank.shape[1], column.masses[-1]) for column in own])
     for place in reversed(range(key_bits)):

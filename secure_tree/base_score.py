@@ -59,17 +59,17 @@ def settle(party: Party, config: TrainConfig, facts: Facts, table: Table, held: 
     base: AShare
     if config.squared:
         moments = Moments.of(facts, table, held)
-        exact, unit = _rehearsed(party, lambda party: _unit(party, config, facts, moments))
+        exact, unit = rehearsed(party, lambda party: _unit(party, config, facts, moments))
         facts = replace(facts, label_scale=unit)
-        base = _rehearsed(party, lambda party: party.run(_over_unit(party, exact, facts)))
+        base = rehearsed(party, lambda party: party.run(_over_unit(party, exact, facts)))
     elif (given := given_margin(config)) is not None:
         base = public_ring(np.full(config.classes, given), party.rank)
     else:
-        base = _rehearsed(party, lambda party: party.run(_estimate(party, config, facts, table)))
+        base = rehearsed(party, lambda party: party.run(_estimate(party, config, facts, table)))
     return facts, base
 
 
-def _rehearsed(party: Party, program: Callable[[Party], Any]) -> Any:
+def rehearsed(party: Party, program: Callable[[Party], Any]) -> Any:
     """Run a program for which the correlated randomness is provided first."""
     trace = Trace(party)
     program(trace.party)

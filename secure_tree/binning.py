@@ -1,13 +1,16 @@
-"""A party's own bins: edges, bin numbers, and the largest training value in every bin. Nothing here communicates.
+"""A party's own bins. Nothing here communicates.
 
-Values are float32, as in XGBoost. A feature's edges are its distinct values if there are at most K of them, else its
-minimum and K - 1 inverted-cdf quantiles, padded to K by repeating the last edge; bin b holds E[b] <= x < E[b + 1].
-Missing values (NaN) have a bin of their own, the last.
+Values are float32, as in XGBoost. Bin b of a feature holds cuts[b] <= x < cuts[b + 1]; missing values (NaN) have a bin
+of their own, the last. Every `finer`-th cut is an edge, the threshold of a candidate split. Joint edges are found by
+secure_tree/edges.py. A party's own K edges of a feature are its distinct values if there are at most K of them, else
+its minimum and K - 1 inverted-cdf quantiles; `finer` bins between two edges are cut in the same way. Short lists are
+padded by repeating the last cut.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -16,15 +19,32 @@ KEY_BITS = 32
 
 @dataclass(frozen=True)
 class Bins:
-    """One party's bins of d features: edges float32[d, K], largest float32[d, K], numbers uint16[n, d] up to K."""
+    """A party's features float32[n, d] and the cuts of its bins, float32[d, L]: every `finer`-th one is an edge."""
 
-    edges: np.ndarray
-    largest: np.ndarray
-    numbers: np.ndarray
+    features: np.ndarray
+    cuts: np.ndarray
+    finer: int = 1
 
     @property
-    def size(self) -> int:
-        return self.edges.shape[1]
+    def edges(self) -> np.ndarray:
+        """float32[d, K]."""
+        return self.cuts[:, :: self.finer]
+
+    @cached_property
+    def numbers(self) -> np.ndarray:
+        """The bin of every value, uint16[n, d], L where it is missing. No value is below the least cut."""
+        return bin_rows(self.features, self.cuts) - np.uint16(1)
+
+    @cached_property
+    def medians(self) -> np.ndarray:
+        """The lower median of the values in every bin, float32[d, L]; of an empty one the cut."""
+        out = self.cuts.copy()
+        for line, column, cuts in zip(out, self.features.T, self.cuts, strict=True):
+            present = np.sort(column[~np.isnan(column)])
+            ends = np.append(np.searchsorted(present, cuts), present.size)
+            full = np.flatnonzero(ends[1:] > ends[:-1])
+            line[full] = present[(ends[full] + ends[full + 1] - 1) // 2]
+        return out
 
 
 def order_key(values: np.ndarray) -> np.ndarray:
@@ -40,10 +60,8 @@ def order_value(keys: np.ndarray) -> np.ndarray:
     return words.astype(np.uint32).view(np.float32)
 
 
-def _edges(column: np.ndarray, size: int) -> np.ndarray:
-    present = column[~np.isnan(column)]
-    if present.size == 0:
-        return np.zeros(size)
+def _spread(present: np.ndarray, size: int) -> np.ndarray:
+    """Values, at least one -> the distinct ones, or the minimum and quantiles, padded to `size`."""
     distinct = np.unique(present)
     if distinct.size > size:
         quantiles = np.quantile(present, np.arange(1, size) / size, method="inverted_cdf")
@@ -51,23 +69,30 @@ def _edges(column: np.ndarray, size: int) -> np.ndarray:
     return np.pad(distinct, (0, size - distinct.size), mode="edge")
 
 
-def bin_rows(features: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """features float32[n, d], edges [d, K] -> uint16[n, d]: bin plus 1, 0 below the least edge, K + 1 missing."""
+def _cuts(column: np.ndarray, size: int, finer: int) -> np.ndarray:
+    """A column -> the cuts of its `size * finer` bins."""
+    present = np.sort(column[~np.isnan(column)])
+    if present.size == 0:
+        return np.zeros(size * finer)
+    edges = _spread(present, size)
+    if finer == 1:
+        return edges
+    between = np.split(present, np.searchsorted(present, edges[1:]))
+    return np.concatenate(
+        [_spread(x, finer) if x.size else np.repeat(edge, finer) for x, edge in zip(between, edges, strict=True)]
+    )
+
+
+def bin_rows(features: np.ndarray, cuts: np.ndarray) -> np.ndarray:
+    """features float32[n, d], cuts [d, L] -> uint16[n, d]: bin plus 1, 0 below the least cut, L + 1 missing."""
     out = np.empty(features.shape, np.uint16)
-    for f, line in enumerate(edges):
+    for f, line in enumerate(cuts):
         out[:, f] = np.searchsorted(line, features[:, f], side="right")
-    out[np.isnan(features)] = edges.shape[1] + 1
+    out[np.isnan(features)] = cuts.shape[1] + 1
     return out
 
 
-def make_bins(features: np.ndarray, size: int) -> Bins:
-    """features float32[n, d] -> Bins with `size` edges a feature."""
-    d = features.shape[1]
-    edges = np.stack([_edges(features[:, f], size) for f in range(d)]).astype(np.float32)
-    numbers = bin_rows(features, edges) - np.uint16(1)
-    largest = np.full(edges.shape, -np.inf, np.float32)
-    for f in range(d):
-        present = numbers[:, f] < size
-        np.maximum.at(largest[f], numbers[present, f], features[present, f])
-    # Only repeated edges leave a bin empty; the running maximum gives those a value that orders them.
-    return Bins(edges, np.maximum.accumulate(largest, axis=1), numbers)
+def make_bins(features: np.ndarray, size: int, finer: int = 1) -> Bins:
+    """features float32[n, d] -> Bins with `size` private edges a feature, and `finer` bins for each."""
+    cuts = [_cuts(column, size, finer) for column in features.T]
+    return Bins(features, np.stack(cuts).astype(np.float32), finer)

@@ -9,15 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpc.bit_product import to_ring
-from mpc.known_matrix import DenseBits
-from mpc.linear_map import SharedMatrix, apply_matrix, share_masked_matrix
 from mpc.party import Party
-from mpc.rings import GF2
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, concatenate, stack
 from mpc.sharing import rerandomise
 from mpc.truncation import truncate
-from secure_tree.binning import KEY_BITS, Bins, order_key
+from secure_tree.binning import KEY_BITS, Bins
 from secure_tree.candidates import compare_edges, winning_edges
 from secure_tree.config import TrainConfig
 from secure_tree.gradients import gradients
@@ -25,6 +22,7 @@ from secure_tree.histogram import hand_over_blocks
 from secure_tree.layout import Facts, Layout
 from secure_tree.numerics import MARGIN_SCALE, WEIGHT_INPUT_SCALE, Numerics, Size, plan_numerics
 from secure_tree.schema import Table
+from secure_tree.thresholds import EdgeKeys, hand_over_edges
 from secure_tree.tree import Ground, TreeShares, add_leaves, grow, left_children
 
 
@@ -72,12 +70,12 @@ class Ensemble(Routes):
 
 
 def set_up(party: Party, config: TrainConfig, facts: Facts, bins: Bins, table: Table) -> Steps:
-    """Own table and its bins -> Ground and the matrices of edges that `finish` needs."""
+    """Own table and its bins -> Ground and the keys of edges that `finish` needs."""
     layout = facts.layout
     candidates, blocks, edges = yield from parallel(
         compare_edges(party, bins, layout),
         hand_over_blocks(party, bins, layout),
-        parallel(*(_hand_over_edges(party, p, bins, layout.widths[p] * layout.sizes[p]) for p in (0, 1))),
+        hand_over_edges(party, bins, layout),
     )
     labels = own_rows(party, layout, targets(config, facts, table.labels), config.classes)
     if not config.logistic:
@@ -120,14 +118,6 @@ def own_rows(party: Party, layout: Layout, own: np.ndarray | None, count: int) -
     return AShare(words.astype(np.uint64), party.rank)
 
 
-def _hand_over_edges(party: Party, p: int, bins: Bins, count: int) -> Steps:
-    matrix = None
-    if party.rank == p:
-        keys = order_key(bins.edges).reshape(-1)
-        matrix = DenseBits(((keys >> np.arange(KEY_BITS + 1)[:, None]) & 1).astype(np.uint8))
-    return (yield from share_masked_matrix.steps(party, p, matrix, count, KEY_BITS + 1, GF2))
-
-
 def given_margin(config: TrainConfig) -> int | None:
     """A given base_score of classes or counts as a margin in units of MARGIN_SCALE; None where it is estimated."""
     if config.squared or config.base_score is None:
@@ -167,13 +157,13 @@ def routes(layout: Layout, trees: list[TreeShares]) -> Routes:
     winners = stack([t.winner for t in trees])
     edges, _ = winning_edges(layout, winners.reshape(-1, layout.candidates))
     bits = np.zeros((len(edges[0]), layout.feature_count), np.uint8)
-    for p, x in enumerate(edges):
+    for p, x in zip(layout.cutters, edges, strict=True):
         bits[:, layout.features_of(p)] ^= x.parity(axis=2).bits
     features = BShare(bits, winners.rank).reshape(*winners.shape[:2], -1)
     return Routes([stack([t.sets[p] for t in trees]) for p in (0, 1)], features, winners[..., -1])
 
 
-def finish(party: Party, ground: Ground, edges: list[SharedMatrix], trees: list[TreeShares], base: AShare) -> Steps:
+def finish(party: Party, ground: Ground, edges: EdgeKeys, trees: list[TreeShares], base: AShare) -> Steps:
     """Trees -> Ensemble: every node's feature as a one-hot and its threshold's key. Two rounds for all trees.
 
     A null split compares 0 with a threshold above every key where the node is a left child, else with 0.
@@ -182,18 +172,12 @@ def finish(party: Party, ground: Ground, edges: list[SharedMatrix], trees: list[
     winners = stack([t.winner for t in trees])
     count = len(trees) * m
     path = routes(layout, trees)
-    by_party, missing_left = winning_edges(layout, winners.reshape(count, -1))
-    worth, *keys = yield from parallel(
-        _worth(party, ground.numerics, trees),
-        *(
-            apply_matrix.steps(party, matrix.supply(party, count), x.reshape(count, -1))
-            for matrix, x in zip(edges, by_party, strict=True)
-        ),
-    )
+    winning, missing_left = winning_edges(layout, winners.reshape(count, -1))
+    worth, keys = yield from parallel(_worth(party, ground.numerics, trees), edges.of(party, winning))
     features = path.features.reshape(count, -1)
     missing_right = (features ^ missing_left)[:, list(layout.missing)]
     above_all = path.null.reshape(count).masked(np.tile(left_children(m), len(trees)))
-    top = concatenate([keys[0] ^ keys[1], above_all.reshape(count, 1)], axis=1)
+    top = concatenate([keys, above_all.reshape(count, 1)], axis=1)
     threshold_bits, chosen = yield from parallel(
         to_ring.steps(party, top), to_ring.steps(party, concatenate([features, missing_right], axis=1))
     )

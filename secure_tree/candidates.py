@@ -1,8 +1,9 @@
 """Candidate splits of both parties, and the secret matrices that say which foreign bins a candidate sends left.
 
-`secure_tree.layout` numbers the candidates. Own edge i sends own bin j left iff j < i: public. Where both parties
-have bins of the same features (horizontal data), W[f, b, c] = 1{largest training value in p's bin b < q's edge c} for
-bins of p and edges of q, compared once and kept as shares. Vertical candidates meet their owner's bins alone: no W.
+`secure_tree.layout` numbers the candidates. Own edge i sends own bin j left iff j < finer * i: public. Where both
+parties have bins of the same features and edges of their own (horizontal data, private edges), W[f, b, c] = 1{median of
+the training values in p's bin b < q's edge c} for bins of p and edges of q, compared once and kept as shares. Joint
+edges are own edges of both parties, and vertical candidates meet their owner's bins only: no W.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class Candidates:
 
 
 def compare_edges(party: Party, bins: Bins, layout: Layout) -> Steps:
-    """Each party's own bins -> Candidates. Four rounds, once a training; none for vertical data."""
-    if layout.vertical:
+    """Each party's own bins -> Candidates. Four rounds, once a training; none without W."""
+    if layout.joint or layout.vertical:
         own = [public_ring(np.arange(d * size).reshape(d, size), party.rank) for d, size in _shapes(layout)]
         return Candidates(layout, _rank(party.rank, layout, [own[0], own[1] + own[0].size]))
     compared = yield from parallel(
@@ -48,7 +49,7 @@ def compare_edges(party: Party, bins: Bins, layout: Layout) -> Steps:
         *(fix.steps(party, w.map(lambda b: b.transpose(0, 2, 1))) for w in less),
     )
     of_feature = np.arange(layout.feature_count)[:, None] * sum(layout.sizes)
-    places = [rings[1 - q].sum(axis=1) + np.arange(layout.sizes[q]) + of_feature for q in (0, 1)]
+    places = [rings[1 - q][:, :: layout.finer].sum(axis=1) + np.arange(layout.sizes[q]) + of_feature for q in (0, 1)]
     return Candidates(layout, _rank(party.rank, layout, places), tuple(fixed[:2]), tuple(fixed[2:]))
 
 
@@ -57,10 +58,10 @@ def _shapes(layout: Layout) -> list[tuple[int, int]]:
 
 
 def _difference(rank: int, bins: Bins, p: int, layout: Layout) -> AShare:
-    """[largest value in p's bin - q's edge] on order-preserving keys, [d, K_p, K_q]: each party holds its own term."""
-    shape = (layout.feature_count, layout.sizes[p], layout.sizes[1 - p])
+    """[median of p's bin - q's edge] on order-preserving keys, [d, L_p, K_q]: each party holds its own term."""
+    shape = (layout.feature_count, layout.present(p), layout.sizes[1 - p])
     if rank == p:
-        mine = np.broadcast_to(order_key(bins.largest)[:, :, None], shape)
+        mine = np.broadcast_to(order_key(bins.medians)[:, :, None], shape)
     else:
         mine = np.broadcast_to(-order_key(bins.edges)[:, None, :], shape)
     return AShare(mine.astype(np.uint64), rank)
@@ -68,8 +69,9 @@ def _difference(rank: int, bins: Bins, p: int, layout: Layout) -> AShare:
 
 def _rank(rank: int, layout: Layout, places: list[AShare]) -> AShare:
     """[rank] of every candidate: 1 + its place by feature and value, [d_p, K_p]; the null split first of all with 0."""
-    copies = [places[p][list(layout.optional[p])] for p in (0, 1)]
-    flat = [x.reshape(-1) + 1 for x in places + copies]
+    own = [places[p] for p in layout.cutters]
+    copies = [places[p][list(layout.optional[p])] for p in layout.cutters]
+    flat = [x.reshape(-1) + 1 for x in own + copies]
     return concatenate([*flat, public_ring(np.zeros(1, np.int64), rank)])
 
 
@@ -77,8 +79,10 @@ def left_sums(party: Party, candidates: Candidates, histograms: list[AShare]) ->
     """[hist_p] of shape [v, s, d_p, bins_p] for both blocks -> [left sums], [v, s, C + 1]; the null split's are 0."""
     layout = candidates.layout
     v, s = histograms[0].shape[:2]
-    values = [h[..., : layout.sizes[p]] for p, h in enumerate(histograms)]
-    sums = [h.cumsum(axis=3) - h for h in values]
+    values = [h[..., : layout.present(p)] for p, h in enumerate(histograms)]
+    sums = [(h.cumsum(axis=3) - h)[..., :: layout.finer] for h in values]
+    if layout.joint:
+        sums = [sums[0] + sums[1]]
     if candidates.sums:
         flat = [h.map(lambda w: w.transpose(2, 0, 1, 3).reshape(w.shape[2], v * s, -1)) for h in values]
         foreign = yield from parallel(
@@ -89,7 +93,7 @@ def left_sums(party: Party, candidates: Candidates, histograms: list[AShare]) ->
     missing = [h[:, :, list(layout.optional[p]), -1:] for p, h in enumerate(histograms)]
     if not layout.vertical:
         missing = [missing[0] + missing[1]] * 2
-    copies = [sums[p][:, :, list(layout.optional[p])] + missing[p] for p in (0, 1)]
+    copies = [sums[p][:, :, list(layout.optional[p])] + missing[p] for p in layout.cutters]
     null = sums[0][:, :, 0, :1].map(np.zeros_like)
     return concatenate([*(x.reshape(v, s, -1) for x in sums + copies), null], axis=2)
 
@@ -98,7 +102,7 @@ def left_sets(party: Party, candidates: Candidates, winner: BShare) -> Steps:
     """<one-hot winner>, [v, C + 1] -> for each party its bins that go left, <[v, d_p, bins_p]>. At most one round."""
     layout = candidates.layout
     edges, missing = winning_edges(layout, winner)
-    sets = [_after(x) for x in edges]
+    sets = [_after(edges[0 if layout.joint else p], layout.finer) for p in (0, 1)]
     if candidates.sets:
         foreign = yield from parallel(
             *(
@@ -114,11 +118,11 @@ def left_sets(party: Party, candidates: Candidates, winner: BShare) -> Steps:
 
 
 def winning_edges(layout: Layout, winner: BShare) -> tuple[list[BShare], BShare]:
-    """<one-hot winner> -> for each party <its winning edge>, [v, d_p, K_p], and <missing goes left>, [v, d]."""
+    """<one-hot winner> -> for each cutter <its winning edge>, [v, d_p, K_p], and <missing goes left>, [v, d]."""
     own, copies = layout.split(winner)
     missing = np.zeros((len(winner), layout.feature_count), np.uint8)
     edges = []
-    for p in (0, 1):
+    for p in layout.cutters:
         optional = list(layout.optional[p])
         bits = own[p].bits.copy()
         bits[:, optional] ^= copies[p].bits
@@ -127,10 +131,10 @@ def winning_edges(layout: Layout, winner: BShare) -> tuple[list[BShare], BShare]
     return edges, BShare(missing, winner.rank)
 
 
-def _after(bits: BShare) -> BShare:
-    """out[j] = xor of bits[i] for i > j, along the last axis."""
+def _after(edges: BShare, finer: int) -> BShare:
+    """out[j] = xor of edges[i] for finer * i > j, along the last axis: the bins below the edge."""
 
     def suffix(b: np.ndarray) -> np.ndarray:
-        return np.bitwise_xor.accumulate(b[..., ::-1], axis=-1)[..., ::-1] ^ b
+        return np.repeat(np.bitwise_xor.accumulate(b[..., ::-1], axis=-1)[..., ::-1] ^ b, finer, axis=-1)
 
-    return bits.map(suffix)
+    return edges.map(suffix)

@@ -18,6 +18,10 @@ Metric = Literal["error", "logloss", "auc", "rmse", "mae"]
 # multi:softprob is not trained: it is what XGBoost's models of several classes are, once they are shared.
 Objective = Literal["binary:logistic", "multi:ova", "multi:softprob", "reg:squarederror", "count:poisson"]
 Missing = Literal["none", "all"] | tuple[str, ...]
+Edges = Literal["joint", "private"]
+MOST_BINS, MOST_LOCAL_BINS = 1024, 8192
+# Without `local_bins`, this many for each edge.
+FINER = 4
 _NUMBERS = ("reg:squarederror", "count:poisson")
 # Of counts, XGBoost's default; their hessian is e^(margin + max_delta_step), which has to stay within the arithmetic.
 MAX_DELTA_STEP, LARGEST_DELTA_STEP_OF_COUNTS = 0.7, 5.0
@@ -100,6 +104,9 @@ class TrainConfig(BoostingConfig):
     """Hyper-parameters of the secure trees; all of them are equal at both parties."""
 
     objective: Objective = "binary:logistic"
+    edges: Edges = "private"
+    local_bins: int | None = Field(None, ge=2, le=MOST_LOCAL_BINS)
+    edge_bits: int = Field(32, ge=12, le=32)
     min_child_samples: int = Field(1, ge=1)
     max_delta_step: float = Field(0.0, ge=0, le=1e9)
     scale_pos_weight: float = Field(1.0, gt=0, le=1e6)
@@ -123,8 +130,10 @@ class TrainConfig(BoostingConfig):
 
     @model_validator(mode="after")
     def _consistent(self) -> TrainConfig:
-        if self.max_bin != "exact" and not 2 <= self.max_bin <= 255:
-            raise ValueError('max_bin is a number from 2 to 255, or "exact"')
+        if self.max_bin != "exact" and not 2 <= self.max_bin <= MOST_BINS:
+            raise ValueError(f'max_bin must be a number from 2 to {MOST_BINS}, or "exact", got {self.max_bin}')
+        if self.local_bins and (self.max_bin == "exact" or self.local_bins % self.max_bin):
+            raise ValueError(f"local_bins must be a multiple of max_bin, got {self.local_bins} and {self.max_bin}")
         if self.counts and self.base_score is not None and self.base_score <= 0:
             raise ValueError(f"base_score must be a count above 0 under count:poisson, got {self.base_score:g}")
         if self.counts and not 0 < self.max_delta_step <= LARGEST_DELTA_STEP_OF_COUNTS:
@@ -172,6 +181,18 @@ class TrainConfig(BoostingConfig):
     def trees(self) -> int:
         """Trees in all, round by round."""
         return self.n_estimators * self.classes
+
+    @property
+    def joint(self) -> bool:
+        """Whether both parties have the same edges, those of all rows."""
+        return self.edges == "joint" and self.partition == "horizontal" and self.max_bin != "exact"
+
+    @property
+    def finer(self) -> int:
+        """A party's bins for each of its edges: more than one where the edges of the other party cut them."""
+        if self.joint or self.partition == "vertical" or self.max_bin == "exact":
+            return 1
+        return self.local_bins // self.max_bin if self.local_bins else FINER
 
     def may_miss(self, name: str) -> bool:
         """Whether `missing` declares that the feature may have missing values."""

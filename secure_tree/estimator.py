@@ -14,11 +14,11 @@ from mpc.errors import ConfigError, DataError
 from mpc.party import Party
 from mpc.tracing import Trace
 from secure_tree.base_score import settle
-from secure_tree.binning import make_bins
 from secure_tree.boost import scales
 from secure_tree.categories import columns_behind, dictionary
 from secure_tree.checkpoint import Checkpoints
 from secure_tree.conventions import needs_party, not_fitted, one_pair
+from secure_tree.edges import cut_bins
 from secure_tree.importance import Importance, feature_importance
 from secure_tree.layout import place
 from secure_tree.links import classes, probabilities, values
@@ -54,6 +54,9 @@ class _SecureXGB(Parametrised):
         learning_rate: float = 0.1,
         max_depth: int = 3,
         max_bin: int | str = 32,
+        edges: str = "private",
+        local_bins: int | None = None,
+        edge_bits: int = 32,
         reg_lambda: float = 1.0,
         reg_alpha: float = 0.0,
         min_split_loss: float = 1e-5,
@@ -132,16 +135,16 @@ class _SecureXGB(Parametrised):
             private = [x for t in (table, held) for x in (t.features, t.labels, t.weights)]
             attempt = checkpoints.start(party, facts.pairing, config.model_dump(), private)
             facts = replace(facts, pairing=attempt.training)
-        bins = make_bins(table.features, facts.layout.sizes[party.rank])
         with _compared_by(party, config.comparison):
             with party.stage("setup"):
+                bins = cut_bins(party, config, facts, table)
                 facts, base = settle(party, config, facts, table, held)
             if config.squared:
                 agree(party, "training.unit", of_scales(config, facts))
             check_resolution(config, facts, scales(config, facts), table)
             ensemble, self.curve = train(party, config, facts, base, table, held, bins, observer, attempt)
         # Shares of the same trees that two runs have finished do not fit each other.
-        self.model = SharedModel(party.rank, config, replace(facts, pairing=pairing), bins.edges, ensemble)
+        self.model = SharedModel(party.rank, config, replace(facts, pairing=pairing), bins.cuts, ensemble)
         return self
 
     def predict_margin(self, party: Party, X, method: Method = "bins", to: int | None = None) -> np.ndarray:
@@ -151,7 +154,7 @@ class _SecureXGB(Parametrised):
 
         Each party passes its part of the rows (none: shape (0, d)). Vertically `to` is the label holder by default, and
         the other party gets an empty array.
-        method "bins": values of a party that trained, through its stored edges; "thresholds": values of anybody,
+        method "bins": values of a party that trained, through its stored cuts; "thresholds": values of anybody,
         compared with every node's secret threshold. Stages of the meter: predict_offline, predict.
         """
         model = self._fitted()
@@ -173,7 +176,7 @@ class _SecureXGB(Parametrised):
 
         def program(party: Party) -> np.ndarray:
             result = party.run(
-                margins(party, model.ensemble, layout, model.edges, features, method, model.config.classes)
+                margins(party, model.ensemble, layout, model.cuts, features, method, model.config.classes)
             )
             own = np.zeros((model.config.classes, 0), np.int64)
             for p, rows in receivers.items():

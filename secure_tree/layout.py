@@ -3,8 +3,8 @@
 A party holds a block of the bin matrix: some rows and all features (horizontal), or all rows and some features
 (vertical). Features of the whole table are party 0's, then, in the vertical case, party 1's.
 
-Candidates are numbered: party 0's edges feature by feature, party 1's; then, for features that may be missing, the same
-edges again, which send missing values left instead of right; the null split is the last.
+Candidates are numbered: party 0's edges feature by feature, party 1's (not if they are joint); then, for features that
+may be missing, the same edges again, which send missing values left instead of right; the null split is the last.
 """
 
 from __future__ import annotations
@@ -23,13 +23,18 @@ Names = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True)
 class Layout:
-    """Of each party: rows, features (`widths`), edges a feature (`sizes`), own features that may be missing."""
+    """Of each party: rows, features (`widths`), edges a feature (`sizes`), own features that may be missing.
+
+    `joint` edges are the same at both parties. A party has `finer` bins for each of its edges.
+    """
 
     partition: Partition
     rows: tuple[int, int]
     widths: tuple[int, int]
     sizes: tuple[int, int]
     optional: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    joint: bool = False
+    finer: int = 1
 
     @property
     def vertical(self) -> bool:
@@ -63,14 +68,23 @@ class Layout:
         """Features of the table that may be missing."""
         return tuple(dict.fromkeys(self.features_of(p).start + f for p in (0, 1) for f in self.optional[p]))
 
+    def present(self, p: int) -> int:
+        """Bins a feature of party p, but for the one of missing values."""
+        return self.sizes[p] * self.finer
+
     def bins(self, p: int) -> int:
         """Bins a feature of party p, the one of missing values among them."""
-        return self.sizes[p] + bool(self.optional[p])
+        return self.present(p) + bool(self.optional[p])
+
+    @property
+    def cutters(self) -> tuple[int, ...]:
+        """Parties whose edges are candidates; joint edges count as those of party 0."""
+        return (0,) if self.joint else (0, 1)
 
     @property
     def _segments(self) -> list[tuple[int, int]]:
-        own = [(self.widths[p], self.sizes[p]) for p in (0, 1)]
-        return own + [(len(self.optional[p]), self.sizes[p]) for p in (0, 1)]
+        own = [(self.widths[p], self.sizes[p]) for p in self.cutters]
+        return own + [(len(self.optional[p]), self.sizes[p]) for p in self.cutters]
 
     @property
     def candidates(self) -> int:
@@ -78,29 +92,32 @@ class Layout:
         return sum(d * size for d, size in self._segments) + 1
 
     def split(self, by_candidate):
-        """[v, C + 1] -> for each party [v, d_p, K_p], and of the copies that send missing values left [v, o_p, K_p]."""
+        """[v, C + 1] -> for each cutter [v, d_p, K_p], and of copies that send missing values left [v, o_p, K_p]."""
         parts, start = [], 0
         for d, size in self._segments:
             parts.append(by_candidate[:, start : start + d * size].reshape(len(by_candidate), d, size))
             start += d * size
-        return parts[:2], parts[2:]
+        count = len(self.cutters)
+        return parts[:count], parts[count:]
 
     def by_candidate(self, of_edges: Sequence[np.ndarray]) -> np.ndarray:
-        """What belongs to the edges of both parties, [d_p, K_p], in the order of the candidates, [C]."""
-        copies = [of_edges[p][list(self.optional[p])] for p in (0, 1)]
+        """What belongs to the edges of all cutters, [d_p, K_p], in the order of the candidates, [C]."""
+        copies = [of_edges[p][list(self.optional[p])] for p in self.cutters]
         return np.concatenate([x.reshape(-1) for x in [*of_edges, *copies]])
 
     @property
     def candidate_features(self) -> np.ndarray:
         """The feature of the table that every candidate but the null split cuts, int[C]."""
         every = np.arange(self.feature_count)
-        return self.by_candidate([np.repeat(every[self.features_of(p), None], self.sizes[p], axis=1) for p in (0, 1)])
+        edges = [np.repeat(every[self.features_of(p), None], self.sizes[p], axis=1) for p in self.cutters]
+        return self.by_candidate(edges)
 
     @property
     def last_edges(self) -> np.ndarray:
         """Whether a candidate, but for the null split, is the last edge of its feature, bool[C]."""
+        last = [np.arange(self.sizes[p]) == self.sizes[p] - 1 for p in self.cutters]
         return self.by_candidate(
-            [np.tile(np.arange(k) == k - 1, (d, 1)) for d, k in zip(self.widths, self.sizes, strict=True)]
+            [np.tile(line, (self.widths[p], 1)) for p, line in zip(self.cutters, last, strict=True)]
         )
 
 
@@ -150,10 +167,17 @@ class Facts:
 
 def lay_out(config: TrainConfig, names: Names, rows: tuple[int, int]) -> Layout:
     """The layout of two tables with these features and rows."""
-    sizes = [n if config.max_bin == "exact" else min(n, config.max_bin) for n in rows]
+    distinct = (sum(rows), sum(rows)) if config.joint else rows
+    sizes = [n if config.max_bin == "exact" else min(n, config.max_bin) for n in distinct]
     optional = [tuple(f for f, name in enumerate(own) if config.may_miss(name)) for own in names]
     return Layout(
-        config.partition, rows, (len(names[0]), len(names[1])), (sizes[0], sizes[1]), (optional[0], optional[1])
+        config.partition,
+        rows,
+        (len(names[0]), len(names[1])),
+        (sizes[0], sizes[1]),
+        (optional[0], optional[1]),
+        config.joint,
+        config.finer,
     )
 
 

@@ -1,6 +1,6 @@
 """A party's half of a trained model: in memory, and on disk as one file of shares and public facts.
 
-A half's shares say nothing about the model, but its edges are values of the party's own training table: the file is for
+A half's shares say nothing about the model, but its cuts are values of the party's own training table: the file is for
 its owner only. Both halves carry the same random pairing id, so that halves of different trainings are refused before a
 prediction starts.
 """
@@ -20,7 +20,7 @@ from secure_tree.config import TrainConfig
 from secure_tree.layout import Facts, Layout
 from secure_tree.storage import Arrays, read_arrays, reading, unpack_bits, write_arrays
 
-FORMAT = 6
+FORMAT = 7
 _WHAT = f"Sharewood model file of format {FORMAT}"
 _BITS = ("sets_0", "sets_1", "features", "null")
 _WORDS = ("thresholds", "chosen", "leaves", "base")
@@ -29,12 +29,12 @@ _WORTH = ("gains", "covers")
 
 @dataclass(frozen=True)
 class SharedModel:
-    """One party's half: public facts, its own training edges (private), its shares of the ensemble."""
+    """One party's half: public facts, the cuts of its bins (private), its shares of the ensemble."""
 
     rank: int
     config: TrainConfig
     facts: Facts
-    edges: np.ndarray
+    cuts: np.ndarray
     ensemble: Ensemble
 
     @property
@@ -58,7 +58,7 @@ class SharedModel:
         arrays.update({name: share.words for name, share in worth.items()})
         for name, share in bits.items():
             arrays[name], arrays[name + "_shape"] = np.packbits(share.bits), np.array(share.shape)
-        return facts, {"edges": self.edges, **arrays}
+        return facts, {"cuts": self.cuts, **arrays}
 
     @classmethod
     def unpack(cls, facts: dict[str, Any], arrays: Arrays, source: str | Path) -> SharedModel:
@@ -100,7 +100,7 @@ def _assemble(facts: dict, stored: dict[str, np.ndarray]) -> SharedModel:
     )
     known = _tuples(facts["facts"])
     known["layout"] = Layout(**known["layout"])
-    return SharedModel(rank, TrainConfig.of(**facts["config"]), Facts(**known), stored["edges"], ensemble)
+    return SharedModel(rank, TrainConfig.of(**facts["config"]), Facts(**known), stored["cuts"], ensemble)
 
 
 def _tuples(value):

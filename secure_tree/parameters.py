@@ -23,8 +23,25 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "max_bin": (
         'int or "exact"',
         "256",
-        'Bins per feature and party, 2 to 255; "exact" makes every distinct value a threshold. Cost grows in '
-        "proportion.",
+        'Bins per feature, 2 to 1024, with private edges of each party; "exact" makes every distinct value a '
+        "threshold. Cost grows in proportion.",
+    ),
+    "edges": (
+        '"joint" or "private"',
+        "-",
+        "By rows, where bins are cut: at quantiles of all rows, which become public, or at each party's own, which "
+        'nobody else learns. Has no effect by columns and under `max_bin="exact"`.',
+    ),
+    "local_bins": (
+        "int, optional",
+        "-",
+        "Bins per feature and party under private edges, a multiple of `max_bin`: the finer, the less an edge of the "
+        "other party misplaces. None: four times `max_bin`.",
+    ),
+    "edge_bits": (
+        "int",
+        "-",
+        "To how many bits of a float32 joint edges are rounded, 12 to 32: 16 keep two to three digits.",
     ),
     "reg_lambda": ("float", "1", "L2 penalty on leaf weights."),
     "reg_alpha": ("float", "0", "L1 penalty on leaf weights."),

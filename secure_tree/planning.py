@@ -12,10 +12,10 @@ from mpc.correlation import Correlation
 from mpc.errors import ConfigError
 from mpc.tracing import Trace
 from secure_tree.base_score import settle
-from secure_tree.binning import Bins
 from secure_tree.boost import boost_once, finish, first_margin, set_up
 from secure_tree.categories import is_indicator
 from secure_tree.config import TrainConfig
+from secure_tree.edges import cut_bins
 from secure_tree.layout import Facts, lay_out
 from secure_tree.public import ceil_log2
 from secure_tree.schema import Table, held_count
@@ -88,9 +88,7 @@ def plan_training(config: TrainConfig, sizes: Sizes) -> list[Demand]:
     facts = sizes.facts(config)
     layout, held, names = facts.layout, facts.held, sizes.names[0]
     features = len(names)
-    grid = np.zeros((features, layout.sizes[0]), np.float32)
     grown_on, judged_by = (Table(np.zeros((n, features), np.float32), names) for n in (layout.rows[0], held[0]))
-    bins = Bins(grid, grid, np.zeros(grown_on.features.shape, np.uint16))
     trace = Trace.at(0)
     party = trace.party
     party.comparison = config.comparison
@@ -103,6 +101,7 @@ def plan_training(config: TrainConfig, sizes: Sizes) -> list[Demand]:
         received = total.received // 8 - sum(d.received for d in demands)
         demands.append(Demand(step, trace.cut(), rounds, sent, received, times))
 
+    bins = cut_bins(party, config, facts, grown_on)
     facts, base = settle(party, config, facts, grown_on, judged_by)
     facts = replace(facts, label_scale=1.0)
     ground, edges = party.run(set_up(party, config, facts, bins, grown_on))

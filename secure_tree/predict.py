@@ -1,7 +1,7 @@
 """Prediction: the seed's path sum over every node of every tree, for rows whose values the parties know.
 
 Rows lie as in training: each party has all features of some rows (horizontal), or some features of all rows (vertical).
-By "bins", values of a party that trained are routed through its own stored edges: a known matrix of bins times the
+By "bins", values of a party that trained are routed through its own stored cuts: a known matrix of bins times the
 shared left sets. By "thresholds", anybody's are compared with the secret threshold of the secret feature at every node.
 Either way a node gives a secret bit "goes left"; the bits along the path to a leaf are added, and the leaf is reached
 iff the sum equals the depth. The result is revealed to one party: the owner of the row, or the one that is named.
@@ -52,15 +52,15 @@ def margins(
     party: Party,
     ensemble: Ensemble,
     layout: Layout,
-    edges: np.ndarray,
+    cuts: np.ndarray,
     features: np.ndarray,
     method: Method,
     classes: int,
 ) -> Steps:
     """Own features float32[n_p, d_p] -> [margin] of all rows at LEAF_SCALE, [classes, n] in the order of `layout`.
 
-    `layout` is the training's with the rows to be predicted, `edges` this party's
-    training edges. Trees go in batches that fit memory.
+    `layout` is the training's with the rows to be predicted, `cuts` those of
+    this party's bins. Trees go in batches that fit memory.
     """
     trees, leaves = ensemble.leaves.shape
     parts = []
@@ -68,7 +68,7 @@ def margins(
         rows = layout.rows[owners[0]]
         total = ensemble.base.map(lambda w: np.repeat(w[:, None], rows, axis=1))  # noqa: B023  used at once
         if method == "bins":
-            router = yield from bin_router(party, layout, owners, edges, features)
+            router = yield from bin_router(party, layout, owners, cuts, features)
         else:
             router = yield from threshold_router(party, layout, owners, features)
         step = classes * max(1, BATCH // (classes * leaves * rows))
@@ -87,12 +87,12 @@ def row_groups(layout: Layout) -> list[tuple[int, ...]]:
     return [owners for owners in groups if layout.rows[owners[0]]]
 
 
-def bin_router(party: Party, layout: Layout, owners: tuple[int, ...], edges: np.ndarray, features: np.ndarray) -> Steps:
+def bin_router(party: Party, layout: Layout, owners: tuple[int, ...], cuts: np.ndarray, features: np.ndarray) -> Steps:
     """Hand over the owners' bins of the same rows, masked -> Router."""
     steps = []
     for p in owners:
         size = layout.bins(p) + 1
-        bins = BinRows(bin_rows(features, edges), size) if party.rank == p else None
+        bins = BinRows(bin_rows(features, cuts), size) if party.rank == p else None
         steps.append(share_masked_matrix.steps(party, p, bins, layout.widths[p] * size, layout.rows[p], GF2))
     matrices = yield from parallel(*steps)
 

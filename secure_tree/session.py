@@ -186,7 +186,7 @@ def agree_on_prediction(
     """The layout of the rows to predict, after both halves of the model and the features were found to fit."""
     if model.rank != party.rank:
         raise DataError(f"this half of the model belongs to party {model.rank}, and this is party {party.rank}")
-    if method == "bins" and model.edges.shape[1] == 0:
+    if method == "bins" and model.cuts.shape[1] == 0:
         raise ConfigError("this model was not trained on the parties' bins: predict by thresholds")
     theirs = swap(party, "prediction.facts", PredictionFacts.of(**public_facts(model), rows=rows, method=method, to=to))
     same_model(model, theirs)
@@ -249,10 +249,11 @@ def check_bins(layout: Layout) -> None:
     """Raises RangeError for more bins than bin numbers and the comparison of edges can take."""
     if max(layout.sizes) > MOST_EDGES:
         raise RangeError(f'max_bin="exact" takes {MOST_EDGES} rows per party, got {max(layout.rows)}: set a number')
-    if not layout.vertical and layout.feature_count * math.prod(layout.sizes) > MOST_PAIRS:
+    compared = 0 if layout.joint or layout.vertical else layout.feature_count * layout.finer * math.prod(layout.sizes)
+    if compared > MOST_PAIRS:
         raise RangeError(
-            f"{layout.feature_count} features with {' and '.join(map(str, layout.sizes))} bins make more than "
-            f"{MOST_PAIRS} pairs of edges to compare: set a smaller max_bin"
+            f"{layout.feature_count} features with {' and '.join(map(str, layout.sizes))} edges make more than "
+            f"{MOST_PAIRS} pairs of an edge and a bin to compare: set a smaller max_bin or local_bins"
         )
 
 

@@ -7,7 +7,6 @@ from itertools import groupby
 
 import numpy as np
 
-from mpc.linear_map import SharedMatrix
 from mpc.party import Party
 from mpc.shares import AShare
 from mpc.tracing import Trace
@@ -18,6 +17,7 @@ from secure_tree.config import TrainConfig
 from secure_tree.layout import Facts
 from secure_tree.sampling import column_samples
 from secure_tree.schema import Table
+from secure_tree.thresholds import EdgeKeys
 from secure_tree.tree import Ground, TreeShares
 from secure_tree.validation import Validation, set_up_validation
 
@@ -49,7 +49,7 @@ def train(
     rounds = sampled_rounds(config, facts)
     judged = any(facts.held)
 
-    def begin(party: Party) -> tuple[Ground, list[SharedMatrix], Validation | None]:
+    def begin(party: Party) -> tuple[Ground, EdgeKeys, Validation | None]:
         ground, edges = party.run(set_up(party, config, facts, bins, table))
         return ground, edges, party.run(set_up_validation(party, config, facts, base, bins, held)) if judged else None
 
@@ -124,7 +124,7 @@ def _plan(trace: Trace, like_ground: Ground, rounds: list[list[np.ndarray]], mar
 
 
 def _plan_finish(
-    trace: Trace, like_ground: Ground, like_edges: list[SharedMatrix], trees: list, base: AShare
+    trace: Trace, like_ground: Ground, like_edges: EdgeKeys, trees: list, base: AShare
 ) -> tuple[list, int]:
     """What finishing this many trees asks for."""
     trace.party.run(finish(trace.party, like_ground, like_edges, trees, base))
@@ -132,16 +132,16 @@ def _plan_finish(
 
 
 def _plan_release(
-    trace: Trace, like_ground: Ground, like_edges: list[SharedMatrix], like_validation: Validation | None
+    trace: Trace, like_ground: Ground, like_edges: EdgeKeys, like_validation: Validation | None
 ) -> tuple[list, int]:
     """Asked for ahead like everything else: once the last batch is here, a training needs no dealer."""
     _release(trace.party, like_ground, like_edges, like_validation)
     return trace.cut(), 1
 
 
-def _release(party: Party, ground: Ground, edges: list[SharedMatrix], validation: Validation | None) -> None:
+def _release(party: Party, ground: Ground, edges: EdgeKeys, validation: Validation | None) -> None:
     """The dealer and the parties forget the masks of what was handed over."""
-    for matrix in [*edges, *(m for b in ground.blocks for m in (b.columns, b.lines))]:
+    for matrix in [*edges.matrices, *(m for b in ground.blocks for m in (b.columns, b.lines))]:
         matrix.release(party)
     for operand in [*ground.candidates.sums, *ground.candidates.sets]:
         operand.release(party)

@@ -78,7 +78,7 @@ def set_up_validation(party: Party, config: TrainConfig, facts: Facts, base: ASh
     layout = replace(facts.layout, rows=facts.held)
     routers = []
     for owners in row_groups(layout):
-        routers.append((yield from bin_router(party, layout, owners, bins.edges, held.features)))
+        routers.append((yield from bin_router(party, layout, owners, bins.cuts, held.features)))
     labels = own_rows(party, layout, targets(config, facts, held.labels), config.classes)
     start = first_margin(base, facts, layout.row_count)
     if config.squared:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from secure_tree.binning import Bins, make_bins
+from secure_tree.categories import is_indicator
 from secure_tree.config import TrainConfig
 from secure_tree.layout import Layout, Names, lay_out
 from secure_tree.numerics import Numerics, Size, plan_numerics
+from secure_tree.plain.joint import pooled_edges
 from secure_tree.plain.search import PlainCandidates, hold, keys, soft_threshold
 from secure_tree.public import ceil_log2
 
@@ -33,12 +36,24 @@ class PlainData:
     candidates: PlainCandidates
 
     @classmethod
-    def of(cls, tables: tuple[np.ndarray, np.ndarray], config: TrainConfig, names: Names | None = None) -> PlainData:
-        """From both parties' features; `names` default to f0, f1, ..."""
+    def of(
+        cls,
+        tables: tuple[np.ndarray, np.ndarray],
+        config: TrainConfig,
+        names: Names | None = None,
+        masses: Sequence[np.ndarray] | None = None,
+    ) -> PlainData:
+        """From both parties' features; `names` default to f0, f1, ..., and `masses` of the rows, int64[n], to 1."""
         plain = [np.asarray(x, np.float32) for x in tables]
         names = names or tuple(tuple(f"f{i}" for i in range(x.shape[1])) for x in plain)
         layout = lay_out(config, names, (len(plain[0]), len(plain[1])))
-        first, second = (make_bins(x, size) for x, size in zip(plain, layout.sizes, strict=True))
+        if config.joint:
+            masses = [np.ones(len(x), np.int64) for x in plain] if masses is None else masses
+            hot = [f for f, name in enumerate(names[0]) if is_indicator(name)]
+            edges = pooled_edges(plain, masses, layout.sizes[0], config.edge_bits, hot)
+            first, second = (Bins(x, edges) for x in plain)
+        else:
+            first, second = (make_bins(x, size, layout.finer) for x, size in zip(plain, layout.sizes, strict=True))
         return cls(layout, (first, second), PlainCandidates.of((first, second), layout))
 
     @property

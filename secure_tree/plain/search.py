@@ -14,7 +14,7 @@ from secure_tree.numerics import STEP_SCALE, Numerics
 
 @dataclass(frozen=True)
 class PlainCandidates:
-    """foreign[p]: W[d, K_p, K_q] of 0/1 for bins of p and edges of q, if any; rank: [C + 1]; thresholds: float32[C]."""
+    """foreign[p]: W[d, L_p, K_q] of 0/1 for bins of p and edges of q, if any; rank: [C + 1]; thresholds: float32[C]."""
 
     layout: Layout
     foreign: tuple[np.ndarray, ...]
@@ -27,13 +27,14 @@ class PlainCandidates:
         places = [np.arange(b.edges.size).reshape(b.edges.shape) for b in bins]
         if layout.vertical:
             places[1] += places[0].size
-        else:
-            keys = [(order_key(b.largest), order_key(b.edges)) for b in bins]
+        elif not layout.joint:
+            keys = [(order_key(b.medians), order_key(b.edges)) for b in bins]
             foreign = tuple((keys[p][0][:, :, None] < keys[1 - p][1][:, None, :]).astype(np.int64) for p in (0, 1))
             of_feature = np.arange(layout.feature_count)[:, None] * sum(layout.sizes)
-            places = [foreign[1 - q].sum(axis=1) + np.arange(layout.sizes[q]) + of_feature for q in (0, 1)]
-        rank = np.append(layout.by_candidate(places) + 1, 0)
-        return cls(layout, foreign, rank, layout.by_candidate([b.edges for b in bins]))
+            below = [w[:, :: layout.finer].sum(axis=1) for w in foreign]
+            places = [below[1 - q] + np.arange(layout.sizes[q]) + of_feature for q in (0, 1)]
+        rank = np.append(layout.by_candidate([places[p] for p in layout.cutters]) + 1, 0)
+        return cls(layout, foreign, rank, layout.by_candidate([bins[p].edges for p in layout.cutters]))
 
     @property
     def features(self) -> np.ndarray:
@@ -43,21 +44,23 @@ class PlainCandidates:
     @property
     def missing_left(self) -> np.ndarray:
         """Whether a candidate sends missing values left, bool[C]."""
-        count = sum(d * size for d, size in zip(self.layout.widths, self.layout.sizes, strict=True))
+        count = sum(self.layout.widths[p] * self.layout.sizes[p] for p in self.layout.cutters)
         return np.arange(len(self.thresholds)) >= count
 
     def left_sums(self, histograms: list[np.ndarray]) -> np.ndarray:
         """[v, s, d_p, bins_p] for both blocks -> [v, s, C + 1]."""
         layout = self.layout
-        values = [h[..., : layout.sizes[p]] for p, h in enumerate(histograms)]
-        sums = [np.cumsum(h, axis=-1) - h for h in values]
+        values = [h[..., : layout.present(p)] for p, h in enumerate(histograms)]
+        sums = [(np.cumsum(h, axis=-1) - h)[..., :: layout.finer] for h in values]
+        if layout.joint:
+            sums = [sums[0] + sums[1]]
         if self.foreign:
             moved = [np.einsum("vsdb,dbc->vsdc", h, w) for h, w in zip(values, self.foreign, strict=True)]
             sums = [sums[0] + moved[1], sums[1] + moved[0]]
         missing = [h[:, :, list(layout.optional[p]), -1:] for p, h in enumerate(histograms)]
         if not layout.vertical:
             missing = [missing[0] + missing[1]] * 2
-        copies = [sums[p][:, :, list(layout.optional[p])] + missing[p] for p in (0, 1)]
+        copies = [sums[p][:, :, list(layout.optional[p])] + missing[p] for p in layout.cutters]
         null = np.zeros((*sums[0].shape[:2], 1), np.int64)
         return np.concatenate([*(x.reshape(*x.shape[:2], -1) for x in sums + copies), null], axis=-1)
 
@@ -67,15 +70,16 @@ class PlainCandidates:
         sets = [np.zeros((layout.widths[p], layout.bins(p)), bool) for p in (0, 1)]
         if winner < len(self.thresholds):
             own, copies = layout.split(np.arange(layout.candidates)[None] == winner)
-            for p in (0, 1):
+            for p in layout.cutters:
                 optional = list(layout.optional[p])
                 edges = own[p][0].copy()
                 edges[optional] |= copies[p][0]
                 for feature, edge in np.argwhere(edges):
-                    sets[p][feature, :edge] = True
+                    for q in (0, 1) if layout.joint else (p,):
+                        sets[q][feature, : edge * layout.finer] = True
                     if self.foreign:
-                        sets[1 - p][feature, : layout.sizes[1 - p]] = self.foreign[1 - p][feature, :, edge] == 1
-                for q in (0, 1) if self.foreign else (p,):
+                        sets[1 - p][feature, : layout.present(1 - p)] = self.foreign[1 - p][feature, :, edge] == 1
+                for q in (p,) if layout.vertical else (0, 1):
                     sets[q][optional, -1] |= copies[p][0].any(axis=1)
         return sets
 

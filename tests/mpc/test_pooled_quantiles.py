@@ -20,7 +20,7 @@ def quantile(keys, masses, rank, parts):
     return int(keys[order][np.argmax(parts * sums >= rank * sums[-1])])
 
 
-def bisected(halves, rank, parts, key_bits=BITS, mass_bits=20, comparison="bits"):
+def bisected(halves, rank, parts, key_bits=BITS, bits=26, comparison="bits"):
     """halves[p]: party p's (keys, masses) of every column -> quantiles of the pooled ones, and the bits revealed."""
 
     def job(party):
@@ -28,7 +28,7 @@ def bisected(halves, rank, parts, key_bits=BITS, mass_bits=20, comparison="bits"
         revealed, reveal = [], party.reveal
         party.reveal = lambda x, what: revealed.append(reveal(x, what=what)) or revealed[-1]
         own = [Column.of(*column) for column in halves[party.rank]]
-        found = pooled_quantiles(party, own, rank, parts, key_bits, mass_bits, "quantiles")
+        found = pooled_quantiles(party, own, rank, parts, key_bits, bits, "quantiles")
         return found, np.array(revealed), set(party.revealed)
 
     (found, revealed, what), other = run_both(job)[0]
@@ -62,7 +62,7 @@ def test_every_small_column_in_every_division():
     columns = [c for n in range(3) for c in combinations_with_replacement(range(4), n)]
     halves = [[ones(a) for a in columns for _ in columns], [ones(b) for _ in columns for b in columns]]
     rank, parts = np.tile([1, 2, 3], (len(columns) ** 2, 1)), np.full((len(columns) ** 2, 3), 3)
-    found, revealed = bisected(halves, rank, parts, key_bits=2, mass_bits=3)
+    found, revealed = bisected(halves, rank, parts, key_bits=2, bits=5)
     for f, (a, b) in enumerate(zip(*halves, strict=True)):
         pooled = ones(np.concatenate([a[0], b[0]]))
         assert [quantile(*pooled, r, 3) for r in (1, 2, 3)] == found[f].tolist()

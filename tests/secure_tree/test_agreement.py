@@ -70,7 +70,7 @@ def test_unequal_parameters(change):
         ({"max_dept": 3}, "unknown parameter max_dept"),
         ({"max_depth": 0}, "max_depth"),
         ({"learning_rate": 0}, "learning_rate"),
-        ({"max_bin": 1000}, "max_bin"),
+        ({"max_bin": 1}, "max_bin"),
         ({"max_bin": "some"}, "max_bin"),
         ({"objective": "rank"}, "objective"),
         ({"base_score": 1.0}, "base_score must be a probability between 0 and 1 under binary:logistic, got 1"),

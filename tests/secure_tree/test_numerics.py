@@ -114,13 +114,15 @@ def test_bins_hold_what_they_say():
     rng = np.random.default_rng(2)
     features = np.stack([rng.normal(size=200), rng.integers(0, 5, 200), np.ones(200)], axis=1).astype(np.float32)
     bins = make_bins(features, 16)
+    assert np.array_equal(make_bins(features, 16, 3).edges, bins.edges)
     for f in range(3):
         edges, numbers = bins.edges[f], bins.numbers[:, f].astype(int)
         assert (edges[numbers] <= features[:, f]).all()
         upper = np.append(edges, np.inf)[numbers + 1]
         assert ((features[:, f] < upper) | (upper == edges[-1])).all()
         for b in np.unique(numbers):
-            assert bins.largest[f, b] == features[numbers == b, f].max()
-        assert (bins.largest[f][1:] >= bins.largest[f][:-1]).all()
+            values = np.sort(features[numbers == b, f])
+            assert bins.medians[f, b] == values[(values.size - 1) // 2]
+        assert (bins.medians[f][1:] >= bins.medians[f][:-1]).all()
     assert set(bins.edges[1]) == {0, 1, 2, 3, 4} and set(bins.edges[2]) == {1}
     assert bin_rows(np.array([[-9, -9, -9.0]], np.float32), bins.edges).tolist() == [[0, 0, 0]]

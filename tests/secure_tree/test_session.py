@@ -21,7 +21,7 @@ from tests.secure_tree.training import train_both
     [
         ({"partition": "vertical"}, (70_000, 70_000), r'max_bin="exact" takes 65533 rows per party, got 70000'),
         ({}, (70_000, 10), r'max_bin="exact" takes 65533 rows per party, got 70000'),
-        ({}, (30_000, 30_000), "2 features with 30000 and 30000 bins make more than .* pairs of edges"),
+        ({}, (30_000, 30_000), "2 features with 30000 and 30000 edges make more than .* pairs of an edge and a bin"),
     ],
 )
 def test_more_bins_than_can_be_numbered_or_compared(parameters, rows, sentence):
@@ -36,9 +36,9 @@ def test_parties_by_columns_hold_out_the_same_rows():
     held = held_rows(training.config, 40)
     assert training.facts.held == (10, 10) and held.size == 10 and not np.array_equal(held, np.arange(10))
     kept = np.delete(X, held, axis=0)
-    # A party's edges are values of the rows that it trained on.
+    # A party's cuts are values of the rows that it trained on.
     for p in (0, 1):
-        assert np.isin(training.models[p].model.edges, kept[:, p].astype(np.float32)).all()
+        assert np.isin(training.models[p].model.cuts, kept[:, p].astype(np.float32)).all()
 
 
 def test_both_halves_of_a_model_have_the_same_public_facts():

@@ -1,0 +1,102 @@
+"""The bins of a training: cut at each party's own edges, or at joint ones, which become public.
+
+Functionality  own rows -> own Bins. The K joint edges of a feature are the least float and K - 1 inverted-cdf quantiles
+               of both parties' values; where some are equal, the places that they leave go to quantiles of the values
+               that are no edge yet. The last edge is repeated where there are too few values
+Security       as mpc/pooled_quantiles.py: what becomes public are at most K - 1 values of a feature, to `edge_bits`
+               bits, and not whose they are
+Weights        a row counts by its weight, as in the sketch of XGBoost's hist, in units of 2^-20 of the power of two
+               above the largest. Missing values do not count
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from mpc.party import Party
+from mpc.pooled_quantiles import Column, pooled_quantiles
+from secure_tree.base_score import rehearsed
+from secure_tree.binning import KEY_BITS, Bins, make_bins, order_key, order_value
+from secure_tree.config import TrainConfig
+from secure_tree.layout import Facts
+from secure_tree.public import ceil_log2
+from secure_tree.schema import Table
+
+EDGES = "edges of the bins: quantiles of the rows of both parties"
+WEIGHT_SCALE = 20
+LEAST_FLOAT = np.full(1, -np.finfo(np.float32).max)
+PASSES = 2
+
+# Keys and masses of the values of a feature that are there, both int64[n].
+Values = tuple[np.ndarray, np.ndarray]
+# (keys of each feature that are edges already; rank, parts, int64[d, k]) -> quantiles of the other keys, int64[d, k].
+Quantiles = Callable[[Sequence[np.ndarray], np.ndarray, np.ndarray], np.ndarray]
+
+
+def cut_bins(party: Party, config: TrainConfig, facts: Facts, table: Table) -> Bins:
+    """Own table -> its bins."""
+    layout = facts.layout
+    if not layout.joint:
+        return make_bins(table.features, layout.sizes[party.rank], layout.finer)
+    values = columns(table.features, masses(facts, table), config.edge_bits)
+    bits = _mass_bits(facts) + layout.sizes[0].bit_length() + 1
+
+    def find(party: Party) -> np.ndarray:
+        def quantiles(known: Sequence[np.ndarray], rank: np.ndarray, parts: np.ndarray) -> np.ndarray:
+            return pooled_quantiles(party, but(values, known), rank, parts, config.edge_bits, bits, EDGES)
+
+        return joint_edges(quantiles, layout.feature_count, layout.sizes[0], config.edge_bits, facts.indicators)
+
+    edges = rehearsed(party, find)
+    party.revealed[:] = dict.fromkeys(party.revealed)
+    return Bins(table.features, edges)
+
+
+def masses(facts: Facts, table: Table) -> np.ndarray:
+    """What each of a party's rows counts, int64[n]."""
+    if facts.weight_scale is None:
+        return np.ones(len(table.features), np.int64)
+    weights = np.ones(len(table.features)) if table.weights is None else table.weights
+    return np.round(weights * (2.0**WEIGHT_SCALE / facts.weight_scale)).astype(np.int64)
+
+
+def _mass_bits(facts: Facts) -> int:
+    """Bits of the sum of all of them."""
+    rows = facts.layout.row_count
+    return ceil_log2(rows + 1 if facts.masses is None else sum(facts.masses) * 2.0**WEIGHT_SCALE + rows)
+
+
+def columns(features: np.ndarray, masses: np.ndarray, bits: int) -> list[Values]:
+    """features float32[n, d], masses int64[n] -> the leading bits of the keys of each feature's values, with masses."""
+    present = ~np.isnan(features)
+    keys = order_key(features) - 1 >> KEY_BITS - bits
+    return [(keys[there, f], masses[there]) for f, there in enumerate(present.T)]
+
+
+def but(values: Sequence[Values], known: Sequence[np.ndarray]) -> list[Column]:
+    """Each feature's values without those whose keys are known."""
+    kept = [~np.isin(keys, some) for (keys, _), some in zip(values, known, strict=True)]
+    return [Column.of(keys[these], masses[these]) for (keys, masses), these in zip(values, kept, strict=True)]
+
+
+def joint_edges(quantiles: Quantiles, features: int, size: int, bits: int, indicators: Sequence[int]) -> np.ndarray:
+    """Joint edges of d features, float32[d, K], from quantiles of keys of so many bits.
+
+    Those of an indicator, which is 0 or 1, are not asked for.
+    """
+    asked = ~np.isin(np.arange(features), indicators)
+    (one,) = columns(np.ones((1, 1), np.float32), np.ones(1, np.int64), bits)
+    known = [np.zeros(0, np.int64) if numeric else one[0] for numeric in asked]
+    for _ in range(PASSES):
+        free = asked * np.array([size - 1 - keys.size for keys in known])
+        # Quantile 0 is key 0, which no value has.
+        rank = np.minimum(np.arange(1, size), free[:, None])
+        found = quantiles(known, rank, np.repeat(free[:, None] + 1, size - 1, axis=1))
+        known = [np.union1d(keys, new[new > 0]) for keys, new in zip(known, found, strict=True)]
+    edges = [
+        order_value(np.maximum(np.append(0, keys) + 1, order_key(LEAST_FLOAT)))
+        for keys in (k << KEY_BITS - bits for k in known)
+    ]
+    return np.stack([np.pad(line, (0, size - line.size), mode="edge") for line in edges])

@@ -1,0 +1,32 @@
+"""The joint edges of two tables in the clear: what `secure_tree.edges` finds on shares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mpc.pooled_quantiles import Column
+from secure_tree.edges import but, columns, joint_edges
+
+
+def quantile(column: Column, rank: int, parts: int) -> int:
+    """The least key such that keys up to it have rank / parts of the mass; 0 where there is none."""
+    wanted = rank * column.masses[-1]
+    return int(column.keys[np.searchsorted(parts * column.masses[1:], wanted)]) if wanted else 0
+
+
+def pooled_edges(
+    tables: Sequence[np.ndarray], masses: Sequence[np.ndarray], size: int, bits: int, indicators: Sequence[int] = ()
+) -> np.ndarray:
+    """Both parties' float32[n, d] and int64[n] -> their joint edges, float32[d, K]."""
+    values = columns(np.concatenate(tables), np.concatenate(masses), bits)
+
+    def quantiles(known: Sequence[np.ndarray], rank: np.ndarray, parts: np.ndarray) -> np.ndarray:
+        found = [
+            [quantile(column, r, s) for r, s in zip(*lines, strict=True)]
+            for column, *lines in zip(but(values, known), rank, parts, strict=True)
+        ]
+        return np.array(found)
+
+    return joint_edges(quantiles, len(values), size, bits, indicators)
