@@ -112,8 +112,8 @@ def compare(job: str, train: dict[str, Any], network: str, computing: Computing)
             "comparison": train["comparison"],
             "network": network,
             "phase": phase,
-            "on_the_network": planned["network_seconds"][network][phase],
-            "planned": planned["seconds"][network][phase],
+            "on_the_network": planned.network_seconds[network][phase],
+            "planned": planned.times.seconds[network][phase],
             "measured": measured[phase],
         }
         for phase in PHASES

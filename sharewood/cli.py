@@ -118,7 +118,7 @@ def demo(
         chosen = demo_data.built_in(test_size, divided)
     report = run_demo(chosen, parameters, out)
     if json:
-        write_json(json, report)
+        write_json(json, report.document())
     print_report(report, out)
 
 

@@ -18,18 +18,20 @@ from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.config import TrainConfig
 from secure_tree.storage import write_json
 from sharewood.demo_data import DemoData
-from sharewood.judging import check_xgboost, quality, train_xgboost, xgboost_margins
+from sharewood.figures import Quality, Run
 from sharewood.learning_curve import points, staged_margins
 from sharewood.page import demo_page
 from sharewood.progress import Progress
-from sharewood.run_report import about
+from sharewood.quality import quality
+from sharewood.reference import Reference, check_xgboost
+from sharewood.report import Curve, DemoCosts, DemoReport, DemoTables
 from sharewood.warming_up import warm_up
 
 log = logging.getLogger("sharewood")
 
 
-def run_demo(data: DemoData, parameters: dict[str, Any], out: Path, progress: bool = True) -> dict[str, Any]:
-    """Train and predict between processes; the report of interfaces.md, also written to `out` as JSON and as a page."""
+def run_demo(data: DemoData, parameters: dict[str, Any], out: Path, progress: bool = True) -> DemoReport:
+    """Train and predict between processes; the report, also written to `out` as JSON and as a page."""
     missing = data.missing or "none"
     config = TrainConfig.of(**parameters, partition=data.partition, missing=missing)
     check_xgboost()
@@ -58,76 +60,51 @@ def run_demo(data: DemoData, parameters: dict[str, Any], out: Path, progress: bo
 
     outcome = run_session(job)
     results = [outcome[name]["result"] for name in PARTIES]
-    labels = data.pooled(data.test)[1]
-    booster = train_xgboost(config, *data.pooled(data.train))
-    margins = {
-        "Sharewood": np.concatenate([r["margins"] for r in results]),
-        "XGBoost": xgboost_margins(booster, data.pooled(data.test)[0]),
-    }
-    report = {
-        "run": about(results[0]["pairing"]),
-        "data": {
-            "rows": [len(features) for features, _ in data.train],
-            "features": data.pooled(data.train)[0].shape[1],
-            "partition": data.partition,
-            "title": data.title,
-            "judged_on": "training rows" if data.test is data.train else f"{len(labels)} held-out rows",
-        },
-        "config": config.model_dump(),
-        "quality": {
-            **quality(labels, margins["Sharewood"], config),
-            "xgboost": quality(labels, margins["XGBoost"], config),
-        },
-        "curve": _curve(data, config, [r["staged"] for r in results], booster),
-        **_costs(results, config.n_estimators, len(labels)),
-        "revealed": [r["revealed"] for r in results],
-        "memory_peak_bytes": {name: outcome[name]["memory_peak_bytes"] for name in (*PARTIES, DEALER)},
-        "pid": {name: outcome[name]["pid"] for name in (*PARTIES, DEALER)},
-    }
-    write_json(out / "result.json", report)
+    stages, parts = (
+        [{name: Stage(**spent) for name, spent in r[kind].items()} for r in results] for kind in ("stages", "parts")
+    )
+    X, labels = data.pooled(data.test)
+    reference = Reference.alike(config, *data.pooled(data.train))
+    margins = {"Sharewood": np.concatenate([r["margins"] for r in results]), "XGBoost": reference.margins(X)}
+    report = DemoReport(
+        run=Run.now(results[0]["pairing"]),
+        data=DemoTables(
+            rows=[len(features) for features, _ in data.train],
+            features=X.shape[1],
+            partition=data.partition,
+            title=data.title,
+            judged_on="training rows" if data.test is data.train else f"{len(labels)} held-out rows",
+        ),
+        config=config,
+        quality=Quality(quality(labels, margins["Sharewood"], config), quality(labels, margins["XGBoost"], config)),
+        curve=_curve(data, config, [r["staged"] for r in results], reference),
+        costs=DemoCosts.of(stages, parts, config.n_estimators, len(labels)),
+        revealed=[r["revealed"] for r in results],
+        memory_peak_bytes={name: outcome[name]["memory_peak_bytes"] for name in (*PARTIES, DEALER)},
+        pid={name: outcome[name]["pid"] for name in (*PARTIES, DEALER)},
+    )
+    write_json(out / "result.json", report.document())
     write_bytes(out / "report.html", demo_page(report, labels, margins).encode())
     return report
 
 
-def _curve(data: DemoData, config: TrainConfig, staged: list[np.ndarray], booster: Any) -> dict[str, Any]:
+def _curve(data: DemoData, config: TrainConfig, staged: list[np.ndarray], reference: Reference) -> Curve:
     """The metric after ever more trees, beside XGBoost's: this process has both parties' labels and predictions."""
-    trees = points(config.n_estimators)
-    curve: dict[str, Any] = {"metric": config.metric, "trees": trees, "rows": {}, "sharewood": {}, "xgboost": {}}
+    curve = Curve(config.metric, points(config.n_estimators))
     start = [0, 0]
     for name, tables in data.few().items():
         features, labels = data.pooled(tables)
         counts = [len(x) if r.shape[1] else 0 for (x, _), r in zip(tables, staged, strict=True)]
         mine = np.concatenate([r[:, s : s + n] for r, s, n in zip(staged, start, counts, strict=True)], axis=1)
         start = [s + n for s, n in zip(start, counts, strict=True)]
-        theirs = [xgboost_margins(booster, features, count) for count in trees]
-        curve["rows"][name] = len(labels)
-        for who, margins in (("sharewood", mine), ("xgboost", theirs)):
-            curve[who][name] = [quality(labels, m, config)[config.metric] for m in margins]
+        theirs = [reference.margins(features, count) for count in curve.trees]
+        curve.rows[name] = len(labels)
+        for values, margins in ((curve.sharewood, mine), (curve.xgboost, theirs)):
+            values[name] = [_metric(labels, m, config) for m in margins]
     return curve
 
 
-def _costs(results: list[dict[str, Any]], trees: int, predicted: int) -> dict[str, Any]:
-    """Both parties' meters as one: by phase, and within the online phase by part of a tree."""
-    stages = {name: [Stage(**r["stages"][name]) for r in results] for name in results[0]["stages"]}
-    parts = {name: [Stage(**r["parts"][name]) for r in results] for name in results[0]["parts"]}
-    online, offline, setup = _phase(stages["online"]), stages["offline"], _phase(stages["setup"])
-    return {
-        "setup": {**setup, "bytes": setup["bytes"] + sum(s.bytes_dealt for s in stages["setup"])},
-        "offline": {
-            "seconds": max(s.seconds for s in offline),
-            "bytes_dealer": sum(s.bytes_dealt for s in offline),
-            "bytes_parties": _phase(offline)["bytes"],
-        },
-        "online": {**online, **{f"{name}_per_tree": value / trees for name, value in online.items()}},
-        "parts": {name: {**_phase(p), "bytes_dealt": sum(s.bytes_dealt for s in p)} for name, p in parts.items()},
-        "predict": {"rows": predicted, **_phase(stages["predict"])},
-    }
-
-
-def _phase(stages: list[Stage]) -> dict[str, Any]:
-    """Wall clock of the slower party, rounds, and wire bytes between the parties in both directions."""
-    return {
-        "seconds": max(s.seconds for s in stages),
-        "rounds": max(s.rounds for s in stages),
-        "bytes": sum(s.bytes_sent for s in stages),
-    }
+def _metric(labels: np.ndarray, margins: np.ndarray, config: TrainConfig) -> float:
+    value = quality(labels, margins, config)[config.metric]
+    assert value is not None, "the demo's metrics are defined for one class, too"
+    return value

@@ -16,6 +16,7 @@ from secure_tree.config import Partition, TrainConfig
 from secure_tree.predict import Method
 from secure_tree.schema import read_features
 from sharewood.columns import Columns
+from sharewood.datasets import breast_cancer, check_same_columns, hold_out
 from sharewood.describing import describe
 from sharewood.tables import Rows, check_classes, check_counts, read_table
 
@@ -62,29 +63,28 @@ class DemoData:
 
 
 def split(features: pd.DataFrame, labels: np.ndarray, test_size: float, title: str, partition: Partition) -> DemoData:
-    """Shuffle with a fixed seed, hold out `test_size`, give each party half of the rows or of the columns."""
-    order = np.random.default_rng(2026).permutation(len(labels))
-    held = round(test_size * len(labels))
-    X, y = features.iloc[order].reset_index(drop=True), labels[order]
+    """Hold out `test_size`, give each party half of the rows or of the columns."""
 
-    def half(start: int, stop: int) -> tuple[Table, Table]:
+    def halves(rows: np.ndarray) -> tuple[Table, Table]:
         if partition == "vertical":
-            part, middle = X.iloc[start:stop].reset_index(drop=True), X.shape[1] // 2
-            return (part.iloc[:, :middle], y[start:stop]), (part.iloc[:, middle:], None)
-        middle = (start + stop) // 2
-        first, second = ((X.iloc[c].reset_index(drop=True), y[c]) for c in (slice(start, middle), slice(middle, stop)))
-        return first, second
+            both, middle = _rows_of(features, rows), features.shape[1] // 2
+            return (both.iloc[:, :middle], labels[rows]), (both.iloc[:, middle:], None)
+        first, second = rows[: len(rows) // 2], rows[len(rows) // 2 :]
+        return (_rows_of(features, first), labels[first]), (_rows_of(features, second), labels[second])
 
-    train = half(held, len(y))
-    return DemoData(train, half(0, held) if held else train, "bins", title, partition)
+    training, validation = hold_out(len(labels), test_size)
+    train = halves(training)
+    return DemoData(train, halves(validation) if len(validation) else train, "bins", title, partition)
+
+
+def _rows_of(table: pd.DataFrame, rows: np.ndarray) -> pd.DataFrame:
+    return table.iloc[rows].reset_index(drop=True)
 
 
 def built_in(test_size: float, partition: Partition) -> DemoData:
     """scikit-learn's breast cancer set."""
-    from sklearn.datasets import load_breast_cancer
-
-    bunch = load_breast_cancer(as_frame=True)
-    return split(bunch.data, bunch.target.to_numpy(float), test_size, "breast cancer (scikit-learn)", partition)
+    features, labels, title = breast_cancer()
+    return split(features, labels, test_size, title, partition)
 
 
 def synthetic(rows: int, features: int, objective: str, test_size: float, partition: Partition) -> DemoData:
@@ -139,8 +139,7 @@ def from_files(files: Files, test_size: float, config: TrainConfig) -> DemoData:
     missing = tuple(sorted({name for rows in read for name in rows.missing}))
     tables = [(rows.features, np.asarray(rows.labels)) for rows in read]
     for path, (features, _) in zip((path for path, _ in every), tables, strict=True):
-        if list(features) != list(tables[0][0]):
-            raise DataError(f"{path}: its feature columns or their order differ from those of {files.tables[0]}")
+        check_same_columns((files.tables[0], tables[0][0]), (path, features))
     if files.test:
         nobody = tables[2][0].iloc[:0], tables[2][1][:0]
         return DemoData((tables[0], tables[1]), (tables[2], nobody), "thresholds", files.title, missing=missing)
@@ -158,25 +157,21 @@ def from_columns(files: Files, test_size: float, config: TrainConfig) -> DemoDat
         raise DataError(f"{files.tables[1]}: by columns the first file has the label, and no other")
     _check_same_rows(files.tables, rows, others)
     own, foreign, labels = rows.features, others.features, np.asarray(rows.labels)
-    order = np.random.default_rng(2026).permutation(len(labels))
-    held = round(test_size * len(labels))
 
     def part(rows: np.ndarray) -> tuple[Table, Table]:
-        first, second = (x.iloc[rows].reset_index(drop=True) for x in (own, foreign))
-        return (first, labels[rows]), (second, None)
+        return (_rows_of(own, rows), labels[rows]), (_rows_of(foreign, rows), None)
 
-    train = part(order[held:])
+    training, validation = hold_out(len(labels), test_size)
+    train = part(training)
     missing = tuple(sorted({*rows.missing, *others.missing}))
-    return DemoData(train, part(order[:held]) if held else train, "bins", files.title, "vertical", missing)
+    return DemoData(train, part(validation) if len(validation) else train, "bins", files.title, "vertical", missing)
 
 
 def _hold_out(table: tuple[pd.DataFrame, np.ndarray], test_size: float) -> tuple[Table, Table]:
-    """The rest of a table, shuffled with a fixed seed, and a share `test_size` of it."""
+    """The rows of a table to train on, and those for validation."""
     features, labels = table
-    order = np.random.default_rng(2026).permutation(len(labels))
-    held = round(test_size * len(labels))
-    kept, aside = ((features.iloc[rows].reset_index(drop=True), labels[rows]) for rows in (order[held:], order[:held]))
-    return kept, aside
+    training, validation = ((_rows_of(features, rows), labels[rows]) for rows in hold_out(len(labels), test_size))
+    return training, validation
 
 
 def _labelled(path: Path, columns: Columns, config: TrainConfig) -> Rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -23,10 +23,20 @@ from secure_tree.exchange import PlainModel, reveal_model, share_model
 from secure_tree.model import SharedModel
 from secure_tree.storage import read_json, write_arrays, write_json
 from secure_tree.xgboost_json import from_xgboost, to_xgboost
+from sharewood.figures import Run
 from sharewood.hosts_config import HostsConfig
 from sharewood.jobs import fit, predict
-from sharewood.judging import quality_of_predictions
-from sharewood.run_report import about, costs, rounds_of_trees, write_reports
+from sharewood.quality import quality_of_predictions
+from sharewood.run_report import (
+    PartyCosts,
+    PartyReport,
+    PredictionReport,
+    PredictionTable,
+    RoundsOfTrees,
+    TrainingReport,
+    TrainingTables,
+    write_reports,
+)
 from sharewood.table_files import writable, write_frame
 from sharewood.tables import (
     Rows,
@@ -94,7 +104,7 @@ def align(config: HostsConfig, name: str) -> tuple[int, int]:
     return len(rows), len(frame)
 
 
-def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> dict[str, Any]:
+def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> TrainingReport:
     """Train on the party's file, write its half of the model; a report of costs.
 
     Where a folder for checkpoints is named, every round of trees is kept there; `resume` goes on from them.
@@ -125,22 +135,22 @@ def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> di
         if checkpoints and not resume:
             make_folder(checkpoints.folder)
 
-    def program(party: Party) -> dict[str, Any]:
+    def program(party: Party) -> TrainingReport:
         warm_up(parameters.comparison)  # after the meeting: it may take longer than the other has patience
         estimator = fit(party, parameters.model_dump(), rows, judged, checkpoints)
         assert estimator.model is not None, "fit has set it"
         estimator.model.save(out)
         known, used = estimator.model.facts, estimator.config
-        trees = rounds_of_trees(estimator, checkpoints.done if checkpoints else None)
-        return {
-            "run": about(known.pairing, train_data=data, test_data=judged_by, model=out),
-            "data": {"rows": list(known.layout.rows), "held": list(known.held), "features": len(known.names)},
-            "config": used.model_dump(),
-            "rounds_of_trees": trees,
-            "metric": used.metric,
-            "curve": estimator.curve,
-            **costs(party, name, None if resume else trees["grown"]),
-        }
+        trees = RoundsOfTrees.of(estimator, checkpoints.done if checkpoints else None)
+        return TrainingReport(
+            costs=PartyCosts.of(party, name, trees=None if resume else trees.grown),
+            run=Run.now(known.pairing, train_data=data, test_data=judged_by, model=out),
+            data=TrainingTables(list(known.layout.rows), list(known.held), len(known.names)),
+            config=used,
+            rounds_of_trees=trees,
+            metric=used.metric,
+            curve=estimator.curve,
+        )
 
     try:
         report = connected(config, name, program)
@@ -154,7 +164,7 @@ def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> di
     return report
 
 
-def predict_rows(config: HostsConfig, name: str, json: Path | None) -> dict[str, Any]:
+def predict_rows(config: HostsConfig, name: str, json: Path | None) -> PredictionReport:
     """Predict the party's file with its half of the model, write what it learns as a table; a report of costs."""
     with _bringing(config, name):
         model = SharedModel.load(config.needs(name, "model"))
@@ -173,16 +183,17 @@ def predict_rows(config: HostsConfig, name: str, json: Path | None) -> dict[str,
             writable(path)
         output = config.predict.output if model.config.logistic else "margin"
 
-    def program(party: Party) -> tuple[np.ndarray, dict[str, Any]]:
+    def program(party: Party) -> tuple[np.ndarray, PredictionReport]:
         warm_up(model.config.comparison)
         values = predict(party, model, rows, output, config.predict.method, receiver if layout.vertical else None)
         if out:
             write_predictions(out, rows.ids, values, output)
-        spent = costs(party, name)
-        spent["predict"]["rows"] = len(rows.features)
-        facts = {"rows": len(rows.features), "features": len(model.facts.names)}
-        files = {"predict_data": data, "model": config.party(name).model, "predictions": out}
-        return values, {"run": about(model.facts.pairing, **files), "data": facts, **spent}
+        count = len(rows.features)
+        return values, PredictionReport(
+            costs=PartyCosts.of(party, name, rows=count),
+            run=Run.now(model.facts.pairing, predict_data=data, model=config.party(name).model, predictions=out),
+            data=PredictionTable(count, len(model.facts.names)),
+        )
 
     values, report = connected(config, name, program)
     page = None
@@ -192,13 +203,13 @@ def predict_rows(config: HostsConfig, name: str, json: Path | None) -> dict[str,
         classes = (model.config.num_class or 2) if model.config.logistic else 0
         labels = known_labels(data, config.columns(name), names, classes)
         if labels is not None:
-            report["quality"] = quality_of_predictions(labels, values, output, model.config)
+            report.quality = quality_of_predictions(labels, values, output, model.config)
         page = prediction_page(name, report, values, labels, model.config.logistic and not model.config.num_class)
     write_reports(out, page, report, json)
     return report
 
 
-def reveal(config: HostsConfig, name: str, to: str) -> dict[str, Any]:
+def reveal(config: HostsConfig, name: str, to: str) -> PartyReport:
     """Open the model to the party `to`, if both configurations consent; that one writes it to its file `revealed`."""
     with _bringing(config, name):
         config.party(to)
@@ -209,18 +220,18 @@ def reveal(config: HostsConfig, name: str, to: str) -> dict[str, Any]:
         if out:
             writable(out)
 
-    def program(party: Party) -> dict[str, Any]:
+    def program(party: Party) -> PartyReport:
         plain = reveal_model(party, model, config.names.index(to))
         if plain is not None and out is not None:
             write_arrays(out, *plain.pack())
-        return costs(party, name)
+        return PartyReport(PartyCosts.of(party, name))
 
     report = connected(config, name, program)
     write_reports(out, None, report, None)
     return report
 
 
-def share(config: HostsConfig, name: str, source: Path | None) -> dict[str, Any]:
+def share(config: HostsConfig, name: str, source: Path | None) -> PartyReport:
     """Turn one party's XGBoost model (`source`, the other has None) into a half at either, for `predict`.
 
     Of `train` it takes `missing`: the features that rows to predict may lack.
@@ -230,13 +241,13 @@ def share(config: HostsConfig, name: str, source: Path | None) -> dict[str, Any]
         writable(out)
         plain = from_xgboost(read_json(source, "model of XGBoost in JSON"), str(source)) if source else None
 
-    def program(party: Party) -> dict[str, Any]:
+    def program(party: Party) -> PartyReport:
         share_model(party, plain, TrainConfig.of(**config.train).missing).save(out)
-        return costs(party, name)
+        return PartyReport(PartyCosts.of(party, name))
 
     report = connected(config, name, program)
     if plain is None:
-        report["revealed"] = ["the model's objective, feature names, classes, number and largest depth of trees"]
+        report.costs.revealed = ["the model's objective, feature names, classes, number and largest depth of trees"]
     write_reports(out, None, report, None)
     return report
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from time import monotonic
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mpc.errors import ConfigError
+
+if TYPE_CHECKING:
+    from sharewood.run_report import PartyReport
 
 Config = Annotated[Path, typer.Option(help="TOML file of the job.")]
 PartyName = Annotated[str, typer.Option(help="Which of the two parties this host is.")]
@@ -59,10 +62,10 @@ def plan(config: Config, json: Json = None) -> None:
 
     job = HostsConfig.read(config)
     shape = planning.planned(job)
-    report = planning.plan(*shape, calibrate(*shape))
+    needed = planning.plan(*shape, calibrate(*shape))
     if json:
-        write_json(json, report)
-    planning.print_plan(report, job.names)
+        write_json(json, needed.document())
+    planning.print_plan(needed, job.names)
 
 
 @app.command()
@@ -156,14 +159,14 @@ def share(
     _tell("shared", share(HostsConfig.read(config), party, model), started)
 
 
-def _tell(what: str, report: dict[str, Any], started: float) -> None:
+def _tell(what: str, report: PartyReport, started: float) -> None:
     """Seconds since `started`, and of its stages; traffic; what this party learned; what was written."""
-    stages = {name: stage for name, stage in report.items() if isinstance(stage, dict) and "seconds" in stage}
-    rounds, sent = (sum(stage[key] for stage in stages.values()) for key in ("rounds", "bytes"))
-    parts = ", ".join(f"{name.replace('_', ' ')} {stage['seconds']:.1f} s" for name, stage in stages.items())
+    stages = report.costs.stages
+    rounds, sent = sum(stage.rounds for stage in stages.values()), sum(stage.bytes for stage in stages.values())
+    parts = ", ".join(f"{name.replace('_', ' ')} {stage.seconds:.1f} s" for name, stage in stages.items())
     typer.echo(f"{what} in {monotonic() - started:.1f} s with start and waiting ({parts})")
-    typer.echo(f"{rounds} rounds, {sent / 1e6:.2f} MB with the other party")
-    learned = "; ".join(report["revealed"]) or "nothing"
+    typer.echo(f"{rounds:.0f} rounds, {sent / 1e6:.2f} MB with the other party")
+    learned = "; ".join(report.costs.revealed) or "nothing"
     typer.echo(f"this party learned, besides row counts, feature names and parameters: {learned}")
-    if report["written"]:
-        typer.echo(f"wrote {' and '.join(report['written'])}")
+    if report.written:
+        typer.echo(f"wrote {' and '.join(report.written)}")

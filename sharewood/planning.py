@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import asdict, astuple, dataclass
-from typing import Any
+from dataclasses import asdict, astuple, dataclass, field
 
 from rich.console import Console
 from rich.table import Table
@@ -17,11 +16,61 @@ from secure_tree.config import TrainConfig
 from secure_tree.planning import Demand, Sizes, plan_training
 from sharewood.calibration import Computing
 from sharewood.columns import Columns
+from sharewood.figures import IN_PLACE, Figures
 from sharewood.hosts_config import HostsConfig
 
 # Round trip in seconds, bits a second in each direction.
 NETWORKS = {"LAN": (0.5e-3, 1e9), "WAN": (40e-3, 100e6)}
 FRAME_BYTES = 90
+
+
+# By network and phase.
+Seconds = dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Tables(Figures):
+    """Rows and features of either party."""
+
+    rows: list[int]
+    features: list[int]
+
+
+@dataclass(frozen=True)
+class Dealt(Figures):
+    """Bytes by kind of correlation and party; `key_nodes` are the nodes of all comparison keys."""
+
+    bytes_by_kind: dict[str, dict[str, int]]
+    bytes_dealer: int
+    key_nodes: int
+
+
+@dataclass(frozen=True)
+class Exchanged(Figures):
+    """Rounds, and bytes in both directions."""
+
+    rounds: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Times(Figures):
+    """Seconds of computing by phase, and with the network in all."""
+
+    computing_seconds: dict[str, float]
+    seconds: Seconds
+
+
+@dataclass(frozen=True)
+class Plan(Figures):
+    """What a training needs; `times` where computing was measured."""
+
+    data: Tables
+    config: TrainConfig
+    offline: Dealt
+    online: Exchanged
+    network_seconds: Seconds
+    times: Times | None = field(default=None, metadata=IN_PLACE)
 
 
 @dataclass
@@ -87,7 +136,7 @@ def _names(features: int | tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"f{i}" for i in range(features)) if isinstance(features, int) else features
 
 
-def plan(config: TrainConfig, sizes: Sizes, computing: Computing | None = None) -> dict[str, Any]:
+def plan(config: TrainConfig, sizes: Sizes, computing: Computing | None = None) -> Plan:
     """Bytes dealt by kind and party, rounds and wire bytes in all; by phase, seconds on either network.
 
     Phases are those of the meter: set-up with what the dealer sends for it, offline, online. With `computing`,
@@ -116,57 +165,55 @@ def plan(config: TrainConfig, sizes: Sizes, computing: Computing | None = None) 
         }
         for name, network in NETWORKS.items()
     }
-    kinds = {kind: dict(count) for kind, count in by_kind.items()}
-    report = {
-        "data": {"rows": list(sizes.rows), "features": [len(names) for names in sizes.names]},
-        "config": config.model_dump(),
-        "offline": {
-            "bytes_by_kind": kinds,
-            "bytes_dealer": total.dealt,
-            "key_nodes": keyed,
-        },
-        "online": {"rounds": total.rounds, "bytes": total.sent + total.received + 2 * total.rounds * FRAME_BYTES},
-        "network_seconds": seconds,
-    }
-    if computing is not None:
-        times = {"setup": 1, "offline": config.n_estimators, "online": config.n_estimators}
-        computed = {phase: times[phase] * spent for phase, spent in asdict(computing).items()}
-        report["computing_seconds"] = computed
-        report["seconds"] = {
-            name: {
-                phase: max(waited, computed[phase]) if phase == "offline" else waited + computed[phase]
-                for phase, waited in phases.items()
-            }
-            for name, phases in seconds.items()
+    return Plan(
+        Tables(list(sizes.rows), [len(names) for names in sizes.names]),
+        config,
+        Dealt({kind: dict(count) for kind, count in by_kind.items()}, total.dealt, keyed),
+        Exchanged(total.rounds, total.sent + total.received + 2 * total.rounds * FRAME_BYTES),
+        seconds,
+        _times(seconds, computing, config.n_estimators) if computing else None,
+    )
+
+
+def _times(waiting: Seconds, computing: Computing, trees: int) -> Times:
+    times = {"setup": 1, "offline": trees, "online": trees}
+    computed = {phase: times[phase] * spent for phase, spent in asdict(computing).items()}
+    in_all = {
+        name: {
+            phase: max(waited, computed[phase]) if phase == "offline" else waited + computed[phase]
+            for phase, waited in phases.items()
         }
-    return report
+        for name, phases in waiting.items()
+    }
+    return Times(computed, in_all)
 
 
-def print_plan(report: dict[str, Any], names: tuple[str, str]) -> None:
-    """The plan as tables on the terminal."""
+def print_plan(plan: Plan, names: tuple[str, str]) -> None:
+    """A plan for which computing was measured, as tables on the terminal."""
+    assert plan.times is not None, "computing was measured"
     console = Console()
     table = Table(title="From the dealer", title_justify="left")
     for column in ("kind", *(f"bytes to {name}" for name in names)):
         table.add_column(column, justify="left" if column == "kind" else "right")
-    for kind, count in sorted(report["offline"]["bytes_by_kind"].items()):
+    for kind, count in sorted(plan.offline.bytes_by_kind.items()):
         table.add_row(kind, f"{count['party_0']:,}", f"{count['party_1']:,}")
     console.print(table)
-    if keyed := report["offline"]["key_nodes"]:
+    if keyed := plan.offline.key_nodes:
         console.print(
             f"comparison keys: {keyed:,} nodes; who evaluates AES T times finds the seed of one with probability "
             f"T / 2^{SEED_BITS - math.log2(keyed):.1f}"
         )
-    online = report["online"]
-    console.print(f"between the parties: {online['rounds']:,} rounds, {online['bytes']:,} bytes in both directions")
+    online = plan.online
+    console.print(f"between the parties: {online.rounds:,} rounds, {online.bytes:,} bytes in both directions")
     times = Table(title="Time, an estimate in seconds", title_justify="left")
     for column in ("network", "phase", "waiting for it", "computing", "in all"):
         times.add_column(column, justify="left" if column in ("network", "phase") else "right")
     for name, (round_trip, rate) in NETWORKS.items():
-        for phase, waited in report["network_seconds"][name].items():
-            figures = (waited, report["computing_seconds"][phase], report["seconds"][name][phase])
+        for phase, waited in plan.network_seconds[name].items():
+            figures = (waited, plan.times.computing_seconds[phase], plan.times.seconds[name][phase])
             network = f"{name}, {1e3 * round_trip:g} ms round trip, {rate / 1e6:g} Mbit/s"
             times.add_row(network, phase, *(f"{figure:.2f}" for figure in figures))
     console.print(times)
     console.print("Computing was measured on this machine, with both parties and the dealer on it.")
-    if report["config"]["early_stopping_rounds"]:
-        console.print(f"All {report['config']['n_estimators']} rounds were planned: a training that stops needs less.")
+    if plan.config.early_stopping_rounds:
+        console.print(f"All {plan.config.n_estimators} rounds were planned: a training that stops needs less.")

@@ -1,80 +1,130 @@
-"""The demo's report as tables on the terminal."""
+"""The demo's report, and how it looks on the terminal."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-NAMES = {
-    "auc": "AUC",
-    "accuracy": "accuracy",
-    "logloss": "log loss",
-    "rmse": "root mean squared error",
-    "mae": "mean absolute error",
-}
+from mpc.meter import Stage
+from secure_tree.config import Partition, TrainConfig
+from sharewood.figures import IN_PLACE, MEASURES, Figures, Offline, Online, Phase, Prediction, Quality, Run
+
+Stages = dict[str, Stage]
 
 
-def print_report(report: dict[str, Any], out: Path) -> None:
+@dataclass(frozen=True)
+class DemoTables(Figures):
+    """Sizes and names of the data; `judged_on`: the validation rows in words."""
+
+    rows: list[int]
+    features: int
+    partition: Partition
+    title: str
+    judged_on: str
+
+
+@dataclass(frozen=True)
+class Curve(Figures):
+    """The metric after each of `trees` rounds, by kind of rows ("training", "held_out"), and their numbers."""
+
+    metric: str
+    trees: list[int]
+    rows: dict[str, int] = field(default_factory=dict)
+    sharewood: dict[str, list[float]] = field(default_factory=dict)
+    xgboost: dict[str, list[float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DemoCosts(Figures):
+    """Both parties' meters as one: the slower party's seconds, bytes of both; `parts` are those of the online phase."""
+
+    setup: Phase
+    offline: Offline
+    online: Online
+    parts: dict[str, Phase]
+    predict: Prediction
+
+    @classmethod
+    def of(cls, stages: Sequence[Stages], parts: Sequence[Stages], trees: int, predicted: int) -> DemoCosts:
+        """`stages` and `parts` of either party, in a training of so many rounds of trees."""
+
+        def of_both(each: Sequence[Stages], name: str) -> Phase:
+            spent = [stages[name] for stages in each]
+            seconds, rounds = max(s.seconds for s in spent), max(s.rounds for s in spent)
+            return Phase(seconds, rounds, sum(s.bytes_sent for s in spent), sum(s.bytes_dealt for s in spent))
+
+        setup, offline, online, predict = (of_both(stages, name) for name in ("setup", "offline", "online", "predict"))
+        return cls(
+            Phase(setup.seconds, setup.rounds, setup.bytes + (setup.bytes_dealt or 0)),
+            Offline(offline.seconds, offline.rounds, offline.bytes, offline.bytes_dealt),
+            Online(online.seconds, online.rounds, online.bytes, trees=trees),
+            {name: of_both(parts, name) for name in parts[0]},
+            Prediction(predict.seconds, predict.rounds, predict.bytes, rows=predicted),
+        )
+
+
+@dataclass(frozen=True)
+class DemoReport(Figures):
+    """All that the process which started the demo knows; lists are of both parties, by rank."""
+
+    run: Run
+    data: DemoTables
+    config: TrainConfig
+    quality: Quality
+    curve: Curve
+    costs: DemoCosts = field(metadata=IN_PLACE)
+    revealed: list[list[str]]
+    memory_peak_bytes: dict[str, int]
+    pid: dict[str, int]
+
+
+def print_report(report: DemoReport, out: Path) -> None:
     """Quality beside XGBoost, cost by phase, and what each party learned."""
     console = Console()
-    data, config = report["data"], report["config"]
+    data, config = report.data, report.config
     console.print(
-        f"\n[bold]{data['title']}[/bold], {data['partition']}: {data['rows'][0]} rows at party_a, {data['rows'][1]} at "
-        f"party_b, {data['features']} features in all; {config['n_estimators']} trees of depth {config['max_depth']}, "
-        f"{config['max_bin']} bins\n"
+        f"\n[bold]{data.title}[/bold], {data.partition}: {data.rows[0]} rows at party_a, {data.rows[1]} at party_b, "
+        f"{data.features} features in all; {config.n_estimators} trees of depth {config.max_depth}, {config.max_bin} "
+        "bins\n"
     )
     console.print(_quality(report))
-    console.print(_cost(report))
+    console.print(_costs(report.costs))
     console.print("[bold]What each party learned[/bold] besides row counts, feature names and parameters:")
-    for name, revealed in zip(("party_a", "party_b"), report["revealed"], strict=True):
+    for name, revealed in zip(("party_a", "party_b"), report.revealed, strict=True):
         console.print(f"  {name}: {'; '.join(revealed) or 'nothing'}")
     console.print("  dealer: the shapes of the computation\n")
     console.print(f"Each party's half of the model, and this report as JSON and as a page, are in {out}/")
 
 
-def _quality(report: dict[str, Any]) -> Table:
-    table = Table(title=f"Quality on {report['data']['judged_on']}", title_justify="left")
+def _quality(report: DemoReport) -> Table:
+    table = Table(title=f"Quality on {report.data.judged_on}", title_justify="left")
     table.add_column("measure")
     table.add_column("Sharewood, on secret shares", justify="right")
     table.add_column("XGBoost, on pooled rows", justify="right")
-    mine = report["quality"]
-    for key, name in NAMES.items():
-        if mine.get(key) is not None:
-            table.add_row(name, f"{mine[key]:.4f}", f"{mine['xgboost'][key]:.4f}")
+    for key, value in report.quality.own.items():
+        if value is not None:
+            table.add_row(MEASURES[key], f"{value:.4f}", f"{report.quality.xgboost[key]:.4f}")
     return table
 
 
-def _cost(report: dict[str, Any]) -> Table:
+def _costs(costs: DemoCosts) -> Table:
     table = Table(title="Cost (TLS on this machine; bytes in both directions)", title_justify="left")
     for column in ("phase", "seconds", "rounds", "between the parties", "from the dealer"):
         table.add_column(column, justify="left" if column == "phase" else "right")
-    setup, offline, online, predict = (report[k] for k in ("setup", "offline", "online", "predict"))
-    table.add_row("setup, once", f"{setup['seconds']:.2f}", f"{setup['rounds']}", f"{megabytes(setup['bytes'])}", "")
-    table.add_row(
-        "offline, before the data is used",
-        f"{offline['seconds']:.2f}",
-        "0",
-        megabytes(offline["bytes_parties"]),
-        megabytes(offline["bytes_dealer"]),
-    )
-    table.add_row("online", f"{online['seconds']:.2f}", str(online["rounds"]), megabytes(online["bytes"]), "")
-    table.add_row(
-        "  per tree",
-        f"{online['seconds_per_tree']:.3f}",
-        f"{online['rounds_per_tree']:.0f}",
-        megabytes(online["bytes_per_tree"]),
-        "",
-    )
-    table.add_row(
-        f"prediction of {predict['rows']} rows",
-        f"{predict['seconds']:.3f}",
-        str(predict["rounds"]),
-        megabytes(predict["bytes"]),
-        "",
-    )
+
+    def add(name: str, phase: Phase, digits: int = 2) -> None:
+        dealt = "" if phase.bytes_dealt is None else megabytes(phase.bytes_dealt)
+        table.add_row(name, f"{phase.seconds:.{digits}f}", f"{phase.rounds:.0f}", megabytes(phase.bytes), dealt)
+
+    add("setup, once", costs.setup)
+    add("offline, before the data is used", costs.offline)
+    add("online", costs.online)
+    add("  per tree", costs.online.per_tree, 3)
+    add(f"prediction of {costs.predict.rows} rows", costs.predict, 3)
     return table
 
 

@@ -4,67 +4,110 @@ from __future__ import annotations
 
 import logging
 import resource
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from mpc.errors import DataError
 from mpc.files import remove, write_bytes
-from mpc.meter import Stage
 from mpc.party import Party
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
+from secure_tree.config import Metric, TrainConfig
 from secure_tree.storage import write_json
-from sharewood import __version__
+from sharewood.figures import IN_PLACE, Figures, Measures, Offline, Online, Phase, Prediction, Run
 
 log = logging.getLogger("sharewood")
 
 
-def about(pairing: str, **files: Path | None) -> dict[str, Any]:
-    """When and with which version this is, the random id of the model, and the names of the files."""
-    named = {role: path.name for role, path in files.items() if path}
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    return {"date": now, "version": __version__, "id": pairing, "files": named}
+@dataclass
+class PartyCosts(Figures):
+    """As one party measured it: stages of the meter, parts of a round of trees, peak memory, what was revealed."""
+
+    stages: dict[str, Phase] = field(metadata=IN_PLACE)
+    parts: dict[str, Phase]
+    revealed: list[str]
+    memory_peak_bytes: dict[str, int]
+
+    @classmethod
+    def of(cls, party: Party, name: str, *, trees: int | None = None, rows: int = 0) -> PartyCosts:
+        """Those of party `name` in a training of so many rounds of trees, or a prediction of so many rows."""
+        stages = {stage: Phase.of_party(spent) for stage, spent in party.stages.items()}
+        if "offline" in stages:
+            stages["offline"] = Offline(**vars(stages["offline"]))
+        if "online" in stages:
+            stages["online"] = Online(**vars(stages["online"]), trees=trees)
+        if "predict" in stages:
+            stages["predict"] = Prediction(**vars(stages["predict"]), rows=rows)
+        parts = {part: Phase.of_party(spent) for part, spent in party.parts.items()}
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        return cls(stages, parts, party.revealed, {name: peak})
 
 
-def rounds_of_trees(estimator: SecureXGBClassifier | SecureXGBRegressor, resumed_after: int | None) -> dict[str, Any]:
+@dataclass
+class PartyReport(Figures):
+    """What a command cost; `written` are its files."""
+
+    costs: PartyCosts = field(metadata=IN_PLACE)
+    written: list[str] = field(default_factory=list, kw_only=True)
+
+
+@dataclass(frozen=True)
+class TrainingTables(Figures):
+    """Rows of either party that were trained on, and held out; features of both together."""
+
+    rows: list[int]
+    held: list[int]
+    features: int
+
+
+@dataclass(frozen=True)
+class RoundsOfTrees(Figures):
     """Rounds asked for, grown, and kept in the model, with their metric; and those that a resumed run began with.
 
     Early stopping keeps the rounds with the best metric, and drops those that it took to see that.
     """
-    assert estimator.model is not None, "the estimator has been fitted"
-    asked, kept = estimator.config.n_estimators, estimator.model.rounds
-    grown = estimator.curve[-1][0] if estimator.curve else asked
-    metric = dict(estimator.curve).get(kept)
-    return {"asked": asked, "grown": grown, "kept": kept, "metric": metric, "resumed_after": resumed_after or 0}
+
+    asked: int
+    grown: int
+    kept: int
+    metric: float | None
+    resumed_after: int
+
+    @classmethod
+    def of(cls, estimator: SecureXGBClassifier | SecureXGBRegressor, resumed_after: int | None) -> RoundsOfTrees:
+        """Those of a fitted estimator."""
+        assert estimator.model is not None, "the estimator has been fitted"
+        asked, kept = estimator.config.n_estimators, estimator.model.rounds
+        grown = estimator.curve[-1][0] if estimator.curve else asked
+        return cls(asked, grown, kept, dict(estimator.curve).get(kept), resumed_after or 0)
 
 
-def costs(party: Party, name: str, grown: int | None = None) -> dict[str, Any]:
-    """Seconds, rounds, wire bytes in both directions by stage and part of a tree; peak memory; what was revealed.
+@dataclass
+class TrainingReport(PartyReport):
+    """`curve`: rounds of trees, and the metric of held-out rows after them."""
 
-    As party `name` measured it; with the online stage for each of `grown` rounds of trees, where that is said.
-    """
+    run: Run
+    data: TrainingTables
+    config: TrainConfig
+    rounds_of_trees: RoundsOfTrees
+    metric: Metric
+    curve: list[tuple[int, float]]
 
-    def counted(spent: dict[str, Stage]) -> dict[str, dict[str, Any]]:
-        return {
-            name: {
-                "seconds": stage.seconds,
-                "rounds": stage.rounds,
-                "bytes": stage.bytes_sent + stage.bytes_received,
-                "bytes_dealt": stage.bytes_dealt,
-            }
-            for name, stage in spent.items()
-        }
 
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    learned = {"revealed": party.revealed, "memory_peak_bytes": {name: peak}}
-    stages = counted(party.stages)
-    if "offline" in stages:
-        offline = stages["offline"]
-        offline |= {"bytes_dealer": offline["bytes_dealt"], "bytes_parties": offline["bytes"]}
-    if grown:
-        online = stages["online"]
-        online |= {f"{key}_per_tree": online[key] / grown for key in ("seconds", "rounds", "bytes")}
-    return {**stages, "parts": counted(party.parts), **learned}
+@dataclass(frozen=True)
+class PredictionTable(Figures):
+    """Own rows, and features of the model."""
+
+    rows: int
+    features: int
+
+
+@dataclass
+class PredictionReport(PartyReport):
+    """`quality`: measures of own rows, where their labels are known."""
+
+    run: Run
+    data: PredictionTable
+    quality: Measures | None = None
 
 
 def page_beside(result: Path) -> Path:
@@ -72,23 +115,23 @@ def page_beside(result: Path) -> Path:
     return result.with_name(f"{result.stem}.report.html")
 
 
-def write_reports(result: Path | None, page: str | None, report: dict[str, Any], json: Path | None) -> None:
+def write_reports(result: Path | None, page: str | None, report: PartyReport, json: Path | None) -> None:
     """Write the page beside `result`, and the figures to `json`, where there are any; `written` in them are the files.
 
     The result is there already, so a page that cannot be written is a warning, and that of an earlier run goes. Raises
     DataError for `json`.
     """
     written = f"; {result} is written" if result else ""
-    report["written"] = [str(result)] if result else []
+    report.written = [str(result)] if result else []
     if result and page:
         try:
             remove(page_beside(result))
             write_bytes(page_beside(result), page.encode())
-            report["written"].append(str(page_beside(result)))
+            report.written.append(str(page_beside(result)))
         except DataError as error:
             log.warning("%s%s", error, written)
     if json:
         try:
-            write_json(json, report)
+            write_json(json, report.document())
         except DataError as error:
             raise DataError(f"{error}{written}") from None

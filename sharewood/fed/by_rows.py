@@ -19,8 +19,12 @@ from protocols.federated.fedxgbllr.config import FedXGBllrConfig
 from protocols.federated.keys import write_key_pair
 from protocols.federated.launch import Job, deploy, simulate
 from protocols.federated.virtual_samples.config import VirtualSamplesConfig
+from sharewood.datasets import breast_cancer, check_same_columns, hold_out, shuffled
 from sharewood.fed.files import read_file
-from sharewood.fed.report import leaks_of, measures, say
+from sharewood.fed.report import Data, FedReport, Trained, leaks_of, measures, say
+from sharewood.figures import Quality
+from sharewood.quality import log_odds
+from sharewood.reference import Reference
 from sharewood.table_files import write_frame
 
 LABEL = "label"
@@ -42,12 +46,9 @@ class Clients:
 
 def built_in(clients: int, test_size: float) -> Clients:
     """scikit-learn's breast cancer set, shuffled and dealt to `clients` clients."""
-    from sklearn.datasets import load_breast_cancer
-
-    bunch = load_breast_cancer(as_frame=True)
-    order = np.random.default_rng(2026).permutation(len(bunch.data))
-    parts = [(bunch.data.iloc[rows], bunch.target.to_numpy(float)[rows]) for rows in np.array_split(order, clients)]
-    return _held_out(parts, test_size, "breast cancer (scikit-learn)")
+    features, labels, title = breast_cancer()
+    parts = np.array_split(shuffled(len(labels)), clients)
+    return _held_out([(features.iloc[rows], labels[rows]) for rows in parts], test_size, title)
 
 
 def from_files(paths: Sequence[Path], label: str, test: Path | None, test_size: float, objective: str) -> Clients:
@@ -57,9 +58,8 @@ def from_files(paths: Sequence[Path], label: str, test: Path | None, test_size: 
         rows = read_file(path, label, objective)
         features, labels = rows.features, rows.labels
         assert labels is not None, "read_file gives labels where it is asked for them"
-        if tables and list(features) != list(tables[0][0]):
-            raise DataError(f"{path}: its feature columns or their order differ from those of {paths[0]}")
         tables.append((features, labels))
+        check_same_columns((paths[0], tables[0][0]), (path, features))
     title = ", ".join(path.name for path in paths)
     if test:
         return Clients(tables[:-1], tables[-1], title, f"{len(tables[-1][1])} rows of {test.name}")
@@ -67,17 +67,16 @@ def from_files(paths: Sequence[Path], label: str, test: Path | None, test_size: 
 
 
 def _held_out(tables: list[Rows], test_size: float, title: str) -> Clients:
-    """`test_size` of each client's rows, shuffled with a fixed seed, are set aside; 0: all train and evaluate."""
-    training, held = [], []
+    """`test_size` of each client's rows are for validation; 0: all are, and train as well."""
+    training, validation = [], []
     for features, labels in tables:
-        order = np.random.default_rng(2026).permutation(len(labels))
-        aside, kept = np.split(order, [round(test_size * len(labels))])
+        kept, aside = hold_out(len(labels), test_size)
         if not len(kept):
             raise DataError(f"{title}: {len(labels)} rows are too few for test_size {test_size:g}")
         training.append((features.iloc[kept], labels[kept]))
-        held.append((features.iloc[aside], labels[aside]))
-    judged = _pooled(held if test_size else training)
-    return Clients(training, judged, title, f"{len(judged[1])} {'held-out' if test_size else 'training'} rows")
+        validation.append((features.iloc[aside], labels[aside]))
+    test = _pooled(validation if test_size else training)
+    return Clients(training, test, title, f"{len(test[1])} {'held-out' if test_size else 'training'} rows")
 
 
 def _pooled(tables: list[Rows]) -> Rows:
@@ -86,7 +85,7 @@ def _pooled(tables: list[Rows]) -> Rows:
 
 def run(
     config: FedXGBllrConfig | VirtualSamplesConfig, data: Clients, secure: bool, processes: bool, out: Path
-) -> dict[str, Any]:
+) -> FedReport:
     """Train through Flower and evaluate the model; the report. The model's files are left in `out`."""
     llr = isinstance(config, FedXGBllrConfig)
     system = "fedxgbllr" if llr else "virtual-samples"
@@ -111,29 +110,32 @@ def run(
 
     objective = config.objective if isinstance(config, FedXGBllrConfig) else "binary:logistic"
     X, y = data.test[0].to_numpy(np.float32), data.test[1]
-    sent, received = (sum(facts[way].values()) for way in ("sent", "received"))
+    moved = sum(sum(facts[way].values()) for way in ("sent", "received"))
     kept = ["server.npz"] + ([] if llr else [f"client-{i}.npz" for i in range(len(data.training))])
-    return {
-        "system": system,
-        "leaks": leaks,
-        "engine": "superlink and supernodes" if processes else "Flower's simulation",
-        "data": {
-            "title": data.title,
-            "rows": [len(labels) for _, labels in data.training],
-            "features": X.shape[1],
-            "judged_on": data.judged_on,
-            "parties": f"{len(data.training)} clients and a server, {'secure' if secure else 'open'} sums",
-        },
-        "config": config.model_dump(),
-        "quality": {
-            **measures(y, _margins(config, out, X), objective),
-            **({"mean_of_margins": measures(y, _margins(config, out, X, network=False), objective)} if llr else {}),
-            "xgboost": measures(y, _xgboost(config, *_pooled(data.training), data.test[0]), objective),
-        },
-        "online": {"seconds": facts["seconds"], "bytes": sent + received, **_directions(facts)},
-        "files": [str(out / name) for name in kept],
-        **({} if llr else _groups(out)),
-    }
+    without = measures(y, _margins(config, out, X, network=False), objective) if llr else None
+    smallest, joined = (None, None) if llr else _groups(out)
+    return FedReport(
+        system=system,
+        leaks=leaks,
+        engine="superlink and supernodes" if processes else "Flower's simulation",
+        data=Data(
+            title=data.title,
+            rows=[len(labels) for _, labels in data.training],
+            features=X.shape[1],
+            judged_on=data.judged_on,
+            parties=f"{len(data.training)} clients and a server, {'secure' if secure else 'open'} sums",
+        ),
+        config=config,
+        quality=Quality(
+            measures(y, _margins(config, out, X), objective),
+            measures(y, _reference(config, *_pooled(data.training)).margins(data.test[0]), objective),
+            without,
+        ),
+        online=Trained(facts["seconds"], moved, bytes_from_server=facts["sent"], bytes_to_server=facts["received"]),
+        files=[str(out / name) for name in kept],
+        smallest_group=smallest,
+        joined=joined,
+    )
 
 
 def _nodes(
@@ -184,17 +186,16 @@ def _margins(
         from protocols.federated.virtual_samples.node import predict
 
         predicted = predict(out / "client-0.npz", X)
-    inside = np.clip(predicted, 1e-12, 1 - 1e-12)
-    return np.log(inside / (1 - inside))
+    return log_odds(predicted)
 
 
-def _xgboost(
-    config: FedXGBllrConfig | VirtualSamplesConfig, features: pd.DataFrame, labels: np.ndarray, test: pd.DataFrame
-) -> np.ndarray:
-    """Margins of plain XGBoost with the same parameters and number of trees, trained on the pooled rows."""
-    import xgboost
-
-    shared: dict[str, Any] = {"max_depth": config.max_depth, "gamma": config.min_split_loss, "tree_method": "exact"}
+def _reference(config: FedXGBllrConfig | VirtualSamplesConfig, features: pd.DataFrame, labels: np.ndarray) -> Reference:
+    """Plain XGBoost with the same parameters and number of trees, trained on the pooled rows."""
+    shared: dict[str, object] = {
+        "max_depth": config.max_depth,
+        "gamma": config.min_split_loss,
+        "tree_method": "exact",
+    }
     if isinstance(config, FedXGBllrConfig):
         trees = config.total_trees
         shared |= {"objective": config.objective, "eta": config.eta, "alpha": config.reg_alpha}
@@ -203,15 +204,10 @@ def _xgboost(
         trees = config.n_estimators + config.update_estimators
         shared |= {"objective": "binary:logistic", "eta": config.learning_rate, "lambda": config.reg_lambda}
         shared |= {"min_child_weight": config.min_child_weight}
-    booster = xgboost.train(shared, xgboost.DMatrix(features, label=labels), trees)
-    return booster.predict(xgboost.DMatrix(test), output_margin=True).astype(float)
+    return Reference.trained(shared, trees, features, labels)
 
 
-def _directions(facts: dict[str, Any]) -> dict[str, Any]:
-    return {"bytes_from_server": facts["sent"], "bytes_to_server": facts["received"]}
-
-
-def _groups(out: Path) -> dict[str, Any]:
+def _groups(out: Path) -> tuple[int, int]:
     """The smallest group behind a sum that any node sent, and the new rows that joined in the update."""
     with np.load(out / "server.npz", allow_pickle=False) as arrays:
-        return {"smallest_group": int(arrays["smallest_group"]), "joined": int(arrays["joined"])}
+        return int(arrays["smallest_group"]), int(arrays["joined"])

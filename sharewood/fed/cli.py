@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mpc.errors import ConfigError
+
+if TYPE_CHECKING:
+    from sharewood.fed.report import FedReport
 
 First = Annotated[Path | None, typer.Option("--data", help="The first CSV file; further ones follow it.")]
 More = Annotated[list[Path] | None, typer.Argument(help="Further CSV files.", show_default=False)]
@@ -185,17 +188,17 @@ def _checked(test_size: float, json: Path | None, out: Path) -> None:
 
 
 def _installed(module: str, extra: str) -> None:
-    from sharewood.judging import check_xgboost
+    from sharewood.reference import check_xgboost
 
     if find_spec(module) is None:
         raise ConfigError(f"{module} is not installed: pip install 'sharewood[{extra}]'")
     check_xgboost()
 
 
-def _finish(report: dict[str, Any], json: Path | None) -> None:
+def _finish(report: FedReport, json: Path | None) -> None:
     from secure_tree.storage import write_json
     from sharewood.fed.report import print_report
 
     if json:
-        write_json(json, report)
+        write_json(json, report.document())
     print_report(report)

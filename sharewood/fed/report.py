@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from protocols.federated.fedxgbllr.config import FedXGBllrConfig
 from protocols.federated.virtual_samples.boundaries import TWO_NODES
+from protocols.federated.virtual_samples.config import VirtualSamplesConfig
+from protocols.secureboost.config import SecureBoostConfig
 from secure_tree.config import TrainConfig
-from sharewood.judging import quality
-from sharewood.report import NAMES, megabytes
+from sharewood.figures import MEASURES, Figures, Measures, Quality
+from sharewood.quality import quality
+from sharewood.report import megabytes
 
 _LEAKS = {
     "secureboost": [
@@ -27,20 +32,72 @@ _LEAKS = {
 _PAGES = {"secureboost": "secureboost.md", "fedxgbllr": "fedxgbllr.md", "virtual-samples": "virtual_samples.md"}
 
 
+@dataclass(frozen=True)
+class Data(Figures):
+    """Sizes and names of the data; `judged_on` and `parties` in words."""
+
+    title: str
+    rows: int | list[int]
+    features: int | list[int]
+    judged_on: str
+    parties: str
+
+
+@dataclass(frozen=True)
+class Spent(Figures):
+    """Seconds of wall clock, and bytes in both directions."""
+
+    seconds: float
+    bytes: float
+
+
+@dataclass(frozen=True)
+class Trained(Spent):
+    """What training took: per tree where their number is given, and by step where a server sends and receives."""
+
+    trees: int | None = None
+    bytes_from_server: dict[str, int] | None = None
+    bytes_to_server: dict[str, int] | None = None
+
+    def document(self) -> dict[str, Any]:
+        figures = super().document()
+        if trees := figures.pop("trees", None):
+            figures |= {"seconds_per_tree": self.seconds / trees, "bytes_per_tree": self.bytes / trees}
+        return figures
+
+
+@dataclass(frozen=True)
+class FedReport(Figures):
+    """Quality beside XGBoost, cost, and what leaks; the last two are of virtual samples."""
+
+    system: str
+    leaks: list[str]
+    engine: str
+    data: Data
+    config: SecureBoostConfig | FedXGBllrConfig | VirtualSamplesConfig
+    quality: Quality
+    online: Trained
+    files: list[str]
+    align: Spent | None = None
+    predict: Spent | None = None
+    smallest_group: int | None = None
+    joined: int | None = None
+
+
 def leaks_of(system: str, clients: int = 0) -> list[str]:
     """What the parties of a system learn of each other's rows, the gravest first."""
     first = [TWO_NODES] if system == "virtual-samples" and clients == 2 else []
     return first + _LEAKS[system]
 
 
-def measures(labels: np.ndarray, margins: np.ndarray, objective: str) -> dict[str, Any]:
+def measures(labels: np.ndarray, margins: np.ndarray, objective: str) -> Measures:
     """The demo's measures; for two classes also F1, AUPRC and the confusion matrix."""
     from protocols.federated.virtual_samples.metrics import evaluate
 
     classes = objective == "binary:logistic"
-    measured: dict[str, Any] = quality(labels, margins, TrainConfig.of(objective=objective))
+    measured = quality(labels, margins, TrainConfig.of(objective=objective))
     if classes and len(set(labels)) == 2:
-        measured = evaluate(labels, 1 / (1 + np.exp(-margins))) | measured
+        measured = {**evaluate(labels, 1 / (1 + np.exp(-margins))), **measured}
     return measured
 
 
@@ -49,35 +106,32 @@ def say(text: str) -> None:
     Console(stderr=True).print(f"[dim]{text}[/dim]")
 
 
-def print_report(report: dict[str, Any]) -> None:
+def print_report(report: FedReport) -> None:
     """The report as tables on the terminal."""
-    console, data, mine = Console(), report["data"], report["quality"]
-    console.print(f"[bold]What leaks[/bold] (docs/{_PAGES[report['system']]}):")
-    for leak in report["leaks"]:
+    console, data, quality = Console(), report.data, report.quality
+    console.print(f"[bold]What leaks[/bold] (docs/{_PAGES[report.system]}):")
+    for leak in report.leaks:
         console.print(f"  {leak}")
-    console.print(f"\n[bold]{report['system']}[/bold] on {data['title']}, {report['engine']}: {data['parties']}\n")
-    table = Table(title=f"Quality on {data['judged_on']}", title_justify="left")
+    console.print(f"\n[bold]{report.system}[/bold] on {data.title}, {report.engine}: {data.parties}\n")
+    table = Table(title=f"Quality on {data.judged_on}", title_justify="left")
     table.add_column("measure")
-    columns = {report["system"]: mine}
-    if "mean_of_margins" in mine:
-        columns["mean of the clients' margins"] = mine["mean_of_margins"]
-    columns["XGBoost, on pooled data"] = mine["xgboost"]
+    columns = {report.system: quality.own}
+    if quality.mean_of_margins:
+        columns["mean of the clients' margins"] = quality.mean_of_margins
+    columns["XGBoost, on pooled data"] = quality.xgboost
     for name in columns:
         table.add_column(name, justify="right")
-    names = NAMES | {"f1": "F1", "auprc": "AUPRC", "tp": "true positives", "fp": "false positives"}
-    names |= {"fn": "false negatives", "tn": "true negatives"}
-    for key, name in names.items():
-        if mine.get(key) is not None:
+    for key, name in MEASURES.items():
+        if quality.own.get(key) is not None:
             table.add_row(name, *(_figure(values[key]) for values in columns.values()))
     console.print(table)
-    cost = report["online"]
-    console.print(f"training: {cost['seconds']:.1f} s, {megabytes(cost['bytes'])} in both directions")
-    if "smallest_group" in report:
-        joined, least = report["joined"], report["config"]["min_group"]
-        console.print(f"fewest rows behind a sum that a client sent: {report['smallest_group']} (min_group {least})")
-        console.print(f"new rows that joined in the update: {joined}")
-    console.print(f"what was written: {', '.join(report['files'])}")
+    console.print(f"training: {report.online.seconds:.1f} s, {megabytes(report.online.bytes)} in both directions")
+    if isinstance(report.config, VirtualSamplesConfig):
+        least = report.config.min_group
+        console.print(f"fewest rows behind a sum that a client sent: {report.smallest_group} (min_group {least})")
+        console.print(f"new rows that joined in the update: {report.joined}")
+    console.print(f"what was written: {', '.join(report.files)}")
 
 
-def _figure(value: float) -> str:
+def _figure(value: float | None) -> str:
     return str(value) if isinstance(value, int) else f"{value:.4f}"

@@ -5,31 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 import numpy as np
 
+from secure_tree.config import TrainConfig
+from sharewood.figures import MEASURES, Phase, Run
 from sharewood.page.charts import Chart, Line, Whose, bars, lines, some
 from sharewood.page.document import Section, Table
 from sharewood.page.units import number, seconds, size
 
-MEASURES = {
-    "auc": "AUC",
-    "accuracy": "accuracy",
-    "logloss": "log loss",
-    "error": "error rate",
-    "rmse": "root mean squared error",
-    "mae": "mean absolute error",
-}
 _WHOSE: dict[str, Whose] = {"Sharewood": "ours", "XGBoost": "theirs"}
 _STEPS = 200
 
 
-def about(run: Mapping[str, Any]) -> str:
+def about(run: Run) -> str:
     """Which run a report is of."""
-    date = datetime.fromisoformat(run["date"])
-    files = "".join(f"; {role.replace('_', ' ')}: {name}" for role, name in run["files"].items())
-    return f"{date:%Y-%m-%d %H:%M %Z}; Sharewood {run['version']}; id of the model: {run['id']}{files}."
+    date = datetime.fromisoformat(run.date)
+    files = "".join(f"; {role.replace('_', ' ')}: {name}" for role, name in run.files.items())
+    return f"{date:%Y-%m-%d %H:%M %Z}; Sharewood {run.version}; id of the model: {run.id}{files}."
 
 
 def ranking_charts(labels: np.ndarray, margins: Mapping[str, np.ndarray]) -> list[Chart]:
@@ -68,39 +61,33 @@ def cost(phases: list[list[str]], note: str) -> Section:
     return Section("Time and traffic by phase", [note], table=Table(columns, phases))
 
 
-def phase(name: str, spent: Mapping[str, Any], dealt: float | None) -> list[str]:
+def phase(name: str, spent: Phase) -> list[str]:
     """A row of `cost`."""
-    traffic = size(spent["bytes"]) if "bytes" in spent else "none"
-    return [
-        name,
-        seconds(spent["seconds"]),
-        f"{spent.get('rounds', 0):,}",
-        traffic,
-        "" if dealt is None else size(dealt),
-    ]
+    dealt = "" if spent.bytes_dealt is None else size(spent.bytes_dealt)
+    return [name, seconds(spent.seconds), f"{spent.rounds:,.0f}", size(spent.bytes), dealt]
 
 
-def tree_parts(parts: Mapping[str, Mapping[str, Any]], rounds: int | None) -> Section:
+def tree_parts(parts: Mapping[str, Phase], rounds: int | None) -> Section:
     """Where trees spend time, messages and bytes online: the mean of so many rounds of trees, or with None the sum."""
-    each = {name: {key: value / (rounds or 1) for key, value in spent.items()} for name, spent in parts.items()}
-    total = max(sum(spent["seconds"] for spent in each.values()), 1e-12)
+    each = {name: spent.per(rounds or 1) for name, spent in parts.items()}
+    total = max(sum(spent.seconds for spent in each.values()), 1e-12)
     unit, name_of_unit = (1e3, "ms") if rounds else (1, "s")
     rows = [
         [
             name,
-            number(unit * s["seconds"]),
-            f"{s['seconds'] / total:.0%}",
-            f"{s['rounds']:,.0f}",
-            size(s["bytes"]),
-            size(s["bytes_dealt"]),
+            number(unit * s.seconds),
+            f"{s.seconds / total:.0%}",
+            f"{s.rounds:,.0f}",
+            size(s.bytes),
+            size(s.bytes_dealt or 0),
         ]
         for name, s in each.items()
     ]
     time = "Milliseconds." if rounds else "Seconds."
     charts = [
-        bars("parts-time", time, {name: unit * s["seconds"] for name, s in each.items()}),
-        bars("parts-rounds", "Rounds of messages.", {name: s["rounds"] for name, s in each.items()}),
-        bars("parts-traffic", "MB in both directions.", {name: s["bytes"] / 1e6 for name, s in each.items()}),
+        bars("parts-time", time, {name: unit * s.seconds for name, s in each.items()}),
+        bars("parts-rounds", "Rounds of messages.", {name: s.rounds for name, s in each.items()}),
+        bars("parts-traffic", "MB in both directions.", {name: s.bytes / 1e6 for name, s in each.items()}),
     ]
     what = "One round of trees: the mean over the training." if rounds else "All rounds of trees of this run."
     what += " Dealt ahead: what the dealer had sent, offline, for the stage to use."
@@ -116,15 +103,15 @@ def memory(peaks: Mapping[str, int]) -> Section:
     )
 
 
-def configuration(config: Mapping[str, Any]) -> Section:
+def configuration(config: TrainConfig) -> Section:
     """Every parameter; all are public and the same at both parties."""
-    rows = [[name, _said(value)] for name, value in config.items()]
+    rows = [[name, _shown(value)] for name, value in config]
     return Section(
         "Configuration", ["Public, and the same at both parties."], table=Table(["parameter", "value"], rows, texts=2)
     )
 
 
-def _said(value: Any) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
     return "not set" if value is None else str(value)
@@ -162,10 +149,10 @@ def named(measure: str) -> str:
     return MEASURES.get(measure, measure)
 
 
-def learning(metric: str, judged_on: str, drawn: list[Line]) -> Chart:
+def learning(metric: str, evaluated: str, drawn: list[Line]) -> Chart:
     """The metric by the number of rounds."""
     name = named(metric)
-    return lines("curve", f"{name[0].upper()}{name[1:]} on {judged_on}.", drawn, "rounds of trees", name)
+    return lines("curve", f"{name[0].upper()}{name[1:]} on {evaluated}.", drawn, "rounds of trees", name)
 
 
 def measured(value: float | None) -> str:

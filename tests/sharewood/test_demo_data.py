@@ -11,7 +11,7 @@ import pytest
 from mpc.errors import ConfigError, DataError
 from secure_tree.config import TrainConfig
 from sharewood.demo_data import Files, from_columns, from_files
-from sharewood.judging import check_xgboost
+from sharewood.reference import check_xgboost
 
 LOGISTIC = TrainConfig.of()
 

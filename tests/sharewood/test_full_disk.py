@@ -57,11 +57,11 @@ def test_a_model_that_does_not_fit(place, monkeypatch):
         in_threads(monkeypatch, place, train, False, None)
     assert sizes(place) == {name: size for name, size in before.items() if name[1:] not in (".npz", ".report.html")}
     report, _ = in_threads(monkeypatch, place, train, True, None)
-    assert report["rounds_of_trees"]["resumed_after"] == 12 and SharedModel.load(place / "a.npz").rounds == 12
+    assert report.rounds_of_trees.resumed_after == 12 and SharedModel.load(place / "a.npz").rounds == 12
     with files_below(before["a.report.html"] // 2):
         report, _ = in_threads(monkeypatch, place, train, False, None)
     assert "a.report.html" not in sizes(place), "no page of another run lies beside the model"
-    assert SharedModel.load(place / "a.npz").facts.pairing == report["run"]["id"]
+    assert SharedModel.load(place / "a.npz").facts.pairing == report.run.id
 
 
 def test_predictions_that_do_not_fit(place, monkeypatch):

@@ -132,8 +132,8 @@ def test_several_classes_between_hosts(tmp_path, monkeypatch):
     assert list(table) == ["prediction", *names]
     right = (table["prediction"] == rows["kind"]).mean()
     told = table[names].to_numpy()[np.arange(60), rows["kind"]]
-    assert right > 0.7 and reports[1]["predict"]["rows"] == 60
-    assert reports[1]["quality"] == pytest.approx({"accuracy": right, "logloss": -np.log(told).mean()})
+    assert right > 0.7 and reports[1].costs.stages["predict"].rows == 60
+    assert reports[1].quality == pytest.approx({"accuracy": right, "logloss": -np.log(told).mean()})
     page = check_page((tmp_path / "b_out.report.html").read_text())
     assert f"accuracy {right:.4f}" in page and "ROC" not in page
     each = 1 / (1 + np.exp(-booster.predict(xgboost.DMatrix(rows[["x", "y", "z"]]), output_margin=True)))
@@ -157,7 +157,7 @@ def test_counts_between_hosts(tmp_path, monkeypatch):
     for p, report in zip("ab", reports, strict=True):
         truth, told = pd.read_csv(tmp_path / f"{p}.csv")["visits"], pd.read_csv(tmp_path / f"{p}_out.csv")["prediction"]
         assert (told > 0).all() and np.corrcoef(truth, told)[0, 1] > 0.5
-        assert report["quality"]["rmse"] == pytest.approx(np.sqrt(np.mean((truth - told) ** 2)))
+        assert report.quality["rmse"] == pytest.approx(np.sqrt(np.mean((truth - told) ** 2)))
 
 
 def test_the_example_by_columns(tmp_path):
@@ -218,7 +218,7 @@ def test_schemas_by_rows(tmp_path, monkeypatch):
     reports = in_threads(monkeypatch, tmp_path, train, False, None)
     in_threads(monkeypatch, tmp_path, predict_rows, None)
     assert SharedModel.load(tmp_path / "a.json").facts.names == ("x", "colour=red", "colour=blue", "colour=grün")
-    assert [report["config"]["missing"] for report in reports] == [("x",), ("x",)]
+    assert [report.config.missing for report in reports] == [("x",), ("x",)]
     for p in "ab":
         truth, table = pd.read_csv(tmp_path / f"{p}.csv"), pd.read_parquet(tmp_path / f"{p}.parquet")
         assert ((table["prediction"] > 0.5) == truth["good"]).mean() > 0.85

@@ -1,41 +1,49 @@
 """Pages from figures: what a party may know, hostile names, and rows without what a chart needs."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from secure_tree.config import TrainConfig
+from sharewood.figures import Phase, Run
 from sharewood.page import prediction_page, training_page
 from sharewood.page.charts import Line, lines
 from sharewood.page.units import number, seconds, size
+from sharewood.run_report import (
+    PartyCosts,
+    PredictionReport,
+    PredictionTable,
+    RoundsOfTrees,
+    TrainingReport,
+    TrainingTables,
+)
 from tests.sharewood.pages import check_page
 
-SPENT = {"seconds": 1.25, "rounds": 1234, "bytes": 5_600_000, "bytes_dealt": 7_800_000}
-RUN = {
-    "date": "2026-07-12T14:03:05+00:00",
-    "version": "1.2.3",
-    "id": "4f1c" * 8,
-    "files": {"train_data": "a & b.csv", "model": "model_a.json"},
-}
-ALL = {"asked": 4, "grown": 4, "kept": 4, "metric": 0.1234, "resumed_after": 0}
-KNOWN = {"revealed": ["error of held-out rows after 4 trees"], "memory_peak_bytes": {"a": 150_000_000}, "parts": {}}
+SPENT = Phase(seconds=1.25, rounds=1234, bytes=5_600_000, bytes_dealt=7_800_000)
+FILES = {"train_data": "a & b.csv", "model": "model_a.json"}
+RUN = Run("2026-07-12T14:03:05+00:00", "1.2.3", "4f1c" * 8, FILES)
+ALL = RoundsOfTrees(asked=4, grown=4, kept=4, metric=0.1234, resumed_after=0)
+LEARNED = "error of held-out rows after 4 trees"
+PARAMETERS = {"n_estimators": 4, "max_depth": 2, "max_bin": 32}
 
 
-def training(**more):
-    report = {
-        "run": RUN,
-        "rounds_of_trees": ALL,
-        "data": {"rows": [1500, 900], "held": [10, 20], "features": 3},
-        "config": {"n_estimators": 4, "max_depth": 2, "max_bin": 32, "partition": "horizontal"},
-        "metric": "error",
-        "curve": [[2, 0.25], [4, 0.1234]],
-        "setup": SPENT,
-        "offline": SPENT,
-        "online": SPENT,
-        **KNOWN,
-        "parts": {"gains": SPENT, "best split": SPENT},
-    }
-    return check_page(training_page("bank & co <a>", ("bank & co <a>", "b"), report | more))
+def costs(stages, revealed=(LEARNED,), parts=()):
+    return PartyCosts(dict.fromkeys(stages, SPENT), dict.fromkeys(parts, SPENT), list(revealed), {"a": 150_000_000})
+
+
+def training(stages=("setup", "offline", "online"), revealed=(LEARNED,), **more):
+    report = TrainingReport(
+        costs=costs(stages, revealed, ("gains", "best split")),
+        run=RUN,
+        rounds_of_trees=ALL,
+        data=TrainingTables([1500, 900], [10, 20], 3),
+        config=TrainConfig.of(**PARAMETERS),
+        metric="error",
+        curve=[(2, 0.25), (4, 0.1234)],
+    )
+    return check_page(training_page("bank & co <a>", ("bank & co <a>", "b"), replace(report, **more)))
 
 
 def test_a_training_with_held_out_rows():
@@ -54,15 +62,15 @@ def test_a_page_says_which_run_it_is_of():
 
 
 def test_the_headline_of_an_early_stopped_training_is_of_the_model_that_was_kept():
-    curve = [[n, value] for n, value in ((4, 0.7), (8, 0.75), (12, 0.7857), (16, 0.7811), (20, 0.7822))]
-    kept = {"asked": 60, "grown": 20, "kept": 12, "metric": 0.7857, "resumed_after": 0}
+    curve = [(4, 0.7), (8, 0.75), (12, 0.7857), (16, 0.7811), (20, 0.7822)]
+    kept = RoundsOfTrees(asked=60, grown=20, kept=12, metric=0.7857, resumed_after=0)
     text = training(metric="auc", curve=curve, rounds_of_trees=kept)
     assert "AUC 0.7857 held-out rows, after 12 rounds of trees" in text
     assert "12 rounds of trees, those with the best metric: training stopped after 20 of at most 60." in text
 
 
 def test_a_resumed_training_says_so():
-    text = training(rounds_of_trees=ALL | {"resumed_after": 3})
+    text = training(rounds_of_trees=replace(ALL, resumed_after=3))
     assert "Resumed after round 3: times and traffic are those of this run only." in text
     assert "This run" in text and "In all" not in text
 
@@ -78,8 +86,9 @@ def test_ticks_are_where_points_are(x, ticks):
 
 
 def test_a_training_by_columns():
-    config = {"n_estimators": 4, "max_depth": 2, "max_bin": 32, "partition": "vertical", "missing": ("age", "device")}
-    text = training(data={"rows": [748, 748], "held": [187, 187], "features": 8}, config=config, rows=SPENT)
+    config = TrainConfig.of(**PARAMETERS, partition="vertical", missing=("age", "device"))
+    stages = "rows", "setup", "offline", "online"
+    text = training(data=TrainingTables([748, 748], [187, 187], 8), config=config, stages=stages)
     assert "748, the same at both parties" in text and "187 held-out rows." in text and "374" not in text
     assert "comparing the ids of the rows" in text and "4,936" in text, "their rounds are among all"
     assert "age, device" in text
@@ -88,13 +97,13 @@ def test_a_training_by_columns():
 def test_a_long_training():
     rounds = range(1, 101)
     learned = [f"error of held-out rows after {n} trees" for n in rounds]
-    text = training(curve=[[n, 1 / n] for n in rounds], revealed=[*learned, "predictions of its own rows"])
+    text = training(curve=[(n, 1 / n) for n in rounds], revealed=[*learned, "predictions of its own rows"])
     assert "error of held-out rows after 1, 2, 3, " in text and ", 99, 100 trees; predictions of its own rows" in text
     assert "1 1.0000 12 0.0833 23" in text and "100 0.0100" in text
 
 
 def test_a_training_without_held_out_rows():
-    text = training(curve=[], revealed=[], rounds_of_trees=ALL | {"metric": None})
+    text = training(curve=[], revealed=[], rounds_of_trees=replace(ALL, metric=None))
     assert "nothing about quality was revealed" in text and "0.1234" not in text
 
 
@@ -108,7 +117,7 @@ def test_a_training_without_held_out_rows():
     ],
 )
 def test_a_prediction(labels, binary, sentence):
-    report = {"run": RUN, "data": {"rows": 5, "features": 3}, "predict": SPENT, **KNOWN}
+    report = PredictionReport(costs=costs(("predict",)), run=RUN, data=PredictionTable(5, 3))
     text = check_page(prediction_page("a", report, np.linspace(-1, 1, 5), labels, binary))
     assert sentence in text
     assert ("ROC: positives" in text) == (sentence.startswith("Precision"))

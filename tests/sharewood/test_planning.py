@@ -60,25 +60,25 @@ def test_the_plan_is_what_happens(parameters, more):
     first, second = (outcome[name]["result"] for name in ("party_a", "party_b"))
     expected = plan(TrainConfig.of(**parameters), Sizes(rows, names, **more))
     measured = ["setup", "online"]
-    assert expected["online"]["rounds"] == sum(first[s][0] for s in measured)
+    assert expected.online.rounds == sum(first[s][0] for s in measured)
     sent = sum(party[s][1] for party in (first, second) for s in measured)
-    assert expected["online"]["bytes"] == pytest.approx(sent, rel=0.05)
+    assert expected.online.bytes == pytest.approx(sent, rel=0.05)
     dealt = sum(party[s][2] for party in (first, second) for s in ("setup", "offline"))
-    assert expected["offline"]["bytes_dealer"] == pytest.approx(dealt, rel=0.05)
-    waited = expected["network_seconds"]["WAN"]
-    assert waited["setup"] + waited["online"] > expected["online"]["rounds"] * 20e-3
+    assert expected.offline.bytes_dealer == pytest.approx(dealt, rel=0.05)
+    waited = expected.network_seconds["WAN"]
+    assert waited["setup"] + waited["online"] > expected.online.rounds * 20e-3
 
 
 def test_the_time_is_the_networks_and_the_machines(capsys):
     config = TrainConfig.of(n_estimators=3, max_depth=2, max_bin=8)
     report = plan(config, Sizes.numeric((30, 40), 4), Computing(setup=1.0, offline=2.0, online=3.0))
-    assert report["computing_seconds"] == {"setup": 1.0, "offline": 6.0, "online": 9.0}
-    for name, waited in report["network_seconds"].items():
-        times = report["seconds"][name]
+    assert report.times.computing_seconds == {"setup": 1.0, "offline": 6.0, "online": 9.0}
+    for name, waited in report.network_seconds.items():
+        times = report.times.seconds[name]
         assert times["setup"] == waited["setup"] + 1 and times["online"] == waited["online"] + 9
         assert times["offline"] == max(waited["offline"], 6.0)
     print_plan(report, ("a", "b"))
-    assert f"{report['seconds']['WAN']['online']:.2f}" in capsys.readouterr().out
+    assert f"{report.times.seconds['WAN']['online']:.2f}" in capsys.readouterr().out
 
 
 def test_the_plan_prints_what_comparison_keys_rest_on(capsys):
@@ -86,12 +86,12 @@ def test_the_plan_prints_what_comparison_keys_rest_on(capsys):
     for comparison in ("bits", "keys"):
         config = TrainConfig.of(n_estimators=2, max_depth=2, max_bin=8, comparison=comparison)
         report = plan(config, Sizes.numeric((30, 40), 4), Computing(1.0, 2.0, 3.0))
-        nodes[comparison] = report["offline"]["key_nodes"]
+        nodes[comparison] = report.offline.key_nodes
         print_plan(report, ("a", "b"))
         said = " ".join(capsys.readouterr().out.split())
         assert ("probability T / 2^" in said) == (comparison == "keys")
     # A node of a key takes 17 bytes at least to each party, and there is little else of that size.
-    assert nodes["bits"] == 0 and 0.3 < 2 * 17 * nodes["keys"] / report["offline"]["bytes_dealer"] < 1
+    assert nodes["bits"] == 0 and 0.3 < 2 * 17 * nodes["keys"] / report.offline.bytes_dealer < 1
     assert f"{nodes['keys']:,} nodes" in said and f"2^{126 - np.log2(nodes['keys']):.1f}" in said
 
 
@@ -152,7 +152,7 @@ def test_the_plan_reads_the_schema_file(job):
     assert sizes.names == (names, ("f0", "f1")) and config.missing == ("age",)
     # A category is a candidate of its own: three numeric features need more.
     by_count = plan(config, Sizes((40, 40), (("age", "g", "h"), ("f0", "f1"))))
-    assert plan(config, sizes)["offline"]["bytes_dealer"] < 0.9 * by_count["offline"]["bytes_dealer"]
+    assert plan(config, sizes).offline.bytes_dealer < 0.9 * by_count.offline.bytes_dealer
 
 
 @pytest.mark.parametrize(

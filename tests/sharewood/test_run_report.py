@@ -3,6 +3,7 @@
 import json
 import logging
 import stat
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ import pytest
 from mpc.errors import DataError
 from secure_tree.model import SharedModel
 from sharewood.hosts import predict_rows, train
-from sharewood.run_report import write_reports
+from sharewood.run_report import PartyCosts, PartyReport, write_reports
 from tests.sharewood.hosting import in_threads, write_job
 from tests.sharewood.pages import check_page
 
@@ -38,39 +39,38 @@ def place(tmp_path):
 def test_reports_of_a_training_that_stops_early_and_is_resumed(place, monkeypatch, caplog):
     caplog.set_level(logging.INFO)
     first, _ = in_threads(monkeypatch, place, train, False, None)
-    rounds, model = first["rounds_of_trees"], SharedModel.load(place / "a.npz")
-    values = dict(first["curve"])
-    assert rounds["kept"] == model.rounds == max(values, key=values.get) < rounds["grown"] == max(values) < 30
-    assert rounds["metric"] == values[rounds["kept"]] and rounds["resumed_after"] == 0
-    assert f"the model keeps {rounds['kept']} of {rounds['grown']} rounds, with the best auc: " in caplog.text
+    rounds, model = first.rounds_of_trees, SharedModel.load(place / "a.npz")
+    values = dict(first.curve)
+    assert rounds.kept == model.rounds == max(values, key=values.get) < rounds.grown == max(values) < 30
+    assert rounds.metric == values[rounds.kept] and rounds.resumed_after == 0
+    assert f"the model keeps {rounds.kept} of {rounds.grown} rounds, with the best auc: " in caplog.text
     page = check_page((place / "a.report.html").read_text())
-    assert f"AUC {rounds['metric']:.4f} held-out rows, after {rounds['kept']} rounds of trees" in page
-    assert f"training stopped after {rounds['grown']} of at most 30" in page
+    assert f"AUC {rounds.metric:.4f} held-out rows, after {rounds.kept} rounds of trees" in page
+    assert f"training stopped after {rounds.grown} of at most 30" in page
     assert f"id of the model: {model.facts.pairing}; train data: a.csv; model: a.npz." in page
 
     again, _ = in_threads(monkeypatch, place, train, True, None)
-    assert f"resumed after round {rounds['grown']} of trees" in caplog.text
-    assert again["rounds_of_trees"] == {
-        **rounds,
-        "metric": pytest.approx(rounds["metric"], abs=0.05),
-        "resumed_after": rounds["grown"],
-    }
+    assert f"resumed after round {rounds.grown} of trees" in caplog.text
+    metric = pytest.approx(rounds.metric, abs=0.05)
+    assert again.rounds_of_trees == replace(rounds, metric=metric, resumed_after=rounds.grown)
     page = check_page((place / "a.report.html").read_text())
-    assert f"Resumed after round {rounds['grown']}: times and traffic are those of this run only." in page
-    assert "In all" not in page and again["run"]["id"] != first["run"]["id"]
+    assert f"Resumed after round {rounds.grown}: times and traffic are those of this run only." in page
+    assert "In all" not in page and again.run.id != first.run.id
 
     told, _ = in_threads(monkeypatch, place, predict_rows, None)
     files = {"predict_data": "a.csv", "model": "a.npz", "predictions": "a_out.csv"}
-    assert told["run"]["files"] == files and told["run"]["id"] == again["run"]["id"]
+    assert told.run.files == files and told.run.id == again.run.id
     written = [path for path in place.iterdir() if path.suffix in (".npz", ".html") or path.name.endswith("_out.csv")]
     assert len(written) == 8 and {stat.S_IMODE(path.stat().st_mode) for path in written} == {0o600}
 
 
 def test_a_report_that_cannot_be_written(tmp_path, caplog):
     (tmp_path / "model.report.html").mkdir()
-    write_reports(tmp_path / "model.npz", "<html>", {}, tmp_path / "report.json")
+    report = PartyReport(PartyCosts({}, {}, ["predictions"], {"a": 1}))
+    write_reports(tmp_path / "model.npz", "<html>", report, tmp_path / "report.json")
     assert "model.report.html: cannot be removed (Is a directory); " in caplog.text
     assert caplog.text.endswith(f"{tmp_path}/model.npz is written\n")
-    assert json.loads((tmp_path / "report.json").read_text()) == {"written": [str(tmp_path / "model.npz")]}
+    document = json.loads((tmp_path / "report.json").read_text())
+    assert document["written"] == [str(tmp_path / "model.npz")] and document["revealed"] == ["predictions"]
     with pytest.raises(DataError, match=r"r\.json: cannot be written .*; .*model\.npz is written"):
-        write_reports(tmp_path / "model.npz", None, {}, tmp_path / "nowhere" / "r.json")
+        write_reports(tmp_path / "model.npz", None, report, tmp_path / "nowhere" / "r.json")

@@ -1,0 +1,142 @@
+"""What reports are made of. A report is a dataclass: JSON has its fields as keys, pages and tables read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from mpc.meter import Stage
+from sharewood import __version__
+
+# A measure is undefined (None) where it needs two classes and only one is present.
+Measures = dict[str, float | None]
+MEASURES = {
+    "auc": "AUC",
+    "accuracy": "accuracy",
+    "logloss": "log loss",
+    "error": "error rate",
+    "rmse": "root mean squared error",
+    "mae": "mean absolute error",
+    "f1": "F1",
+    "auprc": "AUPRC",
+    "tp": "true positives",
+    "fp": "false positives",
+    "fn": "false negatives",
+    "tn": "true negatives",
+}
+
+
+# For `field(metadata=IN_PLACE)`: the keys of a field's value stand in JSON in place of its name.
+IN_PLACE = {"in place": True}
+
+
+class Figures:
+    """A dataclass of figures."""
+
+    def document(self) -> dict[str, Any]:
+        """The fields as a JSON object; those that are None, and so by default, are left out."""
+        found: dict[str, Any] = {}
+        for f in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
+            value = _plain(getattr(self, f.name))
+            if f.metadata == IN_PLACE:
+                found |= value or {}
+            elif value is not None or f.default is not None:
+                found[f.name] = value
+        return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Figures):
+        return value.document()
+    if isinstance(value, BaseModel):
+        return value.model_dump()
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+@dataclass(frozen=True)
+class Run(Figures):
+    """When and with which version this was, the random id of the model, and the names of files by their role."""
+
+    date: str
+    version: str
+    id: str
+    files: dict[str, str]
+
+    @classmethod
+    def now(cls, pairing: str, **files: Path | None) -> Run:
+        """A run of this minute and version; None: no file of that role."""
+        named = {role: path.name for role, path in files.items() if path}
+        return cls(datetime.now(UTC).isoformat(timespec="seconds"), __version__, pairing, named)
+
+
+@dataclass(frozen=True)
+class Phase(Figures):
+    """Seconds of wall clock, rounds, bytes between the parties in both directions, and bytes from the dealer.
+
+    `bytes_dealt` is None where what the dealer sends is counted elsewhere.
+    """
+
+    seconds: float
+    rounds: float
+    bytes: float
+    bytes_dealt: float | None = None
+
+    @classmethod
+    def of_party(cls, stage: Stage) -> Phase:
+        """As one party measured it."""
+        return cls(stage.seconds, stage.rounds, stage.bytes_sent + stage.bytes_received, stage.bytes_dealt)
+
+    def per(self, count: int) -> Phase:
+        """The mean over so many."""
+        dealt = None if self.bytes_dealt is None else self.bytes_dealt / count
+        return Phase(self.seconds / count, self.rounds / count, self.bytes / count, dealt)
+
+
+@dataclass(frozen=True)
+class Offline(Phase):
+    """Dealing, before the data is used."""
+
+    def document(self) -> dict[str, Any]:
+        return {**super().document(), "bytes_dealer": self.bytes_dealt, "bytes_parties": self.bytes}
+
+
+@dataclass(frozen=True)
+class Online(Phase):
+    """Training: of `trees` rounds of trees, or an unknown number of them."""
+
+    trees: int | None = None
+
+    @property
+    def per_tree(self) -> Phase:
+        """One round of trees."""
+        assert self.trees is not None, "their number is known"
+        return self.per(self.trees)
+
+    def document(self) -> dict[str, Any]:
+        figures = super().document()
+        if figures.pop("trees", None):
+            each = self.per_tree
+            figures |= {"seconds_per_tree": each.seconds, "rounds_per_tree": each.rounds, "bytes_per_tree": each.bytes}
+        return figures
+
+
+@dataclass(frozen=True)
+class Prediction(Phase):
+    """Prediction of so many rows."""
+
+    rows: int = 0
+
+
+@dataclass(frozen=True)
+class Quality(Figures):
+    """Measures of a model, and of what it is compared with."""
+
+    own: Measures = field(metadata=IN_PLACE)
+    xgboost: Measures
+    mean_of_margins: Measures | None = None

@@ -1,0 +1,75 @@
+"""Plain XGBoost on the pooled rows, to compare with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mpc.errors import ConfigError
+from secure_tree.config import BoostingConfig, TrainConfig
+from secure_tree.inputs import ColumnLike, TableLike
+
+
+def check_xgboost() -> None:
+    """Raises ConfigError where XGBoost cannot be used to compare with."""
+    try:
+        import xgboost
+
+        xgboost.DMatrix(np.zeros((1, 1)))
+    except Exception as error:  # of its own kind where its library is gone, and others where half of it is
+        raise ConfigError(
+            f"the comparison needs XGBoost, which cannot be imported ({error}): pip install 'sharewood[xgboost]'"
+        ) from None
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A trained model of XGBoost."""
+
+    _booster: Any
+
+    @classmethod
+    def trained(
+        cls, parameters: Mapping[str, object], rounds: int, features: TableLike, labels: ColumnLike
+    ) -> Reference:
+        """So many rounds of trees, with XGBoost's own parameters."""
+        import xgboost
+
+        return cls(xgboost.train(dict(parameters), xgboost.DMatrix(features, label=labels), rounds))
+
+    @classmethod
+    def alike(cls, config: BoostingConfig, features: TableLike, labels: ColumnLike) -> Reference:
+        """With the parameters of one of ours."""
+        return cls.trained(_parameters(config), config.n_estimators, features, labels)
+
+    def margins(self, features: TableLike, trees: int = 0) -> np.ndarray:
+        """float64[n], by the first `trees` trees; 0: by all."""
+        import xgboost
+
+        rows = xgboost.DMatrix(features)
+        return self._booster.predict(rows, output_margin=True, iteration_range=(0, trees)).astype(float)
+
+
+def _parameters(config: BoostingConfig) -> dict[str, object]:
+    parameters: dict[str, object] = {
+        "objective": config.objective,
+        "learning_rate": config.learning_rate,
+        "max_depth": config.max_depth,
+        "tree_method": "exact" if config.max_bin == "exact" else "hist",
+        "reg_lambda": config.reg_lambda,
+        "reg_alpha": config.reg_alpha,
+        "gamma": config.min_split_loss,
+        "min_child_weight": config.min_child_weight,
+    }
+    if config.max_bin != "exact":
+        parameters["max_bin"] = config.max_bin
+    if config.base_score is not None:
+        parameters["base_score"] = config.base_score
+    if isinstance(config, TrainConfig):
+        parameters["max_delta_step"] = config.max_delta_step
+        if config.objective == "binary:logistic":
+            parameters["scale_pos_weight"] = config.scale_pos_weight
+    return parameters
