@@ -16,9 +16,11 @@ from protocols.randomness.sizes import dealt_bytes
 from secure_tree.binning import make_bins
 from secure_tree.boost import boost_once, set_up
 from secure_tree.config import TrainConfig
-from secure_tree.layout import Facts, lay_out
+from secure_tree.context import PublicFacts, TrainingContext
+from secure_tree.layout import lay_out
+from secure_tree.numerics import MARGIN_SCALE
+from secure_tree.sampling import samples_by_round
 from secure_tree.schema import Table
-from secure_tree.training import sampled_rounds
 
 FEATURES, BINS, DEPTH = 20, 32, 4
 STAGES = ("gradients", "histograms", "gains", "best split", "rows to children", "leaf weights")
@@ -36,13 +38,16 @@ def _ready(party: Party, n: int) -> Callable[[Party], Any]:
     config = TrainConfig.of(n_estimators=1, max_depth=DEPTH, max_bin=BINS)
     names = tuple(f"f{i}" for i in range(FEATURES))
     layout = lay_out(config, (names, names), (n - n // 2, n // 2))
-    facts = Facts("", names, layout, 1.0)
+    context = TrainingContext(config, PublicFacts("", names, layout, 1.0))
     X, y = made_up_rows(layout.rows[party.rank], FEATURES, party.rank)
-    bins = make_bins(X, layout.sizes[party.rank], layout.finer)
-    ground, _ = party.run(set_up(party, config, facts, bins, Table(X, names, y)))
-    (samples,) = sampled_rounds(config, facts)
-    margin = public_ring(np.zeros((1, n), np.int64), party.rank)
-    return lambda p: p.run(boost_once(p, ground, margin, samples))
+    bins, base = (
+        make_bins(X, layout.sizes[party.rank], layout.finer),
+        public_ring(np.zeros(1), party.rank, MARGIN_SCALE),
+    )
+    nobody = Table(X[:0], names, y[:0])
+    boosting = party.run(set_up(party, context, base, bins, Table(X, names, y), nobody))
+    (samples,) = samples_by_round(context)
+    return lambda p: p.run(boost_once(p, boosting, samples))
 
 
 def tree() -> Operation:

@@ -177,12 +177,12 @@ def larger_by_keys(party: Endpoint, x: AShare, y: AShare, bits: int) -> Steps[tu
     return best, BShare((lost & np.uint64(1)).astype(np.uint8).reshape(x.shape), party.rank)
 
 
-OFFSET = 1 << 62
+OFFSET_64 = 1 << 62
 
 
 def open_offset(x: AShare, r: np.ndarray) -> Steps[np.ndarray]:
     """Open x + 2^62 + r, flat."""
-    (e,) = yield from open_shares((x + OFFSET).map(lambda w: w.reshape(-1) + r))
+    (e,) = yield from open_shares((x + OFFSET_64).map(lambda w: w.reshape(-1) + r))
     return e
 
 

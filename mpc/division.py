@@ -14,7 +14,7 @@ from mpc.beaver import multiply
 from mpc.catalogue import BOTH, calls, describe
 from mpc.contract import protocol
 from mpc.endpoint import Endpoint, Variant
-from mpc.errors import RangeError
+from mpc.errors import RangeError, ScaleMismatch
 from mpc.evidence import composed
 from mpc.reciprocal import invert, normalise
 from mpc.rounds import Steps, parallel
@@ -28,14 +28,19 @@ MANTISSA = 18
 def divide(
     party: Endpoint, x: AShare, y: AShare, lo: int, hi: int, scale: int, by: Variant | None = None
 ) -> Steps[AShare]:
-    """[x], [y] of one shape, read as integers -> [x / y] at `scale` < hi + 18. Raises RangeError, ShapeMismatch."""
+    """[x], [y] of one shape and scale -> [x / y] at `scale` < hi + 18.
+
+    Raises RangeError, ScaleMismatch, ShapeMismatch.
+    """
+    if x.scale != y.scale:
+        raise ScaleMismatch(f"cannot divide scale {x.scale} by scale {y.scale}")
     shift = MANTISSA + hi - scale
     if shift < 1:
         raise RangeError(f"a quotient at scale {scale} needs a scale below {MANTISSA + hi}")
     u, s, _ = yield from normalise.steps(party, y, lo, hi, by=by)
-    inverse, scaled = yield from parallel(invert.steps(party, u, by), multiply.steps(party, x.at_scale(0), s))
+    inverse, scaled = yield from parallel(invert.steps(party, u, by), multiply.steps(party, x, s))
     product = yield from multiply.steps(party, scaled, inverse)
-    return (yield from floor.steps(party, product, shift, by)).at_scale(scale)
+    return (yield from floor.steps(party, product, shift, by))
 
 
 describe(

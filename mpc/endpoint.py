@@ -59,6 +59,9 @@ class Randomness(Protocol):
     def keep(self, number: int, masked: np.ndarray) -> None:
         """The peer's known matrix as it arrived, masked."""
 
+    def forget(self, number: int) -> None:
+        """A known matrix or its mask is not needed any more; nobody else is told."""
+
 
 @dataclass
 class Endpoint:

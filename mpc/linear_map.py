@@ -13,9 +13,10 @@ Source         matrix multiplication triples with one fixed operand: Mohassel an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -103,6 +104,30 @@ class SharedMatrix:
     def release(self, party: Endpoint) -> None:
         """No further vectors: the masked matrix and its mask are forgotten everywhere."""
         party.randomness.take(MatrixRelease(self.number))
+
+
+class Releasable(Protocol):
+    """A masked matrix with a number, such as SharedMatrix and FixedOperand."""
+
+    @property
+    def number(self) -> int: ...
+
+    def release(self, party: Endpoint) -> None: ...
+
+
+@contextmanager
+def released(party: Endpoint, matrices: Sequence[Releasable]) -> Iterator[None]:
+    """Release the matrices after use. A program that fails is out of step with the dealer: there the party forgets its
+    own part, and the dealer's goes with the session.
+    """
+    try:
+        yield
+    except BaseException:
+        for matrix in matrices:
+            party.randomness.forget(matrix.number)
+        raise
+    for matrix in matrices:
+        matrix.release(party)
 
 
 @dataclass

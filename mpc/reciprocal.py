@@ -41,9 +41,9 @@ MANTISSA = 17
 START_SCALE = 5
 START_CONSTANT = round(24 / 17 * 2 ** (MANTISSA + START_SCALE))
 START_SLOPE = round(8 / 17 * 2**START_SCALE)
-STEP_SCALE, RESULT_SCALE = 19, 18
-STEP_SHIFT = 2 * (MANTISSA + START_SCALE) + MANTISSA - STEP_SCALE
-LAST_SHIFT = 2 * STEP_SCALE + MANTISSA - RESULT_SCALE
+NEWTON_SCALE, RESULT_SCALE = 19, 18
+NEWTON_SHIFT = 2 * (MANTISSA + START_SCALE) + MANTISSA - NEWTON_SCALE
+LAST_SHIFT = 2 * NEWTON_SCALE + MANTISSA - RESULT_SCALE
 
 
 @protocol()
@@ -56,17 +56,22 @@ def normalise(
     by: Variant | None = None,
     exact: bool = True,
 ) -> Steps[tuple[AShare, AShare, BShare]]:
-    """[x] -> ([u], [s], <x < t> for t in `also`): u = floor(s x 2^(17 - hi)) in 2^17 .. 2^18, s of the header."""
+    """[x] -> ([u], [s], <x < t> for t in `also`): u = floor(s x 2^(17 - hi)) in 2^17 .. 2^18, s of the header.
+
+    Octaves and thresholds are those of the integers behind x. u is at scale 17, in 1 .. 2, and s at scale hi less that
+    of x, so that the reciprocal of the number that x stands for is s / u.
+    """
     octaves = hi - lo + 1
     compared = yield from below.steps(party, x, [*(1 << j for j in range(lo, hi + 1)), *also], hi + 2, by)
     reached = ~compared[..., :octaves]
     octave = reached.map(lambda b: b ^ np.concatenate([b[..., 1:], np.zeros_like(b[..., :1])], axis=-1))
     powers = [1 << (hi - j) for j in range(lo, hi + 1)]
-    s, u = yield from choose.steps(party, octave, x.at_scale(0), powers)
+    s, u = yield from choose.steps(party, octave, x, powers)
+    s, u = s.at_scale(hi - x.scale), u.at_scale(hi)
     if hi > MANTISSA:
         u = yield from shift_right(party, u, hi - MANTISSA, by, exact)
     else:
-        u = u.times(1 << (MANTISSA - hi))
+        u = u.times(1 << (MANTISSA - hi), MANTISSA - hi)
     return u, s, compared[..., octaves:]
 
 
@@ -90,29 +95,37 @@ class NewtonMasks:
 
 @protocol()
 def invert(party: Endpoint, u: AShare, by: Variant | None = None, exact: bool = True) -> Steps[AShare]:
-    """[u] in 2^17 .. 2^18 -> [y], 2^35 / u with relative error 2^-16, less what u was floored by."""
+    """[u] in 1 .. 2 at scale 17 -> [y], 1 / u at scale 18 with relative error 2^-16, less what u was floored by."""
     a, b, aa, aaa, ab, bb, abb = party.randomness.take(NewtonMasks(u.shape))
     first = party.rank == 0
     (d,) = yield from open_shares(u.map(lambda w: w.reshape(-1) - a))
-    uu, uuu = (AShare(w.reshape(u.shape), party.rank) for w in products.powers(d, a, aa, aaa, first))
+    uu, uuu = (
+        AShare(w.reshape(u.shape), party.rank, power * MANTISSA)
+        for power, w in enumerate(products.powers(d, a, aa, aaa, first), 2)
+    )
     # A step is y <- 2 y - u y^2 over a common scale. The first y is C - S u, so that u y^2 is a cubic in u alone.
-    y = START_CONSTANT - u.times(START_SLOPE)
-    cubic = u.times(START_CONSTANT**2) - uu.times(2 * START_CONSTANT * START_SLOPE) + uuu.times(START_SLOPE**2)
     one = MANTISSA + START_SCALE
-    step = y.times(2 << MANTISSA + one) - cubic
-    y = yield from shift_right(party, step, STEP_SHIFT, by, exact)
+    y = START_CONSTANT - u.times(START_SLOPE, START_SCALE)
+    cubic = (
+        u.times(START_CONSTANT**2, 2 * one)
+        - uu.times(2 * START_CONSTANT * START_SLOPE, one + START_SCALE)
+        + uuu.times(START_SLOPE**2, 2 * START_SCALE)
+    )
+    step = y.times(2 << MANTISSA + one, MANTISSA + one) - cubic
+    y = yield from shift_right(party, step, NEWTON_SHIFT, by, exact)
     (e,) = yield from open_shares(y.map(lambda w: w.reshape(-1) - b))
-    uyy = AShare(products.product_with_square(d, e, a, b, ab, bb, abb, first).reshape(u.shape), party.rank)
+    words = products.product_with_square(d, e, a, b, ab, bb, abb, first).reshape(u.shape)
+    uyy = AShare(words, party.rank, MANTISSA + 2 * NEWTON_SCALE)
     # Newton's error is negative, 2^-16.3 at most after two steps: half of it makes it two-sided.
-    two = (2 << MANTISSA + STEP_SCALE) + (4 << MANTISSA)
-    return (yield from shift_right(party, y.times(two) - uyy, LAST_SHIFT, by, exact))
+    two = (2 << MANTISSA + NEWTON_SCALE) + (4 << MANTISSA)
+    return (yield from shift_right(party, y.times(two, MANTISSA + NEWTON_SCALE) - uyy, LAST_SHIFT, by, exact))
 
 
 @protocol()
 def reciprocal(
     party: Endpoint, x: AShare, lo: int, hi: int, by: Variant | None = None, exact: bool = True
 ) -> Steps[tuple[AShare, AShare]]:
-    """[x] (read as integers) -> ([y], [s]), scale 0, shape of x; see the header for range and error.
+    """[x] -> ([y], [s]) with 1 / x = y s, each at its scale, shape of x; see the header for range and error.
 
     `exact` False rounds at random instead of down: fewer rounds and far fewer bytes from the dealer, but an error of up
     to 2^-15, and a result that differs from run to run.
@@ -130,8 +143,8 @@ describe(
 )
 describe(
     invert,
-    samples=calls(lambda i, n: [i.words(2**17, 2**18, n)], *BOTH),
-    priced=calls(lambda i, n: [i.words(0, 1, n)], *BOTH, element="mantissa"),
+    samples=calls(lambda i, n: [i.words(2**17, 2**18, n, scale=MANTISSA)], *BOTH),
+    priced=calls(lambda i, n: [i.words(0, 1, n, scale=MANTISSA)], *BOTH, element="mantissa"),
     evidence=[
         Argued(
             "its words are of 64 bits; it opens u and y, as a product does, and the floors are those of floor",

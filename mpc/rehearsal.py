@@ -68,6 +68,9 @@ class Requests:
     def keep(self, number: int, masked: np.ndarray) -> None:
         pass
 
+    def forget(self, number: int) -> None:
+        pass
+
     def provide(self, plan: Sequence[tuple[Sequence[Correlation[Any]], int]]) -> None:
         pass
 

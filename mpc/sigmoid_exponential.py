@@ -37,7 +37,7 @@ def sigmoid_exponential(party: Endpoint, x: AShare, by: Variant | None = None) -
     size = x - (yield from select.steps(party, negative, x)).times(2)
     near = yield from select.steps(party, inside, limit - size)
     # 1 - |x| / 2^8, and 1/2 outside the range, whose 2^8-th power is 0.
-    power = near.times(1 << SCALE - SQUARINGS - x.scale).at_scale(SCALE) + (1 << SCALE - 1)
+    power = near.times(1 << SCALE - SQUARINGS - x.scale, SCALE - x.scale) + (1 << SCALE - 1)
     for _ in range(SQUARINGS):
         power = yield from truncate.steps(party, (yield from square.steps(party, power)), SCALE)
     one = public_ring(np.full(x.shape, 1 << SCALE), party.rank, SCALE)

@@ -29,7 +29,7 @@ def sigmoid_piecewise(party: Endpoint, x: AShare, by: Variant | None = None) -> 
     line, ends = yield from parallel(
         select.steps(party, between, x + half), to_ring.steps(party, stack([over, between]))
     )
-    ends = ends.times(1 << x.scale).at_scale(x.scale)
+    ends = ends.times(1 << x.scale, x.scale)
     return line + ends[0], ends[1]
 
 

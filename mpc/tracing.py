@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from mpc.correlation import Correlation
 from mpc.party import Party
 from mpc.rehearsal import Requests, Silence
 from mpc.shares import AShare, BShare
+
+T = TypeVar("T")
 
 
 class _Rehearsing(Party):
@@ -38,3 +41,16 @@ class Trace:
         """The requests since the last cut."""
         asked, self._requests.asked = self._requests.asked, []
         return asked
+
+
+def planned(party: Party, stage: str, program: Callable[[Party], T], offline: str | None = None) -> T:
+    """Run a program once the correlated randomness that it asks for is there: rehearsed, provided, run.
+
+    Its costs count towards `stage`; with `offline` those of the provision count towards that stage instead.
+    """
+    with party.stage(offline or stage):
+        trace = Trace(party)
+        program(trace.party)
+        party.randomness.provide([(trace.cut(), 1)])
+    with party.stage(stage):
+        return program(party)

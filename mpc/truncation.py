@@ -29,7 +29,7 @@ import math
 import numpy as np
 
 from mpc.catalogue import BOTH, calls, describe
-from mpc.comparison_keys import OFFSET, floor_by_keys, open_offset
+from mpc.comparison_keys import OFFSET_64, floor_by_keys, open_offset
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint, Variant
@@ -73,8 +73,8 @@ class FloorMasks:
 @protocol(cost=lambda x, shift: Cost(1, both(wire_bits(x.size))))
 def truncate(party: Endpoint, x: AShare, shift: int) -> Steps[AShare]:
     """[x] -> [x / 2^shift], up or down by the low bits of a share; 1 <= shift <= 62; the scale falls by shift."""
-    up, constant = 64 - shift, 1 - (OFFSET >> shift)
-    words = yield from add_halves(party, x, OFFSET - 1, shift, up, constant)
+    up, constant = 64 - shift, 1 - (OFFSET_64 >> shift)
+    words = yield from add_halves(party, x, OFFSET_64 - 1, shift, up, constant)
     return AShare(words.reshape(x.shape), party.rank, x.scale - shift)
 
 
@@ -101,9 +101,8 @@ def floor(party: Endpoint, x: AShare, shift: int, by: Variant | None = None) -> 
 
 
 def shift_right(party: Endpoint, x: AShare, shift: int, by: Variant | None = None, exact: bool = True) -> Steps[AShare]:
-    """[x] -> [x / 2^shift] at scale 0 by `floor`, or by `truncate` where it need not be exact."""
-    steps = floor.steps(party, x, shift, by) if exact else truncate.steps(party, x, shift)
-    return (yield from steps).at_scale(0)
+    """[x] -> [x / 2^shift] by `floor`, or by `truncate` where it need not be exact; the scale falls by shift."""
+    return (yield from (floor.steps(party, x, shift, by) if exact else truncate.steps(party, x, shift)))
 
 
 BIG = 1 << 61

@@ -20,13 +20,13 @@ from mpc.rounds import Steps
 from mpc.shares import AShare
 from mpc.wrap import add_halves, wire_bits
 
-OFFSET = 1 << 30
+OFFSET_32 = 1 << 30
 
 
 @protocol(cost=lambda x: Cost(1, both(wire_bits(x.size))))
 def widen(party: Endpoint, x: AShare) -> Steps[AShare]:
     """[x] in Z_2^32 -> [x] in Z_2^64, same shape and scale."""
-    words = yield from add_halves(party, x, OFFSET, 0, 32, -OFFSET)
+    words = yield from add_halves(party, x, OFFSET_32, 0, 32, -OFFSET_32)
     return AShare(words.reshape(x.shape), party.rank, x.scale)
 
 

@@ -17,9 +17,7 @@ How            a mean of both parties is one of their means and a part of the di
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -32,14 +30,13 @@ from mpc.party import Party
 from mpc.rounds import Steps
 from mpc.shares import AShare, concatenate, public_ring, stack
 from mpc.sharing import rerandomise
-from mpc.tracing import Trace
+from mpc.tracing import planned
 from mpc.truncation import floor
-from secure_tree.boost import given_margin, targets
-from secure_tree.config import TrainConfig
+from secure_tree.context import PublicFacts, TrainingContext
 from secure_tree.curves import MARGIN_BITS, logarithm
-from secure_tree.layout import Facts
-from secure_tree.numerics import MARGIN_SCALE
+from secure_tree.numerics import MARGIN_SCALE, given_margin
 from secure_tree.public import ceil_log2, ln
+from secure_tree.rows import targets_of
 from secure_tree.schema import Table
 
 UNIT = "the power of two above the spread of the labels"
@@ -54,64 +51,55 @@ SPREAD_BITS = 9
 SPREADS = range(LABEL_SCALE + SPREAD_BITS - 25, LABEL_SCALE + SPREAD_BITS + 2)
 
 
-def settle(party: Party, config: TrainConfig, facts: Facts, table: Table, held: Table) -> tuple[Facts, AShare]:
-    """[base] of `Ensemble`, [classes], and the facts with the label scale of a regression."""
-    base: AShare
+def settle(party: Party, context: TrainingContext, table: Table, validation: Table) -> tuple[TrainingContext, AShare]:
+    """[base] of `Ensemble`, [classes], and the training with the label scale of a regression. Stage: setup."""
+    config = context.config
     if config.squared:
-        moments = Moments.of(facts, table, held)
-        exact, unit = rehearsed(party, lambda party: _unit(party, config, facts, moments))
-        facts = replace(facts, label_scale=unit)
-        base = rehearsed(party, lambda party: party.run(_over_unit(party, exact, facts)))
-    elif (given := given_margin(config)) is not None:
-        base = public_ring(np.full(config.classes, given), party.rank)
-    else:
-        base = rehearsed(party, lambda party: party.run(_estimate(party, config, facts, table)))
-    return facts, base
-
-
-def rehearsed(party: Party, program: Callable[[Party], Any]) -> Any:
-    """Run a program for which the correlated randomness is provided first."""
-    trace = Trace(party)
-    program(trace.party)
-    party.randomness.provide([(trace.cut(), 1)])
-    return program(party)
+        moments = Moments.of(context.facts, table, validation)
+        exact, unit = planned(party, "setup", lambda party: _unit(party, context, moments))
+        context = context.with_label_scale(unit)
+        return context, planned(party, "setup", lambda party: party.run(_over_unit(party, exact, context.facts)))
+    if (given := given_margin(config)) is not None:
+        return context, public_ring(np.full(config.classes, given), party.rank, MARGIN_SCALE)
+    return context, planned(party, "setup", lambda party: party.run(_estimate(party, context, table)))
 
 
 def _own(party: Party, values: list[float] | np.ndarray, scale: int) -> AShare:
     """A party's own numbers as a share of their sum over the parties."""
-    return AShare(np.round(np.asarray(values) * 2.0**scale).astype(np.int64).astype(np.uint64), party.rank)
+    return AShare(np.round(np.asarray(values) * 2.0**scale).astype(np.int64).astype(np.uint64), party.rank, scale)
 
 
-def _weights(facts: Facts, table: Table) -> np.ndarray:
+def _weights(facts: PublicFacts, table: Table) -> np.ndarray:
     weights = np.ones(len(table.features)) if table.weights is None else table.weights
     return weights / (facts.weight_scale or 1.0)
 
 
-def _mass_scale(facts: Facts) -> tuple[int, int]:
+def _mass_scale(facts: PublicFacts) -> tuple[int, int]:
     """The scale of sums of weights, and the highest bit of one at that scale."""
     scale = MASS_BITS - 1 - ceil_log2(sum(facts.masses or facts.layout.rows))
     return min(scale, 24), min(scale, 24) + MASS_BITS - 1 - scale
 
 
-def _estimate(party: Party, config: TrainConfig, facts: Facts, table: Table) -> Steps:
+def _estimate(party: Party, context: TrainingContext, table: Table) -> Steps[AShare]:
     """[log-odds] of every class, or the [logarithm] of the mean count."""
+    config, facts = context.config, context.facts
     scale, high = _mass_scale(facts)
-    labels = targets(config, facts, table.labels)
+    labels = targets_of(context, table.labels)
     if labels is None:
         sums, total = np.zeros(config.classes), 0.0
     else:
         weights = _weights(facts, table)
-        sums, total = labels @ weights / (1 if config.logistic else 1 << MARGIN_SCALE), weights.sum()
+        sums, total = labels @ weights, weights.sum()
     over, whole = _own(party, sums, scale), _own(party, np.full(len(sums), total), scale)
     under = whole - over if config.logistic else whole
-    # A sum that is 0 counts as one unit: its logarithm is 0, and the quotient is held to the range.
+    # A sum that is 0 counts as one unit, and the quotient is held to the range.
     logs = yield from logarithm(party, concatenate([over, under]), 0, high)
     margin = logs[: len(sums)] - logs[len(sums) :]
     most = round(ln(1 / LEAST_PROBABILITY - 1) * (1 << MARGIN_SCALE))
     bits = yield from below.steps(party, margin, [-most, most], MARGIN_BITS)
     beyond, moved = stack([bits[..., 0], ~bits[..., 1]]), stack([-margin - most, -margin + most])
-    held = margin + (yield from select.steps(party, beyond, moved)).sum(axis=0)
-    return rerandomise(party, held + round(facts.margin_offset * (1 << MARGIN_SCALE)))
+    within = margin + (yield from select.steps(party, beyond, moved)).sum(axis=0)
+    return rerandomise(party, within + round(facts.margin_offset * (1 << MARGIN_SCALE)))
 
 
 @dataclass(frozen=True)
@@ -126,7 +114,7 @@ class Moments:
     largest: float = 0.0
 
     @classmethod
-    def of(cls, facts: Facts, table: Table, held: Table) -> Moments:
+    def of(cls, facts: PublicFacts, table: Table, validation: Table) -> Moments:
         if table.labels is None:
             return cls()
         labels, weights = table.labels / facts.label_bound, _weights(facts, table)
@@ -134,41 +122,43 @@ class Moments:
         shares = weights / mass if mass else np.full(len(labels), 1 / len(labels))
         mean = float(labels @ shares)
         deviation = math.sqrt(float((labels - mean) ** 2 @ shares))
-        judged = [mean] if held.labels is None or not held.labels.size else held.labels / facts.label_bound
-        return cls(mass, mean, deviation, float(min(judged)), float(max(judged)))
+        held_out = validation.labels
+        far = [mean] if held_out is None or not held_out.size else held_out / facts.label_bound
+        return cls(mass, mean, deviation, float(min(far)), float(max(far)))
 
 
-def _unit(party: Party, config: TrainConfig, facts: Facts, own: Moments) -> tuple[AShare, float]:
+def _unit(party: Party, context: TrainingContext, own: Moments) -> tuple[AShare, float]:
     """[base] over the label bound at LABEL_SCALE, [1], and the unit of margins, revealed."""
-    base, reached = party.run(_spread(party, config, facts, own))
+    base, reached = party.run(_spread(party, context, own))
     count = party.reveal(reached, what=UNIT)
     assert count is not None, "revealed to both"
     largest = SPREADS.start + int(count[0])
-    return base, facts.label_bound * 2.0 ** (largest + 1 - LABEL_SCALE - SPREAD_BITS)
+    return base, context.facts.label_bound * 2.0 ** (largest + 1 - LABEL_SCALE - SPREAD_BITS)
 
 
-def _spread(party: Party, config: TrainConfig, facts: Facts, own: Moments) -> Steps:
+def _spread(party: Party, context: TrainingContext, own: Moments) -> Steps[tuple[AShare, AShare]]:
     """[base], [1], and [how many thresholds some distance reaches]."""
-    scale = LABEL_SCALE
-    if config.base_score is not None:
-        base = public_ring(np.array([round(config.base_score / facts.label_bound * 2**scale)]), party.rank)
+    scale, given, facts = LABEL_SCALE, context.config.base_score, context.facts
+    if given is not None:
+        base = public_ring(np.array([given / facts.label_bound]), party.rank, scale)
     else:
         base = yield from _mean(party, facts, own)
     distances = []
     for p in (0, 1) if facts.label_holder is None else (facts.label_holder,):
         mine = own if party.rank == p else Moments()
         part = _part(facts, p)
-        off = (_own(party, [mine.mean], scale) - base).times(round(part * 2**SPREAD_BITS))
+        off = (_own(party, [mine.mean], scale) - base).times(round(part * 2**SPREAD_BITS), SPREAD_BITS)
         distances += [_own(party, [mine.deviation * part], scale + SPREAD_BITS), off, -off]
-        if any(facts.held):
-            distances += [_own(party, [mine.largest], scale) - base, base - _own(party, [mine.least], scale)]
+        if any(facts.validation_rows):
+            far = _own(party, [mine.largest], scale) - base, base - _own(party, [mine.least], scale)
+            distances += [x.times(1, SPREAD_BITS) for x in far]
     bits = yield from below.steps(party, concatenate(distances), [1 << j for j in SPREADS], SPREADS.stop + 2)
     none = yield from all_of.steps(party, bits.map(np.transpose))
     reached = yield from to_ring.steps(party, ~none)
     return base, reached.sum().reshape(1)
 
 
-def _part(facts: Facts, p: int) -> float:
+def _part(facts: PublicFacts, p: int) -> float:
     """The square root of an upper bound of party p's part of the weight."""
     if facts.label_holder is not None:
         return 1.0
@@ -178,7 +168,7 @@ def _part(facts: Facts, p: int) -> float:
     return math.sqrt(min(1.0, 2 * facts.masses[p] / max(facts.masses)))
 
 
-def _mean(party: Party, facts: Facts, own: Moments) -> Steps:
+def _mean(party: Party, facts: PublicFacts, own: Moments) -> Steps[AShare]:
     """[weighted mean of all labels] over the label bound at LABEL_SCALE, [1]."""
     if facts.label_holder is not None:
         return _own(party, [own.mean], LABEL_SCALE)
@@ -189,13 +179,13 @@ def _mean(party: Party, facts: Facts, own: Moments) -> Steps:
     part = yield from divide.steps(party, of_second, whole, max(0, scale - 2), high, QUOTIENT_SCALE)
     first = _own(party, [own.mean * (1 - party.rank)], LABEL_SCALE)
     difference = _own(party, [own.mean * (2 * party.rank - 1)], LABEL_SCALE)
-    moved = yield from multiply.steps(party, part.at_scale(0), difference)
-    return first + (yield from floor.steps(party, moved, QUOTIENT_SCALE)).at_scale(0)
+    moved = yield from multiply.steps(party, part, difference)
+    return first + (yield from floor.steps(party, moved, QUOTIENT_SCALE))
 
 
-def _over_unit(party: Party, base: AShare, facts: Facts) -> Steps:
+def _over_unit(party: Party, base: AShare, facts: PublicFacts) -> Steps[AShare]:
     """[base] over the label bound at LABEL_SCALE -> over the unit of margins at MARGIN_SCALE."""
-    raised = ceil_log2(facts.label_bound / facts.label_scale) + UNIT_SHIFT + MARGIN_SCALE - LABEL_SCALE
+    finer = UNIT_SHIFT + MARGIN_SCALE - LABEL_SCALE
+    raised = base.times(1 << ceil_log2(facts.label_bound / facts.label_scale) + finer, finer)
     # Exact, so that a training that is resumed finds the same number.
-    over = yield from floor.steps(party, base.times(1 << raised), UNIT_SHIFT)
-    return rerandomise(party, over.at_scale(0))
+    return rerandomise(party, (yield from floor.steps(party, raised, UNIT_SHIFT)))

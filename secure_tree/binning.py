@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-KEY_BITS = 32
+ORDER_BITS = 32
 
 
 @dataclass(frozen=True)

@@ -9,171 +9,92 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpc.bit_product import to_ring
+from mpc.linear_map import Releasable
 from mpc.party import Party
 from mpc.rounds import Steps, parallel
-from mpc.shares import AShare, BShare, concatenate, stack
-from mpc.sharing import rerandomise
+from mpc.shares import AShare, concatenate, stack
 from mpc.truncation import truncate
-from secure_tree.binning import KEY_BITS, Bins
-from secure_tree.candidates import compare_edges, winning_edges
-from secure_tree.config import TrainConfig
-from secure_tree.gradients import gradients
-from secure_tree.histogram import hand_over_blocks
-from secure_tree.layout import Facts, Layout
-from secure_tree.numerics import MARGIN_SCALE, WEIGHT_INPUT_SCALE, Numerics, Size, plan_numerics
+from secure_tree.binning import ORDER_BITS, Bins
+from secure_tree.candidates import Candidates, compare_edges
+from secure_tree.context import TrainingContext
+from secure_tree.ensemble import Ensemble, NodeStatistics, Routes, TreeShares, left_children, winning_edges
+from secure_tree.rows import LocalRows, local_rows, share_rows
 from secure_tree.schema import Table
-from secure_tree.thresholds import EdgeKeys, hand_over_edges
-from secure_tree.tree import Ground, TreeShares, add_leaves, grow, left_children
+from secure_tree.thresholds import EdgeKeys, share_edges
+from secure_tree.tree import grow
+from secure_tree.validation import Validation, share_validation_rows
 
 
-@dataclass(frozen=True)
-class Routes:
-    """Routing by bins in T trees of m nodes: sets[p] <[T, m, d_p, bins_p]>, features <[T, m, d]>, null <[T, m]>."""
-
-    sets: list[BShare]
-    features: BShare
-    null: BShare
-
-
-@dataclass(frozen=True)
-class Worth:
-    """What training saw at the nodes: gains of the splits [T, m], sums of hessians [T, 2 m + 1], leaves last.
-
-    Each at a scale of its own, over `Facts.worth_units`; the gain of a null split has no meaning.
+@dataclass
+class Boosting:
+    """A training once it is set up: its rows, the candidates, the keys of their edges, [base], and held-out rows where
+    there are any.
     """
 
-    gains: AShare
-    covers: AShare
-
-
-@dataclass(frozen=True)
-class Ensemble(Routes):
-    """The model as shares: see secure_tree/predict.py for the use of each part.
-
-    thresholds [T, m], leaves [T, 2^depth], base [classes], the margin before the first tree, like leaves over the unit
-    of margins; chosen [T, m, d + o]: the feature as a one-hot, then, for the o features that may be missing, 1 where
-    the node cuts that feature and sends missing values right. A model that was not trained here has no `worth`.
-    """
-
-    thresholds: AShare
-    chosen: AShare
-    leaves: AShare
+    context: TrainingContext
+    rows: LocalRows
+    candidates: Candidates
+    edges: EdgeKeys
     base: AShare
-    worth: Worth | None = None
+    validation: Validation | None
 
-    def part(self, trees: slice) -> Ensemble:
-        """Some of the trees, for prediction; the base belongs to the first."""
-        sets = [s[trees] for s in self.sets]
-        bits = self.features[trees], self.null[trees]
-        base = self.base.map(np.zeros_like) if trees.start else self.base
-        return Ensemble(sets, *bits, self.thresholds[trees], self.chosen[trees], self.leaves[trees], base)
+    @property
+    def matrices(self) -> list[Releasable]:
+        """What is kept, masked, until the training ends."""
+        fixed = [*self.candidates.sums, *self.candidates.sets]
+        routers = self.validation.routers if self.validation else []
+        return [*self.edges.matrices, *self.rows.matrices, *fixed, *(m for router in routers for m in router.matrices)]
 
 
-def set_up(party: Party, config: TrainConfig, facts: Facts, bins: Bins, table: Table) -> Steps:
-    """Own table and its bins -> Ground and the keys of edges that `finish` needs."""
-    layout = facts.layout
+def set_up(
+    party: Party, context: TrainingContext, base: AShare, bins: Bins, table: Table, validation: Table
+) -> Steps[Boosting]:
+    """Own tables and bins -> Boosting at the first margin."""
+    layout = context.layout
     candidates, blocks, edges = yield from parallel(
         compare_edges(party, bins, layout),
-        hand_over_blocks(party, bins, layout),
-        hand_over_edges(party, bins, layout),
+        share_rows(party, context, bins),
+        share_edges(party, bins, layout),
     )
-    labels = own_rows(party, layout, targets(config, facts, table.labels), config.classes)
-    if not config.logistic:
-        # The first margins are alike in every row: without this there is no coin in the shares that `truncate` rounds.
-        labels = rerandomise(party, labels)
-    weights = None
-    if facts.weight_scale is not None:
-        own = table.weights
-        if own is None and table.labels is not None:
-            own = np.ones(len(table.labels))
-        unit = (1 << WEIGHT_INPUT_SCALE) / facts.weight_scale
-        weights = own_rows(party, layout, None if own is None else own[None] * unit, 1)[0]
-    return Ground(config, scales(config, facts), layout, blocks, candidates, labels, weights), edges
+    rows = local_rows(party, context, blocks, table, base)
+    held_out = None
+    if any(context.facts.validation_rows):
+        held_out = yield from share_validation_rows(party, context, base, bins.cuts, validation)
+    return Boosting(context, rows, candidates, edges, base, held_out)
 
 
-def scales(config: TrainConfig, facts: Facts) -> Numerics:
-    """The numerics of a training."""
-    layout = facts.layout
-    rows = tuple(layout.rows[p] for p in layout.cover)
-    masses: tuple[float, ...] | None = facts.masses
-    if masses is not None and layout.vertical:
-        masses = (sum(masses),)
-    return plan_numerics(config, Size(rows, layout.candidates, masses, facts.margin_unit, facts.hessian_unit))
+def boost_once(
+    party: Party, boosting: Boosting, samples: Sequence[np.ndarray]
+) -> Steps[list[tuple[TreeShares, AShare]]]:
+    """Grow a round of trees, for each class one from its sample of candidates, and add them to the margins.
 
-
-def targets(config: TrainConfig, facts: Facts, labels: np.ndarray | None) -> np.ndarray | None:
-    """What each tree of a round is to predict, [classes, n]: 0 or 1, or labels at MARGIN_SCALE over the label scale."""
-    if labels is None:
-        return None
-    if config.num_class:
-        return (labels == np.arange(config.num_class)[:, None]).astype(float)
-    return labels[None] * (1 if config.logistic else (1 << MARGIN_SCALE) / facts.label_scale)
-
-
-def own_rows(party: Party, layout: Layout, own: np.ndarray | None, count: int) -> AShare:
-    """A party's own numbers, [count, n_p], rounded, as shares for all rows: the other party holds zeros."""
-    words = np.zeros((count, layout.row_count), np.int64)
-    if own is not None:
-        words[:, layout.rows_of(party.rank)] = np.round(own)
-    return AShare(words.astype(np.uint64), party.rank)
-
-
-def given_margin(config: TrainConfig) -> int | None:
-    """A given base_score of classes or counts as a margin in units of MARGIN_SCALE; None where it is estimated."""
-    if config.squared or config.base_score is None:
-        return None
-    return round(config.base_margin * (1 << MARGIN_SCALE))
-
-
-def first_margin(base: AShare, facts: Facts, rows: int) -> AShare:
-    """`Ensemble.base` for every class and row as training has it, [classes, n]."""
-    start = base - round(facts.margin_offset * (1 << MARGIN_SCALE))
-    return start.map(lambda w: np.repeat(w[:, None], rows, axis=1))
-
-
-def boost_once(party: Party, ground: Ground, margin: AShare, samples: Sequence[np.ndarray]) -> Steps:
-    """[margin], [classes, n], and each class's sample of candidates -> (trees, new [margin], the [g, h] they grew on).
-
-    The trees of a round are grown in the same rounds of messages.
+    Each comes with the [g, h] that it was grown on. The trees of a round grow in the same rounds of messages.
     """
-    grown = yield from parallel(
-        *(_boost_class(party, ground, ground.labels[k], margin[k], sample) for k, sample in enumerate(samples))
-    )
+    grown = yield from parallel(*(_boost_class(party, boosting, k, sample) for k, sample in enumerate(samples)))
     party.part(None)
-    trees, steps, values = zip(*grown, strict=True)
-    return list(trees), margin + stack(steps), list(values)
+    return list(grown)
 
 
-def _boost_class(party: Party, ground: Ground, labels: AShare, margin: AShare, sample: np.ndarray) -> Steps:
+def _boost_class(party: Party, boosting: Boosting, k: int, sample: np.ndarray) -> Steps[tuple[TreeShares, AShare]]:
     party.part("gradients")
-    values = yield from gradients(party, ground, labels, margin)
-    tree, at_leaf = yield from grow(party, ground, values, sample)
-    step = yield from add_leaves(party, at_leaf, tree.leaves)
-    return tree, step, values
+    rows = yield from boosting.rows.start_tree(party, k)
+    tree = yield from grow(party, boosting.context, rows, boosting.candidates, sample)
+    return tree, rows.gradients
 
 
-def routes(layout: Layout, trees: list[TreeShares]) -> Routes:
-    """What the trees' winners and left sets say of routing by bins; local."""
-    winners = stack([t.winner for t in trees])
-    edges, _ = winning_edges(layout, winners.reshape(-1, layout.candidates))
-    bits = np.zeros((len(edges[0]), layout.feature_count), np.uint8)
-    for p, x in zip(layout.cutters, edges, strict=True):
-        bits[:, layout.features_of(p)] ^= x.parity(axis=2).bits
-    features = BShare(bits, winners.rank).reshape(*winners.shape[:2], -1)
-    return Routes([stack([t.sets[p] for t in trees]) for p in (0, 1)], features, winners[..., -1])
-
-
-def finish(party: Party, ground: Ground, edges: EdgeKeys, trees: list[TreeShares], base: AShare) -> Steps:
+def finish(party: Party, boosting: Boosting, trees: list[TreeShares]) -> Steps[Ensemble]:
     """Trees -> Ensemble: every node's feature as a one-hot and its threshold's key. Two rounds for all trees.
 
     A null split compares 0 with a threshold above every key where the node is a left child, else with 0.
     """
-    layout, m = ground.layout, ground.config.nodes
+    layout, m = boosting.context.layout, boosting.context.config.nodes
     winners = stack([t.winner for t in trees])
     count = len(trees) * m
-    path = routes(layout, trees)
+    path = Routes.of(layout, trees)
     winning, missing_left = winning_edges(layout, winners.reshape(count, -1))
-    worth, keys = yield from parallel(_worth(party, ground.numerics, trees), edges.of(party, winning))
+    statistics, keys = yield from parallel(
+        _statistics(party, boosting.context, trees), boosting.edges.of(party, winning)
+    )
     features = path.features.reshape(count, -1)
     missing_right = (features ^ missing_left)[:, list(layout.missing)]
     above_all = path.null.reshape(count).masked(np.tile(left_children(m), len(trees)))
@@ -181,7 +102,7 @@ def finish(party: Party, ground: Ground, edges: EdgeKeys, trees: list[TreeShares
     threshold_bits, chosen = yield from parallel(
         to_ring.steps(party, top), to_ring.steps(party, concatenate([features, missing_right], axis=1))
     )
-    thresholds = threshold_bits.times(1 << np.arange(KEY_BITS + 2)).sum(axis=-1)
+    thresholds = threshold_bits.times(1 << np.arange(ORDER_BITS + 2)).sum(axis=-1)
     shape = (len(trees), m)
     return Ensemble(
         sets=path.sets,
@@ -190,16 +111,15 @@ def finish(party: Party, ground: Ground, edges: EdgeKeys, trees: list[TreeShares
         thresholds=thresholds.reshape(*shape),
         chosen=chosen.reshape(*shape, -1),
         leaves=stack([t.leaves for t in trees]),
-        base=base,
-        worth=worth,
+        base=boosting.base,
+        statistics=statistics,
     )
 
 
-def _worth(party: Party, numerics: Numerics, trees: list[TreeShares]) -> Steps:
+def _statistics(party: Party, context: TrainingContext, trees: list[TreeShares]) -> Steps[NodeStatistics]:
     """Differences of keys become gains, at a scale at which the sum of all of them fits. One round."""
+    numerics = context.numerics
     gains, covers = stack([t.gains for t in trees]), stack([t.covers for t in trees])
     shift = max(numerics.rank_bits, (gains.size - 1).bit_length())
-    key_scale = numerics.gain_scale + numerics.rank_bits
-    loss = round(math.ldexp(numerics.split_loss, key_scale - numerics.histogram_scale - numerics.weight_scale))
-    gains = yield from truncate.steps(party, (gains + loss).at_scale(key_scale), shift)
-    return Worth(gains, covers.at_scale(numerics.histogram_scale))
+    loss = math.ldexp(numerics.split_loss, gains.scale - numerics.histogram_scale - numerics.weight_scale)
+    return NodeStatistics((yield from truncate.steps(party, gains + round(loss), shift)), covers)

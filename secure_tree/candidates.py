@@ -19,6 +19,7 @@ from mpc.party import Party
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, concatenate, public_ring
 from secure_tree.binning import Bins, order_key
+from secure_tree.ensemble import winning_edges
 from secure_tree.layout import Layout
 
 COMPARED_BITS = 34
@@ -34,7 +35,7 @@ class Candidates:
     sets: tuple[FixedOperand, ...] = ()
 
 
-def compare_edges(party: Party, bins: Bins, layout: Layout) -> Steps:
+def compare_edges(party: Party, bins: Bins, layout: Layout) -> Steps[Candidates]:
     """Each party's own bins -> Candidates. Four rounds, once a training; none without W."""
     if layout.joint or layout.vertical:
         own = [public_ring(np.arange(d * size).reshape(d, size), party.rank) for d, size in _shapes(layout)]
@@ -75,7 +76,7 @@ def _rank(rank: int, layout: Layout, places: list[AShare]) -> AShare:
     return concatenate([*flat, public_ring(np.zeros(1, np.int64), rank)])
 
 
-def left_sums(party: Party, candidates: Candidates, histograms: list[AShare]) -> Steps:
+def left_sums(party: Party, candidates: Candidates, histograms: list[AShare]) -> Steps[AShare]:
     """[hist_p] of shape [v, s, d_p, bins_p] for both blocks -> [left sums], [v, s, C + 1]; the null split's are 0."""
     layout = candidates.layout
     v, s = histograms[0].shape[:2]
@@ -98,7 +99,7 @@ def left_sums(party: Party, candidates: Candidates, histograms: list[AShare]) ->
     return concatenate([*(x.reshape(v, s, -1) for x in sums + copies), null], axis=2)
 
 
-def left_sets(party: Party, candidates: Candidates, winner: BShare) -> Steps:
+def left_sets(party: Party, candidates: Candidates, winner: BShare) -> Steps[list[BShare]]:
     """<one-hot winner>, [v, C + 1] -> for each party its bins that go left, <[v, d_p, bins_p]>. At most one round."""
     layout = candidates.layout
     edges, missing = winning_edges(layout, winner)
@@ -115,20 +116,6 @@ def left_sets(party: Party, candidates: Candidates, winner: BShare) -> Steps:
         concatenate([sets[p], missing[:, layout.features_of(p), None]], axis=2) if layout.optional[p] else sets[p]
         for p in (0, 1)
     ]
-
-
-def winning_edges(layout: Layout, winner: BShare) -> tuple[list[BShare], BShare]:
-    """<one-hot winner> -> for each cutter <its winning edge>, [v, d_p, K_p], and <missing goes left>, [v, d]."""
-    own, copies = layout.split(winner)
-    missing = np.zeros((len(winner), layout.feature_count), np.uint8)
-    edges = []
-    for p in layout.cutters:
-        optional = list(layout.optional[p])
-        bits = own[p].bits.copy()
-        bits[:, optional] ^= copies[p].bits
-        edges.append(BShare(bits, winner.rank))
-        missing[:, layout.features_of(p)][:, optional] ^= copies[p].parity(axis=2).bits
-    return edges, BShare(missing, winner.rank)
 
 
 def _after(edges: BShare, finer: int) -> BShare:

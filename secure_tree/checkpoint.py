@@ -27,13 +27,13 @@ from mpc.errors import ConfigError, DataError
 from mpc.files import flush_folder, make_folder, remove, write_bytes
 from mpc.party import Party
 from mpc.shares import AShare, BShare, stack
-from secure_tree.messages import Count, Message, Text, swap
+from secure_tree.agreement.training import agree_on_resumption
+from secure_tree.ensemble import TreeShares
 from secure_tree.storage import Arrays, read_arrays, reading, unpack_bits, write_arrays
-from secure_tree.tree import TreeShares
 
 log = logging.getLogger("sharewood")
 
-FORMAT = 4
+FORMAT = 5
 _WHAT = f"checkpoint of format {FORMAT}"
 _KEY_BYTES = 32
 _NUMBERED = re.compile(r"(round|margin)_([0-9]{5})\.npz(\.partial)?")
@@ -58,14 +58,6 @@ class Kept:
         """Where a training can go on: the number of rounds, and a digest of the attempts that grew them."""
         grown_by = {n: " ".join(self.attempts[:n]).encode() for n in self.margins}
         return {(n, hashlib.sha256(text).hexdigest()) for n, text in grown_by.items()}
-
-
-class ResumeFacts(Message):
-    """Whether this party resumes, the training that it has, and the rounds with a margin, each with its attempt."""
-
-    resume: bool
-    training: Text | None
-    points: list[tuple[Count, Text]]
 
 
 @dataclass
@@ -95,24 +87,16 @@ class Checkpoints:
                     kept = self._kept(own, party.rank)
             except DataError as error:
                 trouble = error
-        mine = ResumeFacts.of(resume=self.resume, training=kept.training, points=sorted(kept.points))
-        theirs = swap(party, "resume.facts", mine)
-        if theirs.resume != self.resume:
-            raise ConfigError("one party resumes a training, and the other starts one")
+        try:
+            done = agree_on_resumption(party, self.resume, kept.training, kept.points)
+        except ConfigError as error:
+            raise trouble or error from None
+        if trouble:
+            raise trouble
         if not self.resume:
             self._begin()
             return Attempt(self, pairing, pairing, self._fingerprint(config, private))
-        if trouble:
-            raise trouble
-        for training, who in ((kept.training, "this party"), (theirs.training, "the other party")):
-            if training is None:
-                raise ConfigError(f"there is no checkpoint to resume from at {who}")
-        if kept.training != theirs.training:
-            raise DataError("the checkpoints of the two parties come from different trainings")
-        common = kept.points & set(theirs.points)
-        if not common:
-            raise ConfigError("no round is whole at both parties: train without --resume")
-        return self._go_on(kept, pairing, own, max(common)[0])
+        return self._go_on(kept, pairing, own, done)
 
     def any_kept(self) -> bool:
         """Whether the attempt has begun, and there is a round to resume from."""

@@ -13,6 +13,8 @@ from mpc.errors import ConfigError
 from secure_tree.categories import covers
 from secure_tree.public import ln
 
+# Levels of a tree, of a model that is shared, too.
+DEEPEST = 8
 Partition = Literal["horizontal", "vertical"]
 Metric = Literal["error", "logloss", "auc", "rmse", "mae"]
 # multi:softprob is not trained: it is what XGBoost's models of several classes are, once they are shared.
@@ -22,6 +24,9 @@ Edges = Literal["joint", "private"]
 MOST_BINS, MOST_LOCAL_BINS = 1024, 8192
 # Without `local_bins`, this many for each edge.
 FINER = 4
+# How rows are sent through a model (secure_tree/predict.py), and what counts as a feature's importance.
+Method = Literal["bins", "thresholds"]
+Importance = Literal["weight", "gain", "total_gain", "cover", "total_cover"]
 _NUMBERS = ("reg:squarederror", "count:poisson")
 # Of counts, XGBoost's default; their hessian is e^(margin + max_delta_step), which has to stay within the arithmetic.
 MAX_DELTA_STEP, LARGEST_DELTA_STEP_OF_COUNTS = 0.7, 5.0
@@ -51,7 +56,7 @@ class BoostingConfig(BaseModel):
     objective: str = "binary:logistic"
     n_estimators: int = Field(100, ge=1, le=10_000)
     learning_rate: float = Field(0.1, gt=0, le=1)
-    max_depth: int = Field(3, ge=1, le=8)
+    max_depth: int = Field(3, ge=1, le=DEEPEST)
     max_bin: int | Literal["exact"] = 32
     reg_lambda: float = Field(1.0, ge=0, le=1e6)
     reg_alpha: float = Field(0.0, ge=0, le=1e6)

@@ -3,7 +3,7 @@
 quadratics     [x] at MARGIN_SCALE -> [f(x)] at MARGIN_SCALE. |x| <= MARGIN_LIMIT where f ends as a line, else whatever
                the comparison takes. Comparison with every knot on one opening (2 rounds), x^2 alongside; two products;
                one truncation
-logarithm      [x], 2^low <= x < 2^(high + 1) -> [ln x] at MARGIN_SCALE within 1e-4
+logarithm      [x] -> [ln x] at MARGIN_SCALE within 1e-4
 
 Both parties multiply the same coefficients on shares: they are integers in secure_tree/curve_tables.py.
 Security       semi-honest, perfect: composition of perfect protocols
@@ -21,7 +21,7 @@ from mpc.comparison import below
 from mpc.party import Party
 from mpc.reciprocal import MANTISSA, normalise
 from mpc.rounds import Steps, parallel
-from mpc.shares import AShare, stack
+from mpc.shares import AShare
 from mpc.truncation import truncate
 from secure_tree import curve_tables
 from secure_tree.numerics import MARGIN_SCALE
@@ -34,11 +34,15 @@ SQUARE_SCALE = 14
 SUM_SCALE = 50
 
 
+# Of the coefficients of 1, x and x^2.
+SCALES = SUM_SCALE, SUM_SCALE - MARGIN_SCALE, SUM_SCALE - 2 * SQUARE_SCALE
+
+
 @dataclass(frozen=True)
 class Curve:
-    """knots [k + 1] at MARGIN_SCALE; steps: by how much the coefficients of 1, x, x^2 change at each knot.
+    """knots [k + 1] at MARGIN_SCALE; steps: by how much the coefficients of 1, x, x^2 change at each knot, at SCALES.
 
-    Coefficients are at scales 50, 30 and 22. Before the first knot the function is 0.
+    Before the first knot the function is 0.
     """
 
     knots: list[int]
@@ -61,7 +65,7 @@ EXP = Curve.of(curve_tables.EXP_KNOTS, curve_tables.EXP, constant=curve_tables.E
 LOG = Curve.of(curve_tables.LOG_KNOTS, curve_tables.LOG)
 
 
-def quadratics(party: Party, x: AShare, curve: Curve, bits: int = MARGIN_BITS) -> Steps:
+def quadratics(party: Party, x: AShare, curve: Curve, bits: int = MARGIN_BITS) -> Steps[AShare]:
     """[x] -> [f(x)], both at MARGIN_SCALE, [n]; |x| < 2^(bits - 2) units. Five rounds.
 
     SOFTPLUS and LOG_SIGMOID are within 1e-4, EXP within 2e-4 of its value and 3e-5.
@@ -69,23 +73,25 @@ def quadratics(party: Party, x: AShare, curve: Curve, bits: int = MARGIN_BITS) -
     rough, low = yield from parallel(
         truncate.steps(party, x, MARGIN_SCALE - SQUARE_SCALE), below.steps(party, x, curve.knots, bits)
     )
-    rough = rough.at_scale(0)
     square, reached = yield from parallel(multiply.steps(party, rough, rough), to_ring.steps(party, ~low))
     # Where x is beyond the pieces its square may wrap around, and its coefficient is exactly 0.
-    constant, slope, curved = (reached.times(step).sum(axis=-1) for step in curve.steps)
-    products = yield from multiply.steps(party, stack([slope, curved]), stack([x, square]))
-    total = constant + products.sum(axis=0)
-    return (yield from truncate.steps(party, total, SUM_SCALE - MARGIN_SCALE)).at_scale(0)
+    steps = zip(curve.steps, SCALES, strict=True)
+    constant, slope, curved = (reached.times(step, scale).sum(axis=-1) for step, scale in steps)
+    linear, quadratic = yield from parallel(multiply.steps(party, slope, x), multiply.steps(party, curved, square))
+    return (yield from truncate.steps(party, constant + linear + quadratic, SUM_SCALE - MARGIN_SCALE))
 
 
-def logarithm(party: Party, x: AShare, low: int, high: int) -> Steps:
-    """[x] -> [ln x], [n]; the octave of x, then quadratics on its mantissa. Twelve rounds."""
+def logarithm(party: Party, x: AShare, low: int, high: int) -> Steps[AShare]:
+    """[x] -> [ln x], [n]; the octave of x, then quadratics on its mantissa. Twelve rounds.
+
+    2^low and 2^(high + 1) bound the integer behind x.
+    """
     octaves = [1 << j for j in range(low + 1, high + 1)]
     mantissa, _, below_octave = yield from normalise.steps(party, x, low, high, also=octaves)
     # The mantissa is below 2, the last knot.
     logs, reached = yield from parallel(
-        quadratics(party, mantissa.times(1 << MARGIN_SCALE - MANTISSA), LOG),
+        quadratics(party, mantissa.times(1 << MARGIN_SCALE - MANTISSA, MARGIN_SCALE - MANTISSA), LOG),
         to_ring.steps(party, ~below_octave),
     )
-    octave = reached.sum(axis=-1) + low
-    return logs + octave.times(round(ln(2) * (1 << MARGIN_SCALE)))
+    octave = reached.sum(axis=-1) + (low - x.scale)
+    return logs + octave.times(round(ln(2) * (1 << MARGIN_SCALE)), MARGIN_SCALE)

@@ -17,10 +17,9 @@ import numpy as np
 
 from mpc.party import Party
 from mpc.pooled_quantiles import Column, pooled_quantiles
-from secure_tree.base_score import rehearsed
-from secure_tree.binning import KEY_BITS, Bins, make_bins, order_key, order_value
-from secure_tree.config import TrainConfig
-from secure_tree.layout import Facts
+from mpc.tracing import planned
+from secure_tree.binning import ORDER_BITS, Bins, make_bins, order_key, order_value
+from secure_tree.context import PublicFacts, TrainingContext
 from secure_tree.public import ceil_log2
 from secure_tree.schema import Table
 
@@ -35,9 +34,9 @@ Values = tuple[np.ndarray, np.ndarray]
 Quantiles = Callable[[Sequence[np.ndarray], np.ndarray, np.ndarray], np.ndarray]
 
 
-def cut_bins(party: Party, config: TrainConfig, facts: Facts, table: Table) -> Bins:
-    """Own table -> its bins."""
-    layout = facts.layout
+def cut_bins(party: Party, context: TrainingContext, table: Table) -> Bins:
+    """Own table -> its bins. Stage: setup."""
+    config, facts, layout = context.config, context.facts, context.layout
     if not layout.joint:
         return make_bins(table.features, layout.sizes[party.rank], layout.finer)
     values = columns(table.features, masses(facts, table), config.edge_bits)
@@ -49,12 +48,12 @@ def cut_bins(party: Party, config: TrainConfig, facts: Facts, table: Table) -> B
 
         return joint_edges(quantiles, layout.feature_count, layout.sizes[0], config.edge_bits, facts.indicators)
 
-    edges = rehearsed(party, find)
+    edges = planned(party, "setup", find)
     party.revealed[:] = dict.fromkeys(party.revealed)
     return Bins(table.features, edges)
 
 
-def masses(facts: Facts, table: Table) -> np.ndarray:
+def masses(facts: PublicFacts, table: Table) -> np.ndarray:
     """What each of a party's rows counts, int64[n]."""
     if facts.weight_scale is None:
         return np.ones(len(table.features), np.int64)
@@ -62,7 +61,7 @@ def masses(facts: Facts, table: Table) -> np.ndarray:
     return np.round(weights * (2.0**WEIGHT_SCALE / facts.weight_scale)).astype(np.int64)
 
 
-def _mass_bits(facts: Facts) -> int:
+def _mass_bits(facts: PublicFacts) -> int:
     """Bits of the sum of all of them."""
     rows = facts.layout.row_count
     return ceil_log2(rows + 1 if facts.masses is None else sum(facts.masses) * 2.0**WEIGHT_SCALE + rows)
@@ -71,7 +70,7 @@ def _mass_bits(facts: Facts) -> int:
 def columns(features: np.ndarray, masses: np.ndarray, bits: int) -> list[Values]:
     """features float32[n, d], masses int64[n] -> the leading bits of the keys of each feature's values, with masses."""
     present = ~np.isnan(features)
-    keys = order_key(features) - 1 >> KEY_BITS - bits
+    keys = order_key(features) - 1 >> ORDER_BITS - bits
     return [(keys[there, f], masses[there]) for f, there in enumerate(present.T)]
 
 
@@ -97,6 +96,6 @@ def joint_edges(quantiles: Quantiles, features: int, size: int, bits: int, indic
         known = [np.union1d(keys, new[new > 0]) for keys, new in zip(known, found, strict=True)]
     edges = [
         order_value(np.maximum(np.append(0, keys) + 1, order_key(LEAST_FLOAT)))
-        for keys in (k << KEY_BITS - bits for k in known)
+        for keys in (k << ORDER_BITS - bits for k in known)
     ]
     return np.stack([np.pad(line, (0, size - line.size), mode="edge") for line in edges])

@@ -10,26 +10,28 @@ from typing import Any, Self
 import numpy as np
 
 from mpc.endpoint import Variant
-from mpc.errors import ConfigError, DataError
+from mpc.errors import ConfigError
 from mpc.party import Party
-from mpc.tracing import Trace
+from mpc.tracing import planned
+from secure_tree.agreement.models import agree_on_prediction
+from secure_tree.agreement.numbers import agree_on_numbers, of_scales
+from secure_tree.agreement.training import agree_on_terms, agree_on_training
 from secure_tree.base_score import settle
-from secure_tree.boost import scales
 from secure_tree.categories import columns_behind, dictionary
 from secure_tree.checkpoint import Checkpoints
+from secure_tree.config import Importance, Method
+from secure_tree.context import TrainingContext
 from secure_tree.conventions import needs_party, not_fitted, one_pair
 from secure_tree.edges import cut_bins
-from secure_tree.importance import Importance, feature_importance
+from secure_tree.importance import feature_importance
 from secure_tree.layout import place
 from secure_tree.links import classes, probabilities, values
 from secure_tree.magnitudes import check_resolution
 from secure_tree.model import SharedModel
-from secure_tree.numbers import agree, of_scales
 from secure_tree.numerics import MARGIN_SCALE
 from secure_tree.parameters import Parametrised, documented
-from secure_tree.predict import Method, margins
-from secure_tree.schema import hold_out, read_features, read_training
-from secure_tree.session import agree_on_prediction, agree_on_terms, agree_on_training
+from secure_tree.predict import margins
+from secure_tree.schema import hold_out, read_features, read_training, read_validation
 from secure_tree.training import Observer, train
 
 
@@ -115,36 +117,27 @@ class _SecureXGB(Parametrised):
         config = self.config
         config.check_trainable()
         needs_party(party, "fit(party, X, y)")
-        own = dictionary(X)
-        table = read_training(X, y, sample_weight, config, own)
-        known = agree_on_terms(party, config, own)
-        if known != own:
-            table = read_training(X, y, sample_weight, config, known)
+        known = agree_on_terms(party, config, dictionary(X))
+        table = read_training(X, y, sample_weight, config, known)
         if eval_set is None:
-            table, held = hold_out(table, config)
+            table, validation = hold_out(table, config)
         else:
-            judged, labels = one_pair(eval_set)
-            held = read_training(judged, labels, None, config, known)
-            if held.names != table.names:
-                raise DataError("eval_set: its features or their order differ from those of X")
-            if (held.labels is None) != (table.labels is None):
-                raise DataError("eval_set: the party that has labels for X has those for the eval_set")
-        facts = agree_on_training(party, config, table, held)
-        pairing, attempt = facts.pairing, None
+            validation = read_validation(one_pair(eval_set), config, known, like=table)
+        context = agree_on_training(party, config, table, validation)
+        pairing, attempt = context.facts.pairing, None
         if checkpoints:
-            private = [x for t in (table, held) for x in (t.features, t.labels, t.weights)]
-            attempt = checkpoints.start(party, facts.pairing, config.model_dump(), private)
-            facts = replace(facts, pairing=attempt.training)
+            private = [x for t in (table, validation) for x in (t.features, t.labels, t.weights)]
+            attempt = checkpoints.start(party, pairing, config.model_dump(), private)
+            context = TrainingContext(config, replace(context.facts, pairing=attempt.training))
         with _compared_by(party, config.comparison):
-            with party.stage("setup"):
-                bins = cut_bins(party, config, facts, table)
-                facts, base = settle(party, config, facts, table, held)
+            bins = cut_bins(party, context, table)
+            context, base = settle(party, context, table, validation)
             if config.squared:
-                agree(party, "training.unit", of_scales(config, facts))
-            check_resolution(config, facts, scales(config, facts), table)
-            ensemble, self.curve = train(party, config, facts, base, table, held, bins, observer, attempt)
+                agree_on_numbers(party, "training.unit", of_scales(context))
+            check_resolution(context, table)
+            ensemble, self.curve = train(party, context, base, bins, table, validation, observer, attempt)
         # Shares of the same trees that two runs have finished do not fit each other.
-        self.model = SharedModel(party.rank, config, replace(facts, pairing=pairing), bins.cuts, ensemble)
+        self.model = SharedModel(party.rank, config, replace(context.facts, pairing=pairing), bins.cuts, ensemble)
         return self
 
     def predict_margin(self, party: Party, X, method: Method = "bins", to: int | None = None) -> np.ndarray:
@@ -160,7 +153,7 @@ class _SecureXGB(Parametrised):
         model = self._fitted()
         needs_party(party, "predict(party, X)")
         if method not in ("bins", "thresholds"):
-            raise ConfigError(f'method is "bins" or "thresholds", not {method!r}')
+            raise ConfigError(f'method must be "bins" or "thresholds", got {method!r}')
         if to is not None and (model.config.partition == "horizontal" or to not in (0, 1)):
             raise ConfigError("`to` is party 0 or 1 of vertical data; horizontally each party learns its own rows")
         trained_on = model.facts.names[model.facts.layout.features_of(party.rank)]
@@ -187,12 +180,7 @@ class _SecureXGB(Parametrised):
             return own
 
         with _compared_by(party, model.config.comparison):
-            with party.stage("predict_offline"):
-                trace = Trace(party)
-                program(trace.party)
-                party.randomness.provide([(trace.cut(), 1)])
-            with party.stage("predict"):
-                own = program(party)
+            own = planned(party, "predict", program, offline="predict_offline")
         margin = own.T if model.config.num_class else own[0]
         return margin * (model.facts.margin_unit / (1 << MARGIN_SCALE))
 

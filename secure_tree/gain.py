@@ -25,7 +25,7 @@ SUM_BITS = 40
 COUNT_BITS = 34
 
 
-def soft_threshold(party: Party, sums: AShare, alpha: int) -> Steps:
+def soft_threshold(party: Party, sums: AShare, alpha: int) -> Steps[AShare]:
     """[G] -> [sign(G) max(|G| - alpha, 0)]; nothing is sent when alpha is 0."""
     if alpha == 0:
         return sums
@@ -36,29 +36,28 @@ def soft_threshold(party: Party, sums: AShare, alpha: int) -> Steps:
     return kept.sum(axis=-1)
 
 
-def weights(party: Party, numerics: Numerics, G: AShare, H: AShare, shift: int) -> Steps:
+def weights(party: Party, numerics: Numerics, G: AShare, H: AShare, shift: int) -> Steps[tuple[AShare, AShare, BShare]]:
     """[gain / w], [w] and <H >= min_child_weight> for sums of one shape; `shift` of Numerics sets the scale of w."""
     denominator = H + numerics.l2
-    (u, s, invalid), (by_weight, held) = yield from parallel(
+    (u, s, invalid), (by_weight, bounded) = yield from parallel(
         normalise.steps(party, denominator, numerics.low, numerics.high, [numerics.min_weight]),
-        _held(party, numerics, G, denominator),
+        _bounded(party, numerics, G, denominator),
     )
-    y, scaled = yield from parallel(invert.steps(party, u), _scaled(party, held, s, numerics.early_shift))
+    y, scaled = yield from parallel(invert.steps(party, u), _scaled(party, bounded, s, numerics.early_shift))
     product = yield from multiply.steps(party, scaled, y)
     w = yield from floor.steps(party, product, shift)
-    return by_weight, w.at_scale(0), ~invalid[..., 0]
+    return by_weight, w, ~invalid[..., 0]
 
 
-def _held(party: Party, numerics: Numerics, G: AShare, denominator: AShare) -> Steps:
+def _bounded(party: Party, numerics: Numerics, G: AShare, denominator: AShare) -> Steps[tuple[AShare, AShare]]:
     """[G], [H + lambda] -> [2 T(G) - B] and [B], B's bound to half a unit; both are [T(G)] where weights have none."""
     if not numerics.largest_step:
         thresholded = yield from soft_threshold(party, G, numerics.l1)
         return thresholded, thresholded
     thresholded, limit = yield from parallel(
         soft_threshold(party, G, numerics.l1),
-        floor.steps(party, denominator.times(numerics.largest_step) + (1 << STEP_SCALE - 1), STEP_SCALE),
+        floor.steps(party, denominator.times(numerics.largest_step, STEP_SCALE) + (1 << STEP_SCALE - 1), STEP_SCALE),
     )
-    limit = limit.at_scale(0)
     excess = stack([thresholded + limit, thresholded - limit], axis=-1)
     low = (yield from below.steps(party, excess, [0], STEP_BITS + 2))[..., 0]
     beyond = stack([low[..., 0], ~low[..., 1]], axis=-1)
@@ -66,17 +65,20 @@ def _held(party: Party, numerics: Numerics, G: AShare, denominator: AShare) -> S
     return thresholded + cut, thresholded - cut
 
 
-def _scaled(party: Party, G: AShare, s: AShare, shift: int) -> Steps:
+def _scaled(party: Party, G: AShare, s: AShare, shift: int) -> Steps[AShare]:
     product = yield from multiply.steps(party, G, s)
     if shift:
         product = yield from floor.steps(party, product, shift)
-    return product.at_scale(0)
+    return product
 
 
-def keys(party: Party, numerics: Numerics, left: AShare, total: AShare, rank: AShare, min_samples: int) -> Steps:
+def keys(
+    party: Party, numerics: Numerics, left: AShare, total: AShare, rank: AShare, min_samples: int
+) -> Steps[AShare]:
     """[left sums], [v, s, C + 1], and [totals], [v, s], s = (G, H) or (G, H, rows) -> [key], [v, C + 1].
 
-    A key is (gain << rank_bits) + 2^rank_bits - 1 - rank, and 0 for an invalid candidate. The null split, last, is
+    A key is (gain << rank_bits) + 2^rank_bits - 1 - rank, at a scale of rank_bits more than the gain's, and 0 for an
+    invalid candidate. The null split, last, is
     always valid; its gain is the node's own plus min_split_loss, and 0 where the node is below min_child_weight.
     """
     sides = stack([left, total.map(lambda t: t[..., None]) - left])
@@ -91,23 +93,24 @@ def keys(party: Party, numerics: Numerics, left: AShare, total: AShare, rank: AS
     loss[-1] = numerics.split_loss
     gain = gain + loss
     if numerics.gain_shift:
-        gain = (yield from floor.steps(party, gain, numerics.gain_shift)).at_scale(0)
-    places = ((1 << numerics.rank_bits) - 1) - rank
+        gain = yield from floor.steps(party, gain, numerics.gain_shift)
+    gain = gain.times(1 << numerics.rank_bits, numerics.rank_bits)
+    places = (((1 << numerics.rank_bits) - 1) - rank).at_scale(gain.scale)
     # The rank of the null split counts, whatever its gain.
     null = np.arange(gain.shape[-1]) == gain.shape[-1] - 1
-    key = gain.times(1 << numerics.rank_bits) + places.map(lambda w: w * ~null)
+    key = gain + places.map(lambda w: w * ~null)
     chosen = concatenate([valid[:, :-1], heavy[1][:, -1:]], axis=1)
     return (yield from select.steps(party, chosen, key)) + places.map(lambda w: w * null)
 
 
-def _many_enough(party: Party, sides: AShare, min_samples: int) -> Steps:
+def _many_enough(party: Party, sides: AShare, min_samples: int) -> Steps[list[BShare]]:
     if sides.shape[2] == 2:
         return []
     few = yield from below.steps(party, sides[:, :, 2], [min_samples], COUNT_BITS)
     return [~few[0, ..., 0], ~few[1, ..., 0]]
 
 
-def _all(party: Party, bits: list[BShare]) -> Steps:
+def _all(party: Party, bits: list[BShare]) -> Steps[BShare]:
     while len(bits) > 1:
         pairs = yield from and_bits.steps(party, stack(bits[0::2]), stack(bits[1::2]))
         bits = [pairs[i] for i in range(len(pairs))]

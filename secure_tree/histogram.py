@@ -37,7 +37,7 @@ class BlockMasks:
     routes: VectorSupply
 
 
-def hand_over_blocks(party: Party, bins: Bins, layout: Layout) -> Steps:
+def share_blocks(party: Party, bins: Bins, layout: Layout) -> Steps[list[Block]]:
     """Each party's bins -> both Blocks. One round."""
     steps = []
     for p in (0, 1):
@@ -57,7 +57,7 @@ def take_masks(party: Party, blocks: list[Block], vectors: int, nodes: int) -> l
     return [BlockMasks(b, b.columns.supply(party, vectors), b.lines.supply(party, nodes)) for b in blocks]
 
 
-def histograms(party: Party, masks: list[BlockMasks], values: AShare) -> Steps:
+def histograms(party: Party, masks: list[BlockMasks], values: AShare) -> Steps[list[AShare]]:
     """[values], uint32 [v, s, n] -> for each block [sums], uint64 [v, s, d_p, bins_p]. Two rounds."""
     v, s, _ = values.shape
     flat = values.reshape(v * s, -1)
@@ -66,7 +66,7 @@ def histograms(party: Party, masks: list[BlockMasks], values: AShare) -> Steps:
     return [x.reshape(v, s, m.block.features, m.block.size) for x, m in zip(wide, masks, strict=True)]
 
 
-def route(party: Party, masks: list[BlockMasks], sets: list[BShare], rows: int) -> Steps:
+def route(party: Party, masks: list[BlockMasks], sets: list[BShare], rows: int) -> Steps[BShare]:
     """For each block the bins that go left, <[v, d_p, bins_p]> -> <left> of every row, [v, n]. One round."""
     parts = yield from parallel(
         *(apply_matrix.steps(party, m.routes, x.reshape(len(x), -1)) for m, x in zip(masks, sets, strict=True))

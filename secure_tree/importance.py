@@ -10,35 +10,26 @@ the number are revealed. Sums are exact to a unit of their scale for each node.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
 from mpc.bit_product import select
 from mpc.errors import ConfigError, DataError
 from mpc.party import Party
-from secure_tree.messages import swap
+from mpc.shares import AShare
+from secure_tree.agreement.models import agree_on_importance
+from secure_tree.config import Importance
 from secure_tree.model import SharedModel
-from secure_tree.session import ModelFacts, public_facts, same_model
 
-Importance = Literal["weight", "gain", "total_gain", "cover", "total_cover"]
-KINDS = ("weight", "gain", "total_gain", "cover", "total_cover")
-
-
-class ImportanceFacts(ModelFacts):
-    """What is asked for."""
-
-    kind: Importance
+KINDS: tuple[Importance, ...] = get_args(Importance)
 
 
 def feature_importance(party: Party, model: SharedModel, kind: Importance) -> np.ndarray:
     """float64[d] in the order of `model.facts.names`, 0 for one without a split. Raises ConfigError, DataError."""
     if kind not in KINDS:
-        raise ConfigError(f"importance is {', '.join(KINDS)}, not {kind!r}")
-    theirs = swap(party, "importance.facts", ImportanceFacts.of(**public_facts(model), kind=kind))
-    same_model(model, theirs)
-    if theirs.kind != kind:
-        raise ConfigError(f"this party asks for importance by {kind}, the other by {theirs.kind}")
+        raise ConfigError(f"importance must be one of {', '.join(KINDS)}, got {kind!r}")
+    agree_on_importance(party, model, kind)
     if kind == "weight":
         return _weight(party, model)
     total = _total(party, model, "gain" if "gain" in kind else "cover")
@@ -51,19 +42,19 @@ def _weight(party: Party, model: SharedModel) -> np.ndarray:
 
 
 def _total(party: Party, model: SharedModel, what: Literal["gain", "cover"]) -> np.ndarray:
-    worth, features = model.ensemble.worth, model.ensemble.features
-    if worth is None:
+    statistics, features = model.ensemble.statistics, model.ensemble.features
+    if statistics is None:
         raise DataError("a model that was brought in has no gains and covers here: its owner knows them")
-    of_gain, of_cover = model.facts.worth_units
+    of_gain, of_cover = model.facts.statistics_units
     if what == "gain":
-        values, unit = worth.gains, of_gain
+        values, unit = statistics.gains, of_gain
     else:
-        values, unit = worth.covers[:, : features.shape[1]], of_cover
+        values, unit = statistics.covers[:, : features.shape[1]], of_cover
     sums = select(party, features, values.map(lambda w: w[..., None])).sum(axis=(0, 1))
     return _opened(party, sums, f"the total {what} of the splits on each feature") * 2.0**-sums.scale * unit
 
 
-def _opened(party: Party, share, what: str) -> np.ndarray:
+def _opened(party: Party, share: AShare, what: str) -> np.ndarray:
     opened = party.reveal(share, what=what)
     assert opened is not None, "revealed to both"
     return opened.astype(np.float64)

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from secure_tree.config import Partition, TrainConfig
-from secure_tree.public import ln
 
 # Feature names of both parties.
 Names = tuple[tuple[str, ...], ...]
@@ -119,50 +118,6 @@ class Layout:
         return self.by_candidate(
             [np.tile(line, (self.widths[p], 1)) for p, line in zip(self.cutters, last, strict=True)]
         )
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What both parties know of a training besides its parameters.
-
-    Labels are divided by `label_scale` and weights by `weight_scale`, powers of two; the latter is None where no row
-    has a weight, and else `masses` has, of each party, a bound of the sum of its weights, so divided. No label exceeds
-    `label_bound`. Gradients are divided with the labels, and margins, too; where margins are logarithms
-    (`counts`), hessians instead. `label_holder` is None where both have labels. `held` counts the rows of each party
-    that judge the trees and do not grow them. `indicators` are the features that stand for a category.
-    """
-
-    pairing: str
-    names: tuple[str, ...]
-    layout: Layout
-    label_scale: float
-    weight_scale: float | None = None
-    masses: tuple[float, float] | None = None
-    label_bound: float = 1.0
-    label_holder: int | None = None
-    held: tuple[int, int] = (0, 0)
-    indicators: tuple[int, ...] = ()
-    counts: bool = False
-
-    @property
-    def margin_unit(self) -> float:
-        """What a margin, or a leaf weight, of 1 in the training stands for."""
-        return 1.0 if self.counts else self.label_scale
-
-    @property
-    def margin_offset(self) -> float:
-        """What is added to margins of the training, that labels are divided."""
-        return ln(self.label_scale) if self.counts else 0.0
-
-    @property
-    def hessian_unit(self) -> float:
-        """What a hessian of 1 in the training stands for."""
-        return (self.weight_scale or 1.0) * (self.label_scale if self.counts else 1.0)
-
-    @property
-    def worth_units(self) -> tuple[float, float]:
-        """What a gain and a sum of hessians of 1 in the training stand for."""
-        return self.margin_unit**2 * self.hessian_unit, self.hessian_unit
 
 
 def lay_out(config: TrainConfig, names: Names, rows: tuple[int, int]) -> Layout:

@@ -6,8 +6,8 @@ import numpy as np
 
 from mpc.errors import DataError
 from secure_tree.config import TrainConfig
-from secure_tree.layout import Facts
-from secure_tree.numerics import LEAF_SCALE, Numerics
+from secure_tree.context import TrainingContext
+from secure_tree.numerics import MARGIN_SCALE
 from secure_tree.public import ceil_log2
 from secure_tree.schema import Table
 
@@ -47,11 +47,12 @@ def weight_exponents(table: Table) -> tuple[int, int] | None:
     return ceil_log2(max(largest, SMALLEST_WEIGHT)), ceil_log2(max(float(table.weights.sum()), SMALLEST_WEIGHT))
 
 
-def check_resolution(config: TrainConfig, facts: Facts, numerics: Numerics, table: Table) -> None:
+def check_resolution(context: TrainingContext, table: Table) -> None:
     """Raises DataError where the units, which the largest weight or label of both parties sets, are too coarse for most
     of this party's rows.
     """
-    unit = 2.0**-numerics.histogram_scale
+    config, facts = context.config, context.facts
+    unit = 2.0**-context.numerics.histogram_scale
     if table.weights is not None and facts.weight_scale is not None and (table.weights > 0).any():
         median = float(np.median(table.weights[table.weights > 0]))
         most = median / unit / LEAST_UNITS
@@ -67,7 +68,7 @@ def check_resolution(config: TrainConfig, facts: Facts, numerics: Numerics, tabl
     if not (distances > 0).any():
         return
     typical = float(np.median(distances[distances > 0]))
-    if typical >= LEAST_UNITS * facts.label_scale * max(unit, 2.0**-LEAF_SCALE):
+    if typical >= LEAST_UNITS * facts.label_scale * max(unit, 2.0**-MARGIN_SCALE):
         return
     centre = float(np.median(labels))
     if config.base_score is not None and abs(centre - config.base_score) > distances.max():

@@ -38,18 +38,18 @@ from mpc.truncation import floor, truncate
 from secure_tree.curve_tables import LAPLACE_CUTS
 from secure_tree.curves import BOUND, LOG_SIGMOID, MARGIN_BITS, MARGIN_LIMIT, SOFTPLUS, logarithm, quadratics
 from secure_tree.numerics import MARGIN_SCALE
-from secure_tree.public import ln
 
 PROBABILITY_SCALE = 24
 # Of the least probability, where the sigmoid is clipped: e^-12 is above 2^-18, less one for its error.
 LEAST_OCTAVE = PROBABILITY_SCALE - 18 - 1
-# Equal shares of a Laplace distribution of mean absolute deviation 1.5, at scale 31.
+# Equal shares of a Laplace distribution of mean absolute deviation 1.5.
+CUT_SCALE = 31
 _UPPER_CUTS = [cut for line in LAPLACE_CUTS for cut in line]
 CUTS = [-cut for cut in reversed(_UPPER_CUTS)] + _UPPER_CUTS
 DEVIATION_OCTAVES = 32
 
 
-def clip(party: Party, margin: AShare, bits: int) -> Steps:
+def clip(party: Party, margin: AShare, bits: int) -> Steps[AShare]:
     """[margin], |margin| < 2^(bits - 2) units -> [margin held to +-MARGIN_LIMIT]. Three rounds."""
     limit = MARGIN_LIMIT << MARGIN_SCALE
     below_limits = yield from below.steps(party, margin, [-limit, limit], bits)
@@ -58,16 +58,16 @@ def clip(party: Party, margin: AShare, bits: int) -> Steps:
     return margin - (yield from select.steps(party, beyond, excess)).sum(axis=-1)
 
 
-def error(party: Party, margin: AShare, labels: AShare, threshold: float) -> Steps:
+def error(party: Party, margin: AShare, labels: AShare, threshold: float) -> Steps[AShare]:
     """[margin] and [label], 0 or 1, of n rows -> [loss] at MARGIN_SCALE. Four rounds."""
     cut = math.floor(threshold * (1 << MARGIN_SCALE)) + 1
     low = yield from below.steps(party, margin, [cut], MARGIN_BITS)
     above = yield from to_ring.steps(party, ~low[:, 0])
     right = yield from multiply.steps(party, above, labels)
-    return (above + labels - right - right).times(1 << MARGIN_SCALE)
+    return (above + labels - right - right).times(1 << MARGIN_SCALE, MARGIN_SCALE)
 
 
-def class_error(party: Party, margins: AShare, labels: AShare) -> Steps:
+def class_error(party: Party, margins: AShare, labels: AShare) -> Steps[AShare]:
     """[margins] and [1 at the label's class], [classes, n] -> [1 where another's margin is largest] at MARGIN_SCALE.
 
     3 ceil(log2 classes) + 3 rounds; the first of equal margins counts as the largest.
@@ -77,29 +77,29 @@ def class_error(party: Party, margins: AShare, labels: AShare) -> Steps:
     hot = yield from one_hot.steps(party, place)
     largest = yield from to_ring.steps(party, hot[:, : len(margins)].map(np.transpose))
     right = yield from multiply.steps(party, largest, labels)
-    return (1 - right.sum(axis=0)).times(1 << MARGIN_SCALE)
+    return (1 - right.sum(axis=0)).times(1 << MARGIN_SCALE, MARGIN_SCALE)
 
 
-def logloss(party: Party, margin: AShare, labels: AShare) -> Steps:
+def logloss(party: Party, margin: AShare, labels: AShare) -> Steps[AShare]:
     """[margin] and [label], 0 or 1, of n rows -> [loss] at MARGIN_SCALE. Six rounds."""
     soft, chosen = yield from parallel(quadratics(party, margin, SOFTPLUS), multiply.steps(party, labels, margin))
     return soft - chosen
 
 
-def class_logloss(party: Party, margins: AShare, labels: AShare) -> Steps:
+def class_logloss(party: Party, margins: AShare, labels: AShare) -> Steps[AShare]:
     """[margins] and [1 at the label's class], [classes, n] -> [ln sum_k sigma(m_k) - ln sigma(m_y)] at MARGIN_SCALE."""
     octaves = LEAST_OCTAVE, PROBABILITY_SCALE + (len(margins) - 1).bit_length()
     (p, _), own = yield from parallel(
-        sigmoid.steps(party, margins.at_scale(MARGIN_SCALE), PROBABILITY_SCALE),
+        sigmoid.steps(party, margins, PROBABILITY_SCALE),
         multiply.steps(party, labels, margins),
     )
     total, own_log = yield from parallel(
-        logarithm(party, p.at_scale(0).sum(axis=0), *octaves), quadratics(party, own.sum(axis=0), LOG_SIGMOID)
+        logarithm(party, p.sum(axis=0), *octaves), quadratics(party, own.sum(axis=0), LOG_SIGMOID)
     )
-    return total - own_log + round((BOUND - PROBABILITY_SCALE * ln(2)) * (1 << MARGIN_SCALE))
+    return total - own_log + (BOUND << MARGIN_SCALE)
 
 
-def absolute(party: Party, margin: AShare, labels: AShare) -> Steps:
+def absolute(party: Party, margin: AShare, labels: AShare) -> Steps[AShare]:
     """[margin] and [label] at MARGIN_SCALE -> [|difference|]. Three rounds."""
     difference = margin - labels
     negative = yield from below.steps(party, difference, [0], MARGIN_BITS)
@@ -107,13 +107,13 @@ def absolute(party: Party, margin: AShare, labels: AShare) -> Steps:
     return difference - turned - turned
 
 
-def squared(party: Party, margin: AShare, labels: AShare) -> Steps:
+def squared(party: Party, margin: AShare, labels: AShare) -> Steps[AShare]:
     """[margin] and [label] at MARGIN_SCALE -> [difference squared]. Two rounds."""
     product = yield from multiply.steps(party, margin - labels, margin - labels)
-    return (yield from truncate.steps(party, product, MARGIN_SCALE)).at_scale(0)
+    return (yield from truncate.steps(party, product, MARGIN_SCALE))
 
 
-def auc(party: Party, margin: AShare, labels: AShare) -> Steps:
+def auc(party: Party, margin: AShare, labels: AShare) -> Steps[AShare]:
     """[margin] and [label], 0 or 1, of n < 2^21 rows -> [AUC] at MARGIN_SCALE, as above; 0 for one class alone."""
     low = yield from _below_cuts(party, margin)
     positives, rows = labels.sum(), len(labels)
@@ -134,22 +134,23 @@ def auc(party: Party, margin: AShare, labels: AShare) -> Steps:
     y, s = yield from reciprocal.steps(party, pairs + pairs, 0, high)
     scaled = yield from multiply.steps(party, wins.sum().reshape(1), s)
     ratio = yield from multiply.steps(party, scaled, y)
-    return (yield from floor.steps(party, ratio, 18 + high - MARGIN_SCALE)).at_scale(0)
+    return (yield from floor.steps(party, ratio, ratio.scale - MARGIN_SCALE))
 
 
-def _below_cuts(party: Party, margin: AShare) -> Steps:
+def _below_cuts(party: Party, margin: AShare) -> Steps[BShare]:
     """[margin] -> <below each cut>, [n, cuts]. With f a power of two, |f (m - mean)| is between 1 and 2 in the mean."""
     rows = len(margin)
-    mean = yield from truncate.steps(party, margin.sum().reshape(1).times(round(2**30 / rows)), 30)
-    centred = margin - mean.at_scale(0)
+    mean = yield from truncate.steps(party, margin.sum().reshape(1).times(round(2**30 / rows), 30), 30)
+    centred = margin - mean
     negative = yield from below.steps(party, centred, [0], MARGIN_BITS + 1)
     turned = yield from select.steps(party, negative[:, 0], centred)
     deviation = (centred - turned - turned).sum().reshape(1)
     octaves = [rows << j for j in range(DEVIATION_OCTAVES)]
-    small: BShare = yield from below.steps(party, deviation, octaves, 62)
+    small = yield from below.steps(party, deviation, octaves, 62)
     reached = yield from to_ring.steps(party, ~small)
     # f: 0 if no octave is reached, then the first, and half of it with every further one.
     top = DEVIATION_OCTAVES - 1
-    factor = reached.times([1 << top, *(-(1 << top - j) for j in range(1, top + 1))]).sum(axis=-1)
+    steps = [1 << top, *(-(1 << top - j) for j in range(1, top + 1))]
+    factor = reached.times(steps, CUT_SCALE - MARGIN_SCALE).sum(axis=-1)
     stretched = yield from multiply.steps(party, factor.map(lambda w: np.repeat(w, rows)), centred)
     return (yield from below.steps(party, stretched, CUTS, 62))

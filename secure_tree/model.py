@@ -15,16 +15,18 @@ import numpy as np
 
 from mpc.errors import DataError
 from mpc.shares import AShare, BShare
-from secure_tree.boost import Ensemble, Worth
 from secure_tree.config import TrainConfig
-from secure_tree.layout import Facts, Layout
+from secure_tree.context import PublicFacts
+from secure_tree.ensemble import Ensemble, NodeStatistics
+from secure_tree.layout import Layout
+from secure_tree.numerics import MARGIN_SCALE
 from secure_tree.storage import Arrays, read_arrays, reading, unpack_bits, write_arrays
 
-FORMAT = 7
+FORMAT = 8
 _WHAT = f"Sharewood model file of format {FORMAT}"
 _BITS = ("sets_0", "sets_1", "features", "null")
 _WORDS = ("thresholds", "chosen", "leaves", "base")
-_WORTH = ("gains", "covers")
+_STATISTICS = ("gains", "covers")
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class SharedModel:
 
     rank: int
     config: TrainConfig
-    facts: Facts
+    facts: PublicFacts
     cuts: np.ndarray
     ensemble: Ensemble
 
@@ -51,11 +53,11 @@ class SharedModel:
             "facts": asdict(self.facts),
         }
         e = self.ensemble
-        worth = {name: getattr(e.worth, name) for name in _WORTH} if e.worth else {}
-        facts["worth_scales"] = {name: share.scale for name, share in worth.items()}
+        statistics = {name: getattr(e.statistics, name) for name in _STATISTICS} if e.statistics else {}
+        facts["statistics_scales"] = {name: share.scale for name, share in statistics.items()}
         bits = dict(zip(_BITS, (e.sets[0], e.sets[1], e.features, e.null), strict=True))
         arrays = {name: getattr(e, name).words for name in _WORDS}
-        arrays.update({name: share.words for name, share in worth.items()})
+        arrays.update({name: share.words for name, share in statistics.items()})
         for name, share in bits.items():
             arrays[name], arrays[name + "_shape"] = np.packbits(share.bits), np.array(share.shape)
         return facts, {"cuts": self.cuts, **arrays}
@@ -78,32 +80,32 @@ class SharedModel:
         return cls.unpack(*read_arrays(path, _WHAT), path)
 
 
-def _assemble(facts: dict, stored: dict[str, np.ndarray]) -> SharedModel:
+def _assemble(facts: dict[str, Any], stored: Arrays) -> SharedModel:
     rank = facts["rank"]
 
     def bits(name: str) -> BShare:
         return BShare(unpack_bits(stored[name], stored[name + "_shape"]), rank)
 
-    def words(name: str) -> AShare:
-        return AShare(stored[name], rank)
+    def words(name: str, scale: int = 0) -> AShare:
+        return AShare(stored[name], rank, scale)
 
-    scales = facts["worth_scales"]
+    scales = facts["statistics_scales"]
     ensemble = Ensemble(
         sets=[bits("sets_0"), bits("sets_1")],
         features=bits("features"),
         null=bits("null"),
         thresholds=words("thresholds"),
         chosen=words("chosen"),
-        leaves=words("leaves"),
-        base=words("base"),
-        worth=Worth(**{name: words(name).at_scale(scales[name]) for name in _WORTH}) if scales else None,
+        leaves=words("leaves", MARGIN_SCALE),
+        base=words("base", MARGIN_SCALE),
+        statistics=NodeStatistics(**{name: words(name, scales[name]) for name in _STATISTICS}) if scales else None,
     )
     known = _tuples(facts["facts"])
     known["layout"] = Layout(**known["layout"])
-    return SharedModel(rank, TrainConfig.of(**facts["config"]), Facts(**known), stored["cuts"], ensemble)
+    return SharedModel(rank, TrainConfig.of(**facts["config"]), PublicFacts(**known), stored["cuts"], ensemble)
 
 
-def _tuples(value):
+def _tuples(value: Any) -> Any:
     """JSON's lists as the tuples that were written."""
     if isinstance(value, dict):
         return {key: _tuples(v) for key, v in value.items()}

@@ -14,10 +14,9 @@ from mpc.sigmoid import RANGE_BITS
 from secure_tree.config import TrainConfig
 from secure_tree.public import ceil_log2, exp
 
-KEY_BITS = 62
+GAIN_KEY_BITS = 62
 PRODUCT_BITS = 61
 MARGIN_SCALE = 20
-LEAF_SCALE = 20
 RATE_SCALE = 16
 WEIGHT_INPUT_SCALE = 28
 RECIPROCAL_BITS = 18
@@ -77,8 +76,8 @@ class Numerics:
 
     @property
     def leaf_shift(self) -> int:
-        """The same for a leaf weight at LEAF_SCALE."""
-        return RECIPROCAL_BITS + self.high - self.early_shift - LEAF_SCALE
+        """The same for a leaf weight at MARGIN_SCALE."""
+        return RECIPROCAL_BITS + self.high - self.early_shift - MARGIN_SCALE
 
     @property
     def gain_shift(self) -> int:
@@ -90,7 +89,7 @@ class Numerics:
 class Size:
     """What is public of a training's size. Of blocks that make up the table: `rows`, and `masses`, sums of weights over
     the weight scale (the rows where none has a weight); `candidates` of a node, the null split among them. The units of
-    margins and hessians are those of `Facts`.
+    margins and hessians are those of `PublicFacts`.
     """
 
     rows: tuple[int, ...]
@@ -208,14 +207,14 @@ def _choose(config: TrainConfig, size: Size, f: int, fw: int) -> Numerics | None
         return None
     weight_bits = max(1, ceil_log2(bounds.weight))
     early = max(0, weight_bits + high + RECIPROCAL_BITS - PRODUCT_BITS)
-    if RECIPROCAL_BITS + high - early <= max(fw, LEAF_SCALE) or early >= high:
+    if RECIPROCAL_BITS + high - early <= max(fw, MARGIN_SCALE) or early >= high:
         return None
     loss = min(config.min_split_loss / size.hessian_unit / (size.margin_unit * size.margin_unit), bounds.gain)
     # A unit that depends on labels shall not change the shapes: there is room for any min_split_loss.
     gain_bits = ceil_log2(bounds.gain + (bounds.gain if config.squared else loss))
     rank_bits = size.candidates.bit_length()
-    gain_scale = min(f + fw, KEY_BITS - rank_bits - gain_bits)
-    if gain_bits + f + fw > KEY_BITS or gain_scale < 1:
+    gain_scale = min(f + fw, GAIN_KEY_BITS - rank_bits - gain_bits)
+    if gain_bits + f + fw > GAIN_KEY_BITS or gain_scale < 1:
         return None
     return Numerics(
         histogram_scale=f,
@@ -240,3 +239,10 @@ def _margin_bits(config: TrainConfig, weight_bound: float) -> int:
     """Bits of a comparison with a margin: the first one and a leaf from every round of trees, in either direction."""
     grown = config.n_estimators * config.learning_rate * weight_bound
     return max(LEAST_MARGIN_BITS, MARGIN_SCALE + ceil_log2(FIRST_MARGIN_BOUND + grown) + 2)
+
+
+def given_margin(config: TrainConfig) -> int | None:
+    """A given base_score of classes or counts as a margin in units of MARGIN_SCALE; None where it is estimated."""
+    if config.squared or config.base_score is None:
+        return None
+    return round(config.base_margin * (1 << MARGIN_SCALE))

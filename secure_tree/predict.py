@@ -1,4 +1,4 @@
-"""Prediction: the seed's path sum over every node of every tree, for rows whose values the parties know.
+"""Prediction: a path sum over every node of every tree, for rows whose values the parties know.
 
 Rows lie as in training: each party has all features of some rows (horizontal), or some features of all rows (vertical).
 By "bins", values of a party that trained are routed through its own stored cuts: a known matrix of bins times the
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -19,19 +19,18 @@ from mpc.bit_product import select, to_ring
 from mpc.comparison import below
 from mpc.equality import equals_zero
 from mpc.known_matrix import BinRows, DenseWords
-from mpc.linear_map import SharedMatrix, apply_matrix, share_masked_matrix
+from mpc.linear_map import SharedMatrix, apply_matrix, released, share_masked_matrix
 from mpc.party import Party
 from mpc.ring import U64
 from mpc.rings import GF2, Z8, Z64
 from mpc.rounds import Steps, parallel
-from mpc.shares import AShare, BShare, concatenate
-from secure_tree.binning import KEY_BITS, bin_rows, order_key
-from secure_tree.boost import Ensemble, Routes
+from mpc.shares import AShare, BShare, S, concatenate
+from secure_tree.binning import ORDER_BITS, bin_rows, order_key
+from secure_tree.config import Method
+from secure_tree.ensemble import Ensemble, Routes, left_children
 from secure_tree.layout import Layout
-from secure_tree.tree import left_children
 
-Method = Literal["bins", "thresholds"]
-THRESHOLD_BITS = KEY_BITS + 3
+THRESHOLD_BITS = ORDER_BITS + 3
 BATCH = 1 << 21
 
 
@@ -40,12 +39,7 @@ class Router:
     """One group of rows, handed over masked; `route`: some trees -> <goes left>, [t, nodes, rows]."""
 
     matrices: Sequence[SharedMatrix]
-    route: Callable[[Any], Steps]
-
-    def release(self, party: Party) -> None:
-        """No further trees: the dealer and the parties forget the rows' masks."""
-        for matrix in self.matrices:
-            matrix.release(party)
+    route: Callable[[Any], Steps[BShare]]
 
 
 def margins(
@@ -56,11 +50,11 @@ def margins(
     features: np.ndarray,
     method: Method,
     classes: int,
-) -> Steps:
-    """Own features float32[n_p, d_p] -> [margin] of all rows at LEAF_SCALE, [classes, n] in the order of `layout`.
+) -> Steps[AShare]:
+    """Own features float32[n_p, d_p] -> [margin] of all rows at MARGIN_SCALE, [classes, n] in the order of `layout`.
 
-    `layout` is the training's with the rows to be predicted, `cuts` those of
-    this party's bins. Trees go in batches that fit memory.
+    `layout` is the training's with the rows to be predicted, `cuts` those of this party's bins. Trees go in batches
+    that fit memory.
     """
     trees, leaves = ensemble.leaves.shape
     parts = []
@@ -72,11 +66,11 @@ def margins(
         else:
             router = yield from threshold_router(party, layout, owners, features)
         step = classes * max(1, BATCH // (classes * leaves * rows))
-        for start in range(0, trees, step):
-            batch = ensemble.part(slice(start, start + step))
-            left = yield from router.route(batch)
-            total = total + (yield from sum_of_paths(party, left, batch.leaves, classes))
-        router.release(party)
+        with released(party, router.matrices):
+            for start in range(0, trees, step):
+                batch = ensemble.part(slice(start, start + step))
+                left = yield from router.route(batch)
+                total = total + (yield from sum_of_paths(party, left, batch.leaves, classes))
         parts.append(total)
     return concatenate(parts, axis=1)
 
@@ -87,7 +81,9 @@ def row_groups(layout: Layout) -> list[tuple[int, ...]]:
     return [owners for owners in groups if layout.rows[owners[0]]]
 
 
-def bin_router(party: Party, layout: Layout, owners: tuple[int, ...], cuts: np.ndarray, features: np.ndarray) -> Steps:
+def bin_router(
+    party: Party, layout: Layout, owners: tuple[int, ...], cuts: np.ndarray, features: np.ndarray
+) -> Steps[Router]:
     """Hand over the owners' bins of the same rows, masked -> Router."""
     steps = []
     for p in owners:
@@ -96,7 +92,7 @@ def bin_router(party: Party, layout: Layout, owners: tuple[int, ...], cuts: np.n
         steps.append(share_masked_matrix.steps(party, p, bins, layout.widths[p] * size, layout.rows[p], GF2))
     matrices = yield from parallel(*steps)
 
-    def route(trees: Routes) -> Steps:
+    def route(trees: Routes) -> Steps[BShare]:
         null_left = trees.null.masked(left_children(trees.null.shape[1]))
         t, m = null_left.shape
         vectors = []
@@ -105,13 +101,13 @@ def bin_router(party: Party, layout: Layout, owners: tuple[int, ...], cuts: np.n
             lowest = trees.features[:, :, layout.features_of(p), None]
             vectors.append(concatenate([lowest, trees.sets[p]], axis=-1).reshape(t * m, -1))
         left = yield from _apply_all(party, matrices, vectors)
-        together_left = left[0] ^ left[1] if len(left) > 1 else left[0]
-        return together_left.reshape(t, m, -1) ^ null_left.reshape(t, m, 1)
+        of_both = left[0] ^ left[1] if len(left) > 1 else left[0]
+        return of_both.reshape(t, m, -1) ^ null_left.reshape(t, m, 1)
 
     return Router(matrices, route)
 
 
-def threshold_router(party: Party, layout: Layout, owners: tuple[int, ...], features: np.ndarray) -> Steps:
+def threshold_router(party: Party, layout: Layout, owners: tuple[int, ...], features: np.ndarray) -> Steps[Router]:
     """Hand over the owners' values of the same rows, masked -> Router.
 
     A missing value has key 0, left of every threshold, and a node that sends it right adds a number above every key.
@@ -123,7 +119,7 @@ def threshold_router(party: Party, layout: Layout, owners: tuple[int, ...], feat
         steps.append(share_masked_matrix.steps(party, p, words, width, layout.rows[p], Z64))
     matrices = yield from parallel(*steps)
 
-    def route(trees: Ensemble) -> Steps:
+    def route(trees: Ensemble) -> Steps[BShare]:
         chosen, thresholds = trees.chosen, trees.thresholds
         t, m = thresholds.shape
         vectors = [chosen[..., _columns(layout, p)].reshape(t * m, -1) for p in owners]
@@ -138,7 +134,7 @@ def _keys(features: np.ndarray, optional: tuple[int, ...]) -> np.ndarray:
     """Keys of the values, uint64[d_p, n], 0 where missing, and 2^33 where a value of an optional feature is missing."""
     missing = np.isnan(features)
     keys = np.where(missing, 0, order_key(features))
-    right = missing[:, list(optional)].astype(np.int64) << KEY_BITS + 1
+    right = missing[:, list(optional)].astype(np.int64) << ORDER_BITS + 1
     return np.concatenate([keys, right], axis=1).T.astype(U64)
 
 
@@ -149,7 +145,7 @@ def _columns(layout: Layout, p: int) -> np.ndarray:
     return np.concatenate([own, np.array(optional, int)])
 
 
-def _apply_all(party: Party, matrices: Sequence[SharedMatrix], vectors: list) -> Steps:
+def _apply_all(party: Party, matrices: Sequence[SharedMatrix], vectors: Sequence[S]) -> Steps[tuple[S, ...]]:
     return (
         yield from parallel(
             *(apply_matrix.steps(party, m.supply(party, len(x)), x) for m, x in zip(matrices, vectors, strict=True))
@@ -165,7 +161,7 @@ def paths(depth: int) -> tuple[np.ndarray, np.ndarray]:
     return nodes, 1 - ((leaf >> (depth - 1 - level)) & 1)
 
 
-def sum_of_paths(party: Party, left: BShare, leaves: AShare, classes: int) -> Steps:
+def sum_of_paths(party: Party, left: BShare, leaves: AShare, classes: int) -> Steps[AShare]:
     """<goes left>, [t, nodes, rows], [weights], [t, leaves] -> [sum of the reached leaves' weights], [classes, rows].
 
     Trees come round by round, a tree for each class.

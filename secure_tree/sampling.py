@@ -10,21 +10,25 @@ Features  `colsample_bytree` of them by a public coin, drawn from the tokens of 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
 import numpy as np
 
 from mpc.comparison import below
 from mpc.party import Party
 from mpc.ring import U64
 from mpc.rounds import Steps
-from mpc.shares import AShare
-from secure_tree.config import TrainConfig
-from secure_tree.layout import Facts
+from mpc.shares import AShare, BShare
+from secure_tree.context import TrainingContext
 from secure_tree.public import choose
 
 WORD_BITS = 16
+# Candidates of several trees, int[...] each.
+Samples = list[np.ndarray]
 
 
-def row_mask(party: Party, share: float, rows: int) -> Steps:
+def row_mask(party: Party, share: float, rows: int) -> Steps[BShare]:
     """<1 with probability `share`> for every row, independently, [n]."""
     word = AShare(np.frombuffer(party.draw(8 * rows), U64), party.rank)
     # `below` gives the sign of x - t in Z_2^16: 1 on half of the circle. Half circles w apart differ in 2 w places.
@@ -33,9 +37,9 @@ def row_mask(party: Party, share: float, rows: int) -> Steps:
     return bits[:, 0] ^ bits[:, 1]
 
 
-def column_samples(config: TrainConfig, facts: Facts) -> list[np.ndarray]:
+def column_samples(context: TrainingContext) -> Samples:
     """For every tree the candidates of its features, ascending, the null split among them."""
-    layout = facts.layout
+    config, facts, layout = context.config, context.facts, context.layout
     features = layout.candidate_features
     useful = layout.last_edges | ~np.isin(features, facts.indicators)
     if config.colsample_bytree == 1:
@@ -43,3 +47,16 @@ def column_samples(config: TrainConfig, facts: Facts) -> list[np.ndarray]:
     count = max(1, int(config.colsample_bytree * layout.feature_count))
     chosen = (choose(count, layout.feature_count, f"columns {facts.pairing} {tree}") for tree in range(config.trees))
     return [np.append(np.flatnonzero(useful & np.isin(features, some)), layout.candidates - 1) for some in chosen]
+
+
+def samples_by_round(context: TrainingContext) -> list[Samples]:
+    """For every round, of each class the sample of candidates."""
+    every, classes = column_samples(context), context.config.classes
+    return [every[i : i + classes] for i in range(0, len(every), classes)]
+
+
+def alike(rounds: Sequence[Samples]) -> Iterator[tuple[Samples, int]]:
+    """Runs of rounds with samples of the same sizes, on which alone their cost depends: the first, and how many."""
+    for _, run in groupby(rounds, key=lambda samples: [len(s) for s in samples]):
+        first, *others = run
+        yield first, 1 + len(others)

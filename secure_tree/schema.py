@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -102,13 +103,23 @@ def read_training(X, y, weights, config: TrainConfig, known: Dictionary | None =
     return replace(table, labels=labels, weights=weights)
 
 
+def read_validation(pair: tuple[Any, Any], config: TrainConfig, known: Dictionary, like: Table) -> Table:
+    """(X, y): rows that a party holds out itself, with the features and labels that `like`, its training table, has."""
+    table = read_training(*pair, None, config, known)
+    if table.names != like.names:
+        raise DataError("eval_set: its features or their order differ from those of X")
+    if (table.labels is None) != (like.labels is None):
+        raise DataError("eval_set: the party that has labels for X has those for the eval_set")
+    return table
+
+
 def hold_out(table: Table, config: TrainConfig) -> tuple[Table, Table]:
-    """A share `test_size` of the rows, by the public `random_state`, and the rest: (to train on, to judge by)."""
+    """A share `test_size` of the rows, by the public `random_state`, and the rest: (training, validation)."""
     n = len(table.features)
-    held = held_rows(config, n)
-    if held.size == n:
+    chosen = held_rows(config, n)
+    if chosen.size == n:
         raise DataError(f"test_size {config.test_size:g} leaves none of {n} rows to train on")
-    return rows_of(table, np.delete(np.arange(n), held)), rows_of(table, held)
+    return rows_of(table, np.delete(np.arange(n), chosen)), rows_of(table, chosen)
 
 
 def held_count(config: TrainConfig, rows: int) -> int:

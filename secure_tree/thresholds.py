@@ -13,10 +13,10 @@ from mpc.party import Party
 from mpc.rings import GF2
 from mpc.rounds import Steps, parallel
 from mpc.shares import BShare
-from secure_tree.binning import KEY_BITS, Bins, order_key
+from secure_tree.binning import ORDER_BITS, Bins, order_key
 from secure_tree.layout import Layout
 
-BITS = KEY_BITS + 1
+BITS = ORDER_BITS + 1
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class EdgeKeys:
         return first ^ second
 
 
-def hand_over_edges(party: Party, bins: Bins, layout: Layout) -> Steps[EdgeKeys]:
+def share_edges(party: Party, bins: Bins, layout: Layout) -> Steps[EdgeKeys]:
     """Each party's own bins -> EdgeKeys. One round, none where edges are joint."""
     keys = order_key(bins.edges).reshape(-1)
     bits = ((keys >> np.arange(BITS)[:, None]) & 1).astype(np.uint8)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from mpc.errors import DataError
-from secure_tree.config import MAX_DELTA_STEP
-from secure_tree.exchange import DEEPEST, NO_SPLIT, PlainModel
+from secure_tree.config import DEEPEST, MAX_DELTA_STEP
+from secure_tree.exchange import NO_SPLIT, PlainModel
 from secure_tree.storage import reading
 
 # Of models that come in, and what they are here: the losses of a number, or of a logarithm, differ in training alone.

@@ -33,7 +33,7 @@ def calibrate(config: TrainConfig, sizes: Sizes) -> Computing:
     The rows are made up, since the work depends on sizes alone. Both parties and the dealer share this machine, and
     what loopback costs is in the figures. Raises ConfigError for sizes that contradict each other.
     """
-    sizes.facts(config)
+    sizes.context(config)
     once = config.model_copy(update={"n_estimators": 1, "test_size": 0.0, "early_stopping_rounds": None})
     kind = SecureXGBClassifier if config.logistic else SecureXGBRegressor
     warm_up(config.comparison)

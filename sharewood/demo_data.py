@@ -12,8 +12,7 @@ import pandas as pd
 from mpc.errors import ConfigError, DataError
 from protocols.runtime.session import PARTIES
 from secure_tree.categories import dictionary, unite
-from secure_tree.config import Partition, TrainConfig
-from secure_tree.predict import Method
+from secure_tree.config import Method, Partition, TrainConfig
 from secure_tree.schema import read_features
 from sharewood.columns import Columns
 from sharewood.datasets import breast_cancer, check_same_columns, hold_out

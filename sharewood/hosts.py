@@ -145,7 +145,7 @@ def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> Tr
         return TrainingReport(
             costs=PartyCosts.of(party, name, trees=None if resume else trees.grown),
             run=Run.now(known.pairing, train_data=data, test_data=judged_by, model=out),
-            data=TrainingTables(list(known.layout.rows), list(known.held), len(known.names)),
+            data=TrainingTables(list(known.layout.rows), list(known.validation_rows), len(known.names)),
             config=used,
             rounds_of_trees=trees,
             metric=used.metric,

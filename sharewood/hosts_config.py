@@ -10,8 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from mpc.errors import ConfigError
 from protocols.runtime.hosts import Network, parse_address
 from protocols.transport.certificates import Credentials
-from secure_tree.config import TrainConfig, validated
-from secure_tree.predict import Method
+from secure_tree.config import Method, TrainConfig, validated
 from sharewood.columns import Columns
 from sharewood.jobs import Output
 from sharewood.toml import read_toml

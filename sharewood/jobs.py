@@ -12,11 +12,10 @@ from pydantic import Field
 from mpc.errors import ConfigError, DataError
 from mpc.party import Party
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
+from secure_tree.agreement.messages import Count, Message, Plain, Text, exchange
 from secure_tree.checkpoint import Checkpoints
-from secure_tree.config import TrainConfig
-from secure_tree.messages import Count, Message, Plain, Text, swap
+from secure_tree.config import Method, TrainConfig
 from secure_tree.model import SharedModel
-from secure_tree.predict import Method
 from secure_tree.schema import held_count
 from sharewood.progress import Progress
 from sharewood.same_rows import check_same_rows
@@ -42,7 +41,7 @@ class JobFacts(Message):
 
 def agree(party: Party, mine: JobFacts) -> JobFacts:
     """Tell the other party the public facts of a job and get its own. Raises ConfigError where they do not agree."""
-    theirs = swap(party, "job.facts", mine)
+    theirs = exchange(party, "job.facts", mine)
     if theirs.job != mine.job:
         raise ConfigError(f"this party wants to {mine.job}, the other to {theirs.job}")
     for name, value in mine.same.items():

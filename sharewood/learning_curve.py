@@ -13,7 +13,7 @@ import pandas as pd
 
 from mpc.party import Party
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
-from secure_tree.predict import Method
+from secure_tree.config import Method
 
 POINTS = 50
 

@@ -19,7 +19,7 @@ from mpc.party import Party
 from mpc.ring import U8
 from mpc.rounds import Steps
 from mpc.shares import AShare, BShare
-from mpc.tracing import Trace
+from mpc.tracing import planned
 
 BYTES = 16
 
@@ -37,12 +37,7 @@ def check_same_rows(party: Party, ids: Iterable[str]) -> None:
         assert same is not None, "revealed to both"
         return bool(same[0])
 
-    with party.stage("rows"):
-        trace = Trace(party)
-        program(trace.party)
-        party.randomness.provide([(trace.cut(), 1)])
-        equal = program(party)
-    if not equal:
+    if not planned(party, "rows", program):
         raise DataError("the ids of the two parties' rows, or their order, differ: run sharewood align first")
 
 

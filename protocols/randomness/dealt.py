@@ -76,6 +76,9 @@ class DealtRandomness:
     def keep(self, number: int, masked: np.ndarray) -> None:
         self._matrices[number] = masked
 
+    def forget(self, number: int) -> None:
+        self._matrices.pop(number, None)
+
     def provide(self, plan: Plan) -> None:
         """Send the plan and take in its corrections; what this party can compute ahead is computed."""
         self._dealer.send("dealer.plan", b"".join(encode(encode_plan(plan))))

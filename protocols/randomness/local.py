@@ -47,3 +47,6 @@ class LocalRandomness:
 
     def keep(self, number: int, masked: np.ndarray) -> None:
         self._matrices[number] = masked
+
+    def forget(self, number: int) -> None:
+        self._matrices.pop(number, None)

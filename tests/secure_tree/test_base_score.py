@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
+from secure_tree.agreement.training import agree_on_training
 from secure_tree.base_score import UNIT, settle
 from secure_tree.config import TrainConfig
 from secure_tree.numerics import MARGIN_SCALE
 from secure_tree.schema import Table, hold_out, read_training
-from secure_tree.session import agree_on_training
 from tests.mpc.twoparty import opened, run_both
 
 xgboost = pytest.importorskip("xgboost")
@@ -24,8 +24,8 @@ def settled(labels, weights=(None, None), **parameters):
         y, w = labels[party.rank], weights[party.rank]
         n = max(len(own) for own in labels if own is not None) if config.partition == "vertical" else len(y)
         table, held = hold_out(read_training(np.zeros((n, 1)), y, w, config), config)
-        facts, base = settle(party, config, agree_on_training(party, config, table, held), table, held)
-        return base, facts
+        context, base = settle(party, agree_on_training(party, config, table, held), table, held)
+        return base, context.facts
 
     (first, second), parties = run_both(job)
     assert first[1] == second[1] and parties[0].revealed == parties[1].revealed
@@ -149,9 +149,8 @@ def test_held_out_rows_are_not_counted_and_bound_the_unit():
     config = TrainConfig.of(objective="reg:squarederror")
 
     def job(party):
-        facts = agree_on_training(party, config, train, held)
-        return settle(party, config, facts, train, held)
+        return settle(party, agree_on_training(party, config, train, held), train, held)
 
     (first, second), _ = run_both(job)
     assert opened((first[1], second[1]))[0] == 0
-    assert first[0].label_scale >= 1e5 / 512
+    assert first[0].facts.label_scale >= 1e5 / 512

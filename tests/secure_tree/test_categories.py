@@ -55,7 +55,7 @@ def test_rows_with_categories_of_both_parties(missing):
     assert training.facts.names == names == tuple(wide[0]) and training.facts.indicators == (1, 2, 3, 4)
     used = check(training, 3)
     features = training.data.candidates.features
-    sample = column_samples(training.config, training.facts)[0][:-1]
+    sample = column_samples(training.context)[0][:-1]
     # A category is one candidate of each party, and where it may be missing there is a copy of each.
     assert (features[sample] == names.index("colour=blue")).sum() == (4 if missing else 2)
     assert names.index("colour=green") in {features[w] for w in used if w < len(features)}
@@ -131,7 +131,7 @@ def test_quality_beside_xgboosts_one_hot_splits():
     ("first", "second", "sentence"),
     [
         (lambda t: t, lambda t: t.assign(colour=1.0), "'colour' is categorical at one party, and not at the other"),
-        (lambda t: t, lambda t: t.assign(colour=t["colour"].astype(object)), "'colour' is not numeric"),
+        (lambda t: t, lambda t: t.assign(colour=t["colour"].astype(object)), "'colour' is categorical at one party"),
         (lambda t: t.rename(columns={"colour": "a=b"}), lambda t: t, "'a=b' has '=' in its name"),
         (lambda t: t.rename(columns={"x": "colour=red"}), lambda t: t, "'colour=red' is named like an indicator"),
         (

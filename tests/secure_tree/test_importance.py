@@ -108,7 +108,7 @@ def test_both_ask_for_the_same():
         run_both(lambda party: first[party.rank].feature_importance(party, ("weight", "gain")[party.rank]))
     with pytest.raises(DataError, match="different trainings"):
         run_both(lambda party: (first, second)[party.rank][party.rank].feature_importance(party))
-    with pytest.raises(ConfigError, match="not 'fame'"):
+    with pytest.raises(ConfigError, match="got 'fame'"):
         run_both(lambda party: first[party.rank].feature_importance(party, "fame"))
 
 

@@ -5,9 +5,10 @@ import pandas as pd
 import pytest
 
 from mpc.errors import ConfigError, DataError, ProtocolDesync, RangeError
-from secure_tree import SecureXGBClassifier, session
+from secure_tree import SecureXGBClassifier
+from secure_tree.agreement import training
+from secure_tree.agreement.messages import VERSION
 from secure_tree.exchange import PlainModel, reveal_model, share_model
-from secure_tree.messages import VERSION
 from tests.lies import beside, check_lies
 from tests.mpc.twoparty import run_both
 
@@ -96,7 +97,7 @@ def lie(job, step, change):
         ("training.facts", {"rows": 9_000_000}, RangeError, "do not fit the 64-bit arithmetic"),
         ("training.facts", {"names": ["x"], "indicators": []}, DataError, "4 features, the other 1"),
         ("training.facts", {"exponent": 5000}, ProtocolDesync, "exponent"),
-        ("training.facts", {"held": 1}, DataError, "a party holds out 1 rows"),
+        ("training.facts", {"validation_rows": 1}, DataError, "a party must hold out at least 5 rows or none, got 1"),
         ("training.facts", {"labelled": False}, DataError, "by rows both parties have labels"),
         ("training.numbers", {"digests": {"scales": "0" * 64}}, ConfigError, "the parties differ in the"),
     ],
@@ -110,12 +111,12 @@ def test_what_the_honest_party_says(step, change, kind, sentence):
     "what", ["tables of functions", "public facts", "scales", "samples of features", "held-out rows"]
 )
 def test_a_public_number_that_differs_is_refused_by_name(what, monkeypatch):
-    true, parties = session.of_training, iter((0, 1))
+    true, parties = training.of_training, iter((0, 1))
 
-    def of_training(config, facts):
-        return true(config, facts) | ({what: "0" * 64} if next(parties) == 0 else {})
+    def of_training(context):
+        return true(context) | ({what: "0" * 64} if next(parties) == 0 else {})
 
-    monkeypatch.setattr(session, "of_training", of_training)
+    monkeypatch.setattr(training, "of_training", of_training)
     with pytest.raises(ConfigError, match=f"the parties differ in the {what}, which must be the same at both"):
         run_both(by_rows)
 

@@ -13,13 +13,13 @@ Y = RNG.integers(0, 2, 300)
 MARGINS = RNG.normal(size=300) * 2 + 2 * Y - 1
 
 
-def on_shares(function, margins, labels, *arguments):
+def on_shares(function, margins, labels, *arguments, scale=0):
     """The result of a metric of clipped margins on random shares, as float."""
 
     def steps(party):
-        margin = ring_half(np.round(margins * (1 << MARGIN_SCALE)), party.rank)
+        margin = ring_half(np.round(margins * (1 << MARGIN_SCALE)), party.rank, scale=MARGIN_SCALE)
         clipped = yield from metrics.clip(party, margin, 58)
-        return (yield from function(party, clipped, ring_half(labels, party.rank), *arguments))
+        return (yield from function(party, clipped, ring_half(labels, party.rank, scale=scale), *arguments))
 
     def job(party):
         return party.run(steps(party))
@@ -51,8 +51,12 @@ def test_margins_beyond_the_limit_count_as_the_limit():
     assert np.abs(losses - np.logaddexp(0, -sign * held)).max() < 1e-4
     assert np.array_equal(on_shares(metrics.error, WILD, WILD_LABELS, 0.0), (WILD > 0) != WILD_LABELS)
     label = np.round(WILD_LABELS * (1 << MARGIN_SCALE))
-    assert np.abs(on_shares(metrics.absolute, WILD, label) - np.abs(held - WILD_LABELS)).max() < 1e-5
-    assert np.abs(on_shares(metrics.squared, WILD, label) / (held - WILD_LABELS) ** 2 - 1).max() < 1e-5
+    assert (
+        np.abs(on_shares(metrics.absolute, WILD, label, scale=MARGIN_SCALE) - np.abs(held - WILD_LABELS)).max() < 1e-5
+    )
+    assert (
+        np.abs(on_shares(metrics.squared, WILD, label, scale=MARGIN_SCALE) / (held - WILD_LABELS) ** 2 - 1).max() < 1e-5
+    )
     assert abs(on_shares(metrics.auc, WILD, WILD_LABELS)[0] - plain.roc_auc_score(WILD_LABELS, held)) < 1e-3
     hot = np.stack([1 - WILD_LABELS, WILD_LABELS])
     of_classes = on_shares(metrics.class_logloss, np.stack([-WILD, WILD]), hot)
@@ -64,8 +68,10 @@ def test_margins_beyond_the_limit_count_as_the_limit():
 def test_regression():
     labels = RNG.normal(size=300)
     units = np.round(labels * (1 << MARGIN_SCALE))
-    assert np.abs(on_shares(metrics.absolute, MARGINS, units) - np.abs(MARGINS - labels)).max() < 1e-5
-    assert np.abs(on_shares(metrics.squared, MARGINS, units) - (MARGINS - labels) ** 2).max() < 1e-4
+    assert (
+        np.abs(on_shares(metrics.absolute, MARGINS, units, scale=MARGIN_SCALE) - np.abs(MARGINS - labels)).max() < 1e-5
+    )
+    assert np.abs(on_shares(metrics.squared, MARGINS, units, scale=MARGIN_SCALE) - (MARGINS - labels) ** 2).max() < 1e-4
 
 
 @pytest.mark.parametrize(

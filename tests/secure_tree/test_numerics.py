@@ -6,7 +6,7 @@ import pytest
 from mpc.errors import RangeError
 from secure_tree.binning import bin_rows, make_bins, order_key, order_value
 from secure_tree.config import TrainConfig
-from secure_tree.numerics import KEY_BITS, LEAF_SCALE, MARGIN_SCALE, Size, plan_numerics
+from secure_tree.numerics import GAIN_KEY_BITS, MARGIN_SCALE, Size, plan_numerics
 from secure_tree.plain import search
 
 
@@ -40,16 +40,16 @@ def test_corners(n, objective, heaviest, extra):
         G = np.array([round(largest_sum(config, size, H / unit) * unit)])
         for sign in (1, -1):
             exact = sign * int(G[0]) / (H + numerics.l2)
-            for shift, scale in ((numerics.weight_shift, numerics.weight_scale), (numerics.leaf_shift, LEAF_SCALE)):
+            for shift, scale in ((numerics.weight_shift, numerics.weight_scale), (numerics.leaf_shift, MARGIN_SCALE)):
                 _, w, heavy = search.weights(numerics, sign * G, np.array([H]), shift)
                 assert heavy[0] or H + numerics.l2 < numerics.min_weight
                 assert abs(w[0] / 2**scale - exact) <= abs(exact) * 2**-15 + 2.0**-scale
             gain = int(sign * G[0]) * int(
                 search.weights(numerics, sign * G, np.array([H]), numerics.weight_shift)[1][0]
             )
-            assert 0 <= gain + numerics.split_loss < 2**KEY_BITS
+            assert 0 <= gain + numerics.split_loss < 2**GAIN_KEY_BITS
             key = gain + numerics.split_loss >> numerics.gain_shift << numerics.rank_bits
-            assert key + (1 << numerics.rank_bits) <= 2**KEY_BITS
+            assert key + (1 << numerics.rank_bits) <= 2**GAIN_KEY_BITS
 
 
 @pytest.mark.parametrize("unit", [1e-9, 1.0, 1e12])

@@ -91,7 +91,7 @@ def test_features_are_left_out(partition):
     training = train_both(*data, colsample_bytree=0.5, **parameters)
     check(training, 4)
     features = training.data.candidates.features
-    samples = [set(features[s[:-1]].tolist()) for s in column_samples(training.config, training.facts)]
+    samples = [set(features[s[:-1]].tolist()) for s in column_samples(training.context)]
     assert all(len(s) == 2 for s in samples) and len(set(map(tuple, samples))) > 1
     for seen, sample in zip(training.trees, samples, strict=True):
         assert {int(features[w]) for w in seen.winner if w < len(features)} <= sample

@@ -27,14 +27,14 @@ from tests.secure_tree.training import train_both
 def test_more_bins_than_can_be_numbered_or_compared(parameters, rows, sentence):
     names = (("a",), ("b",)) if parameters else (("a", "b"), ("a", "b"))
     with pytest.raises(RangeError, match=sentence):
-        Sizes(rows, names).facts(TrainConfig.of(max_bin="exact", **parameters))
+        Sizes(rows, names).context(TrainConfig.of(max_bin="exact", **parameters))
 
 
 def test_parties_by_columns_hold_out_the_same_rows():
     X, y = table(40, 2, seed=61)
     training = train_both(*columns(X, y, 1), partition="vertical", test_size=0.25, random_state=3, **SMALL)
     held = held_rows(training.config, 40)
-    assert training.facts.held == (10, 10) and held.size == 10 and not np.array_equal(held, np.arange(10))
+    assert training.facts.validation_rows == (10, 10) and held.size == 10 and not np.array_equal(held, np.arange(10))
     kept = np.delete(X, held, axis=0)
     # A party's cuts are values of the rows that it trained on.
     for p in (0, 1):

@@ -67,7 +67,7 @@ def test_rows_held_out_of_the_table(partition):
     models, _ = fit(tables, labels, n_estimators=2, test_size=0.25, random_state=7, partition=partition)
     facts = models[0].model.facts
     counts = ((10, 10), (30, 30)) if partition == "horizontal" else ((20, 20), (60, 60))
-    assert (facts.held, facts.layout.rows) == counts
+    assert (facts.validation_rows, facts.layout.rows) == counts
     assert len(models[0].curve) == 1 and models[0].curve[0][0] == 2
 
 
@@ -75,7 +75,7 @@ def test_one_party_may_hold_out_all_rows():
     X, y = table(80, 3, seed=53)
     held = table(9, 3, seed=56), None
     models, _ = fit(*halves(X, y, 40), held, n_estimators=1)
-    assert models[0].model.facts.held == (9, 0) and len(models[0].curve) == 1
+    assert models[0].model.facts.validation_rows == (9, 0) and len(models[0].curve) == 1
 
 
 def test_training_stops_early():
@@ -116,11 +116,11 @@ def test_several_classes(metric):
 @pytest.mark.parametrize(
     ("parameters", "error", "sentence"),
     [
-        ({"early_stopping_rounds": 2}, ConfigError, "needs rows to judge by"),
+        ({"early_stopping_rounds": 2}, ConfigError, "early_stopping_rounds needs held-out rows"),
         ({"eval_metric": "rmse"}, ConfigError, "rmse does not judge binary:logistic"),
         ({"objective": "multi:ova", "num_class": 3, "eval_metric": "mae"}, ConfigError, "mae does not judge multi:ova"),
         ({"test_size": 0.99}, DataError, "leaves none of 20 rows"),
-        ({"test_size": 0.1}, DataError, "holds out 2 rows: a metric would tell how single rows fared, so hold out 5"),
+        ({"test_size": 0.1}, DataError, "must hold out at least 5 rows or none, got 2"),
     ],
 )
 def test_bad_requests(parameters, error, sentence):

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpc.ring import decode_signed
-from secure_tree.boost import scales
 from secure_tree.config import TrainConfig
+from secure_tree.context import TrainingContext
 from secure_tree.estimator import SecureXGBClassifier, SecureXGBRegressor
-from secure_tree.layout import Facts
-from secure_tree.numerics import LEAF_SCALE, MARGIN_SCALE, Numerics
+from secure_tree.numerics import MARGIN_SCALE
 from secure_tree.plain.boost import PlainData, grow
 from secure_tree.sampling import column_samples
 from tests.mpc.twoparty import opened, run_both
@@ -31,8 +30,7 @@ class Training:
 
     config: TrainConfig
     data: PlainData
-    numerics: Numerics
-    facts: Facts
+    context: TrainingContext
     trees: list[Seen]
     base: np.ndarray
     models: list
@@ -40,12 +38,20 @@ class Training:
     parties: list
 
     @property
+    def facts(self):
+        return self.context.facts
+
+    @property
+    def numerics(self):
+        return self.context.numerics
+
+    @property
     def label_scale(self) -> float:
         return self.facts.label_scale
 
     def twins(self):
         """The twin's trees on the same gradients and samples of features."""
-        samples = column_samples(self.config, self.facts)
+        samples = column_samples(self.context)
         return [
             grow(self.data, self.config, self.numerics, seen.values, sample)
             for seen, sample in zip(self.trees, samples, strict=True)
@@ -78,7 +84,7 @@ def train_both(tables, labels, then=None, weights=(None, None), plain=None, **pa
             Seen(
                 winner.argmax(axis=1),
                 decode_signed(values.astype(np.uint32)),
-                leaves / 2**LEAF_SCALE,
+                leaves / 2**MARGIN_SCALE,
                 margin / 2**MARGIN_SCALE,
             )
         )
@@ -87,4 +93,4 @@ def train_both(tables, labels, then=None, weights=(None, None), plain=None, **pa
     names = tuple(facts.names[facts.layout.features_of(p)] for p in (0, 1))
     data = PlainData.of(plain or tables, config, names)
     base = opened([model.model.ensemble.base for model in models]) / 2**MARGIN_SCALE - facts.margin_offset
-    return Training(config, data, scales(config, facts), facts, trees, base, models, results, parties)
+    return Training(config, data, TrainingContext(config, facts), trees, base, models, results, parties)

@@ -24,10 +24,13 @@ NAMES = "w", "x", "y", "kind=a", "kind=b"
         ({"test_size": 0.2, "eval_epochs": 2}, {}),
         ({"colsample_bytree": 0.5, "subsample": 0.5}, {}),
         ({"missing": ("w", "kind")}, {"largest_weight": 3.0}),
-        ({"objective": "multi:ova", "num_class": 3, "missing": "all"}, {"held": (5, 0)}),
+        ({"objective": "multi:ova", "num_class": 3, "missing": "all"}, {"validation_rows": (5, 0)}),
         ({"objective": "count:poisson", "test_size": 0.2, "eval_epochs": 2}, {}),
         ({"partition": "vertical", "test_size": 0.2, "missing": ("w", "kind")}, {}),
-        ({"partition": "vertical", "objective": "reg:squarederror"}, {"held": (6, 6), "largest_weight": 3.0}),
+        (
+            {"partition": "vertical", "objective": "reg:squarederror"},
+            {"validation_rows": (6, 6), "largest_weight": 3.0},
+        ),
     ],
 )
 def test_the_plan_is_what_happens(parameters, more):
@@ -51,7 +54,7 @@ def test_the_plan_is_what_happens(parameters, more):
 
         X, y = table(rows[party.rank])
         weights = np.full(len(X), 3.0) if more.get("largest_weight") and y is not None else None
-        held = more.get("held", (0, 0))[party.rank]
+        held = more.get("validation_rows", (0, 0))[party.rank]
         kind = SecureXGBClassifier if TrainConfig.of(**parameters).logistic else SecureXGBRegressor
         kind(**parameters).fit(party, X, y, weights, eval_set=table(held) if held else None)
         return {name: [s.rounds, s.bytes_sent, s.bytes_dealt] for name, s in party.stages.items()}

@@ -1,4 +1,4 @@
-"""What two parties tell each other before a training or a prediction, and how they refuse to go on when it differs."""
+"""Before a training: parameters and categories, then the facts of both tables, and where a resumed training goes on."""
 
 from __future__ import annotations
 
@@ -6,31 +6,28 @@ import hashlib
 import math
 import reprlib
 import secrets
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Annotated, Literal
+from collections.abc import Collection, Sequence
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
 from mpc.errors import ConfigError, DataError, RangeError
 from mpc.party import Party
+from secure_tree.agreement.messages import Count, Hexadecimal, Message, Names, Plain, Power, Text, exchange
+from secure_tree.agreement.numbers import agree_on_numbers, of_training
 from secure_tree.categories import Dictionary, covers, unite
 from secure_tree.config import TrainConfig, validated
-from secure_tree.layout import Facts, Layout, lay_out
+from secure_tree.context import PublicFacts, TrainingContext
+from secure_tree.layout import Layout, lay_out
 from secure_tree.magnitudes import label_exponent, weight_exponents
-from secure_tree.messages import Count, Hexadecimal, Message, Names, Plain, Power, Rank, Text, swap
-from secure_tree.model import SharedModel
-from secure_tree.numbers import agree, of_model, of_training
 from secure_tree.public import ceil_log2
 from secure_tree.schema import Table
 
 # A metric over fewer held-out rows of a party would tell how single rows fared.
-LEAST_HELD = 5
+LEAST_VALIDATION_ROWS = 5
 # Edges of a feature, whose numbers are 16 bits, and by rows pairs of a party's bin and the other's edge.
 MOST_EDGES = (1 << 16) - 3
 MOST_PAIRS = 1 << 26
-# Rows of a party that are predicted at once.
-MOST_ROWS = 1 << 26
 
 
 class Terms(Message):
@@ -48,7 +45,7 @@ class TrainingFacts(Message):
     names: Names
     indicators: list[Count]
     rows: Annotated[int, Field(ge=1, lt=1 << 31)]
-    held: Count
+    validation_rows: Count
     labelled: bool
     exponent: Power | None
     weights: tuple[Power, Power] | None
@@ -63,25 +60,12 @@ class TrainingFacts(Message):
         return self
 
 
-class ModelFacts(Message):
-    """Which model: the id of its training, and a digest of everything public in this party's half."""
+class ResumeFacts(Message):
+    """Whether this party resumes, the training that it has, and the rounds with a margin, each with its attempt."""
 
-    pairing: Hexadecimal
-    public: Hexadecimal
-
-
-class PredictionFacts(ModelFacts):
-    """The rows that this party predicts, how, and who is to learn it."""
-
-    rows: Annotated[int, Field(ge=0, le=MOST_ROWS)]
-    method: Literal["bins", "thresholds"]
-    to: Rank | None
-
-
-class RevealFacts(ModelFacts):
-    """Who is to see the model."""
-
-    to: Rank
+    resume: bool
+    training: Text | None
+    points: list[tuple[Count, Text]]
 
 
 def agree_on_terms(party: Party, config: TrainConfig, categories: Dictionary) -> Dictionary:
@@ -90,7 +74,7 @@ def agree_on_terms(party: Party, config: TrainConfig, categories: Dictionary) ->
     By rows they are both parties' categories. Raises ConfigError or DataError at both.
     """
     mine = Terms.of(config=config.model_dump(), categories=categories)
-    theirs = swap(party, "training.terms", mine)
+    theirs = exchange(party, "training.terms", mine)
     try:
         other = validated(TrainConfig, theirs.config).model_dump()
     except ConfigError as error:
@@ -102,7 +86,7 @@ def agree_on_terms(party: Party, config: TrainConfig, categories: Dictionary) ->
     return unite(*(terms.categories for terms in ordered))
 
 
-def agree_on_training(party: Party, config: TrainConfig, table: Table, held: Table) -> Facts:
+def agree_on_training(party: Party, config: TrainConfig, table: Table, validation: Table) -> TrainingContext:
     """The public facts of a training on agreed terms, all public numbers being the same at both.
 
     Raises ConfigError, DataError or RangeError at both.
@@ -111,44 +95,66 @@ def agree_on_training(party: Party, config: TrainConfig, table: Table, held: Tab
         names=list(table.names),
         indicators=list(table.indicators),
         rows=len(table.features),
-        held=len(held.features),
+        validation_rows=len(validation.features),
         labelled=table.labels is not None,
-        exponent=label_exponent(config, table, held),
+        exponent=label_exponent(config, table, validation),
         weights=weight_exponents(table),
         token=secrets.token_hex(16),
     )
-    theirs = swap(party, "training.facts", mine)
-    facts = _joined(config, party.rank, mine, theirs)
-    agree(party, "training.numbers", of_training(config, facts))
-    return facts
+    theirs = exchange(party, "training.facts", mine)
+    context = TrainingContext(config, _joined(config, party.rank, mine, theirs))
+    agree_on_numbers(party, "training.numbers", of_training(context))
+    return context
 
 
-def _joined(config: TrainConfig, rank: int, mine: TrainingFacts, theirs: TrainingFacts) -> Facts:
+def agree_on_resumption(party: Party, resume: bool, training: str | None, points: Collection[tuple[int, str]]) -> int:
+    """From how many rounds of the `training` in its checkpoints a party that resumes goes on; 0 where none resumes.
+
+    `points` are the rounds that this party could go on from, each with a digest of how it came about. Raises
+    ConfigError where only one party resumes or there is nothing to resume, DataError for different trainings.
+    """
+    theirs = exchange(party, "resume.facts", ResumeFacts.of(resume=resume, training=training, points=sorted(points)))
+    if theirs.resume != resume:
+        raise ConfigError("one party resumes a training, and the other starts one")
+    if not resume:
+        return 0
+    for own, who in ((training, "this party"), (theirs.training, "the other party")):
+        if own is None:
+            raise ConfigError(f"there is no checkpoint to resume from at {who}")
+    if training != theirs.training:
+        raise DataError("the checkpoints of the two parties come from different trainings")
+    common = set(points) & set(theirs.points)
+    if not common:
+        raise ConfigError("no round is whole at both parties: train without --resume")
+    return max(common)[0]
+
+
+def _joined(config: TrainConfig, rank: int, mine: TrainingFacts, theirs: TrainingFacts) -> PublicFacts:
     """What both parties' facts make together, where they fit each other."""
     ordered = (mine, theirs) if rank == 0 else (theirs, mine)
     names = tuple(ordered[0].names), tuple(ordered[1].names)
     label_holder = None
     if config.partition == "vertical":
-        _same_rows(mine.rows, theirs.rows)
-        _same_rows(mine.held, theirs.held)
+        same_rows(mine.rows, theirs.rows)
+        same_rows(mine.validation_rows, theirs.validation_rows)
         if mine.labelled == theirs.labelled:
             raise DataError(f"y: {'both parties have' if mine.labelled else 'neither party has'} labels")
         label_holder = rank if mine.labelled else 1 - rank
     else:
-        _same_names(tuple(mine.names), tuple(theirs.names))
+        same_names(tuple(mine.names), tuple(theirs.names))
         if mine.indicators != theirs.indicators or not theirs.labelled:
             raise DataError("by rows both parties have labels and the same categorical columns")
     check_declared(config, names)
-    held = ordered[0].held, ordered[1].held
-    check_held(held)
-    if config.early_stopping_rounds and not any(held):
-        raise ConfigError("early_stopping_rounds needs rows to judge by: test_size, test_data or an eval_set")
+    validation_rows = ordered[0].validation_rows, ordered[1].validation_rows
+    check_validation_rows(validation_rows)
+    if config.early_stopping_rounds and not any(validation_rows):
+        raise ConfigError("early_stopping_rounds needs held-out rows: set test_size, test_data or an eval_set")
     layout = lay_out(config, names, (ordered[0].rows, ordered[1].rows))
     check_bins(layout)
     bound = math.ldexp(1.0, max((f.exponent for f in ordered if f.exponent is not None), default=0))
     weight_scale, masses = _weights(ordered)
     indicators = {layout.features_of(p).start + f for p in (0, 1) for f in ordered[p].indicators}
-    return Facts(
+    return PublicFacts(
         pairing=pairing_id(ordered[0].token, ordered[1].token),
         names=names[0] + names[1] if layout.vertical else names[0],
         layout=layout,
@@ -157,14 +163,14 @@ def _joined(config: TrainConfig, rank: int, mine: TrainingFacts, theirs: Trainin
         masses=masses,
         label_bound=bound,
         label_holder=label_holder,
-        held=held,
+        validation_rows=validation_rows,
         indicators=tuple(sorted(indicators)),
         counts=config.counts,
     )
 
 
 def _weights(facts: Sequence[TrainingFacts]) -> tuple[float | None, tuple[float, float] | None]:
-    """`weight_scale` and `masses` of Facts, where a party has weights; each row of one without weights counts 1."""
+    """`weight_scale` and `masses` of PublicFacts, where a party has weights; a row of one without weights counts 1."""
     if all(f.weights is None for f in facts):
         return None, None
     largest, total = zip(*((0, ceil_log2(f.rows)) if f.weights is None else f.weights for f in facts), strict=True)
@@ -180,53 +186,6 @@ def pairing_id(*tokens: str) -> str:
     return hashlib.sha256("".join(tokens).encode()).hexdigest()[:32]
 
 
-def agree_on_prediction(
-    party: Party, model: SharedModel, names: tuple[str, ...], rows: int, method: str, to: int | None = None
-) -> Layout:
-    """The layout of the rows to predict, after both halves of the model and the features were found to fit."""
-    if model.rank != party.rank:
-        raise DataError(f"this half of the model belongs to party {model.rank}, and this is party {party.rank}")
-    if method == "bins" and model.cuts.shape[1] == 0:
-        raise ConfigError("this model was not trained on the parties' bins: predict by thresholds")
-    theirs = swap(party, "prediction.facts", PredictionFacts.of(**public_facts(model), rows=rows, method=method, to=to))
-    same_model(model, theirs)
-    if theirs.method != method:
-        raise ConfigError(f"this party predicts by {method}, the other by {theirs.method}")
-    if theirs.to != to:
-        raise ConfigError(f"this party names {to} to learn the predictions, the other {theirs.to}")
-    layout = model.facts.layout
-    _same_names(model.facts.names[layout.features_of(party.rank)], names, "the model", "the rows")
-    if layout.vertical:
-        _same_rows(rows, theirs.rows)
-    return replace(layout, rows=(rows, theirs.rows) if party.rank == 0 else (theirs.rows, rows))
-
-
-def public_facts(model: SharedModel) -> dict[str, str]:
-    """The parts of `ModelFacts`."""
-    return {"pairing": model.facts.pairing, "public": of_model(model)}
-
-
-def same_model(model: SharedModel, theirs: ModelFacts) -> None:
-    """Raises DataError unless the other party's half belongs to this one."""
-    if theirs.pairing != model.facts.pairing:
-        raise DataError("the two halves of the model come from different trainings")
-    if theirs.public != of_model(model):
-        raise DataError("the two halves of the model differ in their public facts: one is not what training wrote")
-
-
-def _same_rows(mine: int, theirs: int) -> None:
-    if mine != theirs:
-        raise DataError(f"this party has {mine} rows, the other {theirs}: vertical tables have the same rows, in order")
-
-
-def agree_on_reveal(party: Party, model: SharedModel, to: int) -> None:
-    """Both halves fit each other, and both parties mean the same receiver. Raises ConfigError or DataError."""
-    theirs = swap(party, "reveal.facts", RevealFacts.of(**public_facts(model), to=to))
-    same_model(model, theirs)
-    if theirs.to != to:
-        raise ConfigError("the parties disagree on who is to see the model")
-
-
 def check_declared(config: TrainConfig, names: Sequence[tuple[str, ...]]) -> None:
     """Raises ConfigError where `missing` declares a feature that no party has."""
     declared = config.missing if isinstance(config.missing, tuple) else ()
@@ -235,13 +194,13 @@ def check_declared(config: TrainConfig, names: Sequence[tuple[str, ...]]) -> Non
             raise ConfigError(f"missing: no party has a feature {name!r}")
 
 
-def check_held(held: tuple[int, int]) -> None:
+def check_validation_rows(rows: tuple[int, int]) -> None:
     """Raises DataError where a party holds out so few rows that a metric would tell about single ones."""
-    for count in held:
-        if 0 < count < LEAST_HELD:
+    for count in rows:
+        if 0 < count < LEAST_VALIDATION_ROWS:
             raise DataError(
-                f"a party holds out {count} rows: a metric would tell how single rows fared, so hold out {LEAST_HELD} "
-                "at least, or none"
+                f"a party must hold out at least {LEAST_VALIDATION_ROWS} rows or none, got {count}: a metric over so "
+                "few would tell how single rows fared"
             )
 
 
@@ -257,21 +216,28 @@ def check_bins(layout: Layout) -> None:
         )
 
 
-def _same_config(mine: dict, theirs: dict) -> None:
-    for name, value in mine.items():
-        if theirs.get(name) != value:
-            raise ConfigError(
-                f"the parties disagree on {name}: {value} here, {reprlib.repr(theirs.get(name))} at the other"
-            )
+def same_rows(mine: int, theirs: int) -> None:
+    """Raises DataError unless vertical tables have as many rows."""
+    if mine != theirs:
+        raise DataError(f"this party has {mine} rows, the other {theirs}: vertical tables have the same rows, in order")
 
 
-def _same_names(
+def same_names(
     mine: tuple[str, ...], theirs: tuple[str, ...], here: str = "this party", there: str = "the other"
 ) -> None:
+    """Raises DataError for other features, or another order."""
     if len(mine) != len(theirs):
         raise DataError(f"{here} has {len(mine)} features, {there} {len(theirs)}")
     for place, (a, b) in enumerate(zip(mine, theirs, strict=True)):
         if a != b:
             raise DataError(
                 f"feature {place} is {a!r} at {here} and {reprlib.repr(b)} at {there}: names and order must agree"
+            )
+
+
+def _same_config(mine: dict[str, Plain], theirs: dict[str, Plain]) -> None:
+    for name, value in mine.items():
+        if theirs.get(name) != value:
+            raise ConfigError(
+                f"the parties disagree on {name}: {value} here, {reprlib.repr(theirs.get(name))} at the other"
             )

@@ -13,7 +13,7 @@ from mpc.errors import ConfigError, DataError, ProtocolDesync
 from mpc.party import Party
 
 # Of what the parties tell each other and compute; it changes when either does.
-VERSION = 6
+VERSION = 7
 
 
 def _distinct(names: list[str]) -> list[str]:
@@ -50,7 +50,7 @@ class Message(BaseModel):
 M = TypeVar("M", bound=Message)
 
 
-def swap(party: Party, tag: str, mine: M) -> M:
+def exchange(party: Party, tag: str, mine: M) -> M:
     """Tell the other party `mine` and return what it tells.
 
     Raises ConfigError where it runs another version, ProtocolDesync where its message does not fit the schema of mine.

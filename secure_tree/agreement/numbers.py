@@ -7,8 +7,6 @@ parties ask of the dealer is not among them: the dealer compares their plans, re
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from mpc import reciprocal, sigmoid
@@ -16,16 +14,14 @@ from mpc.errors import ConfigError
 from mpc.kernels import trigonometry
 from mpc.party import Party
 from secure_tree import curves, metrics
-from secure_tree.boost import given_margin, scales
+from secure_tree.agreement.messages import Hexadecimal, Message, Text, exchange
 from secure_tree.config import TrainConfig
-from secure_tree.layout import Facts
-from secure_tree.messages import Hexadecimal, Message, Text, swap
+from secure_tree.context import TrainingContext
+from secure_tree.model import SharedModel
+from secure_tree.numerics import given_margin
 from secure_tree.public import digest
 from secure_tree.sampling import column_samples
 from secure_tree.schema import held_rows
-
-if TYPE_CHECKING:
-    from secure_tree.model import SharedModel
 
 # Angles at which both parties must get the same sines.
 _PROBE = np.arange(1000, dtype=np.uint32) * np.uint32(33_533)
@@ -37,21 +33,23 @@ class Numbers(Message):
     digests: dict[Text, Hexadecimal]
 
 
-def of_training(config: TrainConfig, facts: Facts) -> dict[str, str]:
+def of_training(context: TrainingContext) -> dict[str, str]:
     """What both parties must have alike. Raises RangeError where the arithmetic cannot hold the training."""
-    held = [held_rows(config, held + rows) for held, rows in zip(facts.held, facts.layout.rows, strict=True)]
+    config, facts = context.config, context.facts
+    rows = zip(facts.validation_rows, facts.layout.rows, strict=True)
+    held_out = [held_rows(config, own + trained_on) for own, trained_on in rows]
     return {
         "tables of functions": _tables(config),
         "public facts": digest(facts),
-        "samples of features": digest(*column_samples(config, facts)),
-        "held-out rows": digest(*held),
-        **({} if config.squared else of_scales(config, facts)),
+        "samples of features": digest(*column_samples(context)),
+        "held-out rows": digest(*held_out),
+        **({} if config.squared else of_scales(context)),
     }
 
 
-def of_scales(config: TrainConfig, facts: Facts) -> dict[str, str]:
+def of_scales(context: TrainingContext) -> dict[str, str]:
     """Those that a regression has once the unit of its labels is known. Raises RangeError, as `of_training`."""
-    return {"scales": digest(scales(config, facts), given_margin(config))}
+    return {"scales": digest(context.numerics, given_margin(context.config))}
 
 
 def of_model(model: SharedModel) -> str:
@@ -61,9 +59,9 @@ def of_model(model: SharedModel) -> str:
     return digest(model.config.model_dump(), model.facts, shapes)
 
 
-def agree(party: Party, tag: str, digests: dict[str, str]) -> None:
+def agree_on_numbers(party: Party, tag: str, digests: dict[str, str]) -> None:
     """Raises ConfigError at both parties unless all digests are the same."""
-    theirs = swap(party, tag, Numbers.of(digests=digests)).digests
+    theirs = exchange(party, tag, Numbers.of(digests=digests)).digests
     for what in digests | theirs:
         if digests.get(what) != theirs.get(what):
             raise ConfigError(

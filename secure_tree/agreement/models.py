@@ -1,0 +1,139 @@
+"""Before a model is used or made: that both halves fit each other, and that both parties are about to do the same."""
+
+from __future__ import annotations
+
+import reprlib
+import secrets
+from dataclasses import replace
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from mpc.errors import ConfigError, DataError
+from mpc.party import Party
+from secure_tree.agreement.messages import Hexadecimal, Message, Names, Rank, Text, exchange
+from secure_tree.agreement.numbers import of_model
+from secure_tree.agreement.training import pairing_id, same_names, same_rows
+from secure_tree.config import DEEPEST, Importance, Method, Missing, Objective
+from secure_tree.layout import Layout
+from secure_tree.model import SharedModel
+
+# Rows of a party that are predicted at once.
+MOST_ROWS = 1 << 26
+
+
+class ModelFacts(Message):
+    """Which model: the id of its training, and a digest of everything public in this party's half."""
+
+    pairing: Hexadecimal
+    public: Hexadecimal
+
+
+class PredictionFacts(ModelFacts):
+    """The rows that this party predicts, how, and who is to learn it."""
+
+    rows: Annotated[int, Field(ge=0, le=MOST_ROWS)]
+    method: Method
+    to: Rank | None
+
+
+class RevealFacts(ModelFacts):
+    """Who is to see the model."""
+
+    to: Rank
+
+
+class ImportanceFacts(ModelFacts):
+    """What is asked for."""
+
+    kind: Importance
+
+
+class PlainFacts(Message):
+    """What is public of a plain model that is shared."""
+
+    objective: Objective
+    names: Names
+    classes: Annotated[int, Field(ge=1, le=1000)]
+    rounds: Annotated[int, Field(ge=1, le=10_000)]
+    depth: Annotated[int, Field(ge=1, le=DEEPEST)]
+
+
+class ShareFacts(Message):
+    """Whether this party brings a model, and which features of rows to predict may lack."""
+
+    token: Hexadecimal
+    missing: Literal["none", "all"] | list[Text]
+    model: PlainFacts | None
+
+
+def agree_on_prediction(
+    party: Party, model: SharedModel, names: tuple[str, ...], rows: int, method: Method, to: int | None = None
+) -> Layout:
+    """The layout of the rows to predict, after both halves of the model and the features were found to fit."""
+    if model.rank != party.rank:
+        raise DataError(f"this half of the model belongs to party {model.rank}, and this is party {party.rank}")
+    if method == "bins" and model.cuts.shape[1] == 0:
+        raise ConfigError("this model was not trained on the parties' bins: predict by thresholds")
+    mine = PredictionFacts.of(**_identity(model), rows=rows, method=method, to=to)
+    theirs = exchange(party, "prediction.facts", mine)
+    _same_model(model, theirs)
+    if theirs.method != method:
+        raise ConfigError(f"this party predicts by {method}, the other by {theirs.method}")
+    if theirs.to != to:
+        raise ConfigError(f"this party names {to} to learn the predictions, the other {theirs.to}")
+    layout = model.facts.layout
+    same_names(model.facts.names[layout.features_of(party.rank)], names, "the model", "the rows")
+    if layout.vertical:
+        same_rows(rows, theirs.rows)
+    return replace(layout, rows=(rows, theirs.rows) if party.rank == 0 else (theirs.rows, rows))
+
+
+def agree_on_reveal(party: Party, model: SharedModel, to: int) -> None:
+    """Both halves fit each other, and both parties mean the same receiver. Raises ConfigError or DataError."""
+    theirs = exchange(party, "reveal.facts", RevealFacts.of(**_identity(model), to=to))
+    _same_model(model, theirs)
+    if theirs.to != to:
+        raise ConfigError("the parties disagree on who is to see the model")
+
+
+def agree_on_importance(party: Party, model: SharedModel, kind: Importance) -> None:
+    """Both halves fit each other, and both parties ask for the same. Raises ConfigError or DataError."""
+    theirs = exchange(party, "importance.facts", ImportanceFacts.of(**_identity(model), kind=kind))
+    _same_model(model, theirs)
+    if theirs.kind != kind:
+        raise ConfigError(f"this party asks for importance by {kind}, the other by {theirs.kind}")
+
+
+def agree_on_sharing(party: Party, brought: PlainFacts | None, missing: Missing) -> tuple[PlainFacts, str]:
+    """One party brings a model: what is public of it, and its new id. Raises ConfigError at both."""
+    mine = ShareFacts.of(
+        token=secrets.token_hex(16),
+        missing=list(missing) if isinstance(missing, tuple) else missing,
+        model=None if brought is None else brought.model_dump(),
+    )
+    theirs = exchange(party, "share.facts", mine)
+    public = mine.model or theirs.model
+    if public is None or (mine.model and theirs.model):
+        raise ConfigError(
+            f"{'neither party brings' if public is None else 'both parties bring'} a model to share: one does"
+        )
+    if theirs.missing != mine.missing:
+        raise ConfigError(
+            f"the parties disagree on missing: {mine.missing} here, {reprlib.repr(theirs.missing)} at the other"
+        )
+    tokens = (mine.token, theirs.token) if party.rank == 0 else (theirs.token, mine.token)
+    return public, pairing_id(*tokens)
+
+
+def _identity(model: SharedModel) -> dict[str, str]:
+    """The parts of `ModelFacts`."""
+    return {"pairing": model.facts.pairing, "public": of_model(model)}
+
+
+def _same_model(model: SharedModel, theirs: ModelFacts) -> None:
+    """Raises DataError unless the other party's half belongs to this one."""
+    if theirs.pairing != model.facts.pairing:
+        raise DataError("the two halves of the model come from different trainings")
+    if theirs.public != of_model(model):
+        raise DataError("the two halves of the model differ in their public facts: one is not what training wrote")

@@ -1,0 +1,170 @@
+"""The rows that trees are grown on. Whatever handles a number for every row stands here; sums leave as shares.
+
+`Rows` is what boosting asks of them, and `TreeRows` what one tree asks while it grows. `LocalRows` are the rows of two
+processes, one a party; a cluster can stand behind the same two interfaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from mpc.bit_product import and_bits, select
+from mpc.linear_map import Releasable
+from mpc.party import Party
+from mpc.rounds import Steps
+from mpc.shares import AShare, BShare, S, public_bits, stack
+from mpc.sharing import rerandomise
+from secure_tree.binning import Bins
+from secure_tree.context import TrainingContext
+from secure_tree.gradients import Targets, gradients
+from secure_tree.histogram import Block, BlockMasks, histograms, route, share_blocks, take_masks
+from secure_tree.layout import Layout
+from secure_tree.numerics import MARGIN_SCALE, WEIGHT_INPUT_SCALE
+from secure_tree.schema import Table
+
+
+class TreeRows(Protocol):
+    """The rows while a tree grows: each is at one node of the current level, the root first, and nobody knows which."""
+
+    def histograms(self, party: Party) -> Steps[list[AShare]]:
+        """Sums of [g, h] or [g, h, 1] of the root, and then of a level's left children: of both parties' bins
+        [v, s, d_p, bins_p], uint64."""
+
+    def route(self, party: Party, sets: list[BShare], null_left: BShare) -> Steps[None]:
+        """Send the rows to the next level: left where their bin is in `sets`, <[v, d_p, bins_p]>, of both parties, or
+        where `null_left`, <[v]>, sends all rows of a node left."""
+
+    def add_leaves(self, party: Party, leaves: AShare) -> Steps[None]:
+        """Add the [weight] of its leaf to the margin of each row."""
+
+
+class Rows(Protocol):
+    """The rows of a training, and their margins."""
+
+    @property
+    def matrices(self) -> Sequence[Releasable]:
+        """What is kept until the training ends."""
+
+    def start_tree(self, party: Party, k: int) -> Steps[TreeRows]:
+        """Gradients of class k at the current margin; all rows are at the root."""
+
+
+@dataclass
+class LocalRows:
+    """Implements `Rows`: bins of both parties' rows as masked matrices, targets and [margin], one for each class."""
+
+    context: TrainingContext
+    blocks: list[Block]
+    targets: Targets
+    margins: list[AShare]
+
+    @property
+    def margin(self) -> AShare:
+        """[classes, n] at MARGIN_SCALE."""
+        return stack(self.margins)
+
+    def go_on(self, margin: AShare) -> None:
+        """From another margin, [classes, n], than the first."""
+        self.margins = [margin[k] for k in range(len(margin))]
+
+    @property
+    def matrices(self) -> Sequence[Releasable]:
+        return [matrix for block in self.blocks for matrix in (block.columns, block.lines)]
+
+    def start_tree(self, party: Party, k: int) -> Steps[LocalTreeRows]:
+        config = self.context.config
+        values = yield from gradients(party, self.context, self.targets, k, self.margins[k])
+        s, n = values.shape
+        masks = take_masks(party, self.blocks, s << config.max_depth - 1, config.nodes)
+        return LocalTreeRows(self, k, values, masks, public_bits(np.ones((1, n)), party.rank))
+
+
+@dataclass
+class LocalTreeRows:
+    """Implements `TreeRows`: gradients, uint32 [s, n], and <at node>, [v, n]."""
+
+    rows: LocalRows
+    k: int
+    gradients: AShare
+    masks: list[BlockMasks]
+    at_node: BShare
+
+    def histograms(self, party: Party) -> Steps[list[AShare]]:
+        values = self.gradients.map(lambda w: w[None])
+        if len(self.at_node) > 1:
+            at_left = self.at_node[0::2].map(lambda b: b[:, None])
+            values = yield from select.steps(party, at_left, values)
+        return (yield from histograms(party, self.masks, values))
+
+    def route(self, party: Party, sets: list[BShare], null_left: BShare) -> Steps[None]:
+        left = yield from route(party, self.masks, sets, self.at_node.shape[1])
+        left = left ^ null_left.map(lambda b: b[:, None])
+        if len(self.at_node) > 1:
+            left = yield from and_bits.steps(party, self.at_node, left)
+        self.at_node = interleave(left, self.at_node ^ left)
+
+    def add_leaves(self, party: Party, leaves: AShare) -> Steps[None]:
+        step = yield from select.steps(party, self.at_node, leaves.map(lambda w: w[:, None]))
+        self.rows.margins[self.k] = self.rows.margins[self.k] + step.sum(axis=0)
+
+
+def share_rows(party: Party, context: TrainingContext, bins: Bins) -> Steps[list[Block]]:
+    """Own bins -> both parties' as masked matrices. One round."""
+    return (yield from share_blocks(party, bins, context.layout))
+
+
+def local_rows(party: Party, context: TrainingContext, blocks: list[Block], table: Table, base: AShare) -> LocalRows:
+    """The rows of the training at the first margin. Local."""
+    targets = share_targets(party, context, table)
+    if not context.config.logistic:
+        # The first margins are alike in every row: without this there is no coin in the shares that `truncate` rounds.
+        targets = replace(targets, labels=rerandomise(party, targets.labels))
+    rows = LocalRows(context, blocks, targets, [])
+    rows.go_on(first_margin(base, context, context.layout.row_count))
+    return rows
+
+
+def share_targets(party: Party, context: TrainingContext, table: Table) -> Targets:
+    """Own labels and weights as shares of all rows. Local."""
+    labels = targets_of(context, table.labels)
+    scale = 0 if context.config.logistic else MARGIN_SCALE
+    shared = own_rows(party, context.layout, labels, context.config.classes, scale)
+    if context.facts.weight_scale is None:
+        return Targets(shared, None)
+    own = table.weights
+    if own is None and table.labels is not None:
+        own = np.ones(len(table.labels))
+    weights = None if own is None else own[None] / context.facts.weight_scale
+    return Targets(shared, own_rows(party, context.layout, weights, 1, WEIGHT_INPUT_SCALE)[0])
+
+
+def targets_of(context: TrainingContext, labels: np.ndarray | None) -> np.ndarray | None:
+    """What each tree of a round is to predict, float64[classes, n]: 0 or 1, or labels over the label scale."""
+    if labels is None:
+        return None
+    if context.config.num_class:
+        return (labels == np.arange(context.config.num_class)[:, None]).astype(float)
+    return labels[None] / (1.0 if context.config.logistic else context.facts.label_scale)
+
+
+def own_rows(party: Party, layout: Layout, own: np.ndarray | None, count: int, scale: int = 0) -> AShare:
+    """A party's own numbers, [count, n_p], rounded, as shares for all rows: the other party holds zeros."""
+    words = np.zeros((count, layout.row_count), np.int64)
+    if own is not None:
+        words[:, layout.rows_of(party.rank)] = np.round(np.ldexp(own, scale))
+    return AShare(words.astype(np.uint64), party.rank, scale)
+
+
+def first_margin(base: AShare, context: TrainingContext, rows: int) -> AShare:
+    """`Ensemble.base` for every class and row as training has it, [classes, n]."""
+    start = base - round(context.facts.margin_offset * (1 << MARGIN_SCALE))
+    return start.map(lambda w: np.repeat(w[:, None], rows, axis=1))
+
+
+def interleave(left: S, right: S) -> S:
+    """[v, ...] twice -> [2 v, ...], left child first."""
+    return stack([left, right], axis=1).map(lambda w: w.reshape(2 * len(w), *w.shape[2:]))
