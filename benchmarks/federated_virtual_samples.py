@@ -23,7 +23,7 @@ from benchmarks.federated_data import load, load_creditcard, rare_positives
 from benchmarks.federated_fedxgbllr import append
 from protocols.federated.engine import LocalFederation
 from protocols.federated.secure_sum import OpenSum
-from protocols.federated.virtual_samples.boundaries import pooled_boundaries
+from protocols.federated.virtual_samples.boundaries import every_value, pooled_boundaries
 from protocols.federated.virtual_samples.clusters import assign
 from protocols.federated.virtual_samples.config import VirtualSamplesConfig
 from protocols.federated.virtual_samples.forest import Forest
@@ -41,13 +41,6 @@ def split(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     order = np.random.default_rng(seed).permutation(rows)
     first, second = round(rows * UPDATE_SHARE), round(rows * (UPDATE_SHARE + TEST_SHARE))
     return order[:first], order[first:second], order[second:]
-
-
-def every_value(X: np.ndarray) -> np.ndarray:
-    """Boundaries of one cluster for each distinct value; shorter columns repeat their last, float32[d, v - 1]."""
-    distinct = [np.unique(column) for column in X.T]
-    v = max(map(len, distinct))
-    return np.stack([np.pad(values[:-1], (0, v - len(values)), mode="edge") for values in distinct])
 
 
 def log_loss(y: np.ndarray, probability: np.ndarray) -> float:

@@ -50,6 +50,13 @@ def pooled_boundaries(X: np.ndarray, clusters: int) -> np.ndarray:
     return np.sort(X + np.float32(0), axis=0)[ranks - 1].T.copy()
 
 
+def every_value(X: np.ndarray) -> np.ndarray:
+    """Boundaries of one cluster for each distinct value; shorter columns repeat their last, float32[d, v - 1]."""
+    distinct = [np.unique(column) for column in X.T]
+    v = max(map(len, distinct))
+    return np.stack([np.pad(values[:-1], (0, v - len(values)), mode="edge") for values in distinct])
+
+
 def target_ranks(rows: int, clusters: int) -> np.ndarray:
     """ceil(c rows / v) for c = 1 .. v - 1, int64."""
     return -(-np.arange(1, clusters, dtype=np.int64) * rows // clusters)

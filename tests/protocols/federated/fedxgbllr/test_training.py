@@ -2,8 +2,6 @@ import numpy as np
 import pytest
 import xgboost as xgb
 
-from benchmarks.federated_data import DATA, load
-from benchmarks.federated_fedxgbllr import run
 from mpc.errors import ConfigError, DataError, PeerVanished, ProtocolDesync
 from protocols.federated.engine import LocalFederation, as_bytes
 from protocols.federated.fedxgbllr import cnn
@@ -216,10 +214,3 @@ def test_what_is_measured_is_what_formula_6_counts_and_every_clients_trees_once_
     assert federation.received["update"] == 3 * SMALL_LLR.rounds * 8 * (network + 1)
     fixed = 3 * SMALL_LLR.rounds * (8 + 16)
     assert federation.sent["update"] == 3 * SMALL_LLR.rounds * 4 * network + fixed + 3 * (trees + 3 * 8)
-
-
-@pytest.mark.skipif(not DATA.exists(), reason="the public data sets are not beside this checkout")
-def test_space_ga_with_two_clients_beats_the_public_rerun():
-    config = FedXGBllrConfig.of(objective="reg:squarederror", rounds=1, local_epochs=5)
-    line = run(*load("space_ga"), 2, config)
-    assert line["score"] < 0.024

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.federated_figures import paired_loss, read_runs, table_1
 from benchmarks.fedxgbllr_tables import NETWORKS, PAPER_SIZES, sizes, table_2, table_3, table_4, table_5
 
-DOCS = Path(__file__).resolve().parents[3] / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 RUNS = DOCS / "figures"
 
 
