@@ -22,8 +22,8 @@ Objective = Literal["binary:logistic", "multi:ova", "multi:softprob", "reg:squar
 Missing = Literal["none", "all"] | tuple[str, ...]
 Edges = Literal["joint", "private"]
 MOST_BINS, MOST_LOCAL_BINS = 1024, 8192
-# Without `local_bins`, this many for each edge.
-FINER = 4
+# Without `local_bins`: of up to MANY_BINS, bins for each edge, and of more.
+FINER, FINER_OF_MANY, MANY_BINS = 4, 2, 64
 # How rows are sent through a model (secure_tree/predict.py), and what counts as a feature's importance.
 Method = Literal["bins", "thresholds"]
 Importance = Literal["weight", "gain", "total_gain", "cover", "total_cover"]
@@ -197,7 +197,18 @@ class TrainConfig(BoostingConfig):
         """A party's bins for each of its edges: more than one where the edges of the other party cut them."""
         if self.joint or self.partition == "vertical" or self.max_bin == "exact":
             return 1
-        return self.local_bins // self.max_bin if self.local_bins else FINER
+        if self.local_bins:
+            return self.local_bins // self.max_bin
+        return FINER if self.max_bin <= MANY_BINS else FINER_OF_MANY
+
+    @property
+    def binning(self) -> str:
+        """How features are cut, in words."""
+        if self.partition == "vertical" or self.max_bin == "exact":
+            return f"{self.max_bin} bins"
+        if self.joint:
+            return f"{self.max_bin} bins with joint edges"
+        return f"{self.max_bin} bins with private edges, {self.max_bin * self.finer} local ones"
 
     def may_miss(self, name: str) -> bool:
         """Whether `missing` declares that the feature may have missing values."""

@@ -36,7 +36,7 @@ TABLE: dict[str, tuple[str, str, str]] = {
         "int, optional",
         "-",
         "Bins per feature and party under private edges, a multiple of `max_bin`: the finer, the less an edge of the "
-        "other party misplaces. None: four times `max_bin`.",
+        "other party misplaces. None: four times `max_bin`, and above 64 twice.",
     ),
     "edge_bits": (
         "int",

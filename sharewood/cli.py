@@ -70,6 +70,12 @@ def demo(
     trees: Annotated[int, typer.Option(help="Number of trees.")] = 20,
     depth: Annotated[int, typer.Option(help="Depth of each tree.")] = 3,
     bins: Annotated[str, typer.Option(help='Bins per feature, or "exact".')] = "32",
+    edges: Annotated[
+        str, typer.Option(help="By rows. private: each party's own quantiles; joint: public ones of all rows.")
+    ] = "private",
+    local_bins: Annotated[
+        int | None, typer.Option(help="Bins of each party under private edges: a multiple of --bins.")
+    ] = None,
     objective: Annotated[str, typer.Option(help="Or reg:squarederror, count:poisson.")] = "binary:logistic",
     test_size: Annotated[float, typer.Option(help="Share of rows held out; 0 evaluates on the training rows.")] = 0.2,
     partition: Annotated[str, typer.Option(help="horizontal: each party has rows; vertical: columns.")] = "horizontal",
@@ -95,7 +101,7 @@ def demo(
         raise ConfigError(f"--json {json}: {'it is a directory' if json.is_dir() else 'there is no such directory'}")
     if objective.startswith("multi:"):
         raise ConfigError("the demo learns two classes, numbers or counts: use sharewood train for several classes")
-    parameters = _parameters(objective, trees, depth, bins, comparison)
+    parameters = _parameters(objective, trees, depth, bins, comparison, edges=edges, local_bins=local_bins)
     config = TrainConfig.of(**parameters)
     logistic = config.logistic
     if data and (rows or features):
@@ -122,7 +128,7 @@ def demo(
     print_report(report, out)
 
 
-def _parameters(objective: str, trees: int, depth: int, bins: str, comparison: str) -> dict[str, Any]:
+def _parameters(objective: str, trees: int, depth: int, bins: str, comparison: str, **more: Any) -> dict[str, Any]:
     if bins != "exact" and not bins.isdecimal():
         raise ConfigError(f'--bins is a number or "exact", not {bins!r}')
     return {
@@ -134,6 +140,7 @@ def _parameters(objective: str, trees: int, depth: int, bins: str, comparison: s
         "min_child_weight": 1.0,
         "min_split_loss": 0.0,
         "comparison": comparison,
+        **more,
     }
 
 

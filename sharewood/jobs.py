@@ -60,9 +60,9 @@ def fit(
 ) -> SecureXGBClassifier | SecureXGBRegressor:
     """Train on own rows with the peer. `parameters` of TrainConfig are public and equal at both parties.
 
-    `max_bin` None stands for "exact" while no party trains on more than EXACT_ROWS rows, else BINS_BEYOND. Features
-    that one party's schema declares as possibly missing may be missing at both. `judged` are rows to judge the trees
-    by, instead of a share of `rows`.
+    `max_bin` None stands for "exact" while no party trains on more than EXACT_ROWS rows and edges are private, else
+    BINS_BEYOND. Features that one party's schema declares as possibly missing may be missing at both. `judged` are rows
+    to judge the trees by, instead of a share of `rows`.
     """
     known = {name: value for name, value in parameters.items() if value is not None}
     config = TrainConfig.of(**known)
@@ -80,7 +80,8 @@ def fit(
     if held:
         log.warning("test_size %g: %d of %d rows are held out of training", config.test_size, held, mine + held)
     if parameters.get("max_bin") is None:
-        known["max_bin"] = "exact" if max(mine, theirs.rows) <= EXACT_ROWS else BINS_BEYOND
+        few = max(mine, theirs.rows) <= EXACT_ROWS
+        known["max_bin"] = "exact" if few and config.edges == "private" else BINS_BEYOND
     if config.missing != "all" and (rows.missing or theirs.missing):
         declared = () if config.missing == "none" else config.missing
         known["missing"] = tuple(sorted({*declared, *rows.missing, *theirs.missing}))

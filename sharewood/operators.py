@@ -1,10 +1,10 @@
 """The operators of PETML: `XGBoostClassifierFit(party).run(config)` and its three siblings.
 
 A configuration has a section `common` and one a party; a party's effective configuration is `common` overlaid by its
-own section. Party 0 is the first by name. Parameters, defaults and file types are PETML's; `max_bin`, `offline`,
-`dealer` and `tls` (a folder as `sharewood keygen` writes it) are Sharewood's own. `base_score` and `eval_threshold`
-are margins under `logitraw`, which predicts margins; under `logistic`, which predicts probabilities, the base margin
-is 0 and `eval_threshold` a probability.
+own section. Party 0 is the first by name. Parameters, defaults and file types are PETML's; `max_bin`, `edges`,
+`offline`, `dealer` and `tls` (a folder as `sharewood keygen` writes it) are Sharewood's own. `base_score` and
+`eval_threshold` are margins under `logitraw`, which predicts margins; under `logistic`, which predicts probabilities,
+the base margin is 0 and `eval_threshold` a probability.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mpc.party import Party
 from protocols.runtime.hosts import Network, parse_address, run_party
 from protocols.runtime.loopback import is_loopback, loopback_credentials, loopback_dealer
 from protocols.transport.certificates import Credentials
-from secure_tree.config import TrainConfig, validated
+from secure_tree.config import Edges, TrainConfig, validated
 from secure_tree.model import SharedModel
 from secure_tree.storage import from_document, read_sealed_json, reading, to_document, write_sealed_json
 from sharewood.columns import Columns
@@ -75,6 +75,7 @@ class _FitConfig(_Common):
     eval_epochs: int = Field(10, ge=1)
     eval_threshold: float = 0.5
     max_bin: int | Literal["exact"] | None = None
+    edges: Edges = "private"
 
 
 class _ClassifierConfig(_FitConfig):
@@ -180,7 +181,7 @@ def _parameters(config: _ClassifierConfig | _RegressorConfig) -> dict[str, Any]:
     """PETML's parameters as TrainConfig's, but `max_bin` may be None. Raises ConfigError."""
     names = (
         "min_split_loss learning_rate n_estimators max_depth reg_alpha reg_lambda min_child_samples min_child_weight "
-        "test_size eval_epochs"
+        "test_size eval_epochs edges"
     )
     parameters = {name: getattr(config, name) for name in names.split()}
     if config.objective == "squarederror":

@@ -88,8 +88,7 @@ def print_report(report: DemoReport, out: Path) -> None:
     data, config = report.data, report.config
     console.print(
         f"\n[bold]{data.title}[/bold], {data.partition}: {data.rows[0]} rows at party_a, {data.rows[1]} at party_b, "
-        f"{data.features} features in all; {config.n_estimators} trees of depth {config.max_depth}, {config.max_bin} "
-        "bins\n"
+        f"{data.features} features in all; {config.n_estimators} trees of depth {config.max_depth}, {config.binning}\n"
     )
     console.print(_quality(report))
     console.print(_costs(report.costs))

@@ -24,7 +24,7 @@ def demo_page(report: DemoReport, labels: np.ndarray, margins: Mapping[str, np.n
         title=f"Two parties, one model: {data.title}",
         subtitle=f"Divided by {divided}: {data.rows[0]:,} rows at party_a, {data.rows[1]:,} at party_b, "
         f"{data.features} features in all. {config.n_estimators} trees of depth {config.max_depth}, "
-        f"{config.max_bin} bins, trained on secret shares by two processes and a dealer on one machine.",
+        f"{config.binning}, trained on secret shares by two processes and a dealer on one machine.",
         about=sections.about(report.run),
         headlines=_headlines(report),
         sections=[
@@ -120,4 +120,4 @@ def _disclosure(report: DemoReport) -> Section:
         "the number of trees",
     ]
     revealed = dict(zip(PARTIES, report.revealed, strict=True))
-    return sections.disclosure(revealed, facts, "rows, labels, bin edges")
+    return sections.disclosure(revealed, facts)

@@ -32,7 +32,7 @@ def training_page(name: str, parties: tuple[str, str], report: TrainingReport) -
     page = Page(
         title=f"Training at {name}",
         subtitle=f"Rows trained on: {rows}; {data.features} features in all. Trees of depth {config.max_depth}, "
-        f"{config.max_bin} bins. {_rounds(trees)} This report has what {name} knows.",
+        f"{config.binning}. {_rounds(trees)} This report has what {name} knows.",
         about=sections.about(report.run),
         headlines=[*_kept(report.metric, trees), *_spent(report, trees.resumed_after)],
         sections=[
@@ -157,4 +157,4 @@ def _quality(measures: Measures, margins: np.ndarray, labels: np.ndarray | None,
 
 
 def _disclosure(name: str, report: PartyReport, facts: list[str]) -> Section:
-    return sections.disclosure({name: report.costs.revealed}, facts, "rows, labels, bin edges")
+    return sections.disclosure({name: report.costs.revealed}, facts)

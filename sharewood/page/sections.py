@@ -117,13 +117,13 @@ def _shown(value: object) -> str:
     return "not set" if value is None else str(value)
 
 
-def disclosure(revealed: Mapping[str, list[str]], facts: list[str], own: str) -> Section:
+def disclosure(revealed: Mapping[str, list[str]], facts: list[str]) -> Section:
     """What was public, what each party learned, and what nobody saw."""
     rows = [["everybody", "; ".join(facts)]]
     for name, learned in revealed.items():
         rows.append([name, "; ".join(_alike(learned)) or "nothing"])
     rows += [
-        ["only their owner", own],
+        ["only their owner", "rows, labels, bin edges unless they are joint"],
         ["dealer", "the shapes of the computation; no data, and nothing of the model"],
         ["nobody", "gradients, histograms, which feature a node splits on, thresholds, leaf weights, the model"],
     ]

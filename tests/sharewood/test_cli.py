@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from secure_tree.edges import EDGES
 from sharewood import __version__
 from tests.sharewood.hosting import complaint
 from tests.sharewood.pages import check_page
@@ -85,6 +86,17 @@ def test_demo_writes_what_interfaces_name(tmp_path):
     assert f"{report['online']['rounds']:,}" in page and "ROC" in page and own in page
     assert "2 of 2 rounds of trees" in done.stderr
     assert "party_a" in done.stdout and "XGBoost" in done.stdout
+
+
+def test_demo_with_joint_edges(tmp_path):
+    done = sharewood(
+        "demo", "--trees", 2, "--depth", 2, "--bins", 8, "--edges", "joint", "--json", "r.json", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert report["quality"]["auc"] > 0.9 and [r[0] for r in report["revealed"]] == [EDGES] * 2
+    page = check_page((tmp_path / "out" / "demo" / "report.html").read_text())
+    assert "8 bins with joint edges" in page and EDGES in page
 
 
 def test_demo_by_columns(tmp_path, files):

@@ -1,6 +1,7 @@
 """The seed's examples with the import line changed: two processes, PETML's own tables, PETML's own figures."""
 
 import copy
+import json
 import logging
 import multiprocessing
 import socket
@@ -120,6 +121,15 @@ def test_students_as_petml_ran_it(tmp_path):
     assert abs(((values - labels) ** 2).mean() - 122.044) < 0.02
     leaves = {0.5 + 0.1 * leaf for leaf in (12.27381, 7.083333, 4.2)}
     assert all(min(abs(value - leaf) for leaf in leaves) < 1e-3 for value in values)
+
+
+def test_joint_edges(tmp_path):
+    config = seed_config("iris_binary_mini", tmp_path, edges="joint", test_size=0)
+    run_both("XGBoostClassifierFit", config)
+    halves = [json.loads((tmp_path / f"party_{p}.json").read_text())["half"]["facts"]["config"] for p in "ab"]
+    assert [(half["edges"], half["max_bin"]) for half in halves] == [("joint", 64)] * 2
+    margins, labels = predictions(config, tmp_path, "Classifier")
+    assert ((margins > 0.5) == labels).all()
 
 
 def test_the_seeds_classifier_example(tmp_path):
