@@ -11,10 +11,14 @@ Categorical is a column of pandas' type `category`, whose categories are public.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mpc.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Of each categorical column its categories in order.
 Dictionary = dict[str, list[str]]
@@ -36,7 +40,7 @@ def covers(declared: str, name: str) -> bool:
     return name == declared or name.startswith(declared + _IS)
 
 
-def dictionary(X) -> Dictionary:
+def dictionary(X: Any) -> Dictionary:
     """The categories of the categorical columns of a DataFrame; none of an array. Raises DataError."""
     if not hasattr(X, "columns"):
         return {}
@@ -51,7 +55,7 @@ def dictionary(X) -> Dictionary:
     return found
 
 
-def is_categorical(dtype) -> bool:
+def is_categorical(dtype: Any) -> bool:
     """Whether a column's type is pandas' `category`."""
     return str(dtype) == "category"
 
@@ -76,7 +80,7 @@ def columns_behind(names: Iterable[str], present: Sequence[str]) -> dict[str, li
     return columns
 
 
-def expand(X, names: Sequence[str]):
+def expand(X: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """A DataFrame as a model with features `names` takes it, such as an exported one: categories as indicators.
 
     Columns that become indicators hold text, or are of the type `category`. Raises DataError.
@@ -95,7 +99,7 @@ def expand(X, names: Sequence[str]):
     return pd.DataFrame(features)[list(names)]
 
 
-def indicators(column, categories: list[str], source: str) -> np.ndarray:
+def indicators(column: pd.Series, categories: list[str], source: str) -> np.ndarray:
     """A column of the type `category` -> float64[n, categories], NaN where it is missing.
 
     Raises DataError for a value of another category.

@@ -158,7 +158,7 @@ class Checkpoints:
         return Kept(training, attempts, rounds, margins)
 
     @contextmanager
-    def _checked(self, kind: str, number: int, facts: dict, training: str | None, own: str) -> Iterator[None]:
+    def _checked(self, kind: str, number: int, facts: dict[str, Any], training: str | None, own: str) -> Iterator[None]:
         """Make sense of a file that belongs where it lies. Raises DataError for any other."""
         path = self._file(kind, number)
         with reading(path, _WHAT):

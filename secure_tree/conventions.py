@@ -29,7 +29,7 @@ def not_fitted() -> DataError:
     """The error for an estimator without a model: Sharewood's DataError and scikit-learn's NotFittedError in one."""
     from sklearn.exceptions import NotFittedError
 
-    class NotFitted(DataError, NotFittedError):
+    class NotFitted(DataError, NotFittedError):  # type: ignore[misc]  # scikit-learn has no types
         pass
 
     return NotFitted("the estimator is not fitted: call fit, or load a model")

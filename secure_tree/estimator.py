@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -88,10 +89,10 @@ class _SecureXGB(Parametrised):
     def fit(
         self,
         party: Party,
-        X,
-        y=None,
-        sample_weight=None,
-        eval_set=None,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        eval_set: Any = None,
         observer: Observer | None = None,
         checkpoints: Checkpoints | None = None,
     ) -> Self:
@@ -140,7 +141,7 @@ class _SecureXGB(Parametrised):
         self.model = SharedModel(party.rank, config, replace(context.facts, pairing=pairing), bins.cuts, ensemble)
         return self
 
-    def predict_margin(self, party: Party, X, method: Method = "bins", to: int | None = None) -> np.ndarray:
+    def predict_margin(self, party: Party, X: Any, method: Method = "bins", to: int | None = None) -> np.ndarray:
         """Margins, float64[n], or [n, classes] where there are several classes.
 
         Horizontal: of own rows at each party. Vertical: of all rows at party `to`.
@@ -191,12 +192,12 @@ class _SecureXGB(Parametrised):
         """
         return feature_importance(party, self._fitted(), kind)
 
-    def save(self, path) -> None:
+    def save(self, path: str | Path) -> None:
         """This party's half of the model, to one .npz file."""
         self._fitted().save(path)
 
     @classmethod
-    def load(cls, path) -> Self:
+    def load(cls, path: str | Path) -> Self:
         """An estimator around a half that `save` wrote."""
         model = SharedModel.load(path)
         estimator = cls(**model.config.model_dump())
@@ -221,15 +222,15 @@ class SecureXGBClassifier(_SecureXGB):
     objectives = ("binary:logistic", "multi:ova", "multi:softprob")
     other = "SecureXGBRegressor"
 
-    def predict_proba(self, party: Party, X, method: Method = "bins", to: int | None = None) -> np.ndarray:
+    def predict_proba(self, party: Party, X: Any, method: Method = "bins", to: int | None = None) -> np.ndarray:
         """[n, classes]: probabilities of classes 0, 1, ... for the rows that `predict_margin` reveals to this party."""
         return probabilities(self._fitted().config, self.predict_margin(party, X, method, to))
 
-    def predict(self, party: Party, X, method: Method = "bins", to: int | None = None) -> np.ndarray:
+    def predict(self, party: Party, X: Any, method: Method = "bins", to: int | None = None) -> np.ndarray:
         """Class, 0, 1, ..., of the same rows."""
         return classes(self.predict_margin(party, X, method, to))
 
-    def score(self, party: Party, X, y, method: Method = "bins", to: int | None = None) -> float:
+    def score(self, party: Party, X: Any, y: Any, method: Method = "bins", to: int | None = None) -> float:
         """Accuracy on the same rows, known to this party; the other one calls score or predict, too."""
         return float(np.mean(self.predict(party, X, method, to) == np.asarray(y).reshape(-1)))
 
@@ -244,11 +245,11 @@ class SecureXGBRegressor(_SecureXGB):
     objectives = ("reg:squarederror", "count:poisson")
     other = "SecureXGBClassifier"
 
-    def predict(self, party: Party, X, method: Method = "bins", to: int | None = None) -> np.ndarray:
+    def predict(self, party: Party, X: Any, method: Method = "bins", to: int | None = None) -> np.ndarray:
         """Predicted values of the rows that `predict_margin` reveals to this party."""
         return values(self._fitted().config, self.predict_margin(party, X, method, to))
 
-    def score(self, party: Party, X, y, method: Method = "bins", to: int | None = None) -> float:
+    def score(self, party: Party, X: Any, y: Any, method: Method = "bins", to: int | None = None) -> float:
         """Coefficient of determination (R^2) on the same rows, known to this party; the other calls, too."""
         truth = np.asarray(y, np.float64).reshape(-1)
         residual = ((truth - self.predict(party, X, method, to)) ** 2).sum()

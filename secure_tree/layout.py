@@ -11,11 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from secure_tree.config import Partition, TrainConfig
 
+
+class Sliceable(Protocol):
+    """An array, or a share of one."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, key: Any, /) -> Any: ...
+
+    def reshape(self, *shape: int) -> Any: ...
+
+
+A = TypeVar("A", bound=Sliceable)
 # Feature names of both parties.
 Names = tuple[tuple[str, ...], ...]
 
@@ -90,7 +103,7 @@ class Layout:
         """Candidates of a node, the null split among them."""
         return sum(d * size for d, size in self._segments) + 1
 
-    def split(self, by_candidate):
+    def split(self, by_candidate: A) -> tuple[list[A], list[A]]:
         """[v, C + 1] -> for each cutter [v, d_p, K_p], and of copies that send missing values left [v, o_p, K_p]."""
         parts, start = [], 0
         for d, size in self._segments:

@@ -111,7 +111,7 @@ def plan_numerics(config: TrainConfig, size: Size) -> Numerics:
     extra = 0
     if size.masses is not None:
         finest, extra = FINEST_OF_WEIGHTED, max(0, ceil_log2(sum(size.rows) / size.mass))
-    best: tuple[tuple, Numerics] | None = None
+    best: tuple[tuple[float, ...], Numerics] | None = None
     for f in range(finest, COARSEST_HISTOGRAM - 1, -1):
         for fw in range(finest_weight, COARSEST_WEIGHT - 1, -1):
             choice = _choose(config, size, f, fw)

@@ -94,7 +94,7 @@ TABLE: dict[str, tuple[str, str, str]] = {
 def section(cls: type) -> str:
     """The section `Parameters` of the docstring of an estimator, in numpydoc's form."""
     lines = ["Parameters", "----------"]
-    for name, parameter in inspect.signature(cls.__init__).parameters.items():  # type: ignore[misc]
+    for name, parameter in inspect.signature(cls.__init__).parameters.items():  # type: ignore[misc]  # the signature is that of this class itself
         if name in TABLE:
             kind, elsewhere, text = TABLE[name]
             beside = "" if elsewhere in ("-", _shown(parameter.default)) else f" (XGBoost: {elsewhere})"
@@ -105,7 +105,7 @@ def section(cls: type) -> str:
 
 def markdown(cls: type) -> str:
     """The same as a table for docs/secure_tree.md."""
-    defaults = inspect.signature(cls.__init__).parameters  # type: ignore[misc]
+    defaults = inspect.signature(cls.__init__).parameters  # type: ignore[misc]  # the signature is that of this class itself
     rows = [f"| `{n}` | {_shown(defaults[n].default)} | {x} | {text} |" for n, (_, x, text) in TABLE.items()]
     return "\n".join(["| parameter | default | XGBoost's | |", "|---|---|---|---|", *rows])
 
@@ -138,7 +138,7 @@ class Parametrised:
 
     @classmethod
     def _defaults(cls) -> dict[str, Any]:
-        signature = inspect.signature(cls.__init__)  # type: ignore[misc]
+        signature = inspect.signature(cls.__init__)
         return {n: p.default for n, p in signature.parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
     @classmethod

@@ -26,7 +26,7 @@ class Table:
 
 
 def read_features(
-    X, config: TrainConfig | None = None, source: str = "X", known: Dictionary | None = None
+    X: Any, config: TrainConfig | None = None, source: str = "X", known: Dictionary | None = None
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """An array or a DataFrame -> (float32[n, d], names). Raises DataError that names column and row.
 
@@ -61,7 +61,7 @@ def read_features(
     return features, names
 
 
-def _features(column, categories: list[str] | None, source: str) -> tuple[list[str], np.ndarray]:
+def _features(column: Any, categories: list[str] | None, source: str) -> tuple[list[str], np.ndarray]:
     """A column of a DataFrame as features: their names and float64[n, features]."""
     name = str(column.name)
     if categories is not None and is_categorical(column.dtype):
@@ -71,7 +71,7 @@ def _features(column, categories: list[str] | None, source: str) -> tuple[list[s
     return [name], column.to_numpy(np.float64, na_value=np.nan)[:, None]
 
 
-def read_training(X, y, weights, config: TrainConfig, known: Dictionary | None = None) -> Table:
+def read_training(X: Any, y: Any, weights: Any, config: TrainConfig, known: Dictionary | None = None) -> Table:
     """Features, labels and weights of one party's rows; vertical data may have its labels, and with them its weights,
     at the other. `known` are the categories of categorical columns. Raises DataError."""
     features, names = read_features(X, config, known=known)
@@ -138,7 +138,7 @@ def rows_of(table: Table, rows: np.ndarray) -> Table:
     return replace(table, features=table.features[rows], labels=labels, weights=weights)
 
 
-def _column(source: str, what: str, values, rows: int) -> np.ndarray:
+def _column(source: str, what: str, values: Any, rows: int) -> np.ndarray:
     """A number for each row, float64[n]."""
     try:
         column = np.asarray(values, np.float64).reshape(-1)
