@@ -166,7 +166,9 @@ def train_in_crypten(*task: Any) -> tuple[list[np.ndarray], list[float], np.ndar
     return kept, seconds, np.stack([costs[0][:, 0], costs[0][:, 1] + costs[1][:, 1]], axis=1)
 
 
-def judged(weights: np.ndarray, outputs: np.ndarray, labels: np.ndarray, config: FedXGBllrConfig) -> dict[str, float]:
+def evaluated(
+    weights: np.ndarray, outputs: np.ndarray, labels: np.ndarray, config: FedXGBllrConfig
+) -> dict[str, float]:
     """Cross-entropy in nats, and accuracy in percent."""
     margin = cnn.predict(weights.astype(np.float32), outputs, CLIENTS, config).astype(np.float64)
     loss = np.mean(np.logaddexp(0, margin) - labels * margin)
@@ -185,8 +187,8 @@ def compare(config: FedXGBllrConfig, steps: int, size: int, rate: float, every: 
     for number, (ours, theirs) in enumerate(zip([weights, *secret], [weights, *plain], strict=True)):
         line: dict[str, Any] = {"step": number * every}
         for name, w in (("crypten", ours), ("plaintext", theirs)):
-            line[f"{name}_train"] = judged(w, pooled, pooled_labels, config)
-            line[f"{name}_test"] = judged(w, test_outputs, test_labels, config)
+            line[f"{name}_train"] = evaluated(w, pooled, pooled_labels, config)
+            line[f"{name}_test"] = evaluated(w, test_outputs, test_labels, config)
         curve.append(line | {"largest_weight_difference": round(float(np.abs(ours - theirs).max()), 6)})
     return {
         "rows": [len(part) for part in labels],

@@ -49,14 +49,14 @@ def table_1(runs: pd.DataFrame) -> str:
 
 def paired_loss(runs: pd.DataFrame) -> str:
     """F1 of the original dimension less that of 405 clusters, seed by seed."""
-    said = []
+    phrases = []
     for phase in ("before", "after"):
         f1 = runs[(runs["method"] == "federated") & (runs["phase"] == phase)].pivot(
             index="seed", columns="clusters", values="f1"
         )
         loss = f1["original"] - f1["405"]
-        said.append(f"{phase} update {mean_and_interval(loss, 4)}")
-    return f"F1(original) - F1(405), {len(loss)} seeds: " + ", ".join(said)
+        phrases.append(f"{phase} update {mean_and_interval(loss, 4)}")
+    return f"F1(original) - F1(405), {len(loss)} seeds: " + ", ".join(phrases)
 
 
 def figure_4(runs: pd.DataFrame, name: str, out: Path) -> None:

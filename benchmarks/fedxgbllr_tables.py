@@ -58,8 +58,8 @@ PAPER_SIZES = [
 
 def markdown(header: list[str], lines: list[list[object]]) -> str:
     """Header and lines as a table."""
-    said = ["| " + " | ".join(map(str, row)) + " |" for row in [header, *lines]]
-    return "\n".join([said[0], "|---" * len(header) + "|", *said[1:]])
+    rows = ["| " + " | ".join(map(str, row)) + " |" for row in [header, *lines]]
+    return "\n".join([rows[0], "|---" * len(header) + "|", *rows[1:]])
 
 
 def runs_of(runs: pd.DataFrame, table: int, data: str, architecture: str, clients: int) -> pd.DataFrame:

@@ -94,9 +94,9 @@ def measure(rows: tuple[int, int], features: int, train: dict, round_trip: float
                 for command in commands
             ]
             for process in processes:
-                _, said = process.communicate()
+                _, output = process.communicate()
                 if process.returncode:
-                    raise SystemExit(said)
+                    raise SystemExit(output)
         reports = [json.loads((folder / f"{party}.json").read_text()) for party in NAMES]
     return {phase: max(report[phase]["seconds"] for report in reports) for phase in PHASES}
 

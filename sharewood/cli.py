@@ -92,11 +92,11 @@ def demo(
     from sharewood.report import print_report
 
     if partition not in ("horizontal", "vertical"):
-        raise ConfigError(f"--partition is horizontal or vertical, not {partition!r}")
+        raise ConfigError(f"--partition must be horizontal or vertical, got {partition!r}")
     divided: Partition = "vertical" if partition == "vertical" else "horizontal"
     _built("--offline", offline, "dealer", ("pairwise",))
     if not 0 <= test_size < 1:
-        raise ConfigError("--test-size is at least 0 and below 1")
+        raise ConfigError(f"--test-size must be at least 0 and below 1, got {test_size:g}")
     if json and (json.is_dir() or not json.absolute().parent.is_dir()):
         raise ConfigError(f"--json {json}: {'it is a directory' if json.is_dir() else 'there is no such directory'}")
     if objective.startswith("multi:"):
@@ -116,7 +116,9 @@ def demo(
         chosen = read(files, test_size, config)
     elif rows or features:
         if (rows or 0) < 2 or (features or 0) < 1:
-            raise ConfigError("a synthetic table needs --rows of at least 2 and --features of at least 1")
+            raise ConfigError(
+                f"a synthetic table needs 2 --rows and 1 of --features at least, got {rows or 0} and {features or 0}"
+            )
         chosen = demo_data.synthetic(rows or 0, features or 0, config.objective, test_size, divided)
     else:
         if not logistic:
@@ -130,7 +132,7 @@ def demo(
 
 def _parameters(objective: str, trees: int, depth: int, bins: str, comparison: str, **more: Any) -> dict[str, Any]:
     if bins != "exact" and not bins.isdecimal():
-        raise ConfigError(f'--bins is a number or "exact", not {bins!r}')
+        raise ConfigError(f'--bins must be a number or "exact", got {bins!r}')
     return {
         "objective": objective,
         "n_estimators": trees,
@@ -148,7 +150,7 @@ def _built(option: str, value: str, built: str, planned: tuple[str, ...]) -> Non
     if value in planned:
         raise ConfigError(f"{option} {value} is not built yet: use {option} {built}")
     if value != built:
-        raise ConfigError(f"{option} is {built}, not {value!r}")
+        raise ConfigError(f"{option} must be {built}, got {value!r}")
 
 
 def main() -> None:

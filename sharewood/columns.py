@@ -1,4 +1,4 @@
-"""What the columns of a party's table are: said by a schema file, or inferred.
+"""What the columns of a party's table are: specified by a schema file, or inferred.
 
 A schema file is TOML with a line for every column of the table; features go in its order:
 
@@ -30,7 +30,7 @@ _UNIQUE: tuple[Role, ...] = ("id", "label", "weight")
 
 
 class Column(BaseModel):
-    """One column; `categories` are public, and `missing` says that a feature may have missing values."""
+    """One column; `categories` are public, and `missing` declares that a feature may have missing values."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -41,11 +41,11 @@ class Column(BaseModel):
     @model_validator(mode="after")
     def _consistent(self) -> Column:
         if (self.type == "categorical") != bool(self.categories):
-            raise ValueError("a categorical column, and no other, has categories")
+            raise ValueError(f"categories must be given for a categorical column and no other, got type {self.type}")
         if len(set(self.categories)) < len(self.categories):
-            raise ValueError("a category appears twice")
+            raise ValueError("categories must differ from each other, got one twice")
         if self.missing and not self.feature:
-            raise ValueError(f"a column of type {self.type} may not be missing")
+            raise ValueError(f"missing must be false for a column of type {self.type}, got true")
         return self
 
     @property
@@ -67,7 +67,7 @@ class Columns:
 
     @classmethod
     def inferred(cls, label: str | None = None, weight: str | None = None) -> Columns:
-        """What can be said without a schema file."""
+        """What is known without a schema file."""
         known = {ID: Column(type="id")}
         for name, role in ((label, Column(type="label")), (weight, Column(type="weight"))):
             if name is not None:
@@ -78,9 +78,9 @@ class Columns:
     def read(cls, path: Path) -> Columns:
         """A schema file. Raises ConfigError that names file and column."""
         known = {}
-        for name, said in read_toml(path).items():
+        for name, entry in read_toml(path).items():
             try:
-                known[name] = validated(Column, said if isinstance(said, dict) else {"type": said})
+                known[name] = validated(Column, entry if isinstance(entry, dict) else {"type": entry})
             except ConfigError as error:
                 raise ConfigError(f"{path}: column {name!r}: {error}") from None
         for role in _UNIQUE:

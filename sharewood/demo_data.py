@@ -121,7 +121,7 @@ class Files:
         """
         if self.schemas:
             if len(self.schemas) > 2 or (partition == "vertical" and len(self.schemas) == 1):
-                raise ConfigError("--schema is given once for both parties, or, and always by columns, once for each")
+                raise ConfigError("--schema must be given once for each party, or, by rows, once for both")
             return [Columns.read(self.schemas[place]) for place in (0, -1)]
         labelled = Columns.inferred(self.label)
         if partition == "vertical":
@@ -153,7 +153,7 @@ def from_columns(files: Files, test_size: float, config: TrainConfig) -> DemoDat
     of_first, of_second = files.columns("vertical")
     rows, others = _labelled(files.tables[0], of_first, config), read_table(files.tables[1], of_second)
     if others.labels is not None:
-        raise DataError(f"{files.tables[1]}: by columns the first file has the label, and no other")
+        raise DataError(f"{files.tables[1]}: must have no label column: by columns only the first file has one")
     _check_same_rows(files.tables, rows, others)
     own, foreign, labels = rows.features, others.features, np.asarray(rows.labels)
 
@@ -190,7 +190,7 @@ def _check_same_rows(paths: Sequence[Path], first: Rows, second: Rows) -> None:
     """Raises DataError unless two tables by columns have as many rows, and the same ids where there are any."""
     n, m = len(first.features), len(second.features)
     if n != m:
-        raise DataError(f"{paths[1]}: {m} rows, and {n} in {paths[0]}: by columns both have the same")
+        raise DataError(f"{paths[1]}: by columns it must have the {n} rows of {paths[0]}, got {m}")
     if (first.ids is None) != (second.ids is None):
         has, lacks = paths if second.ids is None else paths[::-1]
         raise DataError(f"{has} has an id column, and {lacks} has none: by columns both have one, or neither")

@@ -1,4 +1,4 @@
-"""What the columns of tables are, without a schema file: found in the tables, and told on the log."""
+"""What the columns of tables are, without a schema file: found in the tables, and logged."""
 
 from __future__ import annotations
 

@@ -117,9 +117,9 @@ def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> Tr
         parameters.check_trainable()
         if parameters.partition == "horizontal" and columns.named("label") is None:
             raise ConfigError(f"parties.{name}.columns names no label, and by rows each party has its own")
-        judged_by = config.party(name).test_data
-        if judged_by and parameters.test_size:
-            raise ConfigError("test_size and test_data both say which rows judge the trees: use one of the two")
+        test_data = config.party(name).test_data
+        if test_data and parameters.test_size:
+            raise ConfigError("test_size and test_data both specify the rows for validation: use one of the two")
 
         def table(path: Path) -> Rows:
             rows = read_table(path, columns, parameters.may_miss)
@@ -129,7 +129,7 @@ def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> Tr
                 check_counts(path, columns, rows.labels)
             return rows
 
-        rows, judged = table(data), table(judged_by) if judged_by else None
+        rows, validation = table(data), table(test_data) if test_data else None
         for path in [out, *([json] if json else [])]:
             writable(path)
         if checkpoints and not resume:
@@ -137,14 +137,14 @@ def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> Tr
 
     def program(party: Party) -> TrainingReport:
         warm_up(parameters.comparison)  # after the meeting: it may take longer than the other has patience
-        estimator = fit(party, parameters.model_dump(), rows, judged, checkpoints)
+        estimator = fit(party, parameters.model_dump(), rows, validation, checkpoints)
         assert estimator.model is not None, "fit has set it"
         estimator.model.save(out)
         known, used = estimator.model.facts, estimator.config
         trees = RoundsOfTrees.of(estimator, checkpoints.done if checkpoints else None)
         return TrainingReport(
             costs=PartyCosts.of(party, name, trees=None if resume else trees.grown),
-            run=Run.now(known.pairing, train_data=data, test_data=judged_by, model=out),
+            run=Run.now(known.pairing, train_data=data, test_data=test_data, model=out),
             data=TrainingTables(list(known.layout.rows), list(known.validation_rows), len(known.names)),
             config=used,
             rounds_of_trees=trees,
@@ -170,7 +170,9 @@ def predict_rows(config: HostsConfig, name: str, json: Path | None) -> Predictio
         model = SharedModel.load(config.needs(name, "model"))
         own = config.names.index(name)
         if model.rank != own:
-            raise DataError(f"{config.party(name).model}: the half of {config.names[model.rank]}, and this is {name}")
+            raise DataError(
+                f"{config.party(name).model}: must be the half of {name}, got that of {config.names[model.rank]}"
+            )
         layout, to = model.facts.layout, config.predict.to
         if to is not None and not layout.vertical:
             raise ConfigError("predict.to is for data by columns: by rows each party learns the predictions of its own")

@@ -41,9 +41,9 @@ def keygen(
     everybody = [names, *(more or [])]
     for name in everybody:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
-            raise ConfigError(f"a name is made of letters, digits, dots, dashes and underscores, not {name!r}")
+            raise ConfigError(f"a name must be made of letters, digits, dots, dashes and underscores, got {name!r}")
     if len(set(everybody)) < len(everybody):
-        raise ConfigError("a name appears twice")
+        raise ConfigError("names must differ from each other, got one twice")
     if (out / "authority.crt").exists():
         raise ConfigError(f"{out} has certificates already: choose another folder")
     kept = Authority.kept(authority) if authority else None
@@ -105,7 +105,7 @@ def train(
     from sharewood.hosts_config import HostsConfig
 
     started = monotonic()
-    _tell("trained", train(HostsConfig.read(config), party, resume, json), started)
+    _print_costs("trained", train(HostsConfig.read(config), party, resume, json), started)
 
 
 @app.command()
@@ -115,7 +115,7 @@ def predict(config: Config, party: PartyName, json: Json = None) -> None:
     from sharewood.hosts_config import HostsConfig
 
     started = monotonic()
-    _tell("predicted", predict_rows(HostsConfig.read(config), party, json), started)
+    _print_costs("predicted", predict_rows(HostsConfig.read(config), party, json), started)
 
 
 @app.command()
@@ -127,7 +127,7 @@ def reveal(
     from sharewood.hosts_config import HostsConfig
 
     started = monotonic()
-    _tell("revealed", reveal(HostsConfig.read(config), party, to), started)
+    _print_costs("revealed", reveal(HostsConfig.read(config), party, to), started)
 
 
 @app.command()
@@ -140,7 +140,7 @@ def export(
     from sharewood.hosts import export
 
     if format != "xgboost":
-        raise ConfigError(f"--format is xgboost, not {format!r}")
+        raise ConfigError(f"--format must be xgboost, got {format!r}")
     export(model, out)
     typer.echo(f"wrote {out}")
 
@@ -156,10 +156,10 @@ def share(
     from sharewood.hosts_config import HostsConfig
 
     started = monotonic()
-    _tell("shared", share(HostsConfig.read(config), party, model), started)
+    _print_costs("shared", share(HostsConfig.read(config), party, model), started)
 
 
-def _tell(what: str, report: PartyReport, started: float) -> None:
+def _print_costs(what: str, report: PartyReport, started: float) -> None:
     """Seconds since `started`, and of its stages; traffic; what this party learned; what was written."""
     stages = report.costs.stages
     rounds, sent = sum(stage.rounds for stage in stages.values()), sum(stage.bytes for stage in stages.values())

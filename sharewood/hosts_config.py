@@ -55,9 +55,9 @@ class PartySection(Strict):
     revealed: Path | None = None
 
     @model_validator(mode="after")
-    def _said_once(self) -> PartySection:
+    def _named_once(self) -> PartySection:
         if self.columns and (self.label or self.weight):
-            raise ValueError("label and weight are named in the schema file `columns`, and there alone")
+            raise ValueError("label and weight must be named in the schema file `columns` only, got them beside it")
         return self
 
 
@@ -88,9 +88,9 @@ class PlanShape(Strict):
 
     @field_validator("features", mode="before")
     @classmethod
-    def _of_each(cls, said: Any) -> Any:
-        each = isinstance(said, list) and not all(isinstance(part, str) for part in said)
-        return said if each else (said, said)
+    def _of_each(cls, given: Any) -> Any:
+        each = isinstance(given, list) and not all(isinstance(part, str) for part in given)
+        return given if each else (given, given)
 
 
 class HostsConfig(Strict):
@@ -109,11 +109,13 @@ class HostsConfig(Strict):
     @model_validator(mode="after")
     def _two_parties(self) -> HostsConfig:
         if len(self.parties) != 2 or "dealer" in self.parties:
-            raise ValueError("parties names two parties, neither of them called dealer")
+            raise ValueError(
+                f"parties must name two parties, neither of them called dealer, got {', '.join(self.parties) or 'none'}"
+            )
         if self.parties[self.names[0]].address is None:
             raise ValueError(f"parties.{self.names[0]}.address is needed: the first party by name listens there")
         if self.predict.to is not None and self.predict.to not in self.parties:
-            raise ValueError(f"predict.to names no party: {self.predict.to}")
+            raise ValueError(f"predict.to must name a party, {' or '.join(self.names)}, got {self.predict.to!r}")
         return self
 
     @classmethod
@@ -153,7 +155,7 @@ class HostsConfig(Strict):
         return Network(self.names, meeting, dealer, "dealer", self.patience, self.timeout)
 
     def columns(self, name: str) -> Columns:
-        """What the columns of a party's tables are; by rows its label is called `label` where nothing else is said."""
+        """What the columns of a party's tables are; by rows its label is called `label` by default."""
         party = self.party(name)
         if party.columns:
             return Columns.read(party.columns)

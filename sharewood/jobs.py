@@ -36,7 +36,7 @@ class JobFacts(Message):
     ids: bool
     rows: Count = 0
     missing: Annotated[list[Text], Field(default_factory=list)]
-    judged: bool = False
+    validation: bool = False
 
 
 def agree(party: Party, mine: JobFacts) -> JobFacts:
@@ -55,18 +55,18 @@ def fit(
     party: Party,
     parameters: dict[str, Any],
     rows: Rows,
-    judged: Rows | None = None,
+    validation: Rows | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> SecureXGBClassifier | SecureXGBRegressor:
     """Train on own rows with the peer. `parameters` of TrainConfig are public and equal at both parties.
 
     `max_bin` None stands for "exact" while no party trains on more than EXACT_ROWS rows and edges are private, else
-    BINS_BEYOND. Features that one party's schema declares as possibly missing may be missing at both. `judged` are rows
-    to judge the trees by, instead of a share of `rows`.
+    BINS_BEYOND. Features that one party's schema declares as possibly missing may be missing at both. `validation` are
+    rows to validate the trees on, instead of a share of `rows`.
     """
     known = {name: value for name, value in parameters.items() if value is not None}
     config = TrainConfig.of(**known)
-    held = 0 if judged else held_count(config, len(rows.features))
+    held = 0 if validation else held_count(config, len(rows.features))
     mine = len(rows.features) - held
     facts = JobFacts.of(
         job="train",
@@ -74,7 +74,7 @@ def fit(
         ids=rows.ids is not None,
         rows=mine,
         missing=list(rows.missing),
-        judged=judged is not None,
+        validation=validation is not None,
     )
     theirs = agree(party, facts)
     if held:
@@ -86,15 +86,15 @@ def fit(
         declared = () if config.missing == "none" else config.missing
         known["missing"] = tuple(sorted({*declared, *rows.missing, *theirs.missing}))
     if config.partition == "vertical":
-        _check_ids(party, theirs, rows, judged)
+        _check_ids(party, theirs, rows, validation)
     kind = SecureXGBClassifier if config.logistic else SecureXGBRegressor
     estimator = kind(**known).fit(
         party,
         rows.features,
         rows.labels,
         rows.weights,
-        eval_set=(judged.features, judged.labels) if judged else None,
-        observer=Progress(party, TrainConfig.of(**known), judged is not None or theirs.judged),
+        eval_set=(validation.features, validation.labels) if validation else None,
+        observer=Progress(party, TrainConfig.of(**known), validation is not None or theirs.validation),
         checkpoints=checkpoints,
     )
     for rounds, value in estimator.curve:

@@ -120,10 +120,10 @@ class _Operator:
         sections = {"common": config.get("common", {}), self.party: config.get(self.party, {})}
         for name, section in sections.items():
             if not isinstance(section, dict):
-                raise ConfigError(f"{name} is a section of parameters")
+                raise ConfigError(f"{name} must be a section of parameters, got {type(section).__name__}")
         mine = validated(self._schema, {**sections["common"], **sections[self.party]})
         if len(mine.parties) != 2:
-            raise ConfigError(f"parties names two parties, not {len(mine.parties)}")
+            raise ConfigError(f"parties must name two parties, got {len(mine.parties)}")
         if self.party not in mine.parties:
             raise ConfigError(f"party {self.party!r} is not among the parties {', '.join(sorted(mine.parties))}")
         for name in (n for n in config if n != "common" and n not in mine.parties):
@@ -200,7 +200,7 @@ def _parameters(config: _ClassifierConfig | _RegressorConfig) -> dict[str, Any]:
 
 def _probability(name: str, margin: float) -> float:
     if not abs(margin) <= 30:
-        raise ConfigError(f"{name} is a margin between -30 and 30, not {margin:g}")
+        raise ConfigError(f"{name} must be a margin between -30 and 30, got {margin:g}")
     return 1 / (1 + math.exp(-margin))
 
 

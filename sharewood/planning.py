@@ -111,15 +111,17 @@ def planned(job: HostsConfig) -> tuple[TrainConfig, Sizes]:
         raise ConfigError("plan.rows is needed for this, and not in the configuration")
     config = TrainConfig.of(**job.train)
     schemas = [Columns.read(path) if (path := job.party(name).columns) else None for name in job.names]
-    told = [None, None] if shape.features is None else [_names(features) for features in shape.features]
+    specified = [None, None] if shape.features is None else [_names(features) for features in shape.features]
     declared = [schema.declared_features if schema else None for schema in schemas]
-    for name, features, own in zip(job.names, told, declared, strict=True):
+    for name, features, own in zip(job.names, specified, declared, strict=True):
         if features and own and len(features) != len(own):
-            raise ConfigError(f"plan.features has {len(features)} of {name}, and its schema file declares {len(own)}")
+            raise ConfigError(
+                f"plan.features must have {len(own)} of {name}, as its schema file has, got {len(features)}"
+            )
     if config.partition == "horizontal":
         united = tuple(dict.fromkeys(name for own in declared if own for name in own))
         declared = [united or None] * 2
-    names = [own or features for own, features in zip(declared, told, strict=True)]
+    names = [own or features for own, features in zip(declared, specified, strict=True)]
     for name, own in zip(job.names, names, strict=True):
         if own is None:
             raise ConfigError(f"plan.features is needed: no schema file of {name} is named here")

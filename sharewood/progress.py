@@ -16,12 +16,12 @@ _SILENCE = 10.0
 class Progress:
     """An observer of a training: a line after the first round of trees, after each tenth, and after ten seconds."""
 
-    def __init__(self, party: Party, config: TrainConfig, judged: bool = False) -> None:
-        """`judged`: some party has a table of its own to judge by, so that dealing goes on between judgements."""
+    def __init__(self, party: Party, config: TrainConfig, validation: bool = False) -> None:
+        """`validation`: some party has a table of its own for it, so that dealing goes on between evaluations."""
         self._party, self._config = party, config
-        self._step = config.eval_epochs if judged or config.test_size else config.n_estimators
+        self._step = config.eval_epochs if validation or config.test_size else config.n_estimators
         self._grown = 0
-        self._said = -_SILENCE
+        self._logged = -_SILENCE
 
     def __call__(self, number: int, *_: Any) -> None:
         rounds, classes = self._config.n_estimators, self._config.classes
@@ -30,9 +30,9 @@ class Progress:
         done = (number + 1) // classes
         self._grown += 1
         tenth = done * 10 // rounds > (done - 1) * 10 // rounds
-        if not (tenth or monotonic() - self._said >= _SILENCE):
+        if not (tenth or monotonic() - self._logged >= _SILENCE):
             return
-        self._said = monotonic()
+        self._logged = monotonic()
         party = self._party
         log.info(
             "%d of %d rounds of trees: %d rounds of messages, %.1f MB with the other party, %.1f MB from the dealer, "

@@ -101,7 +101,7 @@ def check_plain(path: Path, name: str, column: pd.Series) -> None:
     """Raises DataError where a column of a parquet file holds anything but numbers and text."""
     kind = pd.api.types.infer_dtype(column, skipna=True)
     if kind not in _PLAIN:
-        raise DataError(f"{path}: column {name!r} holds values of type {kind}, neither numbers nor text")
+        raise DataError(f"{path}: column {name!r}: values must be numbers or text, got values of type {kind}")
 
 
 def shown(value: object) -> str:
@@ -127,8 +127,8 @@ def _reading(path: Path) -> Iterator[None]:
     except (ValueError, KeyError, NotImplementedError, OSError, csv.Error) as error:  # pyarrow's kinds are among them
         if isinstance(error, OSError) and error.strerror:
             raise DataError(f"{path}: cannot be read ({error.strerror})") from None
-        said = " ".join(str(error).split())
-        raise DataError(f"{path}: not a {'parquet' if path.suffix == PARQUET else 'CSV'} table ({said})") from None
+        reason = " ".join(str(error).split())
+        raise DataError(f"{path}: not a {'parquet' if path.suffix == PARQUET else 'CSV'} table ({reason})") from None
 
 
 def write_frame(path: Path, frame: pd.DataFrame) -> None:

@@ -39,7 +39,7 @@ class Rows:
 
 
 def read_table(path: Path, columns: Columns, may_miss: MayMiss | None = None) -> Rows:
-    """A table to train on. `may_miss` says which features may be missing besides those that `columns` declare."""
+    """A table to train on. `may_miss` tells which features may be missing besides those that `columns` declare."""
     frame = read_frame(path, columns)
     columns.check_present(path, frame, "label", "weight")
     features = _features(path, frame, columns, columns.features(frame), may_miss)
@@ -49,7 +49,7 @@ def read_table(path: Path, columns: Columns, may_miss: MayMiss | None = None) ->
     names = [columns.named(role) for role in roles]
     labels, weights = (None if name is None else _numbers(path, name, frame[name], columns) for name in names)
     if weights is not None:
-        _refuse(path, str(names[1]), weights < 0, lambda row: f"weight {weights[row]:g} is negative")
+        _refuse(path, str(names[1]), weights < 0, lambda row: f"weight must be at least 0, got {weights[row]:g}")
     return Rows(features, labels, weights, _ids(path, frame, columns), columns.missing)
 
 
@@ -121,12 +121,13 @@ def check_classes(path: Path, columns: Columns, labels: np.ndarray, count: int =
     """Raises DataError unless all labels are class numbers below `count`."""
     classes = "0 or 1" if count == 2 else f"one of 0 .. {count - 1}"
     strange = ~np.isin(labels, np.arange(count))
-    _refuse(path, str(columns.named("label")), strange, lambda row: f"label {labels[row]:g} is not {classes}")
+    _refuse(path, str(columns.named("label")), strange, lambda row: f"label must be {classes}, got {labels[row]:g}")
 
 
 def check_counts(path: Path, columns: Columns, labels: np.ndarray) -> None:
     """Raises DataError if a label is negative."""
-    _refuse(path, str(columns.named("label")), labels < 0, lambda row: f"label {labels[row]:g} is negative, no count")
+    label = str(columns.named("label"))
+    _refuse(path, label, labels < 0, lambda row: f"label must be a count of at least 0, got {labels[row]:g}")
 
 
 def _features(
@@ -158,7 +159,7 @@ def _categories(
     codes[absent] = -1
 
     def what(row: int) -> str:
-        return missing if absent[row] else f"value is {shown(column.iloc[row])}, none of the categories"
+        return missing if absent[row] else f"value must be one of the categories, got {shown(column.iloc[row])}"
 
     _refuse(path, name, (codes < 0) & ~(absent & optional), what)
     return pd.Categorical.from_codes(codes, list(categories))
@@ -183,11 +184,11 @@ def _numbers(
     def what(row: int) -> str:
         if absent[row]:
             return missing
-        value = f"value is {shown(column.iloc[row])}"
+        value = shown(column.iloc[row])
         if not np.isnan(values[row]):
-            return f"{value}, not a finite number of float32"
+            return f"value must be a finite number of float32, got {value}"
         where = columns.source or "a schema file"
-        return f"{value}, which is text" + (f"; declare it categorical in {where}" if feature else ", not a number")
+        return f"value must be a number, got {value}" + (f"; declare it categorical in {where}" * feature)
 
     _refuse(path, name, ~finite & ~(absent & optional), what)
     return values
@@ -220,13 +221,13 @@ def _ids(path: Path, frame: pd.DataFrame, columns: Columns) -> pd.Series | None:
         return None
     check_plain(path, name, frame[name])
     if frame[name].dtype.kind == "f":
-        raise DataError(f"{path}: column {name!r} holds fractions or gaps: ids are text or whole numbers")
+        raise DataError(f"{path}: column {name!r}: ids must be text or whole numbers, got fractions or gaps")
     _refuse(path, name, frame[name].isna() | (frame[name] == ""), lambda row: "the id is missing")
     return frame[name].astype(str)
 
 
 def _refuse(path: Path, name: str, bad: np.ndarray | pd.Series, what: Callable[[int], str]) -> None:
-    """Raises DataError that points to the first `bad` row, and says what is wrong with it."""
+    """Raises DataError that points to the first `bad` row, and states what is wrong with it."""
     if bad.any():
         row = int(np.argmax(bad))
         raise DataError(f"{_cell(path, name, row)}: {what(row)}")

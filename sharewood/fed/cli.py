@@ -122,7 +122,7 @@ def secureboost(
     from sharewood.fed import by_columns
 
     if objective not in ("binary:logistic", "reg:squarederror"):
-        raise ConfigError(f"--objective is binary:logistic or reg:squarederror, not {objective!r}")
+        raise ConfigError(f"--objective must be binary:logistic or reg:squarederror, got {objective!r}")
     config = SecureBoostConfig.of(
         objective=objective,
         n_estimators=trees,
@@ -135,7 +135,7 @@ def secureboost(
     files = _files(data, more, None)
     _checked(test_size, json, out)
     if len(files) == 1:
-        raise ConfigError("--data: SecureBoost needs the guest's file and one of a host or more")
+        raise ConfigError("--data must name the guest's file and one file per host, got one file")
     if not files and objective != "binary:logistic":
         raise ConfigError("the built-in set has classes: use --data for regression")
     chosen = by_columns.from_files(files, label, objective) if files else by_columns.built_in(parties)
@@ -165,7 +165,7 @@ def _by_rows(
     else:
         chosen = by_rows.built_in(clients, test_size)
     if secure and len(chosen.training) < 2:
-        raise ConfigError("--secure sums the figures of two clients or more")
+        raise ConfigError(f"--secure needs two clients or more, got {len(chosen.training)}")
     _finish(by_rows.run(config, chosen, secure, processes, out), json)
 
 
@@ -178,7 +178,7 @@ def _files(first: Path | None, more: list[Path] | None, test: Path | None) -> li
 
 def _checked(test_size: float, json: Path | None, out: Path) -> None:
     if not 0 <= test_size < 1:
-        raise ConfigError("--test-size is at least 0 and below 1")
+        raise ConfigError(f"--test-size must be at least 0 and below 1, got {test_size:g}")
     if json and not json.absolute().parent.is_dir():
         raise ConfigError(f"--json {json}: there is no such directory")
     try:

@@ -57,7 +57,7 @@ def test_the_users_own_copy_of_the_kaggle_table_is_read_and_run(creditcard, tmp_
     [
         ("V17", "V71", "the columns are not Time, V1 to V28, Amount and Class"),
         ("Class", "label", "there is no label column 'Class'"),
-        ("\n", "\nx", "column 'Time', line 2: value is 'x.*', which is text"),
+        ("\n", "\nx", "column 'Time', line 2: value must be a number, got 'x.*'"),
     ],
 )
 def test_another_table_than_the_kaggle_one_is_refused(creditcard, old, new, sentence):

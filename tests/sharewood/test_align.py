@@ -45,7 +45,7 @@ def test_nothing_in_common_is_one_sentence_at_both(tables):
         ("party_a", "id,x\n1,1\n,2\n", "all_a.csv: column 'id', line 3: the id is missing"),
         ("party_a", "x\n1\n", "all_a.csv has no id column; its columns are x"),
         ("party_a", "id,x\n", "all_a.csv: the table has no rows"),
-        ("party_b", {"id": [1.0, 2.0]}, "column 'id' holds fractions or gaps"),
+        ("party_b", {"id": [1.0, 2.0]}, "column 'id': ids must be text or whole numbers, got fractions or gaps"),
         ("party_b", {"id": ["a", "b", "a"]}, "all_b.parquet: column 'id', row 2: id 'a' appears twice"),
         ("party_b", "id,x\n1,2\n", "all_b.parquet: not a parquet table"),
     ],

@@ -127,7 +127,7 @@ def test_regression_on_files(tmp_path, files):
     assert set(json.loads((tmp_path / "r.json").read_text())["quality"]) == {"rmse", "mae", "xgboost"}
 
 
-def test_counts_are_judged_as_counts(tmp_path):
+def test_counts_are_evaluated_as_counts(tmp_path):
     done = sharewood(
         "--log-level", "warning", "demo", "--objective", "count:poisson", "--rows", 200, "--features", 6, "--trees", 3,
         "--depth", 2, "--bins", 8, "--json", "r.json", cwd=tmp_path,
@@ -143,22 +143,26 @@ def test_counts_are_judged_as_counts(tmp_path):
     ("second", "arguments", "sentence"),
     [
         (GOOD.replace("y", "target"), [], "there is no label column 'y'"),
-        (GOOD.replace("3,0,0.5", "3,2,0.5"), [], "b.csv: column 'y', line 4: label 2 is not 0 or 1"),
+        (GOOD.replace("3,0,0.5", "3,2,0.5"), [], "b.csv: column 'y', line 4: label must be 0 or 1, got 2"),
         (GOOD.replace("3,0,", "3,,"), [], "b.csv: column 'y', line 4: value is missing"),
-        (GOOD.replace("0.5", "inf"), [], "column 'a', line 4: value is 'inf'"),
-        (GOOD.replace("0.5", "many"), [], "column 'a', line 4: value is 'many', which is text; declare it"),
+        (GOOD.replace("0.5", "inf"), [], "column 'a', line 4: value must be a finite number of float32, got 'inf'"),
+        (
+            GOOD.replace("0.5", "many"),
+            [],
+            "column 'a', line 4: value must be a number, got 'many'; declare it",
+        ),
         (GOOD.replace("a,b", "b,a"), [], "feature columns or their order differ"),
         ("", [], "b.csv: line 1 is blank"),
         ("id,y,a,b\n", [], "the table has no rows"),
         (None, [], "there is no such file"),
         (GOOD, ["--depth", 0], "max_depth"),
-        (GOOD, ["--bins", "few"], "--bins is a number"),
+        (GOOD, ["--bins", "few"], "--bins must be a number"),
         (GOOD, ["--bins", 1], "max_bin"),
         (GOOD, ["--objective", "rank:pairwise"], "objective"),
         (GOOD, ["--objective", "multi:ova"], "use sharewood train for several classes"),
         (GOOD, ["--offline", "pairwise"], "--offline pairwise is not built yet"),
-        (GOOD, ["--partition", "diagonal"], "--partition is horizontal or vertical"),
-        (GOOD[: GOOD.rindex("4,")], ["--partition", "vertical"], "3 rows, and 4 in"),
+        (GOOD, ["--partition", "diagonal"], "--partition must be horizontal or vertical"),
+        (GOOD[: GOOD.rindex("4,")], ["--partition", "vertical"], "must have the 4 rows of"),
         (GOOD, ["--partition", "vertical", "--test", "t.csv"], "--test is for data divided by rows"),
         (GOOD, ["--rows", 10], "use one of the two"),
         (GOOD, ["--schema", "none.toml"], "none.toml: cannot be read"),

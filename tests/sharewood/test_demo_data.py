@@ -51,7 +51,9 @@ def test_parties_with_categories_of_their_own(write):
 def test_text_among_numbers_is_refused(write):
     good = write("a.csv", "y,x\n0,1\n1,2\n")
     for text in ("y,x\n0,1\n1,many\n", "y,x\n0,many\n1,more\n"):
-        with pytest.raises(DataError, match=r"b\.csv: column 'x', line .: value is '.*', which is text; declare it"):
+        with pytest.raises(
+            DataError, match=r"b\.csv: column 'x', line .: value must be a number, got '.*'; declare it"
+        ):
             from_files(Files((good, write("b.csv", text)), "y"), 0, LOGISTIC)
 
 
@@ -66,7 +68,7 @@ def test_too_many_texts_are_no_categories(write):
     [
         ("id,b\n2,1\n1,1\n3,1\n", "b.csv: its ids, or their order, differ from those of .*a.csv"),
         ("b\n2\n1\n3\n", "a.csv has an id column, and .*b.csv has none"),
-        ("id,b\n1,1\n", "1 rows, and 3 in"),
+        ("id,b\n1,1\n", "must have the 3 rows of .*a.csv, got 1"),
     ],
 )
 def test_by_columns_the_rows_are_the_same(write, second, sentence):
@@ -89,8 +91,8 @@ def test_idx_at_both_parties_is_no_feature(write):
 @pytest.mark.parametrize(
     ("schemas", "partition", "sentence"),
     [
-        (1, "vertical", "--schema is given once for both parties, or, and always by columns, once for each"),
-        (3, "horizontal", "--schema is given once"),
+        (1, "vertical", "--schema must be given once for each party, or, by rows, once for both"),
+        (3, "horizontal", "--schema must be given once"),
         (1, "horizontal", "s.toml declares no column as the label"),
     ],
 )
@@ -104,7 +106,7 @@ def test_schemas_that_do_not_fit(write, schemas, partition, sentence):
 def test_the_label_is_in_the_first_file(write):
     tables = write("a.csv", "y,a\n0,5\n1,6\n"), write("b.csv", "z,b\n0,5\n1,6\n")
     schemas = write("a.toml", 'y = "label"\na = "numeric"'), write("b.toml", 'z = "label"\nb = "numeric"')
-    with pytest.raises(DataError, match="by columns the first file has the label, and no other"):
+    with pytest.raises(DataError, match="must have no label column: by columns only the first"):
         from_columns(Files(tables, "y", schemas), 0, LOGISTIC)
 
 
@@ -123,7 +125,7 @@ def test_rows_that_are_held_out(write, read):
 
 def test_counts_are_not_negative(write):
     tables = write("a.csv", "y,a\n0,5\n1,6\n"), write("b.csv", "y,a\n-1,5\n1,6\n")
-    with pytest.raises(DataError, match=r"b\.csv: column 'y', line 2: label -1 is negative"):
+    with pytest.raises(DataError, match=r"b\.csv: column 'y', line 2: label must be a count of at least 0, got -1"):
         from_files(Files(tables, "y"), 0, TrainConfig.of(objective="count:poisson"))
 
 

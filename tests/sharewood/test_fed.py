@@ -158,7 +158,11 @@ BAD_LABEL = rows(20, 0).assign(y=7)
     ("arguments", "error", "sentence"),
     [
         (["fedxgbllr", "--data", "none.csv"], DataError, "none.csv: there is no such file"),
-        (["fedxgbllr", "--data", "a.csv", "bad.csv"], DataError, "bad.csv: column 'y', line 2: label 7 is not 0 or 1"),
+        (
+            ["fedxgbllr", "--data", "a.csv", "bad.csv"],
+            DataError,
+            "column 'y', line 2: label must be 0 or 1, got 7",
+        ),
         (["virtual-samples", "--data", "a.csv", "less.csv"], DataError, "less.csv: its feature columns"),
         (["virtual-samples", "--data", "a.csv", "--label", "z"], DataError, "a.csv: there is no label column 'z'"),
         (["virtual-samples", "--clusters", 1], ConfigError, "clusters"),
@@ -170,7 +174,7 @@ BAD_LABEL = rows(20, 0).assign(y=7)
         (["fedxgbllr", "--data", "bare.csv"], DataError, "bare.csv: there is no column besides the label and the id"),
         (["fedxgbllr", "--out", "a.csv/model"], ConfigError, "--out a.csv/model: Not a directory"),
         (["fedxgbllr", "--json", "nowhere/r.json"], ConfigError, "there is no such directory"),
-        (["secureboost", "--data", "a.csv"], ConfigError, "the guest's file and one of a host"),
+        (["secureboost", "--data", "a.csv"], ConfigError, "the guest's file and one file per host"),
         (["secureboost", "--data", "a.csv", "less.csv"], DataError, "a.csv: it has a column 'id' and another file"),
         (["secureboost", "--data", "less.csv", "short.csv"], DataError, "short.csv: 5 rows, and 20 in less.csv"),
         (

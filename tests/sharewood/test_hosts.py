@@ -113,14 +113,14 @@ def test_reveal_needs_consent(place):
         ("eval_epochs = 10", "eval_epochs = 0", "eval_epochs"),
         ("[train]", "[train", "not TOML"),
         ("[train]", "[train]\nnum_class = 3", "num_class belongs to objectives of several"),
-        ("[predict]", '[predict]\nto = "party_c"', "predict.to names no party: party_c"),
+        ("[predict]", '[predict]\nto = "party_c"', "predict.to must name a party, party_a or party_b, got 'party_c'"),
         ('label = "defaulted"', 'label = "defaulted"\nweight = "w"', "there is no weight column 'w'"),
-        ('label = "defaulted"', 'label = "defaulted"\ntest_data = "a.csv"', "which rows judge the trees"),
+        ('label = "defaulted"', 'label = "defaulted"\ntest_data = "a.csv"', "both specify the rows for validation"),
         ("[parties.party_b]", "[parties.dealer]", "neither of them called dealer"),
         ('"a.csv"', '"none.csv"', "there is no such file"),
         ('"model_a.json"', '"no/model_a.json"', "cannot be written"),
         ('tls = "keys"', 'tls = "nokeys"', "credentials"),
-        ('label = "defaulted"', 'label = "y"', "label 0.25 is not 0 or 1"),
+        ('label = "defaulted"', 'label = "y"', "label must be 0 or 1, got 0.25"),
     ],
 )
 def test_bad_configurations(place, monkeypatch, capsys, old, new, sentence):

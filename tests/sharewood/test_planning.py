@@ -163,7 +163,7 @@ def test_the_plan_reads_the_schema_file(job):
 @pytest.mark.parametrize(
     ("shape", "train", "sentence"),
     [
-        ("rows = [40, 30]\nfeatures = 2", "", "plan.features has 2 of a, and its schema file declares 3"),
+        ("rows = [40, 30]\nfeatures = 2", "", "plan.features must have 3 of a, as its schema file has, got 2"),
         ("rows = [40, 40]", 'partition = "vertical"', "plan.features is needed: no schema file of b is named here"),
     ],
 )

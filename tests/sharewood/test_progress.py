@@ -10,7 +10,7 @@ from sharewood.learning_curve import POINTS, points
 from sharewood.progress import Progress
 
 
-def said(caplog, classes=1, offline=0.0, judged=False, **parameters):
+def said(caplog, classes=1, offline=0.0, validation=False, **parameters):
     """The lines of a training of ten rounds whose every tree takes two seconds online."""
     party = SimpleNamespace(
         meter=SimpleNamespace(total=Traffic(rounds=7)),
@@ -20,7 +20,7 @@ def said(caplog, classes=1, offline=0.0, judged=False, **parameters):
         parts={"gains": Stage()},
     )
     caplog.set_level("INFO", "sharewood")
-    watch = Progress(party, TrainConfig.of(n_estimators=10, **parameters), judged)
+    watch = Progress(party, TrainConfig.of(n_estimators=10, **parameters), validation)
     for number in range(10 * classes):
         party.parts["gains"].seconds += 2 / classes
         watch(number)
@@ -41,7 +41,7 @@ def test_several_trees_a_round(caplog):
     assert len(lines) == 10 and lines[0].endswith("about 18 s left")
 
 
-@pytest.mark.parametrize("rows", [{"test_size": 0.5}, {"judged": True}])
+@pytest.mark.parametrize("rows", [{"test_size": 0.5}, {"validation": True}])
 def test_dealing_for_later_rounds_is_still_to_come(caplog, rows):
     lines = said(caplog, offline=10.0, eval_epochs=5, **rows)
     assert lines[0].endswith("about 28 s left") and lines[-1].endswith("about 0 s left")

@@ -82,7 +82,7 @@ def test_every_option_gives_the_twins_trees(options):
 
 
 def test_without_heu_training_by_phe_gives_the_twins_trees(monkeypatch):
-    monkeypatch.setattr("protocols.secureboost.encryption.find_spec", lambda name: None)
+    monkeypatch.setattr("protocols.secureboost.key_pairs.find_spec", lambda name: None)
     X, score = table(6, n=40, d=4)
     y = labels("binary:logistic", score)
     config = SecureBoostConfig.of(n_estimators=2, max_depth=2, max_bin=4, guest_only="none", key_bits=1024)
