@@ -48,7 +48,7 @@ def job_of(rendezvous):
                     party,
                     half.ensemble,
                     half.facts.layout,
-                    half.edges,
+                    half.cuts,
                     X.astype(np.float32),
                     "thresholds",
                     1,
@@ -56,7 +56,7 @@ def job_of(rendezvous):
             )[0]
             columns.append(party.run(truncate.steps(party, shared, MARGIN_SCALE - CRYPTEN_SCALE)))
         plain = np.stack([model.predict_margin(party, X, "thresholds") for model in models], axis=1)
-        features = stack([c.at_scale(CRYPTEN_SCALE) for c in columns], axis=1)
+        features = stack(columns, axis=1)
 
         crypten = start_crypten(party.rank, rendezvous)
         weights, bias = (crypten.cryptensor(values) for values in (WEIGHTS, BIAS))

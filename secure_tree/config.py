@@ -147,17 +147,17 @@ class TrainConfig(BoostingConfig):
                 f"{self.max_delta_step:g}"
             )
         if self.scale_pos_weight != 1 and self.objective != "binary:logistic":
-            raise ValueError(f"scale_pos_weight is for binary:logistic, got {self.objective}: use sample_weight")
+            raise ValueError(f"scale_pos_weight must be 1 under {self.objective}: use sample_weight")
         several = self.objective.startswith("multi:")
         if (self.num_class and not several) or (self.objective == "multi:ova" and not self.num_class):
             raise ValueError("num_class belongs to objectives of several classes; multi:ova needs it")
         if self.eval_metric and (self.eval_metric in ("rmse", "mae")) == self.logistic:
-            raise ValueError(f"{self.eval_metric} does not judge {self.objective}")
+            raise ValueError(f"eval_metric must suit {self.objective}, got {self.eval_metric}")
         return self
 
     @property
     def metric(self) -> Metric:
-        """What judges held-out rows."""
+        """The metric of held-out rows."""
         if self.eval_metric:
             return self.eval_metric
         return "rmse" if not self.logistic else "error" if self.num_class else "logloss"
@@ -240,7 +240,7 @@ def canonical(parameters: Mapping[str, Any]) -> dict[str, Any]:
     for alias in ALIASES.keys() & parameters.keys():
         name, value = ALIASES[alias], parameters[alias]
         if name in named and named[name] != value:
-            raise ConfigError(f"{alias} is another name of {name}: got {value} and {named[name]}, give one")
+            raise ConfigError(f"{alias} is another name of {name}: give one of them, got {value} and {named[name]}")
         named[name] = value
     return named
 

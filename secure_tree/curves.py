@@ -27,7 +27,7 @@ from secure_tree import curve_tables
 from secure_tree.numerics import MARGIN_SCALE
 from secure_tree.public import ln
 
-# Margins are held to this in a metric: e^-1024 is 0 in float64, too.
+# Margins are clipped to this in a metric: e^-1024 is 0 in float64, too.
 MARGIN_LIMIT = 1 << 10
 MARGIN_BITS = MARGIN_LIMIT.bit_length() + MARGIN_SCALE + 1
 SQUARE_SCALE = 14

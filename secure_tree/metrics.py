@@ -50,7 +50,7 @@ DEVIATION_OCTAVES = 32
 
 
 def clip(party: Party, margin: AShare, bits: int) -> Steps[AShare]:
-    """[margin], |margin| < 2^(bits - 2) units -> [margin held to +-MARGIN_LIMIT]. Three rounds."""
+    """[margin], |margin| < 2^(bits - 2) units -> [margin, at most +-MARGIN_LIMIT]. Three rounds."""
     limit = MARGIN_LIMIT << MARGIN_SCALE
     below_limits = yield from below.steps(party, margin, [-limit, limit], bits)
     beyond = stack([below_limits[..., 0], ~below_limits[..., 1]], axis=-1)

@@ -57,17 +57,17 @@ class Sizes:
     def context(self, config: TrainConfig) -> TrainingContext:
         """What the parties of such a training agree on. Raises ConfigError for sizes that contradict each other."""
         config.check_trainable()
-        rows, held, names = self.rows, self.validation_rows, self.names
-        if held is None:
-            held = held_count(config, rows[0]), held_count(config, rows[1])
-            rows = rows[0] - held[0], rows[1] - held[1]
+        rows, held_out, names = self.rows, self.validation_rows, self.names
+        if held_out is None:
+            held_out = held_count(config, rows[0]), held_count(config, rows[1])
+            rows = rows[0] - held_out[0], rows[1] - held_out[1]
         vertical = config.partition == "vertical"
-        if vertical and (rows[0] != rows[1] or held[0] != held[1]):
+        if vertical and (rows[0] != rows[1] or held_out[0] != held_out[1]):
             raise ConfigError("by columns both parties have the same number of rows")
         if not vertical and names[0] != names[1]:
             raise ConfigError("by rows both parties have the same features")
         check_declared(config, names)
-        check_validation_rows(held)
+        check_validation_rows(held_out)
         every = names[0] + names[1] if vertical else names[0]
         weight_scale = None if self.largest_weight is None else math.ldexp(1.0, ceil_log2(self.largest_weight))
         masses = None if weight_scale is None else (float(rows[0]), 0.0 if vertical else float(rows[1]))
@@ -82,7 +82,7 @@ class Sizes:
             weight_scale=weight_scale,
             masses=masses,
             label_holder=0 if vertical else None,
-            validation_rows=held,
+            validation_rows=held_out,
             indicators=indicators,
             counts=config.counts,
         )

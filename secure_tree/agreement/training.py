@@ -207,7 +207,9 @@ def check_validation_rows(rows: tuple[int, int]) -> None:
 def check_bins(layout: Layout) -> None:
     """Raises RangeError for more bins than bin numbers and the comparison of edges can take."""
     if max(layout.sizes) > MOST_EDGES:
-        raise RangeError(f'max_bin="exact" takes {MOST_EDGES} rows per party, got {max(layout.rows)}: set a number')
+        raise RangeError(
+            f'max_bin must be a number above {MOST_EDGES} rows per party, got "exact" for {max(layout.rows)}'
+        )
     compared = 0 if layout.joint or layout.vertical else layout.feature_count * layout.finer * math.prod(layout.sizes)
     if compared > MOST_PAIRS:
         raise RangeError(

@@ -14,7 +14,7 @@ from secure_tree.config import TrainConfig
 from secure_tree.layout import Layout, Names, lay_out
 from secure_tree.numerics import Numerics, Size, plan_numerics
 from secure_tree.plain.joint import pooled_edges
-from secure_tree.plain.search import PlainCandidates, hold, keys, soft_threshold
+from secure_tree.plain.search import PlainCandidates, bounded, keys, soft_threshold
 from secure_tree.public import ceil_log2
 
 
@@ -106,7 +106,7 @@ def grow(
     unit = 1 << numerics.histogram_scale
     G, H = (at_node @ values[i].astype(np.int64) for i in (0, 1))
     denominator = (H + numerics.l2) / unit
-    numerator = hold(numerics, soft_threshold(G, numerics.l1), H) / unit
+    numerator = bounded(numerics, soft_threshold(G, numerics.l1), H) / unit
     weight = np.divide(
         numerator, denominator, out=np.zeros(len(G)), where=H + numerics.l2 >= max(1, numerics.min_weight)
     )

@@ -110,8 +110,8 @@ def soft_threshold(G: np.ndarray, alpha: int) -> np.ndarray:
     return np.sign(G) * np.maximum(np.abs(G) - alpha, 0)
 
 
-def hold(numerics: Numerics, thresholded: np.ndarray, H: np.ndarray) -> np.ndarray:
-    """T(G), held to the largest step times H + lambda where there is one."""
+def bounded(numerics: Numerics, thresholded: np.ndarray, H: np.ndarray) -> np.ndarray:
+    """T(G), at most the largest step times H + lambda where there is one."""
     if not numerics.largest_step:
         return thresholded
     limit = (H + numerics.l2) * numerics.largest_step + (1 << STEP_SCALE - 1) >> STEP_SCALE
@@ -122,9 +122,9 @@ def weights(numerics: Numerics, G: np.ndarray, H: np.ndarray, shift: int) -> tup
     """The gain over w, w, and H >= min_child_weight, as `secure_tree.gain.weights`."""
     u, s = normalise(H + numerics.l2, numerics.low, numerics.high)
     thresholded = soft_threshold(G, numerics.l1)
-    held = hold(numerics, thresholded, H)
-    scaled = held * s >> numerics.early_shift
-    return 2 * thresholded - held, scaled * invert(u) >> shift, H + numerics.l2 >= numerics.min_weight
+    bound = bounded(numerics, thresholded, H)
+    scaled = bound * s >> numerics.early_shift
+    return 2 * thresholded - bound, scaled * invert(u) >> shift, H + numerics.l2 >= numerics.min_weight
 
 
 def keys(numerics: Numerics, left: np.ndarray, total: np.ndarray, rank: np.ndarray, min_samples: int) -> np.ndarray:

@@ -56,7 +56,7 @@ def test_names_of_xgboost():
     assert TrainConfig.of(num_boost_round=5, n_estimators=5).n_estimators == 5
     for given in ({"eta": 0.3, "learning_rate": 0.2}, {"alpha": 0.3, "reg_alpha": 0.2}):
         for make in (SecureXGBRegressor, TrainConfig.of):
-            with pytest.raises(ConfigError, match=r"is another name of .*give one"):
+            with pytest.raises(ConfigError, match=r"is another name of .*give one of them"):
                 make(**given)
 
 

@@ -92,5 +92,5 @@ def test_what_is_not_a_count():
         fit(*halves(X, np.where(np.arange(40) == 3, -2, y), 20))
     with pytest.raises(ConfigError, match="base_score must be a count above 0 under count:poisson, got 0"):
         SecureXGBRegressor(objective="count:poisson", base_score=0.0)
-    with pytest.raises(ConfigError, match="logloss does not judge count:poisson"):
+    with pytest.raises(ConfigError, match="eval_metric must suit count:poisson, got logloss"):
         SecureXGBRegressor(objective="count:poisson", eval_metric="logloss")

@@ -117,8 +117,12 @@ def test_several_classes(metric):
     ("parameters", "error", "sentence"),
     [
         ({"early_stopping_rounds": 2}, ConfigError, "early_stopping_rounds needs held-out rows"),
-        ({"eval_metric": "rmse"}, ConfigError, "rmse does not judge binary:logistic"),
-        ({"objective": "multi:ova", "num_class": 3, "eval_metric": "mae"}, ConfigError, "mae does not judge multi:ova"),
+        ({"eval_metric": "rmse"}, ConfigError, "eval_metric must suit binary:logistic, got rmse"),
+        (
+            {"objective": "multi:ova", "num_class": 3, "eval_metric": "mae"},
+            ConfigError,
+            "eval_metric must suit multi:ova, got mae",
+        ),
         ({"test_size": 0.99}, DataError, "leaves none of 20 rows"),
         ({"test_size": 0.1}, DataError, "must hold out at least 5 rows or none, got 2"),
     ],
