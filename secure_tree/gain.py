@@ -1,7 +1,7 @@
 """Gain of every candidate of every node of a level, as one comparable key.
 
 gain = T(G_L) w_L + T(G_R) w_R with w = T(G) / (H + lambda), T the soft threshold by alpha: twice the seed's formula, as
-in XGBoost's code. Where |w| has a bound b (max_delta_step), w = B / (H + lambda), B being T(G) cut off at b (H + lambda),
+in XGBoost's code. Where |w| has a bound b (max_delta_step), w = B / (H + lambda), B being T(G) up to b (H + lambda),
 and a side's gain is (2 T(G) - B) w: XGBoost's 2 T(G) w - (H + lambda) w^2. All arithmetic is exact on integers, so that
 the plaintext twin finds the same winner bit for bit.
 """

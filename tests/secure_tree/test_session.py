@@ -22,9 +22,9 @@ from tests.secure_tree.training import train_both
         (
             {"partition": "vertical"},
             (70_000, 70_000),
-            'max_bin must be a number above 65533 rows per party, got "exact" for 70000',
+            'above 65533 rows per party, got "exact" for 70000',
         ),
-        ({}, (70_000, 10), 'max_bin must be a number above 65533 rows per party, got "exact" for 70000'),
+        ({}, (70_000, 10), 'above 65533 rows per party, got "exact" for 70000'),
         ({}, (30_000, 30_000), "2 features with 30000 and 30000 edges make more than .* pairs of an edge and a bin"),
     ],
 )

@@ -121,7 +121,7 @@ def test_several_classes(metric):
         (
             {"objective": "multi:ova", "num_class": 3, "eval_metric": "mae"},
             ConfigError,
-            "eval_metric must suit multi:ova, got mae",
+            "must suit multi:ova, got mae",
         ),
         ({"test_size": 0.99}, DataError, "leaves none of 20 rows"),
         ({"test_size": 0.1}, DataError, "must hold out at least 5 rows or none, got 2"),
