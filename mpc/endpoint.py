@@ -30,7 +30,7 @@ class Peer(Protocol):
         self, tag: str, arrays: Sequence[np.ndarray], like: Sequence[Like] | None = None
     ) -> list[np.ndarray]: ...
 
-    def swap(self, tag: str, tree: Any) -> Any: ...
+    def exchange_public(self, tag: str, tree: Any) -> Any: ...
 
     @property
     def wire_sent(self) -> int: ...
@@ -91,7 +91,7 @@ class Endpoint:
     def exchange_public(self, tag: str, facts: Any) -> Any:
         """Tell the peer public facts (a tree of plain values) and return its own."""
         self.meter.total.rounds += 1
-        return self.link.swap(tag, facts)
+        return self.link.exchange_public(tag, facts)
 
     def next_matrix(self) -> int:
         """A number for a known matrix, the same at both parties."""

@@ -83,7 +83,7 @@ class Silence:
     def exchange(self, tag: str, arrays: Sequence[np.ndarray], like: Sequence[Like] | None = None) -> list[np.ndarray]:
         return [np.zeros(shape, dtype) for shape, dtype in like or []]
 
-    def swap(self, tag: str, tree: Any) -> Any:
+    def exchange_public(self, tag: str, tree: Any) -> Any:
         raise AssertionError("a rehearsal has no peer to tell facts")
 
 

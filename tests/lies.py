@@ -26,10 +26,10 @@ class Liar:
         self._link, self._step, self._change = link, step, change
         self.lied = False
 
-    def swap(self, tag, tree):
+    def exchange_public(self, tag, tree):
         if tag == self._step and not self.lied:
             self.lied, tree = True, self._change(copy.deepcopy(tree))
-        return self._link.swap(tag, tree)
+        return self._link.exchange_public(tag, tree)
 
     def __getattr__(self, name):
         return getattr(self._link, name)

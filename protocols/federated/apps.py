@@ -53,11 +53,11 @@ def configuration(run: Settings) -> FedXGBllrConfig | VirtualSamplesConfig:
         "virtual-samples": VirtualSamplesConfig,
     }
     if system not in kinds:
-        raise ConfigError(f"system: {system!r} is not one of {', '.join(map(str, kinds))}")
+        raise ConfigError(f"system must be {' or '.join(map(str, kinds))}, got {system!r}")
     try:
         parameters = json.loads(str(run["parameters"]))
     except ValueError:
-        raise ConfigError("parameters: not a JSON object") from None
+        raise ConfigError("parameters must be a JSON object") from None
     return kinds[system].of(**parameters)
 
 
@@ -101,7 +101,7 @@ def serve(grid: Grid, run: Settings, say: Callable[[str], None]) -> dict[str, ob
 
         features = int(str(run["features"]))
         if features < 1:
-            raise ConfigError("features: virtual samples need the number of features")
+            raise ConfigError(f"features must be their number with virtual samples, got {features}")
         if clients == 2:
             log.warning(TWO_NODES)
             leaks.append(TWO_NODES)
@@ -159,7 +159,7 @@ client_app = client_app_of(lambda context: participant(context.node_config, cont
 def _client_id(node: Settings) -> int:
     given = _needed(node, "client-id")
     if not given.isdecimal():
-        raise ConfigError(f"client-id: {given!r} is not 0, 1, 2, ...")
+        raise ConfigError(f"client-id must be 0, 1, 2, ..., got {given!r}")
     return int(given)
 
 
@@ -176,7 +176,7 @@ def _secret(node: Settings, name: str) -> bytes:
     except OSError as error:
         raise ConfigError(f"{name}: {path}: {error.strerror}") from None
     if len(data) != 32:
-        raise ConfigError(f"{name}: {path} has {len(data)} bytes instead of 32")
+        raise ConfigError(f"{name}: {path} must have 32 bytes, got {len(data)}")
     return data
 
 

@@ -40,7 +40,7 @@ def field(message: Message, name: str, dtype: type, shape: tuple[int, ...]) -> n
         expected = f"{np.dtype(dtype)}{list(shape)}"
         raise ProtocolDesync(f"{name!r}: expected {expected}, got {array.dtype}{list(array.shape)}")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ProtocolDesync(f"{name!r} has a value that is not finite")
+        raise ProtocolDesync(f"{name!r}: every value must be finite")
     return array
 
 

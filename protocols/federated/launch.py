@@ -113,16 +113,16 @@ def deploy(job: Job, folder: Path, say: Say) -> Facts:
 
 def _follow(report: Path, running: Mapping[Path, subprocess.Popen[bytes]], spare: int, say: Say) -> Facts:
     """Until the server is done. The superlink and all but `spare` supernodes must stay alive."""
-    said = ""
+    shown = ""
     while True:
         facts: Facts = json.loads(report.read_text()) if report.exists() else {"progress": ""}
         if "error" in facts:
             raise _error(facts["error"], facts["sentence"])
         if "progress" not in facts:
             return facts
-        if facts["progress"] != said:
-            said = facts["progress"]
-            say(said)
+        if facts["progress"] != shown:
+            shown = facts["progress"]
+            say(shown)
         ended = [(log, process) for log, process in running.items() if process.poll() is not None]
         if len(ended) > spare or any(log.stem == SUPERLINK for log, _ in ended):
             log, process = ended[0]

@@ -20,12 +20,14 @@ def read_rows(
     try:
         labels = np.asarray(y, np.float64).reshape(-1)
     except (TypeError, ValueError):
-        raise DataError(f"{source}: y: labels are not numeric") from None
+        raise DataError(f"{source}: y: labels must be numbers") from None
     if len(labels) != len(features) or not len(labels):
-        raise DataError(f"{source}: {len(labels)} labels for {len(features)} rows")
+        raise DataError(
+            f"{source}: y must have a label per row, and X rows: got {len(labels)} labels for {len(features)} rows"
+        )
     bad = ~np.isin(labels, (0, 1)) if classes else ~np.isfinite(labels)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         wanted = "0 or 1" if classes else "a finite number"
-        raise DataError(f"{source}: y: row {row}: label {labels[row]:g} is not {wanted}")
+        raise DataError(f"{source}: y: row {row}: label must be {wanted}, got {labels[row]:g}")
     return features, labels, names

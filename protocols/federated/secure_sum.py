@@ -87,7 +87,7 @@ class SharedSum(Summation):
         self, helper_key: bytes | None, clients: int, identity: ec.EllipticCurvePrivateKey | None = None
     ) -> None:
         if helper_key is not None and len(helper_key) != _KEY_BYTES:
-            raise ConfigError(f"the helper's public key has {len(helper_key)} bytes instead of {_KEY_BYTES}")
+            raise ConfigError(f"the helper's public key must have {_KEY_BYTES} bytes, got {len(helper_key)}")
         self._helper_key, self._identity = helper_key, identity
         self._limit = _LIMIT / clients
 
@@ -97,7 +97,7 @@ class SharedSum(Summation):
             raise ConfigError("a client of a secure sum needs the helper's public key")
         values = np.asarray(values, np.float64)
         if not (np.abs(values) < self._limit).all():
-            raise RangeError(f"sum {label!r}: a contribution is not finite or not within +-{self._limit:g}")
+            raise RangeError(f"sum {label!r}: a contribution must be finite and within +-{self._limit:g}")
         words = np.rint(values * 2.0**FRACTION_BITS).astype(np.int64).view(np.uint64)
         seed = secrets.token_bytes(_SEED_BYTES)
         return {
@@ -125,7 +125,7 @@ class Helper(Participant):
     ) -> None:
         super().__init__()
         if clients is not None and len(clients) < minimum:
-            raise ConfigError(f"the helper knows the keys of {len(clients)} clients, and sums {minimum} or more")
+            raise ConfigError(f"the helper must know the keys of {minimum} clients or more, got {len(clients)}")
         self._key, self._clients = private_key, clients
         self._minimum = minimum
 
@@ -142,12 +142,14 @@ class Helper(Participant):
         label = field(message, "label", np.uint8, (-1,)).tobytes().decode(errors="replace")
         length = int(field(message, "length", np.int64, ()))
         if not 1 <= length <= MOST_NUMBERS:
-            raise ProtocolDesync(f"sum {label!r}: the helper sums 1 to {MOST_NUMBERS} numbers, not {length}")
+            raise ProtocolDesync(f"sum {label!r}: must be of 1 to {MOST_NUMBERS} numbers, got {length}")
         sealed = [row.tobytes() for row in field(message, "sealed", np.uint8, (-1, SEALED_BYTES))]
         if label in self._answered():
             raise ProtocolDesync(f"the helper has answered for sum {label!r} already")
         if len(set(sealed)) < max(self._minimum, len(sealed)):
-            raise ProtocolDesync(f"sum {label!r}: the helper sums {self._minimum} different clients or more")
+            raise ProtocolDesync(
+                f"sum {label!r}: must be of {self._minimum} different clients or more, got {len(set(sealed))}"
+            )
         masks, signers = np.zeros(length, np.uint64), []
         for one in sealed:
             seed, signer = self._open(one, label)

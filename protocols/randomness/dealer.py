@@ -75,7 +75,7 @@ def _next_plan(parties: tuple[Channel, Channel]) -> bytes | None:
         waiting.remove(channel)
         plan = channel.receive("dealer.plan")
         if not (plan is None or isinstance(plan, bytes)):
-            raise ProtocolDesync(f"{channel.peer} sent no plan")
+            raise ProtocolDesync(f"{channel.peer} must send a plan")
         plans.add(plan)
     if len(plans) > 1:
         raise ProtocolDesync("the two parties asked for different correlated randomness")
@@ -95,7 +95,7 @@ def _deal(request: Correlation[Any], view: DealerView) -> None:
 def _nonce(channel: Channel) -> bytes:
     nonce = channel.receive("dealer.hello", FEW_BYTES)
     if not isinstance(nonce, bytes) or len(nonce) != NONCE_BYTES:
-        raise ProtocolDesync(f"{channel.peer} sent no nonce of {NONCE_BYTES} bytes")
+        raise ProtocolDesync(f"{channel.peer} must send a nonce of {NONCE_BYTES} bytes")
     return nonce
 
 

@@ -59,7 +59,7 @@ class DealtRandomness:
         self._rank, self._dealer = rank, dealer
         own = os.urandom(NONCE_BYTES)
         dealer.send("dealer.hello", own)
-        seed, nonce = _told(dealer.receive("dealer.session", FEW_BYTES), {"seed": bytes, "nonce": bytes})
+        seed, nonce = _parts_of(dealer.receive("dealer.session", FEW_BYTES), {"seed": bytes, "nonce": bytes})
         if len(seed) != SEED_BYTES or len(nonce) != 3 * NONCE_BYTES or own not in (nonce[16:32], nonce[32:]):
             raise ProtocolDesync(f"{dealer.peer} opened a session that is not this party's")
         self.session = hashlib.sha256(nonce).digest()
@@ -90,20 +90,20 @@ class DealtRandomness:
         self._index += total
         self._start(coming)
         longest = BATCH + max((request.size for request in coming), default=0) + 8 * BATCH_REQUESTS + FEW_BYTES
-        said = monotonic()
+        logged = monotonic()
         while coming:
             for request, corrections in self._batch(coming, longest):
                 self._add(request, corrections)
-            if coming and monotonic() - said >= _SILENCE:
-                said, share = monotonic(), (total - len(coming)) / total
+            if coming and monotonic() - logged >= _SILENCE:
+                logged, share = monotonic(), (total - len(coming)) / total
                 log.info("correlated randomness: %.0f%% of the requests, %.0f MB", 100 * share, self.received / 1e6)
 
     def _batch(self, coming: deque[_Waiting], longest: int) -> list[tuple[_Waiting, np.ndarray]]:
         """The next requests with their corrections, from a message of at most so many bytes. Raises ProtocolDesync."""
         message = self._dealer.receive("dealer.batch", longest)
-        sizes, data = _told(message, {"sizes": np.int64, "data": np.uint8})
+        sizes, data = _parts_of(message, {"sizes": np.int64, "data": np.uint8})
         if not 0 < sizes.size <= len(coming):
-            raise ProtocolDesync(f"the dealer answers {sizes.size} requests where {len(coming)} are due")
+            raise ProtocolDesync(f"the dealer must answer {len(coming)} requests at most, got {sizes.size} answers")
         answered = [coming.popleft() for _ in range(sizes.size)]
         due = np.array([request.size for request in answered], np.int64)
         if not np.array_equal(sizes, due) or due.sum() != data.size:
@@ -160,15 +160,15 @@ class DealtRandomness:
         self._dealer.send("dealer.plan", None)
 
 
-def _told(message: Any, parts: dict[str, type]) -> list[Any]:
+def _parts_of(message: Any, parts: dict[str, type]) -> list[Any]:
     """The parts of a message of the dealer by name: bytes, or flat arrays of a dtype. Raises ProtocolDesync."""
     if not isinstance(message, dict) or message.keys() != parts.keys():
-        raise ProtocolDesync(f"the dealer sent something else than {' and '.join(parts)}")
+        raise ProtocolDesync(f"the dealer must send {' and '.join(parts)}")
     for name, kind in parts.items():
         value = message[name]
         flat = isinstance(value, np.ndarray) and value.dtype == kind and value.ndim == 1
         if not (isinstance(value, bytes) if kind is bytes else flat):
-            raise ProtocolDesync(f"the dealer sent {name} of another kind")
+            raise ProtocolDesync(f"the dealer must send {name} as {kind.__name__}")
     return [message[name] for name in parts]
 
 

@@ -45,7 +45,7 @@ def decode_plan(tree: Any) -> list[tuple[list[Correlation[Any]], int]]:
     except (TypeError, ValueError, KeyError, IndexError) as error:
         raise ProtocolDesync(f"not a plan: {error}") from None
     if sum(len(requests) * times for requests, times in plan) > _MOST_REQUESTS:
-        raise ProtocolDesync(f"a plan has at most {_MOST_REQUESTS} requests")
+        raise ProtocolDesync(f"a plan must have at most {_MOST_REQUESTS} requests")
     return plan
 
 
@@ -59,7 +59,7 @@ def _decode(tree: Any) -> Correlation[Any]:
     name, *values = tree
     described = correlations()[name]
     if len(values) != len(fields(described)):
-        raise ValueError(f"{name} takes {len(fields(described))} values")
+        raise ValueError(f"{name} must have {len(fields(described))} values, got {len(values)}")
     return described(*(_value(f.type, value) for f, value in zip(fields(described), values, strict=True)))
 
 

@@ -54,7 +54,7 @@ def parse_address(text: str) -> Address:
     """`host:port` -> (host, port). Raises ConfigError."""
     found = _ADDRESS.fullmatch(text.strip())
     if not found or not 0 < int(found["port"]) < 65536:
-        raise ConfigError(f"an address is host:port, not {text!r}")
+        raise ConfigError(f"an address must be host:port, got {text!r}")
     return found["host"] or found["v6"], int(found["port"])
 
 
@@ -146,15 +146,15 @@ def _greet(peer: Channel, rank: int, expected: dict[str, Any], seconds: float) -
     """Compare what the two expect, and draw the id of the session. Raises ConfigError, PeerFailure."""
     nonce = os.urandom(_NONCE_BYTES)
     usual, peer.timeout = peer.timeout, seconds
-    theirs = peer.swap("session.hello", {**expected, "nonce": nonce}, FEW_BYTES)
+    theirs = peer.exchange_public("session.hello", {**expected, "nonce": nonce}, FEW_BYTES)
     peer.timeout = usual
     if not isinstance(theirs, dict) or theirs.keys() != {*expected, "nonce"}:
-        raise ProtocolDesync(f"{peer.peer} greets with something else than a hello")
+        raise ProtocolDesync(f"{peer.peer} must greet with a hello")
     for what, value in expected.items():
         if encode(theirs[what]) != encode(value):
             raise ConfigError(f"the hosts disagree on {what}: {value!r} here, {theirs[what]!r} at {peer.peer}")
     if not isinstance(theirs["nonce"], bytes) or len(theirs["nonce"]) != _NONCE_BYTES:
-        raise ProtocolDesync(f"{peer.peer} greets without a nonce of {_NONCE_BYTES} bytes")
+        raise ProtocolDesync(f"{peer.peer} must greet with a nonce of {_NONCE_BYTES} bytes")
     both = (nonce, theirs["nonce"]) if rank == 0 else (theirs["nonce"], nonce)
     return hashlib.sha256(b"sharewood session" + both[0] + both[1]).digest()[:_NONCE_BYTES]
 
@@ -166,15 +166,15 @@ def _own_dealer(peer: Channel, rank: int, start: Callable[[], Address] | None) -
         address = start()
         peer.send("dealer.address", list(address))
         return address
-    told = peer.receive("dealer.address", FEW_BYTES)
-    if not isinstance(told, list) or [type(part) for part in told] != [str, int] or not 0 < told[1] < 65536:
-        raise ProtocolDesync(f"{peer.peer} told no address of a dealer")
-    return told[0], told[1]
+    place = peer.receive("dealer.address", FEW_BYTES)
+    if not isinstance(place, list) or [type(part) for part in place] != [str, int] or not 0 < place[1] < 65536:
+        raise ProtocolDesync(f"{peer.peer} must name the address of a dealer")
+    return place[0], place[1]
 
 
 def _same_session(peer: Channel, randomness: DealtRandomness) -> None:
     """Raises PeerFailure unless the dealer serves both parties in one session."""
-    theirs = peer.swap("session.dealer", randomness.session, FEW_BYTES)
+    theirs = peer.exchange_public("session.dealer", randomness.session, FEW_BYTES)
     if not isinstance(theirs, bytes) or theirs != randomness.session:
         raise PeerFailure(f"the dealer has paired this party and {peer.peer} with others: run both again")
 
@@ -182,7 +182,7 @@ def _same_session(peer: Channel, randomness: DealtRandomness) -> None:
 def _part(peer: Channel) -> None:
     """Wait until the peer, too, is done. What this party has is whole in any case."""
     try:
-        peer.swap("session.end", None, FEW_BYTES)
+        peer.exchange_public("session.end", None, FEW_BYTES)
     except PeerFailure as failure:
         log.warning("this party is done, and %s did not say that it is: %s", peer.peer, failure)
 

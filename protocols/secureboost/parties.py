@@ -60,9 +60,11 @@ class Guest:
         """
         features = _same_columns(X, model.names)
         if set(model.hosts) != set(self._hosts):
-            raise DataError(f"hosts: the model was trained with {', '.join(model.hosts)}")
+            raise DataError(
+                f"hosts must be those of the training, {', '.join(model.hosts)}, got {', '.join(self._hosts) or 'none'}"
+            )
         if by not in ("weight", "majority"):
-            raise DataError(f"by: {by!r} is neither 'weight' nor 'majority'")
+            raise DataError(f"by must be 'weight' or 'majority', got {by!r}")
         remote = [RemoteRouter(self._hosts[name], len(features), model.training) for name in model.hosts]
         routers: list[Router] = [OwnRouter(model.records, features), *remote]
         answer = model.ensemble.predict if by == "weight" else model.ensemble.majority_label

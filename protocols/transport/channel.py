@@ -146,11 +146,11 @@ class Channel:
         """The tree that the peer sends; `limit` in place of the channel's."""
         return self._transfer([], self._read_tree(tag, limit), tag, "received message", self._frames_received)
 
-    def swap(self, tag: str, tree: Tree, limit: int | None = None) -> Tree:
+    def exchange_public(self, tag: str, tree: Tree, limit: int | None = None) -> Tree:
         """The peer's tree for this one: both are sent at the same time."""
         number = self._frames_sent
         frame = self._framed(Kind.TREE, tag, encode(tree))
-        return self._transfer(frame, self._read_tree(tag, limit), tag, "swapped message", number)
+        return self._transfer(frame, self._read_tree(tag, limit), tag, "exchanged message", number)
 
     @property
     def hung_up(self) -> bool:

@@ -22,10 +22,10 @@ class Listener(Recorder):
         super().__init__(link)
         self.facts = []
 
-    def swap(self, tag, tree):
+    def exchange_public(self, tag, tree):
         # The token that pairs two models is drawn anew by every training, and digests of public numbers hang on it.
         self.facts.append((tag, {name: value for name, value in tree.items() if name not in ("token", "digests")}))
-        return self._link.swap(tag, tree)
+        return self._link.exchange_public(tag, tree)
 
 
 def random_rows(rng: np.random.Generator) -> Rows:

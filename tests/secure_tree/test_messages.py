@@ -125,8 +125,8 @@ def test_the_version_is_part_of_every_message():
     said = []
 
     def job(party):
-        swap = party.link.swap
-        party.link.swap = lambda tag, tree: said.append((tag, tree.get("version"))) or swap(tag, tree)
+        exchange = party.link.exchange_public
+        party.link.exchange_public = lambda tag, tree: said.append((tag, tree.get("version"))) or exchange(tag, tree)
         by_rows(party)
 
     run_both(job)

@@ -167,7 +167,7 @@ BAD_LABEL = rows(20, 0).assign(y=7)
         (["virtual-samples", "--data", "a.csv", "--label", "z"], DataError, "a.csv: there is no label column 'z'"),
         (["virtual-samples", "--clusters", 1], ConfigError, "clusters"),
         (["virtual-samples", "--data", "a.csv", "--secure"], ConfigError, "two clients or more"),
-        (["fedxgbllr", "--trees", 1], ConfigError, "1 trees cannot be shared by 2 clients"),
+        (["fedxgbllr", "--trees", 1], ConfigError, "total_trees must be at least the number of clients, 2, got 1"),
         (["fedxgbllr", "--test", "a.csv"], ConfigError, "--test needs --data"),
         (["fedxgbllr", "--test-size", 1], ConfigError, "--test-size"),
         (["fedxgbllr", "--objective", "reg:squarederror"], ConfigError, "the built-in set has classes"),

@@ -50,7 +50,7 @@ class FedXGBllrConfig(BaseModel):
     def trees_per_client(self, clients: int) -> int:
         """500 / K of section 4.1. Raises ConfigError where a client would have no tree."""
         if clients > self.total_trees:
-            raise ConfigError(f"total_trees: {self.total_trees} trees cannot be shared by {clients} clients")
+            raise ConfigError(f"total_trees must be at least the number of clients, {clients}, got {self.total_trees}")
         return self.total_trees // clients
 
     @classmethod

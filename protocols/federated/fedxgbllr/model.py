@@ -24,7 +24,7 @@ def unpack_ensembles(message: Message) -> list[bytes]:
     data = field(message, "ensembles", np.uint8, (-1,)).tobytes()
     lengths = field(message, "lengths", np.int64, (-1,))
     if (lengths <= 0).any() or int(lengths.sum()) != len(data):
-        raise ProtocolDesync("the lengths of the ensembles do not add up to the bytes received")
+        raise ProtocolDesync("the lengths of the ensembles must add up to the bytes received")
     ends = np.cumsum(lengths)
     return [data[end - length : end] for end, length in zip(ends, lengths, strict=True)]
 
@@ -52,7 +52,7 @@ class FedXGBllrModel:
 
     def _outputs(self, X: np.ndarray) -> np.ndarray:
         if not np.isfinite(X).all():
-            raise DataError("X: a value is missing or infinite")
+            raise DataError("X: every value must be finite")
         return tree_outputs(self.ensembles, X)
 
     def _predicted(self, output: np.ndarray) -> np.ndarray:

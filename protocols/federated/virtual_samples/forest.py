@@ -67,7 +67,7 @@ class Forest:
         feature = field(message, "feature", np.int32, (-1, inner))
         trees = len(feature)
         if trees and not -1 <= feature.min() <= feature.max() < features:
-            raise ProtocolDesync(f"a received tree splits on a feature outside 0..{features - 1}")
+            raise ProtocolDesync(f"a received tree must split on features 0..{features - 1} only")
         threshold = field(message, "threshold", np.int32, (trees, inner))
         return cls(feature, threshold, field(message, "value", np.float64, (trees, slots)))
 

@@ -50,7 +50,7 @@ class VirtualSamplesNode(Participant):
     ) -> None:
         super().__init__()
         if len(group_key) != KEY_BYTES:
-            raise ConfigError(f"node {node}: the group key has {len(group_key)} bytes instead of {KEY_BYTES}")
+            raise ConfigError(f"node {node}: the group key must have {KEY_BYTES} bytes, got {len(group_key)}")
         self._node, self._config, self._summation = node, config, summation
         self._X, self._y, names = read_rows(f"node {node}", X, y, classes=True)
         self._base_rows = rows = len(self._y)

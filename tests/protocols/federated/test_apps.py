@@ -60,7 +60,7 @@ def test_the_helper_sums_no_fewer_than_two_clients_whatever_the_run_says(setting
 def test_the_helper_of_virtual_samples_sums_over_all_clients(setting, tmp_path):
     run, _ = setting
     keys = {"helper-private-key": str(tmp_path / "private"), "client-keys": str(tmp_path / "clients")}
-    with pytest.raises(ConfigError, match="the helper knows the keys of 2 clients, and sums 3 or more"):
+    with pytest.raises(ConfigError, match="the helper must know the keys of 3 clients or more, got 2"):
         participant(keys, run | {"clients": 3})
 
 
@@ -69,7 +69,7 @@ def test_the_helper_of_virtual_samples_sums_over_all_clients(setting, tmp_path):
     [
         (None, "--node-config has no client-keys"),
         ("nowhere", "client-keys: .*nowhere: No such file"),
-        ("one", "the helper knows the keys of 1 clients, and sums 2 or more"),
+        ("one", "the helper must know the keys of 2 clients or more, got 1"),
         ("rows.csv", "client-keys: .*rows.csv: line 1 must hold a key as ssh-keygen"),
         ("twice", "client-keys: .*twice: line 3 repeats a key"),
     ],
@@ -86,18 +86,18 @@ def test_a_helper_needs_the_keys_of_its_clients(setting, tmp_path, keys, sentenc
 @pytest.mark.parametrize(
     ("of_run", "of_node", "error", "sentence"),
     [
-        ({"system": "bagging"}, {}, ConfigError, "system: 'bagging' is not one of fedxgbllr, virtual-samples"),
-        ({"parameters": "{"}, {}, ConfigError, "parameters: not a JSON object"),
+        ({"system": "bagging"}, {}, ConfigError, "system must be fedxgbllr or virtual-samples, got 'bagging'"),
+        ({"parameters": "{"}, {}, ConfigError, "parameters must be a JSON object"),
         ({"parameters": json.dumps({"clusters": 1})}, {}, ConfigError, "clusters"),
         ({"secure": False}, {}, ConfigError, "has a helper's key, and the run asks for open sums"),
-        ({}, {"client-id": -1}, ConfigError, "client-id: '-1' is not 0, 1, 2, ..."),
+        ({}, {"client-id": -1}, ConfigError, "client-id must be 0, 1, 2, ..., got '-1'"),
         ({}, {"client-id": None}, ConfigError, "--node-config has no client-id"),
         ({}, {"group-key": None}, ConfigError, "--node-config has no group-key"),
         ({}, {"helper-key": None}, ConfigError, "--node-config has no helper-key"),
         ({}, {"client-key": None}, ConfigError, "--node-config has no client-key"),
         ({}, {"client-key": "rows.csv"}, ConfigError, "client-key: rows.csv must hold a key as ssh-keygen"),
         ({}, {"helper-key": "nowhere"}, ConfigError, "helper-key: nowhere: No such file"),
-        ({}, {"group-key": __file__}, ConfigError, "bytes instead of 32"),
+        ({}, {"group-key": __file__}, ConfigError, "must have 32 bytes, got"),
         ({}, {"data": "nowhere.csv"}, DataError, "nowhere.csv"),
         ({}, {"label": "target"}, DataError, "there is no column 'target'"),
         ({}, {"data": "numbered.csv"}, DataError, "numbered.csv: column 'idx' has another whole number in each row"),

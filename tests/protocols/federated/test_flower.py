@@ -107,7 +107,7 @@ def test_a_client_with_bad_rows_ends_the_training_with_its_sentence(monkeypatch)
         participants = llr_clients()
 
         def refuse(message):
-            raise DataError("client 2: y: row 0: label 7 is not 0 or 1")
+            raise DataError("client 2: y: row 0: label must be 0 or 1, got 7")
 
         class Refusing(type(participants[2])):
             @property

@@ -95,7 +95,9 @@ def test_a_client_with_a_label_that_is_none_ends_the_run_with_its_sentence(tmp_p
     write_rows(tmp_path)
     (tmp_path / "rows-1.csv").write_text("f0,f1,f2,f3,f4,y\n0,0,0,0,0,7\n")
     nodes = [{"client-id": i, "data": str(tmp_path / f"rows-{i}.csv"), "label": "y"} for i in range(3)]
-    with pytest.raises(PeerFailure, match="a node refused step 'hello': client 1: y: row 0: label 7 is not 0 or 1"):
+    with pytest.raises(
+        PeerFailure, match="a node refused step 'hello': client 1: y: row 0: label must be 0 or 1, got 7"
+    ):
         deployed(tmp_path, nodes, system="fedxgbllr", parameters=QUICK_LLR.model_dump_json())
 
 

@@ -97,7 +97,7 @@ def test_a_seed_that_no_other_client_signed_does_not_count_towards_the_minimum(f
 
 
 def test_a_helper_that_knows_too_few_clients_is_refused():
-    with pytest.raises(ConfigError, match="the helper knows the keys of 1 clients, and sums 2 or more"):
+    with pytest.raises(ConfigError, match="the helper must know the keys of 2 clients or more, got 1"):
         Helper(HELPER_KEY, 2, [IDENTITIES[0].public_key()])
 
 
@@ -125,14 +125,14 @@ def test_too_few_clients_end_the_round_with_a_sentence():
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 2.0**38 / 3])
 def test_a_value_outside_the_fixed_point_range_is_refused(value):
-    with pytest.raises(RangeError, match="not finite or not within"):
+    with pytest.raises(RangeError, match="must be finite and within"):
         SharedSum(KEY, 3).conceal(np.array([0.0, value]), "round 1")
 
 
 def test_a_key_that_is_missing_or_of_the_wrong_length_is_refused():
     with pytest.raises(ConfigError, match="needs the helper's public key"):
         SharedSum(None, 3).conceal(np.zeros(1), "round 1")
-    with pytest.raises(ConfigError, match="31 bytes instead of 32"):
+    with pytest.raises(ConfigError, match="must have 32 bytes, got 31"):
         SharedSum(KEY[1:], 3)
 
 
@@ -142,7 +142,7 @@ def test_a_key_that_is_missing_or_of_the_wrong_length_is_refused():
         (None, "has no 'x'"),
         (np.zeros(3, np.float32), r"expected float64\[3\], got float32\[3\]"),
         (np.zeros((3, 1)), r"got float64\[3, 1\]"),
-        (np.array([0, np.nan, 0]), "not finite"),
+        (np.array([0, np.nan, 0]), "must be finite"),
     ],
 )
 def test_a_received_array_of_another_kind_is_refused(array, sentence):

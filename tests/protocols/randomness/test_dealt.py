@@ -158,8 +158,8 @@ def test_a_plan_is_refused_by_the_dealer_unless_it_is_bytes():
     for mine, _ in ends:
         mine.send("dealer.hello", bytes(16))
         mine.send("dealer.plan", [[["Triples", [3], "uint64"], 1]])
-    with pytest.raises(ProtocolDesync, match="party_0 sent no plan"):
+    with pytest.raises(ProtocolDesync, match="party_0 must send a plan"):
         serve(ends[0][1], ends[1][1])
     for mine, _ in ends:
         mine.receive("dealer.session")
-        assert "ended the session: party_0 sent no plan" in str(mine.last_words("waiting"))
+        assert "ended the session: party_0 must send a plan" in str(mine.last_words("waiting"))

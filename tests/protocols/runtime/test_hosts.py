@@ -117,10 +117,10 @@ def test_a_lie_about_where_the_dealer_is(dealer, lie):
     party_b.start()
     with listen(network.meeting, CREDENTIALS["party_a"]) as listener, listener.accept("party_b", patience=30) as peer:
         expected = {"parties": ["party_a", "party_b"], "dealer": "dealer"}
-        peer.swap("session.hello", {**expected, "nonce": bytes(16)})
+        peer.exchange_public("session.hello", {**expected, "nonce": bytes(16)})
         peer.send("dealer.address", lie)
         party_b.join()
-    assert type(found[0]) is ProtocolDesync and "told no address of a dealer" in str(found[0])
+    assert type(found[0]) is ProtocolDesync and "must name the address of a dealer" in str(found[0])
 
 
 def test_a_peer_that_leaves_at_the_door_is_waited_past(dealer):
@@ -282,5 +282,5 @@ def test_addresses(text, address):
 
 @pytest.mark.parametrize("text", ["::1:50", "a.example", "a:0", "a:65536", "[::1]", "a b:5", ""])
 def test_what_is_no_address(text):
-    with pytest.raises(ConfigError, match="an address is host:port"):
+    with pytest.raises(ConfigError, match="an address must be host:port"):
         parse_address(text)

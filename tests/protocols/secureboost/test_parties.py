@@ -174,7 +174,7 @@ def test_models_come_back_from_disk_and_want_the_columns_of_the_training(tmp_pat
     assert np.array_equal(before, after)
     with pytest.raises(DataError, match="trained on 2 columns in this order: a, b; got b"):
         Host(None).predict(HostModel.load(host_file), pd.DataFrame({"b": [1.0], "a": [2.0]}))
-    with pytest.raises(DataError, match="trained with host_1"):
+    with pytest.raises(DataError, match="those of the training, host_1, got none"):
         Guest({}).predict(GuestModel.load(guest_file), X[:, :2])
     with pytest.raises(DataError, match="no model of a SecureBoost guest"):
         GuestModel.load(host_file)

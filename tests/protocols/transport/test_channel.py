@@ -75,9 +75,11 @@ def test_a_large_tree_passes(pair):
 
 
 @pytest.mark.parametrize("size", [0, 40_000_000])
-def test_trees_are_swapped_at_the_same_time(pair, size):
+def test_trees_are_exchanged_at_the_same_time(pair, size):
     a, b = pair
-    from_b, from_a = both(lambda: a.swap("facts", ["a", bytes(size)]), lambda: b.swap("facts", ["b", bytes(size)]))
+    from_b, from_a = both(
+        lambda: a.exchange_public("facts", ["a", bytes(size)]), lambda: b.exchange_public("facts", ["b", bytes(size)])
+    )
     assert (from_a, from_b) == (["a", bytes(size)], ["b", bytes(size)])
 
 

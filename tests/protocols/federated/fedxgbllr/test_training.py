@@ -156,9 +156,9 @@ def test_regression_predicts_in_the_labels_own_unit():
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"y": np.r_[np.zeros(239), 7]}, "client 0: y: row 239: label 7 is not 0 or 1"),
-        ({"y": np.full(240, "yes")}, "client 0: y: labels are not numeric"),
-        ({"y": np.zeros(3)}, "client 0: 3 labels for 240 rows"),
+        ({"y": np.r_[np.zeros(239), 7]}, "client 0: y: row 239: label must be 0 or 1, got 7"),
+        ({"y": np.full(240, "yes")}, "client 0: y: labels must be numbers"),
+        ({"y": np.zeros(3)}, "client 0: y must have a label per row, and X rows: got 3 labels for 240 rows"),
         ({"X": np.full((240, 2), np.nan)}, "client 0: column 'f0', row 0: value is missing"),
     ],
 )
@@ -190,7 +190,7 @@ def test_an_ensemble_of_tables_of_another_width_is_refused(features):
 
 
 def test_lengths_that_do_not_add_up_are_refused():
-    with pytest.raises(ProtocolDesync, match="do not add up"):
+    with pytest.raises(ProtocolDesync, match="must add up"):
         unpack_ensembles({"ensembles": as_bytes(b"abc"), "lengths": np.array([2])})
 
 

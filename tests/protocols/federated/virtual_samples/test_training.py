@@ -339,17 +339,17 @@ MIN_121 = SMALL_VS.model_copy(update={"min_group": 121})
 @pytest.mark.parametrize(
     ("change", "error", "sentence"),
     [
-        ({"y": np.full(240, 2)}, DataError, "node 0: y: row 0: label 2 is not 0 or 1"),
+        ({"y": np.full(240, 2)}, DataError, "node 0: y: row 0: label must be 0 or 1, got 2"),
         ({"X": np.full((240, 2), np.inf)}, DataError, "node 0: column 'f0', row 0: value is infinite"),
-        ({"y": np.full(240, "yes")}, DataError, "node 0: y: labels are not numeric"),
+        ({"y": np.full(240, "yes")}, DataError, "node 0: y: labels must be numbers"),
         (
             {"update": (np.zeros((3, 4)), np.zeros(3))},
             DataError,
             "node 0, update: its feature columns or their order differ",
         ),
         ({"config": MIN_121}, DataError, "node 0: its 240 rows make no two groups of min_group 121: no split"),
-        ({"X": np.zeros((0, 2)), "y": []}, DataError, "node 0: 0 labels for 0 rows"),
-        ({"group_key": b"short"}, ConfigError, "group key has 5 bytes instead of 32"),
+        ({"X": np.zeros((0, 2)), "y": []}, DataError, "got 0 labels for 0 rows"),
+        ({"group_key": b"short"}, ConfigError, "group key must have 32 bytes, got 5"),
     ],
 )
 def test_bad_input_of_a_node_is_one_sentence(change, error, sentence):
@@ -391,7 +391,7 @@ def test_one_class_is_one_sentence():
 def test_a_received_tree_of_an_unknown_feature_is_refused():
     message = Forest.empty(1, 3).pack()
     message["feature"][0, 0] = 5
-    with pytest.raises(ProtocolDesync, match=r"feature outside 0\.\.4"):
+    with pytest.raises(ProtocolDesync, match=r"must split on features 0\.\.4 only"):
         Forest.unpack(message, 3, 5)
 
 
