@@ -65,13 +65,15 @@ class PlainData:
         """values int[s, n] and the nodes' rows bool[v, n] -> [v, s, d_p, bins_p] for both blocks."""
         out = []
         for p, bins in enumerate(self.bins):
-            span = self.layout.rows_of(p)
-            d = bins.numbers.shape[1]
-            sums = np.zeros((len(at_node), len(values), d, self.layout.bins(p)), np.int64)
+            span, d, size = self.layout.rows_of(p), bins.features.shape[1], self.layout.bins(p)
+            own = values[:, span]
+            places = bins.numbers + np.arange(d) * size
+            sums = np.zeros((len(at_node), len(values), d * size), np.int64)
             for v, rows in enumerate(at_node[:, span]):
-                for f in range(d):
-                    np.add.at(sums[v, :, f].T, bins.numbers[rows, f], values[:, span][:, rows].T)
-            out.append(sums)
+                for s, part in enumerate(own[:, rows]):
+                    # float64 sums of integers are exact below 2^53.
+                    sums[v, s] = np.bincount(places[rows].ravel(), np.repeat(part, d), d * size)
+            out.append(sums.reshape(*sums.shape[:2], d, size))
         return out
 
     def goes_left(self, winner: int) -> np.ndarray:

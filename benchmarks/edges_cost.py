@@ -1,0 +1,61 @@
+"""What joint and private edges cost: the same training between processes under either, one after the other."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import Any
+
+from benchmarks.tree_stages import made_up_rows
+from mpc.party import Party
+from protocols.runtime.session import DEALER, PARTIES, run_session
+from secure_tree import SecureXGBClassifier
+from sharewood.warming_up import warm_up
+
+# Rows, features, depth, as in the README.
+SIZES = ((569, 30, 3), (10_000, 20, 4), (100_000, 20, 4))
+MODES = ("joint", "private")
+# Of a training: rounds, and bytes between the parties in both directions and from the dealer.
+EXACT = ("rounds", "bytes", "dealt")
+
+
+def measure(rows: int, features: int, depth: int, edges: str, trees: int) -> dict[str, Any]:
+    """Of a training: by stage seconds of the slower party, rounds, bytes in both directions, bytes dealt; memory."""
+
+    def job(party: Party) -> dict[str, Any]:
+        n = rows // 2 + (rows % 2) * (1 - party.rank)
+        X, y = made_up_rows(n, features, party.rank)
+        SecureXGBClassifier(n_estimators=trees, max_depth=depth, max_bin=32, edges=edges).fit(party, X, y)
+        return {
+            name: {"seconds": s.seconds, "rounds": s.rounds, "bytes": s.bytes_sent, "dealt": s.bytes_dealt}
+            for name, s in party.stages.items()
+        }
+
+    outcome = run_session(job)
+    first, second = (outcome[name]["result"] for name in PARTIES)
+    stages = {
+        name: {
+            "seconds": max(first[name]["seconds"], second[name]["seconds"]),
+            "rounds": first[name]["rounds"],
+            **{what: first[name][what] + second[name][what] for what in ("bytes", "dealt")},
+        }
+        for name in first
+    }
+    return {**stages, "memory": max(outcome[name]["memory_peak_bytes"] for name in (*PARTIES, DEALER))}
+
+
+def compare(sizes: tuple[tuple[int, int, int], ...], trees: int, repeats: int) -> list[dict[str, Any]]:
+    """Every size under both kinds of edges by turns: medians of the seconds of each stage."""
+    warm_up("bits")
+    out = []
+    for rows, features, depth in sizes:
+        runs: dict[str, list[dict[str, Any]]] = {mode: [] for mode in MODES}
+        for _ in range(repeats):
+            for mode in MODES:
+                runs[mode].append(measure(rows, features, depth, mode, trees))
+        for mode, measured in runs.items():
+            of_mode = measured[-1]
+            for stage in ("setup", "offline", "online"):
+                of_mode[stage]["seconds"] = median(m[stage]["seconds"] for m in measured)
+            out.append({"rows": rows, "features": features, "depth": depth, "edges": mode, "trees": trees, **of_mode})
+            print(out[-1], flush=True)
+    return out
