@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -125,7 +124,7 @@ class MaximumKeys:
         return r, top, product, deal_keys(view, r, [sign, sign * r], self.bits - 1)
 
 
-def nodes(request: Correlation[Any]) -> int:
+def nodes(request: Correlation[object]) -> int:
     """The nodes of the keys that a request deals, whose seeds have 126 bits; 0 for other correlations."""
     match request:
         case SignKeys(shape, bits) | MaximumKeys(shape, bits):

@@ -30,7 +30,7 @@ class Peer(Protocol):
         self, tag: str, arrays: Sequence[np.ndarray], like: Sequence[Like] | None = None
     ) -> list[np.ndarray]: ...
 
-    def exchange_public(self, tag: str, tree: Any) -> Any: ...
+    def exchange_public(self, tag: str, tree: object) -> Any: ...
 
     @property
     def wire_sent(self) -> int: ...
@@ -50,7 +50,7 @@ class Randomness(Protocol):
     def used(self) -> int:
         """Bytes of the dealer's corrections in the requests given out so far."""
 
-    def provide(self, plan: Sequence[tuple[Sequence[Correlation[Any]], int]]) -> None:
+    def provide(self, plan: Sequence[tuple[Sequence[Correlation[object]], int]]) -> None:
         """Fulfil a plan ahead: lists of requests, each with the number of times it is repeated."""
 
     def take(self, request: Correlation[T]) -> T:
@@ -88,7 +88,7 @@ class Endpoint:
             result: T = done.value
             return result
 
-    def exchange_public(self, tag: str, facts: Any) -> Any:
+    def exchange_public(self, tag: str, facts: object) -> Any:
         """Tell the peer public facts (a tree of plain values) and return its own."""
         self.meter.total.rounds += 1
         return self.link.exchange_public(tag, facts)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mpc.endpoint import Endpoint
 from mpc.meter import Counters, Stage
@@ -51,7 +51,7 @@ class Party(Endpoint):
     def _counters(self, dealt: int) -> Counters:
         return perf_counter(), self.meter.total.rounds, self.link.wire_sent, self.link.wire_received, dealt
 
-    def share(self, values: Any, owner: int, scale: int = 0) -> AShare:
+    def share(self, values: ArrayLike | None, owner: int, scale: int = 0) -> AShare:
         """The owner's numbers as shares; the other party passes None.
 
         Integers are in units of 2^-scale; floats are rounded to units, and at scale 0 are integers. Raises DataError,

@@ -59,7 +59,7 @@ class Requests:
 
     def __init__(self, rank: int) -> None:
         self._view = TraceView(rank)
-        self.asked: list[Correlation[Any]] = []
+        self.asked: list[Correlation[object]] = []
 
     def take(self, request: Correlation[T]) -> T:
         self.asked.append(request)
@@ -71,7 +71,7 @@ class Requests:
     def forget(self, number: int) -> None:
         pass
 
-    def provide(self, plan: Sequence[tuple[Sequence[Correlation[Any]], int]]) -> None:
+    def provide(self, plan: Sequence[tuple[Sequence[Correlation[object]], int]]) -> None:
         pass
 
 
@@ -83,7 +83,7 @@ class Silence:
     def exchange(self, tag: str, arrays: Sequence[np.ndarray], like: Sequence[Like] | None = None) -> list[np.ndarray]:
         return [np.zeros(shape, dtype) for shape, dtype in like or []]
 
-    def exchange_public(self, tag: str, tree: Any) -> Any:
+    def exchange_public(self, tag: str, tree: object) -> Any:
         raise AssertionError("a rehearsal has no peer to tell facts")
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mpc.errors import DataError, RangeError
 
@@ -22,7 +22,7 @@ def smallest_word(bits: int) -> np.dtype:
     return next(dtype for dtype in (U8, U16, U32, U64) if bits <= 8 * dtype.itemsize)
 
 
-def to_units(values: Any, scale: int = 0, rounded: Callable[[np.ndarray], np.ndarray] = np.rint) -> np.ndarray:
+def to_units(values: ArrayLike, scale: int = 0, rounded: Callable[[np.ndarray], np.ndarray] = np.rint) -> np.ndarray:
     """Public numbers in units of 2^-scale, int64: integers as they are, floats `rounded` to whole units.
 
     At scale 0 `np.rint` takes integers only. Raises DataError for what is no such number, RangeError beyond 64 bits.
@@ -50,7 +50,7 @@ def to_units(values: Any, scale: int = 0, rounded: Callable[[np.ndarray], np.nda
     return units.astype(np.int64)
 
 
-def encode_signed(values: Any, dtype: np.dtype = U64, scale: int = 0) -> np.ndarray:
+def encode_signed(values: ArrayLike, dtype: np.dtype = U64, scale: int = 0) -> np.ndarray:
     """Public numbers, as `to_units` takes them, to two's complement words of `dtype`."""
     return to_units(values, scale).astype(dtype)
 

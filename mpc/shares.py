@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol, Self, TypeVar
+from typing import Any, NoReturn, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +25,9 @@ from numpy.typing import ArrayLike
 from mpc.errors import DataError, ScaleMismatch, ShapeMismatch
 from mpc.ring import Shape, encode_signed, pack_bits, to_units, unpack_bits
 from mpc.rings import GF2, Z64, AnyRing, BitRing, PackedBits, Z2k, integers, packed_bits
+
+# What a share is added to, multiplied by or compared with: another one, or public numbers.
+Operand: TypeAlias = "AShare | ArrayLike"
 
 
 class Operations(Protocol):
@@ -128,7 +131,7 @@ class AShare(_WordShare):
     def _like(self, words: np.ndarray) -> Self:
         return type(self)(words, self.rank, self.scale)
 
-    def _operand(self, other: Any) -> np.ndarray | int:
+    def _operand(self, other: Operand) -> np.ndarray | int:
         if isinstance(other, AShare):
             if other.scale != self.scale:
                 raise ScaleMismatch(f"cannot add scale {other.scale} to scale {self.scale}")
@@ -136,22 +139,22 @@ class AShare(_WordShare):
         constant = encode_signed(other, self.dtype, self.scale)
         return constant if self.rank == 0 else np.zeros_like(constant)
 
-    def __add__(self, other: Any) -> AShare:
+    def __add__(self, other: Operand) -> AShare:
         """[x] + [y], or [x] + c with c public. Raises ScaleMismatch, DataError, RangeError."""
         return self._like(self.words + self._operand(other))
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> AShare:
+    def __sub__(self, other: Operand) -> AShare:
         return self._like(self.words - self._operand(other))
 
-    def __rsub__(self, other: Any) -> AShare:
+    def __rsub__(self, other: Operand) -> AShare:
         return -self + other
 
     def __neg__(self) -> AShare:
         return self._like(np.zeros_like(self.words) - self.words)
 
-    def __mul__(self, other: Any) -> AShare:
+    def __mul__(self, other: Operand) -> AShare:
         """[x] times public numbers, local; or [x] [y] of shapes that broadcast."""
         if isinstance(other, AShare):
             return _session("*").multiply(self, other)
@@ -159,7 +162,7 @@ class AShare(_WordShare):
 
     __rmul__ = __mul__
 
-    def __matmul__(self, other: Any) -> AShare:
+    def __matmul__(self, other: Operand) -> AShare:
         """[X] times a public matrix, local; or [X] [Y]."""
         if isinstance(other, AShare):
             return _session("@").matmul(self, other)
@@ -170,20 +173,20 @@ class AShare(_WordShare):
         """That of a public factor: floats are rounded to the scale of the share, integers are what they are."""
         return self.scale if np.asarray(factor).dtype.kind == "f" else 0
 
-    def __lt__(self, other: Any) -> BShare:
+    def __lt__(self, other: Operand) -> BShare:
         """<x < y>, y shared or public."""
         # On integers x < y and x < ceil(y) are the same.
         bound = other if isinstance(other, AShare) else to_units(other, self.scale, np.ceil)
         return _session("<").negative(self - bound)
 
-    def __gt__(self, other: Any) -> BShare:
+    def __gt__(self, other: Operand) -> BShare:
         bound = other if isinstance(other, AShare) else to_units(other, self.scale, np.floor)
         return _session(">").negative(-self + bound)
 
-    def __eq__(self, other: Any) -> BShare:  # type: ignore[override]  # a comparison of secrets is a secret
+    def __eq__(self, other: Operand) -> BShare:  # type: ignore[override]  # a comparison of secrets is a secret
         return _session("==").zero(self - other)
 
-    def __ne__(self, other: Any) -> BShare:  # type: ignore[override]  # as __eq__
+    def __ne__(self, other: Operand) -> BShare:  # type: ignore[override]  # as __eq__
         return ~_session("!=").zero(self - other)
 
     __hash__ = Share.__hash__  # type: ignore[assignment]  # defining __eq__ would remove it
@@ -225,7 +228,7 @@ class BShare(Share):
     def _like(self, words: np.ndarray) -> Self:
         return type(self)(words, self.rank)
 
-    def __xor__(self, other: Any) -> BShare:
+    def __xor__(self, other: BShare | ArrayLike) -> BShare:
         """<a> xor <b>, or <a> xor public bits."""
         if isinstance(other, BShare):
             return self._like(self.bits ^ other.bits)

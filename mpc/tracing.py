@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class Trace:
         """A rehearsal of party `rank` from its first step, where there is no party yet."""
         return cls(Party(rank, Silence(), Requests(rank)))
 
-    def cut(self) -> list[Correlation[Any]]:
+    def cut(self) -> list[Correlation[object]]:
         """The requests since the last cut."""
         asked, self._requests.asked = self._requests.asked, []
         return asked

@@ -14,31 +14,31 @@ from mpc.correlation import Correlation
 from mpc.errors import ProtocolDesync
 from mpc.rings import GF2, integers
 
-Plan = Sequence[tuple[Sequence[Correlation[Any]], int]]
+Plan = Sequence[tuple[Sequence[Correlation[object]], int]]
 
 _WORDS = ("uint8", "uint16", "uint32", "uint64")
 _LARGEST = 1 << 36
 _MOST_REQUESTS, _MOST_DIMENSIONS = 1 << 24, 16
 
 
-def in_order(plan: Plan) -> Iterator[Correlation[Any]]:
+def in_order(plan: Plan) -> Iterator[Correlation[object]]:
     """Every request of a plan."""
     for requests, times in plan:
         for _ in range(times):
             yield from requests
 
 
-def encode_plan(plan: Plan) -> list[Any]:
+def encode_plan(plan: Plan) -> list[object]:
     """A plan as a tree for the codec."""
     return [[[_encode(request) for request in requests], times] for requests, times in plan]
 
 
-def _encode(request: Correlation[Any]) -> list[Any]:
+def _encode(request: Correlation[object]) -> list[object]:
     values = [getattr(request, f.name) for f in fields(request)]  # type: ignore[arg-type]  # it is a dataclass
     return [type(request).__name__, *(getattr(value, "name", value) for value in values)]
 
 
-def decode_plan(tree: Any) -> list[tuple[list[Correlation[Any]], int]]:
+def decode_plan(tree: Any) -> list[tuple[list[Correlation[object]], int]]:
     """Inverse of `encode_plan`. Raises ProtocolDesync for anything that is not a plan of bounded size."""
     try:
         plan = [([_decode(request) for request in requests], _count(times)) for requests, times in tree]
@@ -55,7 +55,7 @@ def _count(value: Any) -> int:
     return value
 
 
-def _decode(tree: Any) -> Correlation[Any]:
+def _decode(tree: Any) -> Correlation[object]:
     name, *values = tree
     described = correlations()[name]
     if len(values) != len(fields(described)):

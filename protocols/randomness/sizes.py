@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -33,14 +32,14 @@ class _CountingView(TraceView):
 
 
 @lru_cache(maxsize=4096)
-def correction_bytes(request: Correlation[Any]) -> tuple[int, int]:
+def correction_bytes(request: Correlation[object]) -> tuple[int, int]:
     """Bytes of corrections to party 0 and to party 1."""
     view = _CountingView()
     request.deal(view)
     return view.bytes[0], view.bytes[1]
 
 
-def dealt_bytes(correlations: Iterable[Correlation[Any]]) -> dict[str, tuple[int, int]]:
+def dealt_bytes(correlations: Iterable[Correlation[object]]) -> dict[str, tuple[int, int]]:
     """Bytes of corrections to party 0 and to party 1, by the name of the correlation."""
     totals: dict[str, tuple[int, int]] = {}
     for correlation in correlations:

@@ -6,7 +6,7 @@ care: its sums and its routes need to agree with the guest's own totals, not wit
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn, TypeGuard
 
 import numpy as np
 
@@ -19,7 +19,7 @@ def refuse(host: str, wanted: str, got: str) -> NoReturn:
     raise ProtocolDesync(f"{host} must answer with {wanted}, got {got}")
 
 
-def description(host: str, answer: Any, bins: int) -> tuple[int, int]:
+def description(host: str, answer: object, bins: int) -> tuple[int, int]:
     """Columns of a host, and buckets per column: one for each bin, and perhaps one more for missing values."""
     if type(answer) is not tuple or [type(part) for part in answer] != [int, int]:
         refuse(host, "the numbers of its columns and buckets", _kind(answer))
@@ -29,7 +29,7 @@ def description(host: str, answer: Any, bins: int) -> tuple[int, int]:
     return columns, buckets
 
 
-def batches(host: str, answer: Any, nodes: int) -> list[bytes]:
+def batches(host: str, answer: object, nodes: int) -> list[bytes]:
     """Ciphertexts of every node that the guest asked for."""
     if type(answer) is not list or any(type(part) is not bytes for part in answer) or len(answer) != nodes:
         refuse(host, f"the sums of {nodes} nodes", _kind(answer))
@@ -42,7 +42,7 @@ def check_sums(host: str, sums: np.ndarray, totals: np.ndarray) -> None:
         refuse(host, "sums that add up to those of the rows of each node", "others")
 
 
-def records(host: str, answer: Any, first: int, count: int) -> np.ndarray:
+def records(host: str, answer: object, first: int, count: int) -> np.ndarray:
     """The places of new splits: the next `count` from `first`, int64[count]."""
     wanted = np.arange(first, first + count)
     if not _is_array(answer, np.int64, count) or not np.array_equal(answer, wanted):
@@ -50,18 +50,18 @@ def records(host: str, answer: Any, first: int, count: int) -> np.ndarray:
     return wanted
 
 
-def directions(host: str, answer: Any, rows: int) -> np.ndarray:
+def directions(host: str, answer: object, rows: int) -> np.ndarray:
     """One bit per row, and no other: bool[rows]."""
     if not _is_array(answer, np.uint8, -(-rows // 8)) or np.unpackbits(answer)[rows:].any():
         refuse(host, f"one bit for each of {rows} rows", _kind(answer))
     return np.unpackbits(answer, count=rows).astype(bool)
 
 
-def _is_array(value: Any, dtype: type, length: int) -> bool:
+def _is_array(value: object, dtype: type, length: int) -> TypeGuard[np.ndarray]:
     return type(value) is np.ndarray and value.dtype == dtype and value.shape == (length,)
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     """Type and length; of an array also that its content may be what is wrong."""
     if type(value) is np.ndarray:
         return f"an array {value.dtype}{list(value.shape)} of another length or content"

@@ -20,7 +20,7 @@ def tag(step: str) -> str:
     return f"secureboost.{step}"
 
 
-def ask(channel: Channel, step: str, **question: Any) -> None:
+def ask(channel: Channel, step: str, **question: object) -> None:
     """The guest's question; the host answers with the same step's tag, except to DONE."""
     channel.send(ASK, {"step": step, **question})
 

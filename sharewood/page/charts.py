@@ -115,7 +115,7 @@ def bars(name: str, caption: str, values: Mapping[str, float]) -> Chart:
 
 def _svg(name: str, draw: Callable[[Figure], None], size: tuple[float, float]) -> Markup:
     text = io.StringIO()
-    with rc_context(_STYLE):  # type: ignore[arg-type]
+    with rc_context(_STYLE):  # type: ignore[arg-type]  # its names are literals there
         figure = Figure(figsize=size, layout="constrained")
         figure.patch.set_visible(False)
         draw(figure)
