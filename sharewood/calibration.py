@@ -30,7 +30,7 @@ class Computing:
 def calibrate(config: TrainConfig, sizes: Sizes) -> Computing:
     """Train twice: one round of trees that finds everything cold, then one that is measured.
 
-    The rows are made up, since the work depends on sizes alone. Both parties and the dealer share this machine, and
+    The rows are made up, since the work depends only on sizes. Both parties and the dealer share this machine, and
     what loopback costs is in the figures. Raises ConfigError for sizes that contradict each other.
     """
     sizes.context(config)

@@ -52,7 +52,7 @@ class DemoData:
         return features, np.concatenate([y for _, y in tables if y is not None])
 
     def few(self) -> dict[str, tuple[Table, Table]]:
-        """The rows of the learning curve: the first CURVE_ROWS that each party trained on, and that it held out."""
+        """The rows of the learning curve: the first CURVE_ROWS of each party, of training and of validation."""
 
         def first(table: Table) -> Table:
             return table[0].iloc[:CURVE_ROWS], None if table[1] is None else table[1][:CURVE_ROWS]
@@ -144,8 +144,8 @@ def from_files(files: Files, test_size: float, config: TrainConfig) -> DemoData:
         return DemoData((tables[0], tables[1]), (tables[2], nobody), "thresholds", files.title, missing=missing)
     (first, first_held), (second, second_held) = (_hold_out(table, test_size) for table in tables)
     train = first, second
-    held = (first_held, second_held) if len(first_held[0]) + len(second_held[0]) else train
-    return DemoData(train, held, "bins", files.title, missing=missing)
+    validation = (first_held, second_held) if len(first_held[0]) + len(second_held[0]) else train
+    return DemoData(train, validation, "bins", files.title, missing=missing)
 
 
 def from_columns(files: Files, test_size: float, config: TrainConfig) -> DemoData:

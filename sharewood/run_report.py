@@ -111,7 +111,7 @@ class PredictionReport(PartyReport):
 
 
 def page_beside(result: Path) -> Path:
-    """Where the report on a run lies that wrote `result`."""
+    """The path of the page about the run that wrote `result`."""
     return result.with_name(f"{result.stem}.report.html")
 
 

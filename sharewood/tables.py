@@ -173,7 +173,7 @@ def _numbers(
     optional: bool = False,
     missing: str = "value is missing",
 ) -> np.ndarray:
-    """float64[n]; NaN where a value is missing, and may be; else `missing` is what the error says of it."""
+    """float64[n]; NaN where a value is missing, and may be; else `missing` is the error's text."""
     check_plain(path, name, column)
     values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
     absent = column.isna().to_numpy()

@@ -3,7 +3,7 @@
 A message is a dictionary of numpy arrays (bytes travel as uint8), so that nothing received is ever unpickled or
 evaluated. `Federation` is implemented twice: `LocalFederation` calls the clients in this process, and
 `protocols.federated.flower.FlowerFederation` reaches them through Flower. The systems are written against
-`Federation` alone, so both run the same training.
+only `Federation`, so both run the same training.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Federation(ABC):
 
 
 class LocalFederation(Federation):
-    """All participants in this process. `absent(step, client)` says who drops out of which step."""
+    """All participants in this process. `absent(step, client)`: whether the client drops out of the step."""
 
     def __init__(
         self,

@@ -35,7 +35,7 @@ PLAN_ROOM = 1 << 30
 def serve(first: Channel, second: Channel) -> int:
     """Deal to party 0 (`first`) and party 1 (`second`) until both are done; the number of requests fulfilled.
 
-    A party may take any time until its next plan. Where the session fails, both are told why. Raises PeerFailure.
+    A party may take any time until its next plan. Where the session fails, both learn why. Raises PeerFailure.
     """
     with first.explained(), second.explained():
         try:
@@ -100,11 +100,11 @@ def _nonce(channel: Channel) -> bytes:
 
 
 class _Batches:
-    """Corrections to one party, of many requests in a message that grows to some 32 MB: it starts on the first early.
+    """Corrections to one party, those of many requests in one message.
 
-    So no message is longer than BATCH, one request and BATCH_REQUESTS sizes.
-
-    Where it has next to none, it is told after as much for both.
+    The first message is short, so that the party starts early; later ones grow to BATCH bytes. A message ends as well
+    after BATCH_REQUESTS requests, and once BATCH bytes have been dealt to both parties together: a party whose own
+    share of them is small still hears from the dealer.
     """
 
     def __init__(self, party: Channel) -> None:

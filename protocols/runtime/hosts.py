@@ -2,7 +2,7 @@
 
 Party 0 listens for party 1, and the dealer (dealing.py) for both. Every connection is mutual TLS, so certificates tell
 who is who. The two parties compare what they expect and draw the id of their session together; both name it to the
-dealer. While a party waits for one of the other two it watches the other one, and where it fails it says why.
+dealer. While a party waits for one of the other two it watches the other one, and when it fails it reports why.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ADDRESS = re.compile(r"(?:(?P<host>[^\s:\[\]]+)|\[(?P<v6>[0-9A-Fa-f:.]+)\]):(?P
 
 @dataclass(frozen=True)
 class Network:
-    """`parties` by rank, and where party 0 and the dealer listen (None: party 0 tells).
+    """`parties` by rank, and where party 0 and the dealer listen (None: party 0 announces it).
 
     `patience`: seconds that a host may take to come. `timeout`: seconds of silence where something is due.
     """
@@ -67,7 +67,7 @@ def run_party(
 ) -> T:
     """Connect party `rank` with its peer and the dealer, run the job, tell both that it is done.
 
-    `own_dealer`, at party 0, starts a dealer on this machine and says where it listens. Raises PeerFailure, and
+    `own_dealer`, at party 0, starts a dealer on this machine and returns its address. Raises PeerFailure, and
     ConfigError where the parties expect different things.
     """
     keep_freed_memory()
@@ -108,7 +108,7 @@ def decline(network: Network, rank: int, credentials: Credentials, dealer: str |
 
 @contextmanager
 def _meet(network: Network, rank: int, credentials: Credentials, dealer: str | None) -> Iterator[tuple[Channel, bytes]]:
-    """The peer, and the id of the session; where the block fails, the peer is told why."""
+    """The peer, and the id of the session; where the block fails, the peer learns why."""
     name = network.parties[1 - rank]
     expected = {"parties": list(network.parties), "dealer": dealer}
     if rank == 1:
@@ -160,7 +160,7 @@ def _greet(peer: Channel, rank: int, expected: dict[str, Any], seconds: float) -
 
 
 def _own_dealer(peer: Channel, rank: int, start: Callable[[], Address] | None) -> Address:
-    """Party 0 starts a dealer and tells where it listens. Raises ProtocolDesync."""
+    """Party 0 starts a dealer and announces its address. Raises ProtocolDesync."""
     if rank == 0:
         assert start is not None, "without an address party 0 starts a dealer"
         address = start()

@@ -14,7 +14,7 @@ LARGEST_MAX_BIN = 126
 
 
 class SecureBoostConfig(BoostingConfig):
-    """Hyper-parameters under XGBoost's names. The guest's configuration rules; hosts are told what they need.
+    """Hyper-parameters under XGBoost's names. The guest's configuration rules; hosts learn what they need.
 
     missing          any value may be missing
     guest_only       which splits only the guest may own: none, the root of every tree, or the whole first tree.

@@ -1,4 +1,4 @@
-"""How the guest asks a host: named steps, a dictionary each, until the guest says that it is done.
+"""How the guest asks a host: named steps, a dictionary each, until the guest ends it.
 
 A host that gets a question out of shape raises ProtocolDesync; it never runs anything but the named steps.
 """

@@ -1,7 +1,7 @@
 """Channel: ordered, checked and metered messages with one peer, over any Link that moves bytes.
 
 Failures   PeerFailure and its kinds, with the round or message and the step in the text; a channel
-           that has raised one is of no further use, but to tell the peer by `end` why there is no more to come
+           that has raised one is of no further use, except that `end` tells the peer why no more will come
 Meter      payload_*  bytes that the caller handed over or received
            wire_*     bytes on the wire: frame headers, and what the link adds (TLS records)
            rounds     number of exchanges, each of which both parties start at the same step
@@ -69,7 +69,7 @@ class Link(ABC):
 
     @property
     def hung_up(self) -> bool:
-        """Whether the peer has closed its end; what it said before may be unread."""
+        """Whether the peer has closed its end; what it sent before may be unread."""
         return False
 
     @abstractmethod
@@ -154,7 +154,7 @@ class Channel:
 
     @property
     def hung_up(self) -> bool:
-        """Whether the peer has closed its end; what it said before may be unread."""
+        """Whether the peer has closed its end; what it sent before may be unread."""
         return self._link.hung_up
 
     def watch(self, other: "Channel", gone: Callable[[PeerFailure], None]) -> None:
@@ -172,10 +172,10 @@ class Channel:
     def end(self, reason: str) -> None:
         """Tell the peer, if it still listens, why this party ends the session."""
         if not self._link.cut_short:
-            said = reason.encode(errors="backslashreplace")[:MAX_TAG].decode(errors="ignore")
+            words = reason.encode(errors="backslashreplace")[:MAX_TAG].decode(errors="ignore")
             self._link.timeout = _FAREWELL
             with suppress(PeerFailure):
-                self._link.transfer([head(Kind.END, said, self._frames_sent, 0)], Intake(_read_nothing()), "the end")
+                self._link.transfer([head(Kind.END, words, self._frames_sent, 0)], Intake(_read_nothing()), "the end")
 
     @contextmanager
     def explained(self) -> Iterator[Self]:

@@ -75,7 +75,7 @@ class Listener:
     def accept(
         self, *peers: str, patience: float = 60.0, timeout: float | None = 600.0, limit: int = FACTS_LIMIT
     ) -> Channel:
-        """The next connection of one of `peers`; `channel.peer` says which.
+        """The next connection of one of `peers`; `channel.peer` is its name.
 
         Raises PeerTimeout when none of them comes within `patience` seconds.
         """
@@ -212,7 +212,7 @@ def _reach(
 
 
 def _still_there(channel: Channel | None) -> None:
-    """Raises what its peer said last where it has hung up."""
+    """Raises the peer's last words where it has hung up."""
     if channel and channel.hung_up:
         raise channel.last_words("the meeting")
 

@@ -77,7 +77,7 @@ class TlsLink(Link):
                 self._receive(_STEP)
             names = subject_names(self._tls.getpeercert(binary_form=True) or b"")
             known = [name for name in names if name in self._peers]
-            # A TLS 1.3 client is done before the server has judged its certificate: the hello is the verdict.
+            # A TLS 1.3 client is done before the server has verified its certificate: the hello is the answer.
             self._tls.write(_HELLO.pack(_NAME, VERSION, not known, self.session))
             yield from self._flushed()
             if not known:
@@ -165,8 +165,8 @@ class TlsLink(Link):
 
     def _hello(self) -> Iterator[int]:
         """Read the hello of the peer. Raises PeerFailure where it refuses this one, or speaks otherwise."""
-        said = bytearray(_HELLO.size)
-        target = memoryview(said)
+        hello = bytearray(_HELLO.size)
+        target = memoryview(hello)
         while target:
             try:
                 count = cast(int, self._tls.read(len(target), target))
@@ -176,7 +176,7 @@ class TlsLink(Link):
             except ssl.SSLWantReadError:
                 yield select.POLLIN
                 self._receive(_STEP)
-        name, version, refused, session = _HELLO.unpack(said)
+        name, version, refused, session = _HELLO.unpack(hello)
         if name != _NAME:
             raise PeerFailure(f"{self.peer} does not speak Sharewood's protocol")
         if version != VERSION:

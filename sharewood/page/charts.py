@@ -63,7 +63,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawing, and what it says to those who cannot see it."""
+    """A drawing, and a caption for those who cannot see it."""
 
     name: str
     svg: Markup

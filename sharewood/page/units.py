@@ -1,4 +1,4 @@
-"""Figures as a reader wants them."""
+"""Figures in readable units."""
 
 from __future__ import annotations
 

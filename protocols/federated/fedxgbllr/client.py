@@ -30,7 +30,7 @@ class FedXGBllrClient(Participant):
         return {"moments": self._moments, "ensemble": self._ensemble, "update": self._update}
 
     def _moments(self, message: Message) -> Message:
-        """Rows, sum and sum of squares of the labels, from which the server tells their mean and deviation."""
+        """Rows, sum and sum of squares of the labels, from which the server computes their mean and deviation."""
         return self._summation.conceal(np.array([len(self._y), self._y.sum(), (self._y**2).sum()]), "moments")
 
     def _ensemble(self, message: Message) -> Message:

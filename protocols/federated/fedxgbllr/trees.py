@@ -1,4 +1,4 @@
-"""Local XGBoost ensembles in a form of their own, and what each of their trees says of a row.
+"""Local XGBoost ensembles in a form of their own, and what each of their trees predicts for a row.
 
 Bytes     int32 T, and d, the number of features; the number of nodes of each tree, int32[T]; of all nodes, tree by tree
           and breadth first, the feature int32, -1 in a leaf; of all nodes float32, the threshold or the weight of a

@@ -82,7 +82,7 @@ def next_prefixes(prefixes: np.ndarray, totals: np.ndarray, ranks: np.ndarray, d
 
 
 def mask(group_key: bytes, nonce: bytes, round_number: int, size: int) -> np.ndarray:
-    """The words that one node adds in one round, uint64[size]; every node can tell them, the server cannot."""
+    """The words that one node adds in one round, uint64[size]; every node can compute them, the server cannot."""
     return Streams(group_key, nonce).of(round_number).words((size,), U64)
 
 

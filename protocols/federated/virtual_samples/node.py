@@ -118,7 +118,7 @@ class VirtualSamplesNode(Participant):
         return words.view(np.int64)
 
     def _prior(self, message: Message) -> Message:
-        """Rows and positives, from which the server tells the base margin."""
+        """Rows and positives, from which the server computes the base margin."""
         labels = self._y[: self._base_rows]
         return self._summation.conceal(np.array([len(labels), labels.sum()]), "prior")
 

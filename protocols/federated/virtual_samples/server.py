@@ -39,7 +39,7 @@ class _Fewer(Exception):
 
 
 class Server:
-    """One training. `forest` and `base_margin` are the model; what they mean in values only the nodes can tell.
+    """One training. `forest` and `base_margin` are the model; only the nodes know what they mean in values.
 
     `progress` is given the number of trees and the forest after each tree.
     """
