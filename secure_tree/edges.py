@@ -2,7 +2,8 @@
 
 Functionality  own rows -> own Bins. The K joint edges of a feature are the least float and K - 1 inverted-cdf quantiles
                of both parties' values; where some are equal, the places that they leave go to quantiles of the values
-               that are no edge yet. The last edge is repeated where there are too few values
+               that are no edge yet, until there are no places or no values left: a feature of fewer than K distinct
+               values has an edge at each. The last edge is repeated where there are too few values
 Security       as mpc/pooled_quantiles.py: what becomes public are at most K - 1 values of a feature, to `edge_bits`
                bits, and not whose they are
 Weights        a row counts by its weight, as in the sketch of XGBoost's hist, in units of 2^-20 of the power of two
@@ -11,7 +12,7 @@ Weights        a row counts by its weight, as in the sketch of XGBoost's hist, i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -26,12 +27,11 @@ from secure_tree.schema import Table
 EDGES = "edges of the bins: quantiles of the rows of both parties"
 WEIGHT_SCALE = 20
 LEAST_FLOAT = np.full(1, -np.finfo(np.float32).max)
-PASSES = 2
 
 # Keys and masses of the values of a feature that are there, both int64[n].
 Values = tuple[np.ndarray, np.ndarray]
-# (keys of each feature that are edges already; rank, parts, int64[d, k]) -> quantiles of the other keys, int64[d, k].
-Quantiles = Callable[[Sequence[np.ndarray], np.ndarray, np.ndarray], np.ndarray]
+# ({feature: keys that are edges}, rank, parts, int64[f, k]) -> quantiles of the features' other keys, int64[f, k].
+Quantiles = Callable[[Mapping[int, np.ndarray], np.ndarray, np.ndarray], np.ndarray]
 
 
 def cut_bins(party: Party, context: TrainingContext, table: Table) -> Bins:
@@ -42,13 +42,11 @@ def cut_bins(party: Party, context: TrainingContext, table: Table) -> Bins:
     values = columns(table.features, masses(facts, table), config.edge_bits)
     bits = _mass_bits(facts) + layout.sizes[0].bit_length() + 1
 
-    def find(party: Party) -> np.ndarray:
-        def quantiles(known: Sequence[np.ndarray], rank: np.ndarray, parts: np.ndarray) -> np.ndarray:
-            return pooled_quantiles(party, but(values, known), rank, parts, config.edge_bits, bits, EDGES)
+    def quantiles(known: Mapping[int, np.ndarray], rank: np.ndarray, parts: np.ndarray) -> np.ndarray:
+        own = but(values, known)
+        return planned(party, "setup", lambda p: pooled_quantiles(p, own, rank, parts, config.edge_bits, bits, EDGES))
 
-        return joint_edges(quantiles, layout.feature_count, layout.sizes[0], config.edge_bits, facts.indicators)
-
-    edges = planned(party, "setup", find)
+    edges = joint_edges(quantiles, layout.feature_count, layout.sizes[0], config.edge_bits, facts.indicators)
     party.revealed[:] = dict.fromkeys(party.revealed)
     return Bins(table.features, edges)
 
@@ -74,26 +72,30 @@ def columns(features: np.ndarray, masses: np.ndarray, bits: int) -> list[Values]
     return [(keys[there, f], masses[there]) for f, there in enumerate(present.T)]
 
 
-def but(values: Sequence[Values], known: Sequence[np.ndarray]) -> list[Column]:
-    """Each feature's values without those whose keys are known."""
-    kept = [~np.isin(keys, some) for (keys, _), some in zip(values, known, strict=True)]
-    return [Column.of(keys[these], masses[these]) for (keys, masses), these in zip(values, kept, strict=True)]
+def but(values: Sequence[Values], known: Mapping[int, np.ndarray]) -> list[Column]:
+    """Values of some features, without those whose keys are known."""
+    others = [(*values[f], ~np.isin(values[f][0], keys)) for f, keys in known.items()]
+    return [Column.of(keys[these], masses[these]) for keys, masses, these in others]
 
 
 def joint_edges(quantiles: Quantiles, features: int, size: int, bits: int, indicators: Sequence[int]) -> np.ndarray:
     """Joint edges of d features, float32[d, K], from quantiles of keys of so many bits.
 
-    Those of an indicator, which is 0 or 1, are not asked for.
+    Those of an indicator, which is 0 or 1, are not asked for. Which features are asked for again follows from the edges
+    found so far, which are public.
     """
-    asked = ~np.isin(np.arange(features), indicators)
     (one,) = columns(np.ones((1, 1), np.float32), np.ones(1, np.int64), bits)
-    known = [np.zeros(0, np.int64) if numeric else one[0] for numeric in asked]
-    for _ in range(PASSES):
-        free = asked * np.array([size - 1 - keys.size for keys in known])
-        # Quantile 0 is key 0, which no value has.
-        rank = np.minimum(np.arange(1, size), free[:, None])
-        found = quantiles(known, rank, np.repeat(free[:, None] + 1, size - 1, axis=1))
-        known = [np.union1d(keys, new[new > 0]) for keys, new in zip(known, found, strict=True)]
+    known = [one[0] if f in indicators else np.zeros(0, np.int64) for f in range(features)]
+    asked = [f for f in range(features) if f not in indicators]
+    while asked:
+        free = np.array([size - 1 - known[f].size for f in asked])
+        rank = np.minimum(np.arange(1, free.max() + 1), free[:, None])
+        parts = np.repeat(free[:, None] + 1, rank.shape[1], axis=1)
+        before = {f: known[f] for f in asked}
+        for f, found in zip(asked, quantiles(before, rank, parts), strict=True):
+            # Quantile 0 is key 0, which no value has.
+            known[f] = np.union1d(known[f], found[found > 0])
+        asked = [f for f, keys in before.items() if keys.size < known[f].size < size - 1]
     edges = [
         order_value(np.maximum(np.append(0, keys) + 1, order_key(LEAST_FLOAT)))
         for keys in (k << ORDER_BITS - bits for k in known)

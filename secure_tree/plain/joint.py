@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -22,7 +22,7 @@ def pooled_edges(
     """Both parties' float32[n, d] and int64[n] -> their joint edges, float32[d, K]."""
     values = columns(np.concatenate(tables), np.concatenate(masses), bits)
 
-    def quantiles(known: Sequence[np.ndarray], rank: np.ndarray, parts: np.ndarray) -> np.ndarray:
+    def quantiles(known: Mapping[int, np.ndarray], rank: np.ndarray, parts: np.ndarray) -> np.ndarray:
         found = [
             [quantile(column, r, s) for r, s in zip(*lines, strict=True)]
             for column, *lines in zip(but(values, known), rank, parts, strict=True)

@@ -66,6 +66,17 @@ def test_joint_edges_are_those_of_the_pooled_rows_and_all_that_is_revealed(missi
             assert party.revealed == [EDGES]
 
 
+def test_a_column_of_few_values_has_an_edge_at_each_however_rare():
+    rng = np.random.default_rng(9)
+    rare = np.append(rng.geometric(0.5, 2000), np.arange(12, 19)) * -1.5
+    counts = np.append(rng.poisson(3, 2000), np.full(7, 40))
+    X = np.stack([rare, counts, rng.normal(size=2007)], axis=1).astype(np.float32)
+    edges = pooled_edges([X[:900], X[900:]], [np.ones(900, np.int64), np.ones(1107, np.int64)], 32, 32)
+    for f in (0, 1):
+        assert np.unique(X[:, f]).size < 32 and np.isin(X[:, f], edges[f]).all()
+    assert np.unique(edges[2]).size == 32
+
+
 def test_edges_of_an_indicator_are_known_and_not_asked_for():
     colour = pd.Categorical(np.random.default_rng(4).choice(["red", "green"], 60, p=[0.05, 0.95]))
     X = pd.DataFrame({"colour": colour})
