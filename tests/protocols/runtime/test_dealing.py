@@ -1,5 +1,6 @@
 """What a dealer's host does with those who come: strangers, the dead, the hostile, and several at once."""
 
+import contextlib
 import os
 import re
 import time
@@ -85,9 +86,11 @@ def test_one_who_names_no_session_is_sent_away(dealer):
 def test_sessions_leave_no_descriptor_open_and_no_process(dealer):
     def held():
         proc = Path(f"/proc/{dealer.process.pid}")
-        return sorted(os.readlink(fd) for fd in (proc / "fd").iterdir()), (
-            proc / "task" / proc.name / "children"
-        ).read_text()
+        targets = []
+        for descriptor in (proc / "fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # closed since it was listed
+                targets.append(os.readlink(descriptor))
+        return sorted(targets), (proc / "task" / proc.name / "children").read_text()
 
     def settled():
         """Once every session's process has been waited for."""
