@@ -12,6 +12,7 @@ Weights        a row counts by its weight, as in the sketch of XGBoost's hist, i
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -24,8 +25,11 @@ from secure_tree.context import PublicFacts, TrainingContext
 from secure_tree.public import ceil_log2
 from secure_tree.schema import Table
 
+log = logging.getLogger("sharewood")
 EDGES = "edges of the bins: quantiles of the rows of both parties"
 WEIGHT_SCALE = 20
+# Rows for each edge below which a warning says how much becomes public.
+FEW_ROWS = 8
 LEAST_FLOAT = np.full(1, -np.finfo(np.float32).max)
 
 # Keys and masses of the values of a feature that are there, both int64[n].
@@ -39,6 +43,13 @@ def cut_bins(party: Party, context: TrainingContext, table: Table) -> Bins:
     config, facts, layout = context.config, context.facts, context.layout
     if not layout.joint:
         return make_bins(table.features, layout.sizes[party.rank], layout.finer)
+    if layout.row_count < FEW_ROWS * layout.sizes[0]:
+        log.warning(
+            "joint edges make up to %d values of each feature public, of %d rows of both parties: with so few rows set "
+            "a smaller max_bin, or private edges",
+            layout.sizes[0] - 1,
+            layout.row_count,
+        )
     values = columns(table.features, masses(facts, table), config.edge_bits)
     bits = _mass_bits(facts) + layout.sizes[0].bit_length() + 1
 

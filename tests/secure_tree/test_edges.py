@@ -77,6 +77,17 @@ def test_a_column_of_few_values_has_an_edge_at_each_however_rare():
     assert np.unique(edges[2]).size == 32
 
 
+def test_a_warning_where_joint_edges_are_most_of_the_values(caplog):
+    X, y = table(60, 2, seed=10)
+    train_both(*halves(X, y, 30), **JOINT)
+    (said,) = {r.message for r in caplog.records if "joint edges" in r.message}
+    assert "up to 7 values of each feature public, of 60 rows" in said
+    caplog.clear()
+    X, y = table(64, 2, seed=10)
+    train_both(*halves(X, y, 30), **JOINT)
+    assert not [r for r in caplog.records if "joint edges" in r.message]
+
+
 def test_edges_of_an_indicator_are_known_and_not_asked_for():
     colour = pd.Categorical(np.random.default_rng(4).choice(["red", "green"], 60, p=[0.05, 0.95]))
     X = pd.DataFrame({"colour": colour})
