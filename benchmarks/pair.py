@@ -87,6 +87,7 @@ class Pair:
         party.exchange_public("benchmark.start", None)
         facts = {"started": time.perf_counter()}
         party.randomness.provide([(trace.cut(), 1)])
+        party.randomness.settle()
         facts["ended"] = time.perf_counter()
         party.exchange_public("benchmark.ready", None)
         total = trace.party.meter.total

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import numpy as np
 
 from mpc.correlation import Correlation
-from mpc.meter import Meter
+from mpc.meter import Meter, Stage
 from mpc.ring import U8, Shape
 from mpc.rounds import Round, Steps
 
@@ -42,16 +42,23 @@ class Peer(Protocol):
 class Randomness(Protocol):
     """The source of this party's part of the correlated randomness, in the order of the plan."""
 
+    # The stage that the provision of what is asked for from now on counts towards, whenever it takes place.
+    billed: Stage | None
+
     @property
-    def received(self) -> int:
-        """Bytes on the wire from the dealer so far."""
+    def waited(self) -> float:
+        """Seconds that the program has waited for what was not there yet."""
+
+    @property
+    def dealt(self) -> int:
+        """Bytes of the dealer's corrections to both parties in the requests that have come in so far."""
 
     @property
     def used(self) -> int:
         """Bytes of the dealer's corrections in the requests given out so far."""
 
     def provide(self, plan: Sequence[tuple[Sequence[Correlation[object]], int]]) -> None:
-        """Fulfil a plan ahead: lists of requests, each with the number of times it is repeated."""
+        """Have a plan fulfilled ahead, after earlier ones: lists of requests, each repeated a number of times."""
 
     def take(self, request: Correlation[T]) -> T:
         """This party's part of one request; each is given out once."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from threading import Lock
 
 # Seconds, rounds, and bytes sent, received and dealt so far.
 Counters = tuple[float, int, int, int, int]
+# A stage is added to by the program and by the thread that takes in material.
+_ADDING = Lock()
 
 
 @dataclass
@@ -34,7 +37,7 @@ class Meter:
 
 @dataclass
 class Stage:
-    """What a phase has cost: wall-clock seconds, rounds, bytes on the wire to and from the peer, bytes dealt."""
+    """What a phase has cost: seconds, rounds, bytes on the wire to and from the peer, bytes dealt."""
 
     seconds: float = 0.0
     rounds: int = 0
@@ -45,8 +48,9 @@ class Stage:
     def add(self, before: Counters, now: Counters) -> None:
         """Count what lies between two readings of the counters."""
         seconds, rounds, sent, received, dealt = (b - a for a, b in zip(before, now, strict=True))
-        self.seconds += seconds
-        self.rounds += int(rounds)
-        self.bytes_sent += int(sent)
-        self.bytes_received += int(received)
-        self.bytes_dealt += int(dealt)
+        with _ADDING:
+            self.seconds += seconds
+            self.rounds += int(rounds)
+            self.bytes_sent += int(sent)
+            self.bytes_received += int(received)
+            self.bytes_dealt += int(dealt)

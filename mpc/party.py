@@ -28,13 +28,19 @@ class Party(Endpoint):
 
     @contextmanager
     def stage(self, name: str) -> Iterator[Stage]:
-        """Count what happens inside as part of the phase `name`."""
+        """Count what happens inside as part of the phase `name`, and the provision of what is asked for inside.
+
+        Provision goes on beside the program: its time counts towards its stage even while the program is in another,
+        and the time in which the program waits for it counts nowhere else.
+        """
         stage = self.stages.setdefault(name, Stage())
-        before = self._counters(self.randomness.received)
+        outer, self.randomness.billed = self.randomness.billed, stage
+        before = self._counters(0)
         try:
             yield stage
         finally:
-            stage.add(before, self._counters(self.randomness.received))
+            self.randomness.billed = outer
+            stage.add(before, self._counters(0))
 
     def part(self, name: str | None) -> None:
         """From here to the next call, costs count towards the part `name` of the work; None: towards no part.
@@ -49,7 +55,13 @@ class Party(Endpoint):
         self._part = None if name is None else (name, now)
 
     def _counters(self, dealt: int) -> Counters:
-        return perf_counter(), self.meter.total.rounds, self.link.wire_sent, self.link.wire_received, dealt
+        return (
+            perf_counter() - self.randomness.waited,
+            self.meter.total.rounds,
+            self.link.wire_sent,
+            self.link.wire_received,
+            dealt,
+        )
 
     def share(self, values: ArrayLike | None, owner: int, scale: int = 0) -> AShare:
         """The owner's numbers as shares; the other party passes None.

@@ -12,6 +12,7 @@ import numpy as np
 
 from mpc.correlation import Correlation, Recipe
 from mpc.endpoint import Endpoint, Like
+from mpc.meter import Stage
 from mpc.ring import Shape
 from mpc.rings import AnyRing
 
@@ -55,7 +56,9 @@ class TraceView:
 class Requests:
     """Randomness that records what is asked for, and gives out zeros."""
 
-    received = used = 0
+    dealt = used = 0
+    waited = 0.0
+    billed: Stage | None = None
 
     def __init__(self, rank: int) -> None:
         self._view = TraceView(rank)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from mpc.correlation import Correlation
@@ -43,8 +43,8 @@ def train(
 
     Held-out rows are evaluated after each `eval_epochs` rounds and at the end. With early stopping, training ends once
     the best of these numbers is `early_stopping_rounds` old, and the trees after the best are dropped.
-    Stages of the meter: setup, offline, online. Without held-out rows all correlated randomness comes before the first
-    round, else it comes for the rounds up to the next evaluation.
+    Stages of the meter: setup, offline, online. Correlated randomness is asked for before the first round, and comes in
+    while the trees grow; with early stopping it is asked for up to the next evaluation, so that none is left over.
     An `attempt` keeps every round; the rounds that it has already are evaluated again, not grown again.
     """
 
@@ -62,19 +62,20 @@ def train(
         boosting.rows.go_on(attempt.margin)
         rehearsal.like(trees[: config.classes])
     step = config.eval_epochs if boosting.validation else len(rounds)
+    plans = rehearsal.steps(rounds, len(trees) // config.classes, step)
     with released(party, boosting.matrices):
+        if not config.early_stopping_rounds:
+            with party.stage("offline"):
+                for plan in plans:
+                    party.randomness.provide(plan)
+                party.randomness.provide(rehearsal.finish(len(rounds)))
         for start in range(0, len(rounds), step):
             end = min(start + step, len(rounds))
-            ahead = rounds[max(start, len(trees) // config.classes) : end]
-            with party.stage("offline"):
-                plan = rehearsal.rounds(ahead)
-                if boosting.validation:
-                    plan.append(rehearsal.evaluation(end - start))
-                if end == len(rounds) and not config.early_stopping_rounds:
-                    plan += rehearsal.finish(len(rounds))
-                party.randomness.provide(plan)
+            if config.early_stopping_rounds:
+                with party.stage("offline"):
+                    party.randomness.provide(next(plans))
             with party.stage("online"):
-                for samples in ahead:
+                for samples in rounds[max(start, len(trees) // config.classes) : end]:
                     trees += _grow(party, boosting, samples, len(trees), observer, attempt)
                 if boosting.validation:
                     grown = trees[start * config.classes : end * config.classes]
@@ -116,29 +117,34 @@ class _Rehearsal:
         self._trace = Trace(party)
         self._boosting = begin(self._trace.party)
         self._trees = list[TreeShares]()
+        self._asked = dict[tuple[int, ...], list[Correlation[Any]]]()
 
     def like(self, trees: list[TreeShares]) -> None:
         """Trees of a round that was grown before, whose shapes those to come have, too."""
         self._trees = trees
 
-    def asked(self, times: int = 1) -> Step:
+    def asked(self) -> Step:
         """What was asked for since the last call."""
-        return self._trace.cut(), times
+        return self._trace.cut(), 1
 
-    def rounds(self, rounds: Sequence[Samples]) -> list[Step]:
-        """To grow rounds of trees."""
-        plan = []
-        for samples, times in alike(rounds):
+    def steps(self, rounds: Sequence[Samples], grown: int, step: int) -> Iterator[list[Step]]:
+        """To grow rounds of trees, but those that are `grown`, and to evaluate them on the held-out rows; by `step`."""
+        for start in range(0, len(rounds), step):
+            end = min(start + step, len(rounds))
+            plan = [(self._round(samples), times) for samples, times in alike(rounds[max(start, grown) : end])]
+            if validation := self._boosting.validation:
+                validation.measure(self._trace.party, self._trees * (end - start), 0)
+                plan.append(self.asked())
+            yield plan
+
+    def _round(self, samples: Samples) -> list[Correlation[Any]]:
+        """To grow a round of trees: rehearsed once for samples of these sizes."""
+        sizes = tuple(map(len, samples))
+        if sizes not in self._asked:
             grown = self._trace.party.run(boost_once(self._trace.party, self._boosting, samples))
             self._trees = [tree for tree, _ in grown]
-            plan.append(self.asked(times))
-        return plan
-
-    def evaluation(self, count: int) -> Step:
-        """To evaluate so many rounds on the held-out rows."""
-        assert self._boosting.validation is not None, "there are held-out rows"
-        self._boosting.validation.measure(self._trace.party, self._trees * count, 0)
-        return self.asked()
+            self._asked[sizes] = self._trace.cut()
+        return self._asked[sizes]
 
     def finish(self, count: int) -> list[Step]:
         """To finish a model of so many rounds, and to release what was kept: then a training needs no dealer."""

@@ -36,7 +36,6 @@ class JobFacts(Message):
     ids: bool
     rows: Count = 0
     missing: Annotated[list[Text], Field(default_factory=list)]
-    validation: bool = False
 
 
 def agree(party: Party, mine: JobFacts) -> JobFacts:
@@ -74,7 +73,6 @@ def fit(
         ids=rows.ids is not None,
         rows=mine,
         missing=list(rows.missing),
-        validation=validation is not None,
     )
     theirs = agree(party, facts)
     if held:
@@ -94,7 +92,7 @@ def fit(
         rows.labels,
         rows.weights,
         eval_set=(validation.features, validation.labels) if validation else None,
-        observer=Progress(party, TrainConfig.of(**known), validation is not None or theirs.validation),
+        observer=Progress(party, TrainConfig.of(**known)),
         checkpoints=checkpoints,
     )
     for rounds, value in estimator.curve:

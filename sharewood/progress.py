@@ -16,12 +16,10 @@ _SILENCE = 10.0
 class Progress:
     """An observer of a training: a line after the first round of trees, after each tenth, and after ten seconds."""
 
-    def __init__(self, party: Party, config: TrainConfig, validation: bool = False) -> None:
-        """`validation`: some party has a table of its own for it, so that dealing goes on between evaluations."""
+    def __init__(self, party: Party, config: TrainConfig) -> None:
         self._party, self._config = party, config
-        self._step = config.eval_epochs if validation or config.test_size else config.n_estimators
         self._grown = 0
-        self._logged = -_SILENCE
+        self._first = self._logged = -_SILENCE
 
     def __call__(self, number: int, *_: Any) -> None:
         rounds, classes = self._config.n_estimators, self._config.classes
@@ -29,27 +27,27 @@ class Progress:
             return
         done = (number + 1) // classes
         self._grown += 1
+        now = monotonic()
+        if self._grown == 1:
+            self._first = now
         tenth = done * 10 // rounds > (done - 1) * 10 // rounds
-        if not (tenth or monotonic() - self._logged >= _SILENCE):
+        if not (tenth or now - self._logged >= _SILENCE):
             return
-        self._logged = monotonic()
+        self._logged = now
         party = self._party
         log.info(
-            "%d of %d rounds of trees: %d rounds of messages, %.1f MB with the other party, %.1f MB from the dealer, "
+            "%d of %d rounds of trees: %d rounds of messages, %.1f MB with the other party, %.1f MB dealt to both, "
             "about %.0f s left",
             done,
             rounds,
             party.meter.total.rounds,
             (party.link.wire_sent + party.link.wire_received) / 1e6,
-            party.randomness.received / 1e6,
-            self._left(done),
+            party.randomness.dealt / 1e6,
+            (rounds - done) * self._seconds(now),
         )
 
-    def _left(self, done: int) -> float:
-        """Seconds, if the rounds to come take as long as those of this run, and dealing for them as it did."""
-        rounds = self._config.n_estimators
-        online = sum(part.seconds for part in self._party.parts.values()) / self._grown
-        dealt = min(-(-done // self._step) * self._step, rounds)
-        ahead = self._grown + dealt - done
-        offline = self._party.stages["offline"].seconds / ahead if "offline" in self._party.stages else 0.0
-        return (rounds - done) * online + (rounds - dealt) * offline
+    def _seconds(self, now: float) -> float:
+        """Of a round of trees in this run so far; of the first one, which began somewhere, only its work online."""
+        if self._grown == 1:
+            return sum(part.seconds for part in self._party.parts.values())
+        return (now - self._first) / (self._grown - 1)

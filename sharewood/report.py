@@ -40,7 +40,11 @@ class Curve(Figures):
 
 @dataclass(frozen=True)
 class DemoCosts(Figures):
-    """Both parties' meters as one: the slower party's seconds, bytes of both; `parts` are those of the online phase."""
+    """Both parties' meters as one, with the bytes of both; `parts` are those of the online phase.
+
+    Seconds are the slower party's; those online of the party that waited longest for the dealer, for which the other
+    waited then, and which its meter counts as online.
+    """
 
     setup: Phase
     offline: Offline
@@ -54,7 +58,8 @@ class DemoCosts(Figures):
 
         def of_both(each: Sequence[Stages], name: str) -> Phase:
             spent = [stages[name] for stages in each]
-            seconds, rounds = max(s.seconds for s in spent), max(s.rounds for s in spent)
+            which = max if name in ("setup", "offline") else min
+            seconds, rounds = which(s.seconds for s in spent), max(s.rounds for s in spent)
             return Phase(seconds, rounds, sum(s.bytes_sent for s in spent), sum(s.bytes_dealt for s in spent))
 
         setup, offline, online, predict = (of_both(stages, name) for name in ("setup", "offline", "online", "predict"))

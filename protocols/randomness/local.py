@@ -11,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from mpc.correlation import Correlation
+from mpc.meter import Stage
 from protocols.randomness.plan import Plan
 from protocols.randomness.prg import Streams
 from protocols.randomness.views import DealerView, PartyView
@@ -27,7 +28,9 @@ class LocalRandomness:
         self._dealer_matrices: dict[int, np.ndarray] = {}
         self._matrices: dict[int, np.ndarray] = {}
 
-    received = used = 0
+    dealt = used = 0
+    waited = 0.0
+    billed: Stage | None = None
 
     @property
     def matrices_kept(self) -> tuple[int, int]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import numpy as np
 
 from mpc.correlation import Recipe
@@ -76,45 +74,29 @@ class NotYet(Exception):
 class PartyView:
     """Draws one party's halves of one request and reads the corrections sent to it.
 
-    `own` collects, in order, what the party makes by itself; a later view of the same request can take it over. Before
-    the corrections have arrived (None), their places hold anything. `matrices` holds the masked matrices of the peer; a
-    request that needs or forgets one `ahead` of its turn raises NotYet.
+    `matrices` holds the masked matrices of the peer; a request that needs or forgets one `ahead` of its turn raises
+    NotYet.
     """
 
     def __init__(
         self,
         rank: int,
         stream: Stream,
-        corrections: np.ndarray | None,
+        corrections: np.ndarray,
         matrices: dict[int, np.ndarray],
         ahead: bool = False,
-        own: Sequence[np.ndarray] | None = None,
-        computed: np.ndarray | None = None,
     ) -> None:
         self._rank, self._stream, self._corrections, self._read = rank, stream, corrections, 0
-        self._matrices, self._ahead, self.computed_result = matrices, ahead, computed
-        self._before, self.own = own, list[np.ndarray]()
-
-    @property
-    def held(self) -> int:
-        """Bytes of all that this party made or read."""
-        return sum(array.nbytes for array in self.own) + self._read
-
-    def _once(self, make: Callable[[], np.ndarray]) -> np.ndarray:
-        # Either all is drawn or all is known: what is known has not moved the stream.
-        self.own.append(make() if self._before is None else self._before[len(self.own)])
-        return self.own[-1]
+        self._matrices, self._ahead = matrices, ahead
 
     def _correction(self, size: int) -> np.ndarray:
         start, self._read = self._read, self._read + aligned(size)
-        if self._corrections is None:
-            return np.empty(size, np.uint8)
         if self._read > self._corrections.size:
             raise ProtocolDesync("the dealer sent fewer corrections than the request needs")
         return self._corrections[start : start + size]
 
     def mask(self, ring: AnyRing, shape: Shape) -> np.ndarray:
-        return self._once(lambda: ring.draw(self._stream, shape))
+        return ring.draw(self._stream, shape)
 
     def private(self, owner: int, ring: AnyRing, shape: Shape) -> np.ndarray | None:
         return self.mask(ring, shape) if owner == self._rank else None
@@ -131,19 +113,17 @@ class PartyView:
         return self._stream.permutation_key
 
     def computed(self, owner: int, ring: AnyRing, shape: Shape, recipe: Recipe) -> np.ndarray | None:
-        if self._rank != owner:
-            return None
-        if self.computed_result is None:
-            self.computed_result = self._once(recipe)
-        return self.computed_result
+        return recipe() if owner == self._rank else None
 
     def keep(self, number: int, mask: np.ndarray | None) -> None:
         pass
 
     def kept(self, number: int) -> np.ndarray:
-        if self._ahead and number not in self._matrices:
+        matrix = self._matrices.get(number)
+        if matrix is None and self._ahead:
             raise NotYet
-        return self._matrices[number]
+        assert matrix is not None, "a matrix is kept before its vectors are taken"
+        return matrix
 
     def drop(self, number: int) -> None:
         if self._ahead:

@@ -77,14 +77,14 @@ def run_party(
         waits: dict[str, Any] = {"patience": network.patience, "timeout": network.timeout}
         dealer = connect(address, credentials, network.dealer_name, session=session, beside=peer, **waits)
         with dealer.explained():
-            dealer.watch(peer, _give_up)
-            randomness = DealtRandomness(rank, dealer)
-            peer.watch(dealer, _go_on)
-            _same_session(peer, randomness)
-            result = job(Party(rank, peer, randomness))
-            _part(peer)
-            with suppress(PeerFailure):
-                randomness.close()
+            with dealer.watching(peer, _give_up):
+                randomness = DealtRandomness(rank, dealer, peer)
+            with randomness:
+                _same_session(peer, randomness)
+                result = job(Party(rank, peer, randomness))
+                _part(peer)
+                with suppress(PeerFailure):
+                    randomness.close()
     return result
 
 
@@ -189,7 +189,3 @@ def _part(peer: Channel) -> None:
 
 def _give_up(failure: PeerFailure) -> NoReturn:
     raise failure
-
-
-def _go_on(failure: PeerFailure) -> None:
-    log.warning("%s; this run goes on with what was dealt so far", failure)

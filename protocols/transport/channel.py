@@ -77,6 +77,14 @@ class Link(ABC):
         """While this link waits for its peer, call `gone` once, when the peer of `other` has hung up."""
 
     @abstractmethod
+    def unwatch(self, other: "Link") -> None:
+        """End of `watch`."""
+
+    @abstractmethod
+    def deafen(self) -> None:
+        """From now on nothing comes in: a thread that waits for the peer finds that it has gone."""
+
+    @abstractmethod
     def transfer(self, outgoing: Sequence[Buffer], intake: Intake[T], step: str) -> None:
         """Sends all of `outgoing` and fills all of `intake`, both at the same time.
 
@@ -157,9 +165,18 @@ class Channel:
         """Whether the peer has closed its end; what it sent before may be unread."""
         return self._link.hung_up
 
-    def watch(self, other: "Channel", gone: Callable[[PeerFailure], None]) -> None:
-        """While this channel waits, tell `gone` once, when the peer of `other` has hung up, why it did."""
+    @contextmanager
+    def watching(self, other: "Channel", gone: Callable[[PeerFailure], None]) -> Iterator[None]:
+        """While this channel waits in the block, tell `gone` once, when the peer of `other` has hung up, why it did."""
         self._link.watch(other._link, lambda: gone(other.last_words(f"waiting for {self.peer}")))
+        try:
+            yield
+        finally:
+            self._link.unwatch(other._link)
+
+    def deafen(self) -> None:
+        """End every wait for the peer, in whatever thread; what can still be sent is `end`."""
+        self._link.deafen()
 
     def last_words(self, step: str) -> PeerFailure:
         """Why the peer has hung up; unread messages are lost."""

@@ -55,6 +55,12 @@ class _MemoryLink(Link):
     def watch(self, other: Link, gone: Callable[[], None]) -> None:
         """Threads of one process share their end."""
 
+    def unwatch(self, other: Link) -> None:
+        """Nothing was watched."""
+
+    def deafen(self) -> None:
+        self._inbox.put(_END)
+
     def close(self) -> None:
         self._closed = True
         self._outbox.put(_END)

@@ -122,6 +122,15 @@ class TlsLink(Link):
             self._watched[other.fileno()] = gone
             self._poll.register(other.fileno(), HUNG_UP)
 
+    def unwatch(self, other: Link) -> None:
+        if isinstance(other, TlsLink) and other.fileno() in self._watched:
+            del self._watched[other.fileno()]
+            self._poll.unregister(other.fileno())
+
+    def deafen(self) -> None:
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RD)
+
     def transfer(self, outgoing: Sequence[Buffer], intake: Intake[T], step: str) -> None:
         if self._socket.fileno() < 0:
             raise PeerVanished(f"the channel to {self.peer} is closed in {step}")

@@ -134,11 +134,21 @@ def requests_taken(tmp_path, monkeypatch):
             self.seed = seed
 
     def noted(self, kind):
-        # Written at once: a process that is killed leaves what it took.
-        index = self._waiting[0].index if self._waiting else self._index
-        with open(log, "ab", buffering=0) as file:
-            file.write(f"{self._rank} {self._streams.seed.hex()} {self._streams.nonce.hex()} {index}\n".encode())
-        return take(self, kind)
+        window_take = self._window.take
+
+        def taken(look):
+            request = window_take(look)
+            # Written at once: a process that is killed leaves what it took.
+            with open(log, "ab", buffering=0) as file:
+                streams = f"{self._streams.seed.hex()} {self._streams.nonce.hex()}"
+                file.write(f"{self._rank} {streams} {request.index}\n".encode())
+            return request
+
+        monkeypatch.setattr(self._window, "take", taken)
+        try:
+            return take(self, kind)
+        finally:
+            monkeypatch.setattr(self._window, "take", window_take)
 
     monkeypatch.setattr(dealt, "Streams", Seeded)
     monkeypatch.setattr(DealtRandomness, "take", noted)

@@ -3,7 +3,6 @@
 import importlib
 import pkgutil
 import threading
-import tracemalloc
 from dataclasses import is_dataclass
 
 import numpy as np
@@ -22,7 +21,7 @@ from mpc.rings import GF2, Z32, Z64
 from mpc.sharing import ZeroShares
 from mpc.tracing import Trace
 from mpc.truncation import FloorMasks
-from protocols.randomness import dealer, dealt
+from protocols.randomness import dealer, dealt, delivery
 from protocols.randomness.dealer import PLAN_ROOM, serve
 from protocols.randomness.dealt import DealtRandomness
 from protocols.randomness.plan import decode_plan, encode_plan
@@ -114,6 +113,7 @@ def test_every_correlation_of_the_modules_is_known():
 def test_a_plan_is_dealt_once_and_consistently():
     def job(randomness, rank):
         randomness.provide(PLAN)
+        randomness.settle()
         before = randomness.received
         out = [randomness.take(kind) for kinds, times in PLAN for _ in range(times) for kind in kinds]
         assert randomness.received == before, "nothing is fetched once a plan is fulfilled"
@@ -128,10 +128,10 @@ def test_a_plan_is_dealt_once_and_consistently():
 
 
 @pytest.mark.parametrize("late", [False, True])
-@pytest.mark.parametrize(("early", "room"), [(-1, 0), (-1, 1 << 20), (1 << 20, 1 << 20), (200, 500)])
-def test_values_are_the_same_whenever_they_are_made(monkeypatch, early, room, late):
-    monkeypatch.setattr(dealt, "EARLY", early)
-    monkeypatch.setattr(dealt, "EXPANDED", room)
+@pytest.mark.parametrize(("portion", "window"), [(0, 0), (0, 1 << 20), (1 << 20, 1 << 20), (2000, 5000)])
+def test_values_are_the_same_whenever_they_are_made(monkeypatch, portion, window, late):
+    monkeypatch.setattr(delivery, "PORTION", portion)
+    monkeypatch.setattr(dealt, "WINDOW", window)
     known = np.arange(6, dtype=np.uint64).reshape(3, 2)
     rest = [MatrixVectors(1, 0, 3, 2, Z64, 4), RingBits((11,), Z64), MatrixMasks(3, 5, 2, Z64), Triples((7,), Z64)]
 
@@ -139,6 +139,7 @@ def test_values_are_the_same_whenever_they_are_made(monkeypatch, early, room, la
         mask = randomness.take(MatrixMask(1, 0, 3, 2, Z64))
         if late:
             randomness.provide([(rest, 3)])
+            randomness.settle()
         if rank == 1:
             randomness.keep(1, known)
         if not late:
@@ -175,20 +176,6 @@ def test_a_program_that_leaves_its_plan_is_stopped():
 
     results, _ = with_dealer(job)
     assert all(isinstance(r, ProtocolDesync) and "the plan has" in str(r) for r in results)
-
-
-def test_large_material_is_spooled_to_a_file(monkeypatch):
-    monkeypatch.setattr(dealt, "IN_MEMORY", 100)
-    plan = [([Triples((7,), Z64)], 9)]
-
-    def job(randomness, rank):
-        randomness.provide(plan)
-        return [randomness.take(Triples((7,), Z64)) for _ in range(9)]
-
-    results, _ = with_dealer(job)
-    for first, second in zip(*results, strict=True):
-        a, b, ab = (x + y for x, y in zip(first, second, strict=True))
-        assert np.array_equal(a * b, ab)
 
 
 def test_batches_end_with_their_plan(monkeypatch):
@@ -274,23 +261,8 @@ def test_a_dealer_that_vanishes_is_named():
 
 def test_a_long_delivery_says_how_far_it_is(monkeypatch, caplog):
     monkeypatch.setattr(dealer, "BATCH", 0)
-    monkeypatch.setattr(dealt, "_SILENCE", 0.0)
+    monkeypatch.setattr(delivery, "_SILENCE", 0.0)
     caplog.set_level("INFO", "sharewood")
-    _, problem = with_dealer(lambda randomness, rank: randomness.provide([([Triples((3,), Z64)], 4)]))
-    said = sorted(record.getMessage().split(",")[0] for record in caplog.records)
-    assert problem == [] and said == sorted(f"correlated randomness: {p}% of the requests" for p in (25, 50, 75) * 2)
-
-
-def test_what_waits_holds_its_own_bytes_and_not_the_batch_it_came_in():
-    batch = np.arange(1 << 22, dtype=np.uint8)
-    spool = dealt._Spool()
-    tracemalloc.start()
-    try:
-        for start, size in ((0, 1000), (2000, 0), (3000, 500)):
-            spool.put(batch.copy()[start : start + size])
-        held = tracemalloc.get_traced_memory()[0]
-    finally:
-        tracemalloc.stop()
-    assert held < 10_000
-    assert np.array_equal(spool.get(1000), batch[:1000]) and spool.get(0).size == 0
-    assert np.array_equal(spool.get(500), batch[3000:3500])
+    _, problem = with_dealer(lambda randomness, rank: randomness.provide([([Triples((250_000,), Z64)], 4)]))
+    said = sorted(record.getMessage() for record in caplog.records)
+    assert problem == [] and said == sorted(f"correlated randomness: {mb} MB dealt so far" for mb in (2, 4, 6, 8) * 2)

@@ -1,17 +1,15 @@
-"""A party's side of the dealer: what it refuses of a dealer that lies, and where material goes that is too large."""
+"""A party's side of the dealer: what it refuses of a dealer that lies."""
 
-import os
-import resource
 import threading
 
 import numpy as np
 import pytest
 
 from mpc.beaver import Triples
-from mpc.errors import DataError, PeerFailure, ProtocolDesync
+from mpc.errors import PeerFailure, ProtocolDesync
 from mpc.rings import Z64
 from mpc.sharing import ZeroShares
-from protocols.randomness import dealer, dealt
+from protocols.randomness import dealer
 from protocols.randomness.dealer import FEW_BYTES, serve
 from protocols.randomness.dealt import DealtRandomness
 from protocols.transport.memory import memory_pair
@@ -133,24 +131,6 @@ def test_a_batch_has_a_bound_of_requests(monkeypatch):
 
     results, errors = with_dealer(job)
     assert not errors and len(results[0]) == 8 and max(batches) == 3
-
-
-def test_a_full_disk_is_a_sentence_and_the_other_party_hears_who_failed(monkeypatch, tmp_path):
-    monkeypatch.setattr(dealt, "IN_MEMORY", 100)
-    monkeypatch.setattr(dealt, "EXPANDED", 0)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
-    try:
-        results, _ = with_dealer(lambda randomness, rank: randomness.provide([([Triples((7,), Z64)], 90)]))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert type(results[1]) is DataError, "corrections of triples go to party 1"
-    assert str(results[1]) == (
-        f"{tmp_path}: correlated randomness beyond 0.0 GB cannot be written (File too large): "
-        "make room there, or name another folder by TMPDIR"
-    )
-    assert not os.listdir(tmp_path)
 
 
 def test_a_plan_is_refused_by_the_dealer_unless_it_is_bytes():

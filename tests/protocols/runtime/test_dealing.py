@@ -102,7 +102,7 @@ def test_sessions_leave_no_descriptor_open_and_no_process(dealer):
     before = settled()
     for _ in range(8):
         assert honest(dealer)
-    for failure in (lambda party: party.randomness.provide([([Triples((3 + party.rank,), Z64)], 1)]), _fail):
+    for failure in (lambda party: party.randomness.take(Triples((3 + party.rank,), Z64)), _fail):
         assert all(isinstance(end, Exception) for end in both(dealer.network(), failure))
     assert settled() == before == (before[0], "")
 

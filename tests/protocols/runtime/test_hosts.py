@@ -163,7 +163,7 @@ def test_who_waits_for_a_plan_notices_that_its_peer_has_died(dealer):
     network = dealer.network()
 
     def wait(party):
-        party.randomness.provide([([Triples((3,), Z64)], 1)])
+        party.randomness.take(Triples((3,), Z64))
 
     def die(party):
         party.exchange_public("never", None) if party.rank == 0 else os.kill(os.getpid(), signal.SIGKILL)
@@ -195,7 +195,7 @@ def test_a_party_that_loses_the_dealer_says_so_to_its_peer(dealer):
     def lose(party):
         if party.rank == 1:
             party.randomness._dealer.close()
-            party.randomness.provide([([Triples((3,), Z64)], 1)])
+            party.randomness.take(Triples((3,), Z64))
         party.exchange_public("never", None)
 
     at_a, at_b = both(dealer.network(), lose)
@@ -206,6 +206,7 @@ def test_a_party_that_loses_the_dealer_says_so_to_its_peer(dealer):
 def test_a_dealer_that_dies_after_its_last_batch_costs_nothing(tmp_path, caplog):
     def job(party):
         party.randomness.provide([([Triples(X.shape, Z64)], 1)])
+        party.randomness.settle()
         party.exchange_public("before", None)
         if party.rank == 0:
             dealer.process.kill()

@@ -80,33 +80,37 @@ def raised(failure):
 
 def test_who_waits_for_one_notices_that_another_has_gone(three):
     b, _, c, c_end = three
-    b.watch(c, raised)
     c_end.send("never read", bytes(100_000))
     c_end.end("its disk is full")
     c_end.close()
-    with pytest.raises(PeerVanished, match="party_c ended the session: its disk is full"):
+    with (
+        b.watching(c, raised),
+        pytest.raises(PeerVanished, match="party_c ended the session: its disk is full"),
+    ):
         b.receive("never sent")
 
 
 def test_one_that_has_gone_without_a_word(three):
     b, _, c, c_end = three
-    b.watch(c, raised)
     c_end.close()
-    with pytest.raises(PeerVanished, match="party_c closed the connection in waiting for party_b"):
+    with (
+        b.watching(c, raised),
+        pytest.raises(PeerVanished, match="party_c closed the connection in waiting for party_b"),
+    ):
         b.receive("never sent")
 
 
 def test_one_that_has_gone_and_is_not_needed(three):
     b, b_end, c, c_end = three
     gone = []
-    b.watch(c, gone.append)
     c_end.close()
 
     def late():
         time.sleep(0.3)
         b_end.send("late", 1)
 
-    assert both(late, lambda: b.receive("late"))[1] == 1
+    with b.watching(c, gone.append):
+        assert both(late, lambda: b.receive("late"))[1] == 1
     assert len(gone) == 1 and isinstance(gone[0], PeerVanished)
 
 

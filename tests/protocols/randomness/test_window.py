@@ -1,0 +1,130 @@
+"""The bounded queue of material: what it holds to the byte, in order, and how it ends."""
+
+import threading
+import time
+
+import pytest
+
+from mpc.errors import PeerVanished
+from protocols.randomness import window
+from protocols.randomness.window import Window
+
+GONE = PeerVanished("dealer closed the connection")
+
+
+def idle():
+    """Nothing else has happened."""
+
+
+def filled(bound, *sizes):
+    queue = Window(bound)
+    for number, size in enumerate(sizes):
+        assert queue.reserve(size, wait=False)
+        queue.put(number, size)
+    return queue
+
+
+def beside(target):
+    thread = threading.Thread(target=target)
+    thread.start()
+    return thread
+
+
+def test_it_holds_its_bound_and_no_byte_more():
+    queue = filled(100, 60, 40)
+    assert queue.held == 100
+    assert not queue.reserve(1, wait=False) and queue.held == 100
+    assert queue.take(idle) == 0 and queue.held == 40
+    assert not queue.reserve(61, wait=False)
+    assert queue.reserve(60, wait=False) and queue.held == 100
+    assert queue.take(idle) == 1 and queue.held == 60, "what was reserved counts before it comes"
+
+
+def test_what_is_larger_than_the_bound_gets_in_alone():
+    queue = filled(100, 1)
+    assert not queue.reserve(1000, wait=False)
+    queue.take(idle)
+    assert queue.reserve(1000, wait=False) and not queue.reserve(1, wait=False)
+
+
+def test_room_comes_about_while_it_is_waited_for():
+    queue = filled(100, 60, 40)
+    made = []
+    waiting = beside(lambda: made.append(queue.reserve(100, wait=True)))
+    assert queue.take(idle) == 0
+    time.sleep(0.05)
+    assert made == []
+    assert queue.take(idle) == 1
+    waiting.join(5)
+    assert made == [True] and queue.held == 100
+
+
+def test_who_takes_waits_and_its_seconds_are_counted():
+    queue = filled(100)
+    thread = beside(lambda: (time.sleep(0.2), queue.put("late", 0)))
+    assert queue.take(idle) == "late"
+    thread.join()
+    assert 0.15 < queue.waited < 2
+    before = queue.waited
+    queue.put("here", 0)
+    assert queue.take(idle) == "here" and queue.waited == before
+
+
+def test_who_waits_looks_around(monkeypatch):
+    monkeypatch.setattr(window, "LOOK", 0.01)
+
+    def look():
+        raise GONE
+
+    with pytest.raises(PeerVanished):
+        filled(100).take(look)
+
+
+def test_what_has_come_can_be_taken_after_a_failure():
+    queue = filled(100, 60)
+    queue.fail(GONE)
+    assert queue.take(idle) == 0
+    with pytest.raises(PeerVanished, match="dealer closed"):
+        queue.take(idle)
+
+
+@pytest.mark.parametrize("wait", [lambda q: q.take(idle), lambda q: q.settle(3, idle)])
+def test_a_failure_ends_waits(wait):
+    queue = filled(100)
+    thread = beside(lambda: (time.sleep(0.05), queue.fail(GONE)))
+    with pytest.raises(PeerVanished):
+        wait(queue)
+    thread.join()
+
+
+def test_a_failure_ends_the_wait_for_room():
+    queue, ends = filled(100, 100), []
+
+    def reserve():
+        try:
+            queue.reserve(1, wait=True)
+        except PeerVanished as failure:
+            ends.append(failure)
+
+    thread = beside(reserve)
+    queue.fail(GONE)
+    thread.join(5)
+    assert ends == [GONE]
+
+
+def test_it_settles_when_all_is_here_or_no_more_fits():
+    queue = filled(100, 60, 40)
+    queue.settle(2, idle)
+    thread = beside(lambda: queue.reserve(1, wait=True))
+    queue.settle(3, idle)
+    queue.take(idle)
+    thread.join(5)
+    assert queue.held == 41
+
+
+def test_what_nobody_takes_is_dropped():
+    queue = filled(100, 100)
+    thread = beside(lambda: (queue.reserve(70, wait=True), queue.put("late", 70)))
+    queue.drop()
+    thread.join(5)
+    assert queue.held == 0
