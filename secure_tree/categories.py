@@ -11,11 +11,12 @@ Categorical is a column of pandas' type `category`, whose categories are public.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mpc.errors import DataError
+from secure_tree.inputs import TableLike, frame_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,22 +41,23 @@ def covers(declared: str, name: str) -> bool:
     return name == declared or name.startswith(declared + _IS)
 
 
-def dictionary(X: Any) -> Dictionary:
+def dictionary(X: TableLike) -> Dictionary:
     """The categories of the categorical columns of a DataFrame; none of an array. Raises DataError."""
-    if not hasattr(X, "columns"):
+    frame = frame_of(X)
+    if frame is None:
         return {}
-    kinds = zip(map(str, X.columns), X.dtypes, strict=True)
+    kinds = zip(map(str, frame.columns), frame.dtypes, strict=True)
     found = {name: [str(c) for c in dtype.categories] for name, dtype in kinds if is_categorical(dtype)}
     for column in found:
         if _IS in column:
             raise DataError(f"the categorical column {column!r} has {_IS!r} in its name")
-        for name in map(str, X.columns):
+        for name in map(str, frame.columns):
             if name != column and covers(column, name):
                 raise DataError(f"column {name!r} is named like an indicator of the categorical column {column!r}")
     return found
 
 
-def is_categorical(dtype: Any) -> bool:
+def is_categorical(dtype: object) -> bool:
     """Whether a column's type is pandas' `category`."""
     return str(dtype) == "category"
 

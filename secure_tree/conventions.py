@@ -19,10 +19,9 @@ order of the classes. Not kept, with the reason:
 
 from __future__ import annotations
 
-from typing import Any
-
 from mpc.errors import ConfigError, DataError
 from mpc.party import Party
+from secure_tree.inputs import EvalSet, Labelled
 
 
 def not_fitted() -> DataError:
@@ -35,7 +34,7 @@ def not_fitted() -> DataError:
     return NotFitted("the estimator is not fitted: call fit, or load a model")
 
 
-def needs_party(party: Any, call: str) -> None:
+def needs_party(party: object, call: str) -> None:
     """Raises ConfigError where the first argument is not a party: a call as of a plain estimator."""
     if not isinstance(party, Party):
         raise ConfigError(
@@ -44,9 +43,10 @@ def needs_party(party: Any, call: str) -> None:
         )
 
 
-def one_pair(eval_set: Any) -> Any:
+def one_pair(eval_set: EvalSet) -> Labelled:
     """(X, y) of an `eval_set` that is this pair or, as in XGBoost, a list of one. Raises ConfigError."""
     pairs = [eval_set] if len(eval_set) == 2 and not isinstance(eval_set[0], tuple) else list(eval_set)
     if len(pairs) != 1 or not isinstance(pairs[0], (tuple, list)) or len(pairs[0]) != 2:
         raise ConfigError(f"eval_set must be one pair (X, y), or a list with one pair, got {len(pairs)} entries")
-    return pairs[0]
+    X, y = pairs[0]
+    return X, y

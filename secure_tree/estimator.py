@@ -25,6 +25,7 @@ from secure_tree.context import TrainingContext
 from secure_tree.conventions import needs_party, not_fitted, one_pair
 from secure_tree.edges import cut_bins
 from secure_tree.importance import feature_importance
+from secure_tree.inputs import ColumnLike, EvalSet, TableLike
 from secure_tree.layout import place
 from secure_tree.links import classes, probabilities, values
 from secure_tree.magnitudes import check_resolution
@@ -89,10 +90,10 @@ class _SecureXGB(Parametrised):
     def fit(
         self,
         party: Party,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        eval_set: Any = None,
+        X: TableLike,
+        y: ColumnLike | None = None,
+        sample_weight: ColumnLike | None = None,
+        eval_set: EvalSet | None = None,
         observer: Observer | None = None,
         checkpoints: Checkpoints | None = None,
     ) -> Self:
@@ -141,7 +142,7 @@ class _SecureXGB(Parametrised):
         self.model = SharedModel(party.rank, config, replace(context.facts, pairing=pairing), bins.cuts, ensemble)
         return self
 
-    def predict_margin(self, party: Party, X: Any, method: Method = "bins", to: int | None = None) -> np.ndarray:
+    def predict_margin(self, party: Party, X: TableLike, method: Method = "bins", to: int | None = None) -> np.ndarray:
         """Margins, float64[n], or [n, classes] where there are several classes.
 
         Horizontal: of own rows at each party. Vertical: of all rows at party `to`.
@@ -222,15 +223,15 @@ class SecureXGBClassifier(_SecureXGB):
     objectives = ("binary:logistic", "multi:ova", "multi:softprob")
     other = "SecureXGBRegressor"
 
-    def predict_proba(self, party: Party, X: Any, method: Method = "bins", to: int | None = None) -> np.ndarray:
+    def predict_proba(self, party: Party, X: TableLike, method: Method = "bins", to: int | None = None) -> np.ndarray:
         """[n, classes]: probabilities of classes 0, 1, ... for the rows that `predict_margin` reveals to this party."""
         return probabilities(self._fitted().config, self.predict_margin(party, X, method, to))
 
-    def predict(self, party: Party, X: Any, method: Method = "bins", to: int | None = None) -> np.ndarray:
+    def predict(self, party: Party, X: TableLike, method: Method = "bins", to: int | None = None) -> np.ndarray:
         """Class, 0, 1, ..., of the same rows."""
         return classes(self.predict_margin(party, X, method, to))
 
-    def score(self, party: Party, X: Any, y: Any, method: Method = "bins", to: int | None = None) -> float:
+    def score(self, party: Party, X: TableLike, y: ColumnLike, method: Method = "bins", to: int | None = None) -> float:
         """Accuracy on the same rows, known to this party; the other one calls score or predict, too."""
         return float(np.mean(self.predict(party, X, method, to) == np.asarray(y).reshape(-1)))
 
@@ -245,11 +246,11 @@ class SecureXGBRegressor(_SecureXGB):
     objectives = ("reg:squarederror", "count:poisson")
     other = "SecureXGBClassifier"
 
-    def predict(self, party: Party, X: Any, method: Method = "bins", to: int | None = None) -> np.ndarray:
+    def predict(self, party: Party, X: TableLike, method: Method = "bins", to: int | None = None) -> np.ndarray:
         """Predicted values of the rows that `predict_margin` reveals to this party."""
         return values(self._fitted().config, self.predict_margin(party, X, method, to))
 
-    def score(self, party: Party, X: Any, y: Any, method: Method = "bins", to: int | None = None) -> float:
+    def score(self, party: Party, X: TableLike, y: ColumnLike, method: Method = "bins", to: int | None = None) -> float:
         """Coefficient of determination (R^2) on the same rows, known to this party; the other calls, too."""
         truth = np.asarray(y, np.float64).reshape(-1)
         residual = ((truth - self.predict(party, X, method, to)) ** 2).sum()

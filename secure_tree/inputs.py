@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias, Union
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from numpy.typing import ArrayLike
 
@@ -11,3 +12,13 @@ if TYPE_CHECKING:
 
 TableLike: TypeAlias = Union[ArrayLike, "pd.DataFrame"]
 ColumnLike: TypeAlias = Union[ArrayLike, "pd.Series"]
+# (X, y); y is None at a party without labels.
+Labelled: TypeAlias = tuple[TableLike, ColumnLike | None]
+# As in XGBoost a list of pairs, or the pair itself.
+EvalSet: TypeAlias = Labelled | Sequence[Labelled]
+
+
+def frame_of(X: TableLike) -> pd.DataFrame | None:
+    """X as a DataFrame, or None where it is an array."""
+    table: Any = X
+    return table if hasattr(table, "columns") else None

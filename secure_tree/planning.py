@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -29,7 +28,7 @@ class Demand:
     """One step of a training as party 0 sees it: its requests, rounds, payload bytes out and in; done `times` times."""
 
     step: str
-    kinds: list[Correlation[Any]]
+    kinds: list[Correlation[object]]
     rounds: int
     sent: int
     received: int

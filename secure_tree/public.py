@@ -13,7 +13,6 @@ import json
 import math
 from dataclasses import asdict, is_dataclass
 from decimal import Context, Decimal
-from typing import Any
 
 import numpy as np
 
@@ -47,7 +46,7 @@ def choose(count: int, of: int, label: str) -> np.ndarray:
     return np.sort(np.argsort(words, kind="stable")[:count])
 
 
-def digest(*values: Any) -> str:
+def digest(*values: object) -> str:
     """SHA-256 of plain values, dataclasses and arrays of numbers, in hexadecimal."""
     hashed = hashlib.sha256()
     for value in values:

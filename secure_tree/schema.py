@@ -10,6 +10,7 @@ import numpy as np
 from mpc.errors import DataError
 from secure_tree.categories import Dictionary, indicator, indicators, is_categorical
 from secure_tree.config import TrainConfig
+from secure_tree.inputs import ColumnLike, Labelled, TableLike, frame_of
 from secure_tree.public import choose
 
 
@@ -26,7 +27,7 @@ class Table:
 
 
 def read_features(
-    X: Any, config: TrainConfig | None = None, source: str = "X", known: Dictionary | None = None
+    X: TableLike, config: TrainConfig | None = None, source: str = "X", known: Dictionary | None = None
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """An array or a DataFrame -> (float32[n, d], names). Raises DataError that names column and row.
 
@@ -34,14 +35,15 @@ def read_features(
     configuration there are none. Categorical columns become indicators of the `known` categories, or else there is
     none.
     """
-    names = tuple(str(c) for c in X.columns) if hasattr(X, "columns") else None
-    if names is not None:
+    frame = frame_of(X)
+    names = None if frame is None else tuple(str(c) for c in frame.columns)
+    if frame is not None and names is not None:
         if len(set(names)) < len(names):
             twice = next(n for n in names if names.count(n) > 1)
             raise DataError(f"{source}: column {twice!r} appears twice")
-        parts = [_features(X[c], (known or {}).get(str(c)), source) for c in X.columns]
+        parts = [_features(frame[c], (known or {}).get(str(c)), source) for c in frame.columns]
         names = tuple(name for each, _ in parts for name in each)
-        X = np.concatenate([part for _, part in parts], axis=1) if parts else np.zeros((len(X), 0))
+        X = np.concatenate([part for _, part in parts], axis=1) if parts else np.zeros((len(frame), 0))
     try:
         values = np.asarray(X, np.float64)
     except (TypeError, ValueError):
@@ -71,7 +73,13 @@ def _features(column: Any, categories: list[str] | None, source: str) -> tuple[l
     return [name], column.to_numpy(np.float64, na_value=np.nan)[:, None]
 
 
-def read_training(X: Any, y: Any, weights: Any, config: TrainConfig, known: Dictionary | None = None) -> Table:
+def read_training(
+    X: TableLike,
+    y: ColumnLike | None,
+    weights: ColumnLike | None,
+    config: TrainConfig,
+    known: Dictionary | None = None,
+) -> Table:
     """Features, labels and weights of one party's rows; vertical data may have its labels, and with them its weights,
     at the other. `known` are the categories of categorical columns. Raises DataError."""
     features, names = read_features(X, config, known=known)
@@ -103,7 +111,7 @@ def read_training(X: Any, y: Any, weights: Any, config: TrainConfig, known: Dict
     return replace(table, labels=labels, weights=weights)
 
 
-def read_validation(pair: tuple[Any, Any], config: TrainConfig, known: Dictionary, like: Table) -> Table:
+def read_validation(pair: Labelled, config: TrainConfig, known: Dictionary, like: Table) -> Table:
     """(X, y): rows that a party holds out itself, with the features and labels that `like`, its training table, has."""
     table = read_training(*pair, None, config, known)
     if table.names != like.names:
@@ -138,7 +146,7 @@ def rows_of(table: Table, rows: np.ndarray) -> Table:
     return replace(table, features=table.features[rows], labels=labels, weights=weights)
 
 
-def _column(source: str, what: str, values: Any, rows: int) -> np.ndarray:
+def _column(source: str, what: str, values: ColumnLike, rows: int) -> np.ndarray:
     """A number for each row, float64[n]."""
     try:
         column = np.asarray(values, np.float64).reshape(-1)

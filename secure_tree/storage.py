@@ -106,7 +106,7 @@ def read_sealed_json(path: str | Path, what: str) -> dict[str, Any]:
 def to_npz(arrays: Arrays) -> bytes:
     """Arrays as numpy's .npz, without a checksum."""
     file = io.BytesIO()
-    np.savez(file, **arrays)  # type: ignore[arg-type]
+    np.savez(file, **arrays)  # type: ignore[arg-type]  # an array might be named as its option is
     return file.getvalue()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from mpc.correlation import Correlation
 from mpc.linear_map import released
@@ -24,7 +23,7 @@ Observer = Callable[[int, TreeShares, AShare, AShare], None]
 # What was revealed of held-out rows: number of rounds, metric.
 Curve = list[tuple[int, float]]
 # Requests of correlated randomness, and how many times they are made.
-Step = tuple[list[Correlation[Any]], int]
+Step = tuple[list[Correlation[object]], int]
 
 
 def train(
@@ -117,7 +116,7 @@ class _Rehearsal:
         self._trace = Trace(party)
         self._boosting = begin(self._trace.party)
         self._trees = list[TreeShares]()
-        self._asked = dict[tuple[int, ...], list[Correlation[Any]]]()
+        self._asked = dict[tuple[int, ...], list[Correlation[object]]]()
 
     def like(self, trees: list[TreeShares]) -> None:
         """Trees of a round that was grown before, whose shapes those to come have, too."""
@@ -137,7 +136,7 @@ class _Rehearsal:
                 plan.append(self.asked())
             yield plan
 
-    def _round(self, samples: Samples) -> list[Correlation[Any]]:
+    def _round(self, samples: Samples) -> list[Correlation[object]]:
         """To grow a round of trees: rehearsed once for samples of these sizes."""
         sizes = tuple(map(len, samples))
         if sizes not in self._asked:
