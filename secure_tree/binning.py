@@ -3,8 +3,9 @@
 Values are float32, as in XGBoost. Bin b of a feature holds cuts[b] <= x < cuts[b + 1]; missing values (NaN) have a bin
 of their own, the last. Every `finer`-th cut is an edge, the threshold of a candidate split. Joint edges are found by
 secure_tree/edges.py. A party's own K edges of a feature are its distinct values if there are at most K of them, else
-its minimum and K - 1 inverted-cdf quantiles; `finer` bins between two edges are cut in the same way. Short lists are
-padded by repeating the last cut.
+its minimum and K - 1 inverted-cdf quantiles; where some of these are equal, the places that they leave go to quantiles
+of the values that are no edge yet. `finer` bins between two edges are cut in the same way. Short lists are padded by
+repeating the last cut.
 """
 
 from __future__ import annotations
@@ -62,11 +63,18 @@ def order_value(keys: np.ndarray) -> np.ndarray:
 
 def _spread(present: np.ndarray, size: int) -> np.ndarray:
     """Values, at least one -> the distinct ones, or the minimum and quantiles, padded to `size`."""
-    distinct = np.unique(present)
-    if distinct.size > size:
-        quantiles = np.quantile(present, np.arange(1, size) / size, method="inverted_cdf")
-        distinct = np.unique(np.concatenate([distinct[:1], quantiles]))
-    return np.pad(distinct, (0, size - distinct.size), mode="edge")
+    chosen, others = np.unique(present), present
+    if chosen.size > size:
+        chosen = chosen[:1]
+        while chosen.size < size:
+            chosen = np.union1d(chosen, _quantiles(others, size - chosen.size))
+            others = present[~np.isin(present, chosen)]
+    return np.pad(chosen, (0, size - chosen.size), mode="edge")
+
+
+def _quantiles(values: np.ndarray, count: int) -> np.ndarray:
+    """Inverted-cdf quantiles that cut values, at least one, into parts of equal size, if possible."""
+    return np.quantile(values, np.arange(1, count + 1) / (count + 1), method="inverted_cdf")
 
 
 def _cuts(column: np.ndarray, size: int, finer: int) -> np.ndarray:

@@ -12,7 +12,13 @@ RUNS = 500
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
-    ("parameters", "runs"), [({}, RUNS), ({"comparison": "keys"}, RUNS // 5), ({"partition": "vertical"}, RUNS // 5)]
+    ("parameters", "runs"),
+    [
+        ({}, RUNS),
+        ({"comparison": "keys"}, RUNS // 5),
+        ({"partition": "vertical"}, RUNS // 5),
+        ({"edges": "joint"}, RUNS // 5),
+    ],
 )
 def test_trainings_do_not_tell_fixed_rows_from_random_ones(parameters, runs):
     for fixed, other in assess(runs, max_depth=2, **parameters):

@@ -188,7 +188,7 @@ def test_processes_killed_at_random_trees(tmp_path, requests_taken, trainings, k
     ("tree", "data", "parameters"),
     [
         (3, {}, {"test_size": 0.3, "eval_epochs": 2}),
-        (TREES, {}, {"test_size": 0.3, "eval_epochs": 2}),
+        (TREES, {}, {"test_size": 0.3, "eval_epochs": 2, "edges": "joint"}),
         (4, {}, {"test_size": 0.3, "eval_epochs": 1, "early_stopping_rounds": 2, "n_estimators": 12}),
         (
             7,

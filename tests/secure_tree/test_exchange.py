@@ -53,12 +53,15 @@ def test_a_revealed_model_in_xgboost(objective, depth, min_child_weight):
         assert (plain.features == NO_SPLIT).any()
 
 
-@pytest.mark.parametrize("partition", ["horizontal", "vertical"])
-def test_missing_values_in_xgboost(partition):
+@pytest.mark.parametrize(
+    ("partition", "edges"), [("horizontal", "joint"), ("horizontal", "private"), ("vertical", "private")]
+)
+def test_missing_values_in_xgboost(partition, edges):
     X, y = table(120, 4, seed=33)
     X = with_holes(X, 0.3).astype(np.float32)
     data = halves(X, y, 50) if partition == "horizontal" else columns(X, y, 2)
-    training = train_both(*data, partition=partition, missing="all", n_estimators=5, max_bin=8, learning_rate=0.5)
+    how = {"partition": partition, "edges": edges, "missing": "all", "learning_rate": 0.5}
+    training = train_both(*data, n_estimators=5, max_bin=8, **how)
     fresh = with_holes(table(60, 4, seed=34)[0], 0.4, seed=1).astype(np.float32)
     parts = (fresh[:20], fresh[20:]) if partition == "horizontal" else (fresh[:, :2], fresh[:, 2:])
     ours = np.concatenate(predict_both(training.models, parts, "thresholds"))

@@ -47,6 +47,7 @@ def importance(models, kind="weight"):
         ("columns", {"partition": "vertical"}),
         ("classes", {"objective": "multi:ova", "num_class": 3}),
         ("weights", {}),
+        ("weights", {"edges": "joint"}),
     ],
 )
 def test_importance_is_that_of_the_exported_model(tmp_path, data, parameters):

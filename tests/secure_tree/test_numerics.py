@@ -110,6 +110,16 @@ def test_order_keys_keep_order_and_come_back():
     assert order_key(np.array([-0.0])) == order_key(np.array([0.0]))
 
 
+def test_a_frequent_value_leaves_its_places_to_others():
+    rng = np.random.default_rng(3)
+    column = np.where(rng.random(1000) < 0.98, 0, rng.gamma(1, size=1000)).astype(np.float32)
+    (edges,) = make_bins(column[:, None], 8).edges
+    rest = column[column > 0]
+    assert edges[0] == 0 and np.array_equal(
+        edges[1:], np.quantile(rest, np.arange(1, 8) / 8, method="inverted_cdf").astype(np.float32)
+    )
+
+
 def test_bins_hold_what_they_say():
     rng = np.random.default_rng(2)
     features = np.stack([rng.normal(size=200), rng.integers(0, 5, 200), np.ones(200)], axis=1).astype(np.float32)

@@ -9,7 +9,7 @@ from tests.secure_tree.test_twin import halves, table
 
 
 @pytest.mark.parametrize("partition", ["horizontal", "vertical"])
-@pytest.mark.parametrize("parameters", [{}, {"test_size": 0.3, "eval_epochs": 1}])
+@pytest.mark.parametrize("parameters", [{}, {"test_size": 0.3, "eval_epochs": 1}, {"edges": "joint"}])
 def test_nothing_is_kept_at_the_dealer_or_at_a_party(partition, parameters):
     X, y = table(40, 4, seed=61)
     tables, labels = halves(X, y, 20) if partition == "horizontal" else columns(X, y, 2)
@@ -28,7 +28,8 @@ def test_nothing_is_kept_at_the_dealer_or_at_a_party(partition, parameters):
 
 
 @pytest.mark.parametrize(
-    "parameters", [{}, {"test_size": 0.3, "eval_epochs": 1}, {"num_class": 3, "objective": "multi:ova"}]
+    "parameters",
+    [{}, {"test_size": 0.3, "eval_epochs": 1}, {"num_class": 3, "objective": "multi:ova"}, {"edges": "joint"}],
 )
 def test_after_the_last_plan_the_dealer_is_not_needed(parameters, monkeypatch):
     """A dealer that dies when it has dealt everything costs no training."""
