@@ -93,7 +93,7 @@ def plan_training(config: TrainConfig, sizes: Sizes) -> list[Demand]:
 
     The label scale of a regression is taken as 1; rounds and bytes do not depend on it. Early stopping may need less;
     with `colsample_bytree` the coin may draw features of more or fewer candidates, where some are indicators or may be
-    missing.
+    missing. Joint edges of features with frequent values take further passes of the bisection, which no size tells.
     """
     context = sizes.context(config)
     layout, names = context.layout, sizes.names[0]

@@ -47,10 +47,12 @@ class Dealt(Figures):
 
 @dataclass(frozen=True)
 class Exchanged(Figures):
-    """Rounds, and bytes in both directions."""
+    """Rounds, and bytes in both directions, of a training and of its set-up."""
 
     rounds: int
     bytes: int
+    setup_rounds: int
+    setup_bytes: int
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,11 @@ class _Phase:
         self.sent += demand.times * demand.sent
         self.received += demand.times * demand.received
         self.dealt += demand.times * dealt
+
+    @property
+    def bytes(self) -> int:
+        """On the wire between the parties, in both directions."""
+        return self.sent + self.received + 2 * self.rounds * FRAME_BYTES
 
     def without(self, part: _Phase) -> _Phase:
         return _Phase(*(a - b for a, b in zip(astuple(self), astuple(part), strict=True)))
@@ -171,7 +178,7 @@ def plan(config: TrainConfig, sizes: Sizes, computing: Computing | None = None) 
         Tables(list(sizes.rows), [len(names) for names in sizes.names]),
         config,
         Dealt({kind: dict(count) for kind, count in by_kind.items()}, total.dealt, keyed),
-        Exchanged(total.rounds, total.sent + total.received + 2 * total.rounds * FRAME_BYTES),
+        Exchanged(total.rounds, total.bytes, first.rounds, first.bytes),
         seconds,
         _times(seconds, computing, config.n_estimators) if computing else None,
     )
@@ -207,6 +214,9 @@ def print_plan(plan: Plan, names: tuple[str, str]) -> None:
         )
     online = plan.online
     console.print(f"between the parties: {online.rounds:,} rounds, {online.bytes:,} bytes in both directions")
+    console.print(
+        f"of these in set-up, with {plan.config.binning}: {online.setup_rounds:,} rounds, {online.setup_bytes:,} bytes"
+    )
     times = Table(title="Time, an estimate in seconds", title_justify="left")
     for column in ("network", "phase", "waiting for it", "computing", "in all"):
         times.add_column(column, justify="left" if column in ("network", "phase") else "right")

@@ -66,6 +66,7 @@ def test_the_plan_is_what_happens(parameters, more):
     expected = plan(TrainConfig.of(**parameters), Sizes(rows, names, **more))
     measured = ["setup", "online"]
     assert expected.online.rounds == sum(first[s][0] for s in measured)
+    assert expected.online.setup_rounds == first["setup"][0]
     sent = sum(party[s][1] for party in (first, second) for s in measured)
     assert expected.online.bytes == pytest.approx(sent, rel=0.05)
     dealt = sum(party[s][2] for party in (first, second) for s in ("setup", "offline"))
@@ -84,6 +85,16 @@ def test_the_time_is_the_networks_and_the_machines(capsys):
         assert times["offline"] == max(waited["offline"], 6.0)
     print_plan(report, ("a", "b"))
     assert f"{report.times.seconds['WAN']['online']:.2f}" in capsys.readouterr().out
+
+
+def test_the_plan_prints_what_edges_cost(capsys):
+    printed = {}
+    for edges in ("joint", "private"):
+        config = TrainConfig.of(n_estimators=2, max_depth=2, max_bin=8, edges=edges)
+        print_plan(plan(config, Sizes.numeric((30, 40), 4), Computing(1.0, 2.0, 3.0)), ("a", "b"))
+        printed[edges] = " ".join(capsys.readouterr().out.split())
+    assert "of these in set-up, with 8 bins with joint edges:" in printed["joint"]
+    assert "of these in set-up, with 8 bins with private edges, 32 local ones:" in printed["private"]
 
 
 def test_the_plan_prints_what_comparison_keys_rest_on(capsys):
