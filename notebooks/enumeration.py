@@ -145,7 +145,8 @@ class _Dealing:
 class _Randomness:
     """One party's part of what is dealt, in the order in which it asks."""
 
-    received = used = 0
+    dealt = used = 0
+    waited = 0.0
 
     def __init__(self, dealing: _Dealing, rank: int) -> None:
         self._dealing, self._rank, self._asked = dealing, rank, 0

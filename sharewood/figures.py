@@ -100,7 +100,7 @@ class Phase(Figures):
 
 @dataclass(frozen=True)
 class Offline(Phase):
-    """Dealing, before the data is used."""
+    """Dealing, which does not depend on the data and goes on beside the training: seconds at work, of either thread."""
 
     def document(self) -> dict[str, Any]:
         return {**super().document(), "bytes_dealer": self.bytes_dealt, "bytes_parties": self.bytes}

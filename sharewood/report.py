@@ -125,7 +125,7 @@ def _costs(costs: DemoCosts) -> Table:
         table.add_row(name, f"{phase.seconds:.{digits}f}", f"{phase.rounds:.0f}", megabytes(phase.bytes), dealt)
 
     add("setup, once", costs.setup)
-    add("offline, before the data is used", costs.offline)
+    add("offline, independent of the data", costs.offline)
     add("online", costs.online)
     add("  per tree", costs.online.per_tree, 3)
     add(f"prediction of {costs.predict.rows} rows", costs.predict, 3)

@@ -25,8 +25,9 @@ def party_role(rank: int, job: Job) -> Role:
     """The role of party `rank`: connects itself to its peer and the dealer, then runs `job(party)`."""
 
     def play(channels: dict[str, Channel]) -> Any:
-        randomness = DealtRandomness(rank, channels[DEALER])
-        with session(Party(rank, channels[PARTIES[1 - rank]], randomness)) as party:
+        peer = channels[PARTIES[1 - rank]]
+        randomness = DealtRandomness(rank, channels[DEALER], peer)
+        with session(Party(rank, peer, randomness)) as party:
             result = job(party)
         randomness.close()
         return {"result": result, **_process()}

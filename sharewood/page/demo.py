@@ -100,7 +100,7 @@ def _quality(report: DemoReport, labels: np.ndarray, margins: Mapping[str, np.nd
 def _cost(costs: DemoCosts) -> Section:
     phases = [
         sections.phase("set-up, once", costs.setup),
-        sections.phase("offline, before the data is used", costs.offline),
+        sections.phase("offline, independent of the data", costs.offline),
         sections.phase("online", costs.online),
         sections.phase("online, per tree", costs.online.per_tree),
         sections.phase(f"prediction of {costs.predict.rows:,} rows", costs.predict),

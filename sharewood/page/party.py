@@ -15,7 +15,7 @@ _ROWS = 10
 _PHASES = {
     "rows": "comparing the ids of the rows",
     "setup": "set-up, once",
-    "offline": "offline, before the data is used",
+    "offline": "offline, independent of the data",
     "online": "online",
     "predict_offline": "offline",
     "predict": "prediction",

@@ -1,7 +1,11 @@
 """What a long session keeps: no mask of a matrix outlives the training or the prediction that it was for."""
 
+import resource
+
 import pytest
 
+from protocols.randomness import dealt, delivery
+from protocols.runtime.session import run_session
 from secure_tree import SecureXGBClassifier
 from tests.mpc.twoparty import run_both
 from tests.secure_tree.test_layouts import columns
@@ -57,3 +61,35 @@ def test_after_the_last_plan_the_dealer_is_not_needed(parameters, monkeypatch):
 
     run_both(job)
     assert all(asked) and len(asked) > 100
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_long_training_takes_no_more_memory_than_a_short_one(monkeypatch):
+    """Material of 60 trees is many times the window; peak memory and what the window holds stay as with 6 trees."""
+    monkeypatch.setattr(dealt, "WINDOW", 1 << 24)
+    monkeypatch.setattr(delivery, "PORTION", 1 << 20)
+    X, y = table(2_000, 6, seed=61)
+    tables, labels = halves(X, y, 1_000)
+
+    def peaks(trees):
+        def job(party):
+            held = []
+
+            def observe(*_):
+                held.append(party.randomness._window.held)
+
+            model = SecureXGBClassifier(n_estimators=trees, max_depth=3, max_bin=16)
+            model.fit(party, tables[party.rank], labels[party.rank], observer=observe)
+            return max(held), party.randomness.dealt, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+        outcome = run_session(job)
+        dealer = outcome["dealer"]["memory_peak_bytes"] / 1024
+        return [outcome[name]["result"] for name in ("party_a", "party_b")], dealer
+
+    short, dealer = peaks(6)
+    long, dealer_of_long = peaks(60)
+    for (_, before, memory), (held, all_dealt, memory_of_long) in zip(short, long, strict=True):
+        assert held <= 1 << 24 and all_dealt > 9 * before > 9 << 25
+        assert memory_of_long < 1.1 * memory
+    assert dealer_of_long < 1.1 * dealer
