@@ -139,7 +139,8 @@ rounding of the gradients is random, so that two trainings of one kind differ as
 ## Cost
 
 32 bins, two party processes and a dealer on one machine over TLS on loopback, both kinds by turns in one run, medians
-of the seconds. Bytes are those on the wire in both directions, dealt bytes those to both parties.
+of the seconds. The machine had other work at the time: ratios say more than seconds. Bytes are those on the wire in
+both directions, dealt bytes those to both parties.
 
 {_costs(study)}
 
@@ -148,5 +149,6 @@ of the seconds. Bytes are those on the wire in both directions, dealt bytes thos
 What belongs to the rows costs the same under either kind: g and h of every row, and the rows of each node. What belongs
 to candidates costs half, so the more rows there are to a candidate, the closer the two are. Set-up hands over the bins
 as a masked matrix, a word for each row and bin: under private edges four times as many. Joint edges take rounds in
-set-up, for the bisection.
+set-up: a comparison and an opening for each of the 32 bits of a value, and as many again wherever features have values
+so frequent that places are left for others.
 """
