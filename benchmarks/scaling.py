@@ -57,7 +57,7 @@ def measure(sizes: dict[str, int], by: str) -> dict[str, Any]:
     def job(party: Party) -> dict[str, Any]:
         n = sizes["rows"] // 2 + (sizes["rows"] % 2) * (1 - party.rank)
         X, y = made_up_rows(n, sizes["features"], party.rank)
-        shape = {"max_depth": sizes["depth"], "max_bin": sizes["bins"]}
+        shape = {"max_depth": sizes["depth"], "max_bin": sizes["bins"], "local_bins": sizes["bins"]}
         SecureXGBClassifier(n_estimators=TREES, **shape, comparison=by).fit(party, X, y)
         return {name: [s.seconds, s.bytes_sent + s.bytes_received, s.bytes_dealt] for name, s in party.stages.items()}
 

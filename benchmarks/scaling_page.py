@@ -99,7 +99,8 @@ Written by `python -m benchmarks.scaling` from what it measured, `figures/scalin
 Horizontal data, half of the rows at either party. Two party processes and a dealer on one machine of
 {study["cores"]} cores, TLS on loopback. The base point is {where};
 one factor is varied at a time. Rows are varied at {study["row_features"]} features, so that a million of them fit into
-the machine's memory.
+the machine's memory. Edges are private, with as many local bins as edges: what finer ones cost, and joint edges save,
+is [elsewhere](heterogeneity.md#cost).
 
 Each point is one training of {study["trees"]} trees. Seconds and bytes are those of one tree, its share of finishing
 the model included; seconds are those of the slower party. Set-up is once a training. Bytes are on the wire: online
