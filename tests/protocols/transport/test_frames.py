@@ -73,7 +73,7 @@ def test_a_flipped_bit_is_refused_or_another_length(bit):
     data[bit // 8] ^= 1 << bit % 8
     try:
         length = read(data)
-    except ProtocolDesync:
+    except (ProtocolDesync, PeerVanished):  # the kind of a frame that ends the session is one flipped bit away
         return
     assert length is None or length != 1000
 
