@@ -99,13 +99,17 @@ def read_training(
     if config.logistic and not np.isin(labels, allowed).all():
         row = int(np.flatnonzero(~np.isin(labels, allowed))[0])
         classes = f"one of 0 .. {len(allowed) - 1}" if config.num_class else "0 or 1"
-        raise DataError(f"y: row {row}: label {labels[row]:g} is not {classes}, as {config.objective} needs")
+        raise DataError(f"y: row {row}: label must be {classes} under {config.objective}, got {labels[row]:g}")
     if config.counts and labels.min() < 0:
-        raise DataError(f"y: row {int(labels.argmin())}: label {labels.min():g} is negative, and count:poisson counts")
+        raise DataError(
+            f"y: row {int(labels.argmin())}: label must be at least 0 under {config.objective}, got {labels.min():g}"
+        )
     if weights is not None:
         weights = _column("sample_weight", "weight", weights, n)
         if weights.min() < 0:
-            raise DataError(f"sample_weight: row {int(weights.argmin())}: weight {weights.min():g} is negative")
+            raise DataError(
+                f"sample_weight: row {int(weights.argmin())}: weight must be at least 0, got {weights.min():g}"
+            )
     if config.scale_pos_weight != 1:
         weights = np.where(labels == 1, config.scale_pos_weight, 1.0) * (1.0 if weights is None else weights)
     return replace(table, labels=labels, weights=weights)

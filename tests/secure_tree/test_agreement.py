@@ -47,7 +47,7 @@ def test_features(tables, sentence):
 @pytest.mark.parametrize(
     ("labels", "sentence"),
     [
-        (np.array([0, 1, 2, 1, 0, 1]), "row 2: label 2 is not 0 or 1"),
+        (np.array([0, 1, 2, 1, 0, 1]), "row 2: label must be 0 or 1 under binary:logistic, got 2"),
         (np.array([0, 1, np.nan, 1, 0, 1]), "row 2: label is missing"),
         (Y[:5], "5 labels for 6 rows"),
         (np.array(list("abcdef")), "not numeric"),

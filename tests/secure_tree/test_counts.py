@@ -88,7 +88,7 @@ def test_the_exported_model():
 
 def test_what_is_not_a_count():
     X, y = counts(40, 87)
-    with pytest.raises(DataError, match="row 3: label -2 is negative"):
+    with pytest.raises(DataError, match="row 3: label must be at least 0 under count:poisson, got -2"):
         fit(*halves(X, np.where(np.arange(40) == 3, -2, y), 20))
     with pytest.raises(ConfigError, match="base_score must be a count above 0 under count:poisson, got 0"):
         SecureXGBRegressor(objective="count:poisson", base_score=0.0)

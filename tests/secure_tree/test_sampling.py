@@ -130,7 +130,11 @@ def test_weights_of_vertical_data_stand_beside_the_labels():
 
 @pytest.mark.parametrize(
     ("weights", "sentence"),
-    [(-np.ones(6), "row 0: weight -1 is negative"), (np.ones(5), "5 weights for 6 rows"), (["a"] * 6, "not numeric")],
+    [
+        (-np.ones(6), "row 0: weight must be at least 0, got -1"),
+        (np.ones(5), "5 weights for 6 rows"),
+        (["a"] * 6, "not numeric"),
+    ],
 )
 def test_bad_weights(weights, sentence):
     X, y = table(12, 2, seed=36)
@@ -154,7 +158,7 @@ def test_parameters(parameters, sentence):
 
 def test_labels_beyond_the_classes():
     X, y = three_classes(20, seed=37)
-    with pytest.raises(DataError, match="label 3 is not one of 0"):
+    with pytest.raises(DataError, match="label must be one of 0 .. 2 under multi:ova, got 3"):
         train_both(*halves(X, y + 1, 10), objective="multi:ova", num_class=3, **SMALL)
 
 
