@@ -158,7 +158,7 @@ def test_parameters(parameters, sentence):
 
 def test_labels_beyond_the_classes():
     X, y = three_classes(20, seed=37)
-    with pytest.raises(DataError, match="label must be one of 0 .. 2 under multi:ova, got 3"):
+    with pytest.raises(DataError, match=r"label must be one of 0 .. 2 under multi:ova, got 3"):
         train_both(*halves(X, y + 1, 10), objective="multi:ova", num_class=3, **SMALL)
 
 
