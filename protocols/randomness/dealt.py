@@ -28,7 +28,7 @@ from protocols.randomness.window import Window
 from protocols.transport.channel import Channel
 
 T = TypeVar("T")
-WINDOW = 1 << 29
+WINDOW = 1 << 28
 _STOPPING = 1.0
 
 
