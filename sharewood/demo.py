@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import asdict
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,9 @@ def run_demo(data: DemoData, parameters: dict[str, Any], out: Path, progress: bo
     def job(party: Party) -> dict[str, Any]:
         if party.rank or not progress:
             log.setLevel(logging.WARNING)
+        began = perf_counter()
         model = estimator(**config.model_dump()).fit(party, *data.train[party.rank], observer=Progress(party, config))
+        seconds = perf_counter() - began
         model.save(out / f"{PARTIES[party.rank]}.npz")
         margins = model.predict_margin(party, data.test[party.rank][0], data.method)
         costs = {
@@ -55,7 +58,7 @@ def run_demo(data: DemoData, parameters: dict[str, Any], out: Path, progress: bo
         again = dict.fromkeys(party.revealed[len(revealed) :])
         revealed += [f"{what} after every step of the learning curve" for what in again]
         assert model.model is not None, "fit has set it"
-        learned = {"margins": margins, "staged": staged, "revealed": revealed}
+        learned = {"seconds": seconds, "margins": margins, "staged": staged, "revealed": revealed}
         return {"pairing": model.model.facts.pairing, **learned, **costs}
 
     outcome = run_session(job)
@@ -78,7 +81,7 @@ def run_demo(data: DemoData, parameters: dict[str, Any], out: Path, progress: bo
         config=config,
         quality=Quality(quality(labels, margins["Sharewood"], config), quality(labels, margins["XGBoost"], config)),
         curve=_curve(data, config, [r["staged"] for r in results], reference),
-        costs=DemoCosts.of(stages, parts, config.n_estimators, len(labels)),
+        costs=DemoCosts.of(max(r["seconds"] for r in results), stages, parts, config.n_estimators, len(labels)),
         revealed=[r["revealed"] for r in results],
         memory_peak_bytes={name: outcome[name]["memory_peak_bytes"] for name in (*PARTIES, DEALER)},
         pid={name: outcome[name]["pid"] for name in (*PARTIES, DEALER)},

@@ -42,10 +42,13 @@ class Curve(Figures):
 class DemoCosts(Figures):
     """Both parties' meters as one, with the bytes of both; `parts` are those of the online phase.
 
+    `training_seconds` are those of the whole training on the wall clock, in which offline and online overlap.
+
     Seconds are the slower party's; those online of the party that waited longest for the dealer, for which the other
     waited then, and which its meter counts as online.
     """
 
+    training_seconds: float
     setup: Phase
     offline: Offline
     online: Online
@@ -53,8 +56,10 @@ class DemoCosts(Figures):
     predict: Prediction
 
     @classmethod
-    def of(cls, stages: Sequence[Stages], parts: Sequence[Stages], trees: int, predicted: int) -> DemoCosts:
-        """`stages` and `parts` of either party, in a training of so many rounds of trees."""
+    def of(
+        cls, seconds: float, stages: Sequence[Stages], parts: Sequence[Stages], trees: int, predicted: int
+    ) -> DemoCosts:
+        """`stages` and `parts` of either party, in a training of so many seconds and rounds of trees."""
 
         def of_both(each: Sequence[Stages], name: str) -> Phase:
             spent = [stages[name] for stages in each]
@@ -64,6 +69,7 @@ class DemoCosts(Figures):
 
         setup, offline, online, predict = (of_both(stages, name) for name in ("setup", "offline", "online", "predict"))
         return cls(
+            seconds,
             Phase(setup.seconds, setup.rounds, setup.bytes + (setup.bytes_dealt or 0)),
             Offline(offline.seconds, offline.rounds, offline.bytes, offline.bytes_dealt),
             Online(online.seconds, online.rounds, online.bytes, trees=trees),
@@ -128,6 +134,7 @@ def _costs(costs: DemoCosts) -> Table:
     add("offline, independent of the data", costs.offline)
     add("online", costs.online)
     add("  per tree", costs.online.per_tree, 3)
+    table.add_row("training in all, where the two overlap", f"{costs.training_seconds:.2f}", "", "", "")
     add(f"prediction of {costs.predict.rows} rows", costs.predict, 3)
     return table
 

@@ -65,6 +65,7 @@ def test_demo_writes_what_interfaces_name(tmp_path):
     for section, names in keys.items():
         assert names <= set(report[section]), section
     assert report["quality"]["auc"] > 0.9 and len(set(report["pid"].values())) == 3
+    assert report["training_seconds"] > max(report[name]["seconds"] for name in ("offline", "online"))
     assert report["online"]["rounds"] > 0 and report["offline"]["bytes_parties"] == 0
     own = "predictions of its own rows"
     assert report["revealed"] == [[own, f"{own} after every step of the learning curve"]] * 2
