@@ -8,10 +8,12 @@ party longer than for the other's next portion, and no party for the other's rea
 from __future__ import annotations
 
 import logging
+import os
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
+from threading import get_native_id
 from time import perf_counter
 from typing import Any
 
@@ -31,6 +33,8 @@ from protocols.transport.codec import encode
 
 log = logging.getLogger("sharewood")
 PORTION = 1 << 24
+# By how much what works ahead is nicer than the program.
+AHEAD = 5
 # The dealer reads no plan while it deals: plans of so many requests fit into the buffers of any socket.
 UNDER_WAY = 256
 _SILENCE = 10.0
@@ -72,6 +76,8 @@ class Delivery:
         self._since = self._logged = perf_counter()
 
     def run(self) -> None:
+        # Of this thread alone: what comes ahead gives way to the program.
+        os.setpriority(os.PRIO_PROCESS, get_native_id(), os.getpriority(os.PRIO_PROCESS, 0) + AHEAD)
         try:
             while self._ask():
                 for request, corrections in self._batch():

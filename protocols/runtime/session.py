@@ -11,6 +11,7 @@ from mpc.party import Party
 from mpc.session import session
 from protocols.randomness.dealer import serve
 from protocols.randomness.dealt import DealtRandomness
+from protocols.randomness.delivery import AHEAD
 from protocols.runtime.launch import Role, run_processes
 from protocols.runtime.memory import bound_memory
 from protocols.transport.channel import Channel
@@ -36,8 +37,12 @@ def party_role(rank: int, job: Job) -> Role:
 
 
 def dealer_role(channels: dict[str, Channel]) -> Any:
-    """The role of the dealer, in a process of its own: with a bound on its memory, as at the dealer's host."""
+    """The role of the dealer, in a process of its own: with a bound on its memory, as at the dealer's host.
+
+    It deals ahead, and so gives way to the parties, with which it shares this machine.
+    """
     bound_memory()
+    os.nice(AHEAD)
     return {"result": serve(channels[PARTIES[0]], channels[PARTIES[1]]), **_process()}
 
 

@@ -1,11 +1,14 @@
 """A job between two processes and a dealer, as interfaces.md writes it."""
 
+import os
+
 import numpy as np
 import pytest
 
 from mpc.beaver import Triples
 from mpc.errors import DataError, ProtocolDesync
 from mpc.rings import Z64
+from protocols.randomness.delivery import AHEAD
 from protocols.runtime import memory, run_local
 
 X, Y = np.array([[3, -4], [5, 6]]), np.array([[1, 7], [5, -2]])
@@ -39,3 +42,12 @@ def test_a_job_that_is_too_large_for_the_dealer_is_a_sentence(monkeypatch):
     run_local(lambda party: party.randomness.provide(small))
     with pytest.raises(ProtocolDesync, match="dealer: a session of the dealer has no memory for Triples"):
         run_local(lambda party: party.randomness.provide(large))
+
+
+def test_what_works_ahead_gives_way_to_the_program():
+    def job(party):
+        threads = [os.getpriority(os.PRIO_PROCESS, int(tid)) for tid in os.listdir("/proc/self/task")]
+        return os.getpriority(os.PRIO_PROCESS, 0), max(threads)
+
+    here = os.getpriority(os.PRIO_PROCESS, 0)
+    assert run_local(job) == ((here, min(19, here + AHEAD)),) * 2
