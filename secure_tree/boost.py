@@ -18,7 +18,8 @@ from secure_tree.binning import ORDER_BITS, Bins
 from secure_tree.candidates import Candidates, compare_edges
 from secure_tree.context import TrainingContext
 from secure_tree.ensemble import Ensemble, NodeStatistics, Routes, TreeShares, left_children, winning_edges
-from secure_tree.rows import LocalRows, local_rows, share_rows
+from secure_tree.histogram import share_blocks
+from secure_tree.rows import LocalRows, local_rows
 from secure_tree.schema import Table
 from secure_tree.thresholds import EdgeKeys, share_edges
 from secure_tree.tree import grow
@@ -53,7 +54,7 @@ def set_up(
     layout = context.layout
     candidates, blocks, edges = yield from parallel(
         compare_edges(party, bins, layout),
-        share_rows(party, context, bins),
+        share_blocks(party, bins, layout),
         share_edges(party, bins, layout),
     )
     rows = local_rows(party, context, blocks, table, base)

@@ -18,10 +18,9 @@ from mpc.party import Party
 from mpc.rounds import Steps
 from mpc.shares import AShare, BShare, S, public_bits, stack
 from mpc.sharing import rerandomise
-from secure_tree.binning import Bins
 from secure_tree.context import TrainingContext
 from secure_tree.gradients import Targets, gradients
-from secure_tree.histogram import Block, BlockMasks, histograms, route, share_blocks, take_masks
+from secure_tree.histogram import Block, BlockMasks, histograms, route, take_masks
 from secure_tree.layout import Layout
 from secure_tree.numerics import MARGIN_SCALE, WEIGHT_INPUT_SCALE
 from secure_tree.schema import Table
@@ -110,11 +109,6 @@ class LocalTreeRows:
     def add_leaves(self, party: Party, leaves: AShare) -> Steps[None]:
         step = yield from select.steps(party, self.at_node, leaves.map(lambda w: w[:, None]))
         self.rows.margins[self.k] = self.rows.margins[self.k] + step.sum(axis=0)
-
-
-def share_rows(party: Party, context: TrainingContext, bins: Bins) -> Steps[list[Block]]:
-    """Own bins -> both parties' as masked matrices. One round."""
-    return (yield from share_blocks(party, bins, context.layout))
 
 
 def local_rows(party: Party, context: TrainingContext, blocks: list[Block], table: Table, base: AShare) -> LocalRows:

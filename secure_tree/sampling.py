@@ -56,7 +56,7 @@ def samples_by_round(context: TrainingContext) -> list[Samples]:
 
 
 def alike(rounds: Sequence[Samples]) -> Iterator[tuple[Samples, int]]:
-    """Runs of rounds with samples of the same sizes, on which alone their cost depends: the first, and how many."""
+    """Runs of rounds whose samples have the same sizes, and so the same cost: the first, and how many."""
     for _, run in groupby(rounds, key=lambda samples: [len(s) for s in samples]):
         first, *others = run
         yield first, 1 + len(others)

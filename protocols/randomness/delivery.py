@@ -76,7 +76,7 @@ class Delivery:
         self._since = self._logged = perf_counter()
 
     def run(self) -> None:
-        # Of this thread alone: what comes ahead gives way to the program.
+        # Only of this thread: what comes ahead gives way to the program.
         os.setpriority(os.PRIO_PROCESS, get_native_id(), os.getpriority(os.PRIO_PROCESS, 0) + AHEAD)
         try:
             while self._ask():

@@ -16,7 +16,7 @@ LOOK = 0.5
 class Window(Generic[T]):
     """First in, first out: at most `bound` bytes at a time, each counted from `reserve` to `take`.
 
-    What is larger than the bound gets in where it is alone.
+    An item larger than the bound is let in only when the window is empty.
     """
 
     def __init__(self, bound: int) -> None:
