@@ -1,154 +1,126 @@
-"""Position and value of the largest of many shared integers, by a tournament.
+"""One-hot vector and value of the first largest of many shared integers, by a tournament.
 
-Functionality  [k_1 .. k_C], 0 <= k < 2^bits -> <position of the first largest>, as ceil(log2 C) shared bits, and [it]
-Variants       "bits", radix at most 2, 4 or 8: all pairs of a group of keys are compared together (2 rounds), a key
-               wins where all its comparisons say so (1, none for radix 2), its value and position are selected (1)
-               "keys", radix 2: one round a level with mpc.comparison_keys, positions one round behind
-Cost           rounds a level: 3 for radix 2, 4 for radix 4 and 8; with keys 1, and 1 in the end
-Security       composition: perfect for "bits", as mpc/comparison_keys.py for "keys"
+Functionality  [k_1 .. k_C], 0 <= k < 2^B -> <1{k_i is the first largest}> for all i, and [the largest]
+Messages       a layer: those of mpc/all_pairs.py in groups of r keys, 3 rounds; its one-hot within the groups and the
+               members' one-hots, <and>ed beside the next layer (mpc/bit_product.py), in the last in its look-up
+Cost           3 rounds a layer: as few layers as compare no more than MOST_PAIRS pairs per key, two for 12 to some 200
+               keys and three up to 10,000 and more, of the radices with the fewest bytes, online and offline. One key:
+               nothing
+Security       composition: perfect
 Source         tournaments of any radix as in Keller and Sun, ICML 2022
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import combinations, combinations_with_replacement
+import functools
+import math
+from collections.abc import Iterator
 
 import numpy as np
 
-from mpc.bit_product import and_bits, select
+from mpc.all_pairs import MOST_KEYS, GroupMasks, compare_pairs, pick_winner
+from mpc.bit_product import and_each
 from mpc.catalogue import calls, describe
-from mpc.comparison import below
-from mpc.comparison_keys import larger_by_keys
 from mpc.contract import protocol
-from mpc.endpoint import Endpoint, Variant
-from mpc.errors import ConfigError
+from mpc.endpoint import Endpoint
 from mpc.evidence import composed
-from mpc.one_hot import all_of
+from mpc.rings import Z16, Z2k
 from mpc.rounds import Steps, parallel
-from mpc.shares import AShare, BShare, S, concatenate, stack
+from mpc.shares import AShare, BShare, S, public_bits
 
-RADIX = 8
-
-
-def index_bits(count: int) -> int:
-    """Bits of a position among `count`."""
-    return max(1, (count - 1).bit_length())
+# Pairs per key that the layers may compare: another layer is 3 more rounds.
+MOST_PAIRS = 5
 
 
-def _levels(count: int, radix: int) -> list[int]:
-    """The radix of every level, none above `radix`: as few levels as there can be, then as few comparisons."""
-    bits, most = index_bits(count), radix.bit_length() - 1
-    plans = combinations_with_replacement(range(1, most + 1), -(-bits // most))
-    digits = min((plan for plan in plans if sum(plan) == bits), key=lambda plan: _comparisons(count, plan))
-    return [1 << width for width in digits] if count > 1 else []
+@functools.lru_cache
+def radices(count: int, bits: int, ring: Z2k) -> tuple[int, ...]:
+    """The sizes of the groups, layer by layer."""
+    for layers in range(1, count):
+        plans = list(_plans(count, layers, MOST_PAIRS * count))
+        if plans:
+            return min(plans, key=lambda plan: _bytes(plan, count, bits, ring))
+    return ()
 
 
-def _comparisons(count: int, digits: Sequence[int]) -> int:
-    pairs = 0
-    for width in digits:
-        count = -(-count >> width)
-        pairs += count * (1 << width) * ((1 << width) - 1) // 2
-    return pairs
+def _plans(count: int, layers: int, pairs: int) -> Iterator[tuple[int, ...]]:
+    """Radices of so many layers that compare no more than `pairs` pairs."""
+    if layers == 1:
+        if count <= MOST_KEYS and count * (count - 1) // 2 <= pairs:
+            yield (count,)
+        return
+    for radix in range(2, min(count, MOST_KEYS + 1)):
+        groups = -(-count // radix)
+        left = pairs - groups * (radix * (radix - 1) // 2)
+        if left < 0:
+            return
+        yield from ((radix, *rest) for rest in _plans(groups, layers - 1, left))
+
+
+def _bytes(plan: tuple[int, ...], count: int, bits: int, ring: Z2k) -> float:
+    """Bytes of a tournament, online in both directions and offline, but for the <and>s."""
+    total = 0.0
+    for layer, radix in enumerate(plan):
+        last = 0 < layer == len(plan) - 1
+        members = math.prod(plan[:layer]) if last else 0
+        count = -(-count // radix)
+        groups = GroupMasks(count, radix, bits, ring, members)
+        total += (groups.comparison_bits() + groups.choice_bits()) / 4 + groups.dealt_bytes()
+    return total
 
 
 @protocol()
-def argmax(
-    party: Endpoint, keys: AShare, bits: int, radix: int = RADIX, by: Variant | None = None
-) -> Steps[tuple[BShare, AShare]]:
-    """[keys], [.., C] -> <position>, [.., ceil(log2 C)], lowest bit first, and [largest], [..]; the first of ties."""
-    if radix not in (2, 4, 8):
-        raise ConfigError(f"the radix of an argmax is 2, 4 or 8, not {radix}")
-    count, batch = keys.shape[-1], keys.shape[:-1]
-    index = BShare(np.zeros((*batch, count, 0), np.uint8), party.rank)
-    play = _by_keys(party, keys, index, bits) if (by or party.comparison) == "keys" else None
-    keys, index = yield from play or _by_bits(party, keys, index, bits, radix)
-    place = index[..., 0, :] if count > 1 else BShare(np.zeros((*batch, 1), np.uint8), party.rank)
-    return place, keys[..., 0]
+def argmax(party: Endpoint, keys: AShare, bits: int) -> Steps[tuple[BShare, AShare]]:
+    """[keys], [.., C], 0 <= key < 2^bits, `bits` below those of a word -> <one-hot of the first largest>, [.., C], and
+    [largest], [..], at scale and in the ring of the keys.
+    """
+    *batch, count = keys.shape
+    if count == 1:
+        return public_bits(np.ones(keys.shape, np.uint8), party.rank), keys[..., 0]
+    rows = math.prod(batch)
+    best, hot = keys.reshape(rows, count), None
+    waiting: Steps[BShare | None] = _done(None)
+    plan = radices(count, bits, keys.ring)
+    members = 1
+    for layer, radix in enumerate(plan):
+        last = 0 < layer == len(plan) - 1
+        left, groups = best.shape[1], -(-best.shape[1] // radix)
+        best = _in_groups(best, radix).reshape(rows * groups, radix)
+        comparing = compare_pairs.steps(party, best, bits, members if last else 0)
+        compared, hot = yield from parallel(comparing, waiting)
+        own = None
+        if hot is not None:
+            own = _in_groups(hot.reshape(rows, left, members), radix).reshape(rows * groups, radix, members)
+        won, best = yield from pick_winner.steps(party, compared, own if last else None)
+        best = best.reshape(rows, groups)
+        waiting = _done(won) if last or own is None else and_each.steps(party, won, own)
+        members *= radix
+    hot = yield from waiting
+    assert hot is not None
+    hot = hot.reshape(rows, members)[:, :count]
+    return hot.map(lambda b: b.reshape(keys.shape)), best.map(lambda w: w.reshape(batch)).at_scale(keys.scale)
 
 
-def _by_bits(party: Endpoint, keys: AShare, index: BShare, bits: int, radix: int) -> Steps[tuple[AShare, BShare]]:
-    for r in _levels(keys.shape[-1], radix):
-        keys, index = _in_groups(keys, r, axis=-1), _in_groups(index, r, axis=-2)
-        won = yield from _winners(party, keys, bits)
-        gap = keys.map(lambda w: w[..., 1:] - w[..., :1])
-        change, index = yield from parallel(select.steps(party, won, gap), _move(party, won, index))
-        keys = keys[..., 0] + change.sum(axis=-1)
-    return keys, index
-
-
-def _by_keys(party: Endpoint, keys: AShare, index: BShare, bits: int) -> Steps[tuple[AShare, BShare]]:
-    moving = _done(index)
-    for _ in _levels(keys.shape[-1], 2):
-        keys = _in_groups(keys, 2, axis=-1)
-        match = larger_by_keys.steps(party, keys[..., 0], keys[..., 1], bits + 1)
-        (keys, lost), index = yield from parallel(match, moving)
-        moving = _move(party, lost.map(lambda b: b[..., None]), _in_groups(index, 2, axis=-2))
-    return keys, (yield from moving)
-
-
-def _done(index: BShare) -> Steps[BShare]:
-    return index
+def _done(value: BShare | None) -> Steps[BShare | None]:
+    """No round."""
+    return value
     yield
 
 
-def _in_groups(share: S, radix: int, axis: int) -> S:
-    """Split an axis into groups of `radix`; what is missing in the last one is zero, which never wins."""
-    count = share.shape[axis]
-    pad = [(0, 0)] * share.ndim
-    pad[axis] = (0, -count % radix)
-    axis %= share.ndim
+def _in_groups(share: S, radix: int) -> S:
+    """[n, C, ..] -> [n, ceil(C / radix), radix, ..]; what is missing in the last group is zero, which never wins."""
+    rows, count, *rest = share.shape
 
     def split(words: np.ndarray) -> np.ndarray:
-        padded = np.pad(words, pad)
-        return padded.reshape(*padded.shape[:axis], padded.shape[axis] // radix, radix, *padded.shape[axis + 1 :])
+        padded = np.pad(words, [(0, 0), (0, -count % radix)] + [(0, 0)] * len(rest))
+        return padded.reshape(rows, -(-count // radix), radix, *rest)
 
     return share.map(split)
 
 
-def _winners(party: Endpoint, keys: AShare, bits: int) -> Steps[BShare]:
-    """[keys] in groups, [.., r] -> for each but the first: <it is the first largest of its group>, [.., r - 1]."""
-    r = keys.shape[-1]
-    pairs = list(combinations(range(r), 2))
-    first, second = ([p[i] for p in pairs] for i in (0, 1))
-    less = (yield from below.steps(party, keys[..., first] - keys[..., second], [0], bits + 1, "bits"))[..., 0]
-    if r == 2:
-        return less
-    beats = [
-        stack(
-            [less[..., pairs.index((j, i))] for j in range(i)]
-            + [~less[..., pairs.index((i, j))] for j in range(i + 1, r)],
-            axis=-1,
-        )
-        for i in range(1, r)
-    ]
-    against_each = stack(beats, axis=-2)
-    won = yield from all_of.steps(party, against_each.reshape(-1, r - 1))
-    return won.reshape(*against_each.shape[:-1])
-
-
-def _move(party: Endpoint, won: BShare, index: BShare) -> Steps[BShare]:
-    """<won>, [.., r - 1], and positions within the group's members, [.., r, width] -> the winner's position, longer."""
-    r, width = index.shape[-2:]
-    number = (np.arange(1, r)[:, None] >> np.arange((r - 1).bit_length())).astype(np.uint8) & np.uint8(1)
-    digit = won.map(lambda b: b @ number & np.uint8(1))
-    if width == 0:
-        return digit
-    first = index[..., :1, :]
-    other = index[..., 1:, :] ^ first.map(lambda b: np.repeat(b, r - 1, axis=-2))
-    moved = yield from and_bits.steps(party, won.map(lambda b: np.repeat(b[..., None], width, axis=-1)), other)
-    return concatenate([first[..., 0, :] ^ moved.parity(axis=-2), digit], axis=-1)
-
-
 describe(
     argmax,
-    samples=calls(lambda i, n: [i.words(0, 99, n, 11), 8], *({"radix": r, "by": "bits"} for r in (2, 4, 8)))
-    + calls(lambda i, n: [i.words(0, 99, n, 11), 8], {"radix": 2, "by": "keys"}),
-    priced=calls(
-        lambda i, n: [i.words(0, 1, n, 32), 20],
-        *({"radix": r, "by": "bits"} for r in (2, 4, 8)),
-        {"by": "keys"},
-        element="row of 32, 20 bits",
-    ),
-    evidence=composed(below, all_of, select, and_bits, larger_by_keys),
+    samples=calls(lambda i, n: [i.words(0, 99, n, 3, ring=Z16), 8]) + calls(lambda i, n: [i.words(0, 99, n, 14), 20]),
+    priced=calls(lambda i, n: [i.words(0, 1, n, 32, ring=Z16), 15], element="row of 32, 15 bits")
+    + calls(lambda i, n: [i.words(0, 1, n, 1241, ring=Z16), 15], element="row of 1,241, 15 bits"),
+    evidence=composed(compare_pairs, pick_winner, and_each),
 )

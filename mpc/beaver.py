@@ -2,6 +2,7 @@
 
 multiply       ([x], [y]) -> [x * y], elementwise
 square         [x] -> [x * x]
+dot            ([x], [y]) -> [sum of x * y along the last axis]; the shapes broadcast
 Messages       P_i -> P_(1-i): x_i - a_i, y_i - b_i (square: x_i - a_i)         (one round)
 Cost           k (|x| + |y|) payload bits each way; offline: the dealer sends one word for every word of the result
 Security       semi-honest, perfect: the messages are one-time pads
@@ -18,7 +19,7 @@ from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint
 from mpc.evidence import Enumerated, word
 from mpc.kernels import products
-from mpc.recipes import Product
+from mpc.recipes import Dot, Product
 from mpc.ring import Shape
 from mpc.rings import Z2k
 from mpc.rounds import Steps, open_shares
@@ -69,6 +70,30 @@ def square(party: Endpoint, x: AShare) -> Steps[AShare]:
     return AShare(words.reshape(x.shape), party.rank, 2 * x.scale)
 
 
+@correlation
+class DotMasks:
+    """[a], [b], and the inner products of the two along their last axis, which broadcast."""
+
+    shape: Shape
+    other: Shape
+    ring: Z2k
+
+    def deal(self, view: View) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        a, b = view.mask(self.ring, self.shape), view.mask(self.ring, self.other)
+        whole = np.broadcast_shapes(self.shape, self.other)[:-1]
+        return a, b, view.derived(self.ring, whole, Dot(a, b))
+
+
+@protocol(cost=lambda x, y: Cost(rounds=1, bits=both(x.ring.bits * (x.size + y.size))))
+def dot(party: Endpoint, x: AShare, y: AShare) -> Steps[AShare]:
+    """[x], [.., k], and [y], [.., k], of shapes that broadcast -> [inner products], [..]; scales add."""
+    a, b, products = party.randomness.take(DotMasks(x.shape, y.shape, x.ring))
+    d, e = yield from open_shares(x.map(lambda w: w - a), y.map(lambda w: w - b))
+    fixed = a + d if party.rank == 0 else a
+    words = (d * b + fixed * e).sum(axis=-1, dtype=x.dtype) + products
+    return AShare(words, party.rank, x.scale + y.scale)
+
+
 BIG = 1 << 61
 
 describe(
@@ -82,4 +107,13 @@ describe(
     samples=calls(lambda i, n: [i.words(-BIG, BIG, n, 3)]),
     priced=calls(lambda i, n: [i.words(0, 1, n)], element="square"),
     evidence=[Enumerated(f"Z_{2**k}", (word(k),), lambda x: x * x) for k in (2, 3, 4)],
+)
+describe(
+    dot,
+    samples=calls(lambda i, n: [i.words(-BIG, BIG, n, 3, 2), i.words(-BIG, BIG, n, 1, 2)]),
+    priced=calls(lambda i, n: [i.words(0, 1, n, 2), i.words(0, 1, 1, 2)], element="pair times a fixed pair"),
+    evidence=[
+        Enumerated("Z_4", (word(2, 1), word(2, 1)), lambda x, y: (x * y).sum(axis=-1)),
+        Enumerated("pairs in Z_2", (word(1, 2), word(1, 2)), lambda x, y: (x * y).sum(axis=-1)),
+    ],
 )

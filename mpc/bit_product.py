@@ -1,12 +1,13 @@
 """Products of shared bits, and of a shared bit with shared ring elements.
 
 and_bits       (<a>, <b>) -> <a and b>                    one round, 2 bits each way per element, on packed bits
+and_each       (<a>, <b_1 .. b_M>) -> <a and b_k>         one round, 1 bit and M bits each way per row
 or_bits        (<a>, <b>) -> <a or b>                     as and_bits, of the complements
 to_ring        <b> -> [b] in Z_2^k                        one round, 1 bit
 select         (<b>, [x]) -> [b x]                        one round, 1 bit and k bits per element of x
 
-Messages       and_bits: a xor alpha, b xor beta;  to_ring: b xor beta;  select: b xor beta, x - a
-Offline        and_bits: <alpha beta>;  to_ring: [beta];  select: [beta], [beta a]
+Messages       and_bits, and_each: a xor alpha, b xor beta;  to_ring: b xor beta;  select: b xor beta, x - a
+Offline        and_bits, and_each: <alpha beta>;  to_ring: [beta];  select: [beta], [beta a]
 Security       semi-honest, perfect: every message is a one-time pad
 Source         Beaver, CRYPTO 1991; daBits: Rotaru and Wood, INDOCRYPT 2019
 """
@@ -25,7 +26,7 @@ from mpc.endpoint import Endpoint
 from mpc.evidence import Enumerated, Window, bit, composed, packed, word
 from mpc.kernels import products
 from mpc.recipes import Chosen, Lifted, Product
-from mpc.ring import Shape, packed_size
+from mpc.ring import U64, Shape, low_bits, packed_size
 from mpc.rings import GF2, Z8, Z64, PackedBits, Z2k
 from mpc.rounds import Steps, open_shares, open_words
 from mpc.shares import AShare, BShare, PShare, same_shape
@@ -48,6 +49,17 @@ class BitTriples:
         words = PackedBits(self.dtype)
         alpha, beta = (view.mask(words, self.shape) for _ in range(2))
         return alpha, beta, view.derived(words, self.shape, Product(words, alpha, beta))
+
+
+@correlation
+class RowTriples:
+    """<alpha>, <beta_1 .. beta_M>, <alpha and beta_k>; `shape` is that of beta, and alpha's but for the last axis."""
+
+    shape: Shape
+
+    def deal(self, view: View) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        alpha, beta = view.mask(GF2, (*self.shape[:-1], 1)), view.mask(GF2, self.shape)
+        return alpha, beta, view.derived(GF2, self.shape, Product(GF2, alpha, beta))
 
 
 @correlation
@@ -96,6 +108,14 @@ def and_bits(party: Endpoint, a: B, b: B) -> Steps[B]:
     return PShare(words.reshape(a.shape), party.rank)
 
 
+@protocol(cost=lambda a, b: Cost(1, both(_wire_bits(a.size) + _wire_bits(b.size))))
+def and_each(party: Endpoint, a: BShare, b: BShare) -> Steps[BShare]:
+    """<a>, [..], and <b>, [.., M] -> <a and b_k>, [.., M]."""
+    alpha, beta, product = party.randomness.take(RowTriples(b.shape))
+    d, e = yield from open_shares(a.map(lambda w: w[..., None] ^ alpha), b.map(lambda w: w ^ beta))
+    return BShare(d & beta ^ (alpha ^ d if party.rank == 0 else alpha) & e ^ product, party.rank)
+
+
 @protocol()
 def or_bits(party: Endpoint, a: B, b: B) -> Steps[B]:
     """<a>, <b> -> <a or b>, of one kind and shape. Raises ShapeMismatch."""
@@ -111,14 +131,29 @@ def to_ring(party: Endpoint, b: BShare, ring: Z2k = Z64) -> Steps[AShare]:
     return AShare(words.reshape(b.shape), party.rank)
 
 
-@protocol(cost=lambda b, x: Cost(rounds=1, bits=both(_wire_bits(b.size) + x.ring.bits * x.size)))
-def select(party: Endpoint, b: BShare, x: AShare) -> Steps[AShare]:
-    """<b>, [x] -> [b x]; the shapes broadcast, the scale is that of x."""
-    beta, lifted, a, product = party.randomness.take(SelectMasks(b.shape, x.shape, x.ring))
-    c, d = yield from open_shares(b.map(lambda w: w ^ beta), x.map(lambda w: w - a))
+def _select_cost(b: BShare, x: AShare, ring: Z2k | None = None) -> Cost:
+    return Cost(1, both(_wire_bits(b.size) + 8 * packed_size(x.size, (ring or x.ring).bits)))
+
+
+@protocol(cost=_select_cost)
+def select(party: Endpoint, b: BShare, x: AShare, ring: Z2k | None = None) -> Steps[AShare]:
+    """<b>, [x] -> [b x]; the shapes broadcast, the scale is that of x.
+
+    `ring`, of the words of x with fewer bits, is one that x and the result are shared in.
+    """
+    ring = ring or x.ring
+    beta, lifted, a, product = party.randomness.take(SelectMasks(b.shape, x.shape, ring))
+    hidden, masked = b.map(lambda w: w ^ beta), x.map(lambda w: low_bits(w - a, ring.bits))
+    c, d = yield from open_shares(hidden, masked, bits=[1, ring.bits])
+    return AShare(chosen(c, d, lifted, a, product, party.rank == 0), party.rank, x.scale)
+
+
+def chosen(
+    c: np.ndarray, d: np.ndarray, lifted: np.ndarray, a: np.ndarray, product: np.ndarray, first: bool
+) -> np.ndarray:
+    """A share of b x from opened c = b xor beta, d = x - a and shares of what `SelectMasks` deals; shapes broadcast."""
     c, d, lifted, a = (np.broadcast_to(w, product.shape).reshape(-1) for w in (c, d, lifted, a))
-    words = products.choice(c, d, lifted, a, product.reshape(-1), party.rank == 0)
-    return AShare(words.reshape(product.shape), party.rank, x.scale)
+    return products.choice(c, d, lifted, a, product.reshape(-1), first).reshape(product.shape)
 
 
 def _gate(ideal: Callable[..., np.ndarray]) -> list[Enumerated]:
@@ -135,6 +170,12 @@ describe(
     evidence=_gate(np.bitwise_and),
 )
 describe(
+    and_each,
+    samples=calls(lambda i, n: [i.bits(n), i.bits(n, 3)]),
+    priced=calls(lambda i, n: [i.bits(n), i.bits(n, 32)], element="bit times 32 bits"),
+    evidence=[Enumerated(f"{m} bits", (bit(), bit(m)), lambda a, b: a[:, None] & b) for m in (1, 2)],
+)
+describe(
     or_bits,
     samples=calls(lambda i, n: [i.bits(n), i.bits(n)]) + calls(lambda i, n: [i.packed(n), i.packed(n)]),
     priced=calls(lambda i, n: [i.bits(n), i.bits(n)], element="or"),
@@ -148,7 +189,8 @@ describe(
 )
 describe(
     select,
-    samples=calls(lambda i, n: [i.bits(n, 1), i.words(-(1 << 61), 1 << 61, n, 4)]),
+    samples=calls(lambda i, n: [i.bits(n, 1), i.words(-(1 << 61), 1 << 61, n, 4)])
+    + calls(lambda i, n: [i.bits(n), i.words(-(1 << 39), 1 << 39, n), Z2k(U64, 40)]),
     priced=calls(lambda i, n: [i.bits(n), i.words(0, 1, n)], element="bit times word"),
     evidence=[Enumerated(f"Z_{2**k}", (bit(), word(k)), lambda b, x: b * x, long=k > 2) for k in (2, 3)],
 )

@@ -75,9 +75,9 @@ def _bits_cost(x: AShare, thresholds: Sequence[int], bits: int) -> Cost:
 
 @protocol(cost=_bits_cost)
 def below_by_bits(party: Endpoint, x: AShare, thresholds: Sequence[int], bits: int) -> Steps[BShare]:
-    """[x], public thresholds -> <x < t>, shape x.shape + (T,); `bits` is B of the header, 2 .. 64."""
+    """[x], public thresholds -> <x < t>, shape x.shape + (T,); `bits` is B of the header, 2 .. those of the ring."""
     r, top, dealt, products = party.randomness.take(SignMasks(x.shape, len(thresholds), bits))
-    masked = x.map(lambda w: low_bits(w.reshape(-1) + r, bits))
+    masked = x.map(lambda w: low_bits(w.reshape(-1).astype(U64, copy=False) + r, bits))
     (e,) = yield from open_shares(masked, bits=[bits])
     t = encode_signed(np.asarray(thresholds))
     chunks = chunking(bits - 1, t.size)

@@ -142,7 +142,7 @@ def _key_cost(x: AShare, thresholds: Sequence[int], bits: int) -> Cost:
 def below_by_keys(party: Endpoint, x: AShare, thresholds: Sequence[int], bits: int) -> Steps[BShare]:
     """[x], public thresholds -> <x < t>, shape x.shape + (T,); `bits` is B of the header, 2 .. 64."""
     r, top, keys = party.randomness.take(SignKeys(x.shape, bits))
-    masked = x.map(lambda w: low_bits(w.reshape(-1) + r, bits))
+    masked = x.map(lambda w: low_bits(w.reshape(-1).astype(U64, copy=False) + r, bits))
     (e,) = yield from open_shares(masked, bits=[bits])
     point = e[:, None] - encode_signed(np.asarray(thresholds))
     borrow = keys.evaluate(party.rank, low_bits(point, bits - 1))[..., 0].astype(np.uint8)

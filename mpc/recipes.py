@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from mpc.ring import Shape
-from mpc.rings import AnyRing, Z2k
+from mpc.kernels import windows
+from mpc.ring import Shape, low_bits
+from mpc.rings import AnyRing, ShareRing, Z2k
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Zero:
 class Product:
     """a b, elementwise: over Z_2^k, or the conjunction of bits; a is b for a square."""
 
-    ring: AnyRing
+    ring: ShareRing
     a: np.ndarray
     b: np.ndarray
 
@@ -97,6 +98,60 @@ class Applied:
 
     def __call__(self) -> np.ndarray:
         return self.product(self.kept(self.number), self.vectors)
+
+
+@dataclass(frozen=True)
+class Summed:
+    """Words shared by xor, as elements of Z_2^k."""
+
+    ring: Z2k
+    words: np.ndarray
+
+    def __call__(self) -> np.ndarray:
+        return low_bits(self.words.astype(self.ring.dtype), self.ring.bits)
+
+
+@dataclass(frozen=True)
+class OneHotWindows:
+    """For words shared by xor, the one-hots of `count` windows of `width` bits, the first from bit `place` up, each
+    `step` above the last; in words of 64 bits.
+    """
+
+    words: np.ndarray
+    place: int
+    step: int
+    count: int
+    width: int
+
+    def __call__(self) -> np.ndarray:
+        return windows.one_hot(self.words, self.place + self.step * np.arange(self.count), self.width)
+
+
+@dataclass(frozen=True)
+class ReadWindows:
+    """The same windows as elements of Z_2^k."""
+
+    ring: Z2k
+    words: np.ndarray
+    place: int
+    step: int
+    count: int
+    width: int
+
+    def __call__(self) -> np.ndarray:
+        places = (self.place + self.step * np.arange(self.count)).astype(self.words.dtype)
+        return low_bits(self.words[:, None] >> places, self.width).astype(self.ring.dtype)
+
+
+@dataclass(frozen=True)
+class Dot:
+    """Inner products along the last axis; the shapes broadcast."""
+
+    a: np.ndarray
+    b: np.ndarray
+
+    def __call__(self) -> np.ndarray:
+        return (self.a * self.b).sum(axis=-1, dtype=self.a.dtype)
 
 
 def number(bits: np.ndarray) -> np.ndarray:

@@ -46,6 +46,12 @@ NEWTON_SHIFT = 2 * (MANTISSA + START_SCALE) + MANTISSA - NEWTON_SCALE
 LAST_SHIFT = 2 * NEWTON_SCALE + MANTISSA - RESULT_SCALE
 
 
+def leading_power(short: BShare) -> BShare:
+    """<x < 2^j> for ascending j along the last axis -> <2^j is the highest of these powers that x reaches>. Local."""
+    reached = ~short
+    return reached.map(lambda b: b ^ np.concatenate([b[..., 1:], np.zeros_like(b[..., :1])], axis=-1))
+
+
 @protocol()
 def normalise(
     party: Endpoint,
@@ -63,10 +69,8 @@ def normalise(
     """
     octaves = hi - lo + 1
     compared = yield from below.steps(party, x, [*(1 << j for j in range(lo, hi + 1)), *also], hi + 2, by)
-    reached = ~compared[..., :octaves]
-    octave = reached.map(lambda b: b ^ np.concatenate([b[..., 1:], np.zeros_like(b[..., :1])], axis=-1))
     powers = [1 << (hi - j) for j in range(lo, hi + 1)]
-    s, u = yield from choose.steps(party, octave, x, powers)
+    s, u = yield from choose.steps(party, leading_power(compared[..., :octaves]), x, powers)
     s, u = s.at_scale(hi - x.scale), u.at_scale(hi)
     if hi > MANTISSA:
         u = yield from shift_right(party, u, hi - MANTISSA, by, exact)

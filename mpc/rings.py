@@ -3,6 +3,7 @@
 Z2k    integers modulo 2^k, one in a word; all bits of the word, or the low ones
 GF2    bits, one to a byte
 GF2^k  bits, as many to a word as it has: `PackedBits`
+Z2k^n  integers modulo 2^k, k = 1, 2, 4 or 8, as many to a byte as it has room for: `PackedIntegers`
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ class Z2k(_Packing):
 
     @property
     def name(self) -> str:
-        return self.dtype.name
+        word = self.dtype.name
+        return word if self.bits == 8 * self.dtype.itemsize else f"{word}:{self.bits}"
 
     def add(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return x + y
@@ -133,11 +135,58 @@ class PackedBits(_Xor):
         return 8 * self.dtype.itemsize
 
 
+@dataclass(frozen=True)
+class PackedIntegers(_Packing):
+    """Integers modulo 2^width, 8 / width to a byte, lowest first; 1, 2, 4 or 8 bits wide."""
+
+    width: int
+    dtype: np.dtype = U8
+    bits: int = 8
+
+    @property
+    def per_word(self) -> int:
+        return self.bits // self.width
+
+    @property
+    def _top(self) -> np.uint8:
+        """The top bit of every integer: what it carries is dropped."""
+        return np.uint8(sum(1 << self.width * i - 1 for i in range(1, self.per_word + 1)))
+
+    def add(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        top = self._top
+        return (x & ~top) + (y & ~top) ^ (x ^ y) & top
+
+    def subtract(self, x: np.ndarray, y: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        top = self._top
+        return np.bitwise_xor((x | top) - (y & ~top), ~(x ^ y) & top, out=out)
+
+    def words(self, count: int) -> int:
+        """Words that so many integers take up."""
+        return -(-count // self.per_word)
+
+    def join(self, integers: np.ndarray) -> np.ndarray:
+        """Integers uint8[.., k], of which the low bits count -> words uint8[.., words(k)]."""
+        words = np.zeros((*integers.shape[:-1], self.words(integers.shape[-1])), U8)
+        for i in range(self.per_word):
+            part = low_bits(integers[..., i :: self.per_word], self.width)
+            words[..., : part.shape[-1]] |= part << U8.type(self.width * i)
+        return words
+
+    def split(self, words: np.ndarray, count: int) -> np.ndarray:
+        """Inverse of `join` for so many integers, 0 .. 2^width - 1."""
+        parts = np.empty((*words.shape, self.per_word), U8)
+        for i in range(self.per_word):
+            parts[..., i] = low_bits(words >> U8.type(self.width * i), self.width)
+        return parts.reshape(*words.shape[:-1], words.shape[-1] * self.per_word)[..., :count]
+
+
 GF2 = BitRing()
 Z8, Z16, Z32, Z64 = (Z2k(dtype) for dtype in (U8, U16, U32, U64))
-# What whole shares are over; packed bits are between a product of bits and the next.
+# What whole shares are over; packed bits are between a product of bits and the next; all that is dealt or sent.
 Ring: TypeAlias = Z2k | BitRing
-AnyRing: TypeAlias = Ring | PackedBits
+ShareRing: TypeAlias = Ring | PackedBits
+AnyRing: TypeAlias = ShareRing | PackedIntegers
 
 integers = functools.cache(Z2k)
 packed_bits = functools.cache(PackedBits)
+packed_integers = functools.cache(PackedIntegers)

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from mpc.errors import DataError, ScaleMismatch, ShapeMismatch
 from mpc.ring import Shape, encode_signed, pack_bits, to_units, unpack_bits
-from mpc.rings import GF2, Z64, AnyRing, BitRing, PackedBits, Z2k, integers, packed_bits
+from mpc.rings import GF2, Z64, BitRing, PackedBits, ShareRing, Z2k, integers, packed_bits
 
 # What a share is added to, multiplied by or compared with: another one, or public numbers.
 Operand: TypeAlias = "AShare | ArrayLike"
@@ -62,7 +62,7 @@ class Share:
         raise NotImplementedError
 
     @property
-    def ring(self) -> AnyRing:
+    def ring(self) -> ShareRing:
         """What the words are elements of."""
         raise NotImplementedError
 

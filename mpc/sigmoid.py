@@ -1,17 +1,19 @@
-"""Logistic function and its derivative, by a Fourier series on one opening.
+"""Logistic function and its derivative, by Fourier series on one opening.
 
 Functionality  [x] at scale 20 -> [sigma(x)], [sigma(x) (1 - sigma(x))] at a scale of choice
-Error          sigma: 3e-7, derivative: 7e-7 over |x| < 2^21 - 12, or more where `bits` says so, plus one unit of
-               the output scale (rounded without bias).
-               Outside +-12 both stay at their values at +-12: sigma is then off by at most 6.2e-6
-Messages       x + r modulo the period of 32; truncation of the series; alongside, the comparison with +-12 (2 rounds);
+Error          sigma: 4e-7, derivative: 6e-7, of which 2e-7, 4e-7 at most in the mean at any x, for |x| < 2^21 - 13, or
+               more where `bits` says so, plus one unit of the output scale (rounded without bias).
+               Outside +-12, or from +-12.25, both stay at their values at +-12: sigma is then off by at most 6.2e-6
+Messages       13 x + r modulo 2^28; truncation of the series; alongside, the comparison with 0 and +-12 (2 rounds);
                the choice between the series and the clipped values (1)
-Cost           3 rounds; offline the dealer sends sin(k w r), cos(k w r) for k = 1 .. 24, 384 bytes an element
+Cost           3 rounds; offline the dealer sends sin(k w r), cos(k w r) for k = 1 .. 11, 132 bytes an element
 Security       semi-honest, perfect: every message is a one-time pad
-How            both functions are least-squares fits on [-12, 12] with period 32: sigma - 1/2 on sines, the derivative
-               on cosines, held to 1/4 + 2^-25 at 0: a sum of derivatives there reaches its multiple of 1/4 at any
-               rounding, as min_child_weight in a first tree needs. sin k w (e - r), cos k w (e - r) are linear in
-               the dealt values
+How            of either function there is one series for x >= 0 and one for x < 0, its mirror image: least-squares fits
+               on [-0.3, 12.3] of period 2^8 / 13 = 19.7, the derivative held to 1/4 + 2^-22 at 0: a sum of derivatives
+               there reaches its multiple of 1/4 at any rounding, as min_child_weight in a first tree needs. sin k w
+               (e - r), cos k w (e - r) are linear in the dealt values, which thus serve all four series.
+               Near 0, and between 12 and 12.25, either choice is right, so that the comparison takes multiples of 1/4:
+               the sum of both shares over 2^18, each rounded down, is x over 2^18 rounded down or 1 less
 Source         Fourier sigmoid for secure boosting: Lu et al. (Squirrel), USENIX Security 2023
 """
 
@@ -30,7 +32,7 @@ from mpc.endpoint import Endpoint, Variant
 from mpc.evidence import Argued
 from mpc.kernels import trigonometry
 from mpc.kernels.trigonometry import ANGLE_BITS, TERMS, TRIG_SCALE
-from mpc.ring import U32, Shape, encode_signed, low_bits
+from mpc.ring import U32, U64, Shape, encode_signed, low_bits
 from mpc.rings import Z32, Z64, Z2k
 from mpc.rounds import Steps, open_shares, parallel
 from mpc.shares import AShare, stack
@@ -39,57 +41,86 @@ from mpc.truncation import truncate
 SCALE = 20
 CLIP = 12
 RANGE_BITS = 42
+# Units of 2^-20 go 2^28 / 13 to the period.
+TURN = 13
 
+# Of shares that are rounded down to 2^COARSE units, the sum is up to one such step too low.
+COARSE = 18
+LIMITS = [-(CLIP << SCALE - COARSE) - 1, 0, CLIP << SCALE - COARSE]
+
+# Of sigma - 1/2 and of the derivative for x >= 0, on 1, cos w x .. cos 11 w x and on sin w x .. sin 11 w x.
 COEFFICIENT_SCALE = 28
-SINES = np.array(
-    [161012631, -138455, 32713642, 3249796, 4441903, 6729159, -4730437, 7649104]
-    + [-6354719, 6293260, -4963061, 4064455, -2937820, 2106157, -1373687, 868929]
-    + [-501837, 276121, -136665, 62987, -24980, 8842, -2325, 483]
+VALUE_COSINES = np.array(
+    [81583470, -77032149, -22474895, 9855667, 10148564, 831894] + [-2314134, -901661, 137948, 145691, 20800, -1183]
 )
-COSINES = np.array(
-    [462887690, -880016543, 870365504, -786367930, 725143278, -623346630, 535679418, -435565669, 348954982]
-    + [-266458953, 198539319, -141248721, 97313411, -63872047, 40287840, -24062333, 13678512]
-    + [-7279411, 3634461, -1663226, 696379, -255415, 81193, -19680, 3445]
+VALUE_SINES = np.array(
+    [45464206, 51238351, 24734243, 1075783, -4226976] + [-878958, 902318, 488143, 36486, -22481, -3158]
 )
-_SUM_SCALE = COEFFICIENT_SCALE + TRIG_SCALE
+SLOPE_COSINES = np.array(
+    [7449417, 19156965, 22951557, 15431731, 3040660, -2258486] + [-629530, 1092887, 778327, 132514, -28886, -8229]
+)
+SLOPE_SINES = np.array(
+    [11128459, 6688332, -4122203, -6135443, -912597] + [2095756, 1146206, -105153, -243015, -59001, -1148]
+)
+FACTOR_SCALE = 25
+_SUM_SCALE = FACTOR_SCALE + TRIG_SCALE
+# |sigma - 1/2| stays below 1/2, and the derivative as well: sums modulo 2^48 hold them with their sign.
+_SUM_BITS = _SUM_SCALE + 1
 # 1 / (1 + e^-12) and e^-12 / (1 + e^-12)^2 at that scale.
+END_SCALE = 58
 AT_CLIP, SLOPE_AT_CLIP = 288228605213955006, 1770926875787
+
+
+def factors() -> np.ndarray:
+    """Coefficients of the cosines and sines in the series of x >= 0, and of x < 0, for either function at FACTOR_SCALE:
+    float64 [4, 2, TERMS]."""
+    value, slope = np.array([[VALUE_COSINES[1:], VALUE_SINES], [SLOPE_COSINES[1:], SLOPE_SINES]], float)
+    odd, even = np.array([[-1.0], [1.0]]), np.array([[1.0], [-1.0]])
+    return np.stack([value, slope, odd * value, even * slope]) / (1 << COEFFICIENT_SCALE - FACTOR_SCALE)
+
+
+def constants() -> np.ndarray:
+    """The series' terms of degree 0, in the order of `factors`, at the scale of the sums: int64 [4]."""
+    value, slope = int(VALUE_COSINES[0]), int(SLOPE_COSINES[0])
+    return np.array([value, slope, -value, slope]) << _SUM_SCALE - COEFFICIENT_SCALE
 
 
 @correlation
 class TrigonometricMasks:
-    """[r] modulo 2^25, and [sin(k w r)], [cos(k w r)] at scale 30."""
+    """[r] modulo 2^28, and [sin(k w r)], [cos(k w r)] at scale 22."""
 
     shape: Shape
 
     def deal(self, view: View) -> tuple[np.ndarray, np.ndarray]:
         n = math.prod(self.shape)
         r = view.mask(Z32, (n,))
-        return r, view.derived(Z64, (TERMS, 2, n), lambda: trigonometry.harmonics(low_bits(r, ANGLE_BITS)))
+        ring = Z2k(U64, _SUM_BITS)
+        return r, view.derived(ring, (TERMS, 2, n), lambda: trigonometry.harmonics(low_bits(r, ANGLE_BITS)))
 
 
-def _series(party: Endpoint, x: AShare, scale: int) -> Steps[tuple[AShare, np.ndarray]]:
-    """[sigma] and [derivative] of the periodic fit, rounded to `scale`, (2, *x.shape), and the opened angle.
+def _series(party: Endpoint, x: AShare, scale: int, ring: Z2k) -> Steps[tuple[AShare, np.ndarray]]:
+    """[sigma - 1/2] and [derivative] as for x >= 0, and as for x < 0, rounded to `scale` in `ring`, (2, 2, *x.shape);
+    and the opened angle.
 
-    Beyond +-12 the fit is out of the range of `truncate`, and times 0.
+    Beyond the range of its fit a series is out of the range of `truncate`, and times 0.
     """
     r, shares = party.randomness.take(TrigonometricMasks(x.shape))
-    masked = x.map(lambda w: low_bits(w.reshape(-1).astype(U32) + r, ANGLE_BITS))
+    masked = x.map(lambda w: low_bits(w.reshape(-1).astype(U32) * U32.type(TURN) + r, ANGLE_BITS))
     (e,) = yield from open_shares(masked, bits=[ANGLE_BITS])
     angle = low_bits(e, ANGLE_BITS)
-    out = trigonometry.series(angle, shares, SINES.astype(float), COSINES[1:].astype(float))
+    out = trigonometry.series(angle, shares, factors())
     if party.rank == 0:
-        constants = np.array([1 << _SUM_SCALE - 1, int(COSINES[0]) << TRIG_SCALE])
-        out += encode_signed(constants)[:, None]
-    periodic = AShare(out.reshape(2, *x.shape), party.rank, _SUM_SCALE)
-    rounded = yield from truncate.steps(party, periodic, _SUM_SCALE - scale)
+        out += encode_signed(constants())[:, None]
+    up = 64 - _SUM_BITS
+    sums = AShare((out << U64.type(up)).reshape(2, 2, *x.shape), party.rank, _SUM_SCALE + up)
+    rounded = yield from truncate.steps(party, sums, sums.scale - scale, ring)
     return rounded, angle.reshape(x.shape)
 
 
 def _ends(angle: np.ndarray, scale: int) -> np.ndarray:
     """sigma - 1/2 and the derivative at 12, rounded to `scale` without bias: the opened angle is a public coin."""
-    exact = np.array([AT_CLIP - (1 << _SUM_SCALE - 1), SLOPE_AT_CLIP]).reshape(2, *[1] * angle.ndim)
-    shift = _SUM_SCALE - scale
+    exact = np.array([AT_CLIP - (1 << END_SCALE - 1), SLOPE_AT_CLIP]).reshape(2, *[1] * angle.ndim)
+    shift = END_SCALE - scale
     coin = angle.astype(np.int64) << max(shift - ANGLE_BITS, 0) >> max(ANGLE_BITS - shift, 0)
     return (exact + coin) >> shift
 
@@ -105,21 +136,22 @@ def sigmoid(
 ) -> Steps[tuple[AShare, AShare]]:
     """[x] at scale 20 -> ([sigma(x)], [sigma(x) (1 - sigma(x))]) at `scale` in `ring`, shape of x.
 
-    |x| < 2^(bits - 21) - 12. `scale` is 1 .. 57 and below the bits of the ring. Keys for the comparison would be 1.4 KB
-    an element: they are used where `by` names them, not by the party's setting.
+    |x| < 2^(bits - 21) - 13. `scale` is 1 .. 57 and at least 2 below the bits of the ring. Keys for the comparison
+    would be 0.8 KB an element: they are used where `by` names them, not by the party's setting.
     """
     by = by or ("bits" if party.comparison == "keys" else party.comparison)
-    limits = [-CLIP << SCALE, CLIP << SCALE]
-    (periodic, angle), low = yield from parallel(_series(party, x, scale), below.steps(party, x, limits, bits, by))
-    under, over = low[..., 0], ~low[..., 1]
-    inside = ~(under ^ over)
-    half = np.array([1 << scale - 1, 0]).reshape(2, *[1] * x.ndim)
+    coarse = x.map(lambda w: w >> U64.type(COARSE))
+    (sides, angle), low = yield from parallel(
+        _series(party, x, scale, ring), below.steps(party, coarse, LIMITS, bits - COARSE, by)
+    )
+    under, negative, positive, over = low[..., 0], low[..., 0] ^ low[..., 1], low[..., 1] ^ low[..., 2], ~low[..., 2]
     inner, outer = yield from parallel(
-        select.steps(party, inside.map(lambda b: b[None]), (periodic - half).narrow(ring)),
+        select.steps(party, stack([positive, negative]).map(lambda b: b[:, None]), sides),
         to_ring.steps(party, stack([under, over]), ring),
     )
     outer = stack([outer[1] - outer[0], outer[0] + outer[1]])
-    values = inner + outer.times(_ends(angle, scale), scale) + half
+    half = np.array([1 << scale - 1, 0]).reshape(2, *[1] * x.ndim)
+    values = inner.sum(axis=0) + outer.times(_ends(angle, scale), scale) + half
     return values[0], values[1]
 
 
@@ -129,7 +161,7 @@ describe(
     priced=calls(lambda i, n: [i.words(0, 1, n, scale=SCALE), 20], *BOTH, element="value and slope"),
     evidence=[
         Argued(
-            "its table has 48 words of 64 bits; the rest is below, select, to_ring and truncate",
+            "its table has 22 words of 48 bits; the rest is below, select, to_ring and truncate",
             "perfect: the angle is opened under a mask uniform modulo the period, and is thus fit for a public coin",
         )
     ],

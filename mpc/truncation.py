@@ -7,9 +7,9 @@ floor          [x] -> [floor(x / 2^f)] exactly: two rounds, or one from dealt ke
 Range          |x| < 2^62, always right in that range
 Messages       truncate: one masked bit of mpc/wrap.py;  floor: x + 2^62 + r, and the 2m - 1 masked chunk bits of
                mpc/thermometer.py
-Cost           truncate: |x| bits each way, offline [beta_0 beta_1] modulo 2^f;  floor: (64 + 2m - 1) |x| bits packed
-               by mpc/ring.py, offline [r >> f], [msb r] modulo 2^f, m thermometers of 2^c bits of the low f bits of
-               r, and the 1.5 2^m products of the bit masks as words of the ring
+Cost           truncate: |x| bits each way, offline [beta_0 beta_1] modulo 2^f, or 2^(f - 64 + k) for a result in Z_2^k;
+               floor: (64 + 2m - 1) |x| bits packed by mpc/ring.py, offline [r >> f], [msb r] modulo 2^f, m thermometers
+               of 2^c bits of the low f bits of r, and the 1.5 2^m products of the bit masks as words of the ring
 Security       semi-honest, perfect: every message is a one-time pad
 How            truncate: x' = x + 2^62 - 1 < 2^63, so that the wrap w of its shares is told by their top bits, and
                floor(x' / 2^f) = (x'_0 >> f) + (x'_1 >> f) - 2^(64 - f) w + 1{x'_1 mod 2^f > x' mod 2^f}. With 1 for
@@ -37,7 +37,7 @@ from mpc.evidence import Argued, Enumerated, Window, composed, in_half_range, si
 from mpc.kernels import borrow
 from mpc.kernels.truncation import shift_opened
 from mpc.ring import U64, Shape
-from mpc.rings import Z64, Z2k
+from mpc.rings import Z32, Z64, Z2k
 from mpc.rounds import Steps
 from mpc.shares import AShare
 from mpc.thermometer import Chunking, Thermometers, cheapest_chunking, deal_thermometers, open_chunks
@@ -70,11 +70,14 @@ class FloorMasks:
         return r, high, msb, (table, masks), products
 
 
-@protocol(cost=lambda x, shift: Cost(1, both(wire_bits(x.size))))
-def truncate(party: Endpoint, x: AShare, shift: int) -> Steps[AShare]:
-    """[x] -> [x / 2^shift], up or down by the low bits of a share; 1 <= shift <= 62; the scale falls by shift."""
+@protocol(cost=lambda x, shift, ring=Z64: Cost(1, both(wire_bits(x.size))))
+def truncate(party: Endpoint, x: AShare, shift: int, ring: Z2k = Z64) -> Steps[AShare]:
+    """[x] -> [x / 2^shift] in `ring`, of more than 64 - shift bits; 1 <= shift <= 62; the scale falls by shift.
+
+    Up or down by the low bits of a share.
+    """
     up, constant = 64 - shift, 1 - (OFFSET_64 >> shift)
-    words = yield from add_halves(party, x, OFFSET_64 - 1, shift, up, constant)
+    words = yield from add_halves(party, x, OFFSET_64 - 1, shift, up, constant, ring)
     return AShare(words.reshape(x.shape), party.rank, x.scale - shift)
 
 
@@ -85,7 +88,8 @@ def floor_by_bits(party: Endpoint, x: AShare, shift: int) -> Steps[AShare]:
     e = yield from open_offset(x, r)
     chunks = _chunking(shift)
     opened = yield from open_chunks(party, e, np.zeros(1, U64), chunks, dealt)
-    borrowed = borrow.ring_borrows(opened.reshape(-1), products, chunks.m, party.rank == 0)
+    one = np.full(x.size, party.rank == 0, U64)
+    borrowed = borrow.ring_borrows(opened.reshape(-1), products, one, chunks.m)
     words = shift_opened(e, high, msb, shift, party.rank == 0) - borrowed
     return AShare(words.reshape(x.shape), party.rank, x.scale - shift)
 
@@ -127,7 +131,7 @@ def _truncated(k: int, shift: int) -> Enumerated:
 
 describe(
     truncate,
-    samples=calls(lambda i, n: [i.words(-BIG, BIG, n, 2), 13]),
+    samples=calls(lambda i, n: [i.words(-BIG, BIG, n, 2), 13]) + calls(lambda i, n: [i.words(-BIG, BIG, n), 40, Z32]),
     priced=calls(lambda i, n: [i.words(0, 1, n), 20], element="word, by 20 bits"),
     evidence=[_truncated(k, shift) for k, shift in ((4, 62), (6, 61), (8, 59))],
 )

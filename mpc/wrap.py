@@ -1,9 +1,9 @@
 """Shares over the integers: whether the sum of two shares wraps, for a secret with top bit 0 (a part of protocols).
 
-Functionality  [x] in Z_2^k, 0 <= x < 2^(k-1) -> [(x_0 >> f) + (x_1 >> f) - 2^u w + c] in Z_2^64, public c, w = 1 where
+Functionality  [x] in Z_2^k, 0 <= x < 2^(k-1) -> [(x_0 >> f) + (x_1 >> f) - 2^u w + c] in Z_2^m, public c, w = 1 where
                x_0 + x_1 >= 2^k; x = x_0 + x_1 - 2^k w over the integers
 Messages       n_i xor beta_i, n_i = 1 where the top bit of x_i is 0                          (one round)
-Cost           |x| bits each way; offline: [beta_0 beta_1] modulo 2^(64 - u)
+Cost           |x| bits each way; offline: [beta_0 beta_1] modulo 2^(m - u)
 Security       semi-honest, perfect: every message is a one-time pad of a bit
 How            the top bit of x is 0, so the sum wraps unless both top bits are 0: w = 1 - n_0 n_1, a product of two
                bits that either party knows one of
@@ -22,7 +22,7 @@ from mpc.endpoint import Endpoint
 from mpc.kernels import wrap
 from mpc.recipes import Crossed
 from mpc.ring import Shape, packed_size, smallest_word
-from mpc.rings import Z8, integers
+from mpc.rings import Z8, Z64, Z2k, integers
 from mpc.rounds import Steps, exchange_words
 from mpc.shares import AShare
 
@@ -46,13 +46,16 @@ def wire_bits(count: int) -> int:
     return 8 * packed_size(count, 1)
 
 
-def add_halves(party: Endpoint, x: AShare, offset: int, down: int, up: int, constant: int) -> Steps[np.ndarray]:
-    """[x] -> this party's share of the result of the header for x + offset, f = `down`, u = `up`; flat."""
-    beta, product = party.randomness.take(WrapMasks(x.shape, 64 - up))
+def add_halves(
+    party: Endpoint, x: AShare, offset: int, down: int, up: int, constant: int, ring: Z2k = Z64
+) -> Steps[np.ndarray]:
+    """[x] -> this party's share of the result of the header for x + offset, f = `down`, u = `up`, in `ring`; flat."""
+    beta, product = party.randomness.take(WrapMasks(x.shape, ring.bits - up))
     first = party.rank == 0
     flat, lift = np.ascontiguousarray(x.words).reshape(-1), np.uint64(offset if first else 0)
     own = wrap.mask_tops(flat, lift, beta)
     (other,) = yield from exchange_words([own], [1])
     # w = 1 - n_0 n_1
     public = np.uint64((constant - (1 << up)) % (1 << 64))
-    return wrap.add_halves(flat, lift, own, other, beta, product, down, up, public, first)
+    words = wrap.add_halves(flat, lift, own, other, beta, product, down, up, public, first)
+    return words.astype(ring.dtype, copy=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -93,9 +92,7 @@ def finish(party: Party, boosting: Boosting, trees: list[TreeShares]) -> Steps[E
     count = len(trees) * m
     path = Routes.of(layout, trees)
     winning, missing_left = winning_edges(layout, winners.reshape(count, -1))
-    statistics, keys = yield from parallel(
-        _statistics(party, boosting.context, trees), boosting.edges.of(party, winning)
-    )
+    statistics, keys = yield from parallel(_statistics(party, trees), boosting.edges.of(party, winning))
     features = path.features.reshape(count, -1)
     missing_right = (features ^ missing_left)[:, list(layout.missing)]
     above_all = path.null.reshape(count).masked(np.tile(left_children(m), len(trees)))
@@ -117,10 +114,7 @@ def finish(party: Party, boosting: Boosting, trees: list[TreeShares]) -> Steps[E
     )
 
 
-def _statistics(party: Party, context: TrainingContext, trees: list[TreeShares]) -> Steps[NodeStatistics]:
-    """Differences of keys become gains, at a scale at which the sum of all of them fits. One round."""
-    numerics = context.numerics
+def _statistics(party: Party, trees: list[TreeShares]) -> Steps[NodeStatistics]:
+    """Gains at a scale at which the sum of all of them fits. One round."""
     gains, covers = stack([t.gains for t in trees]), stack([t.covers for t in trees])
-    shift = max(numerics.rank_bits, (gains.size - 1).bit_length())
-    loss = math.ldexp(numerics.split_loss, gains.scale - numerics.histogram_scale - numerics.weight_scale)
-    return NodeStatistics((yield from truncate.steps(party, gains + round(loss), shift)), covers)
+    return NodeStatistics((yield from truncate.steps(party, gains, max(1, (gains.size - 1).bit_length()))), covers)

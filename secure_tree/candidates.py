@@ -16,8 +16,9 @@ from mpc.bit_product import to_ring
 from mpc.comparison import below
 from mpc.fixed_operand import FixedOperand, fix, multiply_fixed
 from mpc.party import Party
+from mpc.rings import Z32
 from mpc.rounds import Steps, parallel
-from mpc.shares import AShare, BShare, concatenate, public_ring
+from mpc.shares import AShare, BShare, concatenate
 from secure_tree.binning import Bins, order_key
 from secure_tree.ensemble import winning_edges
 from secure_tree.layout import Layout
@@ -27,10 +28,9 @@ COMPARED_BITS = 34
 
 @dataclass(frozen=True)
 class Candidates:
-    """`sums[p]`, `sets[p]`: W for bins of p, fixed over Z_2^64 and GF(2), if any; `rank`: [C + 1] among equal gains."""
+    """`sums[p]`, `sets[p]`: W for bins of p, fixed over Z_2^32 and GF(2), if any."""
 
     layout: Layout
-    rank: AShare
     sums: tuple[FixedOperand, ...] = ()
     sets: tuple[FixedOperand, ...] = ()
 
@@ -38,24 +38,17 @@ class Candidates:
 def compare_edges(party: Party, bins: Bins, layout: Layout) -> Steps[Candidates]:
     """Each party's own bins -> Candidates. Four rounds, once a training; none without W."""
     if layout.joint or layout.vertical:
-        own = [public_ring(np.arange(d * size).reshape(d, size), party.rank) for d, size in _shapes(layout)]
-        return Candidates(layout, _rank(party.rank, layout, [own[0], own[1] + own[0].size]))
+        return Candidates(layout)
     compared = yield from parallel(
         *(below.steps(party, _difference(party.rank, bins, p, layout), [0], COMPARED_BITS) for p in (0, 1))
     )
     less = [c[..., 0] for c in compared]
-    rings = yield from parallel(*(to_ring.steps(party, w) for w in less))
+    rings = yield from parallel(*(to_ring.steps(party, w, Z32) for w in less))
     fixed = yield from parallel(
         *(fix.steps(party, w) for w in rings),
         *(fix.steps(party, w.map(lambda b: b.transpose(0, 2, 1))) for w in less),
     )
-    of_feature = np.arange(layout.feature_count)[:, None] * sum(layout.sizes)
-    places = [rings[1 - q][:, :: layout.finer].sum(axis=1) + np.arange(layout.sizes[q]) + of_feature for q in (0, 1)]
-    return Candidates(layout, _rank(party.rank, layout, places), tuple(fixed[:2]), tuple(fixed[2:]))
-
-
-def _shapes(layout: Layout) -> list[tuple[int, int]]:
-    return list(zip(layout.widths, layout.sizes, strict=True))
+    return Candidates(layout, tuple(fixed[:2]), tuple(fixed[2:]))
 
 
 def _difference(rank: int, bins: Bins, p: int, layout: Layout) -> AShare:
@@ -68,16 +61,8 @@ def _difference(rank: int, bins: Bins, p: int, layout: Layout) -> AShare:
     return AShare(mine.astype(np.uint64), rank)
 
 
-def _rank(rank: int, layout: Layout, places: list[AShare]) -> AShare:
-    """[rank] of every candidate: 1 + its place by feature and value, [d_p, K_p]; the null split first of all with 0."""
-    own = [places[p] for p in layout.cutters]
-    copies = [places[p][list(layout.optional[p])] for p in layout.cutters]
-    flat = [x.reshape(-1) + 1 for x in own + copies]
-    return concatenate([*flat, public_ring(np.zeros(1, np.int64), rank)])
-
-
 def left_sums(party: Party, candidates: Candidates, histograms: list[AShare]) -> Steps[AShare]:
-    """[hist_p] of shape [v, s, d_p, bins_p] for both blocks -> [left sums], [v, s, C + 1]; the null split's are 0."""
+    """[hist_p] of shape [v, s, d_p, bins_p] for both blocks -> [left sums], [v, s, C]. At most one round."""
     layout = candidates.layout
     v, s = histograms[0].shape[:2]
     values = [h[..., : layout.present(p)] for p, h in enumerate(histograms)]
@@ -95,8 +80,7 @@ def left_sums(party: Party, candidates: Candidates, histograms: list[AShare]) ->
     if not layout.vertical:
         missing = [missing[0] + missing[1]] * 2
     copies = [sums[p][:, :, list(layout.optional[p])] + missing[p] for p in layout.cutters]
-    null = sums[0][:, :, 0, :1].map(np.zeros_like)
-    return concatenate([*(x.reshape(v, s, -1) for x in sums + copies), null], axis=2)
+    return concatenate([x.reshape(v, s, -1) for x in sums + copies], axis=2)
 
 
 def left_sets(party: Party, candidates: Candidates, winner: BShare) -> Steps[list[BShare]]:

@@ -74,7 +74,7 @@ class TrainingContext:
         masses: tuple[float, ...] | None = facts.masses
         if masses is not None and layout.vertical:
             masses = (sum(masses),)
-        size = Size(rows, layout.candidates, masses, facts.margin_unit, facts.hessian_unit)
+        size = Size(rows, masses, facts.margin_unit, facts.hessian_unit)
         return plan_numerics(self.config, size)
 
     def with_label_scale(self, scale: float) -> TrainingContext:

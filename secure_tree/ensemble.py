@@ -17,7 +17,7 @@ from secure_tree.layout import Layout
 class TreeShares:
     """winner <[nodes, C + 1]> one-hot, sets <[nodes, d_p, bins_p]> that go left, leaves [2^depth].
 
-    gains [nodes]: the winner's key less the null split's; covers [2 nodes + 1]: sums of hessians, leaves last.
+    gains [nodes]: what the winner gains, whether or not it lasts; covers [2 nodes + 1]: sums of hessians, leaves last.
     """
 
     winner: BShare

@@ -12,7 +12,6 @@ from mpc.party import Party
 from mpc.rings import GF2, Z32
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare
-from mpc.widening import widen
 from secure_tree.binning import Bins
 from secure_tree.layout import Layout
 
@@ -58,12 +57,11 @@ def take_masks(party: Party, blocks: list[Block], vectors: int, nodes: int) -> l
 
 
 def histograms(party: Party, masks: list[BlockMasks], values: AShare) -> Steps[list[AShare]]:
-    """[values], uint32 [v, s, n] -> for each block [sums], uint64 [v, s, d_p, bins_p]. Two rounds."""
+    """[values], uint32 [v, s, n] -> for each block [sums], uint32 [v, s, d_p, bins_p]. One round."""
     v, s, _ = values.shape
     flat = values.reshape(v * s, -1)
-    narrow = yield from parallel(*(apply_matrix.steps(party, m.histograms, flat[:, m.block.rows]) for m in masks))
-    wide = yield from parallel(*(widen.steps(party, x) for x in narrow))
-    return [x.reshape(v, s, m.block.features, m.block.size) for x, m in zip(wide, masks, strict=True)]
+    sums = yield from parallel(*(apply_matrix.steps(party, m.histograms, flat[:, m.block.rows]) for m in masks))
+    return [x.reshape(v, s, m.block.features, m.block.size) for x, m in zip(sums, masks, strict=True)]
 
 
 def route(party: Party, masks: list[BlockMasks], sets: list[BShare], rows: int) -> Steps[BShare]:

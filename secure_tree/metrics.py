@@ -28,7 +28,6 @@ from mpc.argmax import argmax
 from mpc.beaver import multiply
 from mpc.bit_product import select, to_ring
 from mpc.comparison import below
-from mpc.one_hot import one_hot
 from mpc.party import Party
 from mpc.reciprocal import reciprocal
 from mpc.rounds import Steps, parallel
@@ -73,10 +72,9 @@ def class_error(party: Party, margins: AShare, labels: AShare) -> Steps[AShare]:
     3 ceil(log2 classes) + 3 rounds; the first of equal margins counts as the largest.
     """
     keys = (margins + (1 << MARGIN_BITS - 1)).map(np.transpose)
-    place, _ = yield from argmax.steps(party, keys, MARGIN_BITS)
-    hot = yield from one_hot.steps(party, place)
-    largest = yield from to_ring.steps(party, hot[:, : len(margins)].map(np.transpose))
-    right = yield from multiply.steps(party, largest, labels)
+    largest, _ = yield from argmax.steps(party, keys, MARGIN_BITS)
+    hot = yield from to_ring.steps(party, largest.map(np.transpose))
+    right = yield from multiply.steps(party, hot, labels)
     return (1 - right.sum(axis=0)).times(1 << MARGIN_SCALE, MARGIN_SCALE)
 
 

@@ -1,7 +1,7 @@
 """Scales and ranges of the split search, chosen from public numbers so that no integer leaves 62 bits.
 
-G, H are integers at `histogram_scale`; a weight w = G / (H + lambda) at `weight_scale`; a gain G_L w_L + G_R w_R at
-`gain_scale`; a key is (gain << rank_bits) + tie rank. Scale and error of every stage: docs/numerics.md.
+G, H are integers at `histogram_scale`; a weight w = G / (H + lambda) at `weight_scale`; the gain G w of a node at the
+sum of both. Candidates are ranked by logarithms of these integers. Scale and error of every stage: docs/numerics.md.
 """
 
 from __future__ import annotations
@@ -10,25 +10,38 @@ import math
 from dataclasses import dataclass
 
 from mpc.errors import RangeError
+from mpc.logarithm import Logarithm
 from mpc.sigmoid import RANGE_BITS
 from secure_tree.config import TrainConfig
 from secure_tree.public import ceil_log2, exp
 
-GAIN_KEY_BITS = 62
+GAIN_BITS = 62
 PRODUCT_BITS = 61
 MARGIN_SCALE = 20
 RATE_SCALE = 16
 WEIGHT_INPUT_SCALE = 28
 RECIPROCAL_BITS = 18
 STEP_SCALE = 22
-# A step times H + lambda is below 2^STEP_BITS.
-STEP_BITS = 45
+# A step times H + 2 lambda is below 2^STEP_BITS.
+STEP_BITS = PRODUCT_BITS - STEP_SCALE
 # The logit of any float, or a base score over the label scale, is well below 2^10.
 FIRST_MARGIN_BOUND = 1024.0
 LEAST_MARGIN_BITS = RANGE_BITS
 # Of histograms and of weights. The unit of squared error is the root mean square, and one outlier can be most of that.
 FINEST, FINEST_OF_SQUARES, FINEST_OF_WEIGHTED = (14, 16), (18, 20), 29
-COARSEST_HISTOGRAM, COARSEST_WEIGHT = 8, 12
+COARSEST_HISTOGRAM, COARSEST_WEIGHT = 6, 12
+
+# Sums of G, and of H + 2 lambda, are below 2^SUM_BITS; with 2^NODE_HIGH <= s (H + 2 lambda) those of nodes are, too.
+SUM_BITS = 30
+NODE_HIGH = SUM_BITS - 1
+# Of the ranking of candidates: units of an octave of H; the least |u|, in units of the histogram, that is told from 0,
+# where that takes no more windows.
+LOG_UNIT = 64
+LEAST_U, WINDOWS_OF_U = 4, 9
+# LOG_UNIT log2 LEAST_READ, to a unit.
+LOG_LEAST = 405
+# A side below this is read at a finer scale, and so is what alpha leaves of G; a logarithm of 0 is so much lower.
+FINE_SIDE, FINER_SIDE, ZERO_LOG = 128, 7, 3000
 
 # Of a row, in units of the gradients: a count over the label scale is held to e^0.7 (secure_tree/curves.py, EXP).
 GRADIENT_BOUND = {"binary:logistic": 1.0, "multi:ova": 1.0, "count:poisson": 2.02}
@@ -49,17 +62,24 @@ SMALLEST_STEP = 2.0**-10
 class Numerics:
     """Scales in fractional bits, thresholds in units of the histogram scale (see the header).
 
+    low, high: H + lambda of a valid side is in 2^low .. 2^(high + 1). node_low: H + 2 lambda of a node that can be
+    split is 2^node_low or more. side_shift: by so many
+    bits H + lambda is shifted up before `side`, its logarithm; `slope` and `shrunk` are those of u, or of p - d and
+    p + d, and, with an alpha, of t - K and t + K, see secure_tree/score.py.
     largest_step: the largest |w| in units of 2^-STEP_SCALE, 0 where there is none; hessian_factor: e^max_delta_step in
     the same units, for counts. margin_bits: of comparisons with a margin, which is below 2^(margin_bits - 2) units in
-    either direction.
+    either direction, as a leaf weight times the learning rate is below 2^(leaf_bits - 2).
     """
 
     histogram_scale: int
     weight_scale: int
-    gain_scale: int
-    rank_bits: int
     low: int
     high: int
+    node_low: int
+    side_shift: int
+    side: Logarithm
+    slope: Logarithm
+    shrunk: Logarithm | None
     early_shift: int
     l2: int
     l1: int
@@ -68,6 +88,7 @@ class Numerics:
     largest_step: int
     margin_bits: int
     hessian_factor: int
+    leaf_bits: int
 
     @property
     def weight_shift(self) -> int:
@@ -80,9 +101,37 @@ class Numerics:
         return RECIPROCAL_BITS + self.high - self.early_shift - MARGIN_SCALE
 
     @property
-    def gain_shift(self) -> int:
-        """Bits that a floor takes off G w."""
-        return self.histogram_scale + self.weight_scale - self.gain_scale
+    def gain_scale(self) -> int:
+        """Of G w."""
+        return self.histogram_scale + self.weight_scale
+
+    @property
+    def bounded(self) -> bool:
+        """Whether candidates are ranked by their gains under a largest step: with an alpha, by those without."""
+        return self.largest_step > 0 and self.shrunk is None
+
+    @property
+    def key_bits(self) -> int:
+        """Bits of a candidate's key: its score, below 2^score_bits, and whether it is valid."""
+        return self.score_bits + 1
+
+    @property
+    def score_bits(self) -> int:
+        """Bits of a score (secure_tree/score.py)."""
+        if self.bounded:
+            return (2 * self.slope.largest + self.side.largest + LOG_UNIT).bit_length()
+        most = self.slope.largest
+        if self.shrunk is not None:
+            reach = 2 * (self.shrunk.largest + LOG_UNIT * (NODE_HIGH - self.node_low))
+            most = max(most, reach + self.shrunk_offset) + LOG_UNIT
+        return (most + 2 * self.side.largest).bit_length()
+
+    @property
+    def shrunk_offset(self) -> int:
+        """What brings the logarithms of t - K and t + K to the unit of 2 log |u| - log a - log b."""
+        assert self.shrunk is not None, "there is an alpha"
+        shifts = self.shrunk.place - FINER_SIDE - self.slope.place + self.side.place - self.side_shift
+        return 2 * (LOG_UNIT * shifts + LOG_LEAST - self.shrunk.base)
 
 
 @dataclass(frozen=True)
@@ -93,7 +142,6 @@ class Size:
     """
 
     rows: tuple[int, ...]
-    candidates: int
     masses: tuple[float, ...] | None = None
     margin_unit: float = 1.0
     hessian_unit: float = 1.0
@@ -117,9 +165,8 @@ def plan_numerics(config: TrainConfig, size: Size) -> Numerics:
             choice = _choose(config, size, f, fw)
             if choice is None:
                 continue
-            # Fewer extra floors first, unless that costs the histogram more than two bits.
-            floors = (choice.early_shift > 0) + (choice.gain_shift > 0)
-            merit = (min(f - extra, 12), -floors, f + min(choice.gain_scale, 24), fw)
+            # Without an extra floor first, unless that costs the histogram more than two bits.
+            merit = (min(f - extra, 12), -(choice.early_shift > 0), f, fw)
             if best is None or merit > best[0]:
                 best = merit, choice
     if best is None:
@@ -147,11 +194,8 @@ def _check_steps(config: TrainConfig, size: Size) -> None:
 
 @dataclass(frozen=True)
 class _Bounds:
-    """In units of the gradients, of margins and of their products: |G| of each block and of all rows, h of a row of
-    weight 1, |w|, and the gain.
-    """
+    """In units of gradients, of margins and of their products: |G|, h of a row of weight 1, |w|, and the gain."""
 
-    blocks: tuple[float, ...]
     G: float
     hessian: float
     weight: float
@@ -160,7 +204,7 @@ class _Bounds:
 
 def _bounds(config: TrainConfig, size: Size, least: float, step: float) -> _Bounds | None:
     """`least`: lambda + min_child_weight; `step`: the largest |w|, or 0. None where leaf weights have no bound."""
-    mass, masses = size.mass, size.masses or size.rows
+    mass = size.mass
     slack = ROUNDING_SLACK if least >= 2**-6 else ROUNDING_SLACK_NEAR_ZERO
     if config.squared:
         # By Cauchy and Schwarz from sum w g^2 <= (overshoot)^2 mass, which the unit of margins sees to.
@@ -170,11 +214,11 @@ def _bounds(config: TrainConfig, size: Size, least: float, step: float) -> _Boun
             least, slack = max(least, 1.0), 1
         if least == 0:
             return None
-        blocks, G, hessian = tuple(overshoot * math.sqrt(m * mass) for m in masses), overshoot * mass, 1.0
+        G, hessian = overshoot * mass, 1.0
         weight, gain = slack * overshoot * math.sqrt(mass / least), slack * overshoot**2 * mass
     else:
         bound = GRADIENT_BOUND[config.objective]
-        blocks, G, hessian = tuple(bound * m for m in masses), bound * mass, 0.25
+        G, hessian = bound * mass, 0.25
         ratio = slack * CLIPPED_RATIO
         weight = min(ratio, G / least) if least > 0 else ratio
         if config.counts:
@@ -184,7 +228,7 @@ def _bounds(config: TrainConfig, size: Size, least: float, step: float) -> _Boun
         # A gain has 2 G - (the G that the step allows) times w: at most 2 |G| times the step.
         weight = min(2 * weight, 2.02 * step)
         gain = min(2 * gain, G * weight)
-    return _Bounds(blocks, G, hessian, weight, gain)
+    return _Bounds(G, hessian, weight, gain)
 
 
 def _choose(config: TrainConfig, size: Size, f: int, fw: int) -> Numerics | None:
@@ -192,18 +236,19 @@ def _choose(config: TrainConfig, size: Size, f: int, fw: int) -> Numerics | None
     unit, n = 1 << f, sum(size.rows)
     alpha = config.reg_alpha / size.hessian_unit / size.margin_unit
     l2 = round(config.reg_lambda / size.hessian_unit * unit)
-    min_weight = l2 + math.ceil(config.min_child_weight / size.hessian_unit * unit)
+    # A side of no hessian at all has no weight.
+    min_weight = max(1, l2 + math.ceil(config.min_child_weight / size.hessian_unit * unit))
     step = config.max_delta_step / size.margin_unit
     bounds = _bounds(config, size, min_weight / unit, step)
     if bounds is None:
         return None
-    masses = size.masses or size.rows
-    sums = [max(G, bounds.hessian * m) * unit + r for G, m, r in zip(bounds.blocks, masses, size.rows, strict=True)]
     # Each row may be rounded up by a unit.
     largest, largest_G = l2 + math.ceil(size.mass * bounds.hessian * unit) + n, math.ceil(bounds.G * unit) + n
-    low, high = max(1, min(min_weight, largest)).bit_length() - 1, largest.bit_length() - 1
+    low, high = min(min_weight, largest).bit_length() - 1, largest.bit_length() - 1
     largest_step = round(step * (1 << STEP_SCALE)) if step < bounds.weight else 0
-    if max(sums) >= 1 << 30 or high > 44 or largest_step * largest >= 1 << min(PRODUCT_BITS, STEP_BITS + STEP_SCALE):
+    if max(largest + l2, largest_G) >= 1 << SUM_BITS:
+        return None
+    if largest_step * (largest + l2) >= 1 << STEP_BITS + STEP_SCALE:
         return None
     weight_bits = max(1, ceil_log2(bounds.weight))
     early = max(0, weight_bits + high + RECIPROCAL_BITS - PRODUCT_BITS)
@@ -212,33 +257,61 @@ def _choose(config: TrainConfig, size: Size, f: int, fw: int) -> Numerics | None
     loss = min(config.min_split_loss / size.hessian_unit / (size.margin_unit * size.margin_unit), bounds.gain)
     # A unit that depends on labels shall not change the shapes: there is room for any min_split_loss.
     gain_bits = ceil_log2(bounds.gain + (bounds.gain if config.squared else loss))
-    rank_bits = size.candidates.bit_length()
-    gain_scale = min(f + fw, GAIN_KEY_BITS - rank_bits - gain_bits)
-    if gain_bits + f + fw > GAIN_KEY_BITS or gain_scale < 1:
+    if gain_bits + f + fw > GAIN_BITS:
         return None
+    min_weight = min(min_weight, largest + 1)
+    side_shift = FINER_SIDE if min_weight < FINE_SIDE else 0
+    sides = Logarithm.of(LOG_UNIT, min_weight << side_shift, largest << side_shift)
     return Numerics(
         histogram_scale=f,
         weight_scale=fw,
-        gain_scale=gain_scale,
-        rank_bits=rank_bits,
         low=low,
         high=high,
+        node_low=min(NODE_HIGH, (2 * min_weight).bit_length() - 1),
+        side_shift=side_shift,
+        side=sides,
+        slope=_slope(largest_G, largest_step > 0 and not alpha),
+        shrunk=Logarithm.of(LOG_UNIT, LEAST_U << FINER_SIDE, 2 * largest_G << FINER_SIDE, True, ZERO_LOG)
+        if alpha
+        else None,
         early_shift=early,
         l2=l2,
         # No sum exceeds the largest: a larger alpha, or min_child_weight, would say no more. An alpha is never 0.
         l1=min(max(round(alpha * unit), 1), largest_G) if alpha else 0,
-        min_weight=min(min_weight, largest + 1),
+        min_weight=min_weight,
         split_loss=math.ceil(math.ldexp(loss, f + fw)),
         largest_step=largest_step,
         margin_bits=_margin_bits(config, bounds.weight),
         hessian_factor=round(exp(config.max_delta_step) * (1 << STEP_SCALE)) if config.counts else 0,
+        leaf_bits=_leaf_bits(config, bounds.weight),
     )
+
+
+def _slope(largest: int, bounded: bool) -> Logarithm:
+    """The logarithm of u^2 for |u| up to the largest |G|, or of one factor of it up to four times that, at the scale of
+    the node.
+    """
+    unit, more, base = (LOG_UNIT, 2, ZERO_LOG) if bounded else (2 * LOG_UNIT, 0, 0)
+    least = LEAST_U << NODE_HIGH + more
+    while True:
+        log = Logarithm.of(unit, least, largest << SUM_BITS + more, signed=True, base=base)
+        if log.count <= WINDOWS_OF_U:
+            return log
+        least *= 2
 
 
 def _margin_bits(config: TrainConfig, weight_bound: float) -> int:
     """Bits of a comparison with a margin: the first one and a leaf from every round of trees, in either direction."""
     grown = config.n_estimators * config.learning_rate * weight_bound
     return max(LEAST_MARGIN_BITS, MARGIN_SCALE + ceil_log2(FIRST_MARGIN_BOUND + grown) + 2)
+
+
+def _leaf_bits(config: TrainConfig, weight_bound: float) -> int:
+    """Bits of what a leaf adds to a margin, with room for twice its bound in either direction. The truncation after the
+    product with the rate holds 62 bits, so that there are never more than 48.
+    """
+    rate = config.learning_rate + 2.0**-RATE_SCALE
+    return min(62 - RATE_SCALE, max(8, MARGIN_SCALE + ceil_log2(2 * rate * weight_bound))) + 2
 
 
 def given_margin(config: TrainConfig) -> int | None:

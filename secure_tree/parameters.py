@@ -55,7 +55,8 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "max_delta_step": (
         "float, optional",
         "0; 0.7 for counts",
-        "Largest leaf weight before `learning_rate`; 0: none. None: XGBoost's. For counts above 0, and at most 5.",
+        "Largest leaf weight before `learning_rate`; 0: none. None: XGBoost's. For counts above 0, and at most 5. "
+        "Beside `reg_alpha` splits are ranked without it.",
     ),
     "scale_pos_weight": ("float", "1", "Factor of the weights of rows with label 1, under `binary:logistic`."),
     "base_score": (

@@ -68,8 +68,11 @@ class Sizes:
         check_declared(config, names)
         check_validation_rows(held_out)
         every = names[0] + names[1] if vertical else names[0]
-        weight_scale = None if self.largest_weight is None else math.ldexp(1.0, ceil_log2(self.largest_weight))
-        masses = None if weight_scale is None else (float(rows[0]), 0.0 if vertical else float(rows[1]))
+        weight_scale = masses = None
+        if self.largest_weight is not None:
+            weight_scale = math.ldexp(1.0, ceil_log2(self.largest_weight))
+            bounds = [math.ldexp(1.0, ceil_log2(max(n, 1) * self.largest_weight)) / weight_scale for n in rows]
+            masses = min(bounds[0], rows[0]), 0.0 if vertical else min(bounds[1], rows[1])
         indicators = tuple(f for f, name in enumerate(every) if is_indicator(name))
         layout = lay_out(config, names, rows)
         check_bins(layout)

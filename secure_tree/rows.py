@@ -13,11 +13,15 @@ from typing import Protocol
 import numpy as np
 
 from mpc.bit_product import and_bits, select
+from mpc.fixed_choice import FixedValues, fix_values, select_fixed
 from mpc.linear_map import Releasable
 from mpc.party import Party
-from mpc.rounds import Steps
+from mpc.ring import U64
+from mpc.rings import integers
+from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, S, public_bits, stack
 from mpc.sharing import rerandomise
+from mpc.widening import widen
 from secure_tree.context import TrainingContext
 from secure_tree.gradients import Targets, gradients
 from secure_tree.histogram import Block, BlockMasks, histograms, route, take_masks
@@ -29,13 +33,14 @@ from secure_tree.schema import Table
 class TreeRows(Protocol):
     """The rows while a tree grows: each is at one node of the current level, the root first, and nobody knows which."""
 
-    def histograms(self, party: Party) -> Steps[list[AShare]]:
-        """Sums of [g, h] or [g, h, 1] of the root, and then of a level's left children: of both parties' bins
-        [v, s, d_p, bins_p], uint64."""
+    def totals(self, party: Party) -> Steps[AShare]:
+        """Enter a level: sums of [g, h] or [g, h, 1] of the root, then of a level's left children, uint32 [v, s]."""
 
-    def route(self, party: Party, sets: list[BShare], null_left: BShare) -> Steps[None]:
-        """Send the rows to the next level: left where their bin is in `sets`, <[v, d_p, bins_p]>, of both parties, or
-        where `null_left`, <[v]>, sends all rows of a node left."""
+    def histograms(self, party: Party) -> Steps[list[AShare]]:
+        """The same sums of both parties' bins, uint32 [v, s, d_p, bins_p]."""
+
+    def route(self, party: Party, sets: list[BShare]) -> Steps[None]:
+        """Send the rows to the next level: left where their bin is in `sets`, <[v, d_p, bins_p]>, of both parties."""
 
     def add_leaves(self, party: Party, leaves: AShare) -> Steps[None]:
         """Add the [weight] of its leaf to the margin of each row."""
@@ -79,36 +84,51 @@ class LocalRows:
         values = yield from gradients(party, self.context, self.targets, k, self.margins[k])
         s, n = values.shape
         masks = take_masks(party, self.blocks, s << config.max_depth - 1, config.nodes)
-        return LocalTreeRows(self, k, values, masks, public_bits(np.ones((1, n)), party.rank))
+        return LocalTreeRows(
+            self, k, values, masks, public_bits(np.ones((1, n)), party.rank), values.map(lambda w: w[None])
+        )
 
 
 @dataclass
 class LocalTreeRows:
-    """Implements `TreeRows`: gradients, uint32 [s, n], and <at node>, [v, n]."""
+    """Implements `TreeRows`: gradients, uint32 [s, n], <at node>, [v, n], and the gradients of rows whose sums are due,
+    uint32 [v, s, n].
+    """
 
     rows: LocalRows
     k: int
     gradients: AShare
     masks: list[BlockMasks]
     at_node: BShare
+    values: AShare
+    fixed: FixedValues | None = None
+
+    def totals(self, party: Party) -> Steps[AShare]:
+        if self.fixed is not None:
+            self.values = yield from select_fixed.steps(party, self.at_node[0::2], self.fixed)
+        return self.values.sum(axis=-1)
 
     def histograms(self, party: Party) -> Steps[list[AShare]]:
-        values = self.gradients.map(lambda w: w[None])
-        if len(self.at_node) > 1:
-            at_left = self.at_node[0::2].map(lambda b: b[:, None])
-            values = yield from select.steps(party, at_left, values)
-        return (yield from histograms(party, self.masks, values))
+        sums = histograms(party, self.masks, self.values)
+        left_nodes = (1 << self.rows.context.config.max_depth - 1) - 1
+        if self.fixed is not None or left_nodes == 0:
+            return (yield from sums)
+        of_root, self.fixed = yield from parallel(sums, fix_values.steps(party, self.gradients, left_nodes))
+        return of_root
 
-    def route(self, party: Party, sets: list[BShare], null_left: BShare) -> Steps[None]:
+    def route(self, party: Party, sets: list[BShare]) -> Steps[None]:
         left = yield from route(party, self.masks, sets, self.at_node.shape[1])
-        left = left ^ null_left.map(lambda b: b[:, None])
         if len(self.at_node) > 1:
             left = yield from and_bits.steps(party, self.at_node, left)
         self.at_node = interleave(left, self.at_node ^ left)
 
     def add_leaves(self, party: Party, leaves: AShare) -> Steps[None]:
-        step = yield from select.steps(party, self.at_node, leaves.map(lambda w: w[:, None]))
-        self.rows.margins[self.k] = self.rows.margins[self.k] + step.sum(axis=0)
+        bits = self.rows.context.numerics.leaf_bits
+        # A row is at one leaf: the first, unless it moves to another.
+        moves = (leaves[1:] - leaves[:1]).map(lambda w: w[:, None])
+        moved = yield from select.steps(party, self.at_node[1:], moves, integers(U64, bits))
+        step = yield from widen.steps(party, moved.sum(axis=0) + leaves[:1], bits)
+        self.rows.margins[self.k] = self.rows.margins[self.k] + step
 
 
 def local_rows(party: Party, context: TrainingContext, blocks: list[Block], table: Table, base: AShare) -> LocalRows:

@@ -217,8 +217,11 @@ def ring_mask_products(masks: np.ndarray, m: int, words: int) -> np.ndarray:
 
 
 @numba.njit(cache=True, nogil=True)
-def ring_borrows(opened: np.ndarray, products: np.ndarray, m: int, first: bool) -> np.ndarray:
-    """opened uint32[n], products uint64[n, words] shared in the ring -> shares of the borrow as 0 or 1: uint64[n].
+def ring_borrows(opened: np.ndarray, products: np.ndarray, one: np.ndarray, m: int) -> np.ndarray:
+    """opened uint32[n], products[n, words] shared in the ring -> shares of the borrow as 0 or 1: uint64[n].
+
+    `one` holds shares of the empty product, uint64[n]; where it and the products are multiplied by a factor, the borrow
+    is, too.
 
     At most one gt_j prod_{i>j} eq_i is 1, so that they add up; with a bit b = c xor mask as c + (1 - 2 c) mask, a
     product over opened bits c_i is a signed sum of the dealt products over the supersets of {i: c_i = 0}.
@@ -237,9 +240,9 @@ def ring_borrows(opened: np.ndarray, products: np.ndarray, m: int, first: bool) 
             t = free
             while True:
                 s = z | t
-                value = products[i, offset + s]
+                value = np.uint64(products[i, offset + s])
                 if above:
-                    whole = products[i, (s << j) - 1] if s > 0 else np.uint64(first)
+                    whole = np.uint64(products[i, (s << j) - 1]) if s > 0 else one[i]
                     value = whole - value
                 term += value if _parity(np.uint64(t)) == 0 else ~value + np.uint64(1)
                 if t == 0:

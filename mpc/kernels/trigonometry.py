@@ -1,4 +1,4 @@
-"""Kernels of the trigonometric sigmoid (see mpc/sigmoid.py): angles are words modulo 2^25 of one period of 32.
+"""Kernels of the trigonometric sigmoid (see mpc/sigmoid.py): angles are words modulo 2^28, one period.
 
 Both parties must derive the same public integers from an opened angle, on whatever machine: the kernels use
 IEEE sums and products alone, in a fixed order, and no library sine.
@@ -9,9 +9,9 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-ANGLE_BITS = 25
-TERMS = 24
-TRIG_SCALE = 30
+ANGLE_BITS = 28
+TERMS = 11
+TRIG_SCALE = 22
 # Angles of a block go through each term together, which the compiler turns into vector instructions.
 BLOCK = 256
 
@@ -20,7 +20,7 @@ _UNIT = 2 * 3.141592653589793 / 2**ANGLE_BITS
 
 @numba.njit(cache=True, nogil=True)
 def _sine_cosine(angle: int) -> tuple[float, float]:
-    """(sin, cos) of angle * 2 pi / 2^25, error below 1e-12: Taylor on an eighth, then three doublings."""
+    """(sin, cos) of angle * 2 pi / 2^28, error below 1e-12: Taylor on an eighth, then three doublings."""
     signed = angle - (1 << ANGLE_BITS) if angle >= 1 << (ANGLE_BITS - 1) else angle
     x = signed * (_UNIT / 8)
     y = x * x
@@ -33,7 +33,7 @@ def _sine_cosine(angle: int) -> tuple[float, float]:
 
 @numba.njit(cache=True, nogil=True)
 def harmonics(angles: np.ndarray) -> np.ndarray:
-    """uint32[n] -> words of sin(k a), cos(k a) for k = 1 .. 24 at scale 30: uint64[24, 2, n]."""
+    """uint32[n] -> words of sin(k a), cos(k a) for k = 1 .. 11 at scale 22: uint64[11, 2, n]."""
     out = np.empty((TERMS, 2, angles.size), np.uint64)
     s1, c1, s, c = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     for start in range(0, angles.size, BLOCK):
@@ -51,25 +51,25 @@ def harmonics(angles: np.ndarray) -> np.ndarray:
 
 
 @numba.njit(cache=True, nogil=True)
-def series(angles: np.ndarray, shares: np.ndarray, odd: np.ndarray, even: np.ndarray) -> np.ndarray:
-    """Shares of sum odd_k sin(k (e - r)) and sum even_k cos(k (e - r)), k = 1 .. 24: uint64[2, n].
+def series(angles: np.ndarray, shares: np.ndarray, factors: np.ndarray) -> np.ndarray:
+    """Shares of sum a_k cos(k (e - r)) + b_k sin(k (e - r)), k = 1 .. 11, of each of f series: uint64[f, n].
 
-    angles: opened e, uint32[n]; shares: this party's half of `harmonics(r)`; odd, even: coefficients as float64.
+    angles: opened e, uint32[n]; shares: this party's half of `harmonics(r)`; factors: a and b, float64[f, 2, 11].
     """
-    out = np.zeros((2, angles.size), np.uint64)
+    out = np.zeros((len(factors), angles.size), np.uint64)
     s1, c1, s, c = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     for start in range(0, angles.size, BLOCK):
         stop = min(start + BLOCK, angles.size)
         for i in range(start, stop):
             s1[i - start], c1[i - start] = _sine_cosine(int(angles[i]))
         s[:], c[:] = s1, c1
-        first, second = out[0, start:stop], out[1, start:stop]
         for k in range(TERMS):
             sines, cosines = shares[k, 0, start:stop], shares[k, 1, start:stop]
+            for f in range(len(factors)):
+                total, a, b = out[f, start:stop], factors[f, 0, k], factors[f, 1, k]
+                for j in range(stop - start):
+                    total[j] += np.uint64(np.int64(np.rint(a * c[j] + b * s[j]))) * cosines[j]
+                    total[j] += np.uint64(np.int64(np.rint(a * s[j] - b * c[j]))) * sines[j]
             for j in range(stop - start):
-                first[j] += np.uint64(np.int64(np.rint(odd[k] * s[j]))) * cosines[j]
-                first[j] -= np.uint64(np.int64(np.rint(odd[k] * c[j]))) * sines[j]
-                second[j] += np.uint64(np.int64(np.rint(even[k] * c[j]))) * cosines[j]
-                second[j] += np.uint64(np.int64(np.rint(even[k] * s[j]))) * sines[j]
                 s[j], c[j] = s[j] * c1[j] + c[j] * s1[j], c[j] * c1[j] - s[j] * s1[j]
     return out

@@ -73,7 +73,15 @@ def _value(annotation: Any, value: Any) -> Any:
         return shape
     if annotation == "Ring" and value == GF2.name:
         return GF2
-    if value not in _WORDS:
+    if not isinstance(value, str):
+        raise ValueError("a type of words must be a name")
+    word, _, low = value.partition(":")
+    if word not in _WORDS:
         raise ValueError("an unknown type of words")
-    dtype = np.dtype(value)
-    return dtype if annotation == "np.dtype" else integers(dtype)
+    dtype = np.dtype(word)
+    if annotation == "np.dtype" and not low:
+        return dtype
+    bits = int(low or 8 * dtype.itemsize)
+    if annotation == "np.dtype" or not 1 <= bits <= 8 * dtype.itemsize:
+        raise ValueError("an unknown ring")
+    return integers(dtype, bits)

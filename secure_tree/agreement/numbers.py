@@ -24,7 +24,7 @@ from secure_tree.sampling import column_samples
 from secure_tree.schema import held_rows
 
 # Angles at which both parties must get the same sines.
-_PROBE = np.arange(1000, dtype=np.uint32) * np.uint32(33_533)
+_PROBE = np.arange(1000, dtype=np.uint32) * np.uint32(268_435)
 
 
 class Numbers(Message):
@@ -75,9 +75,8 @@ def _tables(config: TrainConfig) -> str:
     ends = [sigmoid.AT_CLIP, sigmoid.SLOPE_AT_CLIP, reciprocal.START_CONSTANT, reciprocal.START_SLOPE]
     every = [curves.SOFTPLUS, curves.LOG_SIGMOID, curves.EXP, curves.LOG]
     steps = [curve.steps for curve in every]
-    parts = [sigmoid.SINES, sigmoid.COSINES, ends, metrics.CUTS, [curve.knots for curve in every], *steps]
+    parts = [sigmoid.factors(), sigmoid.constants(), ends, metrics.CUTS, [curve.knots for curve in every], *steps]
     if config.logistic:
         ones = np.ones((trigonometry.TERMS, 2, _PROBE.size), np.uint64)
-        odd, even = sigmoid.SINES.astype(float), sigmoid.COSINES[1:].astype(float)
-        parts.append(trigonometry.series(_PROBE, ones, odd, even))
+        parts.append(trigonometry.series(_PROBE, ones, sigmoid.factors()))
     return digest(*parts)

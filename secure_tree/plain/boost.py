@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +11,11 @@ import numpy as np
 from secure_tree.binning import Bins, make_bins
 from secure_tree.categories import is_indicator
 from secure_tree.config import TrainConfig
+from secure_tree.ensemble import left_children
 from secure_tree.layout import Layout, Names, lay_out
 from secure_tree.numerics import Numerics, Size, plan_numerics
 from secure_tree.plain.joint import pooled_edges
-from secure_tree.plain.search import PlainCandidates, bounded, keys, soft_threshold
+from secure_tree.plain.search import Coins, PlainCandidates, bounded, keys, lasting, soft_threshold
 from secure_tree.public import ceil_log2
 
 
@@ -83,36 +84,66 @@ class PlainData:
             left[self.layout.rows_of(p)] |= np.take_along_axis(s, b.numbers.T.astype(np.int64), axis=1).any(axis=0)
         return left
 
+    def leaves(self, winner: np.ndarray) -> np.ndarray:
+        """The leaf that every training row reaches, int[n], under the winners of all nodes."""
+        node = np.zeros(self.layout.row_count, np.int64)
+        goes = np.stack([self.goes_left(w) for w in winner.tolist()])
+        null = winner == self.layout.candidates - 1
+        goes[null] = left_children(len(winner))[null, None]
+        for _ in range(len(winner).bit_length()):
+            node = 2 * node + 2 - goes[node, np.arange(len(node))]
+        return node - len(winner)
+
 
 def grow(
-    data: PlainData, config: TrainConfig, numerics: Numerics, values: np.ndarray, sample: np.ndarray | None = None
+    data: PlainData,
+    config: TrainConfig,
+    numerics: Numerics,
+    values: np.ndarray,
+    coins: Iterable[Coins],
+    sample: np.ndarray | None = None,
 ) -> PlainTree:
-    """One tree on integers [g, h] or [g, h, 1] of shape [s, n] at the histogram scale, from a sample of candidates."""
-    null = len(data.candidates.rank) - 1
-    sample = np.arange(null + 1) if sample is None else sample
-    at_node = np.ones((1, values.shape[1]), bool)
+    """One tree on integers [g, h] or [g, h, 1] of shape [s, n] at the histogram scale, from a sample of candidates.
+
+    `coins` are those of each level, for the candidates of the sample.
+    """
+    null = data.layout.candidates - 1
+    edges = np.arange(null) if sample is None else sample[:-1]
+    nodes = [np.ones((1, values.shape[1]), bool)]
     winners: list[int] = []
-    for _ in range(config.max_depth):
+    for _, of_level in zip(range(config.max_depth), coins, strict=False):
+        at_node = nodes[-1]
         blocks = data.histograms(values, at_node)
         total = sum(blocks[p][:, :, 0].sum(axis=-1) for p in data.layout.cover)
-        left = data.candidates.left_sums(blocks)[..., sample]
-        key = keys(numerics, left, total, data.candidates.rank[sample], config.min_child_samples)
-        best = sample[key.argmax(axis=1)]
-        children = []
-        for v, winner in enumerate(best.tolist()):
-            is_left_child = len(best) > 1 and v % 2 == 0
-            goes = np.full(values.shape[1], is_left_child) if winner == null else data.goes_left(winner)
-            children += [at_node[v] & goes, at_node[v] & ~goes]
-        winners += best.tolist()
-        at_node = np.stack(children)
+        left = data.candidates.left_sums(blocks)[..., edges]
+        best = edges[keys(numerics, left, total, config.min_child_samples, of_level).argmax(axis=1)].tolist()
+        goes = [data.goes_left(winner) for winner in best]
+        nodes.append(np.stack([at_node[v // 2] & (goes[v // 2] ^ (v % 2 == 1)) for v in range(2 * len(best))]))
+        winners += best
+    sums = np.concatenate(nodes) @ values.T.astype(np.int64)
+    lasts = lasting(numerics, sums, config.min_child_samples)
+    winner = np.where(lasts, winners, null)
+    leaf = data.leaves(winner)
+    at_leaf = leaf == np.arange(len(winner) + 1)[:, None]
+    return PlainTree(winner, _leaf_weights(config, numerics, at_leaf @ values.T.astype(np.int64)), leaf)
+
+
+def _leaf_weights(config: TrainConfig, numerics: Numerics, sums: np.ndarray) -> np.ndarray:
+    """[leaves, s] -> float64[leaves]; as in XGBoost, 0 where H is below min_child_weight."""
+    G, H = sums[:, 0], sums[:, 1]
     unit = 1 << numerics.histogram_scale
-    G, H = (at_node @ values[i].astype(np.int64) for i in (0, 1))
-    denominator = (H + numerics.l2) / unit
     numerator = bounded(numerics, soft_threshold(G, numerics.l1), H) / unit
-    weight = np.divide(
-        numerator, denominator, out=np.zeros(len(G)), where=H + numerics.l2 >= max(1, numerics.min_weight)
-    )
-    return PlainTree(np.array(winners), -config.learning_rate * weight, at_node.argmax(axis=0))
+    heavy = H + numerics.l2 >= max(1, numerics.min_weight)
+    weight = np.divide(numerator, (H + numerics.l2) / unit, out=np.zeros(len(G)), where=heavy)
+    return -config.learning_rate * weight
+
+
+def draw_coins(numerics: Numerics, depth: int, candidates: int, rng: np.random.Generator) -> Iterator[Coins]:
+    """Masks of every level of a tree, for so many candidates without the null split."""
+    for level in range(depth):
+        shape = 1 << level, candidates
+        shapes = [(2, *shape)] * (1 if numerics.shrunk is None else 2) + [(2, 2, *shape) if numerics.bounded else shape]
+        yield tuple(rng.integers(0, 1 << 63, s, np.uint64) for s in shapes)
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
@@ -168,7 +199,7 @@ def train(
     if config.logistic and config.base_score is None:
         base = math.log(base / (1 - base))
     scale = 1.0 if config.logistic else math.ldexp(1.0, ceil_log2(math.sqrt(((y - base) ** 2).mean())))
-    numerics = plan_numerics(config, Size(data.rows, len(data.candidates.rank), margin_unit=scale))
+    numerics = plan_numerics(config, Size(data.rows, margin_unit=scale))
     margin = np.full(len(y), base / scale)
     trees, margins = [], []
     for _ in range(config.n_estimators):
@@ -180,7 +211,8 @@ def train(
         rows = [np.ones(len(y)) / (1 << numerics.histogram_scale)] if config.min_child_samples > 1 else []
         exact = np.stack([g, h, *rows]) * (1 << numerics.histogram_scale)
         values = np.floor(exact + rng.random(exact.shape) * (exact != np.round(exact))).astype(np.int64)
-        tree = grow(data, config, numerics, values)
+        coins = draw_coins(numerics, config.max_depth, data.layout.candidates - 1, rng)
+        tree = grow(data, config, numerics, values, coins)
         margin = margin + tree.leaves[tree.leaf]
         trees.append(tree)
         margins.append(margin * scale)

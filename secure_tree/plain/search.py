@@ -1,4 +1,4 @@
-"""The split search of a level on plain integers: what `secure_tree.gain` and `.candidates` compute on shares."""
+"""The split search on plain integers: `secure_tree.candidates`, `.score`, `.weights` and `.pruning` on shares."""
 
 from __future__ import annotations
 
@@ -6,35 +6,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mpc.log_sum import rounded_sum
+from mpc.logarithm import rounded_logarithm
 from mpc.reciprocal import MANTISSA, START_CONSTANT, START_SCALE, START_SLOPE
 from secure_tree.binning import Bins, order_key
 from secure_tree.layout import Layout
-from secure_tree.numerics import STEP_SCALE, Numerics
+from secure_tree.numerics import FINER_SIDE, LOG_UNIT, NODE_HIGH, STEP_SCALE, Numerics
 
 
 @dataclass(frozen=True)
 class PlainCandidates:
-    """foreign[p]: W[d, L_p, K_q] of 0/1 for bins of p and edges of q, if any; rank: [C + 1]; thresholds: float32[C]."""
+    """foreign[p]: W[d, L_p, K_q] of 0/1 for bins of p and edges of q, if any; thresholds: float32[C]."""
 
     layout: Layout
     foreign: tuple[np.ndarray, ...]
-    rank: np.ndarray
     thresholds: np.ndarray
 
     @classmethod
     def of(cls, bins: tuple[Bins, Bins], layout: Layout) -> PlainCandidates:
         foreign: tuple[np.ndarray, ...] = ()
-        places = [np.arange(b.edges.size).reshape(b.edges.shape) for b in bins]
-        if layout.vertical:
-            places[1] += places[0].size
-        elif not layout.joint:
+        if not (layout.vertical or layout.joint):
             keys = [(order_key(b.medians), order_key(b.edges)) for b in bins]
             foreign = tuple((keys[p][0][:, :, None] < keys[1 - p][1][:, None, :]).astype(np.int64) for p in (0, 1))
-            of_feature = np.arange(layout.feature_count)[:, None] * sum(layout.sizes)
-            below = [w[:, :: layout.finer].sum(axis=1) for w in foreign]
-            places = [below[1 - q] + np.arange(layout.sizes[q]) + of_feature for q in (0, 1)]
-        rank = np.append(layout.by_candidate([places[p] for p in layout.cutters]) + 1, 0)
-        return cls(layout, foreign, rank, layout.by_candidate([bins[p].edges for p in layout.cutters]))
+        return cls(layout, foreign, layout.by_candidate([bins[p].edges for p in layout.cutters]))
 
     @property
     def features(self) -> np.ndarray:
@@ -48,7 +42,7 @@ class PlainCandidates:
         return np.arange(len(self.thresholds)) >= count
 
     def left_sums(self, histograms: list[np.ndarray]) -> np.ndarray:
-        """[v, s, d_p, bins_p] for both blocks -> [v, s, C + 1]."""
+        """[v, s, d_p, bins_p] for both blocks -> [v, s, C]."""
         layout = self.layout
         values = [h[..., : layout.present(p)] for p, h in enumerate(histograms)]
         sums = [(np.cumsum(h, axis=-1) - h)[..., :: layout.finer] for h in values]
@@ -61,8 +55,7 @@ class PlainCandidates:
         if not layout.vertical:
             missing = [missing[0] + missing[1]] * 2
         copies = [sums[p][:, :, list(layout.optional[p])] + missing[p] for p in layout.cutters]
-        null = np.zeros((*sums[0].shape[:2], 1), np.int64)
-        return np.concatenate([*(x.reshape(*x.shape[:2], -1) for x in sums + copies), null], axis=-1)
+        return np.concatenate([x.reshape(*x.shape[:2], -1) for x in sums + copies], axis=-1)
 
     def left_sets(self, winner: int) -> list[np.ndarray]:
         """Which bins of either party go left under a candidate: bool[d_p, bins_p]; none under the null split."""
@@ -118,25 +111,60 @@ def bounded(numerics: Numerics, thresholded: np.ndarray, H: np.ndarray) -> np.nd
     return np.clip(thresholded, -limit, limit)
 
 
-def weights(numerics: Numerics, G: np.ndarray, H: np.ndarray, shift: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The gain over w, w, and H >= min_child_weight, as `secure_tree.gain.weights`."""
+def weights(numerics: Numerics, G: np.ndarray, H: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The gain over w, w at the weight scale and at MARGIN_SCALE, H >= min_child_weight, as `secure_tree.weights`."""
     u, s = normalise(H + numerics.l2, numerics.low, numerics.high)
     thresholded = soft_threshold(G, numerics.l1)
     bound = bounded(numerics, thresholded, H)
-    scaled = bound * s >> numerics.early_shift
-    return 2 * thresholded - bound, scaled * invert(u) >> shift, H + numerics.l2 >= numerics.min_weight
+    product = (bound * s >> numerics.early_shift) * invert(u)
+    w, leaf = product >> numerics.weight_shift, product >> numerics.leaf_shift
+    return 2 * thresholded - bound, w, leaf, H + numerics.l2 >= numerics.min_weight
 
 
-def keys(numerics: Numerics, left: np.ndarray, total: np.ndarray, rank: np.ndarray, min_samples: int) -> np.ndarray:
-    """[v, s, C + 1], [v, s] -> key [v, C + 1], as `secure_tree.gain.keys`."""
+# Of one level: the masks that logarithms were opened under, those of both sides, [2, v, C], with an alpha those of
+# t - K and t + K, [2, v, C], and those of u, [v, C], or of p - d and p + d of both sides, [2, 2, v, C].
+Coins = tuple[np.ndarray, ...]
+
+
+def keys(numerics: Numerics, left: np.ndarray, total: np.ndarray, min_samples: int, coins: Coins) -> np.ndarray:
+    """[v, s, C], [v, s] -> key [v, C], as `secure_tree.score.keys`."""
     sides = np.stack([left, total[..., None] - left])
-    G, w, heavy = weights(numerics, sides[:, :, 0], sides[:, :, 1], numerics.weight_shift)
-    valid = heavy[0] & heavy[1]
+    H = sides[:, :, 1] + numerics.l2
+    S = total[:, 1] + 2 * numerics.l2
+    _, s = normalise(S, numerics.node_low, NODE_HIGH)
+    thresholded = soft_threshold(sides[:, :, 0], numerics.l1)
+    t = thresholded.sum(axis=0)
+    logs = rounded_logarithm(H << numerics.side_shift, coins[0], numerics.side)
+    if numerics.bounded:
+        w = s * bounded(numerics, total[:, 0], total[:, 1] + numerics.l2)
+        p = thresholded * (s * S)[:, None] - H * w[:, None]
+        d = (thresholded - bounded(numerics, thresholded, sides[:, :, 1])) * (s * S)[:, None]
+        tops = rounded_logarithm(np.stack([p - d, p + d]), coins[-1], numerics.slope).sum(axis=0)
+        score = rounded_sum(*(tops - logs + numerics.side.largest))
+    else:
+        u = thresholded[0] * (s * S)[:, None] - H[0] * s[:, None] * t
+        score = rounded_logarithm(u, coins[-1], numerics.slope) - logs.sum(axis=0) + 2 * numerics.side.largest
+    if numerics.shrunk is not None:
+        least = soft_threshold(total[:, 0], 2 * numerics.l1)[:, None]
+        distances = np.stack([t - least, t + least]) << FINER_SIDE
+        logs = rounded_logarithm(distances, coins[1], numerics.shrunk).sum(axis=0)
+        exponent = np.log2(np.maximum(s, 1)).astype(np.int64)[:, None]
+        shrunk = logs + 2 * LOG_UNIT * exponent + numerics.shrunk_offset
+        score = rounded_sum(score, shrunk + 2 * numerics.side.largest)
+    valid = (numerics.min_weight <= H).all(axis=0)
     if sides.shape[2] == 3:
-        enough = sides[:, :, 2] >= min_samples
-        valid = valid & enough[0] & enough[1]
-    gain = (G * w).sum(axis=0)
-    gain[:, -1] = np.where(heavy[1][:, -1], gain[:, -1] + numerics.split_loss, 0)
-    valid[:, -1] = True
-    key = (gain >> numerics.gain_shift << numerics.rank_bits) + (1 << numerics.rank_bits) - 1 - rank
-    return np.where(valid, key, 0)
+        valid &= (sides[:, :, 2] >= min_samples).all(axis=0)
+    return score + (valid << numerics.score_bits)
+
+
+def lasting(numerics: Numerics, sums: np.ndarray, min_samples: int) -> np.ndarray:
+    """[2 m + 1, s], sums of all nodes -> whether the split of each of the first m lasts, as `secure_tree.pruning`."""
+    m = len(sums) // 2
+    by_weight, w, _, enough = weights(numerics, sums[:, 0], sums[:, 1])
+    gain = by_weight * w
+    if sums.shape[1] == 3:
+        enough = enough & (sums[:, 2] >= min_samples)
+    lasts = (gain[1::2] + gain[2::2] - gain[:m] > numerics.split_loss) & enough[1::2] & enough[2::2]
+    for node in range(1, m):
+        lasts[node] &= lasts[(node - 1) // 2]
+    return lasts

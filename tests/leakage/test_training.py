@@ -18,6 +18,7 @@ RUNS = 500
         ({"comparison": "keys"}, RUNS // 5),
         ({"partition": "vertical"}, RUNS // 5),
         ({"edges": "joint"}, RUNS // 5),
+        ({"reg_alpha": 0.5}, RUNS // 5),
     ],
 )
 def test_trainings_do_not_tell_fixed_rows_from_random_ones(parameters, runs):

@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 
-from mpc.argmax import argmax
 from mpc.beaver import square
 from mpc.bit_product import or_bits
 from mpc.comparison import in_range, less_than, maximum
 from mpc.conversion import to_bits
 from mpc.division import divide
-from mpc.errors import ConfigError, DataError, ProtocolDesync, RangeError, ShapeMismatch
+from mpc.errors import DataError, ProtocolDesync, RangeError, ShapeMismatch
 from mpc.matrix_product import matmul
 from mpc.ring import U8, U32, U64, decode_signed, encode_signed
 from mpc.session import session
@@ -125,11 +124,6 @@ def test_other_sigmoids():
     assert np.array_equal(line, np.clip(words / 2**16 + 0.5, 0, 1)) and np.abs(line - exact).max() < 0.378
     assert np.array_equal(slope, np.abs(words) <= 2**15)
     assert np.abs(exponential - exact).max() < 0.001
-
-
-def test_an_argmax_has_a_radix_that_it_knows():
-    with pytest.raises(ConfigError, match="radix"):
-        run_both(lambda party: argmax(party, ring_half([1, 2], party.rank), 8, 3))
 
 
 def test_operators_in_a_session():

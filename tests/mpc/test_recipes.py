@@ -7,11 +7,11 @@ from mpc.catalogue import correlations
 from mpc.recipes import Applied, Chosen, Crossed, Lifted, OneHot, Product, Zero
 from mpc.rehearsal import TraceView
 from mpc.ring import U8, U16, U64
-from mpc.rings import GF2, Z8, Z64, PackedBits, Z2k
+from mpc.rings import GF2, Z8, Z64, PackedBits, PackedIntegers, Z2k
 from protocols.randomness.prg import Streams
 
 RNG = np.random.default_rng(1)
-RINGS = [Z8, Z64, GF2, PackedBits(U16), Z2k(U64, 13), Z2k(U8, 1)]
+RINGS = [Z8, Z64, GF2, PackedBits(U16), Z2k(U64, 13), Z2k(U8, 1), *map(PackedIntegers, (1, 2, 4, 8))]
 
 
 def uniform(ring, *shape):
@@ -27,6 +27,16 @@ def test_a_ring_adds_and_subtracts_and_survives_the_wire(ring):
     back = ring.unpack(ring.pack(ring.subtract(ring.add(x, y), y)), x.shape)
     assert np.array_equal(whole, back)
     assert int(whole.max()) < 1 << ring.bits
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+def test_packed_integers_add_and_subtract_by_themselves(width):
+    ring = PackedIntegers(width)
+    x, y = RNG.integers(0, 256, (2, 50, 11), np.uint8)
+    sums, differences = ring.add(ring.join(x), ring.join(y)), ring.subtract(ring.join(x), ring.join(y))
+    assert sums.shape == (50, ring.words(11))
+    assert np.array_equal(ring.split(sums, 11), (x + y) % 2**width if width < 8 else x + y)
+    assert np.array_equal(ring.split(differences, 11), (x - y) % 2**width if width < 8 else x - y)
 
 
 def test_only_the_low_bits_of_a_narrow_ring_are_sent():

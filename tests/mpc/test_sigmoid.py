@@ -22,12 +22,39 @@ def evaluate(x, scale, ring=Z64, **named):
     return [opened([r[k] for r in results]) / 2.0**scale for k in (0, 1)]
 
 
+def sigma(x):
+    """The exact value and derivative."""
+    p = 1 / (1 + np.exp(-x))
+    return p, p * (1 - p)
+
+
+def on_grid(x):
+    return np.round(x * 2.0**20) / 2.0**20
+
+
 def test_inside_the_clip():
-    x = np.concatenate([np.linspace(-12, 12, 4001), [0.0, 2.0**-20, -(2.0**-20)]])
+    x = on_grid(np.concatenate([np.linspace(-12, 12, 40001), np.linspace(-0.3, 0.3, 4001), [2.0**-20, -(2.0**-20)]]))
     p, h = evaluate(x, 40)
-    exact = 1 / (1 + np.exp(-x))
-    assert np.abs(p - exact).max() < 3e-7
-    assert np.abs(h - exact * (1 - exact)).max() < 7e-7 and h.min() > 0
+    value, slope = sigma(x)
+    assert np.abs(p - value).max() < 4e-7
+    assert np.abs(h - slope).max() < 6e-7 and h.min() > 4e-6
+
+
+def test_the_mean_at_any_argument():
+    for x in on_grid(np.array([0.0, 0.1, 1.0, -3.3, 8.0, -10.6, 11.9])):
+        p, h = evaluate(np.full(2000, x), 40)
+        value, slope = sigma(x)
+        assert abs(p.mean() - value) < 2e-7 and abs(h.mean() - slope) < 4e-7, x
+
+
+def test_between_the_clip_and_a_step_beyond_it():
+    x = on_grid(np.linspace(11.9, 12.6, 4001))
+    for sign in (1, -1):
+        p, h = evaluate(sign * x, 40)
+        exact, clipped = sigma(sign * x), sigma(sign * 12.0)
+        near = np.minimum(np.abs([p - exact[0], h - exact[1]]), np.abs([p - clipped[0], h - clipped[1]]))
+        assert near[0].max() < 4e-7 and near[1].max() < 6e-7
+        assert np.abs(p - exact[0])[x <= 12].max() < 4e-7 and np.abs(p - clipped[0])[x >= 12.25].max() < 1e-9
 
 
 def test_outside_the_clip_nothing_wraps():
@@ -68,8 +95,8 @@ def test_the_values_beyond_the_clip_are_rounded_without_bias():
 def test_in_a_small_ring():
     x = np.concatenate([np.linspace(-12, 12, 801), [-2000, -12.5, 12.5, 2000]])
     p, h = evaluate(x, 28, Z32)
-    exact = 1 / (1 + np.exp(-np.clip(x, -12, 12)))
-    assert np.abs(p - exact).max() < 3e-7 and np.abs(h - exact * (1 - exact)).max() < 7e-7
+    value, slope = sigma(np.clip(x, -12, 12))
+    assert np.abs(p - value).max() < 4e-7 and np.abs(h - slope).max() < 6e-7
 
 
 def test_the_derivative_at_zero_never_falls_below_a_quarter():
@@ -78,11 +105,22 @@ def test_the_derivative_at_zero_never_falls_below_a_quarter():
 
 
 def test_the_coefficients_are_the_least_squares_fit():
-    x = np.linspace(-12, 12, 40001)
-    s = 1 / (1 + np.exp(-x))
-    angles = 2 * np.pi / 32 * x[:, None] * np.arange(25)
-    sines = np.linalg.lstsq(np.sin(angles[:, 1:]), s - 0.5, rcond=None)[0]
-    at_zero = 0.25 + 2.0**-25
-    others = np.linalg.lstsq(np.cos(angles[:, 1:]) - 1, s * (1 - s) - at_zero, rcond=None)[0]
-    cosines = np.array([at_zero - others.sum(), *others])
-    assert np.abs(module.SINES - sines * 2.0**28).max() < 1 and np.abs(module.COSINES - cosines * 2.0**28).max() < 1
+    x = np.linspace(-0.3, 12.3, 40001)
+    value, slope = sigma(x)
+    angles = 2 * np.pi * 13 / 2**8 * x[:, None] * np.arange(12)
+    cosines, sines = np.cos(angles), np.sin(angles[:, 1:])
+    fit = np.linalg.lstsq(np.hstack([cosines, sines]), value - 0.5, rcond=None)[0]
+    at_zero = 0.25 + 2.0**-22
+    others = np.linalg.lstsq(np.hstack([cosines[:, 1:] - 1, sines]), slope - at_zero, rcond=None)[0]
+    exact = [fit[:12], fit[12:], np.array([at_zero - others[:11].sum(), *others[:11]]), others[11:]]
+    tables = [module.VALUE_COSINES, module.VALUE_SINES, module.SLOPE_COSINES, module.SLOPE_SINES]
+    for table, coefficients in zip(tables, exact, strict=True):
+        assert np.abs(table - coefficients * 2.0**28).max() < 1
+
+
+def test_the_comparison_may_be_by_keys_or_carries():
+    x = on_grid(np.concatenate([np.linspace(-13, 13, 301), [2.0**20, -(2.0**20)]]))
+    value, slope = sigma(np.clip(x, -12, 12))
+    for by in ("keys", "carries"):
+        p, h = evaluate(x, 28, Z32, by=by)
+        assert np.abs(p - value).max() < 2.5e-6 and np.abs(h - slope).max() < 2.5e-6

@@ -9,7 +9,18 @@ import pytest
 from numba.core.registry import CPUDispatcher
 
 import mpc.kernels
-from mpc.kernels import borrow, comparison_keys, linear_map, matrix_product, products, trigonometry, truncation, wrap
+from mpc.kernels import (
+    all_pairs,
+    borrow,
+    comparison_keys,
+    linear_map,
+    matrix_product,
+    products,
+    trigonometry,
+    truncation,
+    windows,
+    wrap,
+)
 
 RNG = np.random.default_rng(1)
 
@@ -30,6 +41,21 @@ CALLS = {
     linear_map.take_bits: [(BINS, 5, words(2, 15, dtype=np.uint8, bits=1))],
     linear_map.subtract_one_hot: [(BINS, 5, words(7, 15, dtype=np.uint32))],
     linear_map.flip_one_hot: [(BINS, 5, words(7, 1))],
+    all_pairs.differences: [(words(3, 4, dtype=t, bits=bits),) for t, bits in ((np.uint16, 16), (np.uint64, 64))],
+    all_pairs.count_wins: [(*words(3, 18), place, 3, 4, first) for place in (0, 63) for first in (True, False)],
+    all_pairs.look_up: [
+        (words(3, 3, 3, 2, dtype=t), words(3, 4, dtype=np.uint8, bits=2), *words(2, 3, 4, dtype=t), first)
+        for t in (np.uint16, np.uint64)
+        for first in (True, False)
+    ],
+    all_pairs.spread: [
+        (
+            words(3, 4, 3, 5, dtype=np.uint8, bits=1),
+            words(3, 4, dtype=np.uint8, bits=2),
+            words(3, 4, dtype=np.uint8, bits=1),
+            *words(2, 3, 4, 5, dtype=np.uint8, bits=1),
+        )
+    ],
     borrow.fill_thermometers: [
         (np.empty((6, 3, size), dtype), words(6, bits=3 * c), c)
         for c, dtype, size in ((3, np.uint8, 1), (5, np.uint32, 1), (7, np.uint64, 2))
@@ -54,9 +80,9 @@ CALLS = {
         (words(6, dtype=np.uint32, bits=2 * m - 1), m, 3 * 2 ** (m - 1) - 2) for m in (1, 3, 8)
     ],
     borrow.ring_borrows: [
-        (words(6, dtype=np.uint32, bits=2 * m - 1), words(6, 3 * 2 ** (m - 1) - 2), m, first)
+        (words(6, dtype=np.uint32, bits=2 * m - 1), words(6, 3 * 2 ** (m - 1) - 2, dtype=t), words(6), m)
         for m in (1, 3, 8)
-        for first in (True, False)
+        for t in (np.uint8, np.uint64)
     ],
     products.product: [(*words(5, 7, dtype=t), first) for t in (np.uint32, np.uint64) for first in (True, False)],
     products.square: [(*words(3, 7, dtype=t), first) for t in (np.uint32, np.uint64) for first in (True, False)],
@@ -103,6 +129,16 @@ CALLS = {
         for t in (np.uint8, np.uint64)
     ],
     truncation.shift_opened: [(*words(3, 7), shift, first) for shift in (1, 16, 62) for first in (True, False)],
+    windows.one_hot: [(words(5), np.array([0, 5, 54]), width) for width in (1, 6, 8, 10)],
+    windows._parity: [(np.uint64(7),), (np.uint64(2**63 + 1),), (np.uint64(1 << 63),)],
+    windows.block_parities: [
+        (words(5, size), np.arange(5) * (1 << bits) // 5, bits) for bits, size in ((1, 1), (5, 1), (6, 1), (8, 4))
+    ],
+    windows.turned: [(words(1 << width, dtype=np.uint32, bits=9), 9) for width in (1, 6, 8)],
+    windows.look_up: [
+        (words(5), np.array([0, 5, 54]), words(5, 3, size), words(2, 1 << width, size, outputs), np.array([0, 1, 0]))
+        for width, size, outputs in ((1, 1, 1), (6, 1, 9), (8, 4, 32))
+    ],
     wrap.mask_tops: [
         (words(7, dtype=t, bits=8 * np.dtype(t).itemsize), np.uint64(1 << 30), words(7, dtype=np.uint8, bits=8))
         for t in (np.uint32, np.uint64)
@@ -121,9 +157,9 @@ CALLS = {
         for first in (True, False)
     ],
     borrow._parity: [(np.uint64(7),), (np.uint64(2**63 + 1),)],
-    trigonometry._sine_cosine: [(0,), (12345,), (2**25 - 3,)],
-    trigonometry.harmonics: [(words(4, dtype=np.uint32, bits=25),)],
-    trigonometry.series: [(words(4, dtype=np.uint32, bits=25), words(24, 2, 4), *(RNG.normal(size=(2, 24)) * 1e7))],
+    trigonometry._sine_cosine: [(0,), (12345,), (2**28 - 3,)],
+    trigonometry.harmonics: [(words(4, dtype=np.uint32, bits=28),)],
+    trigonometry.series: [(words(4, dtype=np.uint32, bits=28), words(11, 2, 4), RNG.normal(size=(4, 2, 11)) * 1e7)],
     comparison_keys._generate_level: [
         (*CHILDREN, words(2, 6, 2), ON, words(6, bits=1), words(6, 2), words(6, width), width == 0) for width in (0, 2)
     ],

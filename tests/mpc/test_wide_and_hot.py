@@ -3,11 +3,14 @@
 import numpy as np
 import pytest
 
-from mpc.argmax import argmax
+from mpc.all_pairs import compare_pairs, pick_winner
+from mpc.argmax import MOST_PAIRS, argmax, radices
 from mpc.equality import equals_zero
 from mpc.fixed_operand import fix, multiply_fixed
 from mpc.one_hot import all_of, one_hot
-from mpc.ring import U8, U32, decode_signed, encode_signed
+from mpc.prefix_and import prefix_and
+from mpc.ring import U8, U16, U32, U64, decode_signed, encode_signed
+from mpc.rings import Z16
 from mpc.shares import AShare
 from mpc.sharing import reveal, share
 from mpc.widening import widen
@@ -26,18 +29,23 @@ def test_widen():
     check_cost(parties, widen.cost(ring_half(x, 0, U32)))
 
 
-@pytest.mark.parametrize("mask", [0, 1, 2**30 - 1, 2**30, 2**31 - 1, 2**31, 2**32 - 1], ids=hex)
 @pytest.mark.parametrize("holder", [0, 1])
-def test_widening_is_exact_for_every_sharing(mask, holder):
-    edges = np.array([0, 1, 2**30 - 1])
-    x = np.concatenate([edges, -edges, np.random.default_rng(mask).integers(-(2**30) + 1, 2**30, 1000)])
+@pytest.mark.parametrize(("dtype", "bits"), [(U32, 32), (U64, 8), (U64, 33), (U64, 40), (U64, 48), (U64, 63)], ids=str)
+def test_widening_is_exact_for_every_sharing(dtype, bits, holder):
+    half, rng = 1 << bits - 2, np.random.default_rng(bits)
+    edges = np.array([0, 1, half - 1])
+    x = np.concatenate([edges, -edges, rng.integers(-half + 1, half, 1000)])
+    for mask in (0, 1, half - 1, half, 2 * half - 1, 2 * half, 4 * half - 1):
 
-    def half(rank):
-        words = np.full(x.shape, mask, U32)
-        return AShare(words if rank == holder else encode_signed(x, U32) - words, rank)
+        def share(rank, mask=mask):
+            """What is above the ring's bits does not count."""
+            words = np.full(x.shape, mask, dtype)
+            above = rng.integers(0, 1 << 8 * dtype.itemsize - bits, x.size).astype(dtype) << dtype.type(bits % 64)
+            return AShare((words if rank == holder else encode_signed(x, dtype) - words) + above, rank)
 
-    results, _ = run_both(lambda party: widen(party, half(party.rank)))
-    assert np.array_equal(opened(results), x)
+        results, parties = run_both(lambda party, share=share: widen(party, share(party.rank), bits))
+        assert np.array_equal(opened(results), x)
+        check_cost(parties, widen.cost(AShare(x, 0), bits))
 
 
 @pytest.mark.parametrize("make", [ring_half, bit_half])
@@ -74,16 +82,69 @@ def test_all_of(count):
     check_cost(parties, all_of.cost(bit_half(bits, 0)))
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 33])
-@pytest.mark.parametrize(("radix", "by"), [(2, "bits"), (4, "bits"), (8, "bits"), (2, "keys")])
-def test_argmax_takes_the_first_of_the_largest(count, radix, by):
-    keys = np.random.default_rng(count).integers(0, 4, (50, count)) * 2**60
-    keys[0] = 0
-    results, parties = run_both(lambda party: argmax(party, ring_half(keys, party.rank), 62, radix, by))
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_prefix_and(count):
+    bits = (np.arange(1 << count)[:, None] >> np.arange(count)) & 1
+    results, parties = run_both(lambda party: prefix_and(party, bit_half(bits, party.rank)))
+    assert np.array_equal(opened(results), [[row[j:].all() for j in range(count)] for row in bits])
+    check_cost(parties, prefix_and.cost(bit_half(bits, 0)))
+    check_cost(parties, one_hot.cost(bit_half(bits, 0)))
+
+
+def keys_of_every_kind(count, bits):
+    """Rows of keys: random, all equal, and with many ties, at either end of the range."""
+    rng, most = np.random.default_rng(count), (1 << bits) - 1
+    equal = np.repeat([0, 1, most], count).reshape(3, count)
+    ties = rng.integers(0, 3, (4, count)), rng.integers(most - 2, most + 1, (4, count))
+    return np.concatenate([equal, *ties, rng.integers(0, 2, (4, count)) * most, rng.integers(0, most + 1, (4, count))])
+
+
+@pytest.mark.parametrize(
+    ("count", "rounds"), [(1, 0), (2, 3), (3, 3), (7, 3), (12, 6), (31, 6), (97, 6), (181, 6), (1241, 9), (1861, 9)]
+)
+@pytest.mark.parametrize(("bits", "dtype"), [(15, U16), (20, U32), (62, U64)])
+def test_argmax_takes_the_first_of_the_largest(count, rounds, bits, dtype):
+    keys = keys_of_every_kind(count, bits)
+    results, parties = run_both(lambda party: argmax(party, ring_half(keys, party.rank, dtype, 3), bits))
+    hot, largest = (opened(pair) for pair in zip(*results, strict=True))
+    assert np.array_equal(hot, np.arange(count) == keys.argmax(axis=1)[:, None])
+    assert np.array_equal(largest, keys.max(axis=1)) and results[0][1].scale == 3
+    assert results[0][1].dtype == dtype
+    check_cost(parties, argmax.cost(ring_half(keys, 0, dtype), bits))
+    assert parties[0].meter.total.rounds == rounds
+
+
+@pytest.mark.parametrize("shape", [(5,), (0, 5), (2, 3, 4), (2, 0, 1)])
+def test_argmax_keeps_the_axes_before_the_last(shape):
+    keys = np.random.default_rng(1).integers(0, 9, shape)
+    results, _ = run_both(lambda party: argmax(party, ring_half(keys, party.rank, U16), 8))
+    hot, largest = (opened(pair) for pair in zip(*results, strict=True))
+    assert np.array_equal(hot, np.arange(shape[-1]) == keys.argmax(axis=-1)[..., None])
+    assert np.array_equal(largest, keys.max(axis=-1))
+
+
+@pytest.mark.parametrize("size", [2, 3, 5, 17, 129, 256])
+def test_all_pairs_of_a_group(size):
+    keys = keys_of_every_kind(size, 7)
+    own = np.random.default_rng(size).integers(0, 2, (*keys.shape, 3))
+
+    def job(party):
+        compared = compare_pairs(party, ring_half(keys, party.rank, U8), 7, 3)
+        return pick_winner(party, compared, bit_half(own, party.rank))
+
+    results, _ = run_both(job)
     bits, largest = (opened(pair) for pair in zip(*results, strict=True))
-    assert np.array_equal(bits @ (1 << np.arange(bits.shape[1])), keys.argmax(axis=1))
+    assert np.array_equal(bits, (np.arange(size) == keys.argmax(axis=1)[:, None])[..., None] & own)
     assert np.array_equal(largest, keys.max(axis=1))
-    check_cost(parties, argmax.cost(ring_half(keys, 0), 62, radix, by))
+
+
+@pytest.mark.parametrize("count", [*range(1, 40), 200, 1241, 1861, 10_000])
+def test_the_radices_of_an_argmax_hold_all_keys_and_few_pairs(count):
+    plan, left, pairs = radices(count, 15, Z16), count, 0
+    for radix in plan:
+        left = -(-left // radix)
+        pairs += left * radix * (radix - 1) // 2
+    assert left == 1 and pairs <= MOST_PAIRS * count and len(plan) <= 3
 
 
 @pytest.mark.parametrize("to", [0, 1, None])

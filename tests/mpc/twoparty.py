@@ -30,6 +30,22 @@ class Recorder:
         return getattr(self._link, name)
 
 
+class Dealt:
+    """A source of randomness that remembers what it gave out, in order: the requests and this party's parts."""
+
+    def __init__(self, randomness):
+        self._randomness = randomness
+        self.given = []
+
+    def take(self, request):
+        part = self._randomness.take(request)
+        self.given.append((request, part))
+        return part
+
+    def __getattr__(self, name):
+        return getattr(self._randomness, name)
+
+
 def run_both(job, seeds=SEEDS):
     """job(party) at both ranks; the two results and the two parties."""
     channels = memory_pair()

@@ -65,15 +65,24 @@ def test_rows_with_categories_of_both_parties(missing):
         assert results[1].shape == (0,)
 
 
+def without_coins(candidates):
+    """Masks of 0, under which all logarithms are rounded down."""
+    for level in range(3):
+        yield np.zeros((2, 1 << level, candidates), np.uint64), np.zeros((1 << level, candidates), np.uint64)
+
+
 def test_every_split_of_a_category_is_found_among_fewer_candidates():
     """The twin with all edges of the indicators grows the same trees, but for the number of an edge among equals."""
     (a, ya), (b, yb) = paints(60, 12), paints(70, 13)
     wide = tuple(widened(t, COLOURS) for t in (a, b))
     training = train_both((a, b), (ya, yb), plain=wide, n_estimators=3, max_depth=3, max_bin=8, learning_rate=0.3)
     candidates = training.data.candidates
-    for seen in training.trees:
-        full = grow(training.data, training.config, training.numerics, seen.values)
-        for mine, theirs in zip(seen.winner, full.winner, strict=True):
+    for seen, sample in zip(training.trees, column_samples(training.context), strict=True):
+        few, full = (
+            grow(training.data, training.config, training.numerics, seen.values, without_coins(sizes), numbers)
+            for numbers, sizes in ((sample, len(sample) - 1), (None, len(candidates.thresholds)))
+        )
+        for mine, theirs in zip(few.winner, full.winner, strict=True):
             null = len(candidates.thresholds)
             assert (mine == null) == (theirs == null)
             if mine != null:

@@ -6,31 +6,35 @@ import pytest
 from mpc.errors import RangeError
 from secure_tree.binning import bin_rows, make_bins, order_key, order_value
 from secure_tree.config import TrainConfig
-from secure_tree.numerics import GAIN_KEY_BITS, MARGIN_SCALE, Size, plan_numerics
+from secure_tree.numerics import GAIN_BITS, MARGIN_SCALE, SUM_BITS, Size, plan_numerics
 from secure_tree.plain import search
 
 
 def largest_sum(config, size, H):
     """The largest |G| / (H + lambda) may have at this H, over the unit of gradients."""
+    limit = (0.98 * config.max_delta_step or 2 * (np.exp(12) + 1)) * (H + config.reg_lambda / size.hessian_unit)
     if config.squared:
-        return 2 * np.sqrt(size.mass * max(H, 0 if size.masses else 1))
-    bound, limit = (2.02, 0.98 * config.max_delta_step) if config.counts else (1.0, 2 * (np.exp(12) + 1))
-    return min(bound * size.mass, limit * (H + config.reg_lambda / size.hessian_unit))
+        largest = 2 * np.sqrt(size.mass * max(H, 0 if size.masses else 1))
+        return min(largest, limit) if config.max_delta_step else largest
+    return min((2.02 if config.counts else 1.0) * size.mass, limit)
 
 
 @pytest.mark.parametrize("n", [2, 100, 569, 10_000, 100_000, 1_000_000, 2_000_000])
 @pytest.mark.parametrize("objective", ["binary:logistic", "reg:squarederror", "count:poisson"])
 @pytest.mark.parametrize("heaviest", [None, 1.0, 1e4, 1e6])
-@pytest.mark.parametrize("extra", [{}, {"reg_lambda": 1e6}, {"min_child_weight": 100}, {"min_split_loss": 1e9}])
+@pytest.mark.parametrize(
+    "extra", [{}, {"reg_lambda": 1e6}, {"min_child_weight": 100}, {"min_split_loss": 1e9}, {"max_delta_step": 0.6}]
+)
 def test_corners(n, objective, heaviest, extra):
     config = TrainConfig.of(objective=objective, **extra)
     rows = n // 2, n - n // 2
     # Of the weights 1 and, in the second party's last row, `heaviest`.
     masses = None if heaviest is None else (rows[0] / heaviest, 1 + rows[1] / heaviest)
-    size = Size(rows, 1281, masses, 1.0, heaviest or 1.0)
+    size = Size(rows, masses, 1.0, heaviest or 1.0)
     numerics = plan_numerics(config, size)
     unit = 1 << numerics.histogram_scale
-    hessian = {"binary:logistic": 0.25, "reg:squarederror": 1.0, "count:poisson": np.exp(1.4)}[objective]
+    of_counts = np.exp(0.7 + config.max_delta_step)
+    hessian = {"binary:logistic": 0.25, "reg:squarederror": 1.0, "count:poisson": of_counts}[objective]
     for m, r in zip(masses or rows, rows, strict=True):
         largest = {"reg:squarederror": 2 * np.sqrt(m * size.mass), "count:poisson": 2.02 * m}.get(objective, m)
         assert max(largest, hessian * m) * unit + r < 2**30, "a block's sums fit a 32-bit word with a bit to spare"
@@ -40,21 +44,25 @@ def test_corners(n, objective, heaviest, extra):
         G = np.array([round(largest_sum(config, size, H / unit) * unit)])
         for sign in (1, -1):
             exact = sign * int(G[0]) / (H + numerics.l2)
-            for shift, scale in ((numerics.weight_shift, numerics.weight_scale), (numerics.leaf_shift, MARGIN_SCALE)):
-                _, w, heavy = search.weights(numerics, sign * G, np.array([H]), shift)
-                assert heavy[0] or H + numerics.l2 < numerics.min_weight
+            by_weight, *weights, heavy = search.weights(numerics, sign * G, np.array([H]))
+            assert heavy[0] or H + numerics.l2 < numerics.min_weight
+            for w, scale in zip(weights, (numerics.weight_scale, MARGIN_SCALE), strict=True):
                 assert abs(w[0] / 2**scale - exact) <= abs(exact) * 2**-15 + 2.0**-scale
-            gain = int(sign * G[0]) * int(
-                search.weights(numerics, sign * G, np.array([H]), numerics.weight_shift)[1][0]
-            )
-            assert 0 <= gain + numerics.split_loss < 2**GAIN_KEY_BITS
-            key = gain + numerics.split_loss >> numerics.gain_shift << numerics.rank_bits
-            assert key + (1 << numerics.rank_bits) <= 2**GAIN_KEY_BITS
+            gain = int(by_weight[0]) * int(weights[0][0])
+            assert 0 <= gain + numerics.split_loss < 2**GAIN_BITS
+    # The words of the ranking.
+    S = largest + 2 * numerics.l2
+    assert 2**SUM_BITS > S and 2 * numerics.min_weight >= 2**numerics.node_low
+    largest_G = max(round(largest_sum(config, size, largest / unit) * unit), 1)
+    assert largest_G < 2**SUM_BITS
+    assert numerics.slope.bits <= 64 and numerics.key_bits <= 15
+    if numerics.bounded:
+        assert 2 * numerics.slope.largest + numerics.side.largest < 2**14, "what a sum of two logarithms takes"
 
 
 @pytest.mark.parametrize("unit", [1e-9, 1.0, 1e12])
 def test_penalties_are_held_to_what_sums_can_reach(unit):
-    size = Size((1000, 1000), 400, margin_unit=unit)
+    size = Size((1000, 1000), margin_unit=unit)
     config = TrainConfig.of(objective="reg:squarederror", reg_alpha=1e6, min_child_weight=1e6, min_split_loss=1e9)
     numerics = plan_numerics(config, size)
     largest = 2000 << numerics.histogram_scale
@@ -65,15 +73,15 @@ def test_penalties_are_held_to_what_sums_can_reach(unit):
 
 
 def test_what_the_arithmetic_cannot_hold_is_refused():
-    for config, n in ((TrainConfig(reg_lambda=0, min_child_weight=0), 1_000_000), (TrainConfig(), 9_000_000)):
+    for config, n in ((TrainConfig(reg_lambda=0, min_child_weight=0), 20_000_000), (TrainConfig(), 20_000_000)):
         with pytest.raises(RangeError, match=f"{n} rows with reg_lambda .* do not fit the 64-bit arithmetic"):
-            plan_numerics(config, Size((n // 2, n - n // 2), 1281))
+            plan_numerics(config, Size((n // 2, n - n // 2)))
     numbers = TrainConfig.of(objective="reg:squarederror", reg_lambda=0, min_child_weight=0)
-    plan_numerics(numbers, Size((50, 50), 100))
+    plan_numerics(numbers, Size((50, 50)))
     with pytest.raises(RangeError, match="reg_lambda 0 with min_child_weight 0 and sample_weight"):
-        plan_numerics(numbers, Size((50, 50), 100, (50.0, 50.0)))
+        plan_numerics(numbers, Size((50, 50), (50.0, 50.0)))
     with pytest.raises(RangeError, match=r"max_delta_step must be 0 or at least 1 beside .* got 0.7"):
-        plan_numerics(TrainConfig.of(objective="reg:squarederror", max_delta_step=0.7), Size((50, 50), 100, None, 1024))
+        plan_numerics(TrainConfig.of(objective="reg:squarederror", max_delta_step=0.7), Size((50, 50), None, 1024))
 
 
 RATIO = np.exp(12) + 1
@@ -86,16 +94,19 @@ LONG = {"n_estimators": 10_000, "learning_rate": 1.0}
         ({}, 10_000, 10_000 / 1.5),
         (LONG, 500_000, 500_000 / 1.5),
         ({**LONG, "min_child_weight": 9}, 500_000, 50_000),
-        ({**LONG, "reg_lambda": 0, "min_child_weight": 0}, 50, 32 * RATIO),
+        ({**LONG, "reg_lambda": 0, "min_child_weight": 0}, 50, 50 * 2**14),
         ({**LONG, "objective": "count:poisson"}, 500_000, 0.7),
     ],
 )
 def test_comparisons_with_margins_hold_the_largest_leaf_of_every_tree(parameters, n, leaf):
     config = TrainConfig(**parameters)
-    bits = plan_numerics(config, Size((n // 2, n - n // 2), 100)).margin_bits
+    numerics = plan_numerics(config, Size((n // 2, n - n // 2)))
+    bits = numerics.margin_bits
     reached = 745 + config.n_estimators * config.learning_rate * min(leaf, 32 * RATIO)
     assert (reached + 12) * 2**MARGIN_SCALE < 2.0 ** (bits - 1)
     assert 42 <= bits <= 58 and (parameters or bits == 42)
+    one = config.learning_rate * min(leaf, 32 * RATIO)
+    assert one * 2**MARGIN_SCALE < 2.0 ** (numerics.leaf_bits - 2) <= 8 * one * 2**MARGIN_SCALE
 
 
 def test_order_keys_keep_order_and_come_back():

@@ -39,7 +39,7 @@ def test_students():
     assert np.abs(tree.leaves * scale / 0.1 - [12.27381, 7.083333, 0, 4.2]).max() < 1e-3 * scale
     names = list(tables[0])
     assert [names[training.data.candidates.features[w]] for w in tree.winner[:2]] == ["x0", "x5"]
-    assert tree.winner[2] == len(training.data.candidates.rank) - 1, "the right child has no valid split"
+    assert tree.winner[2] == training.data.layout.candidates - 1, "the right child has no valid split"
     assert [training.data.candidates.thresholds[w] for w in tree.winner[:2]] == [17, 1]
     error = np.concatenate(labels) - tree.margins * scale
     assert abs((error**2).mean() - 122.044) < 0.02

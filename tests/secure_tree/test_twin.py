@@ -51,6 +51,10 @@ def halves(X, y, cut):
         {"max_depth": 3, "max_bin": 8, "objective": "count:poisson"},
         {"max_depth": 2, "max_bin": 8, "objective": "count:poisson", "reg_alpha": 0.7, "reg_lambda": 0.0},
         {"max_depth": 2, "max_bin": 8, "objective": "count:poisson", "min_child_samples": 9, "base_score": 3.0},
+        {"max_depth": 3, "max_bin": 8, "max_delta_step": 0.4},
+        {"max_depth": 2, "max_bin": 8, "max_delta_step": 0.4, "reg_alpha": 0.7},
+        {"max_depth": 2, "max_bin": 8, "max_delta_step": 0.1, "reg_lambda": 0.0, "min_child_weight": 0.0},
+        {"max_depth": 3, "max_bin": 8, "max_delta_step": 3.0, "objective": "squarederror", "min_child_samples": 9},
     ],
 )
 def test_every_split_is_the_twins(parameters):
@@ -86,10 +90,8 @@ def test_equal_gains_are_decided_alike():
     X, y = table(80, 3, seed=2, levels=3)
     X = np.concatenate([X, X[:, ::-1]], axis=1)
     training = train_both(*halves(X, y, 40), n_estimators=3, max_bin=8, learning_rate=0.3)
+    # Each split of the last three columns is tied with one of the first three: coins decide, and the first of equals.
     check(training, 3)
-    # Each split of the last three columns is tied with one of the first three, and the first feature wins.
-    used = {training.data.candidates.features[w] for seen in training.trees for w in seen.winner if w < 6 * 16}
-    assert used and used <= {0, 1, 2}
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mpc.logarithm import LogarithmMasks
 from mpc.ring import decode_signed
 from secure_tree.config import TrainConfig
 from secure_tree.context import TrainingContext
@@ -11,17 +12,20 @@ from secure_tree.estimator import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.numerics import MARGIN_SCALE
 from secure_tree.plain.boost import PlainData, grow
 from secure_tree.sampling import column_samples
-from tests.mpc.twoparty import opened, run_both
+from tests.mpc.twoparty import Dealt, opened, run_both
 
 
 @dataclass
 class Seen:
-    """One tree opened: winner int[nodes], gradients int[s, n], leaves and margins as floats over the label scale."""
+    """One tree opened: winner int[nodes], gradients int[s, n], leaves and margins as floats over the label scale; and
+    the masks of every level's logarithms, the coins of the search.
+    """
 
     winner: np.ndarray
     values: np.ndarray
     leaves: np.ndarray
     margins: np.ndarray
+    coins: list
 
 
 @dataclass
@@ -53,9 +57,31 @@ class Training:
         """The twin's trees on the same gradients and samples of features."""
         samples = column_samples(self.context)
         return [
-            grow(self.data, self.config, self.numerics, seen.values, sample)
+            grow(self.data, self.config, self.numerics, seen.values, seen.coins, sample)
             for seen, sample in zip(self.trees, samples, strict=True)
         ]
+
+
+def of_levels(given, classes, depth):
+    """What a round was given of masks of logarithms, by tree and level.
+
+    The trees of a round grow side by side: each step of a level of all trees, then the next step.
+    """
+    masks = [(request.shape, part[0]) for request, part in given if isinstance(request, LogarithmMasks)]
+    masks = [r.reshape(shape) for shape, r in masks]
+    steps = len(masks) // (classes * depth)
+    return [
+        [tuple(masks[(level * steps + step) * classes + k] for step in range(steps)) for level in range(depth)]
+        for k in range(classes)
+    ]
+
+
+def added(first, second):
+    """The masks of which both parties hold shares."""
+    return [
+        [tuple(a + b for a, b in zip(*pair, strict=True)) for pair in zip(*trees, strict=True)]
+        for trees in zip(first, second, strict=True)
+    ]
 
 
 def train_both(tables, labels, then=None, weights=(None, None), plain=None, **parameters) -> Training:
@@ -64,10 +90,16 @@ def train_both(tables, labels, then=None, weights=(None, None), plain=None, **pa
     `plain` are the tables as the twin is to see them, where that is not as they are.
     """
     kind = SecureXGBClassifier if TrainConfig.of(**parameters).logistic else SecureXGBRegressor
-    models, shares = [None, None], ([], [])
+    classes, depth = TrainConfig.of(**parameters).classes, TrainConfig.of(**parameters).max_depth
+    models, shares, masks = [None, None], ([], []), ([], [])
 
     def job(party):
+        party.randomness = Dealt(party.randomness)
+
         def observe(number, tree, values, margin):
+            if number % classes == 0:
+                masks[party.rank].append(of_levels(party.randomness.given, classes, depth))
+                party.randomness.given.clear()
             shares[party.rank].append((tree.winner, values, tree.leaves, margin))
 
         own = tables[party.rank], labels[party.rank], weights[party.rank]
@@ -77,7 +109,8 @@ def train_both(tables, labels, then=None, weights=(None, None), plain=None, **pa
 
     results, parties = run_both(job)
     trees = []
-    for a, b in zip(*shares, strict=True):
+    coins = [tree for first, second in zip(*masks, strict=True) for tree in added(first, second)]
+    for a, b, levels in zip(*shares, coins, strict=True):
         winner, values, leaves, margin = (opened(pair) for pair in zip(a, b, strict=True))
         assert (winner.sum(axis=1) == 1).all(), "the winner is one-hot"
         trees.append(
@@ -86,6 +119,7 @@ def train_both(tables, labels, then=None, weights=(None, None), plain=None, **pa
                 decode_signed(values.astype(np.uint32)),
                 leaves / 2**MARGIN_SCALE,
                 margin / 2**MARGIN_SCALE,
+                levels,
             )
         )
     config = models[0].config

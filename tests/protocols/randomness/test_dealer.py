@@ -9,18 +9,20 @@ import numpy as np
 import pytest
 
 import mpc
+from mpc.all_pairs import GroupMasks
 from mpc.beaver import Triples, multiply
-from mpc.bit_product import RingBits
+from mpc.bit_product import BitTriples, RingBits
 from mpc.catalogue import correlations
 from mpc.errors import MaskReuse, PeerFailure, PeerVanished, ProtocolDesync
 from mpc.linear_map import MatrixMask, MatrixVectors
 from mpc.matrix_product import MatrixMasks
 from mpc.party import Party
 from mpc.ring import U64
-from mpc.rings import GF2, Z32, Z64
+from mpc.rings import GF2, Z16, Z32, Z64, Z2k
 from mpc.sharing import ZeroShares
 from mpc.tracing import Trace
 from mpc.truncation import FloorMasks
+from mpc.windows import WindowMasks
 from protocols.randomness import dealer, dealt, delivery
 from protocols.randomness.dealer import PLAN_ROOM, serve
 from protocols.randomness.dealt import DealtRandomness
@@ -68,7 +70,8 @@ PLAN = [([Triples((3,), Z64), RingBits((5,), Z32)], 2), ([ZeroShares((2,), GF2)]
 
 
 def test_a_plan_survives_the_wire():
-    plan = [([*PLAN[0][0], FloorMasks((2, 3), 5)], 7)]
+    others = [GroupMasks(4, 3, 15, Z16, 2), RingBits((5,), Z2k(U64, 37)), BitTriples((3,), U64)]
+    plan = [([*PLAN[0][0], FloorMasks((2, 3), 5), *others, WindowMasks((4, 2), 26, 3, 8, 8)], 7)]
     assert decode_plan(encode_plan(plan)) == plan
 
 
@@ -89,6 +92,11 @@ def test_a_plan_of_300_rounds_of_ten_classes_has_room_where_no_two_are_alike():
         [[[["Triples", [-3], "uint64"]], 1]],
         [[[["Triples", [1 << 20, 1 << 20], "uint64"]], 1]],
         [[[["Triples", [3]]], 1]],
+        [[[["Triples", [3], "uint64:65"]], 1]],
+        [[[["Triples", [3], "uint64:-1"]], 1]],
+        [[[["Triples", [3], "uint64:x"]], 1]],
+        [[[["Triples", [3], 64]], 1]],
+        [[[["BitTriples", [3], "uint64:8"]], 1]],
         [[[["FloorMasks", [3], 1.5]], 1]],
         [[[["Triples", [3], "uint64"]], -1]],
         [[[["Triples", [0], "uint64"]], 1 << 25]],

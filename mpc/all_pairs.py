@@ -1,0 +1,259 @@
+"""The first largest of small groups of shared integers: all pairs are compared, then whoever wins all is looked up.
+
+compare_pairs  [k_1 .. k_r], 0 <= k < 2^B -> for each, [how many of its group it comes before], modulo 2^w >= r
+pick_winner    these, and bits of every key -> <one-hot of the first largest>, each <and> its key's bits, and [it]
+
+Messages       compare_pairs, round 1: k_i + r_i, a word of the ring;  round 2: for every pair the 2m - 1 masked bits of
+               mpc/thermometer.py.  pick_winner, one round: the counts + rho modulo 2^w, the keys' bits xor alpha
+Cost           r words, (2m - 1) r (r - 1) / 2 bits, then w r bits and those of the keys, each way. Offline from the
+               dealer, with K the power of two from r up: a pair has m thermometers of 2^c bits and 1.5 2^m integers of
+               w bits; a key 2 (K - 1) words, but for the first, and K - 1 bits for each of its own; masks seeds only
+Security       semi-honest, perfect: every message is a one-time pad
+How            k_i - k_j = (e_i - e_j) - (r_i - r_j): the dealer knows the difference d of the masks, and the sign is
+               msb(e_i - e_j) xor t xor the borrow, t the top bit of d. In a ring that is t + (1 - 2 t) borrow, or 1
+               less that; the products that make the borrow are dealt with the factor 1 - 2 t. The signs of a key add up
+               to its wins. A look-up in 1{k = rho_i} tells whether they are r - 1, w_i = 1, and one in
+               1{k = rho_i} (r_i - r_0) gives w_i (r_i - r_0): the key that won is k_0 + sum_i w_i (k_i - k_0)
+Source         as mpc/thermometer.py and mpc/equality.py
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mpc.catalogue import Inputs, calls, describe
+from mpc.contract import Cost, both, protocol
+from mpc.correlation import View, correlation
+from mpc.endpoint import Endpoint
+from mpc.evidence import Enumerated, Window, bit, word
+from mpc.kernels import all_pairs as kernels
+from mpc.kernels import borrow
+from mpc.ring import U8, U16, U64, low_bits, packed_size
+from mpc.rings import GF2, Z8, Z16, Z64, PackedIntegers, Z2k, packed_integers
+from mpc.rounds import Steps, exchange_words, open_shares
+from mpc.shares import AShare, BShare, stack
+from mpc.thermometer import Chunking, Thermometers, cheapest_chunking, deal_thermometers, open_chunks
+
+# Counts are modulo at most 2^8.
+MOST_KEYS = 256
+
+
+@dataclass(frozen=True)
+class WinnerTables:
+    """[rho]; for all k but the last [1{k = rho_i}], [1{k = rho_i} (r_i - r_0)], i > 0; <alpha>, <1{k = rho} alpha>."""
+
+    rho: np.ndarray
+    words: np.ndarray
+    alpha: np.ndarray
+    bits: np.ndarray
+
+
+@correlation
+class GroupMasks:
+    """For `count` groups of `size` keys below 2^bits in `ring`, every key with `members` bits of its own: [r];
+    thermometers of the differences in a group, bit masks, the top bits t, and products with the factor 1 - 2 t; and
+    tables for the winner.
+    """
+
+    count: int
+    size: int
+    bits: int
+    ring: Z2k
+    members: int = 0
+
+    @property
+    def keys(self) -> tuple[int, int]:
+        return self.count, self.size
+
+    @property
+    def pairs(self) -> int:
+        return self.count * (self.size * (self.size - 1) // 2)
+
+    @property
+    def places(self) -> int:
+        """K: how many counts are told apart."""
+        return 1 << (self.size - 1).bit_length()
+
+    @property
+    def counts(self) -> PackedIntegers:
+        """The ring of the counts, the narrowest that has a place for each: 1, 2, 4 or 8 bits wide."""
+        bits = (self.size - 1).bit_length()
+        return packed_integers(1 << (bits - 1).bit_length())
+
+    @property
+    def chunks(self) -> Chunking:
+        return cheapest_chunking(self.bits, lambda m: self.counts.words(1 + borrow.ring_product_words(m)))
+
+    def comparison_bits(self) -> int:
+        """Payload bits of `compare_pairs`, each way."""
+        return 8 * packed_size(math.prod(self.keys), self.ring.bits) + self.chunks.wire_bits(self.pairs)
+
+    def choice_bits(self) -> int:
+        """Payload bits of `pick_winner`, each way."""
+        count = math.prod(self.keys)
+        return 8 * (self.counts.words(count) + packed_size(count * self.members, 1))
+
+    def dealt_bytes(self) -> int:
+        """What the dealer sends."""
+        chunks = self.chunks
+        products = self.counts.words(1 + borrow.ring_product_words(chunks.m))
+        tables = (self.size - 1) * 2 * self.ring.dtype.itemsize + -(-self.size * self.members // 8)
+        return self.pairs * (chunks.m * chunks.table_bytes + products) + self.count * (self.places - 1) * tables
+
+    def deal(self, view: View) -> tuple[np.ndarray, Thermometers, np.ndarray, WinnerTables]:
+        chunks, ring = self.chunks, self.counts
+        r = view.mask(self.ring, self.keys)
+        apart = kernels.differences(r)
+        table, masks = deal_thermometers(view, apart, 1, chunks)
+        count = borrow.ring_product_words(chunks.m)
+
+        def products() -> np.ndarray:
+            top = (apart >> np.uint64(self.bits) & np.uint64(1))[:, None]
+            factor = np.uint64(1) - top - top
+            products = factor * borrow.ring_mask_products(masks.reshape(-1), chunks.m, count)
+            return ring.join(np.concatenate([top, products], axis=1).astype(U8))
+
+        signs = view.derived(ring, (self.pairs, ring.words(1 + count)), products)
+        return r, (table, masks), signs, self._tables(view, r)
+
+    def _tables(self, view: View, r: np.ndarray) -> WinnerTables:
+        rho = view.mask(Z8, self.keys)
+        places = np.arange(self.places - 1, dtype=U8)
+
+        def hits() -> np.ndarray:
+            return low_bits(rho, (self.size - 1).bit_length())[..., None, None] == places[:, None]
+
+        def to_choose() -> np.ndarray:
+            apart = r[:, 1:] - r[:, :1]
+            return hits()[:, 1:] * np.stack([np.ones_like(apart), apart], axis=-1)[:, :, None]
+
+        words = view.derived(self.ring, (self.count, self.size - 1, places.size, 2), to_choose)
+        alpha = view.mask(GF2, (*self.keys, self.members))
+        bits = view.derived(
+            GF2, (*self.keys, places.size, self.members), lambda: hits() & alpha[:, :, None].astype(bool)
+        )
+        return WinnerTables(rho, words, alpha, bits)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Groups after all comparisons: the opened e = k + r, <r>, [counts] in uint8[n, r], and tables for the winner."""
+
+    groups: GroupMasks
+    e: np.ndarray
+    r: np.ndarray
+    counts: np.ndarray
+    tables: WinnerTables
+
+
+def groups_of(keys: AShare, bits: int, members: int = 0) -> GroupMasks:
+    """The shapes of [keys], [n, r]."""
+    count, size = keys.shape
+    return GroupMasks(count, size, bits, keys.ring, members)
+
+
+@protocol(cost=lambda keys, bits, members=0: Cost(2, both(groups_of(keys, bits, members).comparison_bits())))
+def compare_pairs(party: Endpoint, keys: AShare, bits: int, members: int = 0) -> Steps[Compared]:
+    """[keys], [n, r], 0 <= key < 2^bits, `bits` below those of a word, 2 <= r <= 256 -> what `pick_winner` takes, for
+    keys with so many bits of their own.
+    """
+    groups, first = groups_of(keys, bits, members), party.rank == 0
+    chunks = groups.chunks
+    r, thermometers, signs, tables = party.randomness.take(groups)
+    (e,) = yield from open_shares(keys.map(lambda w: w + r))
+    apart = kernels.differences(e)
+    opened = yield from open_chunks(party, apart, np.zeros(1, U64), chunks, thermometers)
+    dealt = groups.counts.split(signs, 1 + borrow.ring_product_words(chunks.m))
+    top = dealt[:, 0].astype(U64)
+    borrowed = borrow.ring_borrows(opened.reshape(-1), dealt[:, 1:], np.uint64(first) - top - top, chunks.m)
+    counts = kernels.count_wins(apart, top, borrowed, bits, *groups.keys, first)
+    return Compared(groups, e, r, counts, tables)
+
+
+@protocol(cost=lambda compared, own=None: Cost(1, both(compared.groups.choice_bits())))
+def pick_winner(party: Endpoint, compared: Compared, own: BShare | None = None) -> Steps[tuple[BShare, AShare]]:
+    """-> <one-hot of the first largest>, [n, r], and [it], [n], at scale 0. With the keys' <own> bits, [n, r, members],
+    the first result is <the winner's own bits, and zeros elsewhere>, [n, r, members].
+    """
+    groups, tables, ring = compared.groups, compared.tables, compared.groups.counts
+    masked = ring.join((compared.counts + tables.rho).reshape(-1))
+    hidden = tables.alpha if own is None else own.bits ^ tables.alpha
+    sent, widths = ([masked], [8]) if own is None else ([masked, hidden], [8, 1])
+    answer = yield from exchange_words(sent, widths)
+    counts = ring.split(ring.add(masked, answer[0]), math.prod(groups.keys)).reshape(groups.keys)
+    # The count is r - 1 where rho is what was opened less that.
+    place = counts - U8.type(groups.size - 1) & U8.type(groups.places - 1)
+    won, key = kernels.look_up(tables.words, place, compared.e, compared.r, party.rank == 0)
+    if own is not None:
+        won = kernels.spread(tables.bits, place, won, hidden ^ answer[1], tables.alpha)
+    return BShare(won, party.rank), AShare(key, party.rank)
+
+
+def _compared(i: Inputs, keys: AShare, bits: int) -> list[Any]:
+    return [compare_pairs(i.party, keys, bits, 2), i.bits(*keys.shape, 2)]
+
+
+def _compared_with_zero(party: Endpoint, key: AShare) -> Steps[BShare]:
+    """The counts of the pairs (0, key), key < 2."""
+    compared = yield from compare_pairs.steps(party, stack([key.map(np.zeros_like), key], axis=-1), 1)
+    return BShare(compared.counts & U8.type(1), party.rank)
+
+
+def _picked_from_two(
+    party: Endpoint, key: AShare | None, wins: BShare, own: BShare | None = None
+) -> Steps[tuple[BShare, AShare]]:
+    """Of the pairs (0, key) the second where it `wins`, whatever it is; without a key, of the public (1, 2)."""
+    groups = GroupMasks(len(wins), 2, 1, Z16, 0 if own is None else own.shape[-1])
+    r, _, _, tables = party.randomness.take(groups)
+    e = np.tile(np.array([1, 2], U16), (len(wins), 1))
+    if key is not None:
+        (e,) = yield from open_shares(AShare(r, party.rank) + stack([key.map(np.zeros_like), key], axis=-1))
+    counts = stack([~wins, wins], axis=-1).bits
+    return (yield from pick_winner.steps(party, Compared(groups, e, r, counts, tables), own))
+
+
+UNUSED = Window(0)
+describe(
+    compare_pairs,
+    samples=calls(lambda i, n: [i.words(0, 99, n, 3, ring=Z16), 8])
+    + calls(lambda i, n: [i.words(0, 99, n, 5, ring=Z64), 20]),
+    priced=calls(lambda i, n: [i.words(0, 1, n, 8, ring=Z16), 15], element="8 keys of 15 bits"),
+    evidence=[
+        Enumerated(
+            "0 and a bit in Z_4",
+            (word(2, dtype=U16),),
+            lambda x: np.stack([x == 0, x == 1], axis=-1),
+            _compared_with_zero,
+            draws=[None, Window(2), Window(1), Window(2), Window(1), UNUSED],
+            promise=lambda x: (x < 2)[:, None],
+            fresh=False,  # the counts of two keys add up to 1
+        )
+    ],
+)
+describe(
+    pick_winner,
+    samples=calls(lambda i, n: _compared(i, i.words(0, 99, n, 3, ring=Z16), 8))
+    + calls(lambda i, n: _compared(i, i.words(0, 99, n, 5, ring=Z64), 20)),
+    priced=calls(lambda i, n: _compared(i, i.words(0, 1, n, 8, ring=Z16), 15), element="one of 8 keys, 2 bits each"),
+    evidence=[
+        Enumerated(
+            "one of two keys in Z_4",
+            (word(2, dtype=U16), bit()),
+            lambda x, wins: [np.stack([1 - wins, wins], axis=-1), wins * x],
+            _picked_from_two,
+            draws=[None, UNUSED, UNUSED, UNUSED, Window(1)],
+            fresh=False,  # the bits of a one-hot vector add up to 1
+        ),
+        Enumerated(
+            "one of two bits",
+            (None, bit(), bit(2, 1)),
+            lambda wins, own: [np.stack([1 - wins, wins], axis=-1)[..., None] * own, 1 + wins],
+            _picked_from_two,
+            draws=[UNUSED, UNUSED, UNUSED, UNUSED, Window(1)],
+        ),
+    ],
+)

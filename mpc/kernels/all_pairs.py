@@ -1,0 +1,103 @@
+"""Kernels of the first largest of small groups, all pairs of which are compared (see mpc/all_pairs.py).
+
+Arrays are of groups of equal size; the pairs of a group are (0, 1), (0, 2) .. (1, 2) .. `first` tells the party that
+adds what is public.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+
+@numba.njit(cache=True, nogil=True)
+def differences(words: np.ndarray) -> np.ndarray:
+    """w_i - w_j of every pair, i < j: words[n, r] -> uint64[n r (r - 1) / 2], of which the bits of a word count."""
+    groups, size = words.shape
+    out = np.empty(groups * (size * (size - 1) // 2), np.uint64)
+    pair = 0
+    for group in range(groups):
+        for i in range(size):
+            for j in range(i + 1, size):
+                out[pair] = np.uint64(words[group, i]) - np.uint64(words[group, j])
+                pair += 1
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def count_wins(
+    opened: np.ndarray, top: np.ndarray, borrowed: np.ndarray, place: int, groups: int, size: int, first: bool
+) -> np.ndarray:
+    """How many of its group each key comes before: shares uint8[n, r], modulo 256.
+
+    For every pair, the opened difference uint64, and shares uint64 of the top bit t at `place` of the masks' difference
+    and of (1 - 2 t) times the borrow.
+    """
+    out = np.zeros((groups, size), np.uint8)
+    one = np.uint64(first)
+    pair = 0
+    for group in range(groups):
+        for i in range(size):
+            for j in range(i + 1, size):
+                less = top[pair] + borrowed[pair]
+                if opened[pair] >> np.uint64(place) & np.uint64(1):
+                    less = one - less
+                out[group, i] = np.uint8((np.uint64(out[group, i]) + one - less) & np.uint64(255))
+                out[group, j] = np.uint8((np.uint64(out[group, j]) + less) & np.uint64(255))
+                pair += 1
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def look_up(
+    table: np.ndarray, place: np.ndarray, e: np.ndarray, r: np.ndarray, first: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Shares of the one-hot of every group's winner, uint8[n, r], and of its key: words[n].
+
+    For every key i but the first, `table` has shares of 1{k = rho_i} and 1{k = rho_i} (r_i - r_0) for all k but the
+    last, words[n, r - 1, K - 1, 2]; these, and those of the last, add up to 1 and r_i - r_0. The keys are e - r, e
+    opened.
+    """
+    groups, others, entries, _ = table.shape
+    won = np.empty((groups, 1 + others), np.uint8)
+    key = np.empty(groups, e.dtype)
+    for group in range(groups):
+        none = np.uint8(first)
+        total = (np.uint64(e[group, 0]) if first else np.uint64(0)) - np.uint64(r[group, 0])
+        for i in range(1, 1 + others):
+            k = place[group, i]
+            if k < entries:
+                hit, hidden = np.uint64(table[group, i - 1, k, 0]), np.uint64(table[group, i - 1, k, 1])
+            else:
+                hit, hidden = np.uint64(first), np.uint64(r[group, i]) - np.uint64(r[group, 0])
+                for other in range(entries):
+                    hit -= np.uint64(table[group, i - 1, other, 0])
+                    hidden -= np.uint64(table[group, i - 1, other, 1])
+            won[group, i] = np.uint8(hit & np.uint64(1))
+            none ^= won[group, i]
+            total += hit * (np.uint64(e[group, i]) - np.uint64(e[group, 0])) - hidden
+        won[group, 0] = none
+        key[group] = total
+    return won, key
+
+
+@numba.njit(cache=True, nogil=True)
+def spread(table: np.ndarray, place: np.ndarray, won: np.ndarray, opened: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+    """Shares of <won> and <b_1 .. b_M>, uint8[n, r, M], for opened b xor alpha.
+
+    `table` has shares of 1{k = rho} alpha for all k but the last, uint8[n, r, K - 1, M].
+    """
+    groups, size, entries, members = table.shape
+    out = np.empty_like(opened)
+    for group in range(groups):
+        for i in range(size):
+            k = place[group, i]
+            for m in range(members):
+                if k < entries:
+                    hidden = table[group, i, k, m]
+                else:
+                    hidden = alpha[group, i, m]
+                    for other in range(entries):
+                        hidden ^= table[group, i, other, m]
+                out[group, i, m] = won[group, i] & opened[group, i, m] ^ hidden
+    return out

@@ -1,0 +1,85 @@
+"""Kernels of overlapping windows: one-hot windows of a mask, and public tables at those of a sum (mpc/windows.py)."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+
+def hot_words(width: int) -> int:
+    """Words of 64 bits that a one-hot window takes up."""
+    return max(1, (1 << width) // 64)
+
+
+@numba.njit(cache=True, nogil=True)
+def _parity(x: np.uint64) -> np.uint64:
+    for shift in (32, 16, 8, 4, 2, 1):
+        x ^= x >> np.uint64(shift)
+    return x & np.uint64(1)
+
+
+@numba.njit(cache=True, nogil=True)
+def one_hot(words: np.ndarray, places: np.ndarray, width: int) -> np.ndarray:
+    """words uint64[n], places int64[k] -> bit b of uint64[n, k, hot words] is 1 where the window at that place is b."""
+    out = np.zeros((words.size, places.size, max(1, (1 << width) // 64)), np.uint64)
+    for i in range(words.size):
+        for j in range(places.size):
+            window = int(words[i] >> np.uint64(places[j])) & ((1 << width) - 1)
+            out[i, j, window >> 6] = np.uint64(1) << np.uint64(window & 63)
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def block_parities(hot: np.ndarray, place: np.ndarray, bits: int) -> np.ndarray:
+    """hot uint64[n, hot words], place int64[n] -> for j below `bits` the parity of the aligned block of 2^j bits around
+    the place, uint8[n, bits]."""
+    out = np.empty((place.size, bits), np.uint8)
+    for i in range(place.size):
+        for j in range(bits):
+            start = place[i] >> j << j
+            if j < 6:
+                x = hot[i, start >> 6] >> np.uint64(start & 63) & ((np.uint64(1) << np.uint64(1 << j)) - np.uint64(1))
+            else:
+                x = np.uint64(0)
+                for w in range(start >> 6, (start >> 6) + (1 << (j - 6))):
+                    x ^= hot[i, w]
+            out[i, j] = _parity(x)
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def turned(table: np.ndarray, outputs: int) -> np.ndarray:
+    """table uint32[m] -> uint64[m, hot words, outputs]: for every e the bits o of table[(e - b) mod m] at bit b."""
+    m = table.size
+    out = np.zeros((m, max(1, m // 64), outputs), np.uint64)
+    for e in range(m):
+        for b in range(m):
+            value = table[(e - b) & (m - 1)]
+            for o in range(outputs):
+                if (value >> o) & 1:
+                    out[e, b >> 6, o] |= np.uint64(1) << np.uint64(b & 63)
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def look_up(e: np.ndarray, places: np.ndarray, hot: np.ndarray, tables: np.ndarray, which: np.ndarray) -> np.ndarray:
+    """Shares of tables at e - r: e uint64[n], shared one-hot windows of r [n, k, hot words], `turned` tables
+    [t, m, hot words, outputs] and which of them belongs to each place, int64[k] -> uint32[n, k]."""
+    n, k = e.size, places.size
+    m, words, outputs = tables.shape[1], tables.shape[2], tables.shape[3]
+    out = np.empty((n, k), np.uint32)
+    parity = np.empty(outputs, np.uint64)
+    for i in range(n):
+        for j in range(k):
+            table = tables[which[j], int(e[i] >> np.uint64(places[j])) & (m - 1)]
+            for o in range(outputs):
+                parity[o] = 0
+            for w in range(words):
+                half = hot[i, j, w]
+                for o in range(outputs):
+                    parity[o] ^= half & table[w, o]
+            word = np.uint64(0)
+            for o in range(outputs):
+                word |= _parity(parity[o]) << np.uint64(o)
+            out[i, j] = word
+    return out

@@ -1,0 +1,123 @@
+"""Which splits of a grown tree pay: exact gains of all nodes at once, and the tree without the splits that do not.
+
+A split lasts where both children have the least weight and the least rows, their gains exceed the node's by more than
+min_split_loss, and all splits above it last. A node whose split does not has the null split, which sends all rows of a
+left child left, and those of others right, so that one leaf below has its weight, and the rest 0. The rows of the
+training are where the search has sent them: they get the weight from each of these leaves.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mpc.beaver import multiply
+from mpc.bit_product import and_each, select
+from mpc.comparison import below
+from mpc.one_hot import all_of
+from mpc.party import Party
+from mpc.rounds import Steps, parallel
+from mpc.shares import AShare, BShare, concatenate, public_bits, stack
+from mpc.truncation import truncate
+from secure_tree.context import TrainingContext
+from secure_tree.ensemble import TreeShares, left_children
+from secure_tree.numerics import RATE_SCALE
+from secure_tree.score import COUNT_BITS
+from secure_tree.weights import weights
+
+
+def prune(
+    party: Party, context: TrainingContext, winner: BShare, sets: list[BShare], sums: AShare
+) -> Steps[tuple[TreeShares, AShare]]:
+    """<winner of every node>, [m, C + 1], not yet a null split, <its sets>, [m, d_p, bins_p], and [G, H (, rows)] of
+    all nodes, leaves last, [2 m + 1, s] -> the tree, and the weights that the rows of the training get, [leaves].
+    """
+    m = len(winner)
+    by_weight, w, leaf, heavy = yield from weights(party, context.numerics, sums[:, 0], sums[:, 1])
+    rate = round(context.config.learning_rate * (1 << RATE_SCALE))
+    (gains, pays), shrunk, many = yield from parallel(
+        _net_gains(party, context, by_weight, w, m),
+        truncate.steps(party, leaf.times(-rate, RATE_SCALE), RATE_SCALE),
+        _many_rows(party, context, sums),
+    )
+    tests = [pays, *(test[side::2][:m] for test in (heavy, *many) for side in (1, 2))]
+    own = yield from all_of.steps(party, stack(tests, axis=1))
+    paths = _paths(m)
+    nothing = public_bits(np.ones(1), party.rank)
+    lasts = yield from all_of.steps(party, concatenate([own, nothing])[paths[:m, :-1]])
+    to_leaves = paths[m:]
+    on_path = lasts[to_leaves[:, :-1]]
+    root_heavy = heavy[np.zeros((m + 1, 1), int)]
+    (steps, covers), kept = yield from parallel(
+        parallel(
+            # As in XGBoost, 0 where all is below min_child_weight.
+            _at_end(party, on_path, root_heavy, shrunk[to_leaves]),
+            _at_end(party, on_path, public_bits(np.ones((m + 1, 1)), party.rank), sums[:, 1][to_leaves]),
+        ),
+        _of_lasting(party, lasts, [winner, *sets]),
+    )
+    reached = _reached(to_leaves)
+    tree = TreeShares(
+        winner=concatenate([kept[0][:, :-1], ~lasts[:, None]], axis=1),
+        sets=kept[1:],
+        leaves=steps.times(reached).sum(axis=1),
+        gains=gains,
+        covers=concatenate([sums[:m, 1], covers.times(reached).sum(axis=1)]),
+    )
+    return tree, steps.sum(axis=1)
+
+
+def _net_gains(
+    party: Party, context: TrainingContext, by_weight: AShare, w: AShare, m: int
+) -> Steps[tuple[AShare, BShare]]:
+    """[gain / w], [w] of all nodes -> what the m splits gain, and <whether it is more than min_split_loss>."""
+    gain = yield from multiply.steps(party, by_weight, w)
+    net = gain[1::2] + gain[2::2] - gain[:m]
+    small = yield from below.steps(party, net, [context.numerics.split_loss + 1], 64)
+    return net, ~small[:, 0]
+
+
+def _many_rows(party: Party, context: TrainingContext, sums: AShare) -> Steps[list[BShare]]:
+    """<a node has the least number of rows>, where they are counted."""
+    if sums.shape[1] == 2:
+        return []
+    few = yield from below.steps(party, sums[:, 2], [context.config.min_child_samples], COUNT_BITS)
+    return [~few[:, 0]]
+
+
+def _paths(m: int) -> np.ndarray:
+    """The nodes from the root to every node, int[2 m + 1, depth + 1]; m, which is no split, where it has ended."""
+    depth = m.bit_length()
+    paths = np.full((2 * m + 1, depth + 1), m)
+    for node in range(2 * m + 1):
+        way = [node]
+        while way[0]:
+            way.insert(0, (way[0] - 1) // 2)
+        paths[node, : len(way)] = way
+    return paths
+
+
+def _reached(to_leaves: np.ndarray) -> np.ndarray:
+    """Whether null splits from a node on lead to the leaf, for the nodes on the way to every leaf, int64."""
+    (count, length), leaves = to_leaves.shape, to_leaves[:, -1]
+    m, reached = count - 1, np.ones(to_leaves.shape, np.int64)
+    for level in range(length - 1):
+        node = to_leaves[:, level]
+        while (node < m).all():
+            node = 2 * node + 2 - left_children(m)[node]
+        reached[:, level] = node == leaves
+    return reached
+
+
+def _at_end(party: Party, on_path: BShare, first: BShare, values: AShare) -> Steps[AShare]:
+    """[values of the nodes on the way to every leaf], [leaves, depth + 1] -> 0 but for the first without a split."""
+    lasting = concatenate([first, on_path, first.map(np.zeros_like)], axis=1)
+    return (yield from select.steps(party, lasting[:, :-1] ^ lasting[:, 1:], values))
+
+
+def _of_lasting(party: Party, lasts: BShare, parts: list[BShare]) -> Steps[list[BShare]]:
+    """<bits of every node>, [m, ..] each -> the same, 0 where the split does not last. One round."""
+    m = len(lasts)
+    flat = concatenate([part.reshape(m, -1) for part in parts], axis=1)
+    kept = yield from and_each.steps(party, lasts, flat)
+    ends = np.cumsum([part.size // m for part in parts]).tolist()
+    return [kept[:, end - part.size // m : end].reshape(*part.shape) for part, end in zip(parts, ends, strict=True)]
