@@ -12,16 +12,19 @@ from tests.secure_tree.conftest import read_shared
 PARAMETERS = dict(learning_rate=0.3, max_bin=32, min_child_weight=1.0, min_split_loss=0.0, reg_lambda=1.0)
 
 
-def margins_of_both(kind, names, trees, depth):
-    """Margins of the test set by bins, by thresholds and by XGBoost on the pooled rows, and the labels."""
+def margins_of_both(kind, names, trees, depth, times=1):
+    """Margins of the test set by bins and by thresholds, of each of so many trainings, [times, n], and by XGBoost on
+    the pooled rows, and the labels.
+    """
     import xgboost
 
     guest, host, test = (read_shared(f"homo/{name}.csv") for name in names)
 
     def job(party):
-        model = kind(n_estimators=trees, max_depth=depth, **PARAMETERS).fit(party, *(guest, host)[party.rank])
         rows = test[0] if party.rank == 0 else test[0][:0]
-        return [model.predict_margin(party, rows, method) for method in ("bins", "thresholds")]
+        fit = [kind(n_estimators=trees, max_depth=depth, **PARAMETERS) for _ in range(times)]
+        models = [model.fit(party, *(guest, host)[party.rank]) for model in fit]
+        return [[m.predict_margin(party, rows, method) for m in models] for method in ("bins", "thresholds")]
 
     (bins, thresholds), _ = run_local(job)
     objective = "binary:logistic" if kind is SecureXGBClassifier else "reg:squarederror"
@@ -34,22 +37,24 @@ def margins_of_both(kind, names, trees, depth):
 
 
 @pytest.mark.parametrize(
-    ("names", "trees", "depth", "allowed"),
+    ("names", "trees", "depth", "allowed", "times"),
     [
-        (("breast_homo_guest", "breast_homo_host", "breast_homo_test"), 20, 3, 0.01),
-        (("default_credit_homo_guest", "default_credit_homo_host_1", "default_credit_homo_test"), 20, 4, 0.003),
+        (("breast_homo_guest", "breast_homo_host", "breast_homo_test"), 20, 3, 0.01, 6),
+        (("default_credit_homo_guest", "default_credit_homo_host_1", "default_credit_homo_test"), 20, 4, 0.003, 3),
     ],
 )
-def test_classification(names, trees, depth, allowed):
-    *ours, theirs, labels = margins_of_both(SecureXGBClassifier, names, trees, depth)
+def test_classification(names, trees, depth, allowed, times):
+    """On average: with 114 rows to judge by, one AUC of the same model differs from the next by 0.003."""
+    *ours, theirs, labels = margins_of_both(SecureXGBClassifier, names, trees, depth, times)
     for margins in ours:
-        assert roc_auc_score(labels, margins) > roc_auc_score(labels, theirs) - allowed
+        areas = [roc_auc_score(labels, m) for m in margins]
+        assert np.mean(areas) > roc_auc_score(labels, theirs) - allowed, areas
 
 
 def test_regression():
     names = "student_homo_guest", "student_homo_host", "student_homo_test"
     *ours, theirs, labels = margins_of_both(SecureXGBRegressor, names, 20, 3)
-    for margins in ours:
+    for (margins,) in ours:
         assert root_mean_squared_error(labels, margins) < 1.02 * root_mean_squared_error(labels, theirs)
 
 
