@@ -15,9 +15,9 @@ How            windows of six bits overlap by three. The leading one, the highes
                octave of x but for three; ten bits of x from four places below it, 769 at most there, are read and
                looked up. Above it all windows are near zero: from above for x >= 0, from below for x < 0. So there are
                two chains of "near zero", one for either sign; that of x is unbroken down to the leading window. The
-               other one is so only if all above are zero: then the leading window is below 9, and leads on its own side
-               alone. What is read is (e >> g) - (r >> g) at the chosen place g: e is public, and the windows of r are
-               dealt as integers
+               other one is unbroken only if all above are zero: then the leading window is below 9, and leads on one
+               side only. At the chosen place g the ten bits are those of (e >> g) - (r >> g): e is public, and the
+               windows of r are dealt as integers
 Source         mpc/windows.py; logarithms for comparing products: common practice in floating point
 """
 
@@ -61,7 +61,7 @@ LEADS, NEAR_ZERO, SIDE_BITS = 1, 2, 2
 
 
 def _log(value: int, unit: int) -> int:
-    """unit * log2(value / LEAST_READ), rounded, for value >= LEAST_READ: by integers alone."""
+    """unit * log2(value / LEAST_READ), rounded, for value >= LEAST_READ; computed on integers only."""
     twice = (value ** (2 * unit) // LEAST_READ ** (2 * unit)).bit_length() - 1
     return (twice + 1) // 2
 
@@ -163,7 +163,7 @@ class LogarithmMasks:
         ring, hot = Z2k(U64, bits), OneHotWindows(words, self.place + BELOW, STEP, count, WIDTH)
         r = view.derived(ring, (n,), Summed(ring, words))
         one_hots = view.derived(PackedBits(U64), (n, count, kernels.hot_words(WIDTH)), hot)
-        parts = view.derived(Z16, (n, count), ReadWindows(Z16, words, self.place, STEP, count, READ_BITS))
+        parts = view.derived(Z16, (n, count), ReadWindows(words, self.place, STEP, count, READ_BITS, Z16))
         beta = view.mask(GF2, (self.sides, n, count))
         lifted = view.derived(Z16, beta.shape, Lifted(Z16, beta))
         return r, one_hots, parts, beta, lifted, view.derived(Z16, beta.shape, Chosen(Z16, beta, parts))
@@ -260,7 +260,7 @@ def _found(i: Inputs, x: AShare, log: Logarithm) -> list[Any]:
 
 
 def _read_one(party: Endpoint, x: AShare, chosen: BShare) -> Steps[tuple[AShare, AShare]]:
-    """Open x + r, and read x from bit 0 up where the bit says so."""
+    """Open x + r, then read the low bits of x if the given bit is 1."""
     r, _, *dealt = party.randomness.take(LogarithmMasks(x.shape, 0, 1, 1))
     (e,) = yield from open_shares(x.map(lambda w: w + r))
     chosen = chosen.reshape(1, 1, 1)

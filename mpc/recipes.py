@@ -112,10 +112,8 @@ class Summed:
 
 
 @dataclass(frozen=True)
-class OneHotWindows:
-    """For words shared by xor, the one-hots of `count` windows of `width` bits, the first from bit `place` up, each
-    `step` above the last; in words of 64 bits.
-    """
+class _Windows:
+    """Windows of words that are shared by xor: `count` of `width` bits, from bit `place` up, `step` bits apart."""
 
     words: np.ndarray
     place: int
@@ -123,24 +121,28 @@ class OneHotWindows:
     count: int
     width: int
 
-    def __call__(self) -> np.ndarray:
-        return windows.one_hot(self.words, self.place + self.step * np.arange(self.count), self.width)
+    @property
+    def places(self) -> np.ndarray:
+        return self.place + self.step * np.arange(self.count)
 
 
 @dataclass(frozen=True)
-class ReadWindows:
-    """The same windows as elements of Z_2^k."""
-
-    ring: Z2k
-    words: np.ndarray
-    place: int
-    step: int
-    count: int
-    width: int
+class OneHotWindows(_Windows):
+    """The one-hots of windows, in words of 64 bits."""
 
     def __call__(self) -> np.ndarray:
-        places = (self.place + self.step * np.arange(self.count)).astype(self.words.dtype)
-        return low_bits(self.words[:, None] >> places, self.width).astype(self.ring.dtype)
+        return windows.one_hot(self.words, self.places, self.width)
+
+
+@dataclass(frozen=True)
+class ReadWindows(_Windows):
+    """Windows as elements of Z_2^k."""
+
+    ring: Z2k
+
+    def __call__(self) -> np.ndarray:
+        shifted = self.words[:, None] >> self.places.astype(self.words.dtype)
+        return low_bits(shifted, self.width).astype(self.ring.dtype)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Logistic function and its derivative, by Fourier series on one opening.
 
 Functionality  [x] at scale 20 -> [sigma(x)], [sigma(x) (1 - sigma(x))] at a scale of choice
-Error          sigma: 4e-7, derivative: 6e-7, of which 2e-7, 4e-7 at most in the mean at any x, for |x| < 2^21 - 13, or
-               more where `bits` says so, plus one unit of the output scale (rounded without bias).
+Error          sigma: 4e-7, derivative: 6e-7; their means at any x are within 2e-7 and 4e-7. Then one unit of the
+               output scale, rounded without bias. Range: |x| < 2^21 - 13 with the default `bits`, wider with more.
                Outside +-12, or from +-12.25, both stay at their values at +-12: sigma is then off by at most 6.2e-6
 Messages       13 x + r modulo 2^28; truncation of the series; alongside, the comparison with 0 and +-12 (2 rounds);
                the choice between the series and the clipped values (1)
