@@ -12,12 +12,13 @@ from sharewood.columns import Columns
 from sharewood.tables import check_classes, read_table
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+CLASS_LABELS = {"cod_rna": "y"}
 REGRESSION_LABELS = {"abalone": "Rings", "cpu_small": "usr", "space_ga": "target"}
 CREDITCARD = ["Time", *(f"V{i}" for i in range(1, 29)), "Amount"]
 
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """a9a, abalone, cpu_small, space_ga or default_credit -> features float32[n, d], labels float64[n]."""
+    """a9a, cod_rna, abalone, cpu_small, space_ga or default_credit -> features float32[n, d], labels float64[n]."""
     if name == "a9a":
         from sklearn.datasets import load_svmlight_file
 
@@ -29,7 +30,7 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
         labels = table.pop("y")
     else:
         table = pd.read_csv(DATA / "federated" / f"{name}.csv")
-        labels = table.pop(REGRESSION_LABELS[name])
+        labels = table.pop((CLASS_LABELS | REGRESSION_LABELS)[name])
     if "Sex" in table:
         table["Sex"] = table["Sex"].map({"M": 0, "F": 1, "I": 2})
     return table.to_numpy(np.float32), labels.to_numpy(np.float64)

@@ -3,6 +3,7 @@
     python -m benchmarks.federated_fedxgbllr --data a9a --clients 2 5 10 --seeds 0 1 2 3 4 \
         --reg-alpha 5 --min-split-loss 5 --subsample 0.8 --out docs/figures/fedxgbllr.csv
 
+Beside the network: the mean of the clients' margins, SimFL (`benchmarks.simfl`), and XGBoost on the pooled rows.
 Clients and server run in this process, through `LocalFederation`; a Flower run of the same training gives the same
 weights (tests/protocols/federated/test_flower.py).
 """
@@ -18,6 +19,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.metrics import log_loss
 
+from benchmarks import simfl
 from benchmarks.federated_data import REGRESSION_LABELS, load
 from protocols.federated.engine import LocalFederation
 from protocols.federated.fedxgbllr.client import FedXGBllrClient
@@ -26,6 +28,8 @@ from protocols.federated.fedxgbllr.model import FedXGBllrModel
 from protocols.federated.fedxgbllr.server import train
 from protocols.federated.fedxgbllr.trees import fit_ensemble
 from protocols.federated.secure_sum import OpenSum
+from protocols.federated.virtual_samples.metrics import calibration_error
+from protocols.federated.virtual_samples.node import sigmoid
 
 
 def run(X: np.ndarray, y: np.ndarray, clients: int, config: FedXGBllrConfig) -> dict[str, float | int | str | None]:
@@ -38,8 +42,11 @@ def run(X: np.ndarray, y: np.ndarray, clients: int, config: FedXGBllrConfig) -> 
             return 100 * float(np.mean((predicted > 0.5) == y[test]))
         return float(np.mean((predicted - y[test]) ** 2))
 
-    def loss(predicted: np.ndarray) -> float | None:
-        return log_loss(y[test], predicted, labels=[0, 1]) if config.classification else None
+    def measured(predicted: np.ndarray, of: str) -> dict[str, float | None]:
+        """Columns `of`: accuracy or squared error, and for two classes log loss and calibration error."""
+        loss = log_loss(y[test], predicted, labels=[0, 1]) if config.classification else None
+        calibration = calibration_error(y[test], predicted) if config.classification else None
+        return {of: score(predicted), f"logloss_{of}": loss, f"calibration_{of}": calibration}
 
     parts = np.array_split(training, clients)
     federation = LocalFederation(
@@ -56,7 +63,8 @@ def run(X: np.ndarray, y: np.ndarray, clients: int, config: FedXGBllrConfig) -> 
 
     pooled = fit_ensemble(X[training], (y[training] - model.location) / model.scale, config.total_trees, config)
     central = replace(model, ensembles=[pooled]).predict_by_mean(X[test])
-    final, mean = model.predict(X[test]), model.predict_by_mean(X[test])
+    margin = simfl.margins(X, (y - model.location) / model.scale, parts, test, config)
+    by_simfl = sigmoid(margin) if config.classification else model.location + model.scale * margin
     return {
         "clients": clients,
         "architecture": config.architecture,
@@ -65,14 +73,16 @@ def run(X: np.ndarray, y: np.ndarray, clients: int, config: FedXGBllrConfig) -> 
         "min_split_loss": config.min_split_loss,
         "subsample": config.subsample,
         "rounds": config.rounds,
+        "start": config.start,
+        "validation_share": config.validation_share,
         "local": f"{config.local_batches} batches" if config.local_batches else f"{config.local_epochs} epochs",
-        "score": by_round[-1],
-        "score_round_1": by_round[0],
-        "mean_of_margins": score(mean),
-        "centralised": score(central),
-        "logloss": loss(final),
-        "logloss_mean_of_margins": loss(mean),
-        "logloss_centralised": loss(central),
+        **measured(model.predict(X[test]), "network"),
+        **measured(model.predict_by_mean(X[test]), "mean"),
+        **measured(by_simfl, "simfl"),
+        **measured(central, "centralised"),
+        "kept": model.kept,
+        "round_1": by_round[0],
+        "last_round": by_round[-1],
         "parameters": len(model.weights),
         "tree_bytes": sum(map(len, model.ensembles)),
         "sent_bytes": sum(federation.sent.values()),
@@ -91,8 +101,10 @@ def main() -> None:
     parser.add_argument("--min-split-loss", type=float, default=0.0)
     parser.add_argument("--subsample", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--local-epochs", type=int, default=100)
+    parser.add_argument("--local-epochs", type=int, default=2)
     parser.add_argument("--local-batches", type=int, default=None)
+    parser.add_argument("--start", choices=["mean", "kaiming"], default="mean")
+    parser.add_argument("--validation-share", type=float, default=0.1)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
 
@@ -114,6 +126,8 @@ def main() -> None:
                         rounds=given.rounds,
                         local_epochs=given.local_epochs,
                         local_batches=given.local_batches,
+                        start=given.start,
+                        validation_share=given.validation_share,
                     )
                     append(given.out, {"data": name} | run(X, y, clients, config))
 

@@ -49,13 +49,11 @@ def log_loss(y: np.ndarray, probability: np.ndarray) -> float:
     return float(-np.mean(np.where(y == 1, np.log(p), np.log1p(-p))))
 
 
-def federated(X: np.ndarray, y: np.ndarray, clusters: int | None, seed: int, trees: tuple[int, int], least: int):
-    """Train before and after the update; yields (phase, line of the CSV, curves)."""
+def federated(X: np.ndarray, y: np.ndarray, clusters: int | None, seed: int, options: dict[str, object]):
+    """Train before and after the update; yields (phase, line of the CSV, curves). `options` of VirtualSamplesConfig."""
     update, test, training = split(len(X), seed)
     boundaries = every_value(X[training]) if clusters is None else pooled_boundaries(X[training], clusters)
-    config = VirtualSamplesConfig.of(
-        clusters=boundaries.shape[1] + 1, n_estimators=trees[0], update_estimators=trees[1], min_group=least
-    )
+    config = VirtualSamplesConfig.of(clusters=boundaries.shape[1] + 1, **options)
     count = 1 if clusters is None else NODES
     nodes = {}
     for i, (rows, new) in enumerate(zip(np.array_split(training, count), np.array_split(update, count), strict=True)):
@@ -77,6 +75,9 @@ def federated(X: np.ndarray, y: np.ndarray, clusters: int | None, seed: int, tre
         begin = time.perf_counter()
         joined = step() or 0
         seconds = time.perf_counter() - begin
+        if len(server.forest) < len(losses):
+            running = server.forest.margin(in_training)
+            losses = losses[: len(server.forest)]
         on_training = sigmoid(server.base_margin + running)
         on_test = sigmoid(server.base_margin + server.forest.margin(in_test))
         line = {
@@ -87,7 +88,7 @@ def federated(X: np.ndarray, y: np.ndarray, clusters: int | None, seed: int, tre
             **evaluate(y[test], on_test),
             "auprc_train": evaluate(y[training], on_training)["auprc"],
             "loss_train": losses[-1],
-            "min_group": least,
+            "min_group": config.min_group,
             "smallest_group": min(node.smallest_sent for node in nodes.values()),
             "joined": joined,
             "received_bytes": sum(federation.received.values()),
@@ -159,11 +160,15 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--trees", type=int, default=50)
     parser.add_argument("--update-trees", type=int, default=25)
+    parser.add_argument("--choose-once", action="store_true")
+    parser.add_argument("--update-check", type=float, default=0.2)
     parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=PEERS)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--curves", type=Path)
     given = parser.parse_args()
 
+    options = {"n_estimators": given.trees, "update_estimators": given.update_trees, "min_group": given.min_group}
+    options |= {"rechoose": not given.choose_once, "update_check": given.update_check}
     curves: dict[str, object] = {}
     for seed in given.seeds:
         if given.data == "rare":
@@ -173,7 +178,7 @@ def main() -> None:
         name = Path(given.data).name
         for clusters in given.clusters:
             number = None if clusters == "original" else int(clusters)
-            for phase, line, curve in federated(X, y, number, seed, (given.trees, given.update_trees), given.min_group):
+            for phase, line, curve in federated(X, y, number, seed, options):
                 append(given.out, {"data": name} | line)
                 if seed == given.seeds[0]:
                     curves[f"{clusters} {phase}"] = curve

@@ -19,12 +19,14 @@ Source         as mpc/thermometer.py and mpc/equality.py
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from mpc import transfers
 from mpc.catalogue import Inputs, calls, describe
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import View, correlation
@@ -32,11 +34,20 @@ from mpc.endpoint import Endpoint
 from mpc.evidence import Enumerated, Window, bit, word
 from mpc.kernels import all_pairs as kernels
 from mpc.kernels import borrow
-from mpc.ring import U8, U16, U64, low_bits, packed_size
-from mpc.rings import GF2, Z8, Z16, Z64, PackedIntegers, Z2k, packed_integers
+from mpc.recipes import BitAbove, Cut, Pair
+from mpc.ring import U8, U16, U64, packed_size
+from mpc.rings import GF2, Z8, Z16, Z64, PackedIntegers, Z2k, integers, packed_integers
 from mpc.rounds import Steps, exchange_words, open_shares
 from mpc.shares import AShare, BShare, stack
-from mpc.thermometer import Chunking, Thermometers, cheapest_chunking, deal_thermometers, open_chunks
+from mpc.thermometer import (
+    Chunking,
+    Thermometers,
+    cheapest_chunking,
+    deal_thermometers,
+    mask_products,
+    open_chunks,
+)
+from mpc.transfers import Making
 
 # Counts are modulo at most 2^8.
 MOST_KEYS = 256
@@ -50,6 +61,80 @@ class WinnerTables:
     words: np.ndarray
     alpha: np.ndarray
     bits: np.ndarray
+
+
+@dataclass(frozen=True)
+class SignedProducts:
+    """The bit t of differences above the windows of their cut, then 1 - 2 t times the products of bit masks."""
+
+    cut: Cut
+    masks: np.ndarray
+    m: int
+    ring: PackedIntegers
+
+    def __call__(self) -> np.ndarray:
+        return kernels.signed_products(self.cut.x, sum(self.cut.widths), self.masks, self.m, self.ring.width)
+
+    def between(self, pair: Pair) -> Making[np.ndarray]:
+        rank, ring = pair.rank, self.ring
+        bits, top = yield from transfers.together(
+            mask_products(rank, self.masks, self.m), BitAbove(self.cut).between(pair)
+        )
+        integer = integers(U8, ring.width)
+        lifted = yield from transfers.lift(rank, np.concatenate([top[:, None], bits[:, 1:]], axis=1), integer)
+        products = lifted[:, 1:]
+        negative = yield from transfers.choose_packed(rank, top, products, ring)
+        return ring.join(np.concatenate([lifted[:, :1], products - negative - negative], axis=1))
+
+
+@dataclass(frozen=True)
+class _Winners:
+    """Tables for the winners of groups; the one window of a cut of rho are the bits that count."""
+
+    cut: Cut
+    rho: np.ndarray
+
+    @property
+    def places(self) -> int:
+        return 1 << self.cut.widths[0]
+
+    def hits(self, pair: Pair) -> Making[np.ndarray]:
+        """<1{k = rho}> for all k but the last, uint8[n, r, K - 1]."""
+        (hot,), _ = yield from self.cut.between(pair)
+        return transfers.unpack(hot, self.places).reshape(*self.rho.shape, self.places)[..., :-1]
+
+
+@dataclass(frozen=True)
+class ToLookUp(_Winners):
+    """1{k = rho_i} and 1{k = rho_i} (r_i - r_0) for i > 0 and all k but the last."""
+
+    r: np.ndarray
+    ring: Z2k
+
+    def __call__(self) -> np.ndarray:
+        return kernels.to_look_up(self.rho, self.r, self.places)
+
+    def between(self, pair: Pair) -> Making[np.ndarray]:
+        hits = (yield from self.hits(pair))[:, 1:]
+        apart = (self.r[:, 1:] - self.r[:, :1])[..., None]
+        table = yield from transfers.together(
+            transfers.lift(pair.rank, hits, self.ring), transfers.choose(pair.rank, hits, apart, self.ring)
+        )
+        return np.stack(table, axis=-1)
+
+
+@dataclass(frozen=True)
+class ToSpread(_Winners):
+    """1{k = rho} alpha for all k but the last."""
+
+    alpha: np.ndarray
+
+    def __call__(self) -> np.ndarray:
+        return kernels.to_spread(self.rho, self.alpha, self.places)
+
+    def between(self, pair: Pair) -> Making[np.ndarray]:
+        hits = yield from self.hits(pair)
+        return (yield from transfers.and_bits(pair.rank, hits[..., None], self.alpha[:, :, None], GF2))
 
 
 @correlation
@@ -86,7 +171,7 @@ class GroupMasks:
 
     @property
     def chunks(self) -> Chunking:
-        return cheapest_chunking(self.bits, lambda m: self.counts.words(1 + borrow.ring_product_words(m)))
+        return _chunking(self.bits, self.counts)
 
     def comparison_bits(self) -> int:
         """Payload bits of `compare_pairs`, each way."""
@@ -108,35 +193,25 @@ class GroupMasks:
         chunks, ring = self.chunks, self.counts
         r = view.mask(self.ring, self.keys)
         apart = kernels.differences(r)
-        table, masks = deal_thermometers(view, apart, 1, chunks)
-        count = borrow.ring_product_words(chunks.m)
-
-        def products() -> np.ndarray:
-            top = (apart >> np.uint64(self.bits) & np.uint64(1))[:, None]
-            factor = np.uint64(1) - top - top
-            products = factor * borrow.ring_mask_products(masks.reshape(-1), chunks.m, count)
-            return ring.join(np.concatenate([top, products], axis=1).astype(U8))
-
-        signs = view.derived(ring, (self.pairs, ring.words(1 + count)), products)
+        cut = Cut(apart, chunks.widths, chunks.m)
+        table, masks = deal_thermometers(view, cut, 1, chunks)
+        count = ring.words(1 + borrow.ring_product_words(chunks.m))
+        signs = view.derived(ring, (self.pairs, count), SignedProducts(cut, masks.reshape(-1), chunks.m, ring))
         return r, (table, masks), signs, self._tables(view, r)
 
     def _tables(self, view: View, r: np.ndarray) -> WinnerTables:
         rho = view.mask(Z8, self.keys)
-        places = np.arange(self.places - 1, dtype=U8)
-
-        def hits() -> np.ndarray:
-            return low_bits(rho, (self.size - 1).bit_length())[..., None, None] == places[:, None]
-
-        def to_choose() -> np.ndarray:
-            apart = r[:, 1:] - r[:, :1]
-            return hits()[:, 1:] * np.stack([np.ones_like(apart), apart], axis=-1)[:, :, None]
-
-        words = view.derived(self.ring, (self.count, self.size - 1, places.size, 2), to_choose)
+        cut = Cut(rho.reshape(-1), [(self.size - 1).bit_length()], 1)
+        entries = self.places - 1
+        words = view.derived(self.ring, (self.count, self.size - 1, entries, 2), ToLookUp(cut, rho, r, self.ring))
         alpha = view.mask(GF2, (*self.keys, self.members))
-        bits = view.derived(
-            GF2, (*self.keys, places.size, self.members), lambda: hits() & alpha[:, :, None].astype(bool)
-        )
+        bits = view.derived(GF2, (*self.keys, entries, self.members), ToSpread(cut, rho, alpha))
         return WinnerTables(rho, words, alpha, bits)
+
+
+@functools.cache
+def _chunking(bits: int, counts: PackedIntegers) -> Chunking:
+    return cheapest_chunking(bits, lambda m: counts.words(1 + borrow.ring_product_words(m)))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from mpc.endpoint import Endpoint
 from mpc.evidence import Enumerated, word
 from mpc.kernels import products
 from mpc.recipes import Dot, Product
-from mpc.ring import Shape
+from mpc.ring import U64, Shape, low_bits, packed_size
 from mpc.rings import Z2k
 from mpc.rounds import Steps, open_shares
 from mpc.shares import AShare, same_shape
@@ -81,14 +81,25 @@ class DotMasks:
     def deal(self, view: View) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         a, b = view.mask(self.ring, self.shape), view.mask(self.ring, self.other)
         whole = np.broadcast_shapes(self.shape, self.other)[:-1]
-        return a, b, view.derived(self.ring, whole, Dot(a, b))
+        return a, b, view.derived(self.ring, whole, Dot(self.ring, a, b))
 
 
-@protocol(cost=lambda x, y: Cost(rounds=1, bits=both(x.ring.bits * (x.size + y.size))))
-def dot(party: Endpoint, x: AShare, y: AShare) -> Steps[AShare]:
-    """[x], [.., k], and [y], [.., k], of shapes that broadcast -> [inner products], [..]; scales add."""
-    a, b, products = party.randomness.take(DotMasks(x.shape, y.shape, x.ring))
-    d, e = yield from open_shares(x.map(lambda w: w - a), y.map(lambda w: w - b))
+def _dot_cost(x: AShare, y: AShare, ring: Z2k | None = None) -> Cost:
+    bits = (ring or x.ring).bits
+    return Cost(1, both(8 * (packed_size(x.size, bits) + packed_size(y.size, bits))))
+
+
+@protocol(cost=_dot_cost)
+def dot(party: Endpoint, x: AShare, y: AShare, ring: Z2k | None = None) -> Steps[AShare]:
+    """[x], [.., k], and [y], [.., k], of shapes that broadcast -> [inner products], [..]; scales add.
+
+    `ring`, of the same words with fewer bits, is one that the result is shared in.
+    """
+    ring = ring or x.ring
+    a, b, products = party.randomness.take(DotMasks(x.shape, y.shape, ring))
+    bits = ring.bits
+    masked = x.map(lambda w: low_bits(w - a, bits)), y.map(lambda w: low_bits(w - b, bits))
+    d, e = yield from open_shares(*masked, bits=[bits, bits])
     fixed = a + d if party.rank == 0 else a
     words = (d * b + fixed * e).sum(axis=-1, dtype=x.dtype) + products
     return AShare(words, party.rank, x.scale + y.scale)
@@ -110,7 +121,8 @@ describe(
 )
 describe(
     dot,
-    samples=calls(lambda i, n: [i.words(-BIG, BIG, n, 3, 2), i.words(-BIG, BIG, n, 1, 2)]),
+    samples=calls(lambda i, n: [i.words(-BIG, BIG, n, 3, 2), i.words(-BIG, BIG, n, 1, 2)])
+    + calls(lambda i, n: [i.words(-9, 9, n, 3, 2), i.words(-9, 9, n, 1, 2), Z2k(U64, 40)]),
     priced=calls(lambda i, n: [i.words(0, 1, n, 2), i.words(0, 1, 1, 2)], element="pair times a fixed pair"),
     evidence=[
         Enumerated("Z_4", (word(2, 1), word(2, 1)), lambda x, y: (x * y).sum(axis=-1)),

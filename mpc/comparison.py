@@ -28,11 +28,19 @@ from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint, Variant
 from mpc.evidence import Enumerated, Window, composed, signed, word
 from mpc.kernels import borrow
+from mpc.recipes import BitAbove, Cut
 from mpc.ring import U64, Shape, encode_signed, low_bits, packed_size, smallest_word
 from mpc.rings import GF2, Z64, PackedBits
 from mpc.rounds import Steps, open_shares
 from mpc.shares import AShare, BShare, stack
-from mpc.thermometer import Chunking, Thermometers, cheapest_chunking, deal_thermometers, open_chunks
+from mpc.thermometer import (
+    Chunking,
+    MaskProducts,
+    Thermometers,
+    cheapest_chunking,
+    deal_thermometers,
+    open_chunks,
+)
 
 
 def product_type(m: int) -> np.dtype:
@@ -56,14 +64,15 @@ class SignMasks:
     def deal(self, view: View) -> tuple[np.ndarray, np.ndarray, Thermometers, np.ndarray]:
         n = math.prod(self.shape)
         r = view.mask(Z64, (n,))
-        top = view.derived(GF2, (n,), lambda: (r >> np.uint64(self.bits - 1)) & np.uint64(1))
         chunks = chunking(self.bits - 1, self.thresholds)
-        table, masks = deal_thermometers(view, r, self.thresholds, chunks)
-        words = borrow.product_words(chunks.m)
+        cut = Cut(r, chunks.widths, chunks.m)
+        top = view.derived(GF2, (n,), BitAbove(cut))
+        table, masks = deal_thermometers(view, cut, self.thresholds, chunks)
+        dtype = product_type(chunks.m)
         products = view.derived(
-            PackedBits(product_type(chunks.m)),
-            (n * self.thresholds, words),
-            lambda: borrow.mask_products(masks.reshape(-1), chunks.m, words),
+            PackedBits(dtype),
+            (n * self.thresholds, borrow.product_words(chunks.m)),
+            MaskProducts(masks.reshape(-1), chunks.m, dtype),
         )
         return r, top, (table, masks), products
 

@@ -41,6 +41,9 @@ class View(Protocol):
     def private(self, owner: int, ring: AnyRing, shape: Shape) -> Any:
         """A uniform array that only `owner` knows; the other party gets None."""
 
+    def private_rows(self, owner: int, ring: AnyRing, shape: Shape) -> Any:
+        """As `private`, drawn as slices of rows are read: x[a:b] is an array."""
+
     def derived(self, ring: AnyRing, shape: Shape, recipe: Recipe, to: int = 1) -> np.ndarray:
         """A function of dealt values, computed by the dealer only, shared; `to` receives the correction."""
 
@@ -54,9 +57,9 @@ class View(Protocol):
         """What `owner` works out of its own words and kept matrices, offline where the request is known; else None."""
 
     def keep(self, number: int, mask: Any) -> None:
-        """The dealer remembers the mask of a known matrix."""
+        """The dealer remembers the mask of a known matrix, or where to draw it."""
 
-    def kept(self, number: int) -> np.ndarray:
+    def kept(self, number: int) -> Any:
         """The dealer's mask U of a known matrix; at the party that does not own the matrix, D = M - U."""
 
     def drop(self, number: int) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from mpc.correlation import Correlation
 from mpc.meter import Meter, Stage
+from mpc.pieces import Pieces
 from mpc.ring import U8, Shape
 from mpc.rounds import Round, Steps
 
@@ -27,7 +28,7 @@ class Peer(Protocol):
     """The other party, as `protocols.transport` provides it."""
 
     def exchange(
-        self, tag: str, arrays: Sequence[np.ndarray], like: Sequence[Like] | None = None
+        self, tag: str, arrays: Sequence[np.ndarray | Pieces], like: Sequence[Like] | None = None
     ) -> list[np.ndarray]: ...
 
     def exchange_public(self, tag: str, tree: object) -> Any: ...
@@ -42,6 +43,8 @@ class Peer(Protocol):
 class Randomness(Protocol):
     """The source of this party's part of the correlated randomness, in the order of the plan."""
 
+    # Whether matrices that stay have to be masked, as somebody else makes the masks of what they are applied to.
+    masks_operands: bool
     # The stage that the provision of what is asked for from now on counts towards, whenever it takes place.
     billed: Stage | None
 
@@ -63,8 +66,8 @@ class Randomness(Protocol):
     def take(self, request: Correlation[T]) -> T:
         """This party's part of one request; each is given out once."""
 
-    def keep(self, number: int, masked: np.ndarray) -> None:
-        """The peer's known matrix as it arrived, masked."""
+    def keep(self, number: int, matrix: Any) -> None:
+        """The peer's known matrix as it arrived, masked; where operands are not masked, this party's part of it."""
 
     def forget(self, number: int) -> None:
         """A known matrix or its mask is not needed any more; nobody else is told."""

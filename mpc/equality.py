@@ -16,6 +16,7 @@ from mpc.contract import Cost, both, protocol
 from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint
 from mpc.evidence import Enumerated, word
+from mpc.recipes import Cut, OneHotOf
 from mpc.ring import U8, Shape, low_bits
 from mpc.rings import GF2, Z8
 from mpc.rounds import Steps, open_shares
@@ -31,8 +32,7 @@ class EqualityMasks:
 
     def deal(self, view: View) -> tuple[np.ndarray, np.ndarray]:
         r = view.mask(Z8, self.shape)
-        places = np.arange(1 << self.bits, dtype=np.uint8)
-        table = view.derived(GF2, (*self.shape, places.size), lambda: low_bits(r, self.bits)[..., None] == places)
+        table = view.derived(GF2, (*self.shape, 1 << self.bits), OneHotOf(Cut(r.reshape(-1), [self.bits], 1)))
         return r, table
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from mpc.errors import DataError
 
 
-def write_bytes(path: str | Path, data: bytes) -> None:
-    """Write a file of mode 0600 in the place of any that is there. Raises DataError, and leaves no part of it.
+@contextmanager
+def writing(path: str | Path) -> Iterator[BinaryIO]:
+    """A new file of mode 0600, which takes the place of any that is there once the block has ended well.
 
-    The file and its folder are flushed to the disk before this returns.
+    The file and its folder are flushed to the disk then. Raises DataError, and leaves no part of it.
     """
     path = Path(path)
     partial = _partial(path)
@@ -19,7 +23,7 @@ def write_bytes(path: str | Path, data: bytes) -> None:
         try:
             partial.unlink(missing_ok=True)
             with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(data)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(partial, path)
@@ -28,6 +32,12 @@ def write_bytes(path: str | Path, data: bytes) -> None:
     except OSError as error:
         raise DataError(f"{path}: cannot be written ({error.strerror})") from None
     flush_folder(path.parent)
+
+
+def write_bytes(path: str | Path, data: bytes) -> None:
+    """Write a file as `writing` does. Raises DataError, and leaves no part of it."""
+    with writing(path) as file:
+        file.write(data)
 
 
 def make_folder(path: Path) -> None:

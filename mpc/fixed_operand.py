@@ -52,16 +52,18 @@ class OperandProduct:
 
     def deal(self, view: View) -> tuple[np.ndarray, np.ndarray]:
         rho = view.mask(self.ring, self.shape)
-        product = Applied(lambda matrix, rows: self.ring.matmul(rows, matrix), view.kept, self.number, rho)
+        product = Applied(lambda matrix, rows: self.ring.matmul(rows, matrix), view.kept, self.number, rho, self)
         return rho, view.derived(self.ring, (*self.shape[:-1], self.columns), product)
 
 
 @dataclass(frozen=True)
 class FixedOperand:
-    """A shared matrix after its opening: M - A, and this party's share of A."""
+    """A shared matrix after its opening: M - A, and this party's share of A; where nobody else makes the masks, A is M
+    and nothing is opened.
+    """
 
     number: int
-    opened: np.ndarray
+    opened: np.ndarray | None
     mask: np.ndarray
     ring: Ring
 
@@ -74,10 +76,21 @@ def _wire(x: AShare | BShare) -> int:
     return 8 * packed_size(x.size, x.ring.bits)
 
 
-@protocol(cost=lambda matrix: Cost(1, both(_wire(matrix))))
-def fix(party: Endpoint, matrix: AShare | BShare) -> Steps[FixedOperand]:
-    """[M] of shape [b, k, m] -> FixedOperand, for any number of `multiply_fixed`."""
+@dataclass(frozen=True)
+class OperandShare:
+    """A party's share of a matrix, and where its elements are bits in a ring, those bits as they are shared by xor."""
+
+    words: np.ndarray
+    bits: np.ndarray | None
+
+
+@protocol(cost=lambda matrix, bits=None: Cost(1, both(_wire(matrix))))
+def fix(party: Endpoint, matrix: AShare | BShare, bits: BShare | None = None) -> Steps[FixedOperand]:
+    """[M] of shape [b, k, m] -> FixedOperand, for any number of `multiply_fixed`; <M> where its elements are bits."""
     number = party.next_matrix()
+    if not party.randomness.masks_operands:
+        party.randomness.keep(number, OperandShare(matrix._words, None if bits is None else bits.bits))
+        return FixedOperand(number, None, matrix._words, matrix.ring)
     mask = party.randomness.take(OperandMask(number, matrix.shape, matrix.ring))
     (opened,) = yield from open_shares(matrix.map(lambda w: matrix.ring.subtract(w, mask)))
     return FixedOperand(number, opened, mask, matrix.ring)
@@ -87,12 +100,14 @@ def fix(party: Endpoint, matrix: AShare | BShare) -> Steps[FixedOperand]:
 def multiply_fixed(party: Endpoint, x: S, operand: FixedOperand) -> Steps[S]:
     """[x] of shape [b, v, k] times the fixed [b, k, m] -> [b, v, m]; the scale is that of x."""
     ring = operand.ring
-    columns = operand.opened.shape[-1]
+    columns = operand.mask.shape[-1]
     rho, product = party.randomness.take(OperandProduct(operand.number, x.shape, columns, ring))
     (e,) = yield from open_shares(x.map(lambda w: ring.subtract(w, rho)))
-    # rho (M - A) + e A + rho A, and only party 0 adds e (M - A).
-    left = ring.add(rho, e) if party.rank == 0 else rho
-    return x._like(ring.add(ring.add(ring.matmul(left, operand.opened), ring.matmul(e, operand.mask)), product))
+    words = ring.add(ring.matmul(e, operand.mask), product)
+    if operand.opened is not None:
+        # rho (M - A) + e A + rho A, and only party 0 adds e (M - A).
+        words = ring.add(words, ring.matmul(ring.add(rho, e) if party.rank == 0 else rho, operand.opened))
+    return x._like(words)
 
 
 def _fixed_product(party: Endpoint, matrix: AShare | BShare, x: S) -> Steps[S]:

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from mpc.kernels import linear_map as kernels
+from mpc.pieces import pieces
 from mpc.ring import U8, U64, Shape
 from mpc.rings import Z64, Ring, Z2k
 
@@ -15,8 +16,8 @@ from mpc.rings import Z64, Ring, Z2k
 class Matrix(Protocol):
     """A known matrix: how to mask it, and how to apply it in the clear."""
 
-    def masked(self, mask: np.ndarray) -> np.ndarray:
-        """M - mask, in the storage of `mpc.kernels.linear_map`."""
+    def masked(self, rows: slice, mask: np.ndarray) -> np.ndarray:
+        """These rows of M - mask, in the storage of `mpc.kernels.linear_map`; `mask` is that of the rows."""
 
     def apply(self, vectors: np.ndarray) -> np.ndarray:
         """M x for vectors [v, n_in] -> [v, n_out]."""
@@ -29,8 +30,8 @@ class BinColumns:
     bins: np.ndarray
     size: int
 
-    def masked(self, mask: np.ndarray) -> np.ndarray:
-        return kernels.subtract_one_hot(self.bins, self.size, mask)
+    def masked(self, rows: slice, mask: np.ndarray) -> np.ndarray:
+        return kernels.subtract_one_hot(self.bins[rows], self.size, mask)
 
     def apply(self, vectors: np.ndarray) -> np.ndarray:
         return kernels.histogram(self.bins, self.size, vectors)
@@ -43,8 +44,8 @@ class BinRows:
     bins: np.ndarray
     size: int
 
-    def masked(self, mask: np.ndarray) -> np.ndarray:
-        return kernels.flip_one_hot(self.bins, self.size, mask)
+    def masked(self, rows: slice, mask: np.ndarray) -> np.ndarray:
+        return kernels.flip_one_hot(self.bins[rows], self.size, mask)
 
     def apply(self, vectors: np.ndarray) -> np.ndarray:
         return kernels.take_bits(self.bins, self.size, vectors)
@@ -56,8 +57,8 @@ class DenseWords:
 
     words: np.ndarray
 
-    def masked(self, mask: np.ndarray) -> np.ndarray:
-        return self.words - mask
+    def masked(self, rows: slice, mask: np.ndarray) -> np.ndarray:
+        return self.words[rows] - mask
 
     def apply(self, vectors: np.ndarray) -> np.ndarray:
         return kernels.ring_product(self.words, vectors)
@@ -69,14 +70,11 @@ class DenseBits:
 
     bits: np.ndarray
 
-    def _packed(self) -> np.ndarray:
-        return packed_rows(self.bits)
-
-    def masked(self, mask: np.ndarray) -> np.ndarray:
-        return self._packed() ^ mask
+    def masked(self, rows: slice, mask: np.ndarray) -> np.ndarray:
+        return packed_rows(self.bits[rows]) ^ mask
 
     def apply(self, vectors: np.ndarray) -> np.ndarray:
-        return kernels.bit_product(self._packed(), packed_rows(vectors))
+        return kernels.bit_product(packed_rows(self.bits), packed_rows(vectors))
 
 
 def packed_rows(bits: np.ndarray) -> np.ndarray:
@@ -85,6 +83,15 @@ def packed_rows(bits: np.ndarray) -> np.ndarray:
     out = np.zeros((n, 8 * -(-m // 64)), np.uint8)
     out[:, : -(-m // 8)] = np.packbits(bits, axis=1, bitorder="little")
     return out.view(U64)
+
+
+class Rows(Protocol):
+    """A matrix whose rows are read slice by slice: an array, or one that is drawn as it is read."""
+
+    @property
+    def shape(self) -> Shape: ...
+
+    def __getitem__(self, rows: slice, /) -> np.ndarray: ...
 
 
 class Storage(Protocol):
@@ -96,7 +103,7 @@ class Storage(Protocol):
     def vectors(self, count: int, n_in: int) -> tuple[Z2k, Shape]:
         """Words of the masks of vectors."""
 
-    def product(self, matrix: np.ndarray, masks: np.ndarray) -> np.ndarray: ...
+    def product(self, matrix: Rows, masks: np.ndarray) -> np.ndarray: ...
 
     def hide(self, x: np.ndarray, masks: np.ndarray) -> np.ndarray:
         """x less its masks, as it is sent."""
@@ -117,8 +124,12 @@ class _Words:
     def vectors(self, count: int, n_in: int) -> tuple[Z2k, Shape]:
         return self.ring, (count, n_in)
 
-    def product(self, matrix: np.ndarray, masks: np.ndarray) -> np.ndarray:
-        return kernels.ring_product(matrix, masks)
+    def product(self, matrix: Rows, masks: np.ndarray) -> np.ndarray:
+        n_in, n_out = matrix.shape
+        out = np.zeros((len(masks), n_out), self.ring.dtype)
+        for rows in pieces(n_in, n_out * self.ring.dtype.itemsize):
+            kernels.add_ring_product(out, matrix[rows], np.ascontiguousarray(masks[:, rows]))
+        return out
 
     def hide(self, x: np.ndarray, masks: np.ndarray) -> np.ndarray:
         return x - masks
@@ -136,8 +147,12 @@ class _Packed:
     def vectors(self, count: int, n_in: int) -> tuple[Z2k, Shape]:
         return Z64, (count, -(-n_in // 64))
 
-    def product(self, matrix: np.ndarray, masks: np.ndarray) -> np.ndarray:
-        return kernels.bit_product(matrix, masks)
+    def product(self, matrix: Rows, masks: np.ndarray) -> np.ndarray:
+        n_out, words = matrix.shape
+        out = np.empty((len(masks), n_out), U8)
+        for rows in pieces(n_out, words * U64.itemsize):
+            out[:, rows] = kernels.bit_product(matrix[rows], masks)
+        return out
 
     def hide(self, x: np.ndarray, masks: np.ndarray) -> np.ndarray:
         packed = np.packbits(x, axis=1, bitorder="little")

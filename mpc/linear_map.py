@@ -5,7 +5,8 @@ Messages       once per matrix   p -> q: D = M - U                              
                per use           q -> p: e = x_q - r                                 (`apply_matrix`, one round)
                p outputs M (x_p + e) + s_p, evaluated in the clear; q outputs t = D r + s_q
 Cost           online |x| words from q to p, whatever the size of M. Offline: U, r, s_q are seeds, the dealer
-               sends s_p = U r - s_q to p, and q computes t before the online phase
+               sends s_p = U r - s_q to p, and q computes t before the online phase. Only q keeps a matrix: the others
+               draw U piece by piece, the owner once, the dealer for every s_p
 Security       semi-honest, perfect: D and e are one-time pads. U serves one M, r serves one x
 Source         matrix multiplication triples with one fixed operand: Mohassel and Zhang, IEEE S&P 2017
 """
@@ -27,6 +28,7 @@ from mpc.endpoint import Endpoint
 from mpc.errors import MaskReuse, ShapeMismatch
 from mpc.evidence import Enumerated, Window, bit, private, word
 from mpc.known_matrix import DenseBits, DenseWords, Matrix, storage_of
+from mpc.pieces import Pieces
 from mpc.recipes import Applied
 from mpc.ring import U8, packed_size
 from mpc.rings import GF2, Z32, Z64, Ring, Z2k
@@ -45,14 +47,17 @@ class MatrixMask:
     ring: Ring
 
     def deal(self, view: View) -> Any:
-        mask = view.private(self.owner, *storage_of(self.ring).matrix(self.n_in, self.n_out))
+        mask = view.private_rows(self.owner, *storage_of(self.ring).matrix(self.n_in, self.n_out))
         view.keep(self.number, mask)
         return mask
 
 
 @correlation
 class MatrixVectors:
-    """For `count` vectors: r and t = D r + s_q at q, s_p = U r - s_q at the owner."""
+    """For `count` vectors: r and t = D r + s_q at q, s_p = U r - s_q at the owner.
+
+    `size`: the matrix has a 1 in every so many columns of a row, and zeros elsewhere; 0: any matrix.
+    """
 
     number: int
     owner: int
@@ -60,11 +65,12 @@ class MatrixVectors:
     n_out: int
     ring: Ring
     count: int
+    size: int = 0
 
     def deal(self, view: View) -> tuple[Any, np.ndarray]:
         storage, shape = storage_of(self.ring), (self.count, self.n_out)
         r = view.private(1 - self.owner, *storage.vectors(self.count, self.n_in))
-        product = Applied(storage.product, view.kept, self.number, r)
+        product = Applied(storage.product, view.kept, self.number, r, self)
         half = view.derived(self.ring, shape, product, to=self.owner)
         own = view.computed(1 - self.owner, self.ring, shape, product)
         return r, half if own is None else self.ring.add(half, own)
@@ -72,7 +78,7 @@ class MatrixVectors:
 
 @correlation
 class MatrixRelease:
-    """Lets the dealer forget U."""
+    """The dealer forgets what it kept, and the party that does not own the matrix, D."""
 
     number: int
 
@@ -89,6 +95,7 @@ class SharedMatrix:
     n_in: int
     n_out: int
     ring: Ring
+    size: int
     matrix: Matrix | None
 
     @property
@@ -98,7 +105,8 @@ class SharedMatrix:
 
     def supply(self, party: Endpoint, count: int) -> VectorSupply:
         """Masks for `count` vectors, taken at once."""
-        dealt = party.randomness.take(MatrixVectors(self.number, self.owner, self.n_in, self.n_out, self.ring, count))
+        request = MatrixVectors(self.number, self.owner, self.n_in, self.n_out, self.ring, count, self.size)
+        dealt = party.randomness.take(request)
         return VectorSupply(self, *dealt)
 
     def release(self, party: Endpoint) -> None:
@@ -150,27 +158,32 @@ def _one_way(owner: int, bits: int) -> tuple[int, int]:
     return (bits, 0) if owner == 1 else (0, bits)
 
 
-def _share_cost(owner: int, matrix: Matrix | None, n_in: int, n_out: int, ring: Ring) -> Cost:
+def _share_cost(owner: int, matrix: Matrix | None, n_in: int, n_out: int, ring: Ring, size: int = 0) -> Cost:
     word, shape = storage_of(ring).matrix(n_in, n_out)
     return Cost(1, _one_way(1 - owner, word.bits * math.prod(shape)))
 
 
 @protocol(cost=_share_cost)
 def share_masked_matrix(
-    party: Endpoint, owner: int, matrix: Matrix | None, n_in: int, n_out: int, ring: Ring
+    party: Endpoint, owner: int, matrix: Matrix | None, n_in: int, n_out: int, ring: Ring, size: int = 0
 ) -> Steps[SharedMatrix]:
-    """The owner's matrix (None at the other party) -> SharedMatrix, over `ring`."""
+    """The owner's matrix (None at the other party) -> SharedMatrix, over `ring`; `size` as of MatrixVectors."""
     number = party.next_matrix()
+    if not party.randomness.masks_operands:
+        party.randomness.keep(number, matrix)
+        return SharedMatrix(number, owner, n_in, n_out, ring, size, matrix)
+    word, shape = storage_of(ring).matrix(n_in, n_out)
     mask = party.randomness.take(MatrixMask(number, owner, n_in, n_out, ring))
     if party.rank == owner:
         assert matrix is not None and mask is not None
-        yield Round([matrix.masked(mask).reshape(-1).view(U8)], [])
+        known = matrix
+        width = math.prod(shape[1:]) * word.dtype.itemsize
+        yield Round([Pieces(shape[0], width, lambda rows: known.masked(rows, mask[rows]))], [])
     else:
-        word, shape = storage_of(ring).matrix(n_in, n_out)
         answer = yield Round([], word.sizes(shape))
         party.randomness.keep(number, word.unpack(answer, shape))
         matrix = None
-    return SharedMatrix(number, owner, n_in, n_out, ring, matrix)
+    return SharedMatrix(number, owner, n_in, n_out, ring, size, matrix)
 
 
 @protocol(cost=lambda supply, x: Cost(1, _one_way(supply.of.owner, len(x) * supply.of.width)))

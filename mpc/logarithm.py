@@ -142,7 +142,7 @@ def _tables(signed: bool) -> tuple[Table, ...]:
 @lru_cache(maxsize=8)
 def _turned(signed: bool) -> np.ndarray:
     outputs = SIDE_BITS * (1 + signed)
-    return np.stack([kernels.turned(np.array(table, np.uint32), outputs) for table in _tables(signed)])
+    return np.stack([kernels.turned(np.array(table, U64), outputs) for table in _tables(signed)])
 
 
 @correlation
@@ -192,8 +192,8 @@ def find_windows(party: Endpoint, x: AShare, log: Logarithm) -> Steps[Found]:
     places = log.place + BELOW + STEP * np.arange(log.count)
     which = (np.arange(log.count) == log.count - 1).astype(np.int64)
     words = kernels.look_up(e, places, hot, _turned(log.signed), which)
-    of_sides = words >> np.arange(0, SIDE_BITS * log.sides, SIDE_BITS, dtype=np.uint32)[:, None, None]
-    leads, near_zero = ((of_sides & bit != 0).astype(np.uint8) for bit in (LEADS, NEAR_ZERO))
+    of_sides = words >> np.arange(0, SIDE_BITS * log.sides, SIDE_BITS, dtype=U64)[:, None, None]
+    leads, near_zero = ((of_sides & U64.type(bit) != 0).astype(np.uint8) for bit in (LEADS, NEAR_ZERO))
     return Found(log, e, BShare(leads, party.rank), BShare(near_zero, party.rank), *dealt)
 
 
@@ -223,7 +223,7 @@ def logarithm(party: Endpoint, x: AShare, log: Logarithm) -> Steps[AShare]:
         chosen = concatenate([lower, chosen[..., -1:]], axis=-1)
     read, places = yield from read_window.steps(party, found, chosen)
     words = yield from look_up.steps(party, read, log.value)
-    bits = words.words >> np.arange(log.value.outputs, dtype=np.uint32) & np.uint32(1)
+    bits = words.words >> np.arange(log.value.outputs, dtype=U64) & U64.type(1)
     ring = yield from to_ring.steps(party, BShare(bits.astype(np.uint8), party.rank), Z16)
     value = ring.times(1 << np.arange(log.value.outputs)).sum(axis=-1)
     return (value + places.times(log.octaves).sum(axis=-1)).reshape(*x.shape)

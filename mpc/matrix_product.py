@@ -15,8 +15,12 @@ Source         correlated randomness: Beaver, CRYPTO 1991; matrices: Mohassel an
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
+from mpc import transfers
 from mpc.catalogue import calls, describe
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import View, correlation, private_to_each
@@ -24,9 +28,36 @@ from mpc.endpoint import Endpoint
 from mpc.errors import ShapeMismatch
 from mpc.evidence import Enumerated, word
 from mpc.kernels import matrix_product as kernels
+from mpc.recipes import Pair
 from mpc.rings import Z2k
 from mpc.rounds import Steps, exchange_words
 from mpc.shares import AShare
+from mpc.transfers import Making
+
+
+@dataclass(frozen=True)
+class TurnedProduct:
+    """(A_0 z + A_1) (B_0 + 1/z B_1) = A_0 z B_0 + A_1 1/z B_1 + A_0 B_1 + A_1 B_0 for A_i [n, k], B_i [k, m]; between
+    two parties, None for what the other knows.
+    """
+
+    ring: Z2k
+    sizes: tuple[int, int, int]
+    a: tuple[Any, ...]
+    b: tuple[Any, ...]
+
+    def __call__(self) -> np.ndarray:
+        return kernels.dealt_product(*(_even(w, axis=1) for w in self.a), *(_even(w, axis=0) for w in self.b))
+
+    def between(self, pair: Pair) -> Making[np.ndarray]:
+        n, k, m = self.sizes
+        zeros = np.zeros((n, k), self.ring.dtype), np.zeros((k, m), self.ring.dtype)
+        a, b = ([zero if w is None else w for w in both] for zero, both in zip(zeros, (self.a, self.b), strict=True))
+        own = TurnedProduct(self.ring, self.sizes, tuple(a), tuple(b))()
+        crossed = yield from transfers.together(
+            *(transfers.matmul_private(pair.rank, i, a[i], b[1 - i], self.ring) for i in (0, 1))
+        )
+        return own + crossed[0] + crossed[1]
 
 
 @correlation
@@ -42,9 +73,7 @@ class MatrixMasks:
         a, own_a = private_to_each(view, self.ring, (self.rows, self.inner))
         b, own_b = private_to_each(view, self.ring, (self.inner, self.columns))
 
-        def product() -> np.ndarray:
-            return kernels.dealt_product(*(_even(w, axis=1) for w in a), *(_even(w, axis=0) for w in b))
-
+        product = TurnedProduct(self.ring, (self.rows, self.inner, self.columns), tuple(a), tuple(b))
         return own_a, own_b, view.derived(self.ring, (self.rows, self.columns), product)
 
 

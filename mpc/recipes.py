@@ -1,21 +1,36 @@
 """Recipes: how a derived value follows from dealt ones, as small callable objects.
 
-Called, a recipe gives the dealer the whole value. Its fields say what it is made of: for a party these are its own
-shares, or None for what only the other knows. A correlation whose derived values are all recipes is one that two
-parties could also make by themselves; a lambda in place of a recipe needs a dealer.
+Called, a recipe gives the dealer the whole value. `between` gives a party its share, by transfers (mpc/transfers.py):
+there the fields are its own shares, or None for what only the other knows. A correlation whose derived values are all
+recipes is one that two parties can make by themselves; a lambda in place of a recipe needs a dealer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from mpc import transfers
 from mpc.kernels import windows
-from mpc.ring import Shape, low_bits
+from mpc.ring import U8, U64, Shape, low_bits
 from mpc.rings import AnyRing, ShareRing, Z2k
+from mpc.transfers import Making
+
+
+class Pair(Protocol):
+    """What a party knows while two make derived values: who it is, what both know, and operands that stay."""
+
+    @property
+    def rank(self) -> int: ...
+
+    def common(self, ring: AnyRing, shape: Shape) -> np.ndarray:
+        """Uniform elements that both parties know and nobody else."""
+
+    def applied(self, recipe: Applied) -> Making[np.ndarray]:
+        """A share of the product of an operand that is kept with dealt vectors."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +42,11 @@ class Zero:
 
     def __call__(self) -> np.ndarray:
         return np.zeros(self.shape, self.ring.dtype)
+
+    def between(self, pair: Pair) -> Making[np.ndarray]:
+        words = pair.common(self.ring, self.shape)
+        yield []
+        return words if pair.rank == 0 else self.ring.subtract(np.zeros_like(words), words)
 
 
 @dataclass(frozen=True)
@@ -40,6 +60,11 @@ class Product:
     def __call__(self) -> np.ndarray:
         return self.ring.product(self.a, self.b)
 
+    def between(self, pair: Pair) -> Making[np.ndarray]:
+        if isinstance(self.ring, Z2k):
+            return transfers.multiply(pair.rank, self.a, self.b, self.ring)
+        return transfers.and_bits(pair.rank, self.a, self.b, self.ring)
+
 
 @dataclass(frozen=True)
 class Lifted:
@@ -50,6 +75,9 @@ class Lifted:
 
     def __call__(self) -> np.ndarray:
         return self.bits.astype(self.ring.dtype)
+
+    def between(self, pair: Pair) -> Making[np.ndarray]:
+        return transfers.lift(pair.rank, self.bits, self.ring)
 
 
 @dataclass(frozen=True)
@@ -63,6 +91,9 @@ class Chosen:
     def __call__(self) -> np.ndarray:
         return self.bits.astype(self.ring.dtype) * self.a
 
+    def between(self, pair: Pair) -> Making[np.ndarray]:
+        return transfers.choose(pair.rank, self.bits, self.a, self.ring)
+
 
 @dataclass(frozen=True)
 class Crossed:
@@ -75,6 +106,10 @@ class Crossed:
     def __call__(self) -> np.ndarray:
         return (self.first & self.second & np.uint8(1)).astype(self.ring.dtype)
 
+    def between(self, pair: Pair) -> Making[np.ndarray]:
+        own = self.first if pair.rank == 0 else self.second
+        return transfers.multiply_bits(pair.rank, own & np.uint8(1), self.ring)
+
 
 @dataclass(frozen=True)
 class OneHot:
@@ -86,18 +121,30 @@ class OneHot:
         count = self.bits.shape[-1]
         return np.arange(1 << count) == number(self.bits)[..., None]
 
+    def between(self, pair: Pair) -> Making[np.ndarray]:
+        count = self.bits.shape[-1]
+        index = number(self.bits).reshape(-1).astype(U64)
+        hot = yield from transfers.one_hot(pair.rank, index, count)
+        return transfers.unpack(hot, 1 << count).reshape(*self.bits.shape[:-1], 1 << count)
+
 
 @dataclass(frozen=True)
 class Applied:
-    """The matrix that is kept under `number`, multiplied by dealt vectors: `product(matrix, vectors)`."""
+    """The matrix that is kept under `number`, multiplied by dealt vectors: `product(matrix, vectors)`. `request` is the
+    correlation that asks for it.
+    """
 
-    product: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    kept: Callable[[int], np.ndarray]
+    product: Callable[[Any, np.ndarray], np.ndarray]
+    kept: Callable[[int], Any]
     number: int
     vectors: Any
+    request: Any
 
     def __call__(self) -> np.ndarray:
         return self.product(self.kept(self.number), self.vectors)
+
+    def between(self, pair: Pair) -> Making[np.ndarray]:
+        return pair.applied(self)
 
 
 @dataclass(frozen=True)
@@ -109,6 +156,9 @@ class Summed:
 
     def __call__(self) -> np.ndarray:
         return low_bits(self.words.astype(self.ring.dtype), self.ring.bits)
+
+    def between(self, pair: Pair) -> Making[np.ndarray]:
+        return transfers.join(pair.rank, self.words, self.ring)
 
 
 @dataclass(frozen=True)
@@ -133,6 +183,13 @@ class OneHotWindows(_Windows):
     def __call__(self) -> np.ndarray:
         return windows.one_hot(self.words, self.places, self.width)
 
+    def between(self, pair: Pair) -> Making[np.ndarray]:
+        index = (self.words[:, None] >> self.places.astype(self.words.dtype)).reshape(-1)
+        hot = yield from transfers.one_hot(pair.rank, index, self.width)
+        if hot.dtype != U64:
+            hot = hot.astype(U64)
+        return hot.reshape(len(self.words), self.count, hot.shape[1])
+
 
 @dataclass(frozen=True)
 class ReadWindows(_Windows):
@@ -144,16 +201,83 @@ class ReadWindows(_Windows):
         shifted = self.words[:, None] >> self.places.astype(self.words.dtype)
         return low_bits(shifted, self.width).astype(self.ring.dtype)
 
+    def between(self, pair: Pair) -> Making[np.ndarray]:
+        first, last = self.places[0], self.places[-1] + self.width
+        bits = transfers.bits_of_words(self.words >> self.words.dtype.type(first), int(last - first))
+        lifted = yield from transfers.lift(pair.rank, bits, self.ring)
+        weights = self.ring.dtype.type(1) << np.arange(self.width).astype(self.ring.dtype)
+        taken = self.places[:, None] - first + np.arange(self.width)
+        return (lifted[:, taken] * weights).sum(axis=-1, dtype=self.ring.dtype)
+
 
 @dataclass(frozen=True)
 class Dot:
     """Inner products along the last axis; the shapes broadcast."""
 
+    ring: Z2k
     a: np.ndarray
     b: np.ndarray
 
     def __call__(self) -> np.ndarray:
         return (self.a * self.b).sum(axis=-1, dtype=self.a.dtype)
+
+    def between(self, pair: Pair) -> Making[np.ndarray]:
+        products = yield from transfers.multiply(pair.rank, self.a, self.b, self.ring)
+        return products.sum(axis=-1, dtype=self.a.dtype)
+
+
+class Cut:
+    """[x] modulo 2^k, words [n], cut into windows of these widths from bit 0 up. What the recipes of a request need of
+    it, the one-hots of the first `hot` windows and the carries, is made once for all of them.
+    """
+
+    def __init__(self, x: np.ndarray, widths: Sequence[int], hot: int) -> None:
+        self.x, self.widths, self._hot = x, widths, hot
+        self._begun = False
+        self._made: tuple[list[np.ndarray], np.ndarray] | None = None
+
+    def between(self, pair: Pair) -> Making[tuple[list[np.ndarray], np.ndarray]]:
+        """The shared one-hots and <carries>, as `transfers.one_hots` gives them."""
+        if not self._begun:
+            self._begun = True
+            self._made = yield from transfers.one_hots(pair.rank, self.x, self.widths, self._hot)
+        while self._made is None:
+            yield []
+        return self._made
+
+
+def bit_of(words: np.ndarray, place: int) -> np.ndarray:
+    """One bit of words, uint8."""
+    return (words >> words.dtype.type(place)).astype(U8) & U8.type(1)
+
+
+@dataclass(frozen=True)
+class BitAbove:
+    """The bit of x above the windows of its cut."""
+
+    cut: Cut
+
+    def __call__(self) -> np.ndarray:
+        return bit_of(self.cut.x, sum(self.cut.widths))
+
+    def between(self, pair: Pair) -> Making[np.ndarray]:
+        _, carries = yield from self.cut.between(pair)
+        return bit_of(self.cut.x, sum(self.cut.widths)) ^ carries[:, -1]
+
+
+@dataclass(frozen=True)
+class OneHotOf:
+    """1{k = x} for the low bits of x, which are the one window of its cut."""
+
+    cut: Cut
+
+    def __call__(self) -> np.ndarray:
+        (bits,) = self.cut.widths
+        return low_bits(self.cut.x, bits)[:, None] == np.arange(1 << bits)
+
+    def between(self, pair: Pair) -> Making[np.ndarray]:
+        (hot,), _ = yield from self.cut.between(pair)
+        return transfers.unpack(hot, 1 << self.cut.widths[0])
 
 
 def number(bits: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ import numpy as np
 from mpc.correlation import Correlation, Recipe
 from mpc.endpoint import Endpoint, Like
 from mpc.meter import Stage
+from mpc.pieces import Pieces
 from mpc.ring import Shape
 from mpc.rings import AnyRing
 
@@ -30,6 +31,9 @@ class TraceView:
 
     def private(self, owner: int, ring: AnyRing, shape: Shape) -> np.ndarray | None:
         return np.zeros(shape, ring.dtype) if owner == self._rank else None
+
+    def private_rows(self, owner: int, ring: AnyRing, shape: Shape) -> np.ndarray | None:
+        return np.broadcast_to(np.zeros((), ring.dtype), shape) if owner == self._rank else None
 
     def derived(self, ring: AnyRing, shape: Shape, recipe: Recipe, to: int = 1) -> np.ndarray:
         return np.zeros(shape, ring.dtype)
@@ -60,7 +64,8 @@ class Requests:
     waited = 0.0
     billed: Stage | None = None
 
-    def __init__(self, rank: int) -> None:
+    def __init__(self, rank: int, masks_operands: bool = True) -> None:
+        self.masks_operands = masks_operands
         self._view = TraceView(rank)
         self.asked: list[Correlation[object]] = []
 
@@ -68,7 +73,7 @@ class Requests:
         self.asked.append(request)
         return request.deal(self._view)
 
-    def keep(self, number: int, masked: np.ndarray) -> None:
+    def keep(self, number: int, matrix: Any) -> None:
         pass
 
     def forget(self, number: int) -> None:
@@ -83,7 +88,9 @@ class Silence:
 
     wire_sent = wire_received = 0
 
-    def exchange(self, tag: str, arrays: Sequence[np.ndarray], like: Sequence[Like] | None = None) -> list[np.ndarray]:
+    def exchange(
+        self, tag: str, arrays: Sequence[np.ndarray | Pieces], like: Sequence[Like] | None = None
+    ) -> list[np.ndarray]:
         return [np.zeros(shape, dtype) for shape, dtype in like or []]
 
     def exchange_public(self, tag: str, tree: object) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 
+from mpc.pieces import Pieces
 from mpc.ring import pack_words, packed_sizes, unpack_words
 from mpc.shares import Share
 
@@ -25,7 +26,7 @@ T3 = TypeVar("T3")
 class Round:
     """What one protocol sends in one round, and the sizes that it expects back; the protocol's name is filled in."""
 
-    sent: Sequence[np.ndarray]
+    sent: Sequence[np.ndarray | Pieces]
     expected: Sequence[int]
     name: str = ""
 

@@ -30,23 +30,18 @@ from mpc.contract import protocol
 from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint, Variant
 from mpc.evidence import Argued
+from mpc.generators import generator_of
 from mpc.kernels import trigonometry
 from mpc.kernels.trigonometry import ANGLE_BITS, TERMS, TRIG_SCALE
 from mpc.ring import U32, U64, Shape, encode_signed, low_bits
 from mpc.rings import Z32, Z64, Z2k
 from mpc.rounds import Steps, open_shares, parallel
 from mpc.shares import AShare, stack
+from mpc.sigmoid_table import COARSE, LIMITS, RANGE_BITS, SCALE, sigmoid_table
 from mpc.truncation import truncate
 
-SCALE = 20
-CLIP = 12
-RANGE_BITS = 42
 # Units of 2^-20 go 2^28 / 13 to the period.
 TURN = 13
-
-# Of shares that are rounded down to 2^COARSE units, the sum is up to one such step too low.
-COARSE = 18
-LIMITS = [-(CLIP << SCALE - COARSE) - 1, 0, CLIP << SCALE - COARSE]
 
 # Of sigma - 1/2 and of the derivative for x >= 0, on 1, cos w x .. cos 11 w x and on sin w x .. sin 11 w x.
 COEFFICIENT_SCALE = 28
@@ -138,11 +133,14 @@ def sigmoid(
 
     |x| < 2^(bits - 21) - 13. `scale` is 1 .. 57 and at least 2 below the bits of the ring. Keys for the comparison
     would be 0.8 KB an element: they are used where `by` names them, not by the party's setting.
+    Where two parties make their randomness, this is `sigmoid_table`.
     """
+    if generator_of(party).sigmoid == "table":
+        return (yield from sigmoid_table.steps(party, x, scale, ring, by, bits))
     by = by or ("bits" if party.comparison == "keys" else party.comparison)
     coarse = x.map(lambda w: w >> U64.type(COARSE))
     (sides, angle), low = yield from parallel(
-        _series(party, x, scale, ring), below.steps(party, coarse, LIMITS, bits - COARSE, by)
+        _series(party, x, scale, ring), below.steps(party, coarse, [LIMITS[0], 0, LIMITS[1]], bits - COARSE, by)
     )
     under, negative, positive, over = low[..., 0], low[..., 0] ^ low[..., 1], low[..., 1] ^ low[..., 2], ~low[..., 2]
     inner, outer = yield from parallel(

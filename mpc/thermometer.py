@@ -18,12 +18,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mpc import transfers
 from mpc.correlation import View
 from mpc.endpoint import Endpoint
 from mpc.kernels import borrow
-from mpc.ring import U8, U32, low_bits, packed_size
-from mpc.rings import PackedBits
+from mpc.recipes import Cut, Pair
+from mpc.ring import U8, U32, U64, low_bits, packed_size
+from mpc.rings import PackedBits, Z2k
 from mpc.rounds import Steps, open_words
+from mpc.transfers import Making
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,11 @@ class Chunking:
     @property
     def table_bytes(self) -> int:
         return max(1, (1 << self.c) // 8)
+
+    @property
+    def widths(self) -> list[int]:
+        """Of each chunk the bits that it has."""
+        return [min(self.c, self.bits - low) for low in range(0, self.bits, self.c)]
 
     @property
     def opened(self) -> int:
@@ -60,14 +68,81 @@ def cheapest_chunking(bits: int, product_bytes: Callable[[int], int]) -> Chunkin
 Thermometers = tuple[np.ndarray, np.ndarray]
 
 
-def deal_thermometers(view: View, r: np.ndarray, thresholds: int, chunks: Chunking) -> Thermometers:
-    """For the low bits of a dealt r, uint64[n]: <thermometers>, uint8[n, m, 2^c / 8], and <bit masks>, uint32[n, T]."""
-    table = view.derived(
-        PackedBits(U8),
-        (r.size, chunks.m, chunks.table_bytes),
-        lambda: borrow.thermometers(low_bits(r, chunks.bits), chunks.c, chunks.m),
+@dataclass(frozen=True)
+class ChunkThermometers:
+    """The thermometers of the first windows of a cut, which are the chunks."""
+
+    cut: Cut
+    chunks: Chunking
+
+    def __call__(self) -> np.ndarray:
+        return borrow.thermometers(
+            low_bits(self.cut.x.astype(U64, copy=False), self.chunks.bits), self.chunks.c, self.chunks.m
+        )
+
+    def between(self, pair: Pair) -> Making[np.ndarray]:
+        hots, _ = yield from self.cut.between(pair)
+        tables = np.zeros((len(self.cut.x), self.chunks.m, self.chunks.table_bytes), U8)
+        for j, hot in enumerate(hots):
+            table = transfers.above(hot).view(U8)
+            tables[:, j, : table.shape[1]] = table
+        return tables
+
+
+def mask_products(rank: int, masks: np.ndarray, m: int) -> Making[np.ndarray]:
+    """<bit masks>, uint32[n] -> <every product that mpc/kernels/borrow.py names>, uint8[n, products]."""
+    bits = transfers.bits_of_words(masks, 2 * m - 1)
+    subsets = yield from transfers.subset_products(rank, bits[:, m:])
+    # Of the subsets those of {j + 1 ..}.
+    strings = [subsets[:, :: 1 << j] for j in range(m)]
+    each = yield from transfers.together(
+        *(transfers.and_each(rank, bits[:, j], string) for j, string in enumerate(strings[:-1]))
     )
-    return table, low_bits(view.mask(PackedBits(U32), (r.size, thresholds)), chunks.opened)
+    return np.concatenate([subsets, *each, bits[:, m - 1 : m]], axis=1)
+
+
+@dataclass(frozen=True)
+class MaskProducts:
+    """The products of bit masks as bits in words of `dtype`, which hold those of m chunks."""
+
+    masks: np.ndarray
+    m: int
+    dtype: np.dtype
+
+    def __call__(self) -> np.ndarray:
+        return borrow.mask_products(self.masks, self.m, borrow.product_words(self.m))
+
+    def between(self, pair: Pair) -> Making[np.ndarray]:
+        bits = yield from mask_products(pair.rank, self.masks, self.m)
+        words = np.zeros((len(bits), borrow.product_words(self.m) * self.dtype.itemsize), U8)
+        packed = np.packbits(bits, axis=1, bitorder="little")
+        words[:, : packed.shape[1]] = packed
+        return words.view(self.dtype)
+
+
+@dataclass(frozen=True)
+class RingMaskProducts:
+    """The products of bit masks in the ring, without the first."""
+
+    ring: Z2k
+    masks: np.ndarray
+    m: int
+
+    def __call__(self) -> np.ndarray:
+        return borrow.ring_mask_products(self.masks, self.m, borrow.ring_product_words(self.m))
+
+    def between(self, pair: Pair) -> Making[np.ndarray]:
+        bits = yield from mask_products(pair.rank, self.masks, self.m)
+        return (yield from transfers.lift(pair.rank, bits[:, 1:], self.ring))
+
+
+def deal_thermometers(view: View, cut: Cut, thresholds: int, chunks: Chunking) -> Thermometers:
+    """For the low bits of dealt words, [n], of which the chunks are a `cut`'s first windows: <thermometers>,
+    uint8[n, m, 2^c / 8], and <bit masks>, uint32[n, T].
+    """
+    shape = len(cut.x), chunks.m, chunks.table_bytes
+    table = view.derived(PackedBits(U8), shape, ChunkThermometers(cut, chunks))
+    return table, low_bits(view.mask(PackedBits(U32), (len(cut.x), thresholds)), chunks.opened)
 
 
 def open_chunks(

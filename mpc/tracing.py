@@ -27,15 +27,15 @@ class Trace:
     """A rehearsal of what `party` is about to do: run programs on `trace.party`, then `cut()` the demand so far."""
 
     def __init__(self, party: Party) -> None:
-        self._requests = Requests(party.rank)
+        self._requests = Requests(party.rank, party.randomness.masks_operands)
         self.party = _Rehearsing(
             party.rank, Silence(), self._requests, comparison=party.comparison, matrices=party.matrices
         )
 
     @classmethod
-    def at(cls, rank: int) -> Trace:
+    def at(cls, rank: int, masks_operands: bool = True) -> Trace:
         """A rehearsal of party `rank` from its first step, where there is no party yet."""
-        return cls(Party(rank, Silence(), Requests(rank)))
+        return cls(Party(rank, Silence(), Requests(rank, masks_operands)))
 
     def cut(self) -> list[Correlation[object]]:
         """The requests since the last cut."""

@@ -25,9 +25,11 @@ Source         floor: Escudero, Ghosh, Keller, Rachuri and Scholl, CRYPTO 2020; 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
+from mpc import transfers
 from mpc.catalogue import BOTH, calls, describe
 from mpc.comparison_keys import OFFSET_64, floor_by_keys, open_offset
 from mpc.contract import Cost, both, protocol
@@ -36,18 +38,71 @@ from mpc.endpoint import Endpoint, Variant
 from mpc.evidence import Argued, Enumerated, Window, composed, in_half_range, signed, word
 from mpc.kernels import borrow
 from mpc.kernels.truncation import shift_opened
-from mpc.ring import U64, Shape
+from mpc.recipes import BitAbove, Cut, Pair, bit_of
+from mpc.ring import U64, Shape, low_bits
 from mpc.rings import Z32, Z64, Z2k
 from mpc.rounds import Steps
 from mpc.shares import AShare
-from mpc.thermometer import Chunking, Thermometers, cheapest_chunking, deal_thermometers, open_chunks
+from mpc.thermometer import (
+    Chunking,
+    RingMaskProducts,
+    Thermometers,
+    cheapest_chunking,
+    deal_thermometers,
+    open_chunks,
+)
+from mpc.transfers import Making
 from mpc.wrap import add_halves, wire_bits
 
 SHORT = 12
+_TOP = 63
 
 
 def _chunking(shift: int) -> Chunking:
     return cheapest_chunking(shift, lambda m: 8 * borrow.ring_product_words(m))
+
+
+@dataclass(frozen=True)
+class LiftedAbove:
+    """The bit of x above the windows of its cut, in a ring."""
+
+    cut: Cut
+    ring: Z2k
+
+    def __call__(self) -> np.ndarray:
+        return bit_of(self.cut.x, _TOP).astype(self.ring.dtype)
+
+    def between(self, pair: Pair) -> Making[np.ndarray]:
+        top = yield from BitAbove(self.cut).between(pair)
+        return (yield from transfers.lift(pair.rank, top, self.ring))
+
+
+@dataclass(frozen=True)
+class ShiftedDown:
+    """x / 2^shift, rounded down; the last window of its cut are the bits from `shift` to the last but one.
+
+    With t the top bit, a carry l into the bits shifted to and a carry u into t, it is the sum of the shares without
+    their top bits, shifted, plus l - 2^(63 - shift) (u - t).
+    """
+
+    cut: Cut
+    shift: int
+
+    def __call__(self) -> np.ndarray:
+        return self.cut.x >> np.uint64(self.shift)
+
+    def between(self, pair: Pair) -> Making[np.ndarray]:
+        _, carries = yield from self.cut.between(pair)
+        ends = np.stack([carries[:, -1], bit_of(self.cut.x, _TOP) ^ carries[:, -1]])
+        lower, (carry, top) = yield from transfers.together(
+            transfers.lift(pair.rank, carries[:, -2], Z64),
+            transfers.lift(pair.rank, ends, Z2k(U64, self.shift + 1)),
+        )
+        return (
+            (low_bits(self.cut.x, _TOP) >> np.uint64(self.shift))
+            + lower
+            + (top - carry << np.uint64(_TOP - self.shift))
+        )
 
 
 @correlation
@@ -59,14 +114,14 @@ class FloorMasks:
 
     def deal(self, view: View) -> tuple[np.ndarray, np.ndarray, np.ndarray, Thermometers, np.ndarray]:
         r = view.mask(Z64, (math.prod(self.shape),))
-        high = view.derived(Z64, r.shape, lambda: r >> np.uint64(self.shift))
-        msb = view.derived(Z2k(U64, self.shift), r.shape, lambda: r >> np.uint64(63))
         chunks = _chunking(self.shift)
-        table, masks = deal_thermometers(view, r, 1, chunks)
+        cut = Cut(r, [*chunks.widths, _TOP - self.shift], len(chunks.widths))
+        high = view.derived(Z64, r.shape, ShiftedDown(cut, self.shift))
+        ring = Z2k(U64, self.shift)
+        msb = view.derived(ring, r.shape, LiftedAbove(cut, ring))
+        table, masks = deal_thermometers(view, cut, 1, chunks)
         words = borrow.ring_product_words(chunks.m)
-        products = view.derived(
-            Z64, (r.size, words), lambda: borrow.ring_mask_products(masks.reshape(-1), chunks.m, words)
-        )
+        products = view.derived(Z64, (r.size, words), RingMaskProducts(Z64, masks.reshape(-1), chunks.m))
         return r, high, msb, (table, masks), products
 
 

@@ -82,12 +82,12 @@ class WindowMasks:
 
 @lru_cache(maxsize=64)
 def _turned(tables: tuple[Table, ...], outputs: int) -> np.ndarray:
-    return np.stack([kernels.turned(np.array(table, np.uint32), outputs) for table in tables])
+    return np.stack([kernels.turned(np.array(table, U64), outputs) for table in tables])
 
 
 @protocol(cost=lambda x, windows: Cost(1, both(8 * packed_size(x.size, windows.bits))))
 def look_up(party: Endpoint, x: AShare, windows: Windows) -> Steps[PShare]:
-    """[x] -> <T_j[v_j mod 2^w]> of the header, uint32, shape x.shape + (windows,)."""
+    """[x] -> <T_j[v_j mod 2^w]> of the header, uint64, shape x.shape + (windows,)."""
     r, hot = party.randomness.take(WindowMasks(x.shape, windows.place, windows.step, len(windows.which), windows.width))
     masked = x.map(lambda w: low_bits(w.reshape(-1).astype(U64, copy=False) + r, windows.bits))
     (e,) = yield from open_shares(masked, bits=[windows.bits])
@@ -97,11 +97,11 @@ def look_up(party: Endpoint, x: AShare, windows: Windows) -> Steps[PShare]:
 
 
 def values_at(x: np.ndarray, r: np.ndarray, windows: Windows) -> np.ndarray:
-    """What `look_up` gives for integers x under masks r, in the clear: uint32, shape x.shape + (windows,)."""
+    """What `look_up` gives for integers x under masks r, in the clear: uint64, shape x.shape + (windows,)."""
     places = windows.places.astype(U64)
     r = r.astype(U64)[..., None]
     v = (x.astype(U64)[..., None] + r >> places) - (r >> places)
-    return np.array(windows.tables, np.uint32)[np.array(windows.which), low_bits(v, windows.width)]
+    return np.array(windows.tables, U64)[np.array(windows.which), low_bits(v, windows.width)]
 
 
 SQUARES = tuple(v * v % 251 for v in range(256))

@@ -21,6 +21,7 @@ import numpy as np
 from mpc.correlation import Correlation, Recipe
 from mpc.evidence import Window
 from mpc.party import Party
+from mpc.pieces import Pieces
 from mpc.ring import U64, Shape
 from mpc.rings import GF2, AnyRing
 from mpc.rounds import Round, Steps
@@ -79,6 +80,8 @@ class _Dealer:
         self._give(*((own, None) if owner == 0 else (None, own)), window)
         return own
 
+    private_rows = private
+
     def derived(self, ring: AnyRing, shape: Shape, recipe: Recipe, to: int = 1) -> np.ndarray:
         window = self._window(ring)
         whole = np.asarray(recipe(), ring.dtype).reshape(shape)
@@ -115,7 +118,7 @@ class _Replay:
     def _next(self, *_: Any, **__: Any) -> Any:
         return next(self._halves)[0]
 
-    mask = private = derived = _next
+    mask = private = private_rows = derived = _next
 
     def computed(self, owner: int, ring: AnyRing, shape: Shape, recipe: Recipe) -> Any:
         return recipe() if self._rank == owner else None
@@ -145,6 +148,7 @@ class _Dealing:
 class _Randomness:
     """One party's part of what is dealt, in the order in which it asks."""
 
+    masks_operands = True
     dealt = used = 0
     waited = 0.0
 
@@ -178,7 +182,7 @@ def play(steps: Callable[[int, Party], Steps], deck: Deck, dtype: np.dtype) -> t
     seen = Seen(), Seen()
     said = [_advance(running[rank], None, outputs, rank) for rank in (0, 1)]
     while said[0] is not None:
-        messages = [[a for s in _rounds(said[rank]) for a in s.sent] for rank in (0, 1)]
+        messages = [[_bytes(a) for s in _rounds(said[rank]) for a in s.sent] for rank in (0, 1)]
         for rank in (0, 1):
             for message in messages[1 - rank]:
                 seen[rank].messages.extend(_columns(message, deck, dtype))
@@ -201,6 +205,10 @@ def _advance(running: Steps, answer: list[np.ndarray] | None, outputs: list[Any]
 
 def _rounds(said: Round | list[Round]) -> Sequence[Round]:
     return [said] if isinstance(said, Round) else said
+
+
+def _bytes(message: np.ndarray | Pieces) -> np.ndarray:
+    return np.frombuffer(bytearray(message.tobytes()), np.uint8)
 
 
 def _columns(message: np.ndarray, deck: Deck, dtype: np.dtype) -> Iterator[np.ndarray]:

@@ -45,7 +45,7 @@ def compare_edges(party: Party, bins: Bins, layout: Layout) -> Steps[Candidates]
     less = [c[..., 0] for c in compared]
     rings = yield from parallel(*(to_ring.steps(party, w, Z32) for w in less))
     fixed = yield from parallel(
-        *(fix.steps(party, w) for w in rings),
+        *(fix.steps(party, w, b) for w, b in zip(rings, less, strict=True)),
         *(fix.steps(party, w.map(lambda b: b.transpose(0, 2, 1))) for w in less),
     )
     return Candidates(layout, tuple(fixed[:2]), tuple(fixed[2:]))

@@ -40,6 +40,8 @@ from secure_tree.training import Observer, train
 @contextmanager
 def _compared_by(party: Party, comparison: Variant) -> Iterator[None]:
     """Comparisons of the party are made this way inside, and as before afterwards."""
+    if comparison == "keys" and not party.randomness.masks_operands:
+        raise ConfigError('comparison "keys" needs a dealer: without one use "bits"')
     before, party.comparison = party.comparison, comparison
     try:
         yield

@@ -43,8 +43,8 @@ def share_blocks(party: Party, bins: Bins, layout: Layout) -> Steps[list[Block]]
         size, rows = layout.bins(p), layout.rows[p]
         columns = BinColumns(bins.numbers, size) if party.rank == p else None
         lines = BinRows(bins.numbers, size) if party.rank == p else None
-        steps.append(share_masked_matrix.steps(party, p, columns, rows, layout.widths[p] * size, Z32))
-        steps.append(share_masked_matrix.steps(party, p, lines, layout.widths[p] * size, rows, GF2))
+        steps.append(share_masked_matrix.steps(party, p, columns, rows, layout.widths[p] * size, Z32, size))
+        steps.append(share_masked_matrix.steps(party, p, lines, layout.widths[p] * size, rows, GF2, size))
     matrices = yield from parallel(*steps)
     return [
         Block(layout.rows_of(p), layout.widths[p], layout.bins(p), matrices[2 * p], matrices[2 * p + 1]) for p in (0, 1)

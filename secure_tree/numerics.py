@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from mpc.errors import RangeError
 from mpc.logarithm import Logarithm
-from mpc.sigmoid import RANGE_BITS
+from mpc.sigmoid_table import RANGE_BITS
 from secure_tree.config import TrainConfig
 from secure_tree.public import ceil_log2, exp
 

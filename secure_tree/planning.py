@@ -91,8 +91,9 @@ class Sizes:
         return TrainingContext(config, facts)
 
 
-def plan_training(config: TrainConfig, sizes: Sizes) -> list[Demand]:
-    """Set-up, every round of trees, every evaluation of held-out rows, and the finished model. Raises RangeError.
+def plan_training(config: TrainConfig, sizes: Sizes, dealer: bool = True) -> list[Demand]:
+    """Set-up, every round of trees, every evaluation of held-out rows, and the finished model; with a dealer, or
+    without. Raises RangeError.
 
     The label scale of a regression is taken as 1; rounds and bytes do not depend on it. Early stopping may need less;
     with `colsample_bytree` the coin may draw features of more or fewer candidates, where some are indicators or may be
@@ -102,7 +103,7 @@ def plan_training(config: TrainConfig, sizes: Sizes) -> list[Demand]:
     layout, names = context.layout, sizes.names[0]
     rows = layout.rows[0], context.facts.validation_rows[0]
     table, validation = (Table(np.zeros((n, len(names)), np.float32), names) for n in rows)
-    trace = Trace.at(0)
+    trace = Trace.at(0, masks_operands=dealer)
     party = trace.party
     party.comparison = config.comparison
     demands: list[Demand] = []

@@ -29,7 +29,8 @@ from mpc.logarithm import logarithm
 from mpc.one_hot import all_of
 from mpc.party import Party
 from mpc.reciprocal import leading_power
-from mpc.rings import Z16, Z32
+from mpc.ring import U64
+from mpc.rings import Z16, Z32, integers
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, concatenate, stack
 from mpc.weighted_choice import choose
@@ -151,7 +152,7 @@ def _unbounded(
 
 def _slope(party: Party, numerics: Numerics, x: AShare, y: AShare) -> Steps[AShare]:
     """Log of the squares of inner products along the last axis."""
-    u = yield from dot.steps(party, x, y)
+    u = yield from dot.steps(party, x, y, integers(U64, numerics.slope.bits))
     return (yield from logarithm.steps(party, u, numerics.slope))
 
 

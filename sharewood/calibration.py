@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from mpc.party import Party
-from protocols.runtime.session import PARTIES, run_session
+from protocols.ot.correlated import OtKind
+from protocols.runtime.session import PARTIES, Offline, run_session
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.categories import columns_behind
 from secure_tree.config import TrainConfig
@@ -27,16 +28,16 @@ class Computing:
     online: float
 
 
-def calibrate(config: TrainConfig, sizes: Sizes) -> Computing:
+def calibrate(config: TrainConfig, sizes: Sizes, offline: Offline = "dealer", ot: OtKind = "ferret") -> Computing:
     """Train twice: one round of trees that finds everything cold, then one that is measured.
 
-    The rows are made up, since the work depends only on sizes. Both parties and the dealer share this machine, and
-    what loopback costs is in the figures. Raises ConfigError for sizes that contradict each other.
+    The rows are made up, since the work depends only on sizes. All processes share this machine, and what loopback
+    costs is in the figures. Raises ConfigError for sizes that contradict each other.
     """
     sizes.context(config)
     once = config.model_copy(update={"n_estimators": 1, "test_size": 0.0, "early_stopping_rounds": None})
     kind = SecureXGBClassifier if config.logistic else SecureXGBRegressor
-    warm_up(config.comparison)
+    warm_up(config.comparison, offline, ot)
 
     def job(party: Party) -> dict[str, Any]:
         logging.getLogger("sharewood").setLevel(logging.WARNING)
@@ -49,12 +50,12 @@ def calibrate(config: TrainConfig, sizes: Sizes) -> Computing:
         kind(**once.model_dump()).fit(party, X, y, weights)
         return {name: stage.seconds for name, stage in party.stages.items()}
 
-    outcome = run_session(job)
-    setup, offline, online = (
+    outcome = run_session(job, offline=offline, ot=ot)
+    setup, ahead, online = (
         [outcome[party]["result"][name] for party in PARTIES] for name in ("setup", "offline", "online")
     )
     # One party waits for the dealer longer than the other, which waits for it meanwhile, and counts that as online.
-    return Computing(max(setup), max(offline), min(online))
+    return Computing(max(setup), max(ahead), min(online))
 
 
 def _made_up(rows: int, names: tuple[str, ...]) -> pd.DataFrame:

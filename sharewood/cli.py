@@ -80,11 +80,18 @@ def demo(
     test_size: Annotated[float, typer.Option(help="Share of rows held out; 0 evaluates on the training rows.")] = 0.2,
     partition: Annotated[str, typer.Option(help="horizontal: each party has rows; vertical: columns.")] = "horizontal",
     comparison: Annotated[str, typer.Option(help="bits: fewer bytes; keys: fewer rounds.")] = "bits",
-    offline: Annotated[str, typer.Option(help="dealer: a third process deals.")] = "dealer",
+    offline: Annotated[
+        str, typer.Option(help="dealer: a third process deals; pairwise: the two parties do without.")
+    ] = "dealer",
+    ot: Annotated[
+        str, typer.Option(help="Oblivious transfers of pairwise: ferret, or softspoken, without LPN.")
+    ] = "ferret",
     json: Annotated[Path | None, typer.Option(help="Also write the report to this file.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the report and the model halves.")] = Path("out/demo"),
 ) -> None:
-    """Train and predict between two party processes and a dealer, and compare with XGBoost on the pooled rows."""
+    """Train and predict between two party processes, and compare with XGBoost on the pooled rows."""
+    from protocols.ot.correlated import OtKind
+    from protocols.runtime.session import Offline
     from secure_tree.config import Partition, TrainConfig
     from secure_tree.storage import write_json
     from sharewood import demo_data
@@ -94,7 +101,8 @@ def demo(
     if partition not in ("horizontal", "vertical"):
         raise ConfigError(f"--partition must be horizontal or vertical, got {partition!r}")
     divided: Partition = "vertical" if partition == "vertical" else "horizontal"
-    _built("--offline", offline, "dealer", ("pairwise",))
+    generator: Offline = "pairwise" if _one_of("--offline", offline, ("dealer", "pairwise")) == "pairwise" else "dealer"
+    transfers: OtKind = "softspoken" if _one_of("--ot", ot, ("ferret", "softspoken")) == "softspoken" else "ferret"
     if not 0 <= test_size < 1:
         raise ConfigError(f"--test-size must be at least 0 and below 1, got {test_size:g}")
     if json and (json.is_dir() or not json.absolute().parent.is_dir()):
@@ -124,7 +132,7 @@ def demo(
         if not logistic:
             raise ConfigError("the built-in set has classes: use --data, or --rows and --features, for regression")
         chosen = demo_data.built_in(test_size, divided)
-    report = run_demo(chosen, parameters, out)
+    report = run_demo(chosen, parameters, out, offline=generator, ot=transfers)
     if json:
         write_json(json, report.document())
     print_report(report, out)
@@ -146,11 +154,11 @@ def _parameters(objective: str, trees: int, depth: int, bins: str, comparison: s
     }
 
 
-def _built(option: str, value: str, built: str, planned: tuple[str, ...]) -> None:
-    if value in planned:
-        raise ConfigError(f"{option} {value} is not built yet: use {option} {built}")
-    if value != built:
-        raise ConfigError(f"{option} must be {built}, got {value!r}")
+def _one_of(option: str, value: str, choices: tuple[str, ...]) -> str:
+    """Raises ConfigError."""
+    if value not in choices:
+        raise ConfigError(f"{option} must be {' or '.join(choices)}, got {value!r}")
+    return value
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The demo: two party processes and a dealer train and predict on real data, beside XGBoost on the pooled rows."""
+"""The demo: two party processes, with or without a dealer, train and predict, beside XGBoost on the pooled rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import pandas as pd
 from mpc.files import make_folder, write_bytes
 from mpc.meter import Stage
 from mpc.party import Party
-from protocols.runtime.session import DEALER, PARTIES, run_session
+from protocols.ot.correlated import OtKind
+from protocols.runtime.session import PARTIES, Offline, run_session
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.config import TrainConfig
 from secure_tree.storage import write_json
@@ -31,13 +32,20 @@ from sharewood.warming_up import warm_up
 log = logging.getLogger("sharewood")
 
 
-def run_demo(data: DemoData, parameters: dict[str, Any], out: Path, progress: bool = True) -> DemoReport:
+def run_demo(
+    data: DemoData,
+    parameters: dict[str, Any],
+    out: Path,
+    progress: bool = True,
+    offline: Offline = "dealer",
+    ot: OtKind = "ferret",
+) -> DemoReport:
     """Train and predict between processes; the report, also written to `out` as JSON and as a page."""
     missing = data.missing or "none"
     config = TrainConfig.of(**parameters, partition=data.partition, missing=missing)
     check_xgboost()
     make_folder(out)
-    warm_up(config.comparison)
+    warm_up(config.comparison, offline, ot)
     estimator = SecureXGBClassifier if config.logistic else SecureXGBRegressor
     few = data.few()
 
@@ -61,7 +69,7 @@ def run_demo(data: DemoData, parameters: dict[str, Any], out: Path, progress: bo
         learned = {"seconds": seconds, "margins": margins, "staged": staged, "revealed": revealed}
         return {"pairing": model.model.facts.pairing, **learned, **costs}
 
-    outcome = run_session(job)
+    outcome = run_session(job, offline=offline, ot=ot)
     results = [outcome[name]["result"] for name in PARTIES]
     stages, parts = (
         [{name: Stage(**spent) for name, spent in r[kind].items()} for r in results] for kind in ("stages", "parts")
@@ -83,8 +91,9 @@ def run_demo(data: DemoData, parameters: dict[str, Any], out: Path, progress: bo
         curve=_curve(data, config, [r["staged"] for r in results], reference),
         costs=DemoCosts.of(max(r["seconds"] for r in results), stages, parts, config.n_estimators, len(labels)),
         revealed=[r["revealed"] for r in results],
-        memory_peak_bytes={name: outcome[name]["memory_peak_bytes"] for name in (*PARTIES, DEALER)},
-        pid={name: outcome[name]["pid"] for name in (*PARTIES, DEALER)},
+        memory_peak_bytes={name: outcome[name]["memory_peak_bytes"] for name in outcome},
+        pid={name: outcome[name]["pid"] for name in outcome},
+        generator=offline,
     )
     write_json(out / "result.json", report.document())
     write_bytes(out / "report.html", demo_page(report, labels, margins).encode())

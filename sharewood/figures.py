@@ -23,6 +23,7 @@ MEASURES = {
     "mae": "mean absolute error",
     "f1": "F1",
     "auprc": "AUPRC",
+    "calibration": "calibration error",
     "tp": "true positives",
     "fp": "false positives",
     "fn": "false negatives",

@@ -1,9 +1,10 @@
-"""What `sharewood dealer | align | train | predict | reveal | share` do on a host of their own."""
+"""What `sharewood dealer | align | prepare | train | predict | reveal | share` do on a host of their own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,6 +14,8 @@ from mpc.errors import ConfigError, DataError, PeerFailure
 from mpc.files import make_folder
 from mpc.party import Party
 from protocols.alignment import align_guest, align_host, psi
+from protocols.randomness.pairwise import prepare as make_ahead
+from protocols.randomness.prepared import Prepared, preparable
 from protocols.runtime.dealing import run_dealer
 from protocols.runtime.hosts import decline, run_pair, run_party
 from protocols.transport.channel import Channel
@@ -21,11 +24,13 @@ from secure_tree.checkpoint import Checkpoints
 from secure_tree.config import TrainConfig
 from secure_tree.exchange import PlainModel, reveal_model, share_model
 from secure_tree.model import SharedModel
+from secure_tree.planning import plan_training
 from secure_tree.storage import read_json, write_arrays, write_json
 from secure_tree.xgboost_json import from_xgboost, to_xgboost
 from sharewood.figures import Run
 from sharewood.hosts_config import HostsConfig
 from sharewood.jobs import fit, predict
+from sharewood.planning import planned
 from sharewood.quality import quality_of_predictions
 from sharewood.run_report import (
     PartyCosts,
@@ -53,31 +58,29 @@ from sharewood.warming_up import warm_up
 T = TypeVar("T")
 
 
-def connected(config: HostsConfig, name: str, job: Callable[[Party], T]) -> T:
-    """Run a job as party `name` of the configuration."""
+def connected(config: HostsConfig, name: str, job: Callable[[Party], T], prepared: Prepared | None = None) -> T:
+    """Run a job as party `name` of the configuration; `prepared` as of `run_party`."""
     config.party(name)
-    return run_party(config.network, config.names.index(name), config.credentials(name), job)
+    return run_party(config.network, config.names.index(name), config.credentials(name), job, prepared=prepared)
 
 
 @contextmanager
-def _bringing(config: HostsConfig, name: str, dealer: bool = True) -> Iterator[None]:
+def _bringing(config: HostsConfig, name: str, supplied: bool = True) -> Iterator[None]:
     """A party that refuses its own files or settings inside says so to the other one, if that waits already."""
     try:
         yield
     except (ConfigError, DataError):
         if name in config.names:
             with suppress(ConfigError):  # of the keys
-                network = config.network
-                decline(
-                    network, config.names.index(name), config.credentials(name), network.dealer_name if dealer else None
-                )
+                decline(config.network, config.names.index(name), config.credentials(name), supplied)
         raise
 
 
 def deal(config: HostsConfig, sessions: int | None) -> None:
     """Serve the two parties."""
     address = config.network.dealer
-    assert address is not None, "a configuration names the dealer"
+    if address is None or config.dealer is None:
+        raise ConfigError('the configuration names no dealer: with offline = "pairwise" none is needed')
     with listen(address, config.credentials("dealer")) as listener:
         waits = {"patience": config.patience, "timeout": config.timeout}
         run_dealer(listener, config.names, sessions=sessions, memory=config.dealer.memory_bytes, **waits)
@@ -88,7 +91,7 @@ def align(config: HostsConfig, name: str) -> tuple[int, int]:
 
     Each party writes its own rows of the common ids, in the same order.
     """
-    with _bringing(config, name, dealer=False):
+    with _bringing(config, name, supplied=False):
         psi()
         columns = config.columns(name)
         source, out = config.needs(name, "align_data"), config.needs(name, "aligned")
@@ -104,10 +107,40 @@ def align(config: HostsConfig, name: str) -> tuple[int, int]:
     return len(rows), len(frame)
 
 
+@dataclass(frozen=True)
+class Preparation:
+    """What was prepared: how many requests, out of how many of the plan; bytes of the file, and sent and received."""
+
+    pieces: int
+    requests: int
+    size: int
+    traffic: int
+
+
+def prepare(config: HostsConfig, name: str) -> Preparation:
+    """Make, with the other party, correlated randomness for a training of the sizes in `[plan]`, into a file."""
+    with _bringing(config, name, supplied=False):
+        if config.offline != "pairwise":
+            raise ConfigError('prepare is for offline = "pairwise": a dealer needs nobody to prepare')
+        out = config.needs(name, "prepared")
+        asked = [(demand.kinds, demand.times) for demand in plan_training(*planned(config), dealer=False)]
+        plan = preparable(asked)
+        writable(out)
+    rank = config.names.index(name)
+
+    def program(peer: Channel) -> Preparation:
+        with make_ahead(rank, peer, config.names, plan, out, config.ot) as made:
+            requests = sum(len(kinds) * times for kinds, times in asked)
+            return Preparation(made.count, requests, made.size, peer.wire_sent + peer.wire_received)
+
+    return run_pair(config.network, rank, config.credentials(name), program)
+
+
 def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> TrainingReport:
     """Train on the party's file, write its half of the model; a report of costs.
 
-    Where a folder for checkpoints is named, every round of trees is kept there; `resume` goes on from them.
+    Where a folder for checkpoints is named, every round of trees is kept there; `resume` goes on from them. A file of
+    prepared material is used up as far as the training needs it.
     """
     with _bringing(config, name):
         folder = config.needs(name, "checkpoints") if resume else config.party(name).checkpoints
@@ -134,9 +167,12 @@ def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> Tr
             writable(path)
         if checkpoints and not resume:
             make_folder(checkpoints.folder)
+        material = config.party(name).prepared
+        prepared = Prepared(material, config.names.index(name), config.names) if material else None
 
     def program(party: Party) -> TrainingReport:
-        warm_up(parameters.comparison)  # after the meeting: it may take longer than the other has patience
+        # After the meeting: it may take longer than the other has patience.
+        warm_up(parameters.comparison, config.offline, config.ot)
         estimator = fit(party, parameters.model_dump(), rows, validation, checkpoints)
         assert estimator.model is not None, "fit has set it"
         estimator.model.save(out)
@@ -153,7 +189,7 @@ def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> Tr
         )
 
     try:
-        report = connected(config, name, program)
+        report = connected(config, name, program, prepared)
     except (PeerFailure, DataError) as failure:
         if checkpoints is None or not checkpoints.any_kept():
             raise
@@ -186,7 +222,7 @@ def predict_rows(config: HostsConfig, name: str, json: Path | None) -> Predictio
         output = config.predict.output if model.config.logistic else "margin"
 
     def program(party: Party) -> tuple[np.ndarray, PredictionReport]:
-        warm_up(model.config.comparison)
+        warm_up(model.config.comparison, config.offline, config.ot)
         values = predict(party, model, rows, output, config.predict.method, receiver if layout.vertical else None)
         if out:
             write_predictions(out, rows.ids, values, output)

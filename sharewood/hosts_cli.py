@@ -62,7 +62,8 @@ def plan(config: Config, json: Json = None) -> None:
 
     job = HostsConfig.read(config)
     shape = planning.planned(job)
-    needed = planning.plan(*shape, calibrate(*shape))
+    paired = None if shape[0].comparison == "keys" else calibrate(*shape, "pairwise", job.ot)
+    needed = planning.plan(*shape, calibrate(*shape), paired, job.ot)
     if json:
         write_json(json, needed.document())
     planning.print_plan(needed, job.names)
@@ -91,6 +92,22 @@ def align(config: Config, party: PartyName) -> None:
 
     kept, count = align(HostsConfig.read(config), party)
     typer.echo(f"aligned: {kept} of {count} rows have ids that the other party has, too")
+
+
+@app.command()
+def prepare(config: Config, party: PartyName) -> None:
+    """Make correlated randomness with the other party ahead of a training, without a dealer; reads no data.
+
+    The sizes are those of [plan]. Each party's file `prepared` is used by `train`, once.
+    """
+    from sharewood.hosts import prepare
+    from sharewood.hosts_config import HostsConfig
+
+    job = HostsConfig.read(config)
+    made = prepare(job, party)
+    typer.echo(f"prepared {made.pieces:,} of {made.requests:,} requests; the others need data, or take no message")
+    typer.echo(f"{made.traffic / 1e6:.2f} MB with the other party")
+    typer.echo(f"wrote {job.needs(party, 'prepared')}, {made.size / 1e6:.2f} MB")
 
 
 @app.command()

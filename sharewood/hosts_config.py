@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from mpc.errors import ConfigError
+from protocols.ot.correlated import OtKind
 from protocols.runtime.hosts import Network, parse_address
+from protocols.runtime.session import Offline
 from protocols.transport.certificates import Credentials
 from secure_tree.config import Method, TrainConfig, validated
 from sharewood.columns import Columns
@@ -49,6 +51,7 @@ class PartySection(Strict):
     test_data: Path | None = None
     model: Path | None = None
     checkpoints: Path | None = None
+    prepared: Path | None = None
     predict_data: Path | None = None
     predictions: Path | None = None
     reveal_to: list[str] = []
@@ -75,7 +78,7 @@ HeldRows = Annotated[int, Field(ge=0, le=1_000_000_000)]
 
 
 class PlanShape(Strict):
-    """Public sizes for `sharewood plan`, which reads no data.
+    """Public sizes for `sharewood plan` and `sharewood prepare`, which read no data.
 
     `features`: a number, or names, of which indicators have a = in them; of both parties alike, or of each. A schema
     file gives those of its party, and by rows of both.
@@ -94,15 +97,16 @@ class PlanShape(Strict):
 
 
 class HostsConfig(Strict):
-    """One job between two hosts and a dealer."""
+    """One job between two hosts, with a dealer or, `offline = "pairwise"`, without one."""
 
     tls: Path
-    dealer: Dealer
+    dealer: Dealer | None = None
     parties: dict[str, PartySection]
     train: dict[str, Any] = {}
     predict: Predict = Predict()
     plan: PlanShape | None = None
-    offline: Literal["dealer", "pairwise"] = "dealer"
+    offline: Offline = "dealer"
+    ot: OtKind = "ferret"
     patience: float = Field(60.0, gt=0, allow_inf_nan=False)
     timeout: float = Field(600.0, gt=0, allow_inf_nan=False)
 
@@ -112,6 +116,11 @@ class HostsConfig(Strict):
             raise ValueError(
                 f"parties must name two parties, neither of them called dealer, got {', '.join(self.parties) or 'none'}"
             )
+        if self.offline == "dealer" and self.dealer is None:
+            raise ValueError('dealer.address is needed, or offline = "pairwise", which takes no dealer')
+        for name, party in self.parties.items():
+            if party.prepared and self.offline == "dealer":
+                raise ValueError(f'parties.{name}.prepared is for offline = "pairwise": a dealer takes no material')
         if self.parties[self.names[0]].address is None:
             raise ValueError(f"parties.{self.names[0]}.address is needed: the first party by name listens there")
         if self.predict.to is not None and self.predict.to not in self.parties:
@@ -128,8 +137,6 @@ class HostsConfig(Strict):
             config.network  # noqa: B018  checks the addresses
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
-        if config.offline != "dealer":
-            raise ConfigError(f"{path}: offline {config.offline} is not built yet: use dealer")
         return config.below(path.absolute().parent)
 
     def below(self, folder: Path) -> HostsConfig:
@@ -151,8 +158,8 @@ class HostsConfig(Strict):
     def network(self) -> Network:
         """Who listens where."""
         meeting, *_ = [parse_address(p.address) for _, p in sorted(self.parties.items()) if p.address is not None]
-        dealer = parse_address(self.dealer.address)
-        return Network(self.names, meeting, dealer, "dealer", self.patience, self.timeout)
+        dealer = parse_address(self.dealer.address) if self.dealer else None
+        return Network(self.names, meeting, dealer, "dealer", self.patience, self.timeout, self.offline, self.ot)
 
     def columns(self, name: str) -> Columns:
         """What the columns of a party's tables are; by rows its label is called `label` by default."""

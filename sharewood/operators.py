@@ -2,7 +2,9 @@
 
 A configuration has a section `common` and one a party; a party's effective configuration is `common` overlaid by its
 own section. Party 0 is the first by name. Parameters, defaults and file types are PETML's; `max_bin`, `edges`,
-`offline`, `dealer` and `tls` (a folder as `sharewood keygen` writes it) are Sharewood's own. `base_score` and
+`offline`, `ot`, `dealer` and `tls` (a folder as `sharewood keygen` writes it) are Sharewood's own. Where no dealer is
+named, parties on different hosts make their correlated randomness by themselves, and on one machine a dealer is started
+for them, unless `offline` says which. `base_score` and
 `eval_threshold` are margins under `logitraw`, which predicts margins; under `logistic`, which predicts probabilities,
 the base margin is 0 and `eval_threshold` a probability.
 """
@@ -19,8 +21,10 @@ from pydantic import Field
 
 from mpc.errors import ConfigError, DataError
 from mpc.party import Party
+from protocols.ot.correlated import OtKind
 from protocols.runtime.hosts import Network, parse_address, run_party
 from protocols.runtime.loopback import is_loopback, loopback_credentials, loopback_dealer
+from protocols.runtime.session import Offline
 from protocols.transport.certificates import Credentials
 from secure_tree.config import Edges, TrainConfig, validated
 from secure_tree.model import SharedModel
@@ -46,7 +50,8 @@ class _Common(Strict):
     parties: dict[str, _Place]
     network_mode: Literal["petnet"] = "petnet"
     network_scheme: Literal["socket"] = "socket"
-    offline: Literal["dealer", "pairwise"] = "dealer"
+    offline: Offline | None = None
+    ot: OtKind = "ferret"
     dealer: str | None = None
     tls: Path | None = None
 
@@ -128,8 +133,6 @@ class _Operator:
             raise ConfigError(f"party {self.party!r} is not among the parties {', '.join(sorted(mine.parties))}")
         for name in (n for n in config if n != "common" and n not in mine.parties):
             raise ConfigError(f"unknown section {name}")
-        if mine.offline != "dealer":
-            raise ConfigError(f"offline {mine.offline} is not built yet: use offline dealer")
         return mine
 
     def _run(self, config: Any) -> None:
@@ -140,14 +143,17 @@ class _Operator:
         first, second = sorted(config.parties)
         addresses = {name: parse_address(_one(place.address)) for name, place in config.parties.items()}
         loopback = all(is_loopback(host) for host, _ in addresses.values())
-        if (config.tls is None) != (config.dealer is None):
-            raise ConfigError("name both common.tls and common.dealer, or, on one machine, neither")
         if config.tls is None and not loopback:
-            raise ConfigError("parties on different hosts need common.tls (see sharewood keygen) and common.dealer")
+            raise ConfigError("parties on different hosts need common.tls (see sharewood keygen)")
         if DEALER in config.parties:
             raise ConfigError(f"a party may not be called {DEALER}")
+        offline = config.offline or ("dealer" if config.dealer or (loopback and config.tls is None) else "pairwise")
+        if offline == "pairwise" and config.dealer:
+            raise ConfigError("offline pairwise takes no dealer: leave out common.dealer")
+        if offline == "dealer" and (config.tls is None) != (config.dealer is None):
+            raise ConfigError("name both common.tls and common.dealer, or, on one machine, neither")
         dealer = parse_address(config.dealer) if config.dealer else None
-        network = Network((first, second), addresses[first], dealer, DEALER)
+        network = Network((first, second), addresses[first], dealer, DEALER, offline=offline, ot=config.ot)
         if config.tls is not None:
             credentials = Credentials.load(config.tls, self.party)
         else:

@@ -11,7 +11,10 @@ from rich.table import Table
 
 from mpc.comparison_keys import SEED_BITS, nodes
 from mpc.errors import ConfigError
-from protocols.randomness.sizes import dealt_bytes
+from protocols.ot.correlated import COT_BITS, OtKind
+from protocols.randomness.pairwise import MOST, PORTION, count_transfers
+from protocols.randomness.sizes import dealt_bytes, portions
+from protocols.randomness.transfer_cost import TransferCost, transfers_of
 from secure_tree.config import TrainConfig
 from secure_tree.planning import Demand, Sizes, plan_training
 from sharewood.calibration import Computing
@@ -64,14 +67,31 @@ class Times(Figures):
 
 
 @dataclass(frozen=True)
+class Paired(Figures):
+    """What two parties make without a dealer: oblivious transfers, rounds and bytes in both directions, offline; and
+    what that training takes online. Seconds as of Plan.
+    """
+
+    transfers: int
+    rounds: int
+    bytes: int
+    online: Exchanged
+    network_seconds: Seconds
+    times: Times | None = field(default=None, metadata=IN_PLACE)
+
+
+@dataclass(frozen=True)
 class Plan(Figures):
-    """What a training needs; `times` where computing was measured."""
+    """What a training needs with a dealer, and `pairwise`, without; None where it cannot do without. `times` where
+    computing was measured.
+    """
 
     data: Tables
     config: TrainConfig
     offline: Dealt
     online: Exchanged
     network_seconds: Seconds
+    pairwise: Paired | None
     times: Times | None = field(default=None, metadata=IN_PLACE)
 
 
@@ -106,6 +126,44 @@ class _Phase:
     def dealing(self, round_trip: float, rate: float) -> float:
         """Seconds. The dealer has one uplink, which sends to either party in turn."""
         return 8 * self.dealt / rate + round_trip
+
+
+def plan_pairwise(config: TrainConfig, sizes: Sizes, ot: OtKind, computing: Computing | None = None) -> Paired | None:
+    """The same training without a dealer; None for comparison keys, which only a dealer makes."""
+    if config.comparison == "keys":
+        return None
+    online, offline, first, first_ahead = _Phase(), _Phase(), _Phase(), _Phase()
+    transfers, kept = 0, set[int]()
+    for demand in plan_training(config, sizes, dealer=False):
+        made = TransferCost()
+        for portion in portions([(demand.kinds, 1)], PORTION, MOST, count_transfers):
+            made = made.after(transfers_of(portion.requests, kept))
+        count = sum(made.transfers)
+        transfers += demand.times * count
+        extension = round(count * COT_BITS[ot] / 16)
+        sent, received = (extension + bits // 8 for bits in made.bits)
+        ahead = Demand(demand.step, [], 2 * made.waves, sent, received, demand.times)
+        if demand.step == "set-up":
+            first.add(demand, 0)
+            first_ahead.add(ahead, 0)
+        online.add(demand, 0)
+        offline.add(ahead, 0)
+    seconds = {
+        name: {
+            "setup": first.talking(*network) + first_ahead.talking(*network),
+            "offline": offline.without(first_ahead).talking(*network),
+            "online": online.without(first).talking(*network),
+        }
+        for name, network in NETWORKS.items()
+    }
+    return Paired(
+        transfers,
+        offline.rounds,
+        offline.bytes,
+        Exchanged(online.rounds, online.bytes, first.rounds, first.bytes),
+        seconds,
+        _times(seconds, computing, config.n_estimators) if computing else None,
+    )
 
 
 def planned(job: HostsConfig) -> tuple[TrainConfig, Sizes]:
@@ -145,7 +203,13 @@ def _names(features: int | tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"f{i}" for i in range(features)) if isinstance(features, int) else features
 
 
-def plan(config: TrainConfig, sizes: Sizes, computing: Computing | None = None) -> Plan:
+def plan(
+    config: TrainConfig,
+    sizes: Sizes,
+    computing: Computing | None = None,
+    pairwise: Computing | None = None,
+    ot: OtKind = "ferret",
+) -> Plan:
     """Bytes dealt by kind and party, rounds and wire bytes in all; by phase, seconds on either network.
 
     Phases are those of the meter: set-up with what the dealer sends for it, offline, online. With `computing`,
@@ -180,6 +244,7 @@ def plan(config: TrainConfig, sizes: Sizes, computing: Computing | None = None) 
         Dealt({kind: dict(count) for kind, count in by_kind.items()}, total.dealt, keyed),
         Exchanged(total.rounds, total.bytes, first.rounds, first.bytes),
         seconds,
+        plan_pairwise(config, sizes, ot, pairwise),
         _times(seconds, computing, config.n_estimators) if computing else None,
     )
 
@@ -212,20 +277,36 @@ def print_plan(plan: Plan, names: tuple[str, str]) -> None:
             f"comparison keys: {keyed:,} nodes; who evaluates AES T times finds the seed of one with probability "
             f"T / 2^{SEED_BITS - math.log2(keyed):.1f}"
         )
-    online = plan.online
-    console.print(f"between the parties: {online.rounds:,} rounds, {online.bytes:,} bytes in both directions")
-    console.print(
-        f"of these in set-up, with {plan.config.binning}: {online.setup_rounds:,} rounds, {online.setup_bytes:,} bytes"
-    )
-    times = Table(title="Time, an estimate in seconds", title_justify="left")
-    for column in ("network", "phase", "waiting for it", "computing", "in all"):
-        times.add_column(column, justify="left" if column in ("network", "phase") else "right")
-    for name, (round_trip, rate) in NETWORKS.items():
-        for phase, waited in plan.network_seconds[name].items():
-            figures = (waited, plan.times.computing_seconds[phase], plan.times.seconds[name][phase])
-            network = f"{name}, {1e3 * round_trip:g} ms round trip, {rate / 1e6:g} Mbit/s"
-            times.add_row(network, phase, *(f"{figure:.2f}" for figure in figures))
-    console.print(times)
-    console.print("Computing was measured on this machine, with both parties and the dealer on it.")
+    _print_network(console, "With a dealer", plan.online, plan.network_seconds, plan.times, plan.config)
+    if plan.pairwise is None:
+        console.print("Without a dealer: not with comparison keys, which only a dealer makes.")
+    else:
+        paired = plan.pairwise
+        console.print(
+            f"Without a dealer, offline: {paired.transfers:,} oblivious transfers, {paired.rounds:,} rounds, "
+            f"{paired.bytes:,} bytes in both directions"
+        )
+        _print_network(console, "Without a dealer", paired.online, paired.network_seconds, paired.times, plan.config)
+    console.print("Computing was measured on this machine, with all of them on it.")
     if plan.config.early_stopping_rounds:
         console.print(f"All {plan.config.n_estimators} rounds were planned: a training that stops needs less.")
+
+
+def _print_network(
+    console: Console, how: str, online: Exchanged, waiting: Seconds, times: Times | None, config: TrainConfig
+) -> None:
+    console.print(
+        f"{how}, online: {online.rounds:,} rounds, {online.bytes:,} bytes between the parties, both directions"
+    )
+    console.print(
+        f"of these in set-up, with {config.binning}: {online.setup_rounds:,} rounds, {online.setup_bytes:,} bytes"
+    )
+    table = Table(title=f"{how}: time, an estimate in seconds", title_justify="left")
+    for column in ("network", "phase", "waiting for it", "computing", "in all"):
+        table.add_column(column, justify="left" if column in ("network", "phase") else "right")
+    for name, (round_trip, rate) in NETWORKS.items():
+        for phase, waited in waiting[name].items():
+            computed = (times.computing_seconds[phase], times.seconds[name][phase]) if times else ()
+            network = f"{name}, {1e3 * round_trip:g} ms round trip, {rate / 1e6:g} Mbit/s"
+            table.add_row(network, phase, *(f"{figure:.2f}" for figure in (waited, *computed)))
+    console.print(table)

@@ -6,6 +6,7 @@ import logging
 from time import monotonic
 from typing import Any
 
+from mpc.meter import Stage
 from mpc.party import Party
 from secure_tree.config import TrainConfig
 
@@ -36,15 +37,21 @@ class Progress:
         self._logged = now
         party = self._party
         log.info(
-            "%d of %d rounds of trees: %d rounds of messages, %.1f MB with the other party, %.1f MB dealt to both, "
-            "about %.0f s left",
+            "%d of %d rounds of trees: %d rounds of messages, %.1f MB with the other party, %s, about %.0f s left",
             done,
             rounds,
             party.meter.total.rounds,
             (party.link.wire_sent + party.link.wire_received) / 1e6,
-            party.randomness.dealt / 1e6,
+            self._ahead(),
             (rounds - done) * self._seconds(now),
         )
+
+    def _ahead(self) -> str:
+        """What has come of correlated randomness so far."""
+        if self._party.randomness.masks_operands:
+            return f"{self._party.randomness.dealt / 1e6:.1f} MB dealt to both"
+        stage = self._party.stages.get("offline", Stage())
+        return f"{(stage.bytes_sent + stage.bytes_received) / 1e6:.1f} MB with it offline"
 
     def _seconds(self, now: float) -> float:
         """Of a round of trees in this run so far; of the first one, which began somewhere, only its work online."""

@@ -91,6 +91,7 @@ class DemoReport(Figures):
     revealed: list[list[str]]
     memory_peak_bytes: dict[str, int]
     pid: dict[str, int]
+    generator: str
 
 
 def print_report(report: DemoReport, out: Path) -> None:
@@ -106,7 +107,9 @@ def print_report(report: DemoReport, out: Path) -> None:
     console.print("[bold]What each party learned[/bold] besides row counts, feature names and parameters:")
     for name, revealed in zip(("party_a", "party_b"), report.revealed, strict=True):
         console.print(f"  {name}: {'; '.join(revealed) or 'nothing'}")
-    console.print("  dealer: the shapes of the computation\n")
+    if report.generator == "dealer":
+        console.print("  dealer: the shapes of the computation")
+    console.print()
     console.print(f"Each party's half of the model, and this report as JSON and as a page, are in {out}/")
 
 

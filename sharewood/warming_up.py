@@ -8,7 +8,10 @@ from typing import Any, Literal
 import numpy as np
 
 from mpc.party import Party
+from protocols.ot.correlated import OtKind
 from protocols.randomness.local import LocalRandomness
+from protocols.randomness.pairwise import pairwise
+from protocols.runtime.session import Offline
 from protocols.transport.memory import memory_pair
 from secure_tree import SecureXGBClassifier
 
@@ -16,18 +19,25 @@ from secure_tree import SecureXGBClassifier
 _SEEDS = (bytes(16), bytes(range(16)))
 
 
-def warm_up(comparison: Literal["bits", "keys"] = "bits") -> None:
-    """Train and predict on four made-up rows between two threads; a few seconds at first, then a fraction of one."""
+def warm_up(comparison: Literal["bits", "keys"] = "bits", offline: Offline = "dealer", ot: OtKind = "ferret") -> None:
+    """Train and predict on four made-up rows between two threads; a few seconds at first, then a second at most."""
 
     def job(rank: int) -> None:
-        party = Party(rank, channels[rank], LocalRandomness(rank, _SEEDS))
+        if offline == "pairwise":
+            with pairwise(rank, second[rank], ot) as made:
+                work(Party(rank, channels[rank], made))
+                made.close()
+        else:
+            work(Party(rank, channels[rank], LocalRandomness(rank, _SEEDS)))
+
+    def work(party: Party) -> None:
         X, y = np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([0, 1])
         smallest: dict[str, Any] = {"n_estimators": 1, "max_depth": 2, "max_bin": 2, "min_child_weight": 0}
         model = SecureXGBClassifier(**smallest, comparison=comparison).fit(party, X, y)
         model.predict_margin(party, X)
         model.predict_margin(party, X, "thresholds")
 
-    channels = memory_pair()
+    channels, second = memory_pair(), memory_pair()
     with ThreadPoolExecutor(2) as pool:
         for future in [pool.submit(job, rank) for rank in (0, 1)]:
             future.result()

@@ -67,7 +67,7 @@ def _sub_word(word: np.uint32) -> np.uint32:
 
 
 @numba.njit(cache=True, nogil=True)
-def _schedule(key: np.ndarray) -> np.ndarray:
+def schedule(key: np.ndarray) -> np.ndarray:
     """uint32[4] -> round keys uint32[44] (FIPS 197)."""
     words = np.empty(44, np.uint32)
     words[:4] = key
@@ -94,7 +94,7 @@ def _hash_all(seeds: np.ndarray, tweaks: np.ndarray, keys: np.ndarray) -> np.nda
 @functools.lru_cache(maxsize=16)
 def round_keys(key: bytes) -> np.ndarray:
     """The key schedule of a 16-byte key, for `expand`."""
-    return _schedule(np.frombuffer(key, np.uint32)).view(np.uint64)
+    return schedule(np.frombuffer(key, np.uint32)).view(np.uint64)
 
 
 def expand(seeds: np.ndarray, tweaks: tuple[int, ...], key: bytes) -> np.ndarray:

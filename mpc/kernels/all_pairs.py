@@ -25,6 +25,31 @@ def differences(words: np.ndarray) -> np.ndarray:
 
 
 @numba.njit(cache=True, nogil=True)
+def signed_products(apart: np.ndarray, place: int, masks: np.ndarray, m: int, width: int) -> np.ndarray:
+    """For every pair the bit t at `place` of uint64[n], then 1 - 2 t times each of `borrow.ring_mask_products` of
+    uint32[n]: modulo 2^width, as many to a byte as it has room for, lowest first, uint8[n, words].
+    """
+    subsets = 1 << (m - 1)
+    out = np.empty((masks.size, -(-(3 * subsets - 1) * width // 8)), np.uint8)
+    for i in range(masks.size):
+        top = int(apart[i] >> np.uint64(place)) & 1
+        factor = 1 + top * ((1 << width) - 2)
+        word, held, filled = 0, top, width
+        for j in range(-1, m):  # -1: no gamma
+            least = max(j, 0)
+            value = factor if j < 0 else factor * (int(masks[i] >> j) & 1)
+            lacking = ~(int(masks[i]) >> m) >> least
+            for s in range(j < 0, subsets >> least):
+                if filled == 8:
+                    out[i, word] = held
+                    word, held, filled = word + 1, 0, 0
+                held |= value * (s & lacking == 0) << filled
+                filled += width
+        out[i, word] = held
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
 def count_wins(
     opened: np.ndarray, top: np.ndarray, borrowed: np.ndarray, place: int, groups: int, size: int, first: bool
 ) -> np.ndarray:
@@ -45,6 +70,33 @@ def count_wins(
                 out[group, i] = np.uint8((np.uint64(out[group, i]) + one - less) & np.uint64(255))
                 out[group, j] = np.uint8((np.uint64(out[group, j]) + less) & np.uint64(255))
                 pair += 1
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def to_look_up(rho: np.ndarray, r: np.ndarray, places: int) -> np.ndarray:
+    """What the table of `look_up` shares, words[n, r - 1, K - 1, 2], for uint8[n, r] modulo K = `places`."""
+    groups, size = r.shape
+    out = np.zeros((groups, size - 1, places - 1, 2), r.dtype)
+    for group in range(groups):
+        for i in range(1, size):
+            k = rho[group, i] & (places - 1)
+            if k < places - 1:
+                out[group, i - 1, k, 0] = 1
+                out[group, i - 1, k, 1] = r[group, i] - r[group, 0]
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def to_spread(rho: np.ndarray, alpha: np.ndarray, places: int) -> np.ndarray:
+    """What the table of `spread` shares, uint8[n, r, K - 1, M], for uint8[n, r] modulo K = `places`."""
+    groups, size, members = alpha.shape
+    out = np.zeros((groups, size, places - 1, members), np.uint8)
+    for group in range(groups):
+        for i in range(size):
+            k = rho[group, i] & (places - 1)
+            if k < places - 1:
+                out[group, i, k] = alpha[group, i]
     return out
 
 

@@ -16,6 +16,8 @@ from collections.abc import Callable
 import numba
 import numpy as np
 
+from mpc.kernels.parity import parity
+
 MOST_CHUNKS = 9
 NIBBLE = 4
 ONES = 0xFFFFFFFFFFFFFFFF
@@ -122,13 +124,6 @@ def mask_products(masks: np.ndarray, m: int, words: int) -> np.ndarray:
     return out
 
 
-@numba.njit(cache=True, nogil=True)
-def _parity(x: np.uint64) -> int:
-    for shift in (32, 16, 8, 4, 2, 1):
-        x ^= x >> np.uint64(shift)
-    return int(x & np.uint64(1))
-
-
 @functools.lru_cache
 def choices(m: int) -> tuple[np.ndarray, np.ndarray]:
     """Which products the opened bits choose: of gamma by the unequal chunks, of eps by these and the opened gt."""
@@ -177,7 +172,7 @@ def borrows(opened: np.ndarray, products: np.ndarray, m: int, gamma: np.ndarray,
             above = (int(opened[i]) & ((1 << m) - 1)) >> NIBBLE * part & 15
             for word in range(eps.shape[3]):
                 chosen ^= products[i, word] & eps[part, unequal, above, word]
-        out[i] = _parity(chosen)
+        out[i] = parity(chosen)
     return out
 
 
@@ -244,7 +239,7 @@ def ring_borrows(opened: np.ndarray, products: np.ndarray, one: np.ndarray, m: i
                 if above:
                     whole = np.uint64(products[i, (s << j) - 1]) if s > 0 else one[i]
                     value = whole - value
-                term += value if _parity(np.uint64(t)) == 0 else ~value + np.uint64(1)
+                term += value if parity(np.uint64(t)) == 0 else ~value + np.uint64(1)
                 if t == 0:
                     break
                 t = (t - 1) & free

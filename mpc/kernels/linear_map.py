@@ -9,25 +9,57 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-BLOCK = 32
+from mpc.kernels.parity import parity
+
+BLOCK = 32  # a multiple of 4
 
 
 @numba.njit(cache=True, nogil=True)
 def ring_product(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     """matrix [n_in, n_out], vectors [v, n_in] of one unsigned dtype -> vectors @ matrix, [v, n_out]."""
+    out = np.zeros((vectors.shape[0], matrix.shape[1]), matrix.dtype)
+    add_ring_product(out, matrix, vectors)
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def add_ring_product(out: np.ndarray, matrix: np.ndarray, vectors: np.ndarray) -> None:
+    """Add `ring_product` to `out`. A word that is read serves four inputs of four vectors."""
     count, n_in = vectors.shape
-    n_out = matrix.shape[1]
-    out = np.zeros((count, n_out), matrix.dtype)
+    fours, last = count - count % 4, n_in - 1
     for start in range(0, n_in, BLOCK):
         stop = min(start + BLOCK, n_in)
-        for v in range(count):
+        for v in range(0, fours, 4):
+            first, second, third, fourth = out[v], out[v + 1], out[v + 2], out[v + 3]
+            for i in range(start, stop, 4):
+                p, q = _four(vectors[v], i), _four(vectors[v + 1], i)
+                r, s = _four(vectors[v + 2], i), _four(vectors[v + 3], i)
+                line = matrix[i], matrix[min(i + 1, last)], matrix[min(i + 2, last)], matrix[min(i + 3, last)]
+                for k in range(matrix.shape[1]):
+                    a, b, c, d = line[0][k], line[1][k], line[2][k], line[3][k]
+                    first[k] += p[0] * a + p[1] * b + p[2] * c + p[3] * d
+                    second[k] += q[0] * a + q[1] * b + q[2] * c + q[3] * d
+                    third[k] += r[0] * a + r[1] * b + r[2] * c + r[3] * d
+                    fourth[k] += s[0] * a + s[1] * b + s[2] * c + s[3] * d
+        for v in range(fours, count):
             row = out[v]
             for i in range(start, stop):
                 factor = vectors[v, i]
-                line = matrix[i]
-                for k in range(n_out):
-                    row[k] += factor * line[k]
-    return out
+                line_of_one = matrix[i]
+                for k in range(matrix.shape[1]):
+                    row[k] += factor * line_of_one[k]
+
+
+@numba.njit(cache=True, nogil=True)
+def _four(vector: np.ndarray, i: int) -> tuple[int, int, int, int]:
+    """Four words from place i on, 0 beyond the end."""
+    n, none = vector.size, vector.dtype.type(0)
+    return (
+        vector[i],
+        vector[i + 1] if i + 1 < n else none,
+        vector[i + 2] if i + 2 < n else none,
+        vector[i + 3] if i + 3 < n else none,
+    )
 
 
 @numba.njit(cache=True, nogil=True)
@@ -41,13 +73,7 @@ def bit_product(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
             x = np.uint64(0)
             for k in range(words):
                 x ^= matrix[i, k] & vectors[v, k]
-            x ^= x >> np.uint64(32)
-            x ^= x >> np.uint64(16)
-            x ^= x >> np.uint64(8)
-            x ^= x >> np.uint64(4)
-            x ^= x >> np.uint64(2)
-            x ^= x >> np.uint64(1)
-            out[v, i] = np.uint8(x & np.uint64(1))
+            out[v, i] = parity(x)
     return out
 
 

@@ -5,17 +5,12 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from mpc.kernels.parity import parity
+
 
 def hot_words(width: int) -> int:
     """Words of 64 bits that a one-hot window takes up."""
     return max(1, (1 << width) // 64)
-
-
-@numba.njit(cache=True, nogil=True)
-def _parity(x: np.uint64) -> np.uint64:
-    for shift in (32, 16, 8, 4, 2, 1):
-        x ^= x >> np.uint64(shift)
-    return x & np.uint64(1)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -43,20 +38,20 @@ def block_parities(hot: np.ndarray, place: np.ndarray, bits: int) -> np.ndarray:
                 x = np.uint64(0)
                 for w in range(start >> 6, (start >> 6) + (1 << (j - 6))):
                     x ^= hot[i, w]
-            out[i, j] = _parity(x)
+            out[i, j] = parity(x)
     return out
 
 
 @numba.njit(cache=True, nogil=True)
 def turned(table: np.ndarray, outputs: int) -> np.ndarray:
-    """table uint32[m] -> uint64[m, hot words, outputs]: for every e the bits o of table[(e - b) mod m] at bit b."""
+    """table uint64[m] -> uint64[m, hot words, outputs]: for every e the bits o of table[(e - b) mod m] at bit b."""
     m = table.size
     out = np.zeros((m, max(1, m // 64), outputs), np.uint64)
     for e in range(m):
         for b in range(m):
             value = table[(e - b) & (m - 1)]
             for o in range(outputs):
-                if (value >> o) & 1:
+                if (value >> np.uint64(o)) & np.uint64(1):
                     out[e, b >> 6, o] |= np.uint64(1) << np.uint64(b & 63)
     return out
 
@@ -64,22 +59,18 @@ def turned(table: np.ndarray, outputs: int) -> np.ndarray:
 @numba.njit(cache=True, nogil=True)
 def look_up(e: np.ndarray, places: np.ndarray, hot: np.ndarray, tables: np.ndarray, which: np.ndarray) -> np.ndarray:
     """Shares of tables at e - r: e uint64[n], shared one-hot windows of r [n, k, hot words], `turned` tables
-    [t, m, hot words, outputs] and which of them belongs to each place, int64[k] -> uint32[n, k]."""
+    [t, m, hot words, outputs] and which of them belongs to each place, int64[k] -> uint64[n, k]."""
     n, k = e.size, places.size
     m, words, outputs = tables.shape[1], tables.shape[2], tables.shape[3]
-    out = np.empty((n, k), np.uint32)
-    parity = np.empty(outputs, np.uint64)
+    out = np.empty((n, k), np.uint64)
     for i in range(n):
         for j in range(k):
             table = tables[which[j], int(e[i] >> np.uint64(places[j])) & (m - 1)]
-            for o in range(outputs):
-                parity[o] = 0
-            for w in range(words):
-                half = hot[i, j, w]
-                for o in range(outputs):
-                    parity[o] ^= half & table[w, o]
             word = np.uint64(0)
             for o in range(outputs):
-                word |= _parity(parity[o]) << np.uint64(o)
+                chosen = np.uint64(0)
+                for w in range(words):
+                    chosen ^= hot[i, j, w] & table[w, o]
+                word |= parity(chosen) << np.uint64(o)
             out[i, j] = word
     return out

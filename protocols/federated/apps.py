@@ -107,12 +107,15 @@ def serve(grid: Grid, run: Settings, say: Callable[[str], None]) -> dict[str, ob
             leaks.append(TWO_NODES)
         say("the nodes agree on the clusters")
         agree(federation)
+        if config.update_estimators and config.update_boundaries == "new":
+            agree(federation, new=True)
         trees = config.n_estimators + config.update_estimators
         training = Server(federation, features, config, summation, lambda n, _: say(f"tree {n} of {trees}"))
         training.fit()
         joined = training.update() if config.update_estimators else 0
         smallest = np.array(training.finish())
-        extra = {"smallest_group": smallest, "joined": np.array(joined)}
+        kept = np.array(len(training.forest) - config.n_estimators)
+        extra = {"smallest_group": smallest, "joined": np.array(joined), "update_trees": kept}
         arrays = training.forest.pack() | {"base": np.array(training.base_margin)} | extra
     out = Path(str(run["out"]))
     make_folder(out.parent)

@@ -12,6 +12,7 @@ Source         Beaver, CRYPTO 1991 (commodity-based: Beaver, STOC 1997)
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 from mpc.correlation import Correlation
 from mpc.errors import ProtocolDesync
 from protocols.randomness.plan import decode_plan, in_order
-from protocols.randomness.prg import Streams
+from protocols.randomness.prg import Rows, Streams
 from protocols.randomness.views import DealerView
 from protocols.transport.channel import Channel, first_to_speak
 from protocols.transport.codec import Joined, decode
@@ -50,11 +51,11 @@ def _serve(parties: tuple[Channel, Channel]) -> int:
     for channel, seed in zip(parties, seeds, strict=True):
         channel.send("dealer.session", {"seed": seed, "nonce": nonce})
     streams = Streams(seeds[0], nonce), Streams(seeds[1], nonce)
-    matrices: dict[int, np.ndarray] = {}
+    matrices: dict[int, np.ndarray | Rows] = {}
     index = 0
     while (plan := _next_plan(parties)) is not None:
         outgoing = _Batches(parties[1]), _Batches(parties[0])  # party 1 has more to read
-        for request in in_order(decode_plan(decode(plan, PLAN_ROOM))):
+        for request in _requests(plan):
             view = DealerView((streams[0].of(index), streams[1].of(index)), matrices)
             _deal(request, view)
             dealt = sum(a.size for corrections in view.corrections for a in corrections)
@@ -80,6 +81,12 @@ def _next_plan(parties: tuple[Channel, Channel]) -> bytes | None:
     if len(plans) > 1:
         raise ProtocolDesync("the two parties asked for different correlated randomness")
     return plans.pop()
+
+
+@lru_cache(maxsize=16)
+def _requests(plan: bytes) -> tuple[Correlation[Any], ...]:
+    """The requests of an encoded plan; a training asks for the same ones tree by tree. Raises ProtocolDesync."""
+    return tuple(in_order(decode_plan(decode(plan, PLAN_ROOM))))
 
 
 def _deal(request: Correlation[Any], view: DealerView) -> None:

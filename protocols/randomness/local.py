@@ -6,14 +6,14 @@ dealer process.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from mpc.correlation import Correlation
 from mpc.meter import Stage
 from protocols.randomness.plan import Plan
-from protocols.randomness.prg import Streams
+from protocols.randomness.prg import Rows, Streams
 from protocols.randomness.views import DealerView, PartyView
 
 T = TypeVar("T")
@@ -25,9 +25,10 @@ class LocalRandomness:
     def __init__(self, rank: int, seeds: tuple[bytes, bytes], nonce: bytes = bytes(16)) -> None:
         self._rank, self._index = rank, 0
         self._streams = Streams(seeds[0], nonce), Streams(seeds[1], nonce)
-        self._dealer_matrices: dict[int, np.ndarray] = {}
+        self._dealer_matrices: dict[int, np.ndarray | Rows] = {}
         self._matrices: dict[int, np.ndarray] = {}
 
+    masks_operands = True
     dealt = used = 0
     waited = 0.0
     billed: Stage | None = None
@@ -48,8 +49,8 @@ class LocalRandomness:
         corrections = np.concatenate(mine) if mine else np.zeros(0, np.uint8)
         return correlation.deal(PartyView(self._rank, self._streams[self._rank].of(index), corrections, self._matrices))
 
-    def keep(self, number: int, masked: np.ndarray) -> None:
-        self._matrices[number] = masked
+    def keep(self, number: int, matrix: Any) -> None:
+        self._matrices[number] = matrix
 
     def forget(self, number: int) -> None:
         self._matrices.pop(number, None)

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from mpc.ring import Shape
 
 _BLOCK = 16
-_ZEROS = memoryview(bytes(1 << 20))
+_ZEROS = memoryview(bytes(1 << 16))
 
 
 class Streams:
@@ -42,6 +42,21 @@ class Streams:
         return out[:size]
 
 
+class Rows:
+    """Uniform words of a stream as an array of this shape, drawn as slices of rows are read."""
+
+    def __init__(self, streams: Streams, index: int, block: int, shape: Shape, dtype: np.dtype) -> None:
+        self._streams, self._index, self._block = streams, index, block
+        self.shape, self._dtype = shape, dtype
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        start, stop, _ = rows.indices(self.shape[0])
+        row = math.prod(self.shape[1:]) * self._dtype.itemsize
+        block, before = divmod(start * row, _BLOCK)
+        drawn = self._streams.draw(self._index, self._block + block, before + (stop - start) * row)
+        return drawn[before:].view(self._dtype).reshape(stop - start, *self.shape[1:])
+
+
 class Stream:
     """The pseudorandom words of one request, in order; never rewound."""
 
@@ -57,14 +72,23 @@ class Stream:
         size = math.prod(shape) * dtype.itemsize
         return self._bytes(size).view(dtype).reshape(shape)
 
+    def rows(self, shape: Shape, dtype: np.dtype) -> Rows:
+        """The same words as `words`, not drawn yet."""
+        start = self._skip(math.prod(shape) * dtype.itemsize)
+        return Rows(self._streams, self._index, start, shape, dtype)
+
     def bits(self, shape: Shape) -> np.ndarray:
         """Uniform bits, one to a byte."""
         count = math.prod(shape)
         return np.unpackbits(self._bytes(-(-count // 8)), count=count, bitorder="little").reshape(shape)
 
     def _bytes(self, size: int) -> np.ndarray:
+        return self._streams.draw(self._index, self._skip(size), size)
+
+    def _skip(self, size: int) -> int:
+        """The block at which so many bytes begin."""
         start, self._block = self._block, self._block + -(-size // _BLOCK)
-        return self._streams.draw(self._index, start, size)
+        return start
 
 
 @functools.lru_cache(maxsize=16)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -12,8 +12,9 @@ from mpc.correlation import Correlation, Recipe
 from mpc.rehearsal import TraceView
 from mpc.ring import Shape
 from mpc.rings import AnyRing
-from protocols.randomness.plan import Plan, in_order
+from protocols.randomness.plan import Plan, encode_plan
 from protocols.randomness.views import aligned
+from protocols.transport.codec import encode
 
 # Bytes that a request takes at a party beside its arrays, about.
 _BESIDE = 512
@@ -80,16 +81,58 @@ def dealt_bytes(correlations: Iterable[Correlation[object]]) -> dict[str, tuple[
     return totals
 
 
-def portions(plan: Plan, size: int, most: int) -> Iterator[list[Correlation[object]]]:
-    """The requests of a plan in pieces of `size` bytes at a party and `most` requests; a larger request by itself."""
-    portion: list[Correlation[object]] = []
-    room = size
-    for request in in_order(plan):
-        held = request_bytes(request).held
-        if portion and (held > room or len(portion) == most):
+@dataclass(frozen=True, eq=False)
+class Portion:
+    """Requests that are asked for together, and what each takes."""
+
+    requests: list[Correlation[object]]
+    sizes: list[RequestBytes]
+
+    @cached_property
+    def held(self) -> int:
+        """What all take at the party where that is more."""
+        return sum(size.held for size in self.sizes)
+
+    @cached_property
+    def encoded(self) -> bytes:
+        """As a plan of its own."""
+        return b"".join(encode(encode_plan([(self.requests, 1)])))
+
+    def repeated(self, times: int) -> Portion:
+        """So many times the same requests."""
+        return Portion(self.requests * times, self.sizes * times)
+
+
+Weigh = Callable[[Correlation[object]], int]
+
+
+def portions(plan: Plan, size: int, most: int, weigh: Weigh) -> Iterator[Portion]:
+    """The requests of a plan in pieces that weigh `size` and have `most` requests at most; a heavier one by itself.
+
+    A list that is made many times is cut alike each time, into the same objects.
+    """
+    for requests, times in plan:
+        cut = list(_cut(requests, size, most, weigh))
+        together = 1
+        if len(cut) == 1:
+            weight = max(1, sum(map(weigh, requests)))
+            together = max(1, min(times, most // len(requests), size // weight))
+        several = [portion.repeated(together) for portion in cut]
+        for _ in range(times // together):
+            yield from several
+        if rest := times % together:
+            yield from (portion.repeated(rest) for portion in cut)
+
+
+def _cut(requests: Sequence[Correlation[object]], size: int, most: int, weigh: Weigh) -> Iterator[Portion]:
+    portion, room = Portion([], []), size
+    for request in requests:
+        weight = weigh(request)
+        if portion.requests and (weight > room or len(portion.requests) == most):
             yield portion
-            portion, room = [], size
-        portion.append(request)
-        room -= held
-    if portion:
+            portion, room = Portion([], []), size
+        portion.requests.append(request)
+        portion.sizes.append(request_bytes(request))
+        room -= weight
+    if portion.requests:
         yield portion

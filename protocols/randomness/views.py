@@ -8,7 +8,7 @@ from mpc.correlation import Recipe
 from mpc.errors import ProtocolDesync
 from mpc.ring import Shape
 from mpc.rings import AnyRing
-from protocols.randomness.prg import Stream
+from protocols.randomness.prg import Rows, Stream
 
 ALIGNMENT = 8
 
@@ -18,10 +18,17 @@ def aligned(size: int) -> int:
     return size + -size % ALIGNMENT
 
 
+def in_words(array: np.ndarray) -> list[np.ndarray]:
+    """The bytes of a correction, and what fills them up to whole words."""
+    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    gap = aligned(data.size) - data.size
+    return [data, np.zeros(gap, np.uint8)] if gap else [data]
+
+
 class DealerView:
     """Sees the values of one request; collects the corrections for either party."""
 
-    def __init__(self, streams: tuple[Stream, Stream], matrices: dict[int, np.ndarray]) -> None:
+    def __init__(self, streams: tuple[Stream, Stream], matrices: dict[int, np.ndarray | Rows]) -> None:
         self._streams, self._matrices = streams, matrices
         self.corrections: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
 
@@ -32,24 +39,21 @@ class DealerView:
     def private(self, owner: int, ring: AnyRing, shape: Shape) -> np.ndarray:
         return ring.draw(self._streams[owner], shape)
 
+    def private_rows(self, owner: int, ring: AnyRing, shape: Shape) -> Rows:
+        return self._streams[owner].rows(shape, ring.dtype)
+
     def derived(self, ring: AnyRing, shape: Shape, recipe: Recipe, to: int = 1) -> np.ndarray:
         whole = np.asarray(recipe(), ring.dtype).reshape(shape)
         half = ring.draw(self._streams[1 - to], shape)
         for part in ring.pack(ring.subtract(whole, half, out=half)):
-            self._correct(to, part)
+            self.corrections[to].extend(in_words(part))
         return whole
 
     def both(self, ring: AnyRing, shape: Shape, recipe: Recipe) -> np.ndarray:
         whole = np.ascontiguousarray(recipe(), ring.dtype).reshape(shape)
         for to in (0, 1):
-            self._correct(to, whole)
+            self.corrections[to].extend(in_words(whole))
         return whole
-
-    def _correct(self, to: int, correction: np.ndarray) -> None:
-        data = np.ascontiguousarray(correction).reshape(-1).view(np.uint8)
-        self.corrections[to].append(data)
-        if gap := aligned(data.size) - data.size:
-            self.corrections[to].append(np.zeros(gap, np.uint8))
 
     def permutation_key(self) -> bytes:
         return self._streams[0].permutation_key
@@ -57,10 +61,10 @@ class DealerView:
     def computed(self, owner: int, ring: AnyRing, shape: Shape, recipe: Recipe) -> None:
         return None
 
-    def keep(self, number: int, mask: np.ndarray) -> None:
+    def keep(self, number: int, mask: np.ndarray | Rows) -> None:
         self._matrices[number] = mask
 
-    def kept(self, number: int) -> np.ndarray:
+    def kept(self, number: int) -> np.ndarray | Rows:
         return self._matrices[number]
 
     def drop(self, number: int) -> None:
@@ -100,6 +104,13 @@ class PartyView:
 
     def private(self, owner: int, ring: AnyRing, shape: Shape) -> np.ndarray | None:
         return self.mask(ring, shape) if owner == self._rank else None
+
+    def private_rows(self, owner: int, ring: AnyRing, shape: Shape) -> Rows | None:
+        if owner != self._rank:
+            return None
+        if self._ahead:
+            raise NotYet
+        return self._stream.rows(shape, ring.dtype)
 
     def derived(self, ring: AnyRing, shape: Shape, recipe: Recipe, to: int = 1) -> np.ndarray:
         if self._rank != to:

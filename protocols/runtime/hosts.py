@@ -1,8 +1,9 @@
-"""Parties on hosts of their own: who listens where, and how two parties find each other and the dealer.
+"""Parties on hosts of their own: who listens where, and how they find each other, and a dealer if there is one.
 
 Party 0 listens for party 1, and the dealer (dealing.py) for both. Every connection is mutual TLS, so certificates tell
 who is who. The two parties compare what they expect and draw the id of their session together; both name it to the
-dealer. While a party waits for one of the other two it watches the other one, and when it fails it reports why.
+dealer, or party 1 to party 0 in its second connection. While a party waits for one of the other two it watches the
+other one, and when it fails it reports why.
 """
 
 from __future__ import annotations
@@ -13,20 +14,24 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn, TypeVar
 
 from mpc.errors import ConfigError, PeerFailure, PeerTimeout, ProtocolDesync
 from mpc.party import Party
 from mpc.process import leave_no_core_dump
+from protocols.ot.correlated import OtKind
 from protocols.randomness.dealer import FEW_BYTES
 from protocols.randomness.dealt import DealtRandomness
+from protocols.randomness.pairwise import PairwiseRandomness, pairwise
+from protocols.randomness.prepared import Prepared
 from protocols.runtime.memory import keep_freed_memory
+from protocols.runtime.session import Offline
 from protocols.transport.certificates import Credentials
 from protocols.transport.channel import Channel
 from protocols.transport.codec import encode
-from protocols.transport.tcp import Address, connect, listen
+from protocols.transport.tcp import Address, Listener, connect, listen
 
 log = logging.getLogger("sharewood")
 T = TypeVar("T")
@@ -37,7 +42,8 @@ _ADDRESS = re.compile(r"(?:(?P<host>[^\s:\[\]]+)|\[(?P<v6>[0-9A-Fa-f:.]+)\]):(?P
 
 @dataclass(frozen=True)
 class Network:
-    """`parties` by rank, and where party 0 and the dealer listen (None: party 0 announces it).
+    """`parties` by rank, and where party 0 and the dealer listen (None: party 0 announces it). With `offline`
+    "pairwise" there is no dealer, and `ot` is how the parties make oblivious transfers.
 
     `patience`: seconds that a host may take to come. `timeout`: seconds of silence where something is due.
     """
@@ -48,6 +54,18 @@ class Network:
     dealer_name: str = "dealer"
     patience: float = 60.0
     timeout: float = 600.0
+    offline: Offline = "dealer"
+    ot: OtKind = "ferret"
+
+    def expected(self, supplied: bool) -> dict[str, Any]:
+        """What the hosts compare: who makes correlated randomness, and how, for a job that is `supplied` with any."""
+        paired = self.offline == "pairwise"
+        return {
+            "parties": list(self.parties),
+            "offline": self.offline if supplied else None,
+            "ot": self.ot if supplied and paired else None,
+            "dealer": self.dealer_name if supplied and not paired else None,
+        }
 
 
 def parse_address(text: str) -> Address:
@@ -64,58 +82,96 @@ def run_party(
     credentials: Credentials,
     job: Callable[[Party], T],
     own_dealer: Callable[[], Address] | None = None,
+    prepared: Prepared | None = None,
 ) -> T:
     """Connect party `rank` with its peer and the dealer, run the job, tell both that it is done.
 
-    `own_dealer`, at party 0, starts a dealer on this machine and returns its address. Raises PeerFailure, and
-    ConfigError where the parties expect different things.
+    `own_dealer`, at party 0, starts a dealer on this machine and returns its address. A pair without a dealer may bring
+    `prepared` material, which is closed in the end. Raises PeerFailure, and ConfigError or DataError where the parties
+    expect different things.
     """
     keep_freed_memory()
     leave_no_core_dump()
-    with _meet(network, rank, credentials, network.dealer_name) as (peer, session):
-        address = network.dealer or _own_dealer(peer, rank, own_dealer)
-        waits: dict[str, Any] = {"patience": network.patience, "timeout": network.timeout}
-        dealer = connect(address, credentials, network.dealer_name, session=session, beside=peer, **waits)
-        with dealer.explained():
-            with dealer.watching(peer, _give_up):
-                randomness = DealtRandomness(rank, dealer, peer)
-            with randomness:
-                _same_session(peer, randomness)
-                result = job(Party(rank, peer, randomness))
-                _part(peer)
-                with suppress(PeerFailure):
-                    randomness.close()
+    with (
+        prepared or nullcontext(),
+        _meet(network, rank, credentials, supplied=True) as (peer, session, second),
+        _supplied(network, rank, credentials, peer, session, second, own_dealer, prepared) as randomness,
+        randomness,
+    ):
+        result = job(Party(rank, peer, randomness))
+        _part(peer)
+        with suppress(PeerFailure):
+            randomness.close()
     return result
+
+
+@contextmanager
+def _supplied(
+    network: Network,
+    rank: int,
+    credentials: Credentials,
+    peer: Channel,
+    session: bytes,
+    second: Channel | None,
+    own_dealer: Callable[[], Address] | None,
+    prepared: Prepared | None,
+) -> Iterator[DealtRandomness | PairwiseRandomness]:
+    """Correlated randomness of the dealer, or made over the second channel to the peer."""
+    if second:
+        with second.explained():
+            with second.watching(peer, _give_up):
+                made = pairwise(rank, second, network.ot, peer, prepared)
+            yield made
+        return
+    address = network.dealer or _own_dealer(peer, rank, own_dealer)
+    waits: dict[str, Any] = {"patience": network.patience, "timeout": network.timeout}
+    dealer = connect(address, credentials, network.dealer_name, session=session, beside=peer, **waits)
+    with dealer.explained():
+        with dealer.watching(peer, _give_up):
+            dealt = DealtRandomness(rank, dealer, peer)
+            _same_session(peer, dealt)
+        yield dealt
 
 
 def run_pair(network: Network, rank: int, credentials: Credentials, job: Callable[[Channel], T]) -> T:
     """Connect party `rank` with its peer, and run a job that needs no dealer. Raises PeerFailure, ConfigError."""
     leave_no_core_dump()
-    with _meet(network, rank, credentials, None) as (peer, _):
+    with _meet(network, rank, credentials, supplied=False) as (peer, _, _):
         result = job(peer)
         _part(peer)
     return result
 
 
-def decline(network: Network, rank: int, credentials: Credentials, dealer: str | None) -> None:
-    """Tell the peer, if it waits already, that this party has refused what it was to bring. Takes a second at most."""
+def decline(network: Network, rank: int, credentials: Credentials, supplied: bool) -> None:
+    """Tell the peer, if it waits already, that this party has refused what it was to bring to a job that takes
+    correlated randomness, or one that does not. Takes a second at most.
+    """
     with (
         suppress(PeerFailure, ConfigError),
-        _meet(replace(network, patience=_DECLINING), rank, credentials, dealer) as (peer, _),
+        _meet(replace(network, patience=_DECLINING), rank, credentials, supplied) as (peer, _, _),
     ):
         peer.end("it has refused its own files or settings; its own log says why")
 
 
 @contextmanager
-def _meet(network: Network, rank: int, credentials: Credentials, dealer: str | None) -> Iterator[tuple[Channel, bytes]]:
-    """The peer, and the id of the session; where the block fails, the peer learns why."""
+def _meet(
+    network: Network, rank: int, credentials: Credentials, supplied: bool
+) -> Iterator[tuple[Channel, bytes, Channel | None]]:
+    """The peer, the id of the session, and for a pair without a dealer a second channel to the peer; where the block
+    fails, the peer learns why.
+    """
     name = network.parties[1 - rank]
-    expected = {"parties": list(network.parties), "dealer": dealer}
+    waits: dict[str, Any] = {"patience": network.patience, "timeout": network.timeout}
+    expected, paired = network.expected(supplied), supplied and network.offline == "pairwise"
     if rank == 1:
         with _hinting(name):
-            peer = connect(network.meeting, credentials, name, patience=network.patience, timeout=network.timeout)
+            peer = connect(network.meeting, credentials, name, **waits)
         with peer.explained():
-            yield peer, _greet(peer, rank, expected, network.patience)
+            session = _greet(peer, rank, expected, network.patience)
+            second = None
+            if paired:
+                second = connect(network.meeting, credentials, name, session=session, beside=peer, **waits)
+            yield peer, session, second
         return
     until = time.monotonic() + network.patience
     with listen(network.meeting, credentials) as listener:
@@ -129,8 +185,21 @@ def _meet(network: Network, rank: int, credentials: Credentials, dealer: str | N
             except PeerFailure as failure:
                 peer.close()
                 log.warning("a connection of %s began no session: %s", name, failure)
+        second = _second(listener, peer, session, waits) if paired else None
     with peer.explained():
-        yield peer, session
+        yield peer, session, second
+
+
+def _second(listener: Listener, peer: Channel, session: bytes, waits: dict[str, Any]) -> Channel:
+    """The second channel to the peer; where it does not come, the peer learns so."""
+    try:
+        while (channel := listener.accept(peer.peer, **waits)).session != session:
+            channel.close()
+        return channel
+    except PeerFailure as failure:
+        peer.end(str(failure))
+        peer.close()
+        raise
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from protocols.transport.tcp import Listener, connect
 
 Role = Callable[[dict[str, Channel]], Tree]
 
+SECOND = ", second channel"
 _GRACE_SECONDS = 1.0
 _ERRORS = {
     name: value for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, SharewoodError)
@@ -43,8 +44,10 @@ class RoleKilled(PeerVanished):
     """The process of a role ended without a report."""
 
 
-def run_processes(roles: Mapping[str, Role], *, timeout: float | None = None) -> dict[str, Tree]:
+def run_processes(roles: Mapping[str, Role], *, timeout: float | None = None, second: bool = False) -> dict[str, Tree]:
     """Runs every role in a process of its own; {role name: what it returned}.
+
+    With `second`, every two have another channel, by the name of the peer with SECOND behind it.
 
     When a role fails, the others are ended and its error is raised, "party_b: ..." in front: the same
     class if mpc.errors knows it, RemoteError otherwise, RoleKilled if its process died.  When
@@ -52,7 +55,10 @@ def run_processes(roles: Mapping[str, Role], *, timeout: float | None = None) ->
     `timeout` seconds.  The processes end when this one does, even if it is killed.
     """
     credentials = make_credentials(roles)
-    listening = {pair: socket.create_server(("127.0.0.1", 0)) for pair in combinations(roles, 2)}
+    lines = ("", SECOND) if second else ("",)
+    listening = {
+        (*pair, line): socket.create_server(("127.0.0.1", 0)) for pair in combinations(roles, 2) for line in lines
+    }
     processes: dict[str, ForkProcess] = {}
     reports: dict[Connection, str] = {}
     try:
@@ -84,7 +90,7 @@ def run_processes(roles: Mapping[str, Role], *, timeout: float | None = None) ->
 def _play(
     name: str,
     role: Role,
-    listening: Mapping[tuple[str, str], socket.socket],
+    listening: Mapping[tuple[str, str, str], socket.socket],
     credentials: Credentials,
     reply: Connection,
     parent: int,
@@ -108,15 +114,15 @@ def _play(
 
 
 def _open_channels(
-    name: str, listening: Mapping[tuple[str, str], socket.socket], credentials: Credentials
+    name: str, listening: Mapping[tuple[str, str, str], socket.socket], credentials: Credentials
 ) -> dict[str, Channel]:
     """Every role goes through the pairs in the same order, so that no two wait for each other."""
     channels = {}
-    for (server, client), bound in listening.items():
+    for (server, client, line), bound in listening.items():
         if name == server:
-            channels[client] = Listener(bound, credentials.context(server=True)).accept(client)
+            channels[client + line] = Listener(bound, credentials.context(server=True)).accept(client)
         elif name == client:
-            channels[server] = connect(bound.getsockname(), credentials, server)
+            channels[server + line] = connect(bound.getsockname(), credentials, server)
     return channels
 
 

@@ -1,18 +1,20 @@
-"""Two parties and a dealer on this machine: a process each, TLS between every two of them."""
+"""Two parties on this machine, with or without a dealer: a process each, TLS between every two of them."""
 
 from __future__ import annotations
 
 import os
 import resource
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from mpc.party import Party
 from mpc.session import session
+from protocols.ot.correlated import OtKind
 from protocols.randomness.dealer import serve
 from protocols.randomness.dealt import DealtRandomness
-from protocols.randomness.delivery import AHEAD
-from protocols.runtime.launch import Role, run_processes
+from protocols.randomness.pairwise import PairwiseRandomness, pairwise
+from protocols.randomness.supply import AHEAD
+from protocols.runtime.launch import SECOND, Role, run_processes
 from protocols.runtime.memory import bound_memory
 from protocols.transport.channel import Channel
 
@@ -22,12 +24,21 @@ DEALER = "dealer"
 Job = Callable[[Party], Any]
 
 
-def party_role(rank: int, job: Job) -> Role:
-    """The role of party `rank`: connects itself to its peer and the dealer, then runs `job(party)`."""
+# Who makes correlated randomness: a third process, or the parties by themselves.
+Offline = Literal["dealer", "pairwise"]
+
+
+def party_role(rank: int, job: Job, offline: Offline = "dealer", ot: OtKind = "ferret") -> Role:
+    """The role of party `rank`: connects itself to its peer, and to the dealer if any, then runs `job(party)`."""
 
     def play(channels: dict[str, Channel]) -> Any:
-        peer = channels[PARTIES[1 - rank]]
-        randomness = DealtRandomness(rank, channels[DEALER], peer)
+        name = PARTIES[1 - rank]
+        peer = channels[name]
+        randomness: DealtRandomness | PairwiseRandomness
+        if offline == "pairwise":
+            randomness = pairwise(rank, channels[name + SECOND], ot, peer)
+        else:
+            randomness = DealtRandomness(rank, channels[DEALER], peer)
         with session(Party(rank, peer, randomness)) as party:
             result = job(party)
         randomness.close()
@@ -50,17 +61,26 @@ def _process() -> dict[str, int]:
     return {"pid": os.getpid(), "memory_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
 
 
-def run_session(job: Job, *, timeout: float | None = None) -> dict[str, dict[str, Any]]:
+def run_session(
+    job: Job, *, timeout: float | None = None, offline: Offline = "dealer", ot: OtKind = "ferret"
+) -> dict[str, dict[str, Any]]:
     """Run `job` at both parties; for each process its result, its pid and its peak memory."""
-    roles = {PARTIES[0]: party_role(0, job), PARTIES[1]: party_role(1, job), DEALER: dealer_role}
-    return run_processes(roles, timeout=timeout)
+    roles = {PARTIES[rank]: party_role(rank, job, offline, ot) for rank in (0, 1)}
+    if offline == "dealer":
+        roles[DEALER] = dealer_role
+    return run_processes(roles, timeout=timeout, second=offline == "pairwise")
 
 
-def run_local(job: Job, *, timeout: float | None = None) -> tuple[Any, Any]:
-    """Run `job(party)` in two forked party processes with a dealer process; what it returned at each party.
+def run_local(
+    job: Job, *, timeout: float | None = None, offline: Offline = "dealer", ot: OtKind = "ferret"
+) -> tuple[Any, Any]:
+    """Run `job(party)` in two forked party processes; what it returned at each party.
+
+    Correlated randomness comes from a dealer process, or, "pairwise", from the two parties by oblivious transfers: by
+    "ferret", or by "softspoken", which takes more bytes and does not rest on the hardness of LPN.
 
     Inside the job the operators of mpc/session.py talk through its party: `x * y`, `x @ y`, `x < y`, `x == y`.
     Results come back through Sharewood's own codec: plain values, lists, tuples, dicts and arrays.
     """
-    outcome = run_session(job, timeout=timeout)
+    outcome = run_session(job, timeout=timeout, offline=offline, ot=ot)
     return outcome[PARTIES[0]]["result"], outcome[PARTIES[1]]["result"]

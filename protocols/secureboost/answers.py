@@ -36,9 +36,9 @@ def batches(host: str, answer: object, nodes: int) -> list[bytes]:
     return answer
 
 
-def check_sums(host: str, sums: np.ndarray, totals: np.ndarray) -> None:
-    """sums int64[v, c, buckets, 2] must add up to the totals int64[v, 2] of v nodes, and no hessian be negative."""
-    if (sums.sum(axis=2) != totals[:, None]).any() or (sums[..., 1] < 0).any():
+def check_sums(host: str, sums: np.ndarray, totals: np.ndarray, noisy: bool) -> None:
+    """sums int64[v, c, buckets, 2] must add up to the totals int64[v, 2] of v nodes; no exact hessian is negative."""
+    if (sums.sum(axis=2) != totals[:, None]).any() or (not noisy and (sums[..., 1] < 0).any()):
         refuse(host, "sums that add up to those of the rows of each node", "others")
 
 

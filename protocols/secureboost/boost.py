@@ -75,7 +75,7 @@ def boost(
 
     `progress(round, margins)` is called after every round.
     """
-    classes = int(labels.max()) + 1 if config.objective == "multi:softprob" else 1
+    classes = trees_per_round(config, labels)
     margins = np.full((labels.size, classes), config.base_margin)
     rng = np.random.default_rng(config.random_state)
     trees: list[Tree] = []
@@ -86,8 +86,8 @@ def boost(
         for c in range(classes):
             fixed = fixed_point(g[:, c], h[:, c])
             for owner in owners:
-                kept = max(1, int(config.colsample_bytree * owner.features))
-                owner.start_tree(fixed, np.sort(rng.choice(owner.features, kept, replace=False)))
+                kept = rng.choice(owner.features, config.columns_per_tree(owner.features), replace=False)
+                owner.start_tree(fixed, np.sort(kept))
             tree, leaf = grow_tree(config, owners, _guest_only_levels(config, len(trees)), fixed)
             steps[:, c] = tree.weight[leaf]
             trees.append(tree)
@@ -96,6 +96,11 @@ def boost(
         if progress:
             progress(number, margins)
     return Ensemble(config, classes, trees, np.stack(majority))
+
+
+def trees_per_round(config: SecureBoostConfig, labels: np.ndarray) -> int:
+    """One, or one per class."""
+    return int(labels.max()) + 1 if config.objective == "multi:softprob" else 1
 
 
 def _guest_only_levels(config: SecureBoostConfig, tree: int) -> int:

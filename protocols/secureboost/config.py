@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from secure_tree.config import BoostingConfig
+from secure_tree.config import MAX_DELTA_STEP, BoostingConfig
+from secure_tree.public import ln
 
 # Host bins reach the encryption library as int8, and one more bin holds the missing values.
 LARGEST_MAX_BIN = 126
@@ -22,9 +23,11 @@ class SecureBoostConfig(BoostingConfig):
     packing          g and h in one plaintext, and several sums in one ciphertext; False: every number has its own
     sibling_subtraction   only the smaller child of a split is summed, and its sibling derived by the guest after
                      decryption, or by the host on ciphertexts; off: both children are summed
+    epsilon          hosts add noise to their sums, which are (epsilon, 10^-6)-DP together (noise.py); None: exact sums.
+                     With noise siblings are derived by the host, so that every node has noise of its own
     """
 
-    objective: Literal["binary:logistic", "multi:softprob", "reg:squarederror"] = "binary:logistic"
+    objective: Literal["binary:logistic", "multi:softprob", "reg:squarederror", "count:poisson"] = "binary:logistic"
     missing: Literal["all"] = "all"
     base_score: float = 0.5
     guest_only: Literal["none", "root", "first_tree"] = "none"
@@ -32,6 +35,7 @@ class SecureBoostConfig(BoostingConfig):
     key_bits: int = Field(2048, ge=1024, le=8192)
     packing: bool = True
     sibling_subtraction: Literal["guest", "host", "off"] = "guest"
+    epsilon: float | None = Field(None, gt=0, le=1e9)
 
     @field_validator("max_bin", mode="before")
     @classmethod
@@ -40,11 +44,42 @@ class SecureBoostConfig(BoostingConfig):
             raise ValueError(f"must be a whole number from 2 to {LARGEST_MAX_BIN} in SecureBoost, got {value}")
         return int(value)
 
+    @model_validator(mode="after")
+    def _counts_start_above_zero(self) -> Self:
+        if self.counts and self.base_score <= 0:
+            raise ValueError(f"base_score must be a count above 0 under count:poisson, got {self.base_score:g}")
+        return self
+
+    @property
+    def counts(self) -> bool:
+        """Whether labels are counts, and the margin is the logarithm of the expected one."""
+        return self.objective == "count:poisson"
+
+    @property
+    def largest_step(self) -> float | None:
+        """The largest leaf weight before the learning rate; None: any. Of counts XGBoost's default."""
+        return MAX_DELTA_STEP if self.counts else None
+
+    @property
+    def base_margin(self) -> float:
+        """base_score on the scale of the margin."""
+        return ln(self.base_score) if self.counts else super().base_margin
+
     @property
     def bins(self) -> int:
         """max_bin, which is a number here."""
         return int(self.max_bin)
 
     @property
+    def siblings(self) -> str:
+        """Who derives siblings: guest, host, or off."""
+        noisy = self.epsilon is not None and self.sibling_subtraction == "guest"
+        return "host" if noisy else self.sibling_subtraction
+
+    def columns_per_tree(self, columns: int) -> int:
+        """How many of a party's columns each tree may use."""
+        return max(1, int(self.colsample_bytree * columns))
+
+    @property
     def classifies(self) -> bool:
-        return self.objective != "reg:squarederror"
+        return self.objective in ("binary:logistic", "multi:softprob")

@@ -1,7 +1,7 @@
 """g and h as integers, and integers as plaintexts: fixed point, a pair in one plaintext, several pairs in one.
 
-A pair (G, H) is the signed integer G 2^s + H with 0 <= H < 2^s and |G| < 2^(s-1). A packed sum holds pair j at bit
-2 s j. s is a whole number of bytes and depends only on the number of rows.
+A pair (G, H) is the signed integer G 2^s + H with |G|, |H| < 2^(s-1). A packed sum holds pair j at bit 2 s j. s is a
+whole number of bytes and depends only on the number of rows, and on whether sums carry noise.
 
 Source  Chen et al., SecureBoost+, arXiv 2110.10927 (2021): GH packing and cipher compressing.
 """
@@ -15,11 +15,14 @@ import numpy as np
 from mpc.errors import RangeError
 
 FRACTION_BITS = 24
+# Deviations of noise are at most so many times a row's largest g or h (noise.py), and noise at most 16 deviations.
+LARGEST_DEVIATION = 2.0**16
+NOISE_ROWS = 1 << 20
 
 
 @dataclass(frozen=True)
 class Derivatives:
-    """One tree's g and h, int64[n] each, in units of 1/g_scale and 1/h_scale; the integers are below 2^24 + 1."""
+    """One tree's g and h, int64[n] each, in units of 1/g_scale and 1/h_scale; integers of 2^24 at most."""
 
     g: np.ndarray
     h: np.ndarray
@@ -28,13 +31,17 @@ class Derivatives:
 
 
 def fixed_point(g: np.ndarray, h: np.ndarray) -> Derivatives:
-    """float64[n] each, 0 <= h <= 1 -> Derivatives, rounded to nearest: an error of 2^-25 of the scale per row.
+    """float64[n] each, h >= 0 -> Derivatives, rounded to nearest: an error of 2^-25 of the largest per row.
 
-    g is scaled by the power of two that brings the largest |g| below 1, if it is not.
+    Each is scaled by the power of two that brings its largest absolute value between 1/2 and 1.
     """
-    exponent = max(0, int(np.frexp(np.abs(g).max())[1]))
-    g_scale, h_scale = 2.0 ** (FRACTION_BITS - exponent), 2.0**FRACTION_BITS
+    g_scale, h_scale = (2.0 ** (FRACTION_BITS - _exponent(np.abs(part).max())) for part in (g, h))
     return Derivatives(np.rint(g * g_scale).astype(np.int64), np.rint(h * h_scale).astype(np.int64), g_scale, h_scale)
+
+
+def _exponent(largest: float) -> int:
+    """The least e with largest <= 2^e, from -64 on."""
+    return max(-64, int(np.ceil(np.log2(largest)))) if largest else 0
 
 
 @dataclass(frozen=True)
@@ -45,9 +52,9 @@ class Layout:
     pairs: int
 
     @classmethod
-    def plan(cls, rows: int, plaintext_bits: int) -> Layout:
-        """For sums over `rows` rows. Raises RangeError where a sum might not fit 63 bits."""
-        bits = FRACTION_BITS + rows.bit_length() + 1
+    def plan(cls, rows: int, plaintext_bits: int, noisy: bool = False) -> Layout:
+        """For sums over `rows` rows, and noise of LARGEST_DEVIATION. Raises RangeError where they might not fit."""
+        bits = FRACTION_BITS + (rows + NOISE_ROWS * noisy).bit_length() + 1
         if bits > 56:
             raise RangeError(f"{rows} rows are too many for sums of 56 bits")
         number_bytes = -(-bits // 8)
@@ -64,9 +71,9 @@ class Layout:
 
     def split(self, plaintexts: np.ndarray) -> np.ndarray:
         """Packed sums, object[m] -> int64[pairs, m, 2], the pairs' G and H."""
-        half = 1 << (self.pair_bits - 1)
-        # With `half` added, no pair is negative and none borrows from the next.
-        offset = sum(half << (j * self.pair_bits) for j in range(self.pairs))
+        half = 1 << (8 * self.number_bytes - 1)
+        # With `half` added to each number, none is negative and none borrows from the next.
+        offset = sum(half << (j * 8 * self.number_bytes) for j in range(2 * self.pairs))
         size = self.pairs * self.pair_bits // 8
         try:
             raw = b"".join((int(value) + offset).to_bytes(size, "little") for value in plaintexts)
@@ -76,5 +83,4 @@ class Layout:
         words = np.zeros((*digits.shape[:3], 8), np.uint8)
         words[..., : self.number_bytes] = digits
         sums = words.view("<i8")[..., 0].transpose(1, 0, 2)[..., ::-1].copy()
-        sums[..., 0] -= 1 << (8 * self.number_bytes - 1)
-        return sums
+        return sums - half

@@ -64,17 +64,24 @@ class PublicKey(ABC):
     @abstractmethod
     def count(self, ciphertexts: Ciphertexts) -> int: ...
 
-    def blind(self, ciphertexts: Ciphertexts, columns: int) -> Ciphertexts:
-        """The same plaintexts under fresh randomness, so that whoever decrypts sees the sums and nothing else."""
-        return self.add(ciphertexts, self.encrypt(np.zeros((self.count(ciphertexts), columns), object)))
+    def blind(self, ciphertexts: Ciphertexts, noise: np.ndarray) -> Ciphertexts:
+        """The plaintexts plus `noise`, object of the same shape, zeros for none, under fresh randomness.
 
-    def pack(self, ciphertexts: Ciphertexts, pairs: int, bits: int) -> Ciphertexts:
-        """[m, 1] -> blinded [ceil(m / pairs), 1]: plaintext j of the blocks of `packed_blocks` at bit j * bits."""
+        Whoever decrypts sees these sums and nothing else.
+        """
+        return self.add(ciphertexts, self.encrypt(noise))
+
+    def pack(self, ciphertexts: Ciphertexts, pairs: int, bits: int, noise: np.ndarray) -> Ciphertexts:
+        """[m, 1] and noise object[m] -> blinded [ceil(m / pairs), 1].
+
+        Plaintext j of the blocks of `packed_blocks`, its noise added, is at bit j * bits.
+        """
         blocks = packed_blocks(self.count(ciphertexts), pairs)
         packed = self.rows(ciphertexts, *blocks[-1])
         for start, stop in reversed(blocks[:-1]):
             packed = self.add(self.shift(packed, bits), self.rows(ciphertexts, start, stop))
-        return self.blind(packed, 1)
+        hidden = np.sum([noise[start:stop] << (j * bits) for j, (start, stop) in enumerate(blocks)], axis=0)
+        return self.blind(packed, hidden[:, None])
 
 
 class PrivateKey(ABC):

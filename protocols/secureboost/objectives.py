@@ -1,6 +1,7 @@
 """Losses: first and second derivatives in the margin, and what a margin predicts.
 
-Source  Chen and Guestrin, XGBoost, KDD 2016, section 2.2; the factor 2 in the softmax hessian is that of its code.
+Source  Chen and Guestrin, XGBoost, KDD 2016, section 2.2; the factor 2 in the softmax hessian and the largest step in
+        that of counts are those of its code.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from protocols.secureboost.config import SecureBoostConfig
 
 def predicted(config: SecureBoostConfig, margins: np.ndarray) -> np.ndarray:
     """margins float64[n, C] -> P(1) float64[n], class probabilities float64[n, C], or values float64[n]."""
+    if config.counts:
+        return np.exp(margins[:, 0])
     if config.logistic:
         return 1 / (1 + np.exp(-margins[:, 0]))
     if config.objective == "multi:softprob":
@@ -27,12 +30,16 @@ def derivatives(config: SecureBoostConfig, margins: np.ndarray, labels: np.ndarr
         return p - labels[:, None], p * (1 - p)
     if config.objective == "multi:softprob":
         return p - (labels[:, None] == np.arange(margins.shape[1])), 2 * p * (1 - p)
+    if config.largest_step is not None:
+        return p - labels[:, None], p * np.exp(config.largest_step)
     return p - labels[:, None], np.ones_like(p)
 
 
 def loss(config: SecureBoostConfig, margins: np.ndarray, labels: np.ndarray) -> float:
-    """Mean logistic or cross-entropy loss; half the mean squared error in regression."""
+    """Mean logistic or cross-entropy loss; of counts Poisson's but for log y!; of values half the squared error."""
     p = predicted(config, margins)
+    if config.counts:
+        return float(np.mean(p - labels * margins[:, 0]))
     if not config.classifies:
         return float(np.mean((p - labels) ** 2) / 2)
     if config.logistic:

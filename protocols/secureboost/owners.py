@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from protocols.secureboost.columns import BinnedColumns, Records, histograms
-from protocols.secureboost.encoding import Derivatives
+from protocols.secureboost.config import LARGEST_MAX_BIN
+from protocols.secureboost.encoding import FRACTION_BITS, Derivatives
 
 
 class Owner(ABC):
@@ -15,6 +16,13 @@ class Owner(ABC):
 
     name: str
     features: int
+    # Of the noise in a sum, in units of a row's largest g or h.
+    deviation: float = 0.0
+
+    @property
+    def most_noise(self) -> float:
+        """More than the noise in the sums of any side of a split ever is."""
+        return 16 * self.deviation * 2.0**FRACTION_BITS * np.sqrt(LARGEST_MAX_BIN + 1)
 
     @abstractmethod
     def start_tree(self, derivatives: Derivatives, columns: np.ndarray) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from mpc.errors import DataError
 from protocols.alignment import align_guest, align_host
-from protocols.secureboost.boost import boost
+from protocols.secureboost.boost import boost, trees_per_round
 from protocols.secureboost.columns import bin_columns
 from protocols.secureboost.config import SecureBoostConfig
 from protocols.secureboost.model import GuestModel, HostModel
@@ -45,7 +45,10 @@ class Guest:
         features, names, labels = read_labelled_table(X, y, config)
         own = OwnColumns(bin_columns(features, config.bins))
         sealer, training = Sealer(config, labels.size), secrets.token_hex(16)
-        remote = [RemoteColumns(channel, sealer, config, labels.size, training) for channel in self._hosts.values()]
+        trees = config.n_estimators * trees_per_round(config, labels)
+        remote = [
+            RemoteColumns(channel, sealer, config, labels.size, trees, training) for channel in self._hosts.values()
+        ]
         for columns in remote:
             columns.greet()
         ensemble = boost(config, labels, [own, *remote], progress)
@@ -84,10 +87,13 @@ class Host:
         """ids, one per row -> the rows whose ids all parties have, int64, in the guest's order. Raises DataError."""
         return align_host(self._guest, ids)
 
-    def train(self, X: TableLike) -> HostModel:
-        """Rows in the order of the guest's. Raises DataError."""
+    def train(self, X: TableLike, epsilon: float | None = None) -> HostModel:
+        """Rows in the order of the guest's. Raises DataError; ConfigError where the guest asks for more than `epsilon`.
+
+        epsilon: the largest that this host accepts; None: exact sums, too.
+        """
         features, names = read_table(X)
-        records, training = serve_training(self._guest, features)
+        records, training = serve_training(self._guest, features, epsilon)
         return HostModel(records, names, training)
 
     def predict(self, model: HostModel, X: TableLike) -> None:

@@ -4,18 +4,19 @@ Functionality  guest: g, h and a level's sample sets; host: bins -> guest: sums 
 Messages       start: key and sizes; then per tree E(g, h) with the first level's question; per level the sample sets
                and the nodes to sum (guest), sums (host); the splits that the host won (guest), one bit per row (host)
 Cost           per tree and host n ciphertexts, and per summed node and column K / pairs ciphertexts
-Security       semi-honest. Sums are blinded with a fresh encryption of zero, so that the guest, who chose the
-               randomness of all ciphertexts, cannot tell which rows a sum is made of
+Security       semi-honest. Sums are blinded with a fresh encryption of zero, or of noise (noise.py), so that the guest,
+               who chose the randomness of all ciphertexts, sees nothing but sums
 Source         Cheng et al., arXiv 1901.08755, algorithm 1; Chen et al., SecureBoost+, arXiv 2110.10927
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from mpc.errors import DataError, ProtocolDesync, RangeError
+from mpc.errors import ConfigError, DataError, ProtocolDesync, RangeError
 from protocols.secureboost import answers
 from protocols.secureboost.columns import Records, bin_columns
 from protocols.secureboost.config import LARGEST_MAX_BIN, SecureBoostConfig
@@ -23,12 +24,24 @@ from protocols.secureboost.conversation import DONE, answer_until_done, ask, tag
 from protocols.secureboost.encoding import Derivatives, Layout
 from protocols.secureboost.encryption import Ciphertexts, PrivateKey, packed_blocks
 from protocols.secureboost.key_pairs import generate_key, load_public_key
+from protocols.secureboost.noise import deviation, noise
 from protocols.secureboost.owners import Owner, node_sums, rows_of_nodes
 from protocols.secureboost.siblings import Siblings
 from protocols.transport.channel import Channel
 from protocols.transport.frames import DATA_LIMIT
 
-_START = {"library": str, "key": bytes, "packing": bool, "rows": int, "max_bin": int, "subtract": bool, "training": str}
+_START = {
+    "library": str,
+    "key": bytes,
+    "packing": bool,
+    "rows": int,
+    "max_bin": int,
+    "subtract": bool,
+    "training": str,
+    "epsilon": float,  # inf: exact sums
+    "levels": int,  # of all trees together
+    "colsample": float,
+}
 
 
 class Sealer:
@@ -36,7 +49,7 @@ class Sealer:
 
     def __init__(self, config: SecureBoostConfig, rows: int) -> None:
         self.key: PrivateKey = generate_key(config.encryption, config.key_bits)
-        self.layout = Layout.plan(rows, self.key.public.plaintext_bits)
+        self.layout = Layout.plan(rows, self.key.public.plaintext_bits, config.epsilon is not None)
         self.packing = config.packing
         self._sealed: tuple[Derivatives, bytes] | None = None
 
@@ -66,19 +79,26 @@ class Sealer:
 class RemoteColumns(Owner):
     """A host's columns, at the guest."""
 
-    def __init__(self, channel: Channel, sealer: Sealer, config: SecureBoostConfig, rows: int, training: str) -> None:
+    def __init__(
+        self, channel: Channel, sealer: Sealer, config: SecureBoostConfig, rows: int, trees: int, training: str
+    ) -> None:
         self.name = channel.peer
-        self._channel, self._sealer = channel, sealer
+        self._channel, self._sealer, self._config = channel, sealer, config
+        self._levels = trees * config.max_depth
         public = sealer.key.public
         self._bins, self._records = config.bins, 0
         encrypted = {"library": public.library, "key": public.to_bytes(), "packing": config.packing}
-        question = {"rows": rows, "max_bin": config.bins, "subtract": config.sibling_subtraction == "host"}
-        channel.send(tag("start"), {**encrypted, **question, "training": training})
+        question = {"rows": rows, "max_bin": config.bins, "subtract": config.siblings == "host", "training": training}
+        epsilon = math.inf if config.epsilon is None else config.epsilon
+        privacy = {"epsilon": epsilon, "levels": self._levels, "colsample": config.colsample_bytree}
+        channel.send(tag("start"), {**encrypted, **question, **privacy})
 
     def greet(self) -> None:
         """Wait for the host's description of itself; apart from the constructor, so that hosts bin side by side."""
         answer = self._channel.receive(tag("start"))
         self.features, self._buckets = answers.description(self.name, answer, self._bins)
+        questions = self._levels * self._config.columns_per_tree(self.features)
+        self.deviation = deviation(self._config.epsilon, questions)
 
     def start_tree(self, derivatives: Derivatives, columns: np.ndarray) -> None:
         self._unsent: Derivatives | None = derivatives
@@ -104,7 +124,7 @@ class RemoteColumns(Owner):
                 sums[node, :, :buckets] = self._sealer.open(batch, c * buckets).reshape(c, buckets, 2)
             except (ProtocolDesync, RangeError, OverflowError) as error:
                 answers.refuse(self.name, f"ciphertexts of {c * buckets} sums", f"others: {error}")
-        answers.check_sums(self.name, sums, self._totals)
+        answers.check_sums(self.name, sums, self._totals, noisy=self.deviation > 0)
         return sums
 
     def split(
@@ -124,15 +144,24 @@ class RemoteColumns(Owner):
 
 
 class Sums:
-    """The host's side of the questions above, over its own columns."""
+    """The host's side of the questions above, over its own columns. Raises ConfigError for an epsilon above `limit`."""
 
-    def __init__(self, features: np.ndarray, start: dict[str, Any]) -> None:
+    def __init__(self, features: np.ndarray, start: dict[str, Any], limit: float | None) -> None:
         if not 2 <= start["max_bin"] <= LARGEST_MAX_BIN:
             raise ProtocolDesync(f"the guest must ask for 2 to {LARGEST_MAX_BIN} bins, got {start['max_bin']}")
         self.records = Records()
         self._binned = bin_columns(features, start["max_bin"])
         self._key = load_public_key(start["library"], start["key"])
-        self._layout = Layout.plan(start["rows"], self._key.plaintext_bits)
+        if not (start["epsilon"] > 0 and start["levels"] > 0 and 0 < start["colsample"] <= 1):
+            raise ProtocolDesync("the guest must announce an epsilon above 0, its levels, and a share of columns")
+        noisy = math.isfinite(start["epsilon"])
+        if limit is not None and not start["epsilon"] <= limit:
+            asked = f"epsilon {start['epsilon']:g}" if noisy else "exact sums"
+            raise ConfigError(f"epsilon must be at most {limit:g} for this host, and the guest asks for {asked}")
+        kept = max(1, int(start["colsample"] * features.shape[1]))
+        self._questions = start["levels"] * kept
+        self._deviation = deviation(start["epsilon"] if noisy else None, self._questions)
+        self._layout = Layout.plan(start["rows"], self._key.plaintext_bits, noisy)
         self._packing = start["packing"]
         self._subtract = self._key.subtract if start["subtract"] else None
 
@@ -149,6 +178,11 @@ class Sums:
             raise ValueError("a node for each row is needed")
         if not nodes.size or nodes.min() < 0:
             raise ValueError("nodes to sum are needed")
+        if len(set(nodes.tolist())) < nodes.size or len(set(columns.tolist())) < columns.size:
+            raise ValueError("a node or a column was named twice")
+        self._questions -= columns.size
+        if self._questions < 0:
+            raise ValueError("more sums than were announced")
         if sealed is not None:
             self._ciphertexts = self._key.load(sealed, len(assignment), 1 if self._packing else 2)
             self._siblings: Siblings[Ciphertexts] = Siblings(self._subtract)
@@ -169,22 +203,28 @@ class Sums:
         return places, np.packbits(self.records.left(self._binned.features, places[place], rows))
 
     def _sealed(self, sums: Ciphertexts) -> Ciphertexts:
+        size = self._binned.buckets
+        columns = self._key.count(sums) // size
+        if self._deviation:
+            hidden = noise((columns, size, 2), self._deviation).reshape(-1, 2)
+        else:
+            hidden = np.zeros((columns * size, 2), np.int64)
         if not self._packing:
-            return self._key.blind(sums, columns=2)
-        return self._key.pack(sums, self._layout.pairs, self._layout.pair_bits)
+            return self._key.blind(sums, hidden.astype(object))
+        return self._key.pack(sums, self._layout.pairs, self._layout.pair_bits, self._layout.join(*hidden.T))
 
 
-def serve_training(channel: Channel, features: np.ndarray) -> tuple[Records, str]:
+def serve_training(channel: Channel, features: np.ndarray, limit: float | None = None) -> tuple[Records, str]:
     """The host's whole part in a training, features float32[n, d]; the splits that it won, and the training's name.
 
-    Raises DataError.
+    `limit`: the largest epsilon that it accepts; None: exact sums, too. Raises DataError, ConfigError.
     """
     start = channel.receive(tag("start"))
     if type(start) is not dict or {name: type(value) for name, value in start.items()} != _START:
         raise ProtocolDesync(f"{channel.peer} must start with a key and sizes")
     if start["rows"] != len(features):
         raise DataError(f"X: {len(features)} rows, but {channel.peer} trains on {start['rows']}; align the ids first")
-    sums = Sums(features, start)
+    sums = Sums(features, start, limit)
     channel.send(tag("start"), sums.description)
     answer_until_done(channel, {"histograms": sums.histograms, "split": sums.split})
     return sums.records, start["training"]

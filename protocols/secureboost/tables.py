@@ -23,7 +23,7 @@ def read_labelled_table(
 
     Raises DataError for a label that the objective does not know.
     """
-    objective = "binary:logistic" if config.logistic else "reg:squarederror"
+    objective = "reg:squarederror" if config.objective == "multi:softprob" else config.objective
     table = read_training(X, y, None, TrainConfig.of(objective=objective, missing="all"))
     assert table.labels is not None, "read_training refuses rows without labels"
     if config.objective == "multi:softprob":

@@ -43,7 +43,7 @@ def grow_tree(
     values = np.stack([derivatives.g, derivatives.h], axis=1)
     position = np.zeros(len(values), np.int64)
     frontier = np.array([0], np.int16)
-    caches = [_Histograms(each, config.sibling_subtraction == "guest") for each in owners]
+    caches = [_Histograms(each, config.siblings == "guest") for each in owners]
     for depth in range(config.max_depth):
         if not frontier.size:
             break
@@ -57,7 +57,8 @@ def grow_tree(
                 nodes = frontier[won]
                 places, left = each.split(assignment, nodes, s.feature[won], s.bin[won], s.missing_left[won])
                 rows, place = rows_of_nodes(assignment, nodes)
-                if (node_sums(place[left], len(nodes), values[rows[left]]) != s.left[won]).any():
+                wrong = np.abs(node_sums(place[left], len(nodes), values[rows[left]]) - s.left[won])
+                if wrong.max() > each.most_noise:
                     refuse(each.name, "routes that agree with its sums", "others")
                 owner[nodes], record[nodes] = o, places
                 position[rows] = 2 * position[rows] + np.where(left, 1, 2)
@@ -79,7 +80,7 @@ def _search(
     # Hosts first: they work while the guest goes through its own columns.
     for cache in reversed(caches):
         cache.ask(assignment, frontier)
-    splits = [best_splits(config, cache.collect(), totals[frontier], derivatives) for cache in caches]
+    splits = [best_splits(config, c.collect(), totals[frontier], derivatives, c.owner.deviation) for c in caches]
     gains = np.stack([s.gain for s in splits])
     best = gains.argmax(axis=0)
     return np.where(np.isfinite(gains.max(axis=0)), best, LEAF), splits
@@ -89,14 +90,14 @@ class _Histograms:
     """An owner's histograms, level by level."""
 
     def __init__(self, owner: Owner, subtract: bool) -> None:
-        self._owner = owner
+        self.owner = owner
         self._siblings: Siblings[np.ndarray] = Siblings(np.subtract if subtract else None)
 
     def ask(self, assignment: np.ndarray, frontier: np.ndarray) -> None:
         self._frontier = frontier
         self._asked = self._siblings.to_sum(assignment, frontier)
-        self._owner.ask(assignment, self._asked)
+        self.owner.ask(assignment, self._asked)
 
     def collect(self) -> np.ndarray:
-        summed = dict(zip(self._asked.tolist(), self._owner.histograms(), strict=True))
+        summed = dict(zip(self._asked.tolist(), self.owner.histograms(), strict=True))
         return np.stack(self._siblings.complete(self._frontier, summed))

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from mpc.errors import PeerFailure, ProtocolDesync
+from mpc.pieces import Pieces
 from protocols.transport.codec import Buffer, Tree, byte_view, decode, encode
 from protocols.transport.frames import FACTS_LIMIT, MAX_TAG, Kind, Reader, head, read_head, read_to_the_end
 
@@ -85,7 +86,7 @@ class Link(ABC):
         """From now on nothing comes in: a thread that waits for the peer finds that it has gone."""
 
     @abstractmethod
-    def transfer(self, outgoing: Sequence[Buffer], intake: Intake[T], step: str) -> None:
+    def transfer(self, outgoing: Sequence[Buffer | Pieces], intake: Intake[T], step: str) -> None:
         """Sends all of `outgoing` and fills all of `intake`, both at the same time.
 
         Raises PeerTimeout when nothing moves either way for too long, PeerVanished when the peer is gone.
@@ -131,16 +132,16 @@ class Channel:
     def wire_received(self) -> int:
         return self._link.received
 
-    def exchange(self, tag: str, arrays: Sequence[np.ndarray], like: Like | None = None) -> list[np.ndarray]:
+    def exchange(self, tag: str, arrays: Sequence[np.ndarray | Pieces], like: Like | None = None) -> list[np.ndarray]:
         """One round: both parties send, and receive, at the same time.
 
-        Returns new arrays of the (shape, dtype) pairs in `like`; None means the same as `arrays`.  For a
+        Returns new arrays of the (shape, dtype) pairs in `like`; None means the same as `arrays`, without Pieces. For a
         one-directional round, one side has no arrays and the other `like=[]`.
         """
         self.rounds += 1
-        views = [byte_view(array) for array in arrays]
+        views = [array if isinstance(array, Pieces) else byte_view(array) for array in arrays]
         if like is None:
-            like = [(array.shape, array.dtype) for array in arrays]
+            like = [(array.shape, array.dtype) for array in arrays if not isinstance(array, Pieces)]
         frame = self._framed(Kind.ARRAYS, tag, views)
         return self._transfer(frame, self._read_arrays(tag, like), tag, "round", self.rounds)
 
@@ -216,9 +217,9 @@ class Channel:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _framed(self, kind: Kind, tag: str, payload: Sequence[Buffer]) -> list[Buffer]:
+    def _framed(self, kind: Kind, tag: str, payload: Sequence[Buffer | Pieces]) -> list[Buffer | Pieces]:
         length = sum(map(len, payload))
-        frame = [head(kind, tag, self._frames_sent, length), *payload]
+        frame: list[Buffer | Pieces] = [head(kind, tag, self._frames_sent, length), *payload]
         self._frames_sent += 1
         self.payload_sent += length
         return frame
@@ -249,7 +250,7 @@ class Channel:
         self.payload_received += length
         return length
 
-    def _transfer(self, outgoing: list[Buffer], reader: Reader[T], tag: str, what: str, number: int) -> T:
+    def _transfer(self, outgoing: list[Buffer | Pieces], reader: Reader[T], tag: str, what: str, number: int) -> T:
         try:
             intake = Intake(reader)
             self._link.transfer(outgoing, intake, tag)

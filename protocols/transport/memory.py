@@ -5,6 +5,7 @@ from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from mpc.errors import PeerTimeout, PeerVanished
+from mpc.pieces import Pieces
 from protocols.transport.channel import Channel, Intake, Link
 from protocols.transport.codec import Buffer
 from protocols.transport.frames import FACTS_LIMIT
@@ -36,11 +37,11 @@ class _MemoryLink(Link):
         self._arrived = memoryview(b"")
         self._closed = False
 
-    def transfer(self, outgoing: Sequence[Buffer], intake: Intake[T], step: str) -> None:
+    def transfer(self, outgoing: Sequence[Buffer | Pieces], intake: Intake[T], step: str) -> None:
         if self._closed:
             raise PeerVanished(f"the channel to {self.peer} is closed in {step}")
         if outgoing:
-            message = b"".join(outgoing)
+            message = b"".join(part.tobytes() if isinstance(part, Pieces) else part for part in outgoing)
             self._outbox.put(message)
             self.sent += len(message)
         while intake.target is not None:

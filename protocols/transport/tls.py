@@ -20,6 +20,7 @@ from contextlib import suppress
 from typing import TypeVar, cast
 
 from mpc.errors import PeerFailure, PeerTimeout, PeerVanished
+from mpc.pieces import Pieces
 from protocols.transport.certificates import subject_names
 from protocols.transport.channel import Intake, Link
 from protocols.transport.codec import Buffer
@@ -131,7 +132,7 @@ class TlsLink(Link):
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RD)
 
-    def transfer(self, outgoing: Sequence[Buffer], intake: Intake[T], step: str) -> None:
+    def transfer(self, outgoing: Sequence[Buffer | Pieces], intake: Intake[T], step: str) -> None:
         if self._socket.fileno() < 0:
             raise PeerVanished(f"the channel to {self.peer} is closed in {step}")
         chunks = _chunks(outgoing)
@@ -260,15 +261,16 @@ class TlsLink(Link):
             self._socket.send(self._outgoing.read())
 
 
-def _chunks(outgoing: Sequence[Buffer]) -> Iterator[memoryview]:
+def _chunks(outgoing: Sequence[Buffer | Pieces]) -> Iterator[memoryview]:
+    """What is cut into records together; a chunk is of no use any more once the next is asked for."""
     joined = bytearray()
     for buffer in outgoing:
         if len(joined) + len(buffer) <= _SMALL:
-            joined += buffer
+            joined += buffer.tobytes() if isinstance(buffer, Pieces) else buffer
             continue
         yield from _cut(joined)
         joined = bytearray()
-        yield from _cut(buffer)
+        yield from _gathered(buffer) if isinstance(buffer, Pieces) else _cut(buffer)
     yield from _cut(joined)
 
 
@@ -276,3 +278,16 @@ def _cut(buffer: Buffer) -> Iterator[memoryview]:
     view = memoryview(buffer)
     for start in range(0, len(view), _CHUNK):
         yield view[start : start + _CHUNK]
+
+
+def _gathered(pieces: Pieces) -> Iterator[memoryview]:
+    chunk, held = memoryview(bytearray(_CHUNK)), 0
+    for piece in pieces:
+        while piece:
+            count = min(_CHUNK - held, len(piece))
+            chunk[held : held + count] = piece[:count]
+            piece, held = piece[count:], held + count
+            if held == _CHUNK:
+                yield chunk
+                held = 0
+    yield chunk[:held]

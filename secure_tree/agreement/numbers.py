@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mpc import reciprocal, sigmoid
+from mpc import reciprocal, sigmoid, sigmoid_table
 from mpc.errors import ConfigError
 from mpc.kernels import trigonometry
 from mpc.party import Party
@@ -76,6 +76,7 @@ def _tables(config: TrainConfig) -> str:
     every = [curves.SOFTPLUS, curves.LOG_SIGMOID, curves.EXP, curves.LOG]
     steps = [curve.steps for curve in every]
     parts = [sigmoid.factors(), sigmoid.constants(), ends, metrics.CUTS, [curve.knots for curve in every], *steps]
+    parts.append(sigmoid_table.table().tables)
     if config.logistic:
         ones = np.ones((trigonometry.TERMS, 2, _PROBE.size), np.uint64)
         parts.append(trigonometry.series(_PROBE, ones, sigmoid.factors()))

@@ -1,1 +1,1 @@
-"""`sharewood fed`: the published systems beside Sharewood's own training, each on this machine."""
+"""`sharewood fed`: the published systems beside Sharewood's own training; SecureBoost between hosts, too."""

@@ -51,7 +51,7 @@ def from_files(paths: Sequence[Path], label: str, objective: str) -> Tables:
 
     Raises DataError.
     """
-    guest, *hosts = (read_file(path, None if i else label, objective) for i, path in enumerate(paths))
+    guest, *hosts = (read_file(path, None if i else label, objective, missing=True) for i, path in enumerate(paths))
     labels = guest.labels
     assert labels is not None, "read_file gives labels where it is asked for them"
     tables = [rows.features for rows in (guest, *hosts)]
@@ -79,7 +79,7 @@ def run(config: SecureBoostConfig, data: Tables, test_size: float, out: Path) ->
 
     def guest(channels: dict[str, Channel]) -> dict[str, Any]:
         party, watch = Guest(channels), _Watch(config.n_estimators, channels)
-        say(f"leaks: {leaks_of('secureboost')[0]}")
+        say(f"leaks: {leaks_of('secureboost', epsilon=config.epsilon)[0]}")
         say("aligning rows" if data.ids else "training")
         rows = party.align(data.ids[0]) if data.ids else np.arange(len(data.labels))
         training, validation = _split(len(rows), test_size)
@@ -112,12 +112,11 @@ def run(config: SecureBoostConfig, data: Tables, test_size: float, out: Path) ->
     labels = data.labels[rows[0]]
     training, validation = _split(len(labels), test_size)
     predicted = outcome[GUEST]["predicted"]
-    margins = log_odds(predicted) if config.logistic else predicted
-    reference = Reference.alike(config, joined[training], labels[training]).margins(joined[validation])
+    reference = _reference(config, joined[training], labels[training]).margins(joined[validation])
     laps = {stage: Spent(**spent) for stage, spent in outcome[GUEST]["laps"].items()}
     return FedReport(
         system="secureboost",
-        leaks=leaks_of("secureboost"),
+        leaks=leaks_of("secureboost", epsilon=config.epsilon),
         engine="processes with TLS",
         data=Data(
             title=data.title,
@@ -128,7 +127,7 @@ def run(config: SecureBoostConfig, data: Tables, test_size: float, out: Path) ->
         ),
         config=config,
         quality=Quality(
-            measures(labels[validation], margins, config.objective),
+            measures(labels[validation], _margins(config, predicted), config.objective),
             measures(labels[validation], reference, config.objective),
         ),
         online=Trained(**vars(laps["online"]), trees=config.n_estimators),
@@ -136,6 +135,23 @@ def run(config: SecureBoostConfig, data: Tables, test_size: float, out: Path) ->
         predict=laps["predict"],
         files=[str(out / f"{name}.json") for name in (GUEST, *hosts)],
     )
+
+
+def _margins(config: SecureBoostConfig, predicted: np.ndarray) -> np.ndarray:
+    """The margins behind predictions, of several classes up to a constant."""
+    if config.logistic:
+        return log_odds(predicted)
+    return predicted if config.objective == "reg:squarederror" else np.log(np.maximum(predicted, 1e-15))
+
+
+def _reference(config: SecureBoostConfig, features: np.ndarray, labels: np.ndarray) -> Reference:
+    """XGBoost with the same parameters."""
+    if config.objective != "multi:softprob":
+        return Reference.alike(config, features, labels)
+    alike = ("objective", "learning_rate", "max_depth", "max_bin", "reg_lambda", "reg_alpha", "min_child_weight")
+    parameters = {name: getattr(config, name) for name in alike}
+    parameters |= {"gamma": config.min_split_loss, "num_class": int(labels.max()) + 1}
+    return Reference.trained(parameters, config.n_estimators, features, labels)
 
 
 def _split(rows: int, test_size: float) -> tuple[np.ndarray, np.ndarray]:

@@ -30,6 +30,8 @@ from sharewood.table_files import write_frame
 LABEL = "label"
 # Seed 000 keeps about a fifth of its rows for the sparse federated update.
 UPDATE_SHARE = 0.2
+# What the report has from the arrays that the server wrote.
+SERVER_FIGURES = ("smallest_group", "joined", "update_trees", "kept")
 
 Rows = tuple[pd.DataFrame, np.ndarray]
 
@@ -108,12 +110,12 @@ def run(
         job = Job(settings, nodes)
         facts = deploy(job, folder, say) if processes else simulate(job, say)
 
-    objective = config.objective if isinstance(config, FedXGBllrConfig) else "binary:logistic"
     X, y = data.test[0].to_numpy(np.float32), data.test[1]
     moved = sum(sum(facts[way].values()) for way in ("sent", "received"))
     kept = ["server.npz"] + ([] if llr else [f"client-{i}.npz" for i in range(len(data.training))])
-    without = measures(y, _margins(config, out, X, network=False), objective) if llr else None
-    smallest, joined = (None, None) if llr else _groups(out)
+    without = measures(y, _margins(config, out, X, network=False), config.objective) if llr else None
+    by_server = _arrays(out)
+    figures = [int(by_server[name]) if name in by_server else None for name in SERVER_FIGURES]
     return FedReport(
         system=system,
         leaks=leaks,
@@ -127,14 +129,16 @@ def run(
         ),
         config=config,
         quality=Quality(
-            measures(y, _margins(config, out, X), objective),
-            measures(y, _reference(config, *_pooled(data.training)).margins(data.test[0]), objective),
+            measures(y, _margins(config, out, X), config.objective),
+            measures(y, _reference(config, *_pooled(data.training)).margins(data.test[0]), config.objective),
             without,
         ),
         online=Trained(facts["seconds"], moved, bytes_from_server=facts["sent"], bytes_to_server=facts["received"]),
         files=[str(out / name) for name in kept],
-        smallest_group=smallest,
-        joined=joined,
+        smallest_group=figures[0],
+        joined=figures[1],
+        update_trees=figures[2],
+        kept=figures[3],
     )
 
 
@@ -177,37 +181,35 @@ def _margins(
     if isinstance(config, FedXGBllrConfig):
         from protocols.federated.fedxgbllr.model import FedXGBllrModel
 
-        with np.load(out / "server.npz", allow_pickle=False) as arrays:
-            model = FedXGBllrModel.unpack(dict(arrays), config)
+        model = FedXGBllrModel.unpack(_arrays(out), config)
         predicted = model.predict(X) if network else model.predict_by_mean(X)
-        if not config.classification:
-            return predicted
     else:
         from protocols.federated.virtual_samples.node import predict
 
         predicted = predict(out / "client-0.npz", X)
-    return log_odds(predicted)
+    return log_odds(predicted) if config.classification else predicted
 
 
 def _reference(config: FedXGBllrConfig | VirtualSamplesConfig, features: pd.DataFrame, labels: np.ndarray) -> Reference:
     """Plain XGBoost with the same parameters and number of trees, trained on the pooled rows."""
     shared: dict[str, object] = {
+        "objective": config.objective,
         "max_depth": config.max_depth,
         "gamma": config.min_split_loss,
         "tree_method": "exact",
     }
     if isinstance(config, FedXGBllrConfig):
         trees = config.total_trees
-        shared |= {"objective": config.objective, "eta": config.eta, "alpha": config.reg_alpha}
+        shared |= {"eta": config.eta, "alpha": config.reg_alpha}
         shared |= {"subsample": config.subsample, "seed": config.seed}
     else:
         trees = config.n_estimators + config.update_estimators
-        shared |= {"objective": "binary:logistic", "eta": config.learning_rate, "lambda": config.reg_lambda}
+        shared |= {"eta": config.learning_rate, "lambda": config.reg_lambda}
         shared |= {"min_child_weight": config.min_child_weight}
     return Reference.trained(shared, trees, features, labels)
 
 
-def _groups(out: Path) -> tuple[int, int]:
-    """The smallest group behind a sum that any node sent, and the new rows that joined in the update."""
+def _arrays(out: Path) -> dict[str, np.ndarray]:
+    """What the server wrote."""
     with np.load(out / "server.npz", allow_pickle=False) as arrays:
-        return int(arrays["smallest_group"]), int(arrays["joined"])
+        return dict(arrays)

@@ -46,8 +46,23 @@ def fedxgbllr(
     objective: Objective = "binary:logistic",
     trees: Annotated[int, typer.Option(help="Trees of all clients together.")] = 500,
     depth: Depth = 8,
+    eta: Annotated[float, typer.Option(help="Learning rate of the trees.")] = 0.1,
+    reg_alpha: Annotated[float, typer.Option(help="L1 penalty of a leaf's weight.")] = 0.0,
+    min_split_loss: Annotated[float, typer.Option(help="Least gain of a split.")] = 0.0,
+    subsample: Annotated[float, typer.Option(help="Share of the rows that a tree sees.")] = 1.0,
+    architecture: Annotated[str, typer.Option(help="interpretable, standard or fcnn.")] = "interpretable",
+    channels: Annotated[int, typer.Option(help="Channels of the convolution.")] = 64,
+    start: Annotated[str, typer.Option(help="First weights: mean (of the clients' margins) or kaiming.")] = "mean",
     rounds: Annotated[int, typer.Option(help="Rounds of the network's training.")] = 10,
-    local_epochs: Annotated[int, typer.Option(help="Passes over a client's rows per round.")] = 10,
+    local_epochs: Annotated[int, typer.Option(help="Passes over a client's rows per round.")] = 2,
+    local_batches: Annotated[int | None, typer.Option(help="Batches per round in place of --local-epochs.")] = None,
+    batch_size: Annotated[int, typer.Option(help="Rows of a batch.")] = 64,
+    learning_rate: Annotated[float, typer.Option(help="Learning rate of Adam.")] = 0.001,
+    betas: Annotated[tuple[float, float], typer.Option(help="Decay rates of Adam's two moments.")] = (0.5, 0.999),
+    validation_share: Annotated[
+        float, typer.Option(help="Share of a client's rows that choose the round; 0 keeps the last one.")
+    ] = 0.1,
+    seed: Annotated[int, typer.Option(help="Seed of trees, network and batches.")] = 0,
     secure: Secure = False,
     processes: Processes = False,
     json: Json = None,
@@ -58,7 +73,24 @@ def fedxgbllr(
     from protocols.federated.fedxgbllr.config import FedXGBllrConfig
 
     config = FedXGBllrConfig.of(
-        objective=objective, total_trees=trees, max_depth=depth, rounds=rounds, local_epochs=local_epochs
+        objective=objective,
+        total_trees=trees,
+        max_depth=depth,
+        eta=eta,
+        reg_alpha=reg_alpha,
+        min_split_loss=min_split_loss,
+        subsample=subsample,
+        architecture=architecture,
+        channels=channels,
+        start=start,
+        rounds=rounds,
+        local_epochs=local_epochs,
+        local_batches=local_batches,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        betas=betas,
+        validation_share=validation_share,
+        seed=seed,
     )
     files = _files(data, more, test)
     config.trees_per_client(len(files) or clients)
@@ -73,11 +105,23 @@ def virtual_samples(
     test: Test = None,
     test_size: TestSize = 0.2,
     clients: Clients = 3,
+    objective: Objective = "binary:logistic",
     clusters: Annotated[int, typer.Option(help="Clusters of each feature.")] = 405,
     min_group: Annotated[int, typer.Option(help="Fewest rows behind a sum that a client sends.")] = 5,
     trees: Trees = 20,
-    update_trees: Annotated[int, typer.Option(help="Trees of the update; 0 for none.")] = 5,
     depth: Depth = 4,
+    learning_rate: Annotated[float, typer.Option(help="Learning rate of the trees.")] = 0.1,
+    reg_lambda: Annotated[float, typer.Option(help="L2 penalty of a leaf's weight.")] = 1.0,
+    min_split_loss: Annotated[float, typer.Option(help="Least gain of a split.")] = 0.0,
+    min_child_weight: Annotated[float, typer.Option(help="Least sum of hessians of a side of a split.")] = 1.0,
+    update_trees: Annotated[int, typer.Option(help="Most trees of the update; 0 for none.")] = 5,
+    rechoose: Annotated[
+        bool, typer.Option("--rechoose/--choose-once", help="Choose wrong rows again for each tree of the update.")
+    ] = True,
+    update_boundaries: Annotated[str, typer.Option(help="Clusters of new rows: base (as all rows), or new.")] = "base",
+    update_check: Annotated[
+        float, typer.Option(help="Share of new rows that decide how many trees of the update are kept; 0 keeps all.")
+    ] = 0.2,
     secure: Secure = False,
     processes: Processes = False,
     json: Json = None,
@@ -88,10 +132,22 @@ def virtual_samples(
     from protocols.federated.virtual_samples.config import VirtualSamplesConfig
 
     config = VirtualSamplesConfig.of(
-        clusters=clusters, min_group=min_group, n_estimators=trees, update_estimators=update_trees, max_depth=depth
+        objective=objective,
+        clusters=clusters,
+        min_group=min_group,
+        n_estimators=trees,
+        max_depth=depth,
+        learning_rate=learning_rate,
+        reg_lambda=reg_lambda,
+        min_split_loss=min_split_loss,
+        min_child_weight=min_child_weight,
+        update_estimators=update_trees,
+        rechoose=rechoose,
+        update_boundaries=update_boundaries,
+        update_check=update_check,
     )
     files = _files(data, more, test)
-    _by_rows(config, "binary:logistic", files, label, test, test_size, clients, secure, processes, json, out)
+    _by_rows(config, config.objective, files, label, test, test_size, clients, secure, processes, json, out)
 
 
 @app.command()
@@ -101,7 +157,9 @@ def secureboost(
     label: Label = "y",
     test_size: TestSize = 0.2,
     parties: Annotated[int, typer.Option(min=2, help="Guest and hosts of the built-in set.")] = 2,
-    objective: Objective = "binary:logistic",
+    objective: Annotated[
+        str, typer.Option(help="binary:logistic, multi:softprob, reg:squarederror or count:poisson.")
+    ] = "binary:logistic",
     trees: Trees = 10,
     depth: Depth = 3,
     bins: Annotated[int, typer.Option(help="Bins per column, 2 to 126.")] = 32,
@@ -110,19 +168,31 @@ def secureboost(
     guest_only: Annotated[
         str, typer.Option(help="Splits that only the guest may own: none, root, first_tree; only none is lossless.")
     ] = "none",
+    epsilon: Annotated[
+        float | None, typer.Option(help="Differential privacy of the hosts' sums, by noise; without it they are exact.")
+    ] = None,
+    config_file: Annotated[
+        Path | None, typer.Option("--config", help="TOML file of a job between hosts of their own, in place of --data.")
+    ] = None,
+    party: Annotated[str | None, typer.Option(help="Which party of --config this host is.")] = None,
+    predict: Annotated[bool, typer.Option("--predict", help="With --config: predict by the saved model.")] = False,
     json: Json = None,
     out: Out = Path("out/secureboost"),
 ) -> None:
     """SecureBoost: columns at a guest, who has the labels, and hosts. The guest's file, then one per host.
 
-    A column `id` in all files aligns their rows privately.
+    A column `id` in all files aligns their rows privately. With --config and --party this host plays one party over
+    mutual TLS, with files and parameters from the TOML file: see docs/secureboost.md.
     """
     _installed("private_set_intersection", "secureboost")
     from protocols.secureboost import SecureBoostConfig
-    from sharewood.fed import by_columns
+    from sharewood.fed import by_columns, column_hosts
 
-    if objective not in ("binary:logistic", "reg:squarederror"):
-        raise ConfigError(f"--objective must be binary:logistic or reg:squarederror, got {objective!r}")
+    if config_file or party or predict:
+        if not (config_file and party) or data or more:
+            raise ConfigError("--config and --party go together, and without --data; --predict needs both")
+        job = column_hosts.ColumnHosts.read(config_file)
+        return column_hosts.predict(job, party) if predict else column_hosts.train(job, party)
     config = SecureBoostConfig.of(
         objective=objective,
         n_estimators=trees,
@@ -131,13 +201,14 @@ def secureboost(
         encryption=encryption,
         key_bits=key_bits,
         guest_only=guest_only,
+        epsilon=epsilon,
     )
     files = _files(data, more, None)
     _checked(test_size, json, out)
     if len(files) == 1:
         raise ConfigError("--data must name the guest's file and one file per host, got one file")
     if not files and objective != "binary:logistic":
-        raise ConfigError("the built-in set has classes: use --data for regression")
+        raise ConfigError("the built-in set has classes: use --data for other objectives")
     chosen = by_columns.from_files(files, label, objective) if files else by_columns.built_in(parties)
     _finish(by_columns.run(config, chosen, test_size, out), json)
 

@@ -6,13 +6,18 @@ from pathlib import Path
 
 from mpc.errors import DataError
 from sharewood.columns import Columns
-from sharewood.tables import Rows, check_classes, read_table
+from sharewood.tables import Rows, check_classes, check_counts, read_table
 
 
-def read_file(path: Path, label: str | None, objective: str) -> Rows:
-    """One party's file. Raises DataError where a label does not suit the objective, or no feature is left."""
+def read_file(path: Path, label: str | None, objective: str, missing: bool = False) -> Rows:
+    """One party's file, in which values may be `missing` or not.
+
+    Raises DataError where a label does not suit the objective, or no feature is left.
+    """
     columns = Columns.inferred(label)
-    rows = read_table(path, columns)
+    rows = read_table(path, columns, (lambda _: True) if missing else None)
+    if rows.labels is not None and objective == "count:poisson":
+        check_counts(path, columns, rows.labels)
     if rows.labels is not None and objective == "binary:logistic":
         check_classes(path, columns, rows.labels)
     if not rows.features.shape[1]:

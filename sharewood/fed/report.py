@@ -15,7 +15,7 @@ from protocols.federated.virtual_samples.config import VirtualSamplesConfig
 from protocols.secureboost.config import SecureBoostConfig
 from secure_tree.config import TrainConfig
 from sharewood.figures import MEASURES, Figures, Measures, Quality
-from sharewood.quality import quality
+from sharewood.quality import quality, quality_of_predictions
 from sharewood.report import megabytes
 
 _LEAKS = {
@@ -29,6 +29,10 @@ _LEAKS = {
         "the server sees sums of g and h over clusters of rows, at the first tree the rows and positives of each"
     ],
 }
+_NOISY = (
+    "the guest sees which rows go left in every split that a host wins, and sums with noise: of these each host's bins "
+    "of a row are ({:g}, 1e-6)-differentially private, given the routes"
+)
 _PAGES = {"secureboost": "secureboost.md", "fedxgbllr": "fedxgbllr.md", "virtual-samples": "virtual_samples.md"}
 
 
@@ -68,7 +72,7 @@ class Trained(Spent):
 
 @dataclass(frozen=True)
 class FedReport(Figures):
-    """Quality beside XGBoost, cost, and what leaks; the last two are of virtual samples."""
+    """Quality beside XGBoost, cost, and what leaks; then of virtual samples, and the round that FedXGBllr kept."""
 
     system: str
     leaks: list[str]
@@ -82,18 +86,25 @@ class FedReport(Figures):
     predict: Spent | None = None
     smallest_group: int | None = None
     joined: int | None = None
+    update_trees: int | None = None
+    kept: int | None = None
 
 
-def leaks_of(system: str, clients: int = 0) -> list[str]:
+def leaks_of(system: str, clients: int = 0, epsilon: float | None = None) -> list[str]:
     """What the parties of a system learn of each other's rows, the gravest first."""
+    if system == "secureboost" and epsilon is not None:
+        return [_NOISY.format(epsilon), *_LEAKS[system][1:]]
     first = [TWO_NODES] if system == "virtual-samples" and clients == 2 else []
     return first + _LEAKS[system]
 
 
 def measures(labels: np.ndarray, margins: np.ndarray, objective: str) -> Measures:
-    """The demo's measures; for two classes also F1, AUPRC and the confusion matrix."""
+    """The demo's measures; for two classes also F1, AUPRC, calibration and the confusion matrix."""
     from protocols.federated.virtual_samples.metrics import evaluate
 
+    if objective == "multi:softprob":
+        config = TrainConfig.of(objective=objective, num_class=margins.shape[1])
+        return quality_of_predictions(labels, margins, "margin", config)
     classes = objective == "binary:logistic"
     measured = quality(labels, margins, TrainConfig.of(objective=objective))
     if classes and len(set(labels)) == 2:
@@ -130,6 +141,10 @@ def print_report(report: FedReport) -> None:
         least = report.config.min_group
         console.print(f"fewest rows behind a sum that a client sent: {report.smallest_group} (min_group {least})")
         console.print(f"new rows that joined in the update: {report.joined}")
+        console.print(f"trees of the update that were kept: {report.update_trees} of {report.config.update_estimators}")
+    if report.kept is not None:
+        kept = f"the network of round {report.kept}" if report.kept else "the mean of the clients' margins"
+        console.print(f"the model is {kept}")
     console.print(f"what was written: {', '.join(report.files)}")
 
 

@@ -24,7 +24,7 @@ def demo_page(report: DemoReport, labels: np.ndarray, margins: Mapping[str, np.n
         title=f"Two parties, one model: {data.title}",
         subtitle=f"Divided by {divided}: {data.rows[0]:,} rows at party_a, {data.rows[1]:,} at party_b, "
         f"{data.features} features in all. {config.n_estimators} trees of depth {config.max_depth}, "
-        f"{config.binning}, trained on secret shares by two processes and a dealer on one machine.",
+        f"{config.binning}, trained on secret shares by two processes {_with(report)} on one machine.",
         about=sections.about(report.run),
         headlines=_headlines(report),
         sections=[
@@ -40,7 +40,7 @@ def demo_page(report: DemoReport, labels: np.ndarray, margins: Mapping[str, np.n
 
 
 def _headlines(report: DemoReport) -> list[Headline]:
-    quality, costs, trees = report.quality, report.costs, report.config.n_estimators
+    quality, costs = report.quality, report.costs
     key = next(key for key in ("auc", "accuracy", "rmse") if quality.own.get(key) is not None)
     each = costs.online.per_tree
     return [
@@ -52,12 +52,21 @@ def _headlines(report: DemoReport) -> list[Headline]:
         Headline("Training in all", seconds(costs.training_seconds), "set-up, then offline beside online"),
         Headline("Per tree, online", seconds(each.seconds), f"{each.rounds:,.0f} rounds"),
         Headline("Traffic per tree", size(each.bytes), "between the parties, both directions"),
-        Headline(
-            "From the dealer, per tree",
-            size((costs.offline.bytes_dealt or 0) / trees),
-            "to both parties, ahead of the data",
-        ),
+        _ahead(report),
     ]
+
+
+def _with(report: DemoReport) -> str:
+    return "and a dealer" if report.generator == "dealer" else "and nobody else"
+
+
+def _ahead(report: DemoReport) -> Headline:
+    """What the offline phase took."""
+    offline, trees = report.costs.offline, report.config.n_estimators
+    if report.generator == "dealer":
+        dealt = size((offline.bytes_dealt or 0) / trees)
+        return Headline("From the dealer, per tree", dealt, "to both parties, ahead of the data")
+    return Headline("Offline traffic, per tree", size(offline.bytes / trees), "between the parties, ahead of the data")
 
 
 def _quality(report: DemoReport, labels: np.ndarray, margins: Mapping[str, np.ndarray]) -> Section:
@@ -119,4 +128,4 @@ def _disclosure(report: DemoReport) -> Section:
         "the number of trees",
     ]
     revealed = dict(zip(PARTIES, report.revealed, strict=True))
-    return sections.disclosure(revealed, facts)
+    return sections.disclosure(revealed, facts, report.generator == "dealer")

@@ -117,14 +117,14 @@ def _shown(value: object) -> str:
     return "not set" if value is None else str(value)
 
 
-def disclosure(revealed: Mapping[str, list[str]], facts: list[str]) -> Section:
-    """What was public, what each party learned, and what nobody saw."""
+def disclosure(revealed: Mapping[str, list[str]], facts: list[str], dealer: bool = True) -> Section:
+    """What was public, what each party learned, a dealer if there was one, and what nobody saw."""
     rows = [["everybody", "; ".join(facts)]]
     for name, learned in revealed.items():
         rows.append([name, "; ".join(_alike(learned)) or "nothing"])
     rows += [
         ["only their owner", "rows, labels, bin edges unless they are joint"],
-        ["dealer", "the shapes of the computation; no data, and nothing of the model"],
+        *([["dealer", "the shapes of the computation; no data, and nothing of the model"]] if dealer else []),
         ["nobody", "gradients, histograms, which feature a node splits on, thresholds, leaf weights, the model"],
     ]
     return Section(

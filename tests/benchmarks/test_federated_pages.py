@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 
 from benchmarks.federated_figures import paired_loss, read_runs, table_1
-from benchmarks.fedxgbllr_tables import NETWORKS, PAPER_SIZES, sizes, table_2, table_3, table_4, table_5
+from benchmarks.fedxgbllr_tables import CLASSES, NETWORKS, PAPER_SIZES, TABLES, sizes, table_5
+from benchmarks.virtual_samples_update import page
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 RUNS = DOCS / "figures"
@@ -29,9 +30,22 @@ def test_405_clusters_lose_at_most_a_hundredth_of_f1_within_the_interval():
         assert float(mean) + float(half) <= 0.01
 
 
-@pytest.mark.parametrize("table", [table_2, table_3, table_4])
+@pytest.mark.parametrize("table", TABLES)
 def test_tables_2_to_4(table):
     assert table(pd.read_csv(RUNS / "fedxgbllr.csv")) in (DOCS / "fedxgbllr.md").read_text()
+
+
+def test_the_network_is_not_worse_than_the_mean_of_margins():
+    """On test rows: the log loss of classes in each run, the squared error of numbers in the mean over the seeds."""
+    runs = pd.read_csv(RUNS / "fedxgbllr.csv").query("start == 'mean' and architecture == 'interpretable'")
+    classes = runs["data"].isin(CLASSES)
+    assert (runs[classes]["logloss_network"] <= runs[classes]["logloss_mean"] + 1e-6).all()
+    errors = runs[~classes].groupby(["data", "clients"])[["network", "mean"]].mean()
+    assert (errors["network"] <= errors["mean"] * (1 + 1e-5)).all()
+
+
+def test_the_updates_of_virtual_samples():
+    assert page(pd.read_csv(RUNS / "virtual_samples_update.csv")) in (DOCS / "virtual_samples.md").read_text()
 
 
 def test_table_5():

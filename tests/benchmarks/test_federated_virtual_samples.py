@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks import virtual_samples_update
 from benchmarks.federated_data import CREDITCARD, DATA, load, load_creditcard, rare_positives
 from benchmarks.federated_virtual_samples import centralised, federated, split
 from benchmarks.federated_virtual_samples import main as run_experiment
@@ -21,9 +22,25 @@ def test_the_generated_table_is_what_its_docstring_says():
     assert len(np.unique(np.r_[update, test, training])) == 20_000
 
 
+SMALL = {"n_estimators": 12, "update_estimators": 6, "min_group": 1}
+
+
+def test_every_update_of_the_experiment_goes_on_from_one_base_model(monkeypatch):
+    X, y = rare_positives(rows=8000, positive_rate=0.05, seed=1)
+    monkeypatch.setattr(virtual_samples_update, "table", lambda name, seed: (X, y))
+    monkeypatch.setattr(virtual_samples_update, "TREES", 6)
+    monkeypatch.setattr(virtual_samples_update, "UPDATE_TREES", 3)
+    base, *updates = virtual_samples_update.runs("rare", 0)
+    assert [line["variant"] for line in updates] == list(virtual_samples_update.VARIANTS)
+    assert [line["joined"] > 0 for line in updates] == [False, True, True, True, True]
+    assert [line["trees"] for line in updates[:4]] == [3] * 4 and 0 <= updates[4]["trees"] <= 3
+    assert updates[2]["joined"] >= updates[1]["joined"]
+    assert len({line["logloss"] for line in [base, *updates[:4]]}) == 5
+
+
 def test_a_small_run_of_the_experiment_finds_rare_positives():
     X, y = rare_positives(rows=20_000, positive_rate=0.01, seed=1)
-    (_, before, _), (_, after, _) = federated(X, y, 50, 0, (12, 6), 1)
+    (_, before, _), (_, after, _) = federated(X, y, 50, 0, SMALL)
     assert before["f1"] > 0.5
     assert after["loss_train"] < before["loss_train"]
     assert after["joined"] > 0
@@ -71,6 +88,6 @@ def test_another_table_than_the_kaggle_one_is_refused(creditcard, old, new, sent
 def test_default_credit_is_as_good_as_xgboost():
     X, y = load("default_credit")
     X, y = X[:8000], y[:8000]
-    (_, before, _), _ = federated(X, y, 50, 0, (10, 1), 1)
+    (_, before, _), _ = federated(X, y, 50, 0, {"n_estimators": 10, "update_estimators": 1})
     ((_, plain, _),) = centralised(X, y, 0, 10, ["XGBoost"])
     assert abs(before["auc"] - plain["auc"]) < 0.02

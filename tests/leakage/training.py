@@ -73,9 +73,9 @@ def weaken(patch: Callable) -> None:
             def __getattr__(self, name):
                 return getattr(view, name)
 
-            def private(self, owner, ring, shape):
-                mask = view.private(owner, ring, shape)
-                return None if mask is None else mask & ~ring.dtype.type(1)
+            def private_rows(self, owner, ring, shape):
+                mask = view.private_rows(owner, ring, shape)
+                return None if mask is None else mask[:] & ~ring.dtype.type(1)
 
         return deal(self, Weak())
 

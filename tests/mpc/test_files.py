@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from mpc.errors import DataError
-from mpc.files import discard_partial, make_folder, remove, write_bytes
+from mpc.files import discard_partial, make_folder, remove, write_bytes, writing
 
 
 def mode(path):
@@ -52,6 +52,14 @@ def test_content_is_on_the_disk_before_its_name_and_its_name_before_the_end(tmp_
     noted("replace", os.replace)
     write_bytes(tmp_path / "model", b"shares")
     assert done == [("fsync", "model.partial"), ("replace", "model.partial"), ("fsync", tmp_path.name)]
+
+
+def test_a_block_that_fails_leaves_the_old_file(tmp_path):
+    write_bytes(tmp_path / "material", b"old")
+    with pytest.raises(KeyError), writing(tmp_path / "material") as file:
+        file.write(b"new")
+        raise KeyError
+    assert (tmp_path / "material").read_bytes() == b"old" and len(list(tmp_path.iterdir())) == 1
 
 
 def test_what_a_kill_left_is_no_obstacle(tmp_path):

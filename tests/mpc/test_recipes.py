@@ -7,7 +7,7 @@ from mpc.catalogue import correlations
 from mpc.recipes import Applied, Chosen, Crossed, Lifted, OneHot, Product, Zero
 from mpc.rehearsal import TraceView
 from mpc.ring import U8, U16, U64
-from mpc.rings import GF2, Z8, Z64, PackedBits, PackedIntegers, Z2k
+from mpc.rings import GF2, Z8, Z16, Z64, PackedBits, PackedIntegers, Z2k
 from protocols.randomness.prg import Streams
 
 RNG = np.random.default_rng(1)
@@ -52,7 +52,7 @@ def test_recipes():
     assert np.array_equal(Chosen(Z64, bits[..., None], a[:, None])(), bits[..., None] * a[:, None])
     assert np.array_equal(Crossed(Z8, bits + 2, bits[::-1] + 4)(), bits & bits[::-1])
     assert np.array_equal(OneHot(bits)(), np.eye(16, dtype=bool)[bits @ [1, 2, 4, 8]])
-    assert np.array_equal(Applied(np.matmul, {3: a}.get, 3, b.T)(), a @ b.T)
+    assert np.array_equal(Applied(np.matmul, {3: a}.get, 3, b.T, None)(), a @ b.T)
     assert np.array_equal(Zero(GF2, (2,))(), [0, 0])
 
 
@@ -62,7 +62,7 @@ class _Reader(TraceView):
     needs_dealer = False
 
     def derived(self, ring, shape, recipe, to=1):
-        self.needs_dealer |= type(recipe).__module__ != "mpc.recipes"
+        self.needs_dealer |= not hasattr(recipe, "between")
         return super().derived(ring, shape, recipe, to)
 
     def both(self, ring, shape, recipe):
@@ -84,7 +84,13 @@ MADE = {
     "OperandMask": (1, (1, 2, 3), GF2),
     "OperandProduct": (1, (1, 2, 3), 4, GF2),
     "MatrixMask": (1, 0, 3, 4, Z64),
-    "MatrixVectors": (1, 0, 3, 4, GF2, 2),
+    "MatrixVectors": (1, 0, 3, 4, GF2, 2, 2),
+    "SignMasks": ((3,), 2, 9),
+    "FloorMasks": ((3,), 5),
+    "EqualityMasks": ((3,), 4),
+    "GroupMasks": (3, 4, 9, Z16, 2),
+    "WindowMasks": ((3,), 0, 1, 1, 4),
+    "LogarithmMasks": ((3,), 8, 3, 1),
 }
 
 
@@ -97,5 +103,5 @@ def test_what_two_parties_could_make_has_recipes(name):
 
 def test_a_lambda_says_that_a_dealer_is_needed():
     view = _Reader(0)
-    correlations()["FloorMasks"]((3,), 5).deal(view)
+    correlations()["TrigonometricMasks"]((3,)).deal(view)
     assert view.needs_dealer

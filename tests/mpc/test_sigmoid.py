@@ -7,11 +7,12 @@ import numpy as np
 from mpc import sigmoid as module
 from mpc.rings import Z32, Z64
 from mpc.sigmoid import sigmoid
+from mpc.sigmoid_table import CLIP, SCALE
 from tests.mpc.twoparty import opened, ring_half, run_both
 
 
 def evaluate(x, scale, ring=Z64, **named):
-    words = np.round(x * 2.0**module.SCALE).astype(np.int64)
+    words = np.round(x * 2.0**SCALE).astype(np.int64)
     results, parties = run_both(
         lambda party: sigmoid(party, ring_half(words, party.rank, scale=20), scale, ring, **named)
     )
@@ -73,7 +74,7 @@ def test_the_range_is_what_the_caller_asks_for():
 
 def test_the_values_at_the_clip_are_what_exact_arithmetic_gives():
     with localcontext(prec=60):
-        small = Decimal(-module.CLIP).exp()
+        small = Decimal(-CLIP).exp()
         exact = round(2**58 / (1 + small)), round(2**58 * small / (1 + small) ** 2)
     assert exact == (module.AT_CLIP, module.SLOPE_AT_CLIP)
 

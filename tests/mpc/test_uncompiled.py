@@ -15,6 +15,7 @@ from mpc.kernels import (
     comparison_keys,
     linear_map,
     matrix_product,
+    parity,
     products,
     trigonometry,
     truncation,
@@ -35,13 +36,22 @@ ON = words(2, 6, bits=1)
 TABLES = words(6, 3, 4, dtype=np.uint8, bits=8)
 
 CALLS = {
-    linear_map.ring_product: [(words(9, 4), words(2, 9)), (words(9, 4, dtype=np.uint32), words(2, 9, dtype=np.uint32))],
+    linear_map.ring_product: [(words(9, 4, dtype=t), words(6, 9, dtype=t)) for t in (np.uint32, np.uint64)],
+    linear_map.add_ring_product: [(words(6, 4), words(9, 4), words(6, 9))],
+    linear_map._four: [(words(9), i) for i in (0, 6, 8)],
     linear_map.bit_product: [(words(5, 2), words(3, 2))],
     linear_map.histogram: [(BINS, 5, words(2, 7, dtype=np.uint32))],
     linear_map.take_bits: [(BINS, 5, words(2, 15, dtype=np.uint8, bits=1))],
     linear_map.subtract_one_hot: [(BINS, 5, words(7, 15, dtype=np.uint32))],
     linear_map.flip_one_hot: [(BINS, 5, words(7, 1))],
     all_pairs.differences: [(words(3, 4, dtype=t, bits=bits),) for t, bits in ((np.uint16, 16), (np.uint64, 64))],
+    all_pairs.signed_products: [
+        (words(6), 14, words(6, dtype=np.uint32, bits=2 * m - 1), m, width) for m in (1, 3, 6) for width in (1, 2, 4, 8)
+    ],
+    all_pairs.to_look_up: [
+        (words(3, 4, dtype=np.uint8, bits=8), words(3, 4, dtype=t), 4) for t in (np.uint16, np.uint64)
+    ],
+    all_pairs.to_spread: [(words(3, 4, dtype=np.uint8, bits=8), words(3, 4, 5, dtype=np.uint8, bits=1), 4)],
     all_pairs.count_wins: [(*words(3, 18), place, 3, 4, first) for place in (0, 63) for first in (True, False)],
     all_pairs.look_up: [
         (words(3, 3, 3, 2, dtype=t), words(3, 4, dtype=np.uint8, bits=2), *words(2, 3, 4, dtype=t), first)
@@ -130,14 +140,14 @@ CALLS = {
     ],
     truncation.shift_opened: [(*words(3, 7), shift, first) for shift in (1, 16, 62) for first in (True, False)],
     windows.one_hot: [(words(5), np.array([0, 5, 54]), width) for width in (1, 6, 8, 10)],
-    windows._parity: [(np.uint64(7),), (np.uint64(2**63 + 1),), (np.uint64(1 << 63),)],
+    parity.parity: [(np.uint64(x),) for x in (0, 7, 1 << 63, 2**63 + 1, 2**64 - 1)],
     windows.block_parities: [
         (words(5, size), np.arange(5) * (1 << bits) // 5, bits) for bits, size in ((1, 1), (5, 1), (6, 1), (8, 4))
     ],
-    windows.turned: [(words(1 << width, dtype=np.uint32, bits=9), 9) for width in (1, 6, 8)],
+    windows.turned: [(words(1 << width, bits=9), 9) for width in (1, 6, 8)],
     windows.look_up: [
         (words(5), np.array([0, 5, 54]), words(5, 3, size), words(2, 1 << width, size, outputs), np.array([0, 1, 0]))
-        for width, size, outputs in ((1, 1, 1), (6, 1, 9), (8, 4, 32))
+        for width, size, outputs in ((1, 1, 1), (6, 1, 9), (8, 4, 42))
     ],
     wrap.mask_tops: [
         (words(7, dtype=t, bits=8 * np.dtype(t).itemsize), np.uint64(1 << 30), words(7, dtype=np.uint8, bits=8))
@@ -156,7 +166,6 @@ CALLS = {
         )
         for first in (True, False)
     ],
-    borrow._parity: [(np.uint64(7),), (np.uint64(2**63 + 1),)],
     trigonometry._sine_cosine: [(0,), (12345,), (2**28 - 3,)],
     trigonometry.harmonics: [(words(4, dtype=np.uint32, bits=28),)],
     trigonometry.series: [(words(4, dtype=np.uint32, bits=28), words(11, 2, 4), RNG.normal(size=(4, 2, 11)) * 1e7)],

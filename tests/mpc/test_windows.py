@@ -41,7 +41,7 @@ def looked_up(x, windows, dtype=U64):
     results, _ = run_both(job)
     (mine, given), (theirs, also_given) = results
     (request, first), (_, second) = given[0], also_given[0]
-    assert isinstance(request, WindowMasks) and mine.dtype == np.uint32
+    assert isinstance(request, WindowMasks) and mine.dtype == np.uint64
     return mine.words ^ theirs.words, (first[0] + second[0]).reshape(x.shape)
 
 
@@ -91,7 +91,7 @@ def test_kernels_are_the_plain_table(width, body):
         for kernel in (kernels.one_hot, kernels.turned, kernels.look_up)
     )
     places, which = np.array([0, 3, 64 - width]), np.array([0, 1, 0])
-    tables = RNG.integers(0, 1 << 9, (2, 1 << width)).astype(np.uint32)
+    tables = RNG.integers(0, 1 << 9, (2, 1 << width)).astype(np.uint64)
     e, r = RNG.integers(0, 2**64, (2, 11), np.uint64)
     seen_e, seen_r = (w[:, None] >> places.astype(np.uint64) & np.uint64((1 << width) - 1) for w in (e, r))
 

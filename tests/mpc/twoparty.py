@@ -9,6 +9,7 @@ from mpc.party import Party
 from mpc.ring import U64, decode_signed, encode_signed
 from mpc.shares import AShare, BShare
 from protocols.randomness.local import LocalRandomness
+from protocols.randomness.local_pair import local_pair
 from protocols.transport.memory import memory_pair
 
 SEEDS = (b"a" * 16, b"b" * 16)
@@ -46,16 +47,30 @@ class Dealt:
         return getattr(self._randomness, name)
 
 
-def run_both(job, seeds=SEEDS):
+def dealt(rank, second, seeds=SEEDS):
+    """Randomness as a dealer makes it."""
+    return LocalRandomness(rank, seeds)
+
+
+def made_by_both(rank, second, seeds=SEEDS):
+    """Randomness as two parties make it, over a channel of its own."""
+    return local_pair(rank, second, seed=seeds[rank])
+
+
+def run_both(job, seeds=SEEDS, source=dealt):
     """job(party) at both ranks; the two results and the two parties."""
-    channels = memory_pair()
-    parties = [Party(rank, channels[rank], LocalRandomness(rank, seeds)) for rank in (0, 1)]
+    channels, second = memory_pair(), memory_pair()
+    parties = [Party(rank, channels[rank], source(rank, second[rank], seeds)) for rank in (0, 1)]
 
     def play(party):
         try:
-            return job(party)
+            result = job(party)
+            if close := getattr(party.randomness, "close", None):
+                close()
+            return result
         except BaseException:
-            channels[party.rank].close()
+            for channel in (channels[party.rank], second[party.rank]):
+                channel.close()
             raise
 
     with ThreadPoolExecutor(2) as pool:

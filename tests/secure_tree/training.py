@@ -12,7 +12,7 @@ from secure_tree.estimator import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.numerics import MARGIN_SCALE
 from secure_tree.plain.boost import PlainData, grow
 from secure_tree.sampling import column_samples
-from tests.mpc.twoparty import Dealt, opened, run_both
+from tests.mpc.twoparty import Dealt, dealt, opened, run_both
 
 
 @dataclass
@@ -84,10 +84,10 @@ def added(first, second):
     ]
 
 
-def train_both(tables, labels, then=None, weights=(None, None), plain=None, **parameters) -> Training:
+def train_both(tables, labels, then=None, weights=(None, None), plain=None, source=dealt, **parameters) -> Training:
     """Train; `then(model, party)` runs at both parties afterwards. Numbers are opened in the test alone.
 
-    `plain` are the tables as the twin is to see them, where that is not as they are.
+    `plain` are the tables as the twin is to see them, where that is not as they are; `source` as of `run_both`.
     """
     kind = SecureXGBClassifier if TrainConfig.of(**parameters).logistic else SecureXGBRegressor
     classes, depth = TrainConfig.of(**parameters).classes, TrainConfig.of(**parameters).max_depth
@@ -107,7 +107,7 @@ def train_both(tables, labels, then=None, weights=(None, None), plain=None, **pa
         models[party.rank] = model
         return then(model, party) if then else None
 
-    results, parties = run_both(job)
+    results, parties = run_both(job, source=source)
     trees = []
     coins = [tree for first, second in zip(*masks, strict=True) for tree in added(first, second)]
     for a, b, levels in zip(*shares, coins, strict=True):

@@ -16,7 +16,7 @@ from sharewood.cli import app
 TINY_LLR = ["--trees", 8, "--depth", 3, "--rounds", 1, "--local-epochs", 20]
 TINY_VS = ["--trees", 2, "--update-trees", 1, "--depth", 2, "--clusters", 8]
 TINY_SB = ["--trees", 2, "--depth", 2, "--key-bits", 1024]
-QUALITY = {"auc", "accuracy", "logloss", "f1", "auprc", "tp", "fp", "fn", "tn", "xgboost"}
+QUALITY = {"auc", "accuracy", "logloss", "f1", "auprc", "calibration", "tp", "fp", "fn", "tn", "xgboost"}
 
 
 def fed(*arguments):
@@ -70,6 +70,41 @@ def test_fedxgbllr_on_files_with_a_file_to_judge_by(files, capsys):
     assert "round 1 of 1" in printed.err
 
 
+def test_every_parameter_of_fedxgbllr_is_an_option(files, monkeypatch):
+    pytest.importorskip("flwr")
+    from protocols.federated.fedxgbllr.config import FedXGBllrConfig
+
+    files()
+    given = FedXGBllrConfig.of(
+        objective="reg:squarederror",
+        total_trees=30,
+        max_depth=5,
+        eta=0.3,
+        reg_alpha=1.5,
+        min_split_loss=2.5,
+        subsample=0.8,
+        architecture="fcnn",
+        channels=16,
+        start="kaiming",
+        rounds=3,
+        local_epochs=4,
+        local_batches=7,
+        batch_size=32,
+        learning_rate=0.01,
+        betas=(0.9, 0.99),
+        validation_share=0.2,
+        seed=5,
+    )
+    options, names = [], {"total_trees": "trees", "max_depth": "depth"}
+    for name, value in given:
+        assert value != FedXGBllrConfig.model_fields[name].default
+        options += [f"--{names.get(name, name).replace('_', '-')}", *(value if name == "betas" else [value])]
+    configs = []
+    monkeypatch.setattr("sharewood.fed.cli._by_rows", lambda config, *rest: configs.append(config))
+    fed("fedxgbllr", *options)
+    assert configs == [given]
+
+
 @pytest.mark.parametrize("engine", [[], pytest.param(["--processes"], marks=pytest.mark.long)])
 def test_virtual_samples_with_secure_sums(files, capsys, engine):
     pytest.importorskip("flwr")
@@ -113,6 +148,22 @@ def test_secureboost_on_the_built_in_set_is_as_good_as_xgboost(files):
     fed("secureboost", "--parties", 3, "--trees", 4, "--key-bits", 1024, "--guest-only", "none", "--json", "r.json")
     quality = report_of()["quality"]
     assert abs(quality["auc"] - quality["xgboost"]["auc"]) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("objective", "measures"), [("multi:softprob", {"accuracy", "logloss"}), ("count:poisson", {"rmse", "mae"})]
+)
+def test_secureboost_on_classes_and_counts_with_noise_and_missing_values(files, objective, measures):
+    pytest.importorskip("private_set_intersection")
+    pytest.importorskip("heu")
+    table = rows(150, 0).drop(columns="id")
+    table["y"] = np.digitize(table["label"], [-0.5, 0.5])
+    table.loc[3, "c"] = np.nan
+    a, b = files(guest=table[["y", "label"]], host=table[["b", "c"]])
+    fed("secureboost", "--data", a, b, *TINY_SB, "--objective", objective, "--epsilon", 5, "--json", "r.json")
+    report = report_of()
+    assert set(report["quality"]) == measures | {"xgboost"} == set(report["quality"]["xgboost"]) | {"xgboost"}
+    assert "(5, 1e-6)-differentially private" in report["leaks"][0]
 
 
 def test_rows_of_the_update_are_not_the_first_of_a_file(files, tmp_path):
@@ -194,7 +245,7 @@ BAD_LABEL = rows(20, 0).assign(y=7)
             "column 'idx' has another whole number in each row",
         ),
         (["secureboost", "--bins", 500], ConfigError, "must be a whole number from 2 to 126 in SecureBoost, got 500"),
-        (["secureboost", "--objective", "multi:softprob"], ConfigError, "--objective"),
+        (["secureboost", "--objective", "multi:softprob"], ConfigError, "use --data for other objectives"),
         (["secureboost", "--encryption", "rot13"], ConfigError, "encryption"),
     ],
 )

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 from mpc.errors import ConfigError, DataError, SharewoodError
+from protocols.transport.certificates import make_credentials
 from sharewood import operators
 
 PETML = Path(__file__).parents[3] / "shared" / "data" / "petml"
@@ -77,7 +78,8 @@ def seed_config(data, folder, **common):
 
 
 def predict_config(config, folder):
-    common = {name: config["common"][name] for name in ("network_mode", "network_scheme", "parties")}
+    kept = ("network_mode", "network_scheme", "parties", "offline")
+    common = {name: config["common"][name] for name in kept if name in config["common"]}
     return {
         "common": common,
         **{
@@ -103,18 +105,35 @@ def data():
         pytest.skip("needs the PETML tables beside the checkout")
 
 
-def test_iris_as_petml_ran_it(tmp_path):
-    config = seed_config("iris_binary_mini", tmp_path, n_estimators=1, max_depth=2, test_size=0)
+@pytest.mark.parametrize("generator", [{}, {"offline": "pairwise"}], ids=["dealer", "pairwise"])
+def test_iris_as_petml_ran_it(tmp_path, generator):
+    config = seed_config("iris_binary_mini", tmp_path, n_estimators=1, max_depth=2, test_size=0, **generator)
     logs = run_both("XGBoostClassifierFit", config)
-    assert "started a dealer process" in logs[0] and "started a dealer" not in logs[1]
+    assert ("started a dealer process" in logs[0]) == (not generator) and "started a dealer" not in logs[1]
     assert {p.name for p in tmp_path.iterdir()} == {"party_a.json", "party_b.json"}
     margins, labels = predictions(config, tmp_path, "Classifier")
     assert np.abs(np.unique(np.round(margins, 5)) - [0.255902, 0.612698]).max() < 1e-3
     assert ((margins > 0.5) == labels).all()
 
 
-def test_students_as_petml_ran_it(tmp_path):
-    common = dict(n_estimators=1, max_depth=2, test_size=0, min_child_weight=1, objective="squarederror")
+def test_with_certificates_and_no_dealer_the_two_do_it_alone(tmp_path):
+    keys = tmp_path / "keys"
+    for name, credentials in make_credentials(("party_a", "party_b")).items():
+        credentials.save(keys, name)
+    config = seed_config("iris_binary_mini", tmp_path, n_estimators=1, max_depth=2, test_size=0, tls=str(keys))
+    logs = run_both("XGBoostClassifierFit", config)
+    assert not any("dealer" in log for log in logs)
+
+
+def test_operators_that_disagree_on_the_generator_say_so(tmp_path):
+    config = seed_config("iris_binary_mini", tmp_path, offline="pairwise")
+    config["party_b"]["ot"] = "softspoken"
+    assert all("the hosts disagree on ot" in log for log in run_both("XGBoostClassifierFit", config, status=2))
+
+
+@pytest.mark.parametrize("generator", [{}, {"offline": "pairwise"}], ids=["dealer", "pairwise"])
+def test_students_as_petml_ran_it(tmp_path, generator):
+    common = dict(n_estimators=1, max_depth=2, test_size=0, min_child_weight=1, objective="squarederror", **generator)
     config = seed_config("students_reg_mini", tmp_path, **common)
     run_both("XGBoostRegressorFit", config)
     values, labels = predictions(config, tmp_path, "Regressor")
@@ -165,7 +184,8 @@ def alone(config, operator=operators.XGBoostClassifierFit, party="party_a"):
         ({"objective": "poisson"}, "objective"),
         ({"reg_gamma": 1}, "unknown parameter reg_gamma"),
         ({"network_scheme": "carrier pigeon"}, "network_scheme"),
-        ({"offline": "pairwise"}, "not built yet"),
+        ({"offline": "nobody"}, "offline"),
+        ({"offline": "pairwise", "dealer": "127.0.0.1:5", "tls": "keys"}, "takes no dealer"),
         ({"label_name": "species"}, "there is no label column 'species'"),
         ({"parties": {"party_a": {"address": "127.0.0.1:1"}}}, "two parties"),
         ({"parties": {"party_a": {"address": "10.0.0.1:1"}, "party_b": {"address": "10.0.0.2:1"}}}, "common.tls"),

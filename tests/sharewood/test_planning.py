@@ -187,3 +187,28 @@ def test_early_stopping_is_told(capsys):
     config = TrainConfig.of(n_estimators=7, max_depth=1, max_bin=4, early_stopping_rounds=2, test_size=0.2)
     print_plan(plan(config, Sizes.numeric((30, 40), 2), Computing(1.0, 2.0, 3.0)), ("a", "b"))
     assert "All 7 rounds were planned: a training that stops needs less." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("partition", ["horizontal", "vertical"])
+def test_the_plan_without_a_dealer_is_what_happens(partition):
+    vertical = partition == "vertical"
+    parameters = {"n_estimators": 2, "max_depth": 2, "max_bin": 8, "partition": partition, "edges": "joint"}
+    rows, names = ((40, 40), (NAMES[:1], NAMES[1:3])) if vertical else ((30, 40), (NAMES[:3], NAMES[:3]))
+
+    def job(party):
+        X = np.random.default_rng(party.rank).normal(size=(rows[party.rank], len(names[party.rank])))
+        y = None if vertical and party.rank else np.arange(rows[party.rank]) % 2
+        SecureXGBClassifier(**parameters).fit(party, pd.DataFrame(X, columns=names[party.rank]), y)
+        return {name: [stage.rounds, stage.bytes_sent + stage.bytes_received] for name, stage in party.stages.items()}
+
+    outcome = run_session(job, offline="pairwise", ot="softspoken", timeout=200)["party_a"]["result"]
+    needed = plan(TrainConfig.of(**parameters), Sizes(rows, names), ot="softspoken").pairwise
+    # The set-up's handshakes and what it makes are in its stage; a portion takes the rounds of its extensions besides.
+    assert needed.online.rounds - needed.online.setup_rounds == outcome["online"][0]
+    sent = needed.bytes + needed.online.bytes
+    assert sent == pytest.approx(sum(bytes_ for _, bytes_ in outcome.values()), rel=0.1)
+
+
+def test_keys_are_planned_with_a_dealer_alone():
+    config = TrainConfig.of(n_estimators=1, max_depth=2, max_bin=4, comparison="keys")
+    assert plan(config, Sizes.numeric((20, 20), 2)).pairwise is None

@@ -23,11 +23,18 @@ class FedXGBllrClient(Participant):
     def __init__(self, client: int, X: TableLike, y: ColumnLike, config: FedXGBllrConfig, summation: Summation) -> None:
         super().__init__()
         self._client, self._config, self._summation = client, config, summation
-        self._X, self._y, _ = read_rows(f"client {client}", X, y, config.classification)
+        features, labels, _ = read_rows(f"client {client}", X, y, config.classification)
+        order = np.random.default_rng((config.seed, client)).permutation(len(labels))
+        held, training = np.split(order, [int(config.validation_share * len(labels))])
+        training.sort()
+        self._X, self._y = features[training], labels[training]
+        self._held_X, self._held_y = features[held], labels[held]
+        self._outputs: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def steps(self) -> dict[str, Callable[[Message], Message]]:
-        return {"moments": self._moments, "ensemble": self._ensemble, "update": self._update}
+        steps = {"moments": self._moments, "ensemble": self._ensemble}
+        return steps | {"update": self._update, "validate": self._validate}
 
     def _moments(self, message: Message) -> Message:
         """Rows, sum and sum of squares of the labels, from which the server computes their mean and deviation."""
@@ -39,29 +46,57 @@ class FedXGBllrClient(Participant):
             raise ProtocolDesync(
                 f"a client must grow 1 to {self._config.total_trees} trees, the server asks for {trees}"
             )
-        ensemble = fit_ensemble(self._X, self._targets(message), trees, self._config)
+        ensemble = fit_ensemble(self._X, self._targets(message, self._y), trees, self._config)
         return {"ensemble": as_bytes(ensemble)}
 
     def _update(self, message: Message) -> Message:
-        """Rows times new weights, and rows: what FedAvg sums."""
+        """Rows times new weights, and rows: what FedAvg sums; and how good the received ones are on held-out rows."""
         if "ensembles" in message:
             self.memory.update(pack_ensembles(unpack_ensembles(message)))
-        ensembles = [Ensemble.read(each, self._X.shape[1]) for each in unpack_ensembles(self.memory)]
-        trees, number = len(ensembles[0]), int(field(message, "round", np.int64, ()))
-        if {len(each) for each in ensembles} != {trees} or trees * len(ensembles) > self._config.total_trees:
-            raise ProtocolDesync(f"all ensembles must have as many trees, {self._config.total_trees} together at most")
-        weights = cnn.train_locally(
-            field(message, "weights", np.float32, (cnn.parameters(len(ensembles), trees, self._config),)),
-            np.concatenate([each.outputs(self._X) for each in ensembles], axis=1),
-            self._targets(message),
-            len(ensembles),
+            self._outputs = None
+        clients, weights = self._network(message)
+        number = int(field(message, "round", np.int64, ()))
+        excess = self._excess(message, clients, weights)
+        trained = cnn.train_locally(
+            weights,
+            self._trees()[0],
+            self._targets(message, self._y),
+            clients,
             self._config,
             np.random.default_rng((self._config.seed, number, self._client)),
         )
-        return self._summation.conceal(len(self._y) * np.append(weights.astype(np.float64), 1), f"round {number}")
+        averaged = len(self._y) * np.append(trained.astype(np.float64), 1)
+        return self._summation.conceal(np.concatenate([averaged, excess]), f"round {number}")
 
-    def _targets(self, message: Message) -> np.ndarray:
+    def _validate(self, message: Message) -> Message:
+        """How good the last round's weights are on held-out rows."""
+        return self._summation.conceal(self._excess(message, *self._network(message)), "validation")
+
+    def _excess(self, message: Message, clients: int, weights: np.ndarray) -> np.ndarray:
+        return cnn.excess(weights, self._trees()[1], self._targets(message, self._held_y), clients, self._config)
+
+    def _network(self, message: Message) -> tuple[int, np.ndarray]:
+        """Number of ensembles, and the received weights of the network over them."""
+        clients, trees = len(field(self.memory, "lengths", np.int64, (-1,))), self._trees()[0].shape[1]
+        size = cnn.parameters(clients, trees // clients, self._config)
+        return clients, field(message, "weights", np.float32, (size,))
+
+    def _trees(self) -> tuple[np.ndarray, np.ndarray]:
+        """What each tree of all ensembles gives for the training rows and for the held-out ones."""
+        if self._outputs is None:
+            ensembles = [Ensemble.read(each, self._X.shape[1]) for each in unpack_ensembles(self.memory)]
+            trees = len(ensembles[0])
+            if {len(each) for each in ensembles} != {trees} or trees * len(ensembles) > self._config.total_trees:
+                most = self._config.total_trees
+                raise ProtocolDesync(f"all ensembles must have as many trees, {most} together at most")
+            training, held = (
+                np.concatenate([each.outputs(X) for each in ensembles], axis=1) for X in (self._X, self._held_X)
+            )
+            self._outputs = training, held
+        return self._outputs
+
+    def _targets(self, message: Message, y: np.ndarray) -> np.ndarray:
         location, scale = field(message, "unit", np.float64, (2,))
         if scale <= 0:
             raise ProtocolDesync(f"the unit of the labels must be above 0, got {scale:g}")
-        return (self._y - location) / scale
+        return (y - location) / scale

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 FCNN_WIDTH = 256
+# By which a network's output may be multiplied, where held-out rows show that it is overconfident.
+SCALES = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)
+EXCESS = 1 + 2 * len(SCALES)
 
 
 def build(clients: int, trees: int, config: FedXGBllrConfig) -> nn.Sequential:
@@ -43,7 +46,17 @@ def build(clients: int, trees: int, config: FedXGBllrConfig) -> nn.Sequential:
 
 
 def initial_weights(clients: int, trees: int, config: FedXGBllrConfig) -> np.ndarray:
-    """Kaiming initialisation (He et al. 2015) with zero biases, from `config.seed`: float32[parameters]."""
+    """What the training starts from, by `config.start`: float32[parameters]."""
+    return _flat(_kaiming(clients, trees, config) if config.start == "kaiming" else _mean(clients, trees, config))
+
+
+def mean_weights(clients: int, trees: int, config: FedXGBllrConfig) -> np.ndarray:
+    """A network whose output is the mean of the clients' margins: float32[parameters]."""
+    return _flat(_mean(clients, trees, config))
+
+
+def _kaiming(clients: int, trees: int, config: FedXGBllrConfig) -> nn.Sequential:
+    """Kaiming initialisation (He et al. 2015) with zero biases, from `config.seed`."""
     import torch
     from torch import nn
 
@@ -53,7 +66,28 @@ def initial_weights(clients: int, trees: int, config: FedXGBllrConfig) -> np.nda
         if isinstance(layer, nn.Linear | nn.Conv1d):
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu", generator=generator)
             nn.init.zeros_(cast("Tensor", layer.bias))
-    return _flat(model)
+    return model
+
+
+def _mean(clients: int, trees: int, config: FedXGBllrConfig) -> nn.Sequential:
+    """The same, but for two channels: one is the sum of the trees and one its negative, and only they count.
+
+    x = ReLU(x) - ReLU(-x), so their difference is the sum itself.
+    """
+    import torch
+
+    model = _kaiming(clients, trees, config)
+    first, last = (cast("Tensor", layer.weight) for layer in model if hasattr(layer, "weight"))
+    with torch.no_grad():
+        first[:2] = 0
+        total = first[0, 0, 1:2] if config.architecture == "standard" else first[0]
+        total.fill_(1)
+        first[1] = -first[0]
+        last.zero_()
+        # A convolution over all trees has its channels outermost, the one of each client's trees innermost.
+        by_channel = last.view(-1, len(first)).T if config.architecture != "standard" else last.view(len(first), -1)
+        by_channel[0], by_channel[1] = 1 / clients, -1 / clients
+    return model
 
 
 def parameters(clients: int, trees: int, config: FedXGBllrConfig) -> int:
@@ -106,6 +140,37 @@ def predict(weights: np.ndarray, outputs: np.ndarray, clients: int, config: FedX
     model = _loaded(weights, outputs.shape[1], clients, config)
     with torch.no_grad():
         return np.concatenate([model(part).squeeze(1).numpy() for part in torch.from_numpy(outputs).split(4096)])
+
+
+def scaled(weights: np.ndarray, clients: int, trees: int, config: FedXGBllrConfig, scale: float) -> np.ndarray:
+    """Weights of the network whose output is `scale` times that of `weights`: its last layer is multiplied."""
+    *_, last, bias = build(clients, trees, config).parameters()
+    factor = np.ones(len(weights), np.float32)
+    factor[-(last.numel() + bias.numel()) :] = scale
+    return weights * factor
+
+
+def excess(
+    weights: np.ndarray, outputs: np.ndarray, targets: np.ndarray, clients: int, config: FedXGBllrConfig
+) -> np.ndarray:
+    """By how much rows are predicted worse by the network, at each of SCALES, than by the mean of the clients' margins.
+
+    outputs float32[n, clients * trees], targets float[n] -> float64[EXCESS]: the rows, and over them the sums of the
+    difference of the two losses and of its square.
+    """
+    if not len(targets):
+        return np.zeros(EXCESS)
+    network = predict(weights, outputs, clients, config).astype(np.float64)
+    mean = _loss(outputs.sum(axis=1) / np.float64(clients), targets, config)
+    difference = np.stack([_loss(scale * network, targets, config) - mean for scale in SCALES])
+    return np.concatenate([[len(targets)], difference.sum(axis=1), (difference**2).sum(axis=1)])
+
+
+def _loss(predicted: np.ndarray, targets: np.ndarray, config: FedXGBllrConfig) -> np.ndarray:
+    """Cross-entropy of margins in nats, or squared error, of each row."""
+    if config.classification:
+        return np.logaddexp(0, predicted) - targets * predicted
+    return (predicted - targets) ** 2
 
 
 def _loaded(weights: np.ndarray, inputs: int, clients: int, config: FedXGBllrConfig) -> nn.Sequential:

@@ -1,12 +1,13 @@
 """One frozen configuration of a FedXGBllr training; defaults are the paper's (Ma et al. 2023, section 4.1).
 
-But for `local_epochs`: the paper's 100 overfit (docs/fedxgbllr.md). The paper is silent on the regularisation of the
-local ensembles: those three defaults are XGBoost's.
+But for three: `local_epochs`, as the paper's 100 overfit, and `start` and `validation_share`, which keep the network
+from being worse than the mean of the clients' margins (docs/fedxgbllr.md). The paper is silent on the regularisation of
+the local ensembles: those three defaults are XGBoost's.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -16,12 +17,17 @@ from secure_tree.config import validated
 MOST_TREES = 10_000
 DEEPEST = 12
 Architecture = Literal["interpretable", "standard", "fcnn"]
+Start = Literal["mean", "kaiming"]
+Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class FedXGBllrConfig(BaseModel):
     """Public hyper-parameters, equal at the server and every client.
 
-    `local_batches` ends a client's part of a round after that many batches instead of `local_epochs` passes.
+    `local_batches` ends a client's part of a round after that many batches instead of `local_epochs` passes. `start`:
+    the network's first weights, the mean of the clients' margins or the paper's Kaiming initialisation.
+    `validation_share` of each client's rows see neither its trees nor the network, and choose the round that is kept;
+    0 keeps the last one, as the paper.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -34,13 +40,15 @@ class FedXGBllrConfig(BaseModel):
     min_split_loss: float = Field(0.0, ge=0)
     subsample: float = Field(1.0, gt=0, le=1)
     architecture: Architecture = "interpretable"
-    channels: int = Field(64, ge=1, le=1024)
+    channels: int = Field(64, ge=2, le=1024)
+    start: Start = "mean"
     rounds: int = Field(10, ge=1, le=1000)
-    local_epochs: int = Field(10, ge=1, le=10_000)
+    local_epochs: int = Field(2, ge=1, le=10_000)
     local_batches: int | None = Field(None, ge=1)
     batch_size: int = Field(64, ge=1)
     learning_rate: float = Field(0.001, gt=0, le=1)
-    betas: tuple[float, float] = (0.5, 0.999)
+    betas: tuple[Beta, Beta] = (0.5, 0.999)
+    validation_share: float = Field(0.1, ge=0, le=0.5)
     seed: int = Field(0, ge=0)
 
     @property

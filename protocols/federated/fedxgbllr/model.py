@@ -23,7 +23,7 @@ def unpack_ensembles(message: Message) -> list[bytes]:
     """Inverse of `pack_ensembles`. Raises ProtocolDesync."""
     data = field(message, "ensembles", np.uint8, (-1,)).tobytes()
     lengths = field(message, "lengths", np.int64, (-1,))
-    if (lengths <= 0).any() or int(lengths.sum()) != len(data):
+    if not len(lengths) or (lengths <= 0).any() or int(lengths.sum()) != len(data):
         raise ProtocolDesync("the lengths of the ensembles must add up to the bytes received")
     ends = np.cumsum(lengths)
     return [data[end - length : end] for end, length in zip(ends, lengths, strict=True)]
@@ -33,7 +33,8 @@ def unpack_ensembles(message: Message) -> list[bytes]:
 class FedXGBllrModel:
     """What every client holds at the end: all ensembles and the network's float32 weights.
 
-    Predictions of a regression are `location + scale * output`.
+    Predictions of a regression are `location + scale * output`. `kept`: the round of the weights; 0 is the mean of the
+    clients' margins.
     """
 
     ensembles: list[bytes]
@@ -41,6 +42,7 @@ class FedXGBllrModel:
     config: FedXGBllrConfig
     location: float = 0.0
     scale: float = 1.0
+    kept: int = 0
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """float32[n, d] -> float64[n]: probabilities of class 1, or labels in their own unit. Raises DataError."""
@@ -62,10 +64,11 @@ class FedXGBllrModel:
     def pack(self) -> Message:
         """The model as plain arrays; its configuration, which is public, is kept elsewhere."""
         unit = np.array([self.location, self.scale])
-        return pack_ensembles(self.ensembles) | {"weights": self.weights, "unit": unit}
+        return pack_ensembles(self.ensembles) | {"weights": self.weights, "unit": unit, "kept": np.array(self.kept)}
 
     @classmethod
     def unpack(cls, message: Message, config: FedXGBllrConfig) -> Self:
         """Inverse of `pack`. Raises ProtocolDesync."""
         weights, unit = field(message, "weights", np.float32, (-1,)), field(message, "unit", np.float64, (2,))
-        return cls(unpack_ensembles(message), weights, config, *map(float, unit))
+        kept = int(field(message, "kept", np.int64, ()))
+        return cls(unpack_ensembles(message), weights, config, float(unit[0]), float(unit[1]), kept)

@@ -4,19 +4,22 @@ Functionality  K clients with rows of the same features -> every client's ensemb
                network over the outputs of all trees
 Messages       moments (regression): client -> server rows, sum and sum of squares of the labels, as a sum
                ensemble: server -> client trees; client -> server its ensemble
-               update: server -> client weights, and all ensembles where the client has none; back rows * weights, rows
+               update: server -> client weights, and all ensembles where the client has none; back rows * weights, rows,
+               and on held-out rows how much worse the weights received are than the mean of margins, as one sum
+               validate: the same of the last round's weights, where rows are held out
 Cost           `protocols.federated.fedxgbllr.communication`
 Security       docs/fedxgbllr.md, "What leaks": every party, the server too, sees every client's trees
 Drop-out       a client that misses "ensemble" has no trees in the model and its labels still train the network; one
                that misses "update" is left out of that round's average
 Source         Ma, Qiu, Beutel, Lane: Gradient-less Federated Gradient Boosting Trees with Learnable Learning Rates,
-               EuroMLSys 2023, algorithm 1; FedAvg of McMahan et al. 2017
+               EuroMLSys 2023, algorithm 1; FedAvg of McMahan et al. 2017. Held-out rows are our addition
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -37,7 +40,9 @@ def train(
 ) -> FedXGBllrModel:
     """The whole training; `progress` is given the model after each round, from 1.
 
-    Raises DataError where all labels of a regression are equal, PeerVanished where too few clients are left.
+    With held-out rows the model is that of the round and scale with the least loss on them, or the mean of the clients'
+    margins where none is better by a standard error. Raises DataError where all labels of a regression are equal,
+    PeerVanished where too few clients are left.
     """
     trees = config.trees_per_client(len(federation.clients))
     location, scale = (0.0, 1.0) if config.classification else _label_moments(federation, summation)
@@ -50,16 +55,42 @@ def train(
     weights = cnn.initial_weights(len(ensembles), trees, config)
     model = FedXGBllrModel(ensembles, weights, config, location, scale)
 
+    best, least = replace(model, weights=cnn.mean_weights(len(ensembles), trees, config)), 0.0
+
+    def validate(summed: np.ndarray) -> None:
+        """Whether `model`, at one of the scales, is the best so far."""
+        nonlocal best, least
+        excess = _surely(summed)
+        if excess.min() < least:
+            least, by = float(excess.min()), cnn.SCALES[int(excess.argmin())]
+            best = replace(model, weights=cnn.scaled(model.weights, len(ensembles), trees, config, by))
+
     holding: set[int] = set()
     for number in range(1, config.rounds + 1):
         order = {"round": np.array(number), "weights": model.weights, "unit": unit}
         replies = federation.ask("update", {i: order if i in holding else order | packed for i in federation.clients})
         holding |= replies.keys()
-        total = summation.total(federation, replies, f"round {number}", len(weights) + 1)
-        averaged = (total[:-1] / total[-1]).astype(np.float32)
-        model = FedXGBllrModel(ensembles, averaged, config, location, scale)
+        total = summation.total(federation, replies, f"round {number}", len(weights) + 1 + cnn.EXCESS)
+        averaged, validated = np.split(total, [len(weights) + 1])
+        if number > 1 or config.start == "mean":
+            validate(validated)
+        model = replace(model, weights=(averaged[:-1] / averaged[-1]).astype(np.float32), kept=number)
         progress(number, model)
-    return model
+    if not config.validation_share:
+        return model
+    order = {"weights": model.weights, "unit": unit}
+    replies = federation.ask("validate", dict.fromkeys(holding, order))
+    validate(summation.total(federation, replies, "validation", cnn.EXCESS))
+    return best
+
+
+def _surely(summed: np.ndarray) -> np.ndarray:
+    """`cnn.excess`, summed -> the mean excess at each scale and its standard error on top; infinity without rows."""
+    rows, difference, squares = summed[0], *np.split(summed[1:], 2)
+    if not rows:
+        return np.full(len(cnn.SCALES), np.inf)
+    mean = difference / rows
+    return mean + np.sqrt(np.maximum(squares / rows - mean**2, 0) / rows)
 
 
 def _check_ensembles(ensembles: Mapping[int, bytes], trees: int) -> None:

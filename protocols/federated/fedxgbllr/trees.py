@@ -97,7 +97,12 @@ def fit_booster(X: np.ndarray, y: np.ndarray, trees: int, config: FedXGBllrConfi
     """
     import xgboost as xgb
 
-    parameters = {
+    return xgb.train(booster_parameters(config), xgb.DMatrix(X, label=y, nthread=1), trees)
+
+
+def booster_parameters(config: FedXGBllrConfig) -> dict[str, Any]:
+    """The configuration in XGBoost's words."""
+    return {
         "objective": config.objective,
         "max_depth": config.max_depth,
         "eta": config.eta,
@@ -108,7 +113,6 @@ def fit_booster(X: np.ndarray, y: np.ndarray, trees: int, config: FedXGBllrConfi
         "seed": config.seed,
         "nthread": 1,
     }
-    return xgb.train(parameters, xgb.DMatrix(X, label=y, nthread=1), trees)
 
 
 def encode(booster: Any) -> bytes:

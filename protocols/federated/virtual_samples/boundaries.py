@@ -86,9 +86,12 @@ def mask(group_key: bytes, nonce: bytes, round_number: int, size: int) -> np.nda
     return Streams(group_key, nonce).of(round_number).words((size,), U64)
 
 
-def agree(federation: Federation) -> None:
-    """The server's part: adds the masked words of each round and hands the total back. Raises PeerVanished."""
-    message: Message = {}
+def agree(federation: Federation, new: bool = False) -> None:
+    """The server's part: adds the masked words of each round and hands the total back. Raises PeerVanished.
+
+    The boundaries are those of the base rows, or of the rows of the update where `new`.
+    """
+    message: Message = {"new": np.array(new)}
     for number in range(DIGITS + 2):
         replies = federation.broadcast("rank", {"round": np.array(number)} | message)
         missing = sorted(set(federation.clients) - set(replies))
@@ -96,7 +99,9 @@ def agree(federation: Federation) -> None:
             raise PeerVanished(f"node {missing[0]} dropped out while cluster boundaries were agreed; start without it")
         if number <= DIGITS:
             words = [field(reply, "masked", np.uint64, (-1,)) for reply in replies.values()]
-            message = {"total": np.asarray(np.sum(words, axis=0, dtype=np.uint64))}
+            message["total"] = np.asarray(np.sum(words, axis=0, dtype=np.uint64))
         if number == 0:
             nonces = [field(reply, "nonce", np.uint8, (NONCE_BYTES,)) for reply in replies.values()]
             message["nonces"] = np.stack(nonces)
+        else:
+            message.pop("nonces", None)

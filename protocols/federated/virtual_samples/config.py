@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -12,20 +12,31 @@ from secure_tree.config import validated
 class VirtualSamplesConfig(BaseModel):
     """Public hyper-parameters, equal at the server and every node; where the paper is silent, XGBoost's defaults.
 
-    min_group: the fewest rows behind any sum of g and h that a node sends.
+    min_group: the fewest rows behind any sum of g and h that a node sends. rechoose: whether the wrong rows of the
+    update are chosen again for each of its trees, or once before it. update_boundaries: whether new rows fall into the
+    clusters of the base rows, or into as many of their own (S^L of algorithm 1). update_check: the share of the new
+    rows that never join, and decide how many trees of the update are kept; 0 keeps all.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    objective: Literal["binary:logistic", "reg:squarederror"] = "binary:logistic"
     clusters: int = Field(405, ge=2, le=1_000_000)
     min_group: int = Field(5, ge=1)
     n_estimators: int = Field(100, ge=1, le=10_000)
     update_estimators: int = Field(25, ge=0, le=10_000)
+    rechoose: bool = True
+    update_boundaries: Literal["base", "new"] = "base"
+    update_check: float = Field(0.2, ge=0, le=0.5)
     learning_rate: float = Field(0.1, gt=0, le=1)
     max_depth: int = Field(4, ge=1, le=10)
     reg_lambda: float = Field(1.0, gt=0)
     min_split_loss: float = Field(0.0, ge=0)
     min_child_weight: float = Field(1.0, ge=0)
+
+    @property
+    def classification(self) -> bool:
+        return self.objective == "binary:logistic"
 
     @classmethod
     def of(cls, **parameters: Any) -> Self:

@@ -1,4 +1,4 @@
-"""How well rare positives are found (section 3): accuracy, F1, AUC, AUPRC and the confusion matrix."""
+"""How well rare positives are found (section 3), and how far probabilities may be believed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 def evaluate(y: np.ndarray, probability: np.ndarray) -> dict[str, float | int]:
     """Labels {0, 1}[n] and probabilities of 1, float[n]; a row is called positive above 0.5.
 
-    auprc is the average precision. Raises ValueError (from scikit-learn) where a class is missing from y.
+    auprc is the average precision, calibration the `calibration_error`. Raises ValueError (from scikit-learn) where a
+    class is missing from y.
     """
     from sklearn.metrics import average_precision_score, confusion_matrix, f1_score, roc_auc_score
 
@@ -19,8 +20,16 @@ def evaluate(y: np.ndarray, probability: np.ndarray) -> dict[str, float | int]:
         "f1": float(f1_score(y, called, zero_division=0)),
         "auc": float(roc_auc_score(y, probability)),
         "auprc": float(average_precision_score(y, probability)),
+        "calibration": calibration_error(y, probability),
         "tp": int(tp),
         "fp": int(fp),
         "fn": int(fn),
         "tn": int(tn),
     }
+
+
+def calibration_error(y: np.ndarray, probability: np.ndarray, bins: int = 10) -> float:
+    """The expected calibration error: mean distance of frequency and probability, over `bins` of equally many rows."""
+    order = np.argsort(probability, kind="stable")
+    parts = [rows for rows in np.array_split(order, bins) if len(rows)]
+    return float(sum(abs((y[rows] - probability[rows]).sum()) for rows in parts) / len(y))

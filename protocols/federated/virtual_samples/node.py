@@ -31,10 +31,11 @@ def sigmoid(margin: np.ndarray) -> np.ndarray:
 
 
 class VirtualSamplesNode(Participant):
-    """Rows X float[n, d] with labels y in {0, 1}, and rows `update` that join only where the model is wrong on them.
+    """Rows X float[n, d] with labels y, 0 or 1 under binary:logistic, and rows `update` that join where it is wrong.
 
-    `group_key`: 32 secret bytes that all nodes have and the server has not. `out`: where the node writes the finished
-    model, for `predict`. Raises DataError, ConfigError.
+    The model is wrong about a row where the other class is more probable; under reg:squarederror where its error is
+    above the root mean squared error of the node's base rows. `group_key`: 32 secret bytes that all nodes have and the
+    server has not. `out`: where the node writes the finished model, for `predict`. Raises DataError, ConfigError.
     """
 
     def __init__(
@@ -52,19 +53,22 @@ class VirtualSamplesNode(Participant):
         if len(group_key) != KEY_BYTES:
             raise ConfigError(f"node {node}: the group key must have {KEY_BYTES} bytes, got {len(group_key)}")
         self._node, self._config, self._summation = node, config, summation
-        self._X, self._y, names = read_rows(f"node {node}", X, y, classes=True)
+        self._X, self._y, names = read_rows(f"node {node}", X, y, config.classification)
         self._base_rows = rows = len(self._y)
         if rows < 2 * config.min_group > 2:
             raise DataError(
                 f"node {node}: its {rows} rows make no two groups of min_group {config.min_group}: no split"
             )
         if update:
-            new_X, new_y, new_names = read_rows(f"node {node}, update", *update, classes=True)
+            new_X, new_y, new_names = read_rows(f"node {node}, update", *update, config.classification)
             if new_names != names:
                 raise DataError(
                     f"node {node}, update: its feature columns or their order differ from those of the rows"
                 )
             self._X, self._y = np.concatenate([self._X, new_X]), np.concatenate([self._y, new_y])
+        # Of the new rows, those that never join.
+        new = rows + np.random.default_rng(node).permutation(len(self._y) - rows)
+        self._held = np.sort(new[: int(config.update_check * len(new))])
         # Nodes with other columns have other masks, so that the agreement ends before a wrong column counts.
         self._mask_key = hashlib.sha256(group_key + "\n".join(names).encode()).digest()
         self._out = out
@@ -75,36 +79,40 @@ class VirtualSamplesNode(Participant):
             "rank": self._rank,
             "prior": self._prior,
             "sums": self._sums,
-            "update": self._update,
+            "check": self._check,
             "finish": self._finish,
         }
 
     def _rank(self, message: Message) -> Message:
         """One round of the agreement on boundaries."""
-        number = int(field(message, "round", np.int64, ()))
+        number, new = int(field(message, "round", np.int64, ())), bool(field(message, "new", np.bool_, ()))
+        X = self._X[self._base_rows :] if new else self._X[: self._base_rows]
         d, edges = self._X.shape[1], self._config.clusters - 1
         if number == 0:
             nonce = secrets.token_bytes(boundaries.NONCE_BYTES)
             self.memory["nonce"] = as_bytes(nonce)
-            own = np.array([self._base_rows], np.uint64)
+            own = np.array([len(X)], np.uint64)
             return {"nonce": self.memory["nonce"], "masked": own + self._mask(nonce, 0, 1)}
         if number == 1:
             self.memory["nonces"] = field(message, "nonces", np.uint8, (-1, boundaries.NONCE_BYTES))
             self.memory["rows"] = self._unmask(message, 0, 1)
             # Under another key a count opens to a random word.
-            if not self._base_rows <= int(self.memory["rows"][0]) < _MOST_ROWS:
+            if not len(X) <= int(self.memory["rows"][0]) < _MOST_ROWS:
                 raise DataError(
                     f"node {self._node}: the nodes' group keys differ, or their columns or the order of these"
                 )
+            if not self.memory["rows"][0]:
+                raise DataError("no node has rows for the update: update_boundaries must be 'base'")
             self.memory["prefixes"] = np.zeros((d, edges), np.uint32)
         else:
             totals = self._unmask(message, number - 1, d * edges * boundaries.CANDIDATES).reshape(d, edges, -1)
             ranks = boundaries.target_ranks(int(self._recall("rows")[0]), self._config.clusters)
             self.memory["prefixes"] = boundaries.next_prefixes(self._recall("prefixes"), totals, ranks, number - 2)
         if number == boundaries.DIGITS + 1:
-            self.memory["boundaries"] = boundaries.values_of_keys(self._recall("prefixes"))
+            name = "new_boundaries" if new else "boundaries"
+            self.memory[name] = boundaries.values_of_keys(self._recall("prefixes"))
             return {}
-        keys = np.sort(boundaries.ordered_keys(self._X[: self._base_rows]), axis=0)
+        keys = np.sort(boundaries.ordered_keys(X), axis=0)
         counts = boundaries.candidate_counts(keys, self._recall("prefixes"), number - 1).reshape(-1).view(np.uint64)
         return {"masked": counts + self._mask(self._recall("nonce").tobytes(), number, counts.size)}
 
@@ -118,7 +126,7 @@ class VirtualSamplesNode(Participant):
         return words.view(np.int64)
 
     def _prior(self, message: Message) -> Message:
-        """Rows and positives, from which the server computes the base margin."""
+        """Rows and the sum of their labels, from which the server computes the base margin."""
         labels = self._y[: self._base_rows]
         return self._summation.conceal(np.array([len(labels), labels.sum()]), "prior")
 
@@ -132,17 +140,17 @@ class VirtualSamplesNode(Participant):
             d,
         )
         active = field(message, "active", np.int64, (-1,))
-        weight = np.r_[np.ones(self._base_rows), self._joined()]
-        clusters = self._clusters()
+        clusters = self._growing_clusters()
         position = np.full((1 << level + 1) - 1, -1)
         if not ((active >= (1 << level) - 1) & (active < len(position))).all():
             raise ProtocolDesync(f"a tree node asked for is not on level {level}")
         position[active] = np.arange(len(active))
         slot = position[growing.slots(0, clusters)]
-        taking = (slot >= 0) & (weight > 0)
+        taking = (slot >= 0) & self._takes_part(margin, bool(field(message, "updating", np.bool_, ())))
 
-        p = sigmoid(margin[taking])
-        weights = [p - self._y[taking], p * (1 - p), np.ones(taking.sum())]
+        predicted, ones = self._predicted(margin[taking]), np.ones(taking.sum())
+        hessian = predicted * (1 - predicted) if self._config.classification else ones
+        weights = [predicted - self._y[taking], hessian, ones]
         *sums, counts = cluster_sums(clusters[taking], slot[taking], len(active), v, weights)
         merged, counts = merge_small_groups(np.stack(sums), counts, self._config.min_group)
         smallest = min((n for n in (self.smallest_sent, smallest_group(counts)) if n), default=0)
@@ -154,20 +162,56 @@ class VirtualSamplesNode(Participant):
         """The fewest rows behind any sum that this node has sent so far; 0 before the first."""
         return int(self.memory.get("smallest", np.array(0)))
 
-    def _update(self, message: Message) -> Message:
-        """The sparse federated update: of the new rows, those that the model gets wrong join the training."""
-        margin = self._margin(message)[self._base_rows :]
-        wrong = (margin > 0) != (self._y[self._base_rows :] == 1)
-        self.memory["joined"] = wrong.astype(np.float64)
-        return self._summation.conceal(np.array([wrong.sum()], np.float64), "update")
+    def _takes_part(self, margin: np.ndarray, updating: bool) -> np.ndarray:
+        """Which rows the next tree is of, bool[n]: in the update also the new ones that the model gets wrong."""
+        base = np.arange(len(margin)) < self._base_rows
+        if not updating:
+            return base
+        joined = self.memory.get("joined")
+        if joined is not None and not self._config.rechoose:
+            return base | joined
+        wrong = self._wrong(margin) & ~base
+        wrong[self._held] = False
+        self.memory["joined"] = wrong if joined is None else wrong | joined
+        return base | wrong
+
+    def _wrong(self, margin: np.ndarray) -> np.ndarray:
+        """The rows that the model gets wrong, bool[n]."""
+        if self._config.classification:
+            return (margin > 0) != (self._y == 1)
+        error = np.abs(margin - self._y)
+        return np.asarray(error > np.sqrt(np.mean(error[: self._base_rows] ** 2)))
+
+    def _check(self, message: Message) -> Message:
+        """New rows that joined, new rows that are held out, and the sums of their losses after each tree."""
+        forest = Forest.unpack(message, self._config.max_depth, self._X.shape[1])
+        first = int(field(message, "first", np.int64, ()))
+        if not 0 <= first <= len(forest):
+            raise ProtocolDesync(f"an update of {len(forest)} trees cannot begin at tree {first}")
+        clusters, y = self._clusters()[self._held], self._y[self._held]
+        margin = float(field(message, "base", np.float64, ())) + forest[:first].margin(clusters)
+        losses = [self._loss(margin, y)]
+        for tree in range(first, len(forest)):
+            margin = margin + forest[tree : tree + 1].margin(clusters)
+            losses.append(self._loss(margin, y))
+        joined = self.memory.get("joined", np.zeros(0)).sum()
+        return self._summation.conceal(np.array([joined, len(y), *losses]), "check")
+
+    def _loss(self, margin: np.ndarray, y: np.ndarray) -> float:
+        """Cross-entropy in nats or squared error, summed."""
+        return float(np.sum(np.logaddexp(0, margin) - y * margin if self._config.classification else (margin - y) ** 2))
+
+    def _predicted(self, margin: np.ndarray) -> np.ndarray:
+        return sigmoid(margin) if self._config.classification else margin
 
     def _finish(self, message: Message) -> Message:
         """Keep the model, which only a node can apply to values; report the smallest group that this node sent."""
         forest = Forest.unpack(message, self._config.max_depth, self._X.shape[1])
         base = field(message, "base", np.float64, ())
         if self._out is not None:
-            arrays = forest.pack() | {"base": base, "boundaries": self._recall("boundaries")}
-            write_bytes(self._out, to_npz(arrays))
+            kind = np.array(self._config.classification)
+            arrays = {"base": base, "boundaries": self._recall("boundaries"), "classification": kind}
+            write_bytes(self._out, to_npz(forest.pack() | arrays))
         return {"smallest": np.array(self.smallest_sent)}
 
     def _margin(self, message: Message) -> np.ndarray:
@@ -185,8 +229,15 @@ class VirtualSamplesNode(Participant):
             self.memory["clusters"] = assign(self._recall("boundaries"), self._X)
         return self.memory["clusters"]
 
-    def _joined(self) -> np.ndarray:
-        return self.memory.get("joined", np.zeros(len(self._X) - self._base_rows))
+    def _growing_clusters(self) -> np.ndarray:
+        """By which rows move through the growing tree: new ones by their own boundaries, where these are agreed."""
+        if "new_boundaries" not in self.memory:
+            return self._clusters()
+        if "growing" not in self.memory:
+            base = self._clusters()[: self._base_rows]
+            new = assign(self._recall("new_boundaries"), self._X[self._base_rows :])
+            self.memory["growing"] = np.concatenate([base, new])
+        return self.memory["growing"]
 
     def _recall(self, name: str) -> np.ndarray:
         if name not in self.memory:
@@ -195,10 +246,11 @@ class VirtualSamplesNode(Participant):
 
 
 def predict(model: Path, X: np.ndarray) -> np.ndarray:
-    """Probability of class 1 of rows float32[n, d], by a model that a node wrote: float64[n]."""
+    """Probability of class 1 of rows float32[n, d], or their label, by a model that a node wrote: float64[n]."""
     with np.load(model, allow_pickle=False) as arrays:
         forest = Forest(arrays["feature"], arrays["threshold"], arrays["value"])
-        return sigmoid(float(arrays["base"]) + forest.margin(assign(arrays["boundaries"], X)))
+        margin = float(arrays["base"]) + forest.margin(assign(arrays["boundaries"], X))
+        return sigmoid(margin) if arrays["classification"] else margin
 
 
 _FOREST: list[tuple[str, type]] = [("feature", np.int32), ("threshold", np.int32), ("value", np.float64)]

@@ -1,9 +1,11 @@
 """The server: adds the nodes' clusters by index, searches splits and keeps a forest of indices.
 
 Functionality  D nodes with rows of the same features -> a forest whose thresholds are cluster indices, base margin
-Messages       rank (see `boundaries`); prior: rows and positives; sums, once per level: server -> nodes the forest and
-               the growing tree, nodes -> server sums of g and h over (tree node, feature, cluster); update: server ->
-               nodes the forest, back the number of rows that joined; finish: the forest, back the smallest group sent
+Messages       rank (see `boundaries`); prior: rows and sum of labels; sums, once per level: server -> nodes the forest
+               and the growing tree, nodes -> server sums of g and h over (tree node, feature, cluster), in the update
+               also of the new rows that are wrong; check: server -> nodes the forest, back how many rows joined and, of
+               new rows that are held out, the losses after each tree of the update; finish: the forest, back the
+               smallest group sent
 Cost           depth rounds per tree; 16 a d v bytes up from each node for a tree nodes of a level, d features and v
                clusters (plus what the secure sum adds)
 Security       docs/virtual_samples.md, "What leaks"
@@ -54,24 +56,35 @@ class Server:
     ) -> None:
         self.forest = Forest.empty(0, config.max_depth)
         self.base_margin = 0.0
+        self._updating = False
         self._federation, self._features, self._config = federation, features, config
         self._summation, self._progress = summation, progress
 
     def fit(self) -> None:
         """The base model: `n_estimators` trees on the base rows. Raises DataError where one class is missing."""
         replies = self._ask(self._federation.clients, "prior", {})
-        rows, positives = self._summation.total(self._federation, replies, "prior", 2)
-        if not 0 < positives < rows:
-            raise DataError(f"{positives:g} of {rows:g} labels are 1: training needs both classes")
-        self.base_margin = math.log(positives / (rows - positives))
+        rows, labels = self._summation.total(self._federation, replies, "prior", 2)
+        if not self._config.classification:
+            self.base_margin = float(labels / rows)
+        elif 0 < labels < rows:
+            self.base_margin = math.log(labels / (rows - labels))
+        else:
+            raise DataError(f"{labels:g} of {rows:g} labels are 1: training needs both classes")
         self._boost(self._config.n_estimators)
 
     def update(self) -> int:
-        """The sparse federated update: `update_estimators` more trees; the number of new rows that took part."""
-        replies = self._ask(self._federation.clients, "update", self._model())
-        joined = int(self._summation.total(self._federation, replies, "update", 1)[0])
+        """The sparse federated update: `update_estimators` more trees; the number of new rows that took part in any.
+
+        Of its trees the first few are kept, by the loss on those new rows that are held out; all where none are.
+        """
+        first, self._updating = len(self.forest), True
         self._boost(self._config.update_estimators)
-        return joined
+        replies = self._ask(self._federation.clients, "check", self._model() | {"first": np.array(first)})
+        length = 3 + self._config.update_estimators
+        joined, held, *losses = self._summation.total(self._federation, replies, "check", length)
+        if held:
+            self.forest = self.forest[: first + int(np.argmin(losses))]
+        return int(joined)
 
     def finish(self) -> int:
         """Give the nodes the model; the fewest rows behind any sum that a node sent."""
@@ -119,6 +132,7 @@ class Server:
         label = f"tree {len(self.forest)} level {level}"
         growing = {f"growing_{name}": array for name, array in tree.pack().items()}
         order = {"level": np.array(level), "active": active.astype(np.int64), "label": as_bytes(label.encode())}
+        order["updating"] = np.array(self._updating)
         replies = self._ask(nodes, "sums", self._model() | growing | order)
         if set(replies) != set(nodes):
             raise _Fewer(tuple(replies))

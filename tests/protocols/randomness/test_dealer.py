@@ -158,7 +158,7 @@ def test_values_are_the_same_whenever_they_are_made(monkeypatch, portion, window
     assert not errors
     for at in range(0, len(first), len(rest)):
         (_, own), (r, other) = first[at], second[at]
-        assert np.array_equal(own + other, r @ (mask + known))
+        assert np.array_equal(own + other, r @ (mask[:] + known))
         bits, words = zip(first[at + 1], second[at + 1], strict=True)
         assert np.array_equal(bits[0] ^ bits[1], words[0] + words[1])
         (a, b, c), (a1, b1, c1) = first[at + 2], second[at + 2]
@@ -222,6 +222,12 @@ def test_a_stream_is_the_same_however_it_is_drawn():
     words = np.stack([[first.words((2,), U64), second.words((2,), U64)] for _ in range(3)])
     assert np.array_equal(words[:, 0].reshape(-1), drawn(6)), "another stream in between moves nothing"
     assert np.array_equal(words[:, 1].reshape(-1), streams.of(8).words((6,), U64))
+    stream, whole = streams.of(7), drawn(15, 2)
+    rows = stream.rows((5, 3), U64)
+    assert np.array_equal(stream.words((2,), U64), whole[15:])
+    assert all(
+        np.array_equal(rows[a:b], whole[:15].reshape(5, 3)[a:b]) for a, b in ((0, 2), (1, 4), (3, 9), (None, None))
+    )
 
 
 def test_a_nonce_of_every_participant_enters_the_session(monkeypatch):

@@ -62,12 +62,16 @@ class FakeDealer:
         assert not self._thread.is_alive()
 
 
+def held(request):
+    return request_bytes(request).held
+
+
 def test_requests_are_cut_into_portions_by_their_bytes_and_their_number():
     plan = [([REQUEST] * 2, 3), ([LARGE], 1), ([REQUEST], 1)]
-    assert [len(each) for each in portions(plan, 4 * SIZE, 100)] == [4, 2, 1, 1]
-    assert [len(each) for each in portions(plan, 1 << 30, 3)] == [3, 3, 2]
-    assert [len(each) for each in portions(plan, 0, 100)] == [1] * 8
-    assert list(portions([], 100, 100)) == list(portions([([], 3)], 100, 100)) == []
+    assert [len(each.requests) for each in portions(plan, 4 * SIZE, 100, held)] == [4, 2, 1, 1]
+    assert [len(each.requests) for each in portions(plan, 1 << 30, 3, held)] == [2, 2, 2, 1, 1]
+    assert [len(each.requests) for each in portions(plan, 0, 100, held)] == [1] * 8
+    assert list(portions([], 100, 100, held)) == list(portions([([], 3)], 100, 100, held)) == []
 
 
 def test_no_more_is_asked_for_than_the_window_holds(monkeypatch):

@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -90,7 +91,7 @@ def test_sessions_leave_no_descriptor_open_and_no_process(dealer):
         for descriptor in (proc / "fd").iterdir():
             with contextlib.suppress(FileNotFoundError):  # closed since it was listed
                 targets.append(os.readlink(descriptor))
-        return sorted(targets), (proc / "task" / proc.name / "children").read_text()
+        return Counter(targets), (proc / "task" / proc.name / "children").read_text()
 
     def settled():
         """Once every session's process has been waited for."""
@@ -99,12 +100,16 @@ def test_sessions_leave_no_descriptor_open_and_no_process(dealer):
             time.sleep(0.02)
         return found
 
-    before = settled()
+    # With a first session the dealer has opened its log, and what else it opens once.
+    assert honest(dealer)
+    before, _ = settled()
     for _ in range(8):
         assert honest(dealer)
     for failure in (lambda party: party.randomness.take(Triples((3 + party.rank,), Z64)), _fail):
         assert all(isinstance(end, Exception) for end in both(dealer.network(), failure))
-    assert settled() == before == (before[0], "")
+    after, children = settled()
+    # What the process has inherited may be closed meanwhile.
+    assert not after - before and not children
 
 
 def _fail(party):

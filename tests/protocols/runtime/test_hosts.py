@@ -70,13 +70,13 @@ def test_a_job_without_a_dealer_does_not_meet_one_with(dealer):
     found = []
     party_a = threading.Thread(target=lambda: found.append(outcome(network, 0)))
     party_a.start()
-    with pytest.raises(ConfigError, match="the hosts disagree on dealer: None here, 'dealer' at party_a"):
+    with pytest.raises(ConfigError, match="the hosts disagree on offline: None here, 'dealer' at party_a"):
         run_pair(network, 1, CREDENTIALS["party_b"], lambda peer: None)
     party_a.join()
     assert type(found[0]) is ConfigError
 
 
-PARTIES = ["party_a", "party_b"]
+HELLO = {"parties": ["party_a", "party_b"], "offline": "dealer", "ot": None, "dealer": "dealer"}
 
 
 @pytest.mark.parametrize(
@@ -84,13 +84,13 @@ PARTIES = ["party_a", "party_b"]
     [
         (None, False),
         ({}, False),
-        ({"parties": PARTIES, "dealer": "dealer"}, False),
-        ({"parties": PARTIES, "dealer": "dealer", "nonce": bytes(15)}, False),
-        ({"parties": PARTIES, "dealer": "dealer", "nonce": np.zeros(16, np.uint8)}, False),
+        (HELLO, False),
+        ({**HELLO, "nonce": bytes(15)}, False),
+        ({**HELLO, "nonce": np.zeros(16, np.uint8)}, False),
         (bytes(5000), False),
-        ({"parties": PARTIES, "dealer": {}, "nonce": bytes(16)}, True),
-        ({"parties": np.array([1, 2]), "dealer": "dealer", "nonce": bytes(16)}, True),
-        ({"parties": [np.array([1, 2]), "party_b"], "dealer": "dealer", "nonce": bytes(16)}, True),
+        ({**HELLO, "dealer": {}, "nonce": bytes(16)}, True),
+        ({**HELLO, "parties": np.array([1, 2]), "nonce": bytes(16)}, True),
+        ({**HELLO, "parties": [np.array([1, 2]), "party_b"], "nonce": bytes(16)}, True),
     ],
     ids=lambda lie: repr(lie)[:60],
 )
@@ -116,8 +116,7 @@ def test_a_lie_about_where_the_dealer_is(dealer, lie):
     party_b = threading.Thread(target=lambda: found.append(outcome(network, 1)))
     party_b.start()
     with listen(network.meeting, CREDENTIALS["party_a"]) as listener, listener.accept("party_b", patience=30) as peer:
-        expected = {"parties": ["party_a", "party_b"], "dealer": "dealer"}
-        peer.exchange_public("session.hello", {**expected, "nonce": bytes(16)})
+        peer.exchange_public("session.hello", {**HELLO, "nonce": bytes(16)})
         peer.send("dealer.address", lie)
         party_b.join()
     assert type(found[0]) is ProtocolDesync and "must name the address of a dealer" in str(found[0])

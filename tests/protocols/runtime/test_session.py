@@ -8,7 +8,7 @@ import pytest
 from mpc.beaver import Triples
 from mpc.errors import DataError, ProtocolDesync
 from mpc.rings import Z64
-from protocols.randomness.delivery import AHEAD
+from protocols.randomness.supply import AHEAD
 from protocols.runtime import memory, run_local
 
 X, Y = np.array([[3, -4], [5, 6]]), np.array([[1, 7], [5, -2]])

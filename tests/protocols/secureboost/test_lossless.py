@@ -21,11 +21,18 @@ def labels(objective, score):
         return (score > 0).astype(float)
     if objective == "multi:softprob":
         return np.digitize(score, [-1.5, 1.5]).astype(float)
-    return 20 * score
+    return 20 * score if objective == "reg:squarederror" else np.rint(np.exp(0.3 * score))
 
 
 @pytest.mark.parametrize(
-    "objective, hosts", [("binary:logistic", 2), ("binary:logistic", 1), ("multi:softprob", 2), ("reg:squarederror", 1)]
+    "objective, hosts",
+    [
+        ("binary:logistic", 2),
+        ("binary:logistic", 1),
+        ("multi:softprob", 2),
+        ("reg:squarederror", 1),
+        ("count:poisson", 1),
+    ],
 )
 def test_every_split_is_that_of_the_joined_table(objective, hosts):
     X, score = table(hosts)

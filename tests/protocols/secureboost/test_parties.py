@@ -1,5 +1,6 @@
 """Roles as processes over TLS: alignment, failures, bad input, models on disk."""
 
+import math
 import os
 import signal
 
@@ -97,6 +98,8 @@ def test_classes_without_a_gap():
         ({"max_bin": "exact"}, "from 2 to 126"),
         ({"min_child_samples": 5}, "unknown parameter min_child_samples"),
         ({"key_bits": 512}, "key_bits"),
+        ({"epsilon": 0}, "epsilon"),
+        ({"objective": "count:poisson", "base_score": 0}, "base_score must be a count above 0"),
         ({"colour": 1}, "unknown parameter colour"),
     ],
 )
@@ -110,6 +113,7 @@ def test_a_host_refuses_an_unknown_step_and_a_malformed_one():
         def play(channels):
             start = {"library": "phe", "key": ((1 << 1024) + 1).to_bytes(256, "little"), "packing": True}
             sizes = {"rows": 80, "max_bin": 8, "subtract": False, "training": "t"}
+            sizes |= {"epsilon": math.inf, "levels": 4, "colsample": 1.0}
             channels["host_1"].send("secureboost.start", start | sizes)
             channels["host_1"].receive("secureboost.start")
             channels["host_1"].send(ASK, question)

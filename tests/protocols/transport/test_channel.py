@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from mpc.errors import PeerTimeout, PeerVanished, ProtocolDesync
+from mpc.pieces import Pieces
 from protocols.transport import frames
 from tests.protocols.transport.conftest import both
 
@@ -23,6 +24,21 @@ def test_exchange_swaps_arrays_of_any_dtype(pair):
     for got, expected in zip(from_b + from_a, theirs + mine, strict=True):
         assert got.dtype == expected.dtype and got.flags.writeable
         np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("rows", [0, 3, 700, 5000])
+def test_pieces_are_sent_as_the_array_would_be(pair, rows):
+    a, b = pair
+    array = words(rows * 37).reshape(rows, 37)
+    on_wire = [a.wire_sent]
+    for sent in (array, Pieces(rows, array.shape[1] * 8, lambda at: array[at])):
+        _, (received,) = both(
+            lambda sent=sent: a.exchange(TAG, [words(5), sent, words(9)], like=[]),
+            lambda: b.exchange(TAG, [], like=[(5 + array.size + 9, np.uint64)]),
+        )
+        assert np.array_equal(received, np.concatenate([words(5), array.reshape(-1), words(9)]))
+        on_wire.append(a.wire_sent)
+    assert on_wire[1] - on_wire[0] == on_wire[2] - on_wire[1]
 
 
 def test_the_peer_gets_a_copy(pair):

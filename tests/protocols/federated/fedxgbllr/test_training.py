@@ -14,7 +14,8 @@ from protocols.federated.fedxgbllr.trees import encode, fit_booster, fit_ensembl
 from protocols.federated.secure_sum import OpenSum
 from tests.protocols.federated.tables import SMALL_LLR, llr_clients, summation, table
 
-PAPER = FedXGBllrConfig.of()
+PAPER = FedXGBllrConfig.of(start="kaiming", validation_share=0)
+ALL_ROWS = SMALL_LLR.model_copy(update={"validation_share": 0})
 
 
 @pytest.mark.parametrize("objective", ["binary:logistic", "reg:squarederror"])
@@ -90,7 +91,7 @@ def test_secure_sums_average_as_open_ones_do():
 
 
 def test_fedavg_weighs_clients_by_their_rows():
-    config = SMALL_LLR.model_copy(update={"rounds": 1})
+    config = ALL_ROWS.model_copy(update={"rounds": 1})
     X, y = table()
     clients = {0: slice(0, 200), 1: slice(200, 240)}
     parts = {i: FedXGBllrClient(i, X[s], y[s], config, OpenSum()) for i, s in clients.items()}
@@ -106,11 +107,11 @@ def test_fedavg_weighs_clients_by_their_rows():
 
 
 def test_ensembles_are_in_the_order_of_client_ids():
-    participants = llr_clients()
+    participants = llr_clients(config=ALL_ROWS)
     shuffled = {i: participants[i] for i in (2, 0, 1)}
     X, y = table()
     expected = [fit_ensemble(X[part], y[part], 4, SMALL_LLR) for part in np.array_split(np.arange(len(X)), 3)]
-    assert train(LocalFederation(shuffled), SMALL_LLR, OpenSum()).ensembles == expected
+    assert train(LocalFederation(shuffled), ALL_ROWS, OpenSum()).ensembles == expected
 
 
 def test_a_client_that_misses_the_first_update_is_sent_the_ensembles_later():
@@ -211,6 +212,100 @@ def test_what_is_measured_is_what_formula_6_counts_and_every_clients_trees_once_
     model = train(federation, SMALL_LLR, OpenSum())
     trees, network = sum(map(len, model.ensembles)), len(model.weights)
     assert federation.received["ensemble"] == trees
-    assert federation.received["update"] == 3 * SMALL_LLR.rounds * 8 * (network + 1)
+    assert federation.received["update"] == 3 * SMALL_LLR.rounds * 8 * (network + 1 + cnn.EXCESS)
     fixed = 3 * SMALL_LLR.rounds * (8 + 16)
     assert federation.sent["update"] == 3 * SMALL_LLR.rounds * 4 * network + fixed + 3 * (trees + 3 * 8)
+
+
+@pytest.mark.parametrize("architecture", ["interpretable", "standard", "fcnn"])
+@pytest.mark.parametrize("scale", [1.0, 0.5])
+def test_the_network_starts_as_the_mean_of_the_clients_margins(architecture, scale):
+    config = FedXGBllrConfig.of(architecture=architecture, channels=4)
+    outputs = np.random.default_rng(0).normal(size=(50, 12)).astype(np.float32)
+    weights = cnn.scaled(cnn.initial_weights(3, 4, config), 3, 4, config, scale)
+    np.testing.assert_array_equal(cnn.initial_weights(3, 4, config), cnn.mean_weights(3, 4, config))
+    np.testing.assert_allclose(cnn.predict(weights, outputs, 3, config), scale * outputs.sum(axis=1) / 3, atol=1e-5)
+
+
+def test_excess_is_what_the_network_loses_more_than_the_mean():
+    outputs = np.random.default_rng(0).normal(size=(50, 12)).astype(np.float32)
+    targets = (outputs.sum(axis=1) > 0).astype(np.float64)
+    rows, *sums = cnn.excess(cnn.mean_weights(3, 4, PAPER), outputs, targets, 3, PAPER)
+    difference, squares = np.split(np.array(sums), 2)
+    mean = outputs.sum(axis=1) / 3
+    halved = np.logaddexp(0, mean / 2) - targets * mean / 2 - np.logaddexp(0, mean) + targets * mean
+    half = cnn.SCALES.index(0.5)
+    assert rows == 50 and difference[0] == pytest.approx(0, abs=1e-4)
+    assert [difference[half], squares[half]] == pytest.approx([halved.sum(), (halved**2).sum()], rel=1e-4)
+
+
+NOISE = {"total_trees": 20, "max_depth": 3, "rounds": 4, "local_epochs": 40, "channels": 8, "eta": 0.02}
+
+
+def noise(objective, seed):
+    """Rows whose labels no feature tells of: whatever a network learns of them is wrong."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(600, 5)).astype(np.float32)
+    return X, rng.integers(2, size=600).astype(float) if objective == "binary:logistic" else rng.normal(size=600)
+
+
+@pytest.mark.parametrize("objective", ["binary:logistic", "reg:squarederror"])
+@pytest.mark.parametrize("start", ["mean", "kaiming"])
+def test_a_network_that_overfits_is_not_kept(objective, start):
+    """Without held-out rows the last round is kept and loses more than the mean of margins; with them it does not."""
+    X, y = noise(objective, 0)
+    fresh, labels = noise(objective, 1)
+
+    def losses(share):
+        config = FedXGBllrConfig.of(objective=objective, start=start, validation_share=share, **NOISE)
+        parts = np.array_split(np.arange(len(X)), 2)
+        members = {i: FedXGBllrClient(i, X[p], y[p], config, OpenSum()) for i, p in enumerate(parts)}
+        model = train(LocalFederation(members), config, OpenSum())
+        return [_loss(predict(fresh), labels, objective) for predict in (model.predict, model.predict_by_mean)]
+
+    network, mean = losses(0)
+    assert network > mean + 0.002
+    network, mean = losses(0.3)
+    assert network <= mean + 1e-4
+
+
+def _loss(predicted, y, objective):
+    if objective == "reg:squarederror":
+        return np.mean((predicted - y) ** 2)
+    return -np.mean(np.log(np.where(y == 1, predicted, 1 - predicted)))
+
+
+def test_the_network_is_kept_where_held_out_rows_show_that_it_is_better():
+    """One client's labels are turned around: a mean of margins knows nothing, a network finds whom to follow."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 3)).astype(np.float32)
+    y = (X[:, 0] > 0).astype(float)
+    parts = np.split(np.arange(1200), [900])
+    config = SMALL_LLR.model_copy(update={"rounds": 5, "local_epochs": 20, "validation_share": 0.3})
+    turned = np.where(np.arange(1200) < 900, y, 1 - y)
+    members = {i: FedXGBllrClient(i, X[p], turned[p], config, OpenSum()) for i, p in enumerate(parts)}
+    model = train(LocalFederation(members), config, OpenSum())
+    assert model.kept > 0
+    assert _loss(model.predict(X[:900]), y[:900], "") < _loss(model.predict_by_mean(X[:900]), y[:900], "")
+
+
+def test_rows_that_are_held_out_train_nothing():
+    X, y = table()
+    config = SMALL_LLR.model_copy(update={"validation_share": 0.25})
+    client = FedXGBllrClient(0, X, y, config, OpenSum())
+    moments = client.answer("moments", {})["values"]
+    assert moments[0] == 180 and len(client._held_y) == 60
+    kept = {tuple(row) for row in np.c_[client._X, client._y]}
+    assert kept <= {tuple(row) for row in np.c_[X, y]}
+
+
+def test_without_held_out_rows_nothing_shows_that_the_network_is_better():
+    X, y = table(16)
+    parts = np.array_split(np.arange(16), 2)
+    members = {i: FedXGBllrClient(i, X[p], y[p], SMALL_LLR, OpenSum()) for i, p in enumerate(parts)}
+    assert train(LocalFederation(members), SMALL_LLR, OpenSum()).kept == 0
+
+
+def test_an_empty_list_of_ensembles_is_refused():
+    with pytest.raises(ProtocolDesync, match="must add up"):
+        unpack_ensembles({"ensembles": as_bytes(b""), "lengths": np.zeros(0, np.int64)})

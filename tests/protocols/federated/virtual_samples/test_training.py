@@ -144,7 +144,12 @@ def test_with_secure_sums_no_message_to_the_server_has_a_nodes_own_sums():
     server = trained(nodes, secure=True)
     del nodes[HELPER]
     order = server._model() | {f"growing_{k}": a for k, a in Forest.empty(1, 3).pack().items()}
-    order |= {"level": np.array(0), "active": np.array([0]), "label": np.frombuffer(b"x", np.uint8)}
+    order |= {
+        "updating": np.array(False),
+        "level": np.array(0),
+        "active": np.array([0]),
+        "label": np.frombuffer(b"x", np.uint8),
+    }
     reply = nodes[0].answer("sums", order)
     assert set(reply) == {"share", "sealed"}
     assert abs(np.unpackbits(reply["share"].view(np.uint8)).mean() - 0.5) < 0.05
@@ -169,7 +174,7 @@ def test_under_secure_sums_the_server_is_sent_shares_alone_in_every_step():
     shares = {"share", "sealed"}
     assert seen == {
         "rank": {"masked", "nonce"},
-        **{step: shares for step in ("prior", "sums", "update")},
+        **{step: shares for step in ("prior", "sums", "check")},
         "unmask": {"masks"},
         "finish": {"smallest"},
     }
@@ -233,7 +238,7 @@ def request_of(nodes, label):
     return {"label": np.frombuffer(label.encode(), np.uint8), "length": np.array(2), "sealed": np.stack(sealed)}
 
 
-@pytest.mark.parametrize("step", ["prior", "update"])
+@pytest.mark.parametrize("step", ["prior", "check"])
 def test_rows_and_wrong_rows_too_are_summed_over_all_nodes_or_not_at_all(step):
     federation = LocalFederation(vs_nodes(True), 2, lambda asked, client: (asked, client) == (step, 1))
     agree(federation)
@@ -288,20 +293,153 @@ def test_a_node_keeps_the_model_and_reports_its_smallest_group(tmp_path):
     np.testing.assert_array_equal(predict(tmp_path / "model.npz", X), expected)
 
 
-def test_only_wrongly_classified_new_rows_join_and_pull_the_forest_towards_them():
-    nodes = vs_nodes()
-    server = trained(nodes)
+def with_options(**options):
+    return SMALL_VS.model_copy(update=options)
+
+
+@pytest.mark.parametrize("rechoose", [False, True])
+def test_only_wrongly_classified_new_rows_join_and_pull_the_forest_towards_them(rechoose):
+    config = with_options(update_check=0, rechoose=rechoose)
+    nodes = vs_nodes(config=config)
+    server = trained(nodes, config=config)
     X, y = table(90, seed=1)
     clusters = assign(nodes[0].memory["boundaries"], X)
-    margin = server.base_margin + server.forest.margin(clusters)
-    wrong = (margin > 0) != (y == 1)
-    assert server.update() == wrong.sum() > 0
 
-    longer = SMALL_VS.model_copy(update={"n_estimators": SMALL_VS.n_estimators + SMALL_VS.update_estimators})
+    def wrong():
+        return (server.base_margin + server.forest.margin(clusters) > 0) != (y == 1)
+
+    first = wrong()
+    each = []
+    server._progress = lambda trees, forest: each.append(wrong())
+    joined = server.update()
+    # The last tree's model is the finished one: no tree is of the rows that it gets wrong.
+    chosen = np.any([first, *each[:-1]], axis=0) if rechoose else first
+    assert joined == chosen.sum() > 0
+
+    longer = with_options(n_estimators=SMALL_VS.n_estimators + SMALL_VS.update_estimators)
     without = trained(vs_nodes(config=longer), config=longer)
     assert len(server.forest) == len(without.forest)
     towards = np.where(y == 1, 1, -1) * (server.forest.margin(clusters) - without.forest.margin(clusters))
-    assert towards[wrong].mean() > 0
+    assert towards[first].mean() > 0
+
+
+def test_a_tree_of_the_update_is_of_the_rows_that_the_model_before_it_gets_wrong():
+    config = with_options(update_check=0, update_estimators=4, learning_rate=0.8)
+    nodes = vs_nodes(config=config)
+    server = trained(nodes, config=config)
+    taken = []
+    takes_part = VirtualSamplesNode._takes_part
+
+    class Watched(VirtualSamplesNode):
+        def _takes_part(self, margin, updating):
+            rows = takes_part(self, margin, updating)
+            taken.append((rows, self._wrong(margin)))
+            return rows
+
+    nodes[0].__class__ = Watched
+    server.update()
+    base = np.arange(len(nodes[0]._X)) < nodes[0]._base_rows
+    assert len({rows.tobytes() for rows, _ in taken}) > 1
+    for rows, wrong in taken:
+        np.testing.assert_array_equal(rows, base | wrong)
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_rows_that_are_held_out_never_join_and_end_an_update_that_hurts(secure):
+    """The new rows' labels are turned around in all but the held-out rows: every tree of the update makes it worse."""
+    config = with_options(update_check=0.5, update_estimators=6, learning_rate=0.5)
+    nodes = vs_nodes(secure, config=config)
+    for node in (nodes[i] for i in range(3)):
+        joining = np.setdiff1d(np.arange(node._base_rows, len(node._y)), node._held)
+        assert len(node._held) == len(joining) == 15
+        node._y[joining] = 1 - node._y[joining]
+    server = trained(nodes, secure, config)
+    assert server.update() > 0
+    assert len(server.forest) < config.n_estimators + config.update_estimators
+    for node in (nodes[i] for i in range(3)):
+        assert not node.memory["joined"][node._held].any()
+
+
+def test_the_trees_of_the_update_that_are_kept_have_the_least_loss_on_held_out_rows():
+    config = with_options(update_check=0.4, update_estimators=8, learning_rate=0.6)
+    nodes = vs_nodes(config=config)
+    server = trained(nodes, config=config)
+    forests = [server.forest]
+    server._progress = lambda trees, forest: forests.append(forest)
+    server.update()
+    held = [(node._clusters()[node._held], node._y[node._held]) for node in nodes.values()]
+    losses = []
+    for forest in forests:
+        margins = [(server.base_margin + forest.margin(clusters), y) for clusters, y in held]
+        losses.append(sum(np.sum(np.logaddexp(0, margin) - y * margin) for margin, y in margins))
+    assert len(server.forest) == len(forests[int(np.argmin(losses))])
+
+
+def test_an_update_without_new_rows_adds_trees_of_the_base_rows():
+    X, y = table()
+    node = VirtualSamplesNode(0, X, y, SMALL_VS, OpenSum(), GROUP_KEY)
+    server = trained({0: node}, minimum=1)
+    assert server.update() == 0
+    longer = with_options(n_estimators=5)
+    expected = trained({0: VirtualSamplesNode(0, X, y, longer, OpenSum(), GROUP_KEY)}, config=longer, minimum=1)
+    np.testing.assert_array_equal(server.forest.value, expected.forest.value)
+
+
+def test_new_rows_may_have_clusters_of_their_own():
+    """S^L of algorithm 1: quantiles of the new rows, agreed as the others are, by which these rows are summed."""
+    config = with_options(update_boundaries="new", update_check=0)
+    nodes = vs_nodes(config=config)
+    for node in nodes.values():
+        node._X[node._base_rows :] += np.float32(3)
+    server = trained(nodes, config=config)
+    agree(LocalFederation(nodes), new=True)
+    new = np.concatenate([node._X[node._base_rows :] for node in nodes.values()])
+    for node in nodes.values():
+        np.testing.assert_array_equal(node.memory["boundaries"], pooled_boundaries(table()[0], CLUSTERS))
+        np.testing.assert_array_equal(node.memory["new_boundaries"], pooled_boundaries(new, CLUSTERS))
+        clusters = node._growing_clusters()
+        np.testing.assert_array_equal(clusters[: node._base_rows], node._clusters()[: node._base_rows])
+        moved = node._X[node._base_rows :]
+        np.testing.assert_array_equal(clusters[node._base_rows :], assign(node.memory["new_boundaries"], moved))
+        assert not np.array_equal(clusters, node._clusters())
+    server.update()
+    assert len(server.forest) == config.n_estimators + config.update_estimators
+
+
+def test_clusters_of_new_rows_need_new_rows():
+    X, y = table()
+    nodes = {i: VirtualSamplesNode(i, X, y, SMALL_VS, OpenSum(), GROUP_KEY) for i in range(2)}
+    with pytest.raises(DataError, match="no node has rows for the update: update_boundaries must be 'base'"):
+        agree(LocalFederation(nodes), new=True)
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_squared_error_is_exact_xgboost_too(nodes, tmp_path):
+    X, _ = table(600)
+    y = 40 + 9 * X[:, 0] - 5 * X[:, 1] * X[:, 2]
+    edges = every_value(X)
+    config = VirtualSamplesConfig.of(
+        objective="reg:squarederror", clusters=edges.shape[1] + 1, min_group=1, n_estimators=6, update_estimators=0
+    )
+    members = {}
+    for i, part in enumerate(np.array_split(np.arange(len(X)), nodes)):
+        members[i] = VirtualSamplesNode(i, X[part], y[part], config, OpenSum(), GROUP_KEY, out=tmp_path / f"{i}.npz")
+        members[i].memory["boundaries"] = edges
+    server = Server(LocalFederation(members), 5, config, OpenSum())
+    server.fit()
+    server.finish()
+    parameters = {"objective": "reg:squarederror", "max_depth": 4, "eta": 0.1, "tree_method": "exact"}
+    booster = xgb.train(parameters | {"base_score": y.mean()}, xgb.DMatrix(X, label=y), 6)
+    np.testing.assert_allclose(predict(tmp_path / "0.npz", X), booster.predict(xgb.DMatrix(X)), atol=1e-3)
+
+
+def test_under_squared_error_rows_with_large_errors_join():
+    config = with_options(objective="reg:squarederror", update_check=0)
+    X, _ = table()
+    node = VirtualSamplesNode(0, X, X[:, 0], config, OpenSum(), GROUP_KEY, (X[:2], np.array([X[0, 0], 50.0])))
+    server = trained({0: node}, config=config, minimum=1)
+    assert server.update() == 1
+    assert node.memory["joined"].nonzero()[0].tolist() == [len(X) + 1]
 
 
 def test_a_node_that_missed_rounds_is_up_to_date_with_its_next_message():

@@ -1,0 +1,91 @@
+"""Rates of oblivious transfer between two processes over TLS, each on a core of its own; a table in Markdown.
+
+    python -m benchmarks.ot_rate --calls 5
+
+Both parties extend in both directions at the same time, and all COTs count; the median of several calls. Set-up
+and pads are timed apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any, get_args
+
+from rich.box import MARKDOWN
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.cores import CORES, keep_to
+from mpc.party import Party
+from mpc.rounds import parallel
+from protocols.ot.correlated import OtKind, set_up
+from protocols.ot.pads import pads
+from protocols.randomness.local import LocalRandomness
+from protocols.runtime.launch import run_processes
+from protocols.transport.channel import Channel
+
+PARTIES = ("party_a", "party_b")
+# Each extension makes so many COTs a direction: what a tree of a mid-sized table asks for at a time.
+CALL = 1 << 21
+_KEY = bytes(16)
+
+
+def measure(kind: OtKind, calls: int) -> dict[str, float]:
+    """Set-up seconds, COT/s and bits a COT in both directions together, pads/s of one word; the slower party's."""
+
+    def role(rank: int) -> Callable[[dict[str, Channel]], Any]:
+        def play(channels: dict[str, Channel]) -> dict[str, float]:
+            keep_to(rank, CORES)
+            link = channels[PARTIES[1 - rank]]
+            # No dealer: these steps ask for no correlated randomness.
+            party = Party(rank, link, LocalRandomness(rank, (bytes(16), bytes(16))))
+            # What is compiled, and memory that is cleared, is not part of the rates.
+            _, t = _extend(party, *party.run(set_up(rank, bytes(32), kind, os.urandom)))
+            pads(t, 0, 1, _KEY)
+            started = time.perf_counter()
+            sender, receiver = party.run(set_up(rank, b"\1" * 32, kind, os.urandom))
+            set_up_seconds = time.perf_counter() - started
+            wire, seconds = link.wire_sent + link.wire_received, []
+            for _ in range(calls):
+                started = time.perf_counter()
+                q, t = _extend(party, sender, receiver)
+                seconds.append(time.perf_counter() - started)
+            wire, made = link.wire_sent + link.wire_received - wire, q.shape[0] + t.shape[0]
+            started = time.perf_counter()
+            pads(t, 0, 1, _KEY)
+            return {
+                "set_up": set_up_seconds,
+                "rate": made / statistics.median(seconds),
+                "bits": 8 * wire / (calls * made),
+                "pads": t.shape[0] / (time.perf_counter() - started),
+            }
+
+        return play
+
+    first, second = run_processes({name: role(rank) for rank, name in enumerate(PARTIES)}).values()
+    return {name: (max if name == "set_up" else min)(first[name], second[name]) for name in first}
+
+
+def _extend(party: Party, sender: Any, receiver: Any) -> tuple[Any, Any]:
+    q, (_, t) = party.run(parallel(sender.extend(CALL), receiver.extend(CALL)))
+    return q, t
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--calls", type=int, default=25, help="of 2^21 COTs in each direction")
+    options = parser.parse_args()
+    table = Table("kind", "million COT/s", "bits a COT", "set-up s", "million pads/s", box=MARKDOWN)
+    for kind in get_args(OtKind):
+        m = measure(kind, options.calls)
+        figures = f"{m['rate'] / 1e6:.1f}", f"{m['bits']:.2f}", f"{m['set_up']:.2f}", f"{m['pads'] / 1e6:.0f}"
+        table.add_row(kind, *figures)
+    Console(width=100).print(table)
+
+
+if __name__ == "__main__":
+    main()

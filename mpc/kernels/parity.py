@@ -1,0 +1,16 @@
+"""The parity of a word."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+
+@numba.njit(cache=True, nogil=True)
+def parity(x: np.uint64) -> np.uint64:
+    """Whether an odd number of bits are 1: 0 or 1. Compiled, the loop is the processor's own count of bits."""
+    count = 0
+    while x != 0:
+        x &= x - np.uint64(1)
+        count += 1
+    return np.uint64(count & 1)

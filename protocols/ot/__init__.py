@@ -1,0 +1,1 @@
+"""Oblivious transfer between two semi-honest parties: base OT, correlated OT by extension, and pads from it."""

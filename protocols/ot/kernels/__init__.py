@@ -1,0 +1,12 @@
+"""Kernels of oblivious transfer: arrays in, arrays out.
+
+Each has a plain twin in numpy or `cryptography`, which takes its place where nothing is compiled.
+"""
+
+import numba
+
+from mpc.kernels.compiled import keep_compiled
+
+keep_compiled()
+# numba sets its configuration as attributes at run time.
+COMPILES: bool = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]

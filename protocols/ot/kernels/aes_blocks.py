@@ -1,0 +1,220 @@
+"""AES-128 on many blocks: counters under many keys, and the hash pi(s(x) xor tweak) xor s(x) under one.
+
+Sixteen blocks are in flight: eight 256-bit instructions of VAES, or sixteen of AES-NI, both reached through LLVM;
+elsewhere `cryptography` encrypts. A block is uint64[2], little-endian. s(x) = (x_0 xor x_1, x_0) is an orthomorphism:
+s and x -> s(x) xor x are both linear permutations.
+
+Source     FIPS 197; the hash: Guo, Katz, Wang and Yu, IEEE S&P 2020
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numba
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from llvmlite import binding, ir
+from numba.core import types
+from numba.extending import intrinsic
+
+from mpc.kernels.aes import HAS_AES_NI, schedule
+
+_ROUNDS = 10
+_IN_FLIGHT = 16
+
+
+def _sixteen_blocks(width: int, hashed: bool, numbered: bool) -> Any:
+    """What encrypts 16 blocks by instructions on `width` bits: their numbers, or what the hash makes of blocks."""
+    lanes = width // 64
+    suffix = "" if width == 128 else f".{width}"
+
+    @intrinsic
+    def encrypt(
+        typingctx: Any, out: Any, to: Any, blocks: Any, start: Any, keys: Any, key: Any, number: Any, part: Any
+    ) -> Any:
+        """To out[to:] from blocks[start:], with the schedule keys[key:]; all are uint64[:], and places are of words.
+
+        Block i is numbered (number + i, part).
+        """
+        signature = types.void(out, types.intp, blocks, types.intp, keys, types.intp, types.uint64, types.uint64)
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            vector, one_key = ir.VectorType(ir.IntType(64), lanes), ir.VectorType(ir.IntType(64), 2)
+            kind = ir.FunctionType(vector, [vector, vector])
+            middle = builder.module.declare_intrinsic(f"llvm.x86.aesni.aesenc{suffix}", (), kind)
+            last = builder.module.declare_intrinsic(f"llvm.x86.aesni.aesenclast{suffix}", (), kind)
+
+            def constant(values: Sequence[int], bits: int = 64) -> Any:
+                return ir.Constant(ir.VectorType(ir.IntType(bits), lanes), list(values))
+
+            def at(array: int, element: Any, offset: int) -> Any:
+                words = context.make_array(signature.args[array])(context, builder, args[array]).data
+                place = builder.gep(words, [builder.add(args[array + 1], ir.Constant(args[array + 1].type, offset))])
+                return builder.bitcast(place, element.as_pointer())
+
+            def load(pointer: Any) -> Any:
+                loaded = builder.load(pointer)
+                loaded.align = 8
+                return loaded
+
+            def round_key(i: int) -> Any:
+                loaded = load(at(4, one_key, 2 * i))
+                return builder.shuffle_vector(loaded, loaded, constant([0, 1] * (lanes // 2), 32))
+
+            def linear(offset: int) -> Any:
+                block, zero = load(at(2, vector, offset)), constant([0] * lanes)
+                even = range(0, lanes, 2)
+                firsts = builder.shuffle_vector(block, zero, constant([x for i in even for x in (i, i)], 32))
+                seconds = builder.shuffle_vector(block, zero, constant([x for i in even for x in (i + 1, lanes)], 32))
+                return builder.xor(firsts, seconds)
+
+            pair = ir.Constant(one_key, ir.Undefined)
+            for i in (0, 1):
+                pair = builder.insert_element(pair, args[6 + i], ir.Constant(ir.IntType(32), i))
+            base = builder.shuffle_vector(pair, pair, constant([0, 1] * (lanes // 2), 32))
+
+            def numbers(offset: int) -> Any:
+                steps = [x for i in range(offset // 2, (offset + lanes) // 2) for x in (i, 0)]
+                return builder.add(base, constant(steps))
+
+            for group in range(0, 2 * _IN_FLIGHT, 8 * lanes):
+                places = [group + lanes * i for i in range(8)]
+                inputs = [linear(place) for place in places] if hashed else []
+                states = inputs
+                if numbered:
+                    states = [numbers(place) for place in places]
+                    states = [builder.xor(*both) for both in zip(states, inputs, strict=True)] if hashed else states
+                whitening = round_key(0)
+                states = [builder.xor(state, whitening) for state in states]
+                for i in range(1, _ROUNDS + 1):
+                    instruction, k = (middle if i < _ROUNDS else last), round_key(i)
+                    states = [builder.call(instruction, [state, k]) for state in states]
+                if hashed:
+                    states = [builder.xor(state, linear(place)) for state, place in zip(states, places, strict=True)]
+                for place, state in zip(places, states, strict=True):
+                    builder.store(state, at(0, vector, place)).align = 8
+            return context.get_dummy_value()
+
+        return signature, codegen
+
+    return encrypt
+
+
+_WIDTH = 256 if HAS_AES_NI and binding.get_host_cpu_features().get("vaes", False) else 128
+_encrypt_numbers = _sixteen_blocks(_WIDTH, hashed=False, numbered=True)
+_hash = _sixteen_blocks(_WIDTH, hashed=True, numbered=False)
+_hash_numbered = _sixteen_blocks(_WIDTH, hashed=True, numbered=True)
+
+
+@numba.njit(cache=True, nogil=True)
+def _schedules(keys: np.ndarray) -> np.ndarray:
+    out = np.empty((keys.shape[0], 22), np.uint64)
+    for i in range(keys.shape[0]):
+        out[i] = schedule(keys[i].view(np.uint32)).view(np.uint64)
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def _counters(schedules: np.ndarray, first: np.uint64, out: np.ndarray) -> None:
+    keys, flat, rest, none = schedules.reshape(-1), out.reshape(-1), np.empty(32, np.uint64), np.uint64(0)
+    count = out.shape[1]
+    whole = count // 16 * 16
+    for j in range(out.shape[0]):
+        for i in range(0, whole, 16):
+            _encrypt_numbers(flat, 2 * (j * count + i), flat, 0, keys, 22 * j, first + np.uint64(i), none)
+        if whole < count:
+            _encrypt_numbers(rest, 0, flat, 0, keys, 22 * j, first + np.uint64(whole), none)
+            flat[2 * (j * count + whole) : 2 * (j + 1) * count] = rest[: 2 * (count - whole)]
+
+
+@numba.njit(cache=True, nogil=True)
+def _hashes(blocks: np.ndarray, keys: np.ndarray, out: np.ndarray) -> None:
+    source, flat, rest, none = blocks.reshape(-1), out.reshape(-1), np.zeros(32, np.uint64), np.uint64(0)
+    whole = source.size // 32 * 32
+    for i in range(0, whole, 32):
+        _hash(flat, i, source, i, keys, 0, none, none)
+    if whole < source.size:
+        rest[: source.size - whole] = source[whole:]
+        _hash(rest, 0, rest, 0, keys, 0, none, none)
+        flat[whole:] = rest[: source.size - whole]
+
+
+@numba.njit(cache=True, nogil=True)
+def _tweaked_hashes(blocks: np.ndarray, first: np.uint64, keys: np.ndarray, out: np.ndarray) -> None:
+    source, flat, words = blocks.reshape(-1), out.reshape(-1), out.shape[1]
+    hashed, rest = np.empty(32, np.uint64), np.zeros(32, np.uint64)
+    for start in range(0, blocks.shape[0], 16):
+        size, place, number = min(16, blocks.shape[0] - start), 2 * start, first + np.uint64(start)
+        if size < 16:
+            rest[: 2 * size] = source[place:]
+            source, place = rest, 0
+        for word in range(0, words, 2):
+            if words == 2 and size == 16:
+                _hash_numbered(flat, place, source, place, keys, 0, number, np.uint64(0))
+                continue
+            _hash_numbered(hashed, 0, source, place, keys, 0, number, np.uint64(word // 2))
+            to = words * start + word
+            for b in range(size):
+                flat[to + words * b] = hashed[2 * b]
+            if word + 1 < words:
+                for b in range(size):
+                    flat[to + words * b + 1] = hashed[2 * b + 1]
+
+
+def schedules(keys: np.ndarray) -> np.ndarray:
+    """keys uint64[n, 2] -> what the functions below take: the key schedules, or the keys where there is no AES-NI."""
+    return _schedules(keys) if HAS_AES_NI else keys
+
+
+def counters(schedules: np.ndarray, first: int, out: np.ndarray) -> None:
+    """To out uint64[n, m, 2]: AES of the numbers first .. first + m - 1 under each of n keys."""
+    if HAS_AES_NI:
+        _counters(schedules, np.uint64(first), out)
+    else:
+        counters_portably(schedules, first, out)
+
+
+def hashes(blocks: np.ndarray, schedule: np.ndarray) -> np.ndarray:
+    """blocks x uint64[n, 2] -> pi(s(x)) xor s(x), of the same shape, pi = AES under one key."""
+    if not HAS_AES_NI:
+        return hashes_portably(blocks, None, 2, schedule)
+    out = np.empty_like(blocks)
+    _hashes(blocks, schedule, out)
+    return out
+
+
+def tweaked_hashes(blocks: np.ndarray, first: int, words: int, schedule: np.ndarray) -> np.ndarray:
+    """blocks x uint64[n, 2] -> the words of pi(s(x) xor (first + i, j)) xor s(x), j = 0, 1, .., as uint64[n, words]."""
+    if not HAS_AES_NI:
+        return hashes_portably(blocks, first, words, schedule)
+    out = np.empty((blocks.shape[0], words), np.uint64)
+    _tweaked_hashes(blocks, np.uint64(first), schedule, out)
+    return out
+
+
+def counters_portably(schedules: np.ndarray, first: int, out: np.ndarray) -> None:
+    """`counters` by `cryptography`; of a schedule it reads the first two words, which are the key."""
+    blocks = np.zeros(out.shape[1:], np.uint64)
+    blocks[:, 0] = np.uint64(first) + np.arange(out.shape[1], dtype=np.uint64)
+    for key, encrypted in zip(schedules, out, strict=True):
+        encrypted[:] = _encrypted(blocks, key)
+
+
+def hashes_portably(blocks: np.ndarray, first: int | None, words: int, key: np.ndarray) -> np.ndarray:
+    """`tweaked_hashes`, or without `first` `hashes`, by `cryptography`."""
+    linear = np.stack([blocks[:, 0] ^ blocks[:, 1], blocks[:, 0]], axis=1)
+    inputs = np.repeat(linear[:, None], (words + 1) // 2, axis=1)
+    tweaks = np.zeros_like(inputs)
+    if first is not None:
+        tweaks[:, :, 0] = (np.uint64(first) + np.arange(blocks.shape[0], dtype=np.uint64))[:, None]
+        tweaks[:, :, 1] = np.arange(inputs.shape[1], dtype=np.uint64)
+    hashed = _encrypted(inputs ^ tweaks, key) ^ inputs
+    return hashed.reshape(blocks.shape[0], 2 * inputs.shape[1])[:, :words]
+
+
+def _encrypted(blocks: np.ndarray, key: np.ndarray) -> np.ndarray:
+    # ECB is the bare permutation: the blocks are counters or inputs of a hash, not messages.
+    encryptor = Cipher(algorithms.AES(key[:2].tobytes()), modes.ECB()).encryptor()
+    return np.frombuffer(encryptor.update(blocks.tobytes()), np.uint64).reshape(blocks.shape)

@@ -1,0 +1,59 @@
+"""The sums of SoftSpoken: words r_x of all elements x of GF(2^k) -> the sum of r_x, and that of x r_x bit by bit.
+
+Source     Roy, CRYPTO 2022
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from protocols.ot.kernels import COMPILES
+
+
+@numba.njit(cache=True, nogil=True)
+def fold_compiled(words: np.ndarray, sums: np.ndarray, planes: np.ndarray) -> None:
+    """words uint64[T, 2^k, W], k even -> sums uint64[T, W]; what they give is added to planes uint64[T k, W].
+
+    `words` is written over.
+    """
+    trees, leaves = words.shape[0], words.shape[1]
+    levels = planes.shape[0] // trees
+    for j in range(trees):
+        for level in range(0, levels, 2):
+            step, plane = 1 << level, j * levels + level
+            for x in range(0, leaves, 4 * step):
+                _add(
+                    words[j, x],
+                    words[j, x + step],
+                    words[j, x + 2 * step],
+                    words[j, x + 3 * step],
+                    planes[plane],
+                    planes[plane + 1],
+                )
+        sums[j] = words[j, 0]
+
+
+@numba.njit(cache=True, nogil=True)
+def _add(
+    none: np.ndarray, one: np.ndarray, two: np.ndarray, three: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> None:
+    """Two levels: the sum of words of elements 0, 1, 2, 3 in place of the first, and bit by bit to the planes."""
+    for w in range(none.size):
+        a, b, c = one[w], two[w], three[w]
+        low[w] ^= a ^ c
+        high[w] ^= b ^ c
+        none[w] ^= a ^ b ^ c
+
+
+def fold_plainly(words: np.ndarray, sums: np.ndarray, planes: np.ndarray) -> None:
+    """The same in numpy."""
+    by_tree = planes.reshape(words.shape[0], -1, words.shape[2])
+    for level in range(by_tree.shape[1]):
+        even, odd = words[:, ::2], words[:, 1::2]
+        by_tree[:, level] ^= np.bitwise_xor.reduce(odd, axis=1)
+        words = even ^ odd
+    sums[:] = words[:, 0]
+
+
+fold = fold_compiled if COMPILES else fold_plainly

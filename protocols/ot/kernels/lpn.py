@@ -1,0 +1,34 @@
+"""Sums of ten rows of a table, chosen by public random words: the linear map of primal LPN.
+
+Source     Yang, Weng, Lan, Zhang and Wang, CCS 2020, section 5.2
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from protocols.ot.kernels import COMPILES
+
+ROW_WEIGHT = 10
+
+
+@numba.njit(cache=True, nogil=True)
+def add_rows_compiled(blocks: np.ndarray, table: np.ndarray, choices: np.ndarray) -> None:
+    """blocks uint64[n, 2] ^= rows of table uint64[2^m, 2] at choices uint32[n, 10] modulo 2^m, summed by xor."""
+    mask = np.uint32(table.shape[0] - 1)
+    for i in range(blocks.shape[0]):
+        low, high = blocks[i, 0], blocks[i, 1]
+        for j in range(ROW_WEIGHT):
+            row = choices[i, j] & mask
+            low ^= table[row, 0]
+            high ^= table[row, 1]
+        blocks[i, 0], blocks[i, 1] = low, high
+
+
+def add_rows_plainly(blocks: np.ndarray, table: np.ndarray, choices: np.ndarray) -> None:
+    """The same in numpy."""
+    blocks ^= np.bitwise_xor.reduce(table[choices % np.uint32(table.shape[0])], axis=1)
+
+
+add_rows = add_rows_compiled if COMPILES else add_rows_plainly

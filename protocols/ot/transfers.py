@@ -1,0 +1,230 @@
+"""Transfers on correlated oblivious transfers: bits of the chooser times words of the sender, shared.
+
+Functionality  the chooser's c_i, the sender's words w_i -> shares of c_i w_i in the ring of the words
+Messages       round 1, chooser -> sender: c_i xor b_i, b_i the random choice of a correlated transfer
+               round 2, sender -> chooser: H(q_i) - H(q_i + delta) + w_i;  both directions share their rounds
+Cost           a bit and the bits of the words a transfer; those of the correlated transfers apart
+Security       semi-honest; H is correlation robust (protocols/ot/pads.py), and every number is hashed once
+Source         Ishai, Kilian, Nissim and Petrank, CRYPTO 2003; correlated: Asharov, Lindell, Schneider and Zohner,
+               CCS 2013; derandomised: Beaver, CRYPTO 1995
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from mpc.ring import U8, U64, pack_bits, packed_size, unpack_bits
+from mpc.rings import GF2, AnyRing
+from mpc.rounds import Round, Steps, parallel
+from mpc.transfers import Asked, Told, Transfer
+from protocols.ot.pads import pads
+
+
+class Sender(Protocol):
+    """Correlated transfers at their sender: `delta` uint64[2], and blocks q, uint64[n, 2]."""
+
+    @property
+    def delta(self) -> np.ndarray: ...
+
+    def extend(self, count: int) -> Steps[np.ndarray]:
+        """At least so many blocks."""
+
+
+class Receiver(Protocol):
+    """Correlated transfers at their receiver: random bits b, uint8[n], and blocks q xor b delta, uint64[n, 2]."""
+
+    def extend(self, count: int) -> Steps[tuple[np.ndarray, np.ndarray]]:
+        """At least so many."""
+
+
+@dataclass
+class _Stock:
+    """What is left of extensions, a few arrays each, in order, and the number of the first."""
+
+    pieces: deque[tuple[np.ndarray, ...]] = field(default_factory=deque)
+    left: int = 0
+    first: int = 0
+
+    def add(self, *arrays: np.ndarray) -> None:
+        self.pieces.append(arrays)
+        self.left += len(arrays[0])
+
+    def take(self, count: int) -> tuple[int, list[np.ndarray]]:
+        """The number of the first, and so many of each array; each is given out once."""
+        assert count <= self.left, "a stock is filled before it is used"
+        first, self.first = self.first, self.first + count
+        self.left -= count
+        taken = []
+        while count:
+            arrays = self.pieces.popleft()
+            if len(arrays[0]) > count:
+                self.pieces.appendleft(tuple(array[count:] for array in arrays))
+                arrays = tuple(array[:count] for array in arrays)
+            taken.append(arrays)
+            count -= len(arrays[0])
+        return first, [parts[0] if len(parts) == 1 else np.concatenate(parts) for parts in zip(*taken, strict=True)]
+
+
+@dataclass
+class Transfers:
+    """This party's end: a sender and a receiver of correlated transfers, the keys of the hash for either direction."""
+
+    rank: int
+    sender: Sender
+    receiver: Receiver
+    keys: tuple[bytes, bytes]
+    used: int = 0
+    _blocks: _Stock = field(default_factory=_Stock)
+    _choices: _Stock = field(default_factory=_Stock)
+
+    def run(self, transfers: Sequence[Asked]) -> Steps[list[np.ndarray]]:
+        """This party's shares of all of them, each [count, width], or what it is told, or told. Two rounds, and those
+        of the extensions.
+        """
+        mine, theirs = (_grouped(transfers, chooser) for chooser in (self.rank, 1 - self.rank))
+        chosen, sent = (sum(group.count for group in groups) for groups in (mine, theirs))
+        self.used += chosen + sent
+        yield from self._extend(chosen, sent)
+        first_chosen, (bits, received) = self._take(self._choices, chosen, 2)
+        first_sent, (blocks,) = self._take(self._blocks, sent, 1)
+        choices = np.concatenate([group.choices for group in mine]) if mine else np.zeros(0, U8)
+        wishes = yield Round(
+            [pack_bits(choices ^ bits)] if chosen else [], [packed_size(sent, 1)] if sent else [], "choices"
+        )
+        if sent:
+            flips = unpack_bits(wishes[0], (sent,)).astype(U64)
+            blocks = blocks ^ flips[:, None] * self.sender.delta
+        shares = {
+            number: np.zeros((0, one.width), one.ring.dtype)
+            for number, one in enumerate(transfers)
+            if isinstance(one, Transfer) and not one.count
+        }
+        told = [(number, asked) for number, asked in enumerate(transfers) if isinstance(asked, Told)]
+        messages, start = [], 0
+        for group in theirs:
+            own = blocks[start : start + group.count]
+            zero, one = (
+                _pads(b, first_sent + start, group, self.keys[1 - self.rank]) for b in (own, own ^ self.sender.delta)
+            )
+            ring = group.ring
+            messages += ring.pack(ring.add(ring.subtract(zero, one), group.words))
+            group.spread(shares, ring.subtract(np.zeros_like(zero), zero))
+            start += group.count
+        sizes = [size for group in mine for size in group.ring.sizes((group.count, group.width))]
+        for number, asked in told:
+            if asked.words is None:
+                sizes += asked.ring.sizes((asked.count,))
+            else:
+                messages += asked.ring.pack(asked.words)
+                shares[number] = asked.words
+        answer = iter((yield Round(messages, sizes, "words")))
+        start = 0
+        for group in mine:
+            ring, shape = group.ring, (group.count, group.width)
+            words = ring.unpack([next(answer) for _ in ring.sizes(shape)], shape)
+            pad = _pads(received[start : start + group.count], first_chosen + start, group, self.keys[self.rank])
+            group.spread(shares, ring.add(pad, words * group.choices[:, None].astype(ring.dtype)))
+            start += group.count
+        for number, asked in told:
+            if asked.words is None:
+                sizes = asked.ring.sizes((asked.count,))
+                shares[number] = asked.ring.unpack([next(answer) for _ in sizes], (asked.count,))
+        return [shares[number] for number in range(len(transfers))]
+
+    def _take(self, stock: _Stock, count: int, arrays: int) -> tuple[int, list[np.ndarray]]:
+        if not count:
+            return stock.first, [np.zeros(0, U8)] * arrays
+        return stock.take(count)
+
+    def _extend(self, chosen: int, sent: int) -> Steps[None]:
+        """Have so many transfers of either direction in stock."""
+        steps = []
+        if sent > self._blocks.left:
+            steps.append(self._more_blocks(sent - self._blocks.left))
+        if chosen > self._choices.left:
+            steps.append(self._more_choices(chosen - self._choices.left))
+        if steps:
+            yield from parallel(*(steps if self.rank == 0 else reversed(steps)))
+
+    def _more_blocks(self, count: int) -> Steps[None]:
+        self._blocks.add((yield from self.sender.extend(count)))
+
+    def _more_choices(self, count: int) -> Steps[None]:
+        self._choices.add(*(yield from self.receiver.extend(count)))
+
+
+@dataclass
+class _Group:
+    """Transfers of one direction, ring and width, one after the other: their numbers, and where each begins."""
+
+    ring: AnyRing
+    width: int
+    numbers: list[int]
+    ends: list[int]
+    choices: np.ndarray
+    words: np.ndarray
+
+    @property
+    def count(self) -> int:
+        return self.ends[-1]
+
+    def spread(self, shares: dict[int, np.ndarray], whole: np.ndarray) -> None:
+        """Give each its part."""
+        for number, part in zip(self.numbers, np.split(whole, self.ends[:-1]), strict=True):
+            shares[number] = part
+
+
+def _grouped(transfers: Sequence[Asked], chooser: int) -> list[_Group]:
+    """The transfers in which this party chooses; words are empty where they are not known."""
+    by_kind: dict[tuple[AnyRing, int], list[tuple[int, Transfer]]] = {}
+    for number, transfer in enumerate(transfers):
+        if isinstance(transfer, Transfer) and transfer.count and transfer.chooser == chooser:
+            by_kind.setdefault((transfer.ring, transfer.width), []).append((number, transfer))
+    groups = []
+    for (ring, width), several in by_kind.items():
+        numbers, these = [number for number, _ in several], [transfer for _, transfer in several]
+        choices = [t.choices for t in these if t.choices is not None]
+        words = [t.words for t in these if t.words is not None]
+        ends = np.cumsum([t.count for t in these]).tolist()
+        none = np.zeros((0, width), ring.dtype)
+        groups.append(
+            _Group(
+                ring,
+                width,
+                numbers,
+                ends,
+                np.concatenate(choices) if choices else np.zeros(0, U8),
+                np.concatenate(words) if words else none,
+            )
+        )
+    return groups
+
+
+def _pads(blocks: np.ndarray, first: int, group: _Group, key: bytes) -> np.ndarray:
+    """A pad for the words of each transfer, [count, width]."""
+    size = -(-group.width // 8) if group.ring == GF2 else group.width * group.ring.dtype.itemsize
+    data = pads(blocks, first, -(-size // U64.itemsize), key).view(U8)[:, :size]
+    if group.ring == GF2:
+        return np.unpackbits(data, axis=1, count=group.width, bitorder="little")
+    return np.ascontiguousarray(data).view(group.ring.dtype).reshape(len(blocks), group.width)
+
+
+def payload(asked: Asked) -> tuple[int, int]:
+    """Bytes that party 0 and party 1 send for it, but for the correlated transfers."""
+    if isinstance(asked, Told):
+        size = sum(asked.ring.sizes((asked.count,)))
+        return (size, 0) if asked.sender == 0 else (0, size)
+    choices, words = packed_size(asked.count, 1), sum(asked.ring.sizes((asked.count, asked.width)))
+    return (choices, words) if asked.chooser == 0 else (words, choices)
+
+
+def key_of(session: bytes, chooser: int) -> bytes:
+    """The hash's key for transfers in which that party chooses."""
+    return HKDF(hashes.SHA256(), 16, session, b"sharewood pads %d" % chooser).derive(b"")

@@ -1,0 +1,241 @@
+"""Correlated randomness that the two parties make by themselves, with nobody else.
+
+Functionality  the same plan at both parties -> the same values as a dealer would deal, request by request
+Messages       party to party: transfers (protocols/ot/transfers.py), all requests of a portion in the same rounds
+Security       semi-honest. Masks are words of a party's own stream; what is derived from both parties' masks is shared
+               by transfers. Computational: see protocols/ot
+Source         offline phase by oblivious transfer: Demmler, Schneider and Zohner (ABY), NDSS 2015
+
+A request's description is read by a view that draws this party's halves, and keeps the recipes of what is derived;
+their two-party forms are then run side by side, in place, wave by wave.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from mpc import transfers
+from mpc.correlation import Correlation
+from mpc.endpoint import Endpoint, Peer
+from mpc.errors import ConfigError, DataError, ProtocolDesync
+from mpc.kept_operands import Operands
+from mpc.meter import Counters
+from mpc.rehearsal import Requests
+from mpc.rounds import Steps
+from mpc.transfers import together
+from protocols.ot.correlated import OtKind, set_up
+from protocols.ot.transfers import Transfers, key_of
+from protocols.randomness.dealer import FEW_BYTES, NONCE_BYTES, SEED_BYTES
+from protocols.randomness.pair_view import Derived, LocalPair, PairView, fulfil
+from protocols.randomness.plan import Plan, encode_plan, in_order
+from protocols.randomness.prepared import Label, Prepared, preparable, preparing
+from protocols.randomness.prg import Streams
+from protocols.randomness.sizes import portions
+from protocols.randomness.supply import WINDOW, Plans, Request, Supply, numbered
+from protocols.randomness.transfer_cost import request_transfers
+from protocols.randomness.window import Window
+from protocols.transport.channel import Channel
+from protocols.transport.codec import encode
+
+# Transfers of a portion, and its requests: each portion takes some 30 rounds.
+PORTION, MOST = 1 << 23, 4096
+
+
+class Maker:
+    """Makes requests with the peer, which makes the same ones: all that are given at a time in the same rounds."""
+
+    def __init__(self, pair: LocalPair, link: Peer, transfers: Transfers, streams: Streams) -> None:
+        self.pair, self._transfers, self._streams = pair, transfers, streams
+        self.endpoint = Endpoint(pair.rank, link, Requests(pair.rank))
+
+    def make(self, requests: Sequence[Request]) -> list[list[Derived]]:
+        """Their values; what of them is derived, by request. Raises NeedsDealer, PeerFailure."""
+        views, makings = [], []
+        for request in requests:
+            view = PairView(self.pair.rank, self._streams.of(request.index), request.correlation)
+            request.values = request.correlation.deal(view)
+            views.append(view)
+            if view.made:
+                makings.append(fulfil(self.pair, view.made))
+        if makings:
+            self.endpoint.run(self._waves(together(*makings)))
+        for view in views:
+            for number in view.dropped:
+                self.pair.operands.forget(number)
+        return [view.made for view in views]
+
+    def _waves(self, making: transfers.Making[Any]) -> Steps[None]:
+        try:
+            asked = next(making)
+            while True:
+                asked = making.send((yield from self._transfers.run(asked)) if asked else [])
+        except StopIteration:
+            return
+
+
+class Making:
+    """The thread of a party that makes material with the peer, portion by portion; a `Source` of supply.py.
+
+    Both parties cut the same plans into the same portions, take the same requests from what is prepared, and have the
+    same matrices kept before those that need them.
+    """
+
+    dealt = 0
+
+    def __init__(self, maker: Maker, window: Window[Request], prepared: Prepared | None) -> None:
+        self._maker, self._window, self._prepared = maker, window, prepared
+        self.plans = Plans(PORTION, MOST, count_transfers)
+        self._seen: set[int] = set()
+
+    def run(self) -> None:
+        while (following := self.plans.next(wait=True)) is not None:
+            _, asked = following
+            for requests in self._able(asked):
+                self._window.reserve(sum(request.bytes.held for request in requests), wait=True)
+                before = self._counters()
+                self._maker.make(self._prepared.fulfil(requests) if self._prepared else requests)
+                if requests[0].stage:
+                    requests[0].stage.add(before, self._counters())
+                for request in requests:
+                    self._window.put(request, request.bytes.held)
+
+    def _able(self, portion: Sequence[Request]) -> Iterator[Sequence[Request]]:
+        """A portion in pieces: one that is the first to be about a matrix begins once that is kept."""
+        start = 0
+        for i, request in enumerate(portion):
+            number = getattr(request.correlation, "number", None)
+            if number is not None and number not in self._seen:
+                self._seen.add(number)
+                if i > start:
+                    yield portion[start:i]
+                start = i
+                self._maker.pair.operands.wait_for(number)
+        yield portion[start:]
+
+    def _counters(self) -> Counters:
+        endpoint = self._maker.endpoint
+        return perf_counter(), endpoint.meter.total.rounds, endpoint.link.wire_sent, endpoint.link.wire_received, 0
+
+
+class PairwiseRandomness(Supply):
+    """Implements `mpc.endpoint.Randomness` over a second channel to the peer, which from now on belongs to this object.
+
+    `seed` is this party's secret, `session` what both know, 32 bytes; both are fresh for each session. `prepared` is
+    material that both have, and have agreed on.
+    """
+
+    masks_operands = False
+
+    def __init__(
+        self,
+        rank: int,
+        channel: Channel,
+        transfers: Transfers,
+        seed: bytes,
+        session: bytes,
+        peer: Channel | None = None,
+        prepared: Prepared | None = None,
+    ) -> None:
+        self._channel = channel
+        maker = _maker(rank, channel, transfers, seed, session)
+        self._operands = maker.pair.operands
+        window: Window[Request] = Window(WINDOW)
+        super().__init__(rank, window, Making(maker, window, prepared), channel.peer, peer)
+
+    def provide(self, plan: Plan) -> None:
+        """Raises NeedsDealer for what two parties cannot make."""
+        for requests, _ in plan:
+            for request in requests:
+                request_transfers(request)
+        super().provide(plan)
+
+    def keep(self, number: int, matrix: Any) -> None:
+        self._operands.keep(number, matrix)
+
+    def forget(self, number: int) -> None:
+        self._operands.forget(number)
+
+    def _give_up(self) -> None:
+        self._operands.give_up()
+        self._channel.deafen()
+
+
+def count_transfers(request: Correlation[Any]) -> int:
+    """Of one request, in both directions."""
+    return sum(request_transfers(request).transfers)
+
+
+def pairwise(
+    rank: int,
+    channel: Channel,
+    ot: OtKind = "ferret",
+    peer: Channel | None = None,
+    prepared: Prepared | None = None,
+) -> PairwiseRandomness:
+    """Draw a session with the peer, agree on what is prepared, and set up the transfers. Raises PeerFailure, and
+    ConfigError or DataError where the parties differ.
+    """
+    session = _greet(rank, channel, ot, prepared)
+    if prepared:
+        prepared.agree(channel)
+    transfers = _set_up(rank, channel, ot, session)
+    return PairwiseRandomness(rank, channel, transfers, os.urandom(SEED_BYTES), session, peer, prepared)
+
+
+def prepare(rank: int, channel: Channel, parties: tuple[str, str], plan: Plan, path: Path, ot: OtKind) -> Prepared:
+    """Make a plan's material with the peer, which does so at the same time, and write this party's file.
+
+    Requests about matrices that stay are left out: they need data. Raises ConfigError where the parties differ, or a
+    dealer is needed, DataError where the file cannot be written, PeerFailure.
+    """
+    plan, seed = preparable(plan), os.urandom(SEED_BYTES)
+    session = _greet(rank, channel, ot, None)
+    digest = hashlib.sha256(b"".join(encode(encode_plan(plan)))).digest()
+    if channel.exchange_public("pair.plan", digest, FEW_BYTES) != digest:
+        raise ConfigError(
+            f"{channel.peer} prepares other material: [train] and [plan] must be the same at both parties"
+        )
+    maker = _maker(rank, channel, _set_up(rank, channel, ot, session), seed, session)
+    with preparing(path, Label(session, seed, rank, parties), plan) as add:
+        index = 0
+        for portion in portions([(list(in_order(plan)), 1)], PORTION, MOST, count_transfers):
+            for derived in maker.make(numbered(portion, index)):
+                add([part for value in derived for part in value.ring.pack(value.out)])
+            index += len(portion.requests)
+        channel.exchange_public("pair.prepared", None, FEW_BYTES)
+    return Prepared(path, rank, parties)
+
+
+def _greet(rank: int, channel: Channel, ot: OtKind, prepared: Prepared | None) -> bytes:
+    """A session that both draw, 32 bytes; both use the same transfers, and the same prepared material if any."""
+    nonce, pair = os.urandom(NONCE_BYTES), prepared.label.pair if prepared else None
+    theirs = channel.exchange_public("pair.hello", {"nonce": nonce, "ot": ot, "prepared": pair}, FEW_BYTES)
+    if not isinstance(theirs, dict) or theirs.keys() != {"nonce", "ot", "prepared"}:
+        raise ProtocolDesync(f"{channel.peer} must greet with a nonce, the kind of transfers, and what is prepared")
+    if theirs["ot"] != ot:
+        raise ConfigError(f"the parties disagree on ot: {ot} here, {theirs['ot']!r} at {channel.peer}")
+    if (theirs["prepared"] is None) != (pair is None):
+        owner = channel.peer if pair is None else "this party"
+        raise ConfigError(f"both parties or neither must name prepared material, got that of {owner} only")
+    if prepared and theirs["prepared"] != pair:
+        raise DataError(f"{prepared.path}: made in another run than the file of {channel.peer}: prepare again at both")
+    if not isinstance(theirs["nonce"], bytes) or len(theirs["nonce"]) != NONCE_BYTES:
+        raise ProtocolDesync(f"{channel.peer} must greet with a nonce of {NONCE_BYTES} bytes")
+    both = (nonce, theirs["nonce"]) if rank == 0 else (theirs["nonce"], nonce)
+    return hashlib.sha256(b"sharewood pair" + both[0] + both[1]).digest()
+
+
+def _set_up(rank: int, channel: Channel, ot: OtKind, session: bytes) -> Transfers:
+    endpoint = Endpoint(rank, channel, Requests(rank))
+    sender, receiver = endpoint.run(set_up(rank, session, ot, os.urandom))
+    return Transfers(rank, sender, receiver, (key_of(session, 0), key_of(session, 1)))
+
+
+def _maker(rank: int, channel: Channel, transfers: Transfers, seed: bytes, session: bytes) -> Maker:
+    pair = LocalPair(rank, Streams(session[:16], session), Operands(rank, session[16:]))
+    return Maker(pair, channel, transfers, Streams(seed, session))

@@ -1,0 +1,289 @@
+"""Material that two parties have made ahead of time: each keeps its halves in a file of its own, and uses each once.
+
+Functionality  a plan -> a file per party; later its requests, in any order and over several sessions -> their values
+Messages       at the start of a session, both ways: the random id of the pair of files (pairwise.py), then how many
+               pieces of each request have been used
+File           SHA-256 of the label; the label; what is used; the pieces, those of equal requests side by side
+Cost           bytes of the derived values, and 16 a piece; masks are drawn again from a seed and the piece's index.
+               A request that takes no message is not kept, nor one about a matrix that stays, which needs data
+Security       a piece is used once: it counts as used on the disk before its values are given out, and neither party
+               uses one that either has used. So a crash loses pieces, and a file that one party has put back from a
+               copy gives nothing twice. The file is bound to its inode, which a copy does not have; a device's number
+               may change when it is mounted, and is not looked at. Checksums show damage, not forgery. Whoever has
+               the files of both parties, or one and what that party received, learns what the material has hidden
+Source         precomputed correlated randomness: Beaver, CRYPTO 1995
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import logging
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NoReturn, Self
+
+import numpy as np
+
+from mpc.correlation import Correlation, Recipe
+from mpc.errors import DataError, ProtocolDesync
+from mpc.files import writing
+from mpc.ring import U8, U64, Shape
+from mpc.rings import AnyRing
+from protocols.randomness.dealer import FEW_BYTES
+from protocols.randomness.plan import Plan, decode_plan, encode_plan
+from protocols.randomness.prg import Streams
+from protocols.randomness.sizes import request_bytes
+from protocols.randomness.supply import Request
+from protocols.randomness.transfer_cost import request_transfers
+from protocols.randomness.views import PartyView, in_words
+from protocols.transport.channel import Channel
+from protocols.transport.codec import decode, encode
+
+log = logging.getLogger("sharewood")
+
+FORMAT = 1
+_LENGTH, _DIGEST, _TAG = 8, 32, 16
+# How much of a request has been used: a number, and its complement.
+_MARK = 2 * U64.itemsize
+
+
+@dataclass(frozen=True)
+class Label:
+    """Whose a file is: the random id of the pair, 32 bytes; the seed of this party's masks; its rank; both names."""
+
+    pair: bytes
+    seed: bytes
+    rank: int
+    parties: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class _Shelf:
+    """The pieces of one request: the index of the first, how many, the bytes of each, and where they begin."""
+
+    first: int
+    count: int
+    size: int
+    start: int
+
+    @property
+    def end(self) -> int:
+        return self.start + self.count * (self.size + _TAG)
+
+
+class _StoredView(PartyView):
+    """Draws this party's masks, and reads every derived value."""
+
+    def derived(self, ring: AnyRing, shape: Shape, recipe: Recipe, to: int = 1) -> np.ndarray:
+        return super().derived(ring, shape, recipe, to=self._rank)
+
+
+def preparable(plan: Plan) -> Plan:
+    """What of a plan is prepared, by request: all but what needs data, or takes no message. Raises NeedsDealer."""
+    counts = Counter[Correlation[object]]()
+    for requests, times in plan:
+        for request in requests:
+            counts[request] += times
+    return [([r], n) for r, n in counts.items() if n and not hasattr(r, "number") and request_transfers(r).waves]
+
+
+@contextmanager
+def preparing(path: Path, label: Label, plan: Plan) -> Iterator[Callable[[Sequence[np.ndarray]], None]]:
+    """Write a file: call what is given with the packed derived values of each request of the plan, in order.
+
+    The file is there once the block has ended well. Raises DataError.
+    """
+    with writing(path) as file:
+        inode = os.fstat(file.fileno()).st_ino
+        facts = {"format": FORMAT, "inode": inode, "plan": encode_plan(plan), **asdict(label)}
+        text = b"".join(encode(facts))
+        digest = hashlib.sha256(text).digest()
+        file.write(len(text).to_bytes(_LENGTH, "little") + digest + text)
+        file.write(bytes(_marks_start(len(text)) - file.tell()))
+        file.write(_marks(np.zeros(len(plan), U64)))
+        index = 0
+
+        def add(values: Sequence[np.ndarray]) -> None:
+            nonlocal index
+            data = b"".join(part.data for value in values for part in in_words(value))
+            file.write(data)
+            file.write(_tag(digest, index, data))
+            index += 1
+
+        yield add
+
+
+class Prepared:
+    """An open file of prepared material, which no other process can open meanwhile. To be closed.
+
+    Raises DataError for a file that is not whole, not of this party and its peer, a copy, or used up.
+    """
+
+    label: Label
+    _used: np.ndarray
+
+    def __init__(self, path: Path, rank: int, parties: tuple[str, str]) -> None:
+        self.path = path
+        with self._using():
+            self._file = open(path, "r+b")  # noqa: SIM115  closed by `close`
+        try:
+            with self._using():
+                self._lock()
+                self._read_label()
+            if (self.label.rank, self.label.parties) != (rank, parties):
+                raise DataError(
+                    f"{path}: must have been prepared by {' and '.join(parties)}, and for {parties[rank]}, got that of "
+                    f"{' and '.join(self.label.parties)} for {self.label.parties[self.label.rank]}"
+                )
+            self._refuse_if_used_up()
+        except BaseException:
+            self._file.close()
+            raise
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self._shelves[-1].end if self._shelves else 0
+
+    @property
+    def count(self) -> int:
+        """Pieces of material, used or not."""
+        return int(self._counts.sum())
+
+    @property
+    def used(self) -> int:
+        """Pieces that have been used."""
+        return int(self._used.sum())
+
+    def agree(self, channel: Channel) -> None:
+        """Use nothing that the peer has used: its file is of the same pair. Raises DataError where nothing is left."""
+        limit = self._used.nbytes + FEW_BYTES
+        theirs = channel.exchange_public("pair.used", self._used, limit)
+        if not isinstance(theirs, np.ndarray) or theirs.dtype != U64 or theirs.shape != self._used.shape:
+            raise ProtocolDesync(f"{channel.peer} must say how much of its prepared material is used")
+        self._used = np.maximum(self._used, np.minimum(theirs, self._counts))
+        self._refuse_if_used_up()
+
+    def fulfil(self, requests: Sequence[Request]) -> list[Request]:
+        """Give values to the requests of which there are pieces left; the other requests. Raises DataError."""
+        taken, left = list[tuple[Request, _Shelf, int]](), list[Request]()
+        for request in requests:
+            place = self._places.get(request.correlation)
+            if place is None or self._used[place] == self._counts[place]:
+                left.append(request)
+            else:
+                taken.append((request, self._shelves[place], int(self._used[place])))
+                self._used[place] += 1
+        if taken:
+            with self._using():
+                os.pwrite(self._file.fileno(), _marks(self._used), self._marks_start)
+                os.fsync(self._file.fileno())
+        for request, shelf, number in taken:
+            view = _StoredView(self.label.rank, self._streams.of(shelf.first + number), self._piece(shelf, number), {})
+            request.values = request.correlation.deal(view)
+        return left
+
+    def close(self) -> None:
+        self._file.close()
+        if self.used:
+            log.info("%s: %d of %d pieces of prepared material are used", self.path, self.used, self.count)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DataError(f"{self.path}: another run is using this prepared material") from None
+
+    def _read_label(self) -> None:
+        status = os.fstat(self._file.fileno())
+        length = int.from_bytes(self._file.read(_LENGTH), "little")
+        self._digest = self._file.read(_DIGEST)
+        text = self._file.read(min(length, status.st_size))
+        if hashlib.sha256(text).digest() != self._digest:
+            self._refuse()
+        facts: Any = decode(bytearray(text))
+        if facts["format"] != FORMAT:
+            raise DataError(
+                f"{self.path}: prepared material of format {facts['format']}, this Sharewood reads {FORMAT}"
+            )
+        self.label = Label(facts["pair"], facts["seed"], facts["rank"], tuple(facts["parties"]))
+        self._streams = Streams(self.label.seed, self.label.pair)
+        self._marks_start = _marks_start(length)
+        plan = [(requests[0], count) for requests, count in decode_plan(facts["plan"])]
+        self._places = {request: place for place, (request, _) in enumerate(plan)}
+        self._counts = np.array([count for _, count in plan], U64)
+        self._shelves = list[_Shelf]()
+        first, start = 0, self._marks_start + _MARK * len(plan)
+        for request, count in plan:
+            self._shelves.append(_Shelf(first, count, _size(request), start))
+            first, start = first + count, self._shelves[-1].end
+        if status.st_size != start:
+            self._refuse()
+        if status.st_ino != facts["inode"]:
+            raise DataError(
+                f"{self.path}: a copy of prepared material, which only the file that was written first may be"
+            )
+        marks = os.pread(self._file.fileno(), _MARK * len(plan), self._marks_start)
+        self._used, complement = np.frombuffer(marks, U64).reshape(-1, 2).T.copy()
+        if (self._used != ~complement).any() or (self._used > self._counts).any():
+            self._refuse()
+
+    def _piece(self, shelf: _Shelf, number: int) -> np.ndarray:
+        """The packed derived values of a request."""
+        piece = np.empty(shelf.size + _TAG, U8)
+        with self._using():
+            self._file.seek(shelf.start + number * piece.size)
+            self._file.readinto(piece.data)
+        data = piece[: shelf.size]
+        if piece[shelf.size :].tobytes() != _tag(self._digest, shelf.first + number, data.data):
+            self._refuse()
+        return data
+
+    def _refuse(self) -> NoReturn:
+        raise DataError(f"{self.path}: not prepared material, or damaged: prepare again at both parties")
+
+    def _refuse_if_used_up(self) -> None:
+        if self.used == self.count:
+            raise DataError(f"{self.path}: all of this prepared material is used: prepare again at both parties")
+
+    @contextmanager
+    def _using(self) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError:
+            raise DataError(f"{self.path}: there is no such file: run sharewood prepare at both parties") from None
+        except OSError as error:
+            raise DataError(f"{self.path}: cannot be used ({error.strerror})") from None
+
+
+def _size(request: Correlation[object]) -> int:
+    """Bytes of the derived values of a request, each filled up to whole words."""
+    return sum(request_bytes(request).corrections)
+
+
+def _marks_start(length: int) -> int:
+    """Where what is used follows a label of this length: a multiple of a mark, so that no mark is half written."""
+    end = _LENGTH + _DIGEST + length
+    return end + -end % _MARK
+
+
+def _marks(used: np.ndarray) -> bytes:
+    return np.stack([used, ~used], axis=1).tobytes()
+
+
+def _tag(digest: bytes, index: int, data: bytes | memoryview) -> bytes:
+    """The checksum of a piece, in its place in its file."""
+    checksum = hashlib.sha256(digest + index.to_bytes(8, "little"))
+    checksum.update(data)
+    return checksum.digest()[:_TAG]

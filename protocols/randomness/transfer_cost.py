@@ -1,0 +1,147 @@
+"""What a request takes where two parties make it: transfers, payload and waves, counted without a run.
+
+Which transfers are asked for depends on public shapes alone: each request's recipes are run at party 0, on zeros, with
+zeros for answers. The correlated transfers under them, and what fills up bytes, come on top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from mpc.correlation import Correlation
+from mpc.kept_operands import Operands
+from mpc.linear_map import MatrixVectors
+from mpc.punctured_trees import BLOCK, depth_of
+from mpc.recipes import Applied
+from mpc.ring import Shape, packed_size
+from mpc.rings import GF2, AnyRing, Z2k
+from mpc.transfers import Asked, Making, Told, Transfer
+from protocols.randomness.pair_view import PairView, fulfil
+
+_KEY = bytes(16)
+
+
+@dataclass(frozen=True)
+class TransferCost:
+    """transfers: in which party 0, and party 1, chooses; bits: that party 0, and party 1, sends; waves: of two rounds
+    each, one after the other.
+    """
+
+    transfers: tuple[int, int] = (0, 0)
+    bits: tuple[int, int] = (0, 0)
+    waves: int = 0
+
+    def beside(self, other: TransferCost) -> TransferCost:
+        """Of both, made side by side."""
+        return TransferCost(
+            (self.transfers[0] + other.transfers[0], self.transfers[1] + other.transfers[1]),
+            (self.bits[0] + other.bits[0], self.bits[1] + other.bits[1]),
+            max(self.waves, other.waves),
+        )
+
+    def after(self, other: TransferCost) -> TransferCost:
+        """Of both, one after the other."""
+        both = self.beside(other)
+        return TransferCost(both.transfers, both.bits, self.waves + other.waves)
+
+
+class _Zeros:
+    """A stream of zeros."""
+
+    def words(self, shape: Shape, dtype: np.dtype) -> np.ndarray:
+        return np.zeros(shape, dtype)
+
+    def bits(self, shape: Shape) -> np.ndarray:
+        return np.zeros(shape, np.uint8)
+
+
+class _Pair:
+    """Implements `mpc.recipes.Pair` for a count: what one-hot matrices that stay ask for is told, not worked out."""
+
+    rank = 0
+
+    def common(self, ring: AnyRing, shape: Shape) -> np.ndarray:
+        return np.zeros(shape, ring.dtype)
+
+    def applied(self, recipe: Applied) -> Making[np.ndarray]:
+        request = recipe.request
+        if isinstance(request, MatrixVectors) and isinstance(request.ring, Z2k) and request.size:
+            return _histogram(request)
+        return Operands(self.rank, _KEY).applied(recipe)
+
+
+def _histogram(request: MatrixVectors) -> Making[np.ndarray]:
+    yield [Told(1 - request.owner, _trees(request) * request.count, request.ring, None)]
+    return np.zeros((request.count, request.n_out), request.ring.dtype)
+
+
+def _trees(request: MatrixVectors) -> int:
+    return request.n_in * (request.n_out // request.size)
+
+
+def _elements(ring: AnyRing, count: int) -> int:
+    """Bits on the wire of so many elements."""
+    return count if ring == GF2 else count * packed_size(8, ring.bits)
+
+
+def _cost(asked: Sequence[Asked]) -> TransferCost:
+    """Of one wave."""
+    transfers, bits = [0, 0], [0, 0]
+    for one in asked:
+        if isinstance(one, Told):
+            bits[one.sender] += _elements(one.ring, one.count)
+        else:
+            transfers[one.chooser] += one.count
+            bits[one.chooser] += one.count
+            bits[1 - one.chooser] += _elements(one.ring, one.count * one.width)
+    first, second = transfers
+    return TransferCost((first, second), (bits[0], bits[1]), int(any(one.count for one in asked)))
+
+
+def _answer(one: Asked) -> np.ndarray:
+    shape = (one.count,) if isinstance(one, Told) else (one.count, one.width)
+    return np.zeros(shape, one.ring.dtype)
+
+
+@lru_cache(maxsize=4096)
+def request_transfers(request: Correlation[Any]) -> TransferCost:
+    """What one request takes, but for the trees of a matrix that stays. Raises NeedsDealer."""
+    view = PairView(0, _Zeros(), request)
+    request.deal(view)
+    total, making = TransferCost(), fulfil(_Pair(), view.made)
+    try:
+        asked = next(making)
+        while True:
+            total = total.after(_cost(asked))
+            asked = making.send([_answer(one) for one in asked])
+    except StopIteration:
+        return total
+
+
+def trees_of(request: Correlation[Any]) -> TransferCost:
+    """What the first request for a one-hot matrix that stays takes besides (mpc/punctured_trees.py)."""
+    if not (isinstance(request, MatrixVectors) and isinstance(request.ring, Z2k) and request.size):
+        return TransferCost()
+    count = _trees(request) * depth_of(request.size)
+    punctured = _cost([Transfer(request.owner, count, 2, BLOCK, None, None)])
+    return punctured.after(_cost([Told(1 - request.owner, 2 * count, BLOCK, None)]))
+
+
+def transfers_of(requests: Iterable[Correlation[Any]], kept: set[int] | None = None) -> TransferCost:
+    """What they take side by side. `kept`: matrices of which something was made before; it grows.
+
+    Raises NeedsDealer.
+    """
+    total, kept = TransferCost(), set() if kept is None else kept
+    for request in requests:
+        cost = request_transfers(request)
+        if isinstance(request, MatrixVectors) and request.number not in kept:
+            kept.add(request.number)
+            cost = trees_of(request).after(cost)
+        total = total.beside(cost)
+    return total

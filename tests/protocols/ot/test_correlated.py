@@ -1,0 +1,154 @@
+"""Correlated OT of both kinds: the relation, the bits, sessions, and what the peer may do wrong."""
+
+import os
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from mpc.errors import ProtocolDesync
+from protocols.ot import base, ferret, softspoken
+from protocols.ot.correlated import set_up
+from protocols.ot.kernels import aes_blocks
+from tests.mpc.twoparty import run_both
+from tests.protocols.ot.pairs import SESSION, check, correlated
+
+KINDS = ("ferret", "softspoken")
+
+
+def distinct(blocks):
+    """Whether no two blocks have the same upper word."""
+    ordered = np.sort(blocks[:, 1])
+    return bool((ordered[1:] != ordered[:-1]).all())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_millions_in_each_direction(kind):
+    # The second takes two iterations of Ferret.
+    counts = 1, 2_300_000
+    for delta, made in correlated(kind, counts):
+        for count, (q, choices, t) in zip(counts, made, strict=True):
+            assert q.shape[0] >= count
+            check(delta, q, choices, t)
+            # Five deviations; as numbers of ones among the bits, and among those where a bit of q is set.
+            for some in (
+                choices,
+                *(choices[q[:, w] >> np.uint64(b) & np.uint64(1) == 1] for w, b in ((0, 1), (1, 63))),
+            ):
+                assert abs(2 * some.mean() - 1) < 5 / some.size**0.5
+            assert distinct(q)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_iterations(kind):
+    for delta, made in correlated(kind, (10**7, 10**7)):
+        for q, choices, t in made:
+            check(delta, q, choices, t)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sessions_and_directions_have_nothing_in_common(kind):
+    def fixed(size):
+        return bytes(i % 251 for i in range(size))
+
+    first, second = (correlated(kind, (1,), session=bytes([i]) * 32, draw=fixed) for i in range(2))
+    blocks = [made[0][0] for run in (first, second) for _, made in run]
+    assert distinct(np.concatenate(blocks))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_bits_are_independent_of_either_delta(kind):
+    (first, ((_, bits, _),)), (second, ((_, others, _),)) = correlated(kind, (10**6,))
+    for delta in (first, second):
+        ones = np.unpackbits(delta.view(np.uint8), bitorder="little")
+        for choices in (bits, others):
+            agreement = choices[: choices.size // 128 * 128].reshape(-1, 128) == ones
+            assert abs(2 * agreement.mean() - 1) < 5 / agreement.size**0.5
+
+
+def test_no_counter_is_encrypted_twice_under_a_key(monkeypatch):
+    used, plain = [], aes_blocks.counters
+
+    def remembering(schedules, first, out):
+        used.extend((key.tobytes(), first, first + out.shape[1]) for key in schedules)
+        plain(schedules, first, out)
+
+    monkeypatch.setattr(aes_blocks, "counters", remembering)
+    correlated("softspoken", (1, 20000))
+    correlated("ferret", (1, 1), session=bytes(32))
+    # The public code of Ferret is the same at sender and receiver; all other keys are drawn by one party.
+    spans = sorted(set(used))
+    assert len(spans) > 1000
+    for (key, _, end), (other, start, _) in pairwise(spans):
+        assert key != other or end <= start
+
+
+def test_each_iteration_starts_from_blocks_that_nobody_else_has():
+    rng = np.random.default_rng(4)
+    sender = ferret.FerretSender(
+        SESSION, rng.integers(0, 2**64, 2, np.uint64), rng.integers(0, 2**64, (ferret.KEPT, 2), np.uint64)
+    )
+    blocks = [sender._state._kept]
+    for count in (1, ferret.FRESH + 1):
+        steps = sender.extend(count)
+        next(steps)
+        with pytest.raises(StopIteration) as done:
+            steps.send([])
+        blocks += [done.value.value, sender._state._kept]
+    everything = np.concatenate(blocks)
+    assert everything.shape[0] == 3 * ferret.FRESH + 3 * ferret.KEPT and distinct(everything)
+
+
+def test_trees_of_each_iteration_have_a_permutation_of_their_own(monkeypatch):
+    keys, plain = [], ferret.permutation_key
+    monkeypatch.setattr(ferret, "permutation_key", lambda *names: keys.append(plain(*names)) or keys[-1])
+    correlated("ferret", (1, 1))
+    # Two directions, two iterations, trees and code; each at sender and receiver.
+    assert len(keys) == 16 and len(set(keys)) == 8
+
+
+def flipped(sums, arguments):
+    return sums ^ np.uint64(2)
+
+
+def beside(missing, arguments):
+    return missing ^ 1
+
+
+def flipped_if_subtracted(keys, arguments):
+    return keys ^ np.uint8(arguments[2] < 0) * LAST
+
+
+# Only in the seed, whose every value is one.
+LAST = np.arange(1184) == 1183
+FAULTS = {
+    "sum of keys in base OT": ("softspoken", base, "_sum", flipped_if_subtracted),
+    "sums of trees": ("softspoken", softspoken, "grow", flipped),
+    "missing leaf": ("softspoken", softspoken, "grow_punctured", beside),
+    "sums of half-trees": ("ferret", ferret, "grow", flipped),
+    "place of the noise": ("ferret", ferret, "grow_punctured", beside),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_breaks_the_relation(monkeypatch, fault):
+    kind, module, name, change = FAULTS[fault]
+    correct = getattr(module, name)
+    monkeypatch.setattr(module, name, lambda *arguments: change(correct(*arguments), arguments))
+    with pytest.raises(AssertionError):
+        for delta, ((q, choices, t),) in correlated(kind, (1,)):
+            check(delta, q, choices, t)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_message_of_another_length(kind):
+    """The peer extends by another number of COTs."""
+
+    def job(party):
+        sender, receiver = party.run(set_up(party.rank, SESSION, kind, os.urandom))
+        more = (softspoken.BATCH if kind == "softspoken" else ferret.FRESH) + 1
+        party.run(receiver.extend(more) if party.rank else sender.extend(1))
+
+    with pytest.raises(ProtocolDesync, match=r"expected .*, got"):
+        run_both(job)

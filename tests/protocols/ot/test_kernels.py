@@ -1,0 +1,138 @@
+"""Kernels of oblivious transfer against their twins, interpreted, and on known answers."""
+
+import copy
+import importlib
+import os
+import pkgutil
+import subprocess
+import sys
+
+import numba
+import numpy as np
+import pytest
+from numba.core.registry import CPUDispatcher
+
+import protocols.ot.kernels
+from protocols.ot.kernels import aes_blocks, children, fold, lpn, transpose
+
+RNG = np.random.default_rng(3)
+
+
+def words(*shape):
+    return RNG.integers(0, 2**64, shape, np.uint64)
+
+
+def block(text):
+    return np.frombuffer(bytes.fromhex(text), np.uint64)
+
+
+# Arguments of each compiled kernel; what it writes to comes after the kernel has run.
+CALLS = {
+    transpose.transpose_compiled: [(words(128, width), words(64 * width, 2)) for width in (32, 96)],
+    transpose._exchange: [(words(4096), 4, np.uint64(0x0F0F0F0F0F0F0F0F))],
+    fold.fold_compiled: [
+        (words(128 // k, 1 << k, w), words(128 // k, w), words(128, w)) for k in (4, 8) for w in (1, 6)
+    ],
+    fold._add: [tuple(words(6, 5))],
+    children.put_children_compiled: [tuple(words(n, 3) for n in (8, 4, 4, 2))],
+    children._put: [tuple(words(3, 5))],
+    lpn.add_rows_compiled: [(words(7, 2), words(64, 2), words(7, 5).view(np.uint32))],
+}
+TWINS = {
+    transpose.transpose_compiled: transpose.transpose_plainly,
+    fold.fold_compiled: fold.fold_plainly,
+    children.put_children_compiled: children.put_children_plainly,
+    lpn.add_rows_compiled: lpn.add_rows_plainly,
+}
+
+
+def test_every_kernel_is_here():
+    kernels = set()
+    for info in pkgutil.iter_modules(protocols.ot.kernels.__path__):
+        # AES by the processor's instruction has no body in Python: it is held to `cryptography` below.
+        if info.name != "aes_blocks":
+            module = importlib.import_module(f"protocols.ot.kernels.{info.name}")
+            kernels |= {v for v in vars(module).values() if isinstance(v, CPUDispatcher)}
+    assert kernels == set(CALLS)
+
+
+@pytest.mark.parametrize("kernel", CALLS, ids=lambda k: k.__name__)
+def test_compiled_interpreted_and_plain_agree(kernel):
+    for arguments in CALLS[kernel]:
+        compiled, interpreted = copy.deepcopy(arguments), copy.deepcopy(arguments)
+        kernel(*compiled)
+        kernel.py_func(*interpreted)
+        assert all(np.array_equal(a, b) for a, b in zip(compiled, interpreted, strict=True))
+        if kernel in TWINS:
+            plain = copy.deepcopy(arguments)
+            TWINS[kernel](*plain)
+            # `fold` leaves nothing of use in its first argument.
+            written = slice(1, None) if kernel is fold.fold_compiled else slice(None)
+            assert all(np.array_equal(a, b) for a, b in zip(compiled[written], plain[written], strict=True))
+
+
+def test_a_transposed_bit_is_where_it_belongs():
+    planes = np.zeros((128, 32), np.uint64)
+    planes[77, 3] = np.uint64(1 << 5)
+    blocks = np.empty((2048, 2), np.uint64)
+    transpose.transpose(planes, blocks)
+    assert np.argwhere(blocks).tolist() == [[3 * 64 + 5, 1]] and blocks[3 * 64 + 5, 1] == 1 << (77 - 64)
+
+
+def test_aes_on_known_answers():
+    # AESAVS, VarTxt and VarKey of 128 bits, number 0.
+    encrypted = np.empty((2, 129, 2), np.uint64)
+    schedules = aes_blocks.schedules(np.stack([block("00" * 16), block("80" + "00" * 15)]))
+    aes_blocks.counters(schedules, 0, encrypted)
+    assert encrypted[0, 128].tobytes().hex() == "3ad78e726c1ec02b7ebfe92b23d9ec34"
+    assert encrypted[1, 0].tobytes().hex() == "0edd33d3c621e546455bd8ba1418bec8"
+    # FIPS 197, appendix C.1, through the hash: s(x) is the plaintext.
+    (schedule,) = aes_blocks.schedules(block("000102030405060708090a0b0c0d0e0f")[None])
+    plain = block("00112233445566778899aabbccddeeff")
+    x = np.array([plain[1], plain[0] ^ plain[1]])
+    hashed = aes_blocks.hashes(np.tile(x, (17, 1)), schedule) ^ plain
+    assert {row.tobytes().hex() for row in hashed} == {"69c4e0d86a7b0430d8cdb78070b4c55a"}
+
+
+@pytest.mark.parametrize("count", (0, 1, 15, 16, 17, 50))
+def test_aes_agrees_with_cryptography(count):
+    keys, blocks = words(3, 2), words(count, 2)
+    schedules = aes_blocks.schedules(keys)
+    compiled, plain = np.empty((2, 3, count, 2), np.uint64)
+    aes_blocks.counters(schedules, 2**40 + 3, compiled)
+    aes_blocks.counters_portably(keys, 2**40 + 3, plain)
+    assert np.array_equal(compiled, plain)
+    assert np.array_equal(aes_blocks.hashes(blocks, schedules[0]), aes_blocks.hashes_portably(blocks, None, 2, keys[0]))
+    for size in (1, 2, 3, 6):
+        assert np.array_equal(
+            aes_blocks.tweaked_hashes(blocks, 2**63, size, schedules[1]),
+            aes_blocks.hashes_portably(blocks, 2**63, size, keys[1]),
+        )
+
+
+@pytest.mark.skipif(not aes_blocks.HAS_AES_NI, reason="no AES-NI")
+@pytest.mark.parametrize("width", (128, aes_blocks._WIDTH))
+def test_instructions_of_either_width(width):
+    numbers, plain_hash, numbered_hash = (
+        aes_blocks._sixteen_blocks(width, *how) for how in ((False, True), (True, False), (True, True))
+    )
+
+    @numba.njit
+    def run(blocks, keys, first, part, out):
+        numbers(out[0], 0, blocks, 2, keys, 22, first, part)
+        plain_hash(out[1], 0, blocks, 2, keys, 22, first, part)
+        numbered_hash(out[2], 0, blocks, 2, keys, 22, first, part)
+
+    keys, blocks, out, first = words(2, 2), words(17, 2), np.empty((3, 32), np.uint64), 2**40
+    run(blocks.reshape(-1), aes_blocks.schedules(keys).reshape(-1), np.uint64(first), np.uint64(0), out)
+    expected = np.empty((1, 16, 2), np.uint64)
+    aes_blocks.counters_portably(keys[1:], first, expected)
+    assert np.array_equal(out[0].reshape(16, 2), expected[0])
+    assert np.array_equal(out[1].reshape(16, 2), aes_blocks.hashes_portably(blocks[1:], None, 2, keys[1]))
+    assert np.array_equal(out[2].reshape(16, 2), aes_blocks.hashes_portably(blocks[1:], first, 2, keys[1]))
+
+
+def test_nothing_compiled():
+    """Correlated OTs and pads where numba compiles nothing, so that every twin takes its kernel's place."""
+    program = "from tests.protocols.ot.pairs import check_everything; check_everything()"
+    subprocess.run([sys.executable, "-c", program], env=os.environ | {"NUMBA_DISABLE_JIT": "1"}, check=True)

@@ -1,0 +1,88 @@
+"""Pads: what both sides compute, the numbering, and that no input of the permutation is used twice under a key."""
+
+import struct
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from protocols.ot.kernels import aes_blocks
+from protocols.ot.pads import pads
+
+RNG = np.random.default_rng(9)
+KEY = bytes(range(16))
+EPOCH = 1 << 16
+
+
+def words(*shape):
+    return RNG.integers(0, 2**64, shape, np.uint64)
+
+
+@pytest.mark.parametrize("first", (0, EPOCH - 3, 5 * EPOCH, 2**40 - 1, 2**64 - 40))
+@pytest.mark.parametrize("size", (1, 2, 5))
+def test_a_pad_depends_on_its_block_and_number_alone(first, size):
+    blocks = words(40, 2)
+    whole = pads(blocks, first, size, KEY)
+    assert whole.shape == (40, size)
+    one_by_one = [pads(blocks[i : i + 1], first + i, size, KEY) for i in range(40)]
+    assert np.array_equal(whole, np.concatenate(one_by_one))
+    assert np.array_equal(whole, pads(blocks, first, size + 3, KEY)[:, :size])
+    assert not (whole == pads(blocks, first, size, KEY[::-1])).any()
+    if first >= EPOCH:
+        assert not (whole == pads(blocks, first - EPOCH, size, KEY)).any()
+
+
+@pytest.mark.parametrize("number", (3, 5 * EPOCH + 9))
+def test_the_formula(number):
+    def aes(key, low, high):
+        encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+        return encryptor.update(struct.pack("<QQ", low, high))
+
+    ((low, high),) = blocks = words(1, 2)
+    linear, key = (int(low ^ high), int(low)), aes(KEY, number >> 16, 0)
+    expected = []
+    for part in range(2):
+        hashed = struct.unpack("<QQ", aes(key, linear[0] ^ number, linear[1] ^ part))
+        expected += [hashed[0] ^ linear[0], hashed[1] ^ linear[1]]
+    assert pads(blocks, number, 4, KEY).tolist() == [expected]
+
+
+def test_equal_blocks_have_pads_that_differ():
+    assert np.unique(pads(np.zeros((3 * EPOCH, 2), np.uint64), 7, 1, KEY)).size == 3 * EPOCH
+
+
+def test_no_blocks():
+    assert pads(words(0, 2), EPOCH, 4, KEY).shape == (0, 4)
+
+
+def test_no_key_and_tweak_twice(monkeypatch):
+    used, plain = set(), aes_blocks.tweaked_hashes
+
+    def remembering(blocks, first, size, schedule):
+        for i in range(first, first + blocks.shape[0]):
+            for j in range(-(-size // 2)):
+                assert (schedule.tobytes(), i, j) not in used and i >> 16 == first >> 16
+                used.add((schedule.tobytes(), i, j))
+        return plain(blocks, first, size, schedule)
+
+    monkeypatch.setattr(aes_blocks, "tweaked_hashes", remembering)
+    number = EPOCH - 100
+    for count in (1, 99, 150, 2 * EPOCH, 1):
+        pads(words(count, 2), number, 3, KEY)
+        number += count
+    assert len(used) == 2 * (number - EPOCH + 100)
+    assert len({key for key, _, _ in used}) == 4
+
+
+@pytest.mark.parametrize("first", (-1, 2**64 - 2))
+def test_numbers_do_not_wrap(first):
+    with pytest.raises(AssertionError, match="twice"):
+        pads(words(3, 2), first, 1, KEY)
+
+
+def test_a_fault_in_the_hash_is_seen(monkeypatch):
+    """A hash that forgets the number gives equal blocks equal pads."""
+    plain = aes_blocks.tweaked_hashes
+    monkeypatch.setattr(aes_blocks, "tweaked_hashes", lambda blocks, first, *rest: plain(blocks, 0, *rest))
+    with pytest.raises(AssertionError):
+        test_a_pad_depends_on_its_block_and_number_alone(5 * EPOCH, 1)

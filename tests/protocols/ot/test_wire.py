@@ -1,0 +1,60 @@
+"""What the extensions say and make from fixed seeds, so that a change of either is a choice."""
+
+import hashlib
+
+import numpy as np
+
+from protocols.ot import base, ferret, softspoken, trees
+from protocols.ot.pads import pads
+
+SESSION = bytes(range(33))
+DELTA = np.array([0x0123456789ABCDEF, 0xFEDCBA9876543210], np.uint64)
+
+
+def words(name, *shape):
+    stream = hashlib.shake_128(name.encode()).digest(8 * np.prod(shape, dtype=int))
+    return np.frombuffer(stream, np.uint64).reshape(shape)
+
+
+def digest(array):
+    return hashlib.sha256(array.tobytes()).hexdigest()[:16]
+
+
+def made(steps, answer):
+    """The bytes that steps of one round send, and what they return."""
+    sent = list(next(steps).sent)
+    try:
+        steps.send(answer)
+    except StopIteration as done:
+        return sent, done.value
+    raise AssertionError("one round only")
+
+
+def test_base_ot():
+    offers = base._element(b"seed")[None]
+    assert digest(base._oracle(SESSION, np.array([1]), offers)) == "277855e02eff3824"
+    assert digest(base._key(SESSION, 5, 1, bytes(32))) == "7b39bd921bfc34bb"
+
+
+def test_trees():
+    leaves = words("roots", 16, 3, 2).copy()
+    sums = trees.grow(leaves, 4, trees.ggm(trees.permutation_key(SESSION, "seeds")))
+    assert (digest(leaves), digest(sums)) == ("308cf0946b572de2", "afb4b68b5cab9cfc")
+
+
+def test_softspoken():
+    leaves = words("leaves", 1 << softspoken.FIELD_BITS, softspoken.TREES, 2)
+    (said,), (choices, t) = made(softspoken.SoftSpokenReceiver(leaves).extend(1), [])
+    assert (said.size, choices.size) == (31 * (1 << 13) // 8, 1 << 13)
+    assert (digest(said), digest(choices), digest(t)) == ("c8a87da3a8f96098", "7df220caeec9b3b3", "d35ef56b7f4f52d8")
+
+
+def test_ferret():
+    q = words("kept", ferret.KEPT, 2) & np.array([2**64 - 2, 2**64 - 1], np.uint64)
+    (said,), blocks = made(ferret.FerretSender(SESSION, DELTA, q).extend(1), [])
+    assert (said.size, blocks.shape) == (16 * 10 * 1170, (2_252_218, 2))
+    assert (digest(said), digest(blocks)) == ("cbc00f3211400354", "6761733a711f9c48")
+
+
+def test_pads():
+    assert digest(pads(words("blocks", 70_000, 2), 60_000, 3, bytes(range(16)))) == "da05aa7719120e39"

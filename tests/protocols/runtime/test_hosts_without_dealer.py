@@ -1,0 +1,71 @@
+"""Two hosts without a dealer: a session, what they may disagree on, and a peer that ends while material is made."""
+
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from mpc.beaver import Triples
+from mpc.errors import ConfigError, PeerFailure
+from mpc.rings import Z64
+from protocols.runtime.hosts import Network
+from tests.protocols.runtime.meeting import FORK, NAMES, SQUARES, both, free_port, outcome
+
+
+@pytest.fixture
+def network():
+    address = "127.0.0.1", free_port()
+    return Network(NAMES, address, None, patience=40, timeout=40, offline="pairwise", ot="softspoken")
+
+
+def test_a_session_without_a_dealer(network):
+    assert both(network) == [SQUARES] * 2
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"ot": "ferret"}, "the hosts disagree on ot: 'softspoken' here, 'ferret' at party_b"),
+        ({"offline": "dealer"}, "the hosts disagree on offline: 'pairwise' here, 'dealer' at party_b"),
+    ],
+)
+def test_what_the_hosts_disagree_on_is_named(network, change, sentence):
+    at_a, at_b = both(network, networks=(network, replace(network, **change)))
+    assert type(at_a) is type(at_b) is ConfigError and str(at_a) == sentence
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("last", [0, 1])
+def test_a_peer_that_ends_while_material_is_made_is_one_sentence(network, how, last):
+    """The party `last` is left; it waits for material, and gets an answer within the time-out."""
+    network = replace(network, timeout=4)
+    triples = Triples((1 << 14,), Z64)
+    here, there = FORK.Pipe(duplex=False)
+
+    def wait(party):
+        party.randomness.provide([([triples], 1000)])
+        party.randomness.take(triples)
+        if party.rank != last:
+            there.send(None)
+        for _ in range(999):
+            party.randomness.take(triples)
+
+    peer = FORK.Process(target=lambda: outcome(network, 1 - last, wait))
+    peer.start()
+
+    def end():
+        assert here.poll(60)
+        os.kill(peer.pid, how)
+        return time.monotonic()
+
+    with ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(end)
+        failure = outcome(network, last, wait)
+        seconds = time.monotonic() - ended.result()
+    peer.kill()
+    peer.join()
+    assert isinstance(failure, PeerFailure) and NAMES[1 - last] in str(failure) and "\n" not in str(failure)
+    assert seconds < 12
