@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test test-long bench lint clean
+.PHONY: demo test test-long bench lint docs clean
 
 demo: $(STAMP)
 	$(BIN)/sharewood demo
@@ -24,6 +24,9 @@ lint: $(STAMP)
 	$(BIN)/codespell
 	$(BIN)/lint-imports
 	$(BIN)/mypy
+
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 PYTHONWARNINGS=ignore $(BIN)/mkdocs build --quiet
 
 # CrypTen's metadata names packages that no longer exist, so it goes in without them, after what it needs.
 $(STAMP): pyproject.toml

@@ -1,0 +1,155 @@
+"""Pages of the site that the repository holds in another form, and links to places outside docs/; read by mkdocs.
+
+README and the other pages at the root, the notebooks, the command line and the configuration file become pages. A link
+from docs/ to a file that is no page becomes the name of that file.
+"""
+
+from __future__ import annotations
+
+import importlib
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+import typer
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+from nbconvert import MarkdownExporter
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+from mpc.catalogue import entries
+from sharewood.cli import app
+from sharewood.hosts_config import HostsConfig
+
+ROOT = Path(__file__).parents[1]
+AT_ROOT = {"README.md": "index.md"} | {name: name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")}
+LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are made."""
+    for uri, text in _pages():
+        files.append(File.generated(config, uri, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Links as the repository has them -> links of the site."""
+    uri = page.file.src_uri
+    here = {made: name for name, made in AT_ROOT.items()}.get(uri, posixpath.join("docs", uri))
+
+    def on_the_site(link: re.Match[str]) -> str:
+        picture, text, path, anchor = link.groups()
+        if not path or re.match(r"[a-z]+:", path):
+            return link.group()
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(here), path))
+        made = AT_ROOT.get(target, posixpath.relpath(target, "docs") if target.startswith("docs/") else None)
+        if made is None and target.endswith(".ipynb"):
+            made = _notebook(Path(target))
+        if made is None and (ROOT / target).exists():
+            return f"{text} (`{target}`)"
+        there = posixpath.relpath(made or target, posixpath.dirname(uri) or ".")
+        return f"{picture}[{text}]({there}{anchor or ''})"
+
+    return LINK.sub(on_the_site, markdown)
+
+
+def _pages() -> Iterator[tuple[str, str]]:
+    for name, uri in AT_ROOT.items():
+        yield uri, (ROOT / name).read_text()
+    notebooks = sorted((ROOT / "notebooks").glob("*.ipynb"))
+    exporter = MarkdownExporter()
+    titles = []
+    for path in notebooks:
+        text, _ = exporter.from_filename(str(path))
+        titles.append(f"- [{text.lstrip().splitlines()[0].lstrip('# ')}]({_notebook(path)})")
+        yield _notebook(path), text
+    yield "notebooks.md", "\n".join(["# Notebooks", "", "Each runs in CI from beginning to end.", "", *titles, ""])
+    yield "reference/command_line.md", "\n".join(_commands(typer.main.get_command(app), "sharewood", 1))
+    yield "reference/configuration.md", "\n".join(_configuration())
+    yield "reference/protocols.md", "\n".join(_protocols())
+
+
+def _notebook(path: Path) -> str:
+    return f"notebooks/{path.stem}.md"
+
+
+def _commands(command: click.Command, name: str, level: int) -> Iterator[str]:
+    """A command with its options, then those below it."""
+    yield from ("#" * level + f" {name}", "", command.help or "", "")
+    rows = [parameter for parameter in command.params if parameter.name != "help"]
+    if rows:
+        yield from ("| option | default | meaning |", "|---|---|---|")
+    for parameter in rows:
+        flags = ", ".join(f"`{flag}`" for flag in (*parameter.opts, *parameter.secondary_opts))
+        if isinstance(parameter.type, click.Choice):
+            flags += " " + " or ".join(map(str, parameter.type.choices))
+        default = "required" if parameter.required else "" if parameter.default in (None, ()) else parameter.default
+        yield f"| {flags} | {default} | {_cell(getattr(parameter, 'help', '') or '')} |"
+    yield ""
+    for word, below in sorted(getattr(command, "commands", {}).items()):
+        yield from _commands(below, f"{name} {word}", 2)
+
+
+def _configuration() -> Iterator[str]:
+    """The fields of a hosts' TOML file, section by section."""
+    yield from ("# Configuration of a host", "", "`examples/two_hosts` has a commented file for each role.", "")
+    yield from _section(HostsConfig, "Lines above the first section")
+    yield from ("## [train]", "", "The [parameters of the estimators](../secure_tree.md#parameters).", "")
+
+
+def _section(model: type[BaseModel], title: str) -> Iterator[str]:
+    yield from (f"## {title}", "", (model.__doc__ or "").strip().replace("\n    ", "\n"), "")
+    below = {}
+    yield from ("| key | default | type |", "|---|---|---|")
+    for name, entry in model.model_fields.items():
+        found = [part for part in (entry.annotation, *_parts(entry.annotation)) if _is_model(part)]
+        if found:
+            below[f"[{name}.NAME]" if name == "parties" else f"[{name}]"] = found[0]
+            continue
+        default = "required" if entry.default is PydanticUndefined else f"`{entry.default!r}`"
+        if name != "train":
+            yield f"| `{name}` | {default} | {_cell(_type(entry.annotation))} |"
+    yield ""
+    for heading, section in below.items():
+        yield from _section(section, heading)
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    for part in get_args(annotation):
+        yield part
+        yield from _parts(part)
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _type(annotation: Any) -> str:
+    if isinstance(annotation, type) and not get_args(annotation):
+        return {"Path": "path", "str": "text", "float": "number", "int": "whole number"}.get(
+            annotation.__name__, annotation.__name__
+        )
+    words = [part for part in _parts(annotation) if isinstance(part, type | str) and part is not type(None)]
+    return ", ".join(dict.fromkeys(part if isinstance(part, str) else _type(part) for part in words))
+
+
+def _protocols() -> Iterator[str]:
+    """Every protocol with the head of its file."""
+    yield from ("# Protocols", "", "One per file. What a file begins with is its specification.", "")
+    files: dict[str, list[str]] = {}
+    for entry in entries():
+        module, _, name = entry.protocol.name.partition(".")
+        files.setdefault(module, []).append(f"`{name}`")
+    for module, names in files.items():
+        head = importlib.import_module(f"mpc.{module}").__doc__ or ""
+        yield from (f"## {module}", "", ", ".join(names), "", "```text", head.strip(), "```", "")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "or").replace("\n", " ")
