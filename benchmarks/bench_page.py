@@ -100,8 +100,8 @@ rounds in which the systems take turns. Sharewood's dealing is timed apart, as "
 each operation: by default its first party makes the masks and knows them all, so that nothing is secret from it; with
 a third party, a process of its own, the trust is as with our dealer.
 
-CrypTen talks over plain sockets and Sharewood over TLS 1.3. "No TLS" is Sharewood on plain sockets, for this comparison
-alone: nothing else of it runs without TLS.
+CrypTen talks over plain sockets and Sharewood over TLS 1.3. "No TLS" is Sharewood on plain sockets, only for this
+comparison: nothing else of it runs without TLS.
 
 At the largest size, CrypTen's median over ours: online / offline and online together. They depend on the processor,
 and on how fast the TLS library is on it.

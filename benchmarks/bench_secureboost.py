@@ -60,7 +60,7 @@ def _watch(channel, method: str, note: Callable) -> None:
 
 
 def measure(config: SecureBoostConfig, X: np.ndarray, y: np.ndarray, guest_columns: int = GUEST_COLUMNS) -> dict:
-    """Seconds and CPU seconds of each tree from the second on, at least two trees; bytes and rounds a tree.
+    """Seconds and CPU seconds of each tree from the second on, at least two trees; bytes and rounds per tree.
 
     A round is a message of the guest and the host's answer. The host must be asked for every tree.
     """

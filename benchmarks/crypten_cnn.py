@@ -4,7 +4,7 @@
 
 Two clients have grown 500 trees (scikit-learn's breast cancer, 75:25) and each secret-shares the outputs of all trees
 on its own rows, and their labels. The weights are secret from the first step to the last and are opened here after
-every `--every` steps, for the comparison alone. Where it departs from docs/fedxgbllr.md:
+every `--every` steps, only for the comparison. Where it departs from docs/fedxgbllr.md:
 
 - one training on all shared rows, in place of FedAvg between rounds of local training
 - plain gradient descent: CrypTen has no Adam, whose square roots of squared gradients are below its 16 fraction bits

@@ -1,4 +1,4 @@
-"""The page and the figure of the study of heterogeneous parties, from its JSON alone."""
+"""The page and the figure of the study of heterogeneous parties, made from its JSON."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Channels over plain sockets, as CrypTen's are: what TLS costs, and the arithmetic beside CrypTen's like for like.
 
-Nothing is secret or authenticated here: for measurements alone.
+Nothing is secret or authenticated here: for measurements only.
 """
 
 from __future__ import annotations

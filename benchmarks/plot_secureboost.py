@@ -3,7 +3,7 @@
     python -m benchmarks.plot_secureboost [--redraw | --long]
 
 3-2-3  training loss against trees: SecureBoost, XGBoost and scikit-learn's GBDT on default_credit_hetero
-3-2-4  CPU seconds a tree, guest and host together, the least of two trees: against depth, features (the host's) and
+3-2-4  CPU seconds per tree, guest and host together, the least of two trees: against depth, features (the host's) and
        rows, made-up rows; each with the straight line nearest to the points
 
 Writes docs/figures/secureboost_curves.json and the drawings beside it; --redraw draws what is written there, and
@@ -107,7 +107,7 @@ def draw_time(curves: dict[str, list]) -> None:
         line = np.polynomial.Polynomial.fit(x, seconds, 1)
         axis.plot(x, line(x), "--", color="#D55E00", label=f"straight line, $R^2$ = {r_squared(seconds, line(x)):.3f}")
         axis.plot(x, seconds, "o", color="#0072B2", label="measured")
-        axis.set(xlabel=label, ylabel="CPU seconds a tree", title=title, ylim=(0, None))
+        axis.set(xlabel=label, ylabel="CPU seconds per tree", title=title, ylim=(0, None))
         axis.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
         axis.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         axis.legend(frameon=False, loc="upper left")

@@ -104,7 +104,7 @@ def relay(routes: Sequence[Route], delay: float, rate: float) -> Iterator[list[A
 
 
 def _serve(routes: Sequence[Route], listening: Sequence[socket.socket], delay: float, rate: float) -> None:
-    with suppress(AttributeError):  # Linux alone has it
+    with suppress(AttributeError):  # only Linux has it
         ctypes.CDLL(None).prctl(_TIMER_SLACK, 1, 0, 0, 0)
     by_server = dict(zip(listening, routes, strict=True))
     uplinks = {name: Uplink(rate) for route in routes for name in (route.client, route.server)}

@@ -1,4 +1,4 @@
-"""The page and the figure of the scaling study, from its JSON alone."""
+"""The page and the figure of the scaling study, made from its JSON."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def curve(study: dict[str, Any], factor: str, measure: str, by: str) -> Curve:
 
 
 def fit(points: Curve) -> tuple[float, float, float] | None:
-    """Of value = c size^e by least squares of logarithms: e, R^2, and e between the two largest sizes alone."""
+    """Of value = c size^e by least squares of logarithms: e, R^2, and e between the two largest sizes only."""
     if min(value for _, value in points) <= 0:
         return None
     x, y = np.log(np.array(points)).T
@@ -50,8 +50,8 @@ def fit(points: Curve) -> tuple[float, float, float] | None:
 def draw(study: dict[str, Any], path: Path) -> None:
     """Time, bytes and memory (rows of panels) against every factor (columns)."""
     panels = (
-        ("seconds a tree", "online s", "offline s"),
-        ("MB a tree", "online MB", "dealt MB"),
+        ("seconds per tree", "online s", "offline s"),
+        ("MB per tree", "online MB", "dealt MB"),
         ("peak memory, MB", "party's memory, MB", "dealer's memory, MB"),
     )
     figure, axes = small_multiples(len(panels), len(FACTORS), sharex="col", sharey="row")
@@ -111,9 +111,9 @@ does nothing, {study["idle_memory"] / 1e6:,.0f} MB.
 
 ## Exponents
 
-Of value = c size^e: e by least squares of logarithms over all sizes (R^2), then e between the two largest sizes
-alone. Where a constant part counts, such as rounds that wait whatever the size, the second says more of what lies
-beyond the sizes measured. "-": no more memory than a process that does nothing.
+Of value = c size^e: e by least squares of logarithms over all sizes (R^2), then e between the two
+largest only. Where a constant part counts, such as rounds that wait whatever the size, the second says more of what
+lies beyond the sizes measured. "-": no more memory than a process that does nothing.
 
 {_fits(study)}
 

@@ -115,7 +115,7 @@ def correlations() -> dict[str, type]:
 
 @dataclass(frozen=True)
 class Zeros:
-    """Inputs that are all zero, for calls whose shapes alone count."""
+    """Inputs that are all zero, for calls of which only the shapes count."""
 
     party: Endpoint
 

@@ -3,7 +3,7 @@
 Functionality  [x] in Z_2^k -> <bits of x mod 2^B>
 Messages       products of bits: each party's own word against the other's, then a parallel prefix tree of carries
 Cost           1 + ceil(log2(B - 1)) rounds of at most 4 w |x| bits each way, w the bits of the smallest word that holds
-               B; offline: bit triples alone
+               B; offline: bit triples only
 Security       semi-honest, perfect: every message is a one-time pad
 How            x = x_0 + x_1, and each party knows the bits of its own word. A carry is made where both have a 1
                and passed on where one has; the first is one and, the second is local; carries compose in a tree. The

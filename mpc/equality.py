@@ -2,7 +2,7 @@
 
 Functionality  [x] in Z_2^m, m <= 8 -> <x = 0>
 Messages       x + r mod 2^m                                                 (one round)
-Cost           8 |x| payload bits each way; offline: r, and 2^m bits an element from the dealer
+Cost           8 |x| payload bits each way; offline: r, and 2^m bits per element from the dealer
 Security       semi-honest, perfect: the message is a one-time pad
 Source         one-time truth tables: Ishai et al., TCC 2013
 """

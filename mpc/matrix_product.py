@@ -62,7 +62,7 @@ class TurnedProduct:
 
 @correlation
 class MatrixMasks:
-    """A_i [n, k] and B_i [k, m] that party i alone knows, and [(A_0 z + A_1) (B_0 + 1/z B_1)]."""
+    """A_i [n, k] and B_i [k, m] that only party i knows, and [(A_0 z + A_1) (B_0 + 1/z B_1)]."""
 
     rows: int
     inner: int

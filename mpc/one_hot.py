@@ -1,4 +1,4 @@
-"""One-hot vector of a shared index, or its last entry alone.
+"""One-hot vector of a shared index, or only its last entry.
 
 one_hot        <i> as b bits -> <1{k = i}> for k = 0 .. 2^b - 1
 all_of         <i> as b bits -> <1{i = 2^b - 1}>: whether all of the bits are 1

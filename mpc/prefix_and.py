@@ -2,7 +2,7 @@
 
 Functionality  <b_1 .. b_m> -> for each j, <b_j and all b_i, i > j, are 1>
 Messages       b xor r                                                                          (one round)
-Cost           m bits a row each way; offline: r, and the 2^m bits of its one-hot a row from the dealer
+Cost           m bits per row each way; offline: r, and the 2^m bits of its one-hot a row from the dealer
 Security       semi-honest, perfect: the message is a one-time pad
 How            b_j .. b_m are 1 where the bits of r from j up are the complement of those opened: an aligned block of
                2^j entries of the one-hot, of which the sum is local

@@ -3,7 +3,7 @@
 Functionality  q: roots of n trees of K leaves; p: a leaf of each -> p gets the seeds that lead to all but its own
 Messages       of each level the sums of the left and of the right children: p chooses that of the side which its path
                leaves, by a transfer; q tells what hides it                        (one wave, then one message)
-Cost           ceil(log2 K) transfers of 128 bits a tree, and as many bits told
+Cost           ceil(log2 K) transfers of 128 bits per tree, and as many bits told
 Security       semi-honest: the seed of p's leaf looks uniform to p where AES with a fixed key is a correlation-robust
                hash
 Source         Goldreich, Goldwasser and Micali, J. ACM 1986; (K-1)-of-K: Schoppmann et al., CCS 2019; Boyle et al.,

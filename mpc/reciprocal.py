@@ -107,7 +107,7 @@ def invert(party: Endpoint, u: AShare, by: Variant | None = None, exact: bool = 
         AShare(w.reshape(u.shape), party.rank, power * MANTISSA)
         for power, w in enumerate(products.powers(d, a, aa, aaa, first), 2)
     )
-    # A step is y <- 2 y - u y^2 over a common scale. The first y is C - S u, so that u y^2 is a cubic in u alone.
+    # A step is y <- 2 y - u y^2 over a common scale. The first y is C - S u, so that u y^2 is a cubic in u only.
     one = MANTISSA + START_SCALE
     y = START_CONSTANT - u.times(START_SLOPE, START_SCALE)
     cubic = (

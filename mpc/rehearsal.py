@@ -1,6 +1,6 @@
 """A rehearsal: protocols run on zeros, with no peer and no dealer.
 
-Rounds and requests depend on public shapes alone, so that what is counted on zeros is what the real run takes.
+Rounds and requests depend on public shapes only, so that what is counted on zeros is what the real run takes.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ PShare  w = w_0 xor w_1: packed bits, as many as a word has. Products of bits ar
 
 Addition, public factors and slicing are local. What needs a message is a protocol: `x * y`, `x @ y`, `x < y` and
 `x == y` ask the session that they are used in for it (mpc/session.py), and raise TypeError without one.
-A share knows its party's rank, so that a public constant is added by party 0 alone.
+A share knows its party's rank, so that a public constant is added by party 0 only.
 Public operands: integers are in units of 2^-scale, as `party.share` takes them and `party.reveal` returns them; floats
 are the numbers themselves, rounded to units. At scale 0 a float that is no integer is refused.
 """

@@ -1,9 +1,9 @@
 """Input and output: the only ways in and out of shares.
 
 share          the owner's array x -> [x]                  one round, owner to peer, |x| words
-reveal         [x] -> x, to one party or to both           one round, to the named party alone
+reveal         [x] -> x, to one party or to both           one round, to the named party only
 
-Security       semi-honest, perfect. share: the peer gets x minus a mask that the owner alone knows. reveal: what the
+Security       semi-honest, perfect. share: the peer gets x minus a mask that only the owner knows. reveal: what the
                receiver learns of the other half, x and its own half fix anyway; a dealt sharing of zero makes that
                half uniform even where a share was not, as one of a public value
 Source         Beaver, CRYPTO 1991
@@ -31,7 +31,7 @@ from mpc.shares import AShare, BShare, S
 
 @correlation
 class InputMask:
-    """Words that the owner alone knows."""
+    """Words that only the owner knows."""
 
     owner: int
     shape: Shape

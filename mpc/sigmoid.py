@@ -6,7 +6,7 @@ Error          sigma: 4e-7, derivative: 6e-7; their means at any x are within 2e
                Outside +-12, or from +-12.25, both stay at their values at +-12: sigma is then off by at most 6.2e-6
 Messages       13 x + r modulo 2^28; truncation of the series; alongside, the comparison with 0 and +-12 (2 rounds);
                the choice between the series and the clipped values (1)
-Cost           3 rounds; offline the dealer sends sin(k w r), cos(k w r) for k = 1 .. 11, 132 bytes an element
+Cost           3 rounds; offline the dealer sends sin(k w r), cos(k w r) for k = 1 .. 11, 132 bytes per element
 Security       semi-honest, perfect: every message is a one-time pad
 How            of either function there is one series for x >= 0 and one for x < 0, its mirror image: least-squares fits
                on [-0.3, 12.3] of period 2^8 / 13 = 19.7, the derivative held to 1/4 + 2^-22 at 0: a sum of derivatives

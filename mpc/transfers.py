@@ -225,7 +225,7 @@ def matmul_private(rank: int, left: int, a: np.ndarray, b: np.ndarray, ring: Z2k
 
 
 def multiply_bits(rank: int, own: np.ndarray, ring: Z2k) -> Making[np.ndarray]:
-    """A bit of either party, uint8[n], that it alone knows -> [their product]."""
+    """A bit of either party, uint8[n], that only it knows -> [their product]."""
     (share,) = yield [private(rank, 1, own if rank == 1 else own.astype(ring.dtype)[:, None], ring)]
     return share[:, 0]
 

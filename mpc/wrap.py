@@ -29,7 +29,7 @@ from mpc.shares import AShare
 
 @correlation
 class WrapMasks:
-    """Bits beta_0, beta_1, each the low bit of a byte that its party alone knows, and [beta_0 beta_1] modulo 2^bits."""
+    """Bits beta_0, beta_1, each the low bit of a byte that only its party knows, and [beta_0 beta_1] modulo 2^bits."""
 
     shape: Shape
     bits: int

@@ -179,7 +179,7 @@ class TrainConfig(BoostingConfig):
 
     @property
     def classes(self) -> int:
-        """Trees a round: one a class where there are several; under multi:ova each class against the others."""
+        """Trees per round: one a class where there are several; under multi:ova each class against the others."""
         return self.num_class if self.num_class else 1
 
     @property

@@ -219,7 +219,7 @@ class SecureXGBClassifier(_SecureXGB):
 
     Of more than two classes with objective "multi:ova": a tree for each class and round learns that class against the
     others, and probabilities are normalised over the classes. Softmax would add an exponential and a reciprocal for
-    every row and class; one against the others needs the binary machinery alone, and its trees grow in parallel.
+    every row and class; one against the others needs only the binary machinery, and its trees grow in parallel.
     """
 
     objectives = ("binary:logistic", "multi:ova", "multi:softprob")

@@ -4,7 +4,7 @@ Full binary trees, node i's children 2i + 1 and 2i + 2 in level order; x < thres
 without a split sends every row right, or left where it is a left child (secure_tree/tree.py). Where there are several
 classes, trees come round by round, one a class.
 
-Rows of a model that was brought in are predicted by thresholds. What is revealed, to the owner of a row alone, is its
+Rows of a model that was brought in are predicted by thresholds. What is revealed, to the owner of a row only, is its
 margin, or one a class: probabilities and the class follow from them there.
 """
 
@@ -76,7 +76,7 @@ class PlainModel:
 
 
 def reveal_model(party: Party, model: SharedModel, to: int) -> PlainModel | None:
-    """Open both halves to party `to` alone; None at the other. Raises ConfigError, DataError."""
+    """Open both halves to party `to` only; None at the other. Raises ConfigError, DataError."""
     agree_on_reveal(party, model, to)
 
     def program(party: Party) -> list[np.ndarray | None]:

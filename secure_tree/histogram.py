@@ -18,7 +18,7 @@ from secure_tree.layout import Layout
 
 @dataclass(frozen=True)
 class Block:
-    """One party's part of the bin matrix: its rows, features and bins a feature; the matrix in both directions."""
+    """One party's part of the bin matrix: its rows, features and bins per feature; the matrix in both directions."""
 
     rows: slice
     features: int

@@ -81,11 +81,11 @@ class Layout:
         return tuple(dict.fromkeys(self.features_of(p).start + f for p in (0, 1) for f in self.optional[p]))
 
     def present(self, p: int) -> int:
-        """Bins a feature of party p, but for the one of missing values."""
+        """Bins per feature of party p, but for the one of missing values."""
         return self.sizes[p] * self.finer
 
     def bins(self, p: int) -> int:
-        """Bins a feature of party p, the one of missing values among them."""
+        """Bins per feature of party p, the one of missing values among them."""
         return self.present(p) + bool(self.optional[p])
 
     @property

@@ -112,7 +112,7 @@ def squared(party: Party, margin: AShare, labels: AShare) -> Steps[AShare]:
 
 
 def auc(party: Party, margin: AShare, labels: AShare) -> Steps[AShare]:
-    """[margin] and [label], 0 or 1, of n < 2^21 rows -> [AUC] at MARGIN_SCALE, as above; 0 for one class alone."""
+    """[margin] and [label], 0 or 1, of n < 2^21 rows -> [AUC] at MARGIN_SCALE, as above; 0 for one class only."""
     low = yield from _below_cuts(party, margin)
     positives, rows = labels.sum(), len(labels)
     of_class = stack([labels, 1 - labels], axis=-1)

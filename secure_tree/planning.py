@@ -1,4 +1,4 @@
-"""What a training will ask of the network and of the dealer, from public sizes alone."""
+"""What a training will ask of the network and of the dealer, from public sizes only."""
 
 from __future__ import annotations
 

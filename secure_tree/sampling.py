@@ -1,10 +1,10 @@
-"""Which rows and which features a tree looks at, chosen by neither party alone.
+"""Which rows and which features a tree looks at, chosen by neither party by itself.
 
 Rows      a secret bit each, 1 with probability `subsample` rounded to 2^-15: a uniform word, of which each party draws
           a share by itself, is compared with an interval. Two rounds; nobody, the dealer included, learns which rows a
           tree was grown on.
 Features  `colsample_bytree` of them by a public coin, drawn from the tokens of both parties that pair the model. Of the
-          edges of an indicator, the last alone: 1 where any row of the party has the category, and the edges before
+          edges of an indicator, only the last: 1 where any row of the party has the category, and the edges before
           it split nothing or the same.
 """
 

@@ -15,7 +15,7 @@ from secure_tree.config import DEEPEST, MAX_DELTA_STEP
 from secure_tree.exchange import NO_SPLIT, PlainModel
 from secure_tree.storage import reading
 
-# Of models that come in, and what they are here: the losses of a number, or of a logarithm, differ in training alone.
+# Of models that come in, and what they are here: the losses of a number, or of a logarithm, differ in training only.
 OBJECTIVES = {
     "binary:logistic": "binary:logistic",
     "multi:softmax": "multi:softprob",

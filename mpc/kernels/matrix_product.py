@@ -112,7 +112,7 @@ def _room(like: np.ndarray, place: int) -> np.ndarray:
 def _added_product(start: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """start + a b for start [n, m], a [n, k], b [k, m], with half the multiplications: those of 64 bits take the time.
 
-    x_0 y_0 + x_1 y_1 = (x_0 + y_1) (x_1 + y_0) - x_0 x_1 - y_0 y_1, where the last two are of a row or a column alone
+    x_0 y_0 + x_1 y_1 = (x_0 + y_1) (x_1 + y_0) - x_0 x_1 - y_0 y_1, where the last two are of one row or one column
     (Winograd, IEEE ToC 1968). Two rows of eight terms each time that words of the sum are touched.
     """
     out = _room(start, 0)

@@ -1,7 +1,7 @@
 """Kernels of the trigonometric sigmoid (see mpc/sigmoid.py): angles are words modulo 2^28, one period.
 
 Both parties must derive the same public integers from an opened angle, on whatever machine: the kernels use
-IEEE sums and products alone, in a fixed order, and no library sine.
+Only IEEE sums and products, in a fixed order, and no library sine.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ _NAME = "ot.softspoken"
 
 
 class SoftSpokenSender:
-    """The sender of correlated OTs: its delta, k bits a tree, is where a leaf is missing."""
+    """The sender of correlated OTs: its delta, k bits per tree, is where a leaf is missing."""
 
     def __init__(self, delta: np.ndarray, leaves: np.ndarray) -> None:
         """delta uint64[2]; leaves uint64[2^k, T, 2], numbered by their difference from the missing one."""

@@ -1,6 +1,6 @@
 """What a request takes where two parties make it: transfers, payload and waves, counted without a run.
 
-Which transfers are asked for depends on public shapes alone: each request's recipes are run at party 0, on zeros, with
+Which transfers are asked for depends on public shapes only: each request's recipes are run at party 0, on zeros, with
 zeros for answers. The correlated transfers under them, and what fills up bytes, come on top.
 """
 

@@ -69,8 +69,8 @@ def test_held_out_rows(metric):
     tables, labels = halves(X, y, 50)
     rows = halves(fresh, truth, 30)
     models = fit(tables, labels, held=tuple(zip(*rows, strict=True)), n_estimators=4, eval_epochs=2, eval_metric=metric)
-    judge = {"rmse": metrics.root_mean_squared_error, "mae": metrics.mean_absolute_error}[metric]
-    assert abs(models[0].curve[-1][1] - judge(truth, ask(models, "predict", rows[0]))) < 1e-2
+    evaluate = {"rmse": metrics.root_mean_squared_error, "mae": metrics.mean_absolute_error}[metric]
+    assert abs(models[0].curve[-1][1] - evaluate(truth, ask(models, "predict", rows[0]))) < 1e-2
 
 
 def test_the_exported_model():

@@ -44,7 +44,7 @@ def margins_of_both(kind, names, trees, depth, times=1):
     ],
 )
 def test_classification(names, trees, depth, allowed, times):
-    """On average: with 114 rows to judge by, one AUC of the same model differs from the next by 0.003."""
+    """On average: with 114 rows to evaluate by, one AUC of the same model differs from the next by 0.003."""
     *ours, theirs, labels = margins_of_both(SecureXGBClassifier, names, trees, depth, times)
     for margins in ours:
         areas = [roc_auc_score(labels, m) for m in margins]

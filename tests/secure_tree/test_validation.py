@@ -1,4 +1,4 @@
-"""Rows that judge a training: the numbers revealed against scikit-learn's, early stopping."""
+"""Rows that evaluate a training: the numbers revealed against scikit-learn's, early stopping."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def margins(models, rows):
     return np.concatenate(run_both(lambda party: models[party.rank].predict_margin(party, rows[party.rank]))[0])
 
 
-def judged(metric, margin, y):
+def evaluated(metric, margin, y):
     probability = 1 / (1 + np.exp(-margin))
     return {
         "error": lambda: ((probability > 0.4) != y).mean(),
@@ -54,10 +54,10 @@ def test_an_explicit_set(metric, partition):
     asked = dict(n_estimators=3, eval_epochs=2, eval_metric=metric, eval_threshold=0.4, partition=partition)
     models, parties = fit(tables, labels, tuple(zip(rows, truths, strict=True)), kind, **asked)
     assert models[0].curve == models[1].curve and [count for count, _ in models[0].curve] == [2, 3]
-    expected = judged(metric, margins(models, rows), truth)
+    expected = evaluated(metric, margins(models, rows), truth)
     assert abs(models[0].curve[-1][1] - expected) < (1e-2 if metric == "auc" else 1e-3)
-    judged_after = [f"{metric} of held-out rows after {count} trees" for count in (2, 3)]
-    assert parties[0].revealed == [UNIT] * regression + judged_after
+    evaluated_after = [f"{metric} of held-out rows after {count} trees" for count in (2, 3)]
+    assert parties[0].revealed == [UNIT] * regression + evaluated_after
 
 
 @pytest.mark.parametrize("partition", ["horizontal", "vertical"])
@@ -89,7 +89,7 @@ def test_training_stops_early():
     best = int(np.argmin(values)) + 1
     assert len(values) == best + 3 < 40
     assert models[0].model.ensemble.leaves.shape[0] == best
-    expected = judged("logloss", margins(models, held[0]), np.concatenate(held[1]))
+    expected = evaluated("logloss", margins(models, held[0]), np.concatenate(held[1]))
     assert abs(min(values) - expected) < 1e-3
 
 

@@ -1,4 +1,4 @@
-"""Every layout of data between two hosts: columns, missing values, several classes, weights, rows to judge by."""
+"""Every layout of data between two hosts: columns, missing values, several classes, weights, rows to evaluate by."""
 
 import json
 
@@ -28,7 +28,7 @@ def holes(X, share, rng):
 
 @pytest.fixture
 def by_columns(tmp_path):
-    """A table by columns with missing values, weights, and a file to judge by; the label, of party B, leans on both."""
+    """A table by columns with missing values, weights, a file to evaluate by; B has the label, which leans on both."""
     rng = np.random.default_rng(8)
     train = {"partition": "vertical", "missing": ["a0", "b0"], "n_estimators": 8, "max_depth": 2, "max_bin": 8}
     train |= {"learning_rate": 0.5, "eval_epochs": 1, "early_stopping_rounds": 2, "subsample": 0.9}
