@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mpc import transfers
+from mpc import one_hot_transfers, transfers
 from mpc.kernels import windows
 from mpc.ring import U8, U64, Shape, low_bits
 from mpc.rings import AnyRing, ShareRing, Z2k
@@ -124,7 +124,7 @@ class OneHot:
     def between(self, pair: Pair) -> Making[np.ndarray]:
         count = self.bits.shape[-1]
         index = number(self.bits).reshape(-1).astype(U64)
-        hot = yield from transfers.one_hot(pair.rank, index, count)
+        hot = yield from one_hot_transfers.one_hot(pair.rank, index, count)
         return transfers.unpack(hot, 1 << count).reshape(*self.bits.shape[:-1], 1 << count)
 
 
@@ -185,7 +185,7 @@ class OneHotWindows(_Windows):
 
     def between(self, pair: Pair) -> Making[np.ndarray]:
         index = (self.words[:, None] >> self.places.astype(self.words.dtype)).reshape(-1)
-        hot = yield from transfers.one_hot(pair.rank, index, self.width)
+        hot = yield from one_hot_transfers.one_hot(pair.rank, index, self.width)
         if hot.dtype != U64:
             hot = hot.astype(U64)
         return hot.reshape(len(self.words), self.count, hot.shape[1])
@@ -237,10 +237,10 @@ class Cut:
         self._made: tuple[list[np.ndarray], np.ndarray] | None = None
 
     def between(self, pair: Pair) -> Making[tuple[list[np.ndarray], np.ndarray]]:
-        """The shared one-hots and <carries>, as `transfers.one_hots` gives them."""
+        """The shared one-hots and <carries>, as `one_hot_transfers.one_hots` gives them."""
         if not self._begun:
             self._begun = True
-            self._made = yield from transfers.one_hots(pair.rank, self.x, self.widths, self._hot)
+            self._made = yield from one_hot_transfers.one_hots(pair.rank, self.x, self.widths, self._hot)
         while self._made is None:
             yield []
         return self._made

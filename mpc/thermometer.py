@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpc import transfers
+from mpc import one_hot_transfers, transfers
 from mpc.correlation import View
 from mpc.endpoint import Endpoint
 from mpc.kernels import borrow
@@ -84,7 +84,7 @@ class ChunkThermometers:
         hots, _ = yield from self.cut.between(pair)
         tables = np.zeros((len(self.cut.x), self.chunks.m, self.chunks.table_bytes), U8)
         for j, hot in enumerate(hots):
-            table = transfers.above(hot).view(U8)
+            table = one_hot_transfers.above(hot).view(U8)
             tables[:, j, : table.shape[1]] = table
         return tables
 
@@ -92,7 +92,7 @@ class ChunkThermometers:
 def mask_products(rank: int, masks: np.ndarray, m: int) -> Making[np.ndarray]:
     """<bit masks>, uint32[n] -> <every product that mpc/kernels/borrow.py names>, uint8[n, products]."""
     bits = transfers.bits_of_words(masks, 2 * m - 1)
-    subsets = yield from transfers.subset_products(rank, bits[:, m:])
+    subsets = yield from one_hot_transfers.subset_products(rank, bits[:, m:])
     # Of the subsets those of {j + 1 ..}.
     strings = [subsets[:, :: 1 << j] for j in range(m)]
     each = yield from transfers.together(

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from mpc import transfers
+from mpc import one_hot_transfers, transfers
 from mpc.ring import U8, U16, U32, U64, low_bits, smallest_word
 from mpc.rings import GF2, Z8, Z16, Z64, PackedBits, PackedIntegers, Z2k, integers, packed_bits
 from tests.mpc.ideal_transfers import Ideal, shared
@@ -135,7 +135,7 @@ def test_private_matrices(n, k, m, left):
 @pytest.mark.parametrize("bits", range(1, 13))
 def test_one_hots_of_bits(bits):
     index = np.arange(1 << min(bits, 8)) * 37 % (1 << bits)
-    results = made(transfers.one_hot, split(packed_bits(U64), index.astype(U64)), bits=bits)
+    results = made(one_hot_transfers.one_hot, split(packed_bits(U64), index.astype(U64)), bits=bits)
     assert results[0].dtype == smallest_word(min(64, 1 << bits))
     assert np.array_equal(transfers.unpack(results[0] ^ results[1], 1 << bits), np.arange(1 << bits) == index[:, None])
     data = (results[0] ^ results[1]).view(U8)
@@ -150,7 +150,7 @@ def windows(bits):
 
 
 def check_cut(x0, x1, widths, hot, ideal=None):
-    (hots, carries), (others, more) = made(transfers.one_hots, (x0, x1), ideal=ideal, widths=widths, hot=hot)
+    (hots, carries), (others, more) = made(one_hot_transfers.one_hots, (x0, x1), ideal=ideal, widths=widths, hot=hot)
     assert len(hots) == hot
     x, low = x0 + x1, 0
     for j, width in enumerate(widths):
@@ -163,7 +163,7 @@ def check_cut(x0, x1, widths, hot, ideal=None):
             whole = hots[j] ^ others[j]
             assert whole.dtype == smallest_word(min(64, 1 << width))
             assert np.array_equal(transfers.unpack(whole, 1 << width), np.arange(1 << width) == value[:, None])
-            above = transfers.above(hots[j]) ^ transfers.above(others[j])
+            above = one_hot_transfers.above(hots[j]) ^ one_hot_transfers.above(others[j])
             assert np.array_equal(transfers.unpack(above, 1 << width), np.arange(1 << width) < value[:, None])
         low = end
 
@@ -198,7 +198,7 @@ def test_cuts_of_long_words(widths, hot):
 @pytest.mark.parametrize("k", range(6))
 def test_products_over_all_subsets(k):
     bits = (np.arange(1 << k)[:, None] >> np.arange(k) & 1).astype(U8)
-    results = made(transfers.subset_products, split(GF2, bits))
+    results = made(one_hot_transfers.subset_products, split(GF2, bits))
     subsets = np.arange(1 << k)
     assert np.array_equal(np.bitwise_xor(*results), subsets & subsets[:, None] == subsets)
 
@@ -209,7 +209,7 @@ def test_several_side_by_side_take_the_waves_of_the_longest():
 
     def both(rank, own):
         return transfers.together(
-            transfers.lift(rank, own, Z8), transfers.subset_products(rank, np.stack([own] * 4, axis=1))
+            transfers.lift(rank, own, Z8), one_hot_transfers.subset_products(rank, np.stack([own] * 4, axis=1))
         )
 
     ideal = Ideal()
@@ -222,12 +222,14 @@ FAULTS = {
     "choose": lambda ideal: made(transfers.choose, _bits(), _words(small(3))[0], ideal=ideal, ring=small(3)),
     "lift": lambda ideal: made(transfers.lift, _bits(), ideal=ideal, ring=small(3)),
     "join": lambda ideal: made(transfers.join, _words(small(4))[0], ideal=ideal, ring=small(4)),
-    "one_hot": lambda ideal: made(transfers.one_hot, _words(small(4))[0], ideal=ideal, bits=4),
+    "one_hot": lambda ideal: made(one_hot_transfers.one_hot, _words(small(4))[0], ideal=ideal, bits=4),
     "one_hots": lambda ideal: [
         [*hots, carries]
-        for hots, carries in made(transfers.one_hots, _words(small(5))[0], ideal=ideal, widths=(3, 2), hot=2)
+        for hots, carries in made(one_hot_transfers.one_hots, _words(small(5))[0], ideal=ideal, widths=(3, 2), hot=2)
     ],
-    "subset_products": lambda ideal: made(transfers.subset_products, shared(GF2, np.ones((1, 4), U8)), ideal=ideal),
+    "subset_products": lambda ideal: made(
+        one_hot_transfers.subset_products, shared(GF2, np.ones((1, 4), U8)), ideal=ideal
+    ),
 }
 
 
@@ -261,7 +263,7 @@ def test_a_wrong_bit_in_any_transfer_shows(name):
 def test_parities():
     for dtype in (U8, U16, U32, U64):
         words = RNG.integers(0, 1 << 8 * dtype.itemsize, 100, dtype)
-        assert np.array_equal(transfers.parity(words), [int(w).bit_count() & 1 for w in words])
+        assert np.array_equal(one_hot_transfers.parity(words), [int(w).bit_count() & 1 for w in words])
 
 
 def test_packed_strings_need_the_ring_of_their_words():
