@@ -59,24 +59,34 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return LINK.sub(on_the_site, markdown)
 
 
-def _pages() -> Iterator[tuple[str, str]]:
+def _pages() -> Iterator[tuple[str, str | bytes]]:
     for name, uri in AT_ROOT.items():
         yield uri, (ROOT / name).read_text()
-    notebooks = sorted((ROOT / "notebooks").glob("*.ipynb"))
-    exporter = MarkdownExporter()
-    titles = []
-    for path in notebooks:
-        text, _ = exporter.from_filename(str(path))
-        titles.append(f"- [{text.lstrip().splitlines()[0].lstrip('# ')}]({_notebook(path)})")
-        yield _notebook(path), text
-    yield "notebooks.md", "\n".join(["# Notebooks", "", "Each runs in CI from beginning to end.", "", *titles, ""])
+    yield from _notebooks()
     yield "reference/command_line.md", "\n".join(_commands(typer.main.get_command(app), "sharewood", 1))
     yield "reference/configuration.md", "\n".join(_configuration())
     yield "reference/protocols.md", "\n".join(_protocols())
 
 
+def _notebooks() -> Iterator[tuple[str, str | bytes]]:
+    """Each notebook with its pictures, and a page that lists them."""
+    exporter = MarkdownExporter()
+    titles: dict[str, list[str]] = {"gallery": [], "": []}
+    for path in sorted((ROOT / "notebooks").rglob("*.ipynb")):
+        uri = _notebook(path.relative_to(ROOT))
+        text, resources = exporter.from_filename(str(path))
+        for name, picture in resources["outputs"].items():
+            text = text.replace(f"]({name})", f"]({path.stem}_{name})")
+            yield posixpath.join(posixpath.dirname(uri), f"{path.stem}_{name}"), picture
+        yield uri, text
+        folder = path.parent.relative_to(ROOT / "notebooks").name
+        titles[folder].append(f"- [{text.lstrip().splitlines()[0].lstrip('# ')}]({uri})")
+    listed = ["# Notebooks", "", "Each runs in CI from beginning to end.", "", "## Gallery", "", *titles["gallery"], ""]
+    yield "notebooks.md", "\n".join([*listed, "## Proofs, and a tour", "", *titles[""], ""])
+
+
 def _notebook(path: Path) -> str:
-    return f"notebooks/{path.stem}.md"
+    return str(path.with_suffix(".md"))
 
 
 def _commands(command: click.Command, name: str, level: int) -> Iterator[str]:
