@@ -49,8 +49,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             return link.group()
         target = posixpath.normpath(posixpath.join(posixpath.dirname(here), path))
         made = AT_ROOT.get(target, posixpath.relpath(target, "docs") if target.startswith("docs/") else None)
-        if made is None and target.endswith(".ipynb"):
-            made = _notebook(Path(target))
+        if made is None and target.split("/")[0] == "notebooks":
+            made = _notebook(Path(target)) if target.endswith(".ipynb") else "notebooks.md"
         if made is None and (ROOT / target).exists():
             return f"{text} (`{target}`)"
         there = posixpath.relpath(made or target, posixpath.dirname(uri) or ".")

@@ -28,3 +28,12 @@ def test_versions_and_formats_are_those_of_the_code():
     assert len(rows) == 6
     for constant, module, value in rows:
         assert getattr(import_module(module.replace("/", ".")), constant) == int(value), module
+
+
+PAGES = sorted(path.relative_to(ROOT) for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_links_lead_somewhere(page):
+    links = re.findall(r"\]\(([^)#\s:]+)(?:#[^)\s]*)?\)", (ROOT / page).read_text())
+    assert [link for link in links if not (ROOT / page.parent / link).exists()] == []
