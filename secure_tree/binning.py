@@ -10,6 +10,7 @@ repeating the last cut.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,12 +20,86 @@ ORDER_BITS = 32
 
 
 @dataclass(frozen=True)
+class Counted:
+    """Values of a column that are there: the distinct ones, float32[m] ascending, and how often each is, int64[m]."""
+
+    values: np.ndarray
+    counts: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray, counts: np.ndarray | None = None) -> Counted:
+        """From values in any order, none missing, each counted once or as often as `counts` tells."""
+        if counts is None:
+            return cls(*np.unique(values, return_counts=True))
+        distinct, places = np.unique(values, return_inverse=True)
+        sums = np.zeros(distinct.size, np.int64)
+        np.add.at(sums, places, counts)
+        return cls(distinct, sums)
+
+    def but(self, known: np.ndarray) -> Counted:
+        """Without some values."""
+        others = ~np.isin(self.values, known)
+        return Counted(self.values[others], self.counts[others])
+
+    def quantiles(self, count: int) -> np.ndarray:
+        """Inverted-cdf quantiles that cut the values, at least one, into parts of equal size, if possible."""
+        up_to = np.cumsum(self.counts)
+        ranks = -(-np.arange(1, count + 1) * up_to[-1] // (count + 1))
+        return self.values[np.searchsorted(up_to, ranks)]
+
+    def spread(self, size: int) -> np.ndarray:
+        """The values, at least one, or the minimum and quantiles, padded to `size`."""
+        chosen, others = self.values, self
+        if chosen.size > size:
+            chosen = chosen[:1]
+            while chosen.size < size:
+                chosen = np.union1d(chosen, others.quantiles(size - chosen.size))
+                others = self.but(chosen)
+        return np.pad(chosen, (0, size - chosen.size), mode="edge")
+
+    def cuts(self, size: int, finer: int) -> np.ndarray:
+        """The cuts of `size * finer` bins."""
+        if self.values.size == 0:
+            return np.zeros(size * finer, np.float32)
+        edges = self.spread(size)
+        if finer == 1:
+            return edges
+        places = np.searchsorted(self.values, edges[1:])
+        between = map(Counted, np.split(self.values, places), np.split(self.counts, places))
+        return np.concatenate(
+            [
+                x.spread(finer) if x.values.size else np.repeat(edge, finer)
+                for x, edge in zip(between, edges, strict=True)
+            ]
+        )
+
+    def medians(self, cuts: np.ndarray) -> np.ndarray:
+        """The lower median of the values in every bin, float32[L]; of an empty one the cut."""
+        out, up_to = cuts.copy(), np.append(0, np.cumsum(self.counts))
+        ends = up_to[np.append(np.searchsorted(self.values, cuts), self.values.size)]
+        full = np.flatnonzero(ends[1:] > ends[:-1])
+        out[full] = self.values[np.searchsorted(up_to, (ends[full] + ends[full + 1] + 1) // 2) - 1]
+        return out
+
+
+@dataclass(frozen=True)
 class Bins:
-    """A party's features float32[n, d] and the cuts of its bins, float32[d, L]: every `finer`-th one is an edge."""
+    """A party's features float32[n, d] and the cuts of its bins, float32[d, L]: every `finer`-th one is an edge.
+
+    medians: the lower median of a party's values in every bin, float32[d, L]; of an empty one the cut.
+    """
 
     features: np.ndarray
     cuts: np.ndarray
+    medians: np.ndarray
     finer: int = 1
+
+    @classmethod
+    def of(cls, features: np.ndarray, columns: Iterable[Counted], size: int, finer: int = 1) -> Bins:
+        """`size` private edges a feature, and `finer` bins for each, of the values that `columns` count."""
+        lines = [(cuts := column.cuts(size, finer), column.medians(cuts)) for column in columns]
+        cuts, medians = (np.stack(part).astype(np.float32) for part in zip(*lines, strict=True))
+        return cls(features, cuts, medians, finer)
 
     @property
     def edges(self) -> np.ndarray:
@@ -35,17 +110,6 @@ class Bins:
     def numbers(self) -> np.ndarray:
         """The bin of every value, uint16[n, d], L where it is missing. No value is below the least cut."""
         return bin_rows(self.features, self.cuts) - np.uint16(1)
-
-    @cached_property
-    def medians(self) -> np.ndarray:
-        """The lower median of the values in every bin, float32[d, L]; of an empty one the cut."""
-        out = self.cuts.copy()
-        for line, column, cuts in zip(out, self.features.T, self.cuts, strict=True):
-            present = np.sort(column[~np.isnan(column)])
-            ends = np.append(np.searchsorted(present, cuts), present.size)
-            full = np.flatnonzero(ends[1:] > ends[:-1])
-            line[full] = present[(ends[full] + ends[full + 1] - 1) // 2]
-        return out
 
 
 def order_key(values: np.ndarray) -> np.ndarray:
@@ -61,36 +125,6 @@ def order_value(keys: np.ndarray) -> np.ndarray:
     return words.astype(np.uint32).view(np.float32)
 
 
-def _spread(present: np.ndarray, size: int) -> np.ndarray:
-    """Values, at least one -> the distinct ones, or the minimum and quantiles, padded to `size`."""
-    chosen, others = np.unique(present), present
-    if chosen.size > size:
-        chosen = chosen[:1]
-        while chosen.size < size:
-            chosen = np.union1d(chosen, _quantiles(others, size - chosen.size))
-            others = present[~np.isin(present, chosen)]
-    return np.pad(chosen, (0, size - chosen.size), mode="edge")
-
-
-def _quantiles(values: np.ndarray, count: int) -> np.ndarray:
-    """Inverted-cdf quantiles that cut values, at least one, into parts of equal size, if possible."""
-    return np.quantile(values, np.arange(1, count + 1) / (count + 1), method="inverted_cdf")
-
-
-def _cuts(column: np.ndarray, size: int, finer: int) -> np.ndarray:
-    """A column -> the cuts of its `size * finer` bins."""
-    present = np.sort(column[~np.isnan(column)])
-    if present.size == 0:
-        return np.zeros(size * finer)
-    edges = _spread(present, size)
-    if finer == 1:
-        return edges
-    between = np.split(present, np.searchsorted(present, edges[1:]))
-    return np.concatenate(
-        [_spread(x, finer) if x.size else np.repeat(edge, finer) for x, edge in zip(between, edges, strict=True)]
-    )
-
-
 def bin_rows(features: np.ndarray, cuts: np.ndarray) -> np.ndarray:
     """features float32[n, d], cuts [d, L] -> uint16[n, d]: bin plus 1, 0 below the least cut, L + 1 missing."""
     out = np.empty(features.shape, np.uint16)
@@ -102,5 +136,4 @@ def bin_rows(features: np.ndarray, cuts: np.ndarray) -> np.ndarray:
 
 def make_bins(features: np.ndarray, size: int, finer: int = 1) -> Bins:
     """features float32[n, d] -> Bins with `size` private edges a feature, and `finer` bins for each."""
-    cuts = [_cuts(column, size, finer) for column in features.T]
-    return Bins(features, np.stack(cuts).astype(np.float32), finer)
+    return Bins.of(features, (Counted.of(column[~np.isnan(column)]) for column in features.T), size, finer)

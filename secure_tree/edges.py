@@ -59,7 +59,7 @@ def cut_bins(party: Party, context: TrainingContext, table: Table) -> Bins:
 
     edges = joint_edges(quantiles, layout.feature_count, layout.sizes[0], config.edge_bits, facts.indicators)
     party.revealed[:] = dict.fromkeys(party.revealed)
-    return Bins(table.features, edges)
+    return Bins(table.features, edges, edges)
 
 
 def masses(facts: PublicFacts, table: Table) -> np.ndarray:

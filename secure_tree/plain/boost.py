@@ -52,7 +52,7 @@ class PlainData:
             masses = [np.ones(len(x), np.int64) for x in plain] if masses is None else masses
             hot = [f for f, name in enumerate(names[0]) if is_indicator(name)]
             edges = pooled_edges(plain, masses, layout.sizes[0], config.edge_bits, hot)
-            first, second = (Bins(x, edges) for x in plain)
+            first, second = (Bins(x, edges, edges) for x in plain)
         else:
             first, second = (make_bins(x, size, layout.finer) for x, size in zip(plain, layout.sizes, strict=True))
         return cls(layout, (first, second), PlainCandidates.of((first, second), layout))
