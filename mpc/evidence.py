@@ -1,7 +1,7 @@
 """How a protocol's privacy is shown: enumerated, composed of others, or argued with a bound.
 
-What is declared here is run elsewhere: `notebooks/exhaustive.py` enumerates, `tests/notebooks` compares compositions
-with their parts, and `tests/leakage` assesses the transcripts of all.
+What is declared here is run elsewhere: `protocols/testing/exhaustive.py` enumerates, `tests/notebooks` compares
+compositions with their parts, and `tests/leakage` assesses the transcripts of all.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def public(k: int, *shape: int, dtype: np.dtype = U64) -> EveryValue:
 
 @dataclass(frozen=True)
 class Enumerated:
-    """Checked on every case, as `notebooks.exhaustive.check` takes it: `name` says over what.
+    """Checked on every case, as `protocols.testing.exhaustive.check` takes it: `name` says over what.
 
     `steps` is what is run where the protocol is not run by itself. `padded` is False for what reveals; `fresh` where a
     party's output share is a function of its own input share. `long`: minutes rather than seconds.

@@ -9,8 +9,8 @@ import numpy as np
 from mpc.errors import SharewoodError
 from mpc.party import Party
 from protocols.randomness.local import LocalRandomness
+from protocols.testing.two_parties import SEEDS
 from protocols.transport.memory import memory_pair
-from tests.mpc.twoparty import SEEDS
 
 VALUES = (
     *(None, True, False, 0, 1, -1, 3, 7, 100, 5000, 1 << 31, 1 << 40, 1 << 63, -(1 << 70), 1 << 4000, 1 << 20000),

@@ -11,12 +11,12 @@ from mpc.catalogue import correlations
 from mpc.errors import PeerFailure
 from protocols.randomness.plan import encode_plan
 from protocols.runtime import dealing as desk
+from protocols.testing.two_parties import run_both
 from protocols.transport.channel import Intake
 from protocols.transport.codec import encode
 from protocols.transport.frames import FACTS_LIMIT, Kind, head
 from secure_tree import SecureXGBClassifier
 from tests.lies import mutated
-from tests.mpc.twoparty import run_both
 from tests.protocols.runtime.meeting import NAMES, dealing, honest
 
 pytestmark = pytest.mark.long

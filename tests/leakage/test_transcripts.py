@@ -15,13 +15,13 @@ from mpc.contract import REGISTRY
 from mpc.ring import U64, encode_signed
 from mpc.rounds import open_shares
 from mpc.shares import AShare, BShare
+from protocols.testing.cases import RandomInputs, cases
+from protocols.testing.two_parties import Recorder, run_both
 from tests.leakage.welch import FixedInputs, Tally, leaking_positions
-from tests.mpc.cases import Case, RandomInputs
-from tests.mpc.twoparty import Recorder, run_both
 
 BATCH = 10_000
-LANES = [Case(entry.protocol, call) for entry in entries() for call in entry.lanes]
-IDS = [f"{i}-{case.name}" for i, case in enumerate(LANES)]
+LANES = cases(entries(), lanes=True)
+IDS = [case.name for case in LANES]
 
 
 def held_by(sender, party, rng):

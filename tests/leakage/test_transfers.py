@@ -13,9 +13,9 @@ from mpc.transfers import Transfer
 from protocols.ot.transfers import Transfers, key_of
 from protocols.randomness.local_pair import KnownReceiver, KnownSender
 from protocols.randomness.prg import Streams
+from protocols.testing.two_parties import Recorder
 from protocols.transport.memory import memory_pair
 from tests.leakage.welch import Tally, leaking_positions
-from tests.mpc.twoparty import Recorder
 
 LANES = 20_000
 RINGS = [(GF2, 3), (Z8, 1), (Z64, 2), (Z2k(U64, 24), 1), (PackedBits(U64), 2)]

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from mpc.linear_map import MatrixMask
+from protocols.testing.two_parties import Recorder, run_both
 from secure_tree import SecureXGBClassifier
 from tests.leakage.welch import Tally
-from tests.mpc.twoparty import Recorder, run_both
 
 ROWS, FEATURES = 8, 2
 Rows = tuple[np.ndarray, np.ndarray]

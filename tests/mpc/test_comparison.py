@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mpc.comparison import below
 from mpc.kernels import borrow
-from tests.mpc.twoparty import opened, ring_half, run_both
+from protocols.testing.two_parties import opened, ring_half, run_both
 
 
 def compare(x, thresholds, bits):

@@ -9,7 +9,7 @@ from mpc.kernels import aes
 from mpc.kernels.comparison_keys import evaluate, generate
 from mpc.ring import decode_signed
 from mpc.truncation import floor
-from tests.mpc.twoparty import opened, ring_half, run_both
+from protocols.testing.two_parties import opened, ring_half, run_both
 
 
 def uniform(rng, shape):

@@ -15,7 +15,7 @@ from mpc.session import session
 from mpc.sigmoid_exponential import sigmoid_exponential
 from mpc.sigmoid_piecewise import sigmoid_piecewise
 from mpc.truncation import truncate
-from tests.mpc.twoparty import bit_half, opened, ring_half, run_both
+from protocols.testing.two_parties import bit_half, opened, ring_half, run_both
 
 
 @pytest.mark.parametrize("dtype", [U8, U32, U64])

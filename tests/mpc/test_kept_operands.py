@@ -14,8 +14,8 @@ from mpc.ring import U8, U64, low_bits
 from mpc.rings import GF2, Z8, Z16, Z32, Z64
 from mpc.shares import AShare, BShare
 from protocols.randomness.transfer_cost import request_transfers, trees_of
+from protocols.testing.two_parties import made_by_both, opened, run_both
 from tests.mpc.ideal_transfers import Ideal, shared
-from tests.mpc.twoparty import made_by_both, opened, run_both
 
 RNG = np.random.default_rng(5)
 KEY = bytes(range(16))

@@ -8,7 +8,7 @@ from mpc.known_matrix import BinColumns, BinRows, DenseBits, DenseWords
 from mpc.linear_map import apply_matrix, share_masked_matrix
 from mpc.ring import U64
 from mpc.rings import GF2, Z32, Z64
-from tests.mpc.twoparty import bit_half, opened, ring_half, run_both
+from protocols.testing.two_parties import bit_half, opened, ring_half, run_both
 
 N, D, K = 137, 3, 5
 BINS = np.random.default_rng(1).integers(0, K, (N, D)).astype(np.uint8)

@@ -5,7 +5,7 @@ import pytest
 
 from mpc.log_sum import END, UNIT, log_sum, rounded_sum
 from mpc.ring import U16
-from tests.mpc.twoparty import opened, ring_half, run_both
+from protocols.testing.two_parties import opened, ring_half, run_both
 
 APART = np.arange(1 - 2**14, 2**14)
 

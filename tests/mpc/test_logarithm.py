@@ -18,7 +18,7 @@ from mpc.logarithm import (
     rounded_logarithm,
 )
 from mpc.ring import decode_signed
-from tests.mpc.twoparty import Dealt, opened, ring_half, run_both
+from protocols.testing.two_parties import Dealt, opened, ring_half, run_both
 
 RNG = np.random.default_rng(5)
 

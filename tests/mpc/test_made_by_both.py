@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mpc.catalogue import correlations
+from mpc.catalogue import correlations, entries
 from mpc.kept_operands import Operands
 from mpc.ring import U64, decode_signed, low_bits
 from mpc.rings import GF2, Z8, Z16, Z32, Z64, Z2k
@@ -11,9 +11,9 @@ from mpc.shares import AShare, BShare, PShare
 from protocols.randomness.pair_view import LocalPair, NeedsDealer, PairView, fulfil
 from protocols.randomness.prg import Streams
 from protocols.randomness.transfer_cost import request_transfers
-from tests.mpc.cases import CASES, IDS
+from protocols.testing.cases import cases
+from protocols.testing.two_parties import SEEDS, Dealt, Recorder, dealt, made_by_both, run_both
 from tests.mpc.ideal_transfers import Ideal
-from tests.mpc.twoparty import SEEDS, Dealt, Recorder, dealt, made_by_both, run_both
 
 DEALT_ONLY = {"SignKeys", "FloorKeys", "MaximumKeys", "TrigonometricMasks"}
 KEPT = {"InputMask", "MatrixMask", "MatrixVectors", "MatrixRelease", "OperandMask", "OperandProduct"}
@@ -71,7 +71,7 @@ def agree(request, ideal):
 def _asked_by_the_catalogue():
     """One of each request of the protocols' samples."""
     asked = {}
-    for case in CASES:
+    for case in cases(entries()):
 
         def job(party, case=case):
             party.randomness = Dealt(party.randomness)
@@ -222,8 +222,9 @@ def flat(results):
     return [array for part in results for array in flat(part)] if isinstance(results, list) else [results]
 
 
-@pytest.mark.parametrize(("name", "case"), list(zip(IDS, CASES, strict=True)), ids=IDS)
-def test_every_protocol_does_the_same_on_either_source(name, case):
+@pytest.mark.parametrize("case", cases(entries()), ids=lambda case: case.name)
+def test_every_protocol_does_the_same_on_either_source(case):
+    name = case.name
     if "keys" in name:
         with pytest.raises(NeedsDealer):
             run_case(case, made_by_both)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mpc.pooled_quantiles import Column, pooled_quantiles
-from tests.mpc.twoparty import run_both
+from protocols.testing.two_parties import run_both
 
 BITS = 32
 

@@ -11,7 +11,7 @@ from mpc.ring import U8, U16, U32, U64, decode_signed, encode_signed
 from mpc.rings import Z8, Z32, Z64, Z2k
 from mpc.rounds import parallel
 from mpc.shares import PShare
-from tests.mpc.twoparty import bit_half, opened, ring_half, run_both
+from protocols.testing.two_parties import bit_half, opened, ring_half, run_both
 
 RNG = np.random.default_rng(11)
 X = RNG.integers(-(2**20), 2**20, (3, 5))

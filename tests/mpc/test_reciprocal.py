@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mpc.reciprocal import reciprocal
-from tests.mpc.twoparty import opened, ring_half, run_both
+from protocols.testing.two_parties import opened, ring_half, run_both
 
 
 def invert(x, lo, hi, seeds=(b"a" * 16, b"b" * 16), exact=True):

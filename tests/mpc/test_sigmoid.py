@@ -8,7 +8,7 @@ from mpc import sigmoid as module
 from mpc.rings import Z32, Z64
 from mpc.sigmoid import sigmoid
 from mpc.sigmoid_table import CLIP, SCALE
-from tests.mpc.twoparty import opened, ring_half, run_both
+from protocols.testing.two_parties import opened, ring_half, run_both
 
 
 def evaluate(x, scale, ring=Z64, **named):

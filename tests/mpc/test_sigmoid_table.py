@@ -7,7 +7,7 @@ from mpc import sigmoid_table as module
 from mpc.rings import Z32, Z64
 from mpc.sigmoid import sigmoid
 from mpc.sigmoid_table import GRID, sigmoid_table
-from tests.mpc.twoparty import dealt, made_by_both, opened, ring_half, run_both
+from protocols.testing.two_parties import dealt, made_by_both, opened, ring_half, run_both
 
 AT_CLIP = 1 / (1 + np.exp(12.0))
 

@@ -6,7 +6,7 @@ import pytest
 from mpc.ring import U64, encode_signed
 from mpc.shares import AShare
 from mpc.truncation import floor, truncate
-from tests.mpc.twoparty import SEEDS, opened, ring_half, run_both
+from protocols.testing.two_parties import SEEDS, opened, ring_half, run_both
 
 EDGES = np.array([0, 1, -1, 2**62 - 1, -(2**62), 2**61 + 3, -(2**61) - 5])
 

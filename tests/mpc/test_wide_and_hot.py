@@ -14,7 +14,7 @@ from mpc.rings import Z16
 from mpc.shares import AShare
 from mpc.sharing import reveal, share
 from mpc.widening import widen
-from tests.mpc.twoparty import bit_half, opened, ring_half, run_both
+from protocols.testing.two_parties import bit_half, opened, ring_half, run_both
 
 
 def check_cost(parties, cost):

@@ -6,7 +6,7 @@ import pytest
 from mpc.kernels import windows as kernels
 from mpc.ring import U16, U64
 from mpc.windows import WindowMasks, Windows, look_up, values_at
-from tests.mpc.twoparty import Dealt, ring_half, run_both
+from protocols.testing.two_parties import Dealt, ring_half, run_both
 
 RNG = np.random.default_rng(6)
 

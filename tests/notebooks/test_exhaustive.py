@@ -12,7 +12,7 @@ from mpc.evidence import Window, word
 from mpc.rings import Z64
 from mpc.rounds import open_shares
 from mpc.shares import AShare, stack
-from notebooks.exhaustive import check
+from protocols.testing.exhaustive import check
 
 
 def nothing(party, x):

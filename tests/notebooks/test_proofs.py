@@ -6,9 +6,9 @@ import pytest
 from mpc.catalogue import entries
 from mpc.contract import REGISTRY
 from mpc.evidence import Argued, Composed, Enumerated
-from notebooks.exhaustive import prove
-from tests.mpc.cases import CASES
-from tests.mpc.twoparty import run_both
+from protocols.testing.cases import cases
+from protocols.testing.exhaustive import prove
+from protocols.testing.two_parties import run_both
 
 SHOWN = {entry.protocol: entry.evidence for entry in entries()}
 CHECKS = {
@@ -40,7 +40,7 @@ def test_every_case(protocol, entry):
 def spoken(protocol):
     """Names of the rounds and of the correlations over all of the protocol's cases."""
     said = set()
-    for case in CASES:
+    for case in cases(entries()):
         if case.protocol is protocol:
 
             def job(party, case=case):

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from mpc.errors import ConfigError, DataError
+from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
-from tests.mpc.twoparty import run_both
 
 X, Y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 1])
 

@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 
+from protocols.testing.two_parties import opened, run_both
 from secure_tree.agreement.training import agree_on_training
 from secure_tree.base_score import UNIT, settle
 from secure_tree.config import TrainConfig
 from secure_tree.numerics import MARGIN_SCALE
 from secure_tree.schema import Table, hold_out, read_training
-from tests.mpc.twoparty import opened, run_both
 
 xgboost = pytest.importorskip("xgboost")
 RNG = np.random.default_rng(91)

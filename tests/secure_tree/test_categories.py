@@ -9,12 +9,12 @@ import xgboost
 from sklearn.metrics import roc_auc_score
 
 from mpc.errors import DataError
+from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier
 from secure_tree.exchange import reveal_model
 from secure_tree.plain.boost import grow
 from secure_tree.sampling import column_samples
 from secure_tree.xgboost_json import to_xgboost
-from tests.mpc.twoparty import run_both
 from tests.secure_tree.test_layouts import predict
 from tests.secure_tree.test_predict import twin_of
 from tests.secure_tree.test_twin import check

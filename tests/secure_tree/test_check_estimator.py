@@ -11,8 +11,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mpc.errors import SharewoodError
+from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
-from tests.mpc.twoparty import run_both
 
 
 class BothParties(BaseEstimator):

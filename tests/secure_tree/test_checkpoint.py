@@ -15,9 +15,9 @@ from protocols.randomness.dealt import DealtRandomness
 from protocols.randomness.prg import Streams
 from protocols.runtime import run_local
 from protocols.runtime.launch import RoleKilled
+from protocols.testing.two_parties import run_both
 from secure_tree.checkpoint import Checkpoints
 from secure_tree.estimator import SecureXGBClassifier
-from tests.mpc.twoparty import run_both
 from tests.secure_tree.test_twin import halves, table
 
 TREES = 5

@@ -12,10 +12,10 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import cross_val_score
 
 from mpc.errors import ConfigError, DataError
+from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.config import TrainConfig
 from secure_tree.parameters import TABLE, markdown
-from tests.mpc.twoparty import run_both
 from tests.secure_tree.test_twin import halves, table
 from tests.secure_tree.training import train_both
 

@@ -5,10 +5,10 @@ import pytest
 from sklearn import metrics
 
 from mpc.errors import ConfigError, DataError
+from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBRegressor
 from secure_tree.exchange import reveal_model
 from secure_tree.xgboost_json import to_xgboost
-from tests.mpc.twoparty import run_both
 from tests.secure_tree.test_exchange import booster_margins
 from tests.secure_tree.test_layouts import columns
 from tests.secure_tree.test_twin import halves

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from protocols.testing.two_parties import opened, ring_half, run_both
 from secure_tree import curve_tables
 from secure_tree.curves import EXP, EXP_LAST, LOG_SIGMOID, MARGIN_LIMIT, SOFTPLUS, logarithm, quadratics
 from secure_tree.numerics import MARGIN_SCALE
-from tests.mpc.twoparty import opened, ring_half, run_both
 
 UNIT = 1 << MARGIN_SCALE
 ONE = Decimal(1)

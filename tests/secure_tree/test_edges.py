@@ -7,13 +7,13 @@ import xgboost
 from sklearn.metrics import log_loss, mean_squared_error
 
 from mpc.errors import ConfigError
+from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier
 from secure_tree.binning import bin_rows
 from secure_tree.config import TrainConfig
 from secure_tree.edges import EDGES
 from secure_tree.plain.boost import train
 from secure_tree.plain.joint import pooled_edges
-from tests.mpc.twoparty import run_both
 from tests.secure_tree.conftest import read_joined
 from tests.secure_tree.test_predict import predict_both, twin_of
 from tests.secure_tree.test_twin import check, halves, table

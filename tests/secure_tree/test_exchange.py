@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from mpc.errors import ConfigError, DataError
+from protocols.testing.two_parties import run_both
 from secure_tree.exchange import NO_SPLIT, PlainModel, reveal_model
 from secure_tree.xgboost_json import from_xgboost, to_xgboost
-from tests.mpc.twoparty import run_both
 from tests.secure_tree.test_layouts import columns, with_holes
 from tests.secure_tree.test_predict import predict_both
 from tests.secure_tree.test_sampling import three_classes

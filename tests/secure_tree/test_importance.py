@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from mpc.errors import ConfigError, DataError
+from protocols.testing.two_parties import run_both
 from secure_tree.estimator import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.exchange import reveal_model, share_model
 from secure_tree.importance import KINDS
 from secure_tree.xgboost_json import to_xgboost
-from tests.mpc.twoparty import run_both
 from tests.secure_tree.test_layouts import columns, with_holes
 from tests.secure_tree.test_sampling import three_classes
 from tests.secure_tree.test_share import estimator_of, plain_of, train

@@ -6,8 +6,8 @@ from sklearn.metrics import roc_auc_score
 
 from mpc.errors import ConfigError, DataError
 from protocols.runtime import run_local
+from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier
-from tests.mpc.twoparty import run_both
 from tests.secure_tree.conftest import read_joined
 from tests.secure_tree.test_predict import twin_of
 from tests.secure_tree.test_twin import check, halves, table

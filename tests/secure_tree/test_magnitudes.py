@@ -7,8 +7,8 @@ import pytest
 from sklearn.metrics import mean_absolute_error, roc_auc_score, root_mean_squared_error
 
 from mpc.errors import DataError
+from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
-from tests.mpc.twoparty import run_both
 
 xgboost = pytest.importorskip("xgboost")
 COMMON = {"max_depth": 3, "learning_rate": 0.3, "max_bin": 32, "min_child_weight": 1.0}

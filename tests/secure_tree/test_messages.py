@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 
 from mpc.errors import ConfigError, DataError, ProtocolDesync, RangeError
+from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier
 from secure_tree.agreement import training
 from secure_tree.agreement.messages import VERSION
 from secure_tree.exchange import PlainModel, reveal_model, share_model
 from tests.lies import beside, check_lies
-from tests.mpc.twoparty import run_both
 
 SMALL = dict(n_estimators=1, max_depth=1, max_bin=4, test_size=0.3)
 RNG = np.random.default_rng(5)

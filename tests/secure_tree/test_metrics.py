@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from sklearn import metrics as plain
 
+from protocols.testing.two_parties import opened, ring_half, run_both
 from secure_tree import metrics
 from secure_tree.numerics import MARGIN_SCALE
-from tests.mpc.twoparty import opened, ring_half, run_both
 
 RNG = np.random.default_rng(41)
 Y = RNG.integers(0, 2, 300)

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from mpc.errors import DataError
+from protocols.testing.two_parties import run_both
 from secure_tree.exchange import PlainModel, reveal_model
 from secure_tree.model import SharedModel
 from secure_tree.storage import to_document, write_arrays, write_sealed_json
 from secure_tree.xgboost_json import from_xgboost
 from sharewood.operators import XGBoostClassifierPredict
-from tests.mpc.twoparty import run_both
 from tests.secure_tree.mutations import mutated
 from tests.secure_tree.test_twin import halves, table
 from tests.secure_tree.training import train_both

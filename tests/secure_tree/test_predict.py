@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from mpc.errors import ConfigError, DataError
+from protocols.testing.two_parties import run_both
 from secure_tree.estimator import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.plain.boost import PlainEnsemble
-from tests.mpc.twoparty import run_both
 from tests.secure_tree.test_twin import halves, table
 from tests.secure_tree.training import train_both
 

@@ -6,8 +6,8 @@ import pytest
 
 from protocols.randomness import dealt, delivery
 from protocols.runtime.session import run_session
+from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier
-from tests.mpc.twoparty import run_both
 from tests.secure_tree.test_layouts import columns
 from tests.secure_tree.test_twin import halves, table
 

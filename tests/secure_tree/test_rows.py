@@ -5,12 +5,12 @@ import pytest
 
 from mpc.ring import U8
 from mpc.shares import BShare, stack
+from protocols.testing.two_parties import opened, ring_half, run_both
 from secure_tree.config import TrainConfig
 from secure_tree.context import PublicFacts, TrainingContext
 from secure_tree.layout import lay_out
 from secure_tree.numerics import MARGIN_SCALE
 from secure_tree.rows import LocalRows, LocalTreeRows
-from tests.mpc.twoparty import opened, ring_half, run_both
 
 NAMES = ("a", "b")
 

@@ -7,9 +7,9 @@ import pytest
 
 from mpc.errors import ConfigError, DataError
 from protocols.runtime import run_local
+from protocols.testing.two_parties import opened, run_both
 from secure_tree import SecureXGBClassifier
 from secure_tree.sampling import column_samples, row_mask
-from tests.mpc.twoparty import opened, run_both
 from tests.secure_tree.conftest import read_joined, read_shared
 from tests.secure_tree.test_layouts import auc_beside_xgboost, columns
 from tests.secure_tree.test_twin import check, halves, table

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from mpc.errors import DataError, RangeError
+from protocols.testing.two_parties import run_both
 from secure_tree.config import TrainConfig
 from secure_tree.planning import Sizes
 from secure_tree.schema import held_rows
-from tests.mpc.twoparty import run_both
 from tests.secure_tree.test_layouts import columns
 from tests.secure_tree.test_sampling import SMALL
 from tests.secure_tree.test_twin import table

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from mpc.errors import ConfigError, DataError, RangeError
+from protocols.testing.two_parties import Recorder, run_both
 from secure_tree.estimator import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.exchange import NO_SPLIT, reveal_model, share_model
 from secure_tree.xgboost_json import from_xgboost, to_xgboost
-from tests.mpc.twoparty import Recorder, run_both
 from tests.secure_tree.test_exchange import booster_margins
 from tests.secure_tree.test_layouts import with_holes
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
-from tests.mpc.twoparty import run_both
 
 xgboost = pytest.importorskip("xgboost")
 SHARED = {"max_depth": 2, "learning_rate": 0.5, "min_child_weight": 0.5, "base_score": 0.5}

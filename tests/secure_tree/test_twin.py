@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from protocols.testing.two_parties import Recorder, run_both
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.plain.boost import train
-from tests.mpc.twoparty import Recorder, run_both
 from tests.secure_tree.conftest import read_shared
 from tests.secure_tree.training import train_both
 

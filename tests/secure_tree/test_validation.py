@@ -5,9 +5,9 @@ import pytest
 from sklearn import metrics
 
 from mpc.errors import ConfigError, DataError
+from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.base_score import UNIT
-from tests.mpc.twoparty import run_both
 from tests.secure_tree.test_layouts import columns
 from tests.secure_tree.test_sampling import three_classes
 from tests.secure_tree.test_twin import halves, table

@@ -6,13 +6,13 @@ import numpy as np
 
 from mpc.logarithm import LogarithmMasks
 from mpc.ring import decode_signed
+from protocols.testing.two_parties import Dealt, dealt, opened, run_both
 from secure_tree.config import TrainConfig
 from secure_tree.context import TrainingContext
 from secure_tree.estimator import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.numerics import MARGIN_SCALE
 from secure_tree.plain.boost import PlainData, grow
 from secure_tree.sampling import column_samples
-from tests.mpc.twoparty import Dealt, dealt, opened, run_both
 
 
 @dataclass

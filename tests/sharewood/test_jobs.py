@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from protocols.testing.two_parties import run_both
 from secure_tree.checkpoint import Checkpoints
 from sharewood.jobs import fit, predict
 from sharewood.tables import Rows
 from tests.lies import check_lies
-from tests.mpc.twoparty import run_both
 
 PARAMETERS = dict(n_estimators=1, max_depth=1, max_bin=4, missing="none")
 

@@ -7,7 +7,7 @@ import numpy as np
 from mpc.rounds import parallel
 from protocols.ot.correlated import set_up
 from protocols.ot.pads import pads
-from tests.mpc.twoparty import run_both
+from protocols.testing.two_parties import run_both
 
 SESSION = b"a session's name has 32 bytes..."
 

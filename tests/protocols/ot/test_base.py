@@ -5,7 +5,7 @@ import pytest
 
 from mpc.errors import ProtocolDesync
 from protocols.ot import base
-from tests.mpc.twoparty import run_both
+from protocols.testing.two_parties import run_both
 
 CHOICES = np.array([0, 1, 1, 0, 1, 0, 0, 1], np.uint8)
 

@@ -10,7 +10,7 @@ from mpc.errors import ProtocolDesync
 from protocols.ot import base, ferret, softspoken
 from protocols.ot.correlated import set_up
 from protocols.ot.kernels import aes_blocks
-from tests.mpc.twoparty import run_both
+from protocols.testing.two_parties import run_both
 from tests.protocols.ot.pairs import SESSION, check, correlated
 
 KINDS = ("ferret", "softspoken")

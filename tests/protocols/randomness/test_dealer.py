@@ -29,12 +29,12 @@ from protocols.randomness.dealt import DealtRandomness
 from protocols.randomness.plan import decode_plan, encode_plan
 from protocols.randomness.prg import Streams
 from protocols.runtime import run_local
+from protocols.testing.two_parties import ring_half
 from protocols.transport.codec import decode, encode
 from protocols.transport.frames import FACTS_LIMIT
 from protocols.transport.memory import memory_pair
 from secure_tree.config import TrainConfig
 from secure_tree.planning import Sizes, plan_training
-from tests.mpc.twoparty import ring_half
 
 
 def with_dealer(job):

@@ -33,9 +33,9 @@ from protocols.randomness.sizes import Portion, request_bytes
 from protocols.randomness.supply import numbered
 from protocols.runtime.launch import SECOND, RoleKilled, run_processes
 from protocols.runtime.session import PARTIES
+from protocols.testing.cases import cases
+from protocols.testing.two_parties import ring_half
 from protocols.transport.memory import memory_pair
-from tests.mpc.cases import CASES
-from tests.mpc.twoparty import ring_half
 
 TRIPLES, SQUARES = Triples((40,), Z64), Squares((7,), Z64)
 PLAN = [([TRIPLES, SQUARES], 3), ([TRIPLES], 2)]
@@ -116,7 +116,7 @@ SQUARED = [[x * x for x in range(-9, 31)]] * 2
 def every_request():
     """What the samples of all protocols ask for."""
     asked = []
-    for case in CASES:
+    for case in cases(entries()):
         party = rehearsing(0)
         case.protocol(party, *case.arguments(party, np.random.default_rng(1), 3), **case.named)
         asked += party.randomness.asked

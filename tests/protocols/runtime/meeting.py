@@ -16,9 +16,9 @@ from mpc.beaver import Triples, multiply
 from mpc.rings import Z64
 from protocols.runtime.dealing import run_dealer
 from protocols.runtime.hosts import Network, run_party
+from protocols.testing.two_parties import ring_half
 from protocols.transport.certificates import Authority, make_credentials
 from protocols.transport.tcp import connect, listen
-from tests.mpc.twoparty import ring_half
 
 NAMES = "party_a", "party_b"
 AUTHORITY = Authority.new(dt.timedelta(days=1))

@@ -32,8 +32,8 @@ from mpc.party import Party
 from mpc.ring import U64
 from mpc.rounds import Steps
 from mpc.shares import AShare, BShare, PShare, Share
-from notebooks.counts import Columns, Side
-from notebooks.enumeration import Deck, play
+from protocols.testing.counts import Columns, Side
+from protocols.testing.enumeration import Deck, play
 
 MOST_BITS = 22
 BATCH = 1 << 17
@@ -49,7 +49,8 @@ def _draw(argument: EveryValue, deck: Deck, batched: bool) -> tuple[list[Any], n
         return passed, window.look(first), [None if p is None else window.look(p) for p in passed]
     second = deck.draw(shape, window, argument.dtype)
     more = (argument.scale,) if shared_as is AShare else ()
-    halves: list[Any] = [shared_as(half, rank, *more) for rank, half in enumerate((first, second))]
+    kind: Any = shared_as
+    halves: list[Any] = [kind(half, rank, *more) for rank, half in enumerate((first, second))]
     whole = halves[0].ring.add(first, second)
     return halves, window.look(whole), [window.look(half) for half in (first, second)]
 
@@ -75,7 +76,7 @@ class Verdict:
 
 
 def check(
-    protocol: Callable,
+    protocol: Callable[..., Any],
     *arguments: Any,
     ideal: Callable[..., Any],
     ring: Window | None = None,
@@ -142,7 +143,7 @@ def declared(protocol: Contract[..., Any], name: str) -> Verdict:
 class _Run:
     """Runs a batch of cases."""
 
-    protocol: Callable
+    protocol: Callable[..., Any]
     arguments: Sequence[Any]
     ring: Window
     dtype: np.dtype
@@ -159,14 +160,14 @@ class _Run:
             for a in self.arguments
         ]
 
-        def start(rank: int, party: Party) -> Steps:
+        def start(rank: int, party: Party) -> Steps[Any]:
             return steps(party, *[passed[rank] for passed, _, _ in drawn])
 
         outputs, seen = play(start, deck, self.dtype)
         results = [list(o) if isinstance(o, (tuple, list)) else [o] for o in outputs]
         sides = []
         for rank in (0, 1):
-            own = [knows[rank] for _, _, knows in drawn if knows[rank] is not None]
+            own = [known for _, _, knows in drawn if (known := knows[rank]) is not None]
             shares = [self._look(r) for r in results[rank] if isinstance(r, Share)]
             revealed = [self._look(r) for r in results[rank] if isinstance(r, np.ndarray)]
             if revealed and not getattr(self.protocol, "reveals", ()):
@@ -181,6 +182,7 @@ class _Run:
     def _look(self, result: Share | np.ndarray) -> np.ndarray:
         if isinstance(result, BShare):
             return result.bits.astype(np.uint16)
+        assert isinstance(result, np.ndarray | AShare | PShare)
         return self.output.look(result if isinstance(result, np.ndarray) else result.words)
 
     def _open(self, first: Any, second: Any) -> tuple[list[np.ndarray], int]:
@@ -214,7 +216,7 @@ class _Batch:
     opened: list[tuple[list[np.ndarray], int]]
     halves: list[np.ndarray]
 
-    def wrong(self, ideal: Callable, promise: Callable | None, halves: bool) -> int:
+    def wrong(self, ideal: Callable[..., Any], promise: Callable[..., Any] | None, halves: bool) -> int:
         expected = ideal(*self.secrets, *(self.halves if halves else []))
         expected = expected if isinstance(expected, list) else [expected]
         counts = 0

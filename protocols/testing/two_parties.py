@@ -1,68 +1,83 @@
-"""Two parties as threads over the in-memory transport, with a dealer computed on the spot."""
+"""Two parties as threads of one process over the in-memory transport, with a dealer computed on the spot."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from mpc.correlation import Correlation
+from mpc.endpoint import Like, Peer, Randomness
 from mpc.errors import PeerVanished
 from mpc.party import Party
+from mpc.pieces import Pieces
 from mpc.ring import U64, decode_signed, encode_signed
-from mpc.shares import AShare, BShare
+from mpc.shares import AShare, BShare, Share
 from protocols.randomness.local import LocalRandomness
 from protocols.randomness.local_pair import local_pair
+from protocols.transport.channel import Channel
 from protocols.transport.memory import memory_pair
 
-SEEDS = (b"a" * 16, b"b" * 16)
+T = TypeVar("T")
+Seeds = tuple[bytes, bytes]
+Source = Callable[[int, Channel, Seeds], Any]
+SEEDS: Seeds = (b"a" * 16, b"b" * 16)
 
 
 class Recorder:
     """A link that remembers what is said: the tag and the bytes of every round, and every array by itself."""
 
-    def __init__(self, link):
+    def __init__(self, link: Peer) -> None:
         self._link = link
-        self.rounds, self.arrays = [], []
+        self.rounds: list[tuple[str, bytes]] = []
+        self.arrays: list[bytes] = []
 
-    def exchange(self, tag, arrays, like=None):
+    def exchange(
+        self, tag: str, arrays: Sequence[np.ndarray | Pieces], like: Sequence[Like] | None = None
+    ) -> list[np.ndarray]:
         self.arrays += [a.tobytes() for a in arrays]
         self.rounds.append((tag, b"".join(a.tobytes() for a in arrays)))
         return self._link.exchange(tag, arrays, like)
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._link, name)
 
 
 class Dealt:
     """A source of randomness that remembers what it gave out, in order: the requests and this party's parts."""
 
-    def __init__(self, randomness):
+    def __init__(self, randomness: Randomness) -> None:
         self._randomness = randomness
-        self.given = []
+        self.given: list[tuple[Correlation[Any], Any]] = []
 
-    def take(self, request):
+    def take(self, request: Correlation[T]) -> T:
         part = self._randomness.take(request)
         self.given.append((request, part))
         return part
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._randomness, name)
 
 
-def dealt(rank, second, seeds=SEEDS):
+def dealt(rank: int, second: Channel, seeds: Seeds = SEEDS) -> LocalRandomness:
     """Randomness as a dealer makes it."""
     return LocalRandomness(rank, seeds)
 
 
-def made_by_both(rank, second, seeds=SEEDS):
+def made_by_both(rank: int, second: Channel, seeds: Seeds = SEEDS) -> Any:
     """Randomness as two parties make it, over a channel of its own."""
     return local_pair(rank, second, seed=seeds[rank])
 
 
-def run_both(job, seeds=SEEDS, source=dealt):
-    """job(party) at both ranks; the two results and the two parties."""
+def run_both(job: Callable[[Party], T], seeds: Seeds = SEEDS, source: Source = dealt) -> tuple[list[T], list[Party]]:
+    """job(party) at both ranks; the two results and the two parties. Raises what a job raises."""
     channels, second = memory_pair(), memory_pair()
     parties = [Party(rank, channels[rank], source(rank, second[rank], seeds)) for rank in (0, 1)]
 
-    def play(party):
+    def play(party: Party) -> T:
         try:
             result = job(party)
             if close := getattr(party.randomness, "close", None):
@@ -75,27 +90,30 @@ def run_both(job, seeds=SEEDS, source=dealt):
 
     with ThreadPoolExecutor(2) as pool:
         futures = [pool.submit(play, party) for party in parties]
-        causes = [f.exception(timeout=60) for f in futures]
+        causes = [future.exception(timeout=60) for future in futures]
         for cause in sorted((c for c in causes if c), key=lambda c: isinstance(c, PeerVanished)):
             raise cause
-        return [f.result() for f in futures], parties
+        return [future.result() for future in futures], parties
 
 
-def ring_half(values, rank, dtype=U64, scale=0):
+def ring_half(values: ArrayLike, rank: int, dtype: np.dtype = U64, scale: int = 0) -> AShare:
     """A fixed random sharing of integers."""
     words = encode_signed(np.asarray(values), dtype)
     mask = np.random.default_rng(7).integers(0, np.iinfo(dtype).max, words.shape, dtype, endpoint=True)
     return AShare(words - mask if rank == 0 else mask, rank, scale)
 
 
-def bit_half(bits, rank):
+def bit_half(bits: ArrayLike, rank: int) -> BShare:
     """A fixed random sharing of bits."""
     bits = np.asarray(bits, np.uint8)
     mask = np.random.default_rng(8).integers(0, 2, bits.shape).astype(np.uint8)
     return BShare(bits ^ mask if rank == 0 else mask, rank)
 
 
-def opened(halves):
+def opened(halves: Sequence[Share]) -> np.ndarray:
     """The secret behind two halves, as signed integers or bits."""
-    a, b = halves
-    return decode_signed(a.words + b.words) if isinstance(a, AShare) else a.bits ^ b.bits
+    first, second = halves
+    if isinstance(first, AShare) and isinstance(second, AShare):
+        return decode_signed(first.words + second.words)
+    assert isinstance(first, BShare) and isinstance(second, BShare)
+    return first.bits ^ second.bits

@@ -49,18 +49,18 @@ def _bits(numbers: np.ndarray) -> int:
 
 def _number(columns: Columns) -> np.ndarray:
     """One number for every case, from columns of small integers."""
-    out, used = np.int64(0), 0
+    out, used = np.zeros((), np.int64), 0
     for column in columns:
         out = out | column.astype(np.int64) << used
         used += _bits(column)
     if used > 62:
         raise ValueError(f"{used} bits of a view are too many to count")
-    return np.asarray(out)
+    return out
 
 
 def _distinct(*parts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The distinct tuples of numbers without their last part, as numbers, and how often each tuple occurs."""
-    whole = np.int64(0)
+    whole = np.zeros((), np.int64)
     for part in parts:
         whole = whole << _bits(part) | part
     tuples, counts = np.unique(whole, return_counts=True)

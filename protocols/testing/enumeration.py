@@ -77,7 +77,8 @@ class _Dealer:
     def private(self, owner: int, ring: AnyRing, shape: Shape) -> np.ndarray:
         window = self._window(ring)
         own = self._deck.draw(shape, window, ring.dtype)
-        self._give(*((own, None) if owner == 0 else (None, own)), window)
+        first, second = (own, None) if owner == 0 else (None, own)
+        self._give(first, second, window)
         return own
 
     private_rows = private
@@ -87,7 +88,8 @@ class _Dealer:
         whole = np.asarray(recipe(), ring.dtype).reshape(shape)
         half = self._deck.draw(shape, window, ring.dtype)
         other = ring.subtract(whole, half)
-        self._give(*((half, other) if to == 1 else (other, half)), window)
+        first, second = (half, other) if to == 1 else (other, half)
+        self._give(first, second, window)
         return whole
 
     def both(self, ring: AnyRing, shape: Shape, recipe: Recipe) -> np.ndarray:
@@ -173,7 +175,7 @@ class Seen:
     messages: list[np.ndarray] = field(default_factory=list)
 
 
-def play(steps: Callable[[int, Party], Steps], deck: Deck, dtype: np.dtype) -> tuple[list[Any], tuple[Seen, Seen]]:
+def play(steps: Callable[[int, Party], Steps[Any]], deck: Deck, dtype: np.dtype) -> tuple[list[Any], tuple[Seen, Seen]]:
     """Run both parties' `steps(rank, party)` against each other: outputs and what each saw. `dtype` is the ring's."""
     dealing = _Dealing(deck)
     # No link and no meter: the two generators are driven against each other here.
@@ -195,7 +197,7 @@ def play(steps: Callable[[int, Party], Steps], deck: Deck, dtype: np.dtype) -> t
     return outputs, seen
 
 
-def _advance(running: Steps, answer: list[np.ndarray] | None, outputs: list[Any], rank: int) -> Any:
+def _advance(running: Steps[Any], answer: list[np.ndarray] | None, outputs: list[Any], rank: int) -> Any:
     try:
         return next(running) if answer is None else running.send(answer)
     except StopIteration as done:
