@@ -15,7 +15,7 @@ Source         Aggarwal, Mishra and Pinkas, EUROCRYPT 2004 (secure computation o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,6 +48,15 @@ class Column:
         return self.masses[np.searchsorted(self.keys, keys, side="right")]
 
 
+# Keys int64[f, k] -> the mass of a party's own keys up to each, of f columns, int64[f, k].
+UpTo = Callable[[np.ndarray], np.ndarray]
+
+
+def masses_of(columns: Sequence[Column]) -> UpTo:
+    """Of columns that this process holds."""
+    return lambda keys: np.stack([column.up_to(line) for column, line in zip(columns, keys, strict=True)])
+
+
 @protocol()
 def short_of(
     party: Endpoint,
@@ -68,32 +77,32 @@ def short_of(
 
 def pooled_quantiles(
     party: Party,
-    own: Sequence[Column],
+    own: UpTo,
     rank: np.ndarray,
     parts: np.ndarray,
     key_bits: int,
     bits: int,
     what: str,
 ) -> np.ndarray:
-    """Own parts of f columns -> int64[f, k], quantiles number `rank` of `parts` of the pooled ones, revealed as `what`.
+    """Own masses of f columns -> int64[f, k], quantiles `rank` of `parts` of the pooled ones, revealed as `what`.
 
     Keys are below 2^key_bits, and pooled masses times parts below 2^(bits - 1); rank <= parts are public int64[f, k],
     and quantile 0 is key 0. Of a column without mass every quantile is 0.
     """
     found = np.zeros(rank.shape, np.int64)
-    total = _share(party, [np.full(rank.shape[1], column.masses[-1]) for column in own])
+    total = _share(party, own(np.full(rank.shape, (1 << key_bits) - 1)))
     for place in reversed(range(key_bits)):
         middle = found + (1 << place) - 1
-        mass = _share(party, [column.up_to(keys) for column, keys in zip(own, middle, strict=True)])
+        mass = _share(party, own(middle))
         above = party.reveal(party.run(short_of.steps(party, mass, total, rank, parts, bits)), what=what)
         assert above is not None, "revealed to both"
         found += above.astype(np.int64) << place
     return found
 
 
-def _share(party: Endpoint, own: list[np.ndarray]) -> AShare:
+def _share(party: Endpoint, own: np.ndarray) -> AShare:
     """Own masses as a share of the pooled ones."""
-    return AShare(np.stack(own).astype(np.uint64), party.rank)
+    return AShare(own.astype(np.uint64), party.rank)
 
 
 describe(

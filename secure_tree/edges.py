@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from mpc.party import Party
-from mpc.pooled_quantiles import Column, pooled_quantiles
+from mpc.pooled_quantiles import Column, UpTo, masses_of, pooled_quantiles
 from mpc.tracing import planned
 from secure_tree.binning import ORDER_BITS, Bins, make_bins, order_key, order_value
 from secure_tree.context import PublicFacts, TrainingContext
@@ -34,15 +34,28 @@ LEAST_FLOAT = np.full(1, -np.finfo(np.float32).max)
 
 # Keys and masses of the values of a feature that are there, both int64[n].
 Values = tuple[np.ndarray, np.ndarray]
-# ({feature: keys that are edges}, rank, parts, int64[f, k]) -> quantiles of the features' other keys, int64[f, k].
-Quantiles = Callable[[Mapping[int, np.ndarray], np.ndarray, np.ndarray], np.ndarray]
+# {feature: keys that are edges}
+Known = Mapping[int, np.ndarray]
+# (known, rank, parts, int64[f, k]) -> quantiles of the other keys of the features that are known, int64[f, k].
+Quantiles = Callable[[Known, np.ndarray, np.ndarray], np.ndarray]
 
 
 def cut_bins(party: Party, context: TrainingContext, table: Table) -> Bins:
     """Own table -> its bins. Stage: setup."""
-    config, facts, layout = context.config, context.facts, context.layout
+    layout = context.layout
     if not layout.joint:
         return make_bins(table.features, layout.sizes[party.rank], layout.finer)
+    values = columns(table.features, masses(context.facts, table), context.config.edge_bits)
+    edges = find_joint(party, context, lambda known: masses_of(but(values, known)))
+    return Bins(table.features, edges, edges)
+
+
+def find_joint(party: Party, context: TrainingContext, own: Callable[[Known], UpTo]) -> np.ndarray:
+    """Joint edges, float32[d, K], from the masses of own keys that are not known ones. Stage: setup.
+
+    Rows of several processes have the sums of their masses.
+    """
+    config, facts, layout = context.config, context.facts, context.layout
     if layout.row_count < FEW_ROWS * layout.sizes[0]:
         log.warning(
             "joint edges make up to %d values of each feature public, of %d rows of both parties: with so few rows set "
@@ -50,16 +63,15 @@ def cut_bins(party: Party, context: TrainingContext, table: Table) -> Bins:
             layout.sizes[0] - 1,
             layout.row_count,
         )
-    values = columns(table.features, masses(facts, table), config.edge_bits)
     bits = _mass_bits(facts) + layout.sizes[0].bit_length() + 1
 
-    def quantiles(known: Mapping[int, np.ndarray], rank: np.ndarray, parts: np.ndarray) -> np.ndarray:
-        own = but(values, known)
-        return planned(party, "setup", lambda p: pooled_quantiles(p, own, rank, parts, config.edge_bits, bits, EDGES))
+    def quantiles(known: Known, rank: np.ndarray, parts: np.ndarray) -> np.ndarray:
+        up_to = own(known)
+        return planned(party, "setup", lambda p: pooled_quantiles(p, up_to, rank, parts, config.edge_bits, bits, EDGES))
 
     edges = joint_edges(quantiles, layout.feature_count, layout.sizes[0], config.edge_bits, facts.indicators)
     party.revealed[:] = dict.fromkeys(party.revealed)
-    return Bins(table.features, edges, edges)
+    return edges
 
 
 def masses(facts: PublicFacts, table: Table) -> np.ndarray:
@@ -83,7 +95,7 @@ def columns(features: np.ndarray, masses: np.ndarray, bits: int) -> list[Values]
     return [(keys[there, f], masses[there]) for f, there in enumerate(present.T)]
 
 
-def but(values: Sequence[Values], known: Mapping[int, np.ndarray]) -> list[Column]:
+def but(values: Sequence[Values], known: Known) -> list[Column]:
     """Values of some features, without those whose keys are known."""
     others = [(*values[f], ~np.isin(values[f][0], keys)) for f, keys in known.items()]
     return [Column.of(keys[these], masses[these]) for keys, masses, these in others]

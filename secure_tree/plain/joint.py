@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from mpc.pooled_quantiles import Column
-from secure_tree.edges import but, columns, joint_edges
+from secure_tree.edges import Known, but, columns, joint_edges
 
 
 def quantile(column: Column, rank: int, parts: int) -> int:
@@ -22,7 +22,7 @@ def pooled_edges(
     """Both parties' float32[n, d] and int64[n] -> their joint edges, float32[d, K]."""
     values = columns(np.concatenate(tables), np.concatenate(masses), bits)
 
-    def quantiles(known: Mapping[int, np.ndarray], rank: np.ndarray, parts: np.ndarray) -> np.ndarray:
+    def quantiles(known: Known, rank: np.ndarray, parts: np.ndarray) -> np.ndarray:
         found = [
             [quantile(column, r, s) for r, s in zip(*lines, strict=True)]
             for column, *lines in zip(but(values, known), rank, parts, strict=True)
