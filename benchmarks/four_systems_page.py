@@ -1,4 +1,4 @@
-"""The page and the figure of the four systems side by side, from their JSON alone."""
+"""The page and the figure of the four systems side by side, from only their JSON."""
 
 from __future__ import annotations
 
