@@ -57,7 +57,18 @@ class Told:
     words: np.ndarray | None
 
 
-Asked: TypeAlias = Transfer | Told
+@dataclass(frozen=True)
+class Correlated:
+    """`count` transfers of blocks that differ by the sender's secret delta: it gets random blocks b, and the chooser
+    b xor c delta, both uint64[count, 2], for its choices c, uint8[count]; None at the other.
+    """
+
+    chooser: int
+    count: int
+    choices: np.ndarray | None
+
+
+Asked: TypeAlias = Transfer | Told | Correlated
 Making: TypeAlias = Generator[Sequence[Asked], list[np.ndarray], T]
 
 

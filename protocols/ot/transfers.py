@@ -3,6 +3,7 @@
 Functionality  the chooser's c_i, the sender's words w_i -> shares of c_i w_i in the ring of the words
 Messages       round 1, chooser -> sender: c_i xor b_i, b_i the random choice of a correlated transfer
                round 2, sender -> chooser: H(q_i) - H(q_i + delta) + w_i;  both directions share their rounds
+               Where blocks are asked for as they are (`Correlated`), round 1 alone
 Cost           a bit and the bits of the words a transfer; those of the correlated transfers apart
 Security       semi-honest; H is correlation robust (protocols/ot/pads.py), and every number is hashed once
 Source         Ishai, Kilian, Nissim and Petrank, CRYPTO 2003; correlated: Asharov, Lindell, Schneider and Zohner,
@@ -23,7 +24,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from mpc.ring import U8, U64, pack_bits, packed_size, unpack_bits
 from mpc.rings import GF2, AnyRing
 from mpc.rounds import Round, Steps, parallel
-from mpc.transfers import Asked, Told, Transfer
+from mpc.transfers import Asked, Correlated, Told, Transfer
 from protocols.ot.pads import pads
 
 
@@ -89,12 +90,15 @@ class Transfers:
         of the extensions.
         """
         mine, theirs = (_grouped(transfers, chooser) for chooser in (self.rank, 1 - self.rank))
-        chosen, sent = (sum(group.count for group in groups) for groups in (mine, theirs))
+        kept, given = (_correlated(transfers, chooser) for chooser in (self.rank, 1 - self.rank))
+        chosen = sum(group.count for group in mine) + sum(one.count for one in kept.values())
+        sent = sum(group.count for group in theirs) + sum(one.count for one in given.values())
         self.used += chosen + sent
         yield from self._extend(chosen, sent)
         first_chosen, (bits, received) = self._take(self._choices, chosen, 2)
         first_sent, (blocks,) = self._take(self._blocks, sent, 1)
-        choices = np.concatenate([group.choices for group in mine]) if mine else np.zeros(0, U8)
+        every = [group.choices for group in mine] + [one.choices for one in kept.values() if one.choices is not None]
+        choices = np.concatenate(every) if every else np.zeros(0, U8)
         wishes = yield Round(
             [pack_bits(choices ^ bits)] if chosen else [], [packed_size(sent, 1)] if sent else [], "choices"
         )
@@ -110,13 +114,16 @@ class Transfers:
         messages, start = [], 0
         for group in theirs:
             own = blocks[start : start + group.count]
-            zero, one = (
+            zero, other = (
                 _pads(b, first_sent + start, group, self.keys[1 - self.rank]) for b in (own, own ^ self.sender.delta)
             )
             ring = group.ring
-            messages += ring.pack(ring.add(ring.subtract(zero, one), group.words))
+            messages += ring.pack(ring.add(ring.subtract(zero, other), group.words))
             group.spread(shares, ring.subtract(np.zeros_like(zero), zero))
             start += group.count
+        for number, one in given.items():
+            shares[number] = blocks[start : start + one.count]
+            start += one.count
         sizes = [size for group in mine for size in group.ring.sizes((group.count, group.width))]
         for number, asked in told:
             if asked.words is None:
@@ -132,6 +139,9 @@ class Transfers:
             pad = _pads(received[start : start + group.count], first_chosen + start, group, self.keys[self.rank])
             group.spread(shares, ring.add(pad, words * group.choices[:, None].astype(ring.dtype)))
             start += group.count
+        for number, one in kept.items():
+            shares[number] = received[start : start + one.count]
+            start += one.count
         for number, asked in told:
             if asked.words is None:
                 sizes = asked.ring.sizes((asked.count,))
@@ -181,6 +191,11 @@ class _Group:
             shares[number] = part
 
 
+def _correlated(transfers: Sequence[Asked], chooser: int) -> dict[int, Correlated]:
+    """By number, the blocks that are asked for as they are, in which this party chooses."""
+    return {i: one for i, one in enumerate(transfers) if isinstance(one, Correlated) and one.chooser == chooser}
+
+
 def _grouped(transfers: Sequence[Asked], chooser: int) -> list[_Group]:
     """The transfers in which this party chooses; words are empty where they are not known."""
     by_kind: dict[tuple[AnyRing, int], list[tuple[int, Transfer]]] = {}
@@ -221,7 +236,8 @@ def payload(asked: Asked) -> tuple[int, int]:
     if isinstance(asked, Told):
         size = sum(asked.ring.sizes((asked.count,)))
         return (size, 0) if asked.sender == 0 else (0, size)
-    choices, words = packed_size(asked.count, 1), sum(asked.ring.sizes((asked.count, asked.width)))
+    choices = packed_size(asked.count, 1)
+    words = 0 if isinstance(asked, Correlated) else sum(asked.ring.sizes((asked.count, asked.width)))
     return (choices, words) if asked.chooser == 0 else (words, choices)
 
 

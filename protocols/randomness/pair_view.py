@@ -10,11 +10,11 @@ import numpy as np
 
 from mpc.correlation import Correlation, Recipe
 from mpc.errors import ConfigError
-from mpc.kept_operands import Operands
 from mpc.recipes import Applied, Pair
 from mpc.ring import Shape
 from mpc.rings import AnyRing, Stream
 from mpc.transfers import Making, together
+from protocols.randomness.kept_operands import Operands
 from protocols.randomness.prg import Streams
 
 

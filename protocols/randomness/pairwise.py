@@ -23,7 +23,6 @@ from mpc import transfers
 from mpc.correlation import Correlation
 from mpc.endpoint import Endpoint, Peer
 from mpc.errors import ConfigError, DataError, ProtocolDesync
-from mpc.kept_operands import Operands
 from mpc.meter import Counters
 from mpc.rehearsal import Requests
 from mpc.rounds import Steps
@@ -31,6 +30,7 @@ from mpc.transfers import together
 from protocols.ot.correlated import OtKind, set_up
 from protocols.ot.transfers import Transfers, key_of
 from protocols.randomness.dealer import FEW_BYTES, NONCE_BYTES, SEED_BYTES
+from protocols.randomness.kept_operands import Operands
 from protocols.randomness.pair_view import Derived, LocalPair, PairView, fulfil
 from protocols.randomness.plan import Plan, encode_plan, in_order
 from protocols.randomness.prepared import Label, Prepared, preparable, preparing
@@ -237,5 +237,5 @@ def _set_up(rank: int, channel: Channel, ot: OtKind, session: bytes) -> Transfer
 
 
 def _maker(rank: int, channel: Channel, transfers: Transfers, seed: bytes, session: bytes) -> Maker:
-    pair = LocalPair(rank, Streams(session[:16], session), Operands(rank, session[16:]))
+    pair = LocalPair(rank, Streams(session[:16], session), Operands(rank, session[16:], transfers.sender.delta))
     return Maker(pair, channel, transfers, Streams(seed, session))

@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 
 from mpc.correlation import Correlation
-from mpc.kept_operands import Operands
 from mpc.linear_map import MatrixVectors
-from mpc.punctured_trees import BLOCK, depth_of
 from mpc.recipes import Applied
-from mpc.ring import Shape, packed_size
+from mpc.ring import U64, Shape, packed_size
 from mpc.rings import GF2, AnyRing, Z2k
-from mpc.transfers import Asked, Making, Told, Transfer
+from mpc.transfers import Asked, Correlated, Making, Told, Transfer
+from protocols.randomness.chosen_columns import asked_for
+from protocols.randomness.kept_operands import Operands
 from protocols.randomness.pair_view import PairView, fulfil
+from protocols.randomness.punctured_trees import depth_of, puncturing
 
 _KEY = bytes(16)
 
@@ -61,7 +62,7 @@ class _Zeros:
 
 
 class _Pair:
-    """Implements `mpc.recipes.Pair` for a count: what one-hot matrices that stay ask for is told, not worked out."""
+    """Implements `mpc.recipes.Pair` for a count: what a matrix of one party asks for is told, not worked out."""
 
     rank = 0
 
@@ -70,13 +71,18 @@ class _Pair:
 
     def applied(self, recipe: Applied) -> Making[np.ndarray]:
         request = recipe.request
-        if isinstance(request, MatrixVectors) and isinstance(request.ring, Z2k) and request.size:
-            return _histogram(request)
-        return Operands(self.rank, _KEY).applied(recipe)
+        if isinstance(request, MatrixVectors) and (request.ring == GF2 or request.size):
+            return _of_one_party(request)
+        return Operands(self.rank, _KEY, np.zeros(2, U64)).applied(recipe)
 
 
-def _histogram(request: MatrixVectors) -> Making[np.ndarray]:
-    yield [Told(1 - request.owner, _trees(request) * request.count, request.ring, None)]
+def _of_one_party(request: MatrixVectors) -> Making[np.ndarray]:
+    if request.ring == GF2:
+        waves = asked_for(request.owner, request.n_in, request.count, request.n_out)
+    else:
+        waves = [[Told(1 - request.owner, _trees(request) * request.count, request.ring, None)]]
+    for wave in waves:
+        _ = yield wave
     return np.zeros((request.count, request.n_out), request.ring.dtype)
 
 
@@ -95,15 +101,18 @@ def _cost(asked: Sequence[Asked]) -> TransferCost:
     for one in asked:
         if isinstance(one, Told):
             bits[one.sender] += _elements(one.ring, one.count)
-        else:
-            transfers[one.chooser] += one.count
-            bits[one.chooser] += one.count
+            continue
+        transfers[one.chooser] += one.count
+        bits[one.chooser] += one.count
+        if isinstance(one, Transfer):
             bits[1 - one.chooser] += _elements(one.ring, one.count * one.width)
     first, second = transfers
     return TransferCost((first, second), (bits[0], bits[1]), int(any(one.count for one in asked)))
 
 
 def _answer(one: Asked) -> np.ndarray:
+    if isinstance(one, Correlated):
+        return np.zeros((one.count, 2), U64)
     shape = (one.count,) if isinstance(one, Told) else (one.count, one.width)
     return np.zeros(shape, one.ring.dtype)
 
@@ -124,12 +133,11 @@ def request_transfers(request: Correlation[Any]) -> TransferCost:
 
 
 def trees_of(request: Correlation[Any]) -> TransferCost:
-    """What the first request for a one-hot matrix that stays takes besides (mpc/punctured_trees.py)."""
+    """What the first request for a one-hot matrix that stays takes besides (punctured_trees.py)."""
     if not (isinstance(request, MatrixVectors) and isinstance(request.ring, Z2k) and request.size):
         return TransferCost()
-    count = _trees(request) * depth_of(request.size)
-    punctured = _cost([Transfer(request.owner, count, 2, BLOCK, None, None)])
-    return punctured.after(_cost([Told(1 - request.owner, 2 * count, BLOCK, None)]))
+    first, second = puncturing(request.owner, _trees(request), depth_of(request.size))
+    return _cost([first]).after(_cost([second]))
 
 
 def transfers_of(requests: Iterable[Correlation[Any]], kept: set[int] | None = None) -> TransferCost:

@@ -9,7 +9,7 @@ from mpc.endpoint import Endpoint
 from mpc.rehearsal import Requests
 from mpc.ring import U64
 from mpc.rings import GF2, Z8, Z64, PackedBits, Z2k
-from mpc.transfers import Transfer
+from mpc.transfers import Correlated, Transfer
 from protocols.ot.transfers import Transfers, key_of
 from protocols.randomness.local_pair import KnownReceiver, KnownSender
 from protocols.randomness.prg import Streams
@@ -30,7 +30,9 @@ def sent(ring, width, choices, words, seed):
         known = Streams(session[:16], session)
         keys = key_of(session, 0), key_of(session, 1)
         transfers = Transfers(rank, KnownSender(1 - rank, known), KnownReceiver(rank, known), keys)
-        one = Transfer(1, LANES, width, ring, choices if rank else None, None if rank else words)
+        one = Correlated(1, LANES, choices if rank else None)
+        if ring is not None:
+            one = Transfer(1, LANES, width, ring, choices if rank else None, None if rank else words)
         Endpoint(rank, channels[rank], Requests(rank)).run(transfers.run([one]))
 
     with ThreadPoolExecutor(2) as pool:
@@ -54,6 +56,15 @@ def test_no_bit_of_a_transfer_tells_fixed_from_random(ring, width):
     for fixed, other in zip(tallies(ring, width, 3, True), tallies(ring, width, 4, False), strict=True):
         assert fixed.ones.size > 0
         assert leaking_positions(fixed, other).tolist() == []
+
+
+def test_no_choice_of_a_block_tells_fixed_from_random():
+    chosen = [np.zeros(LANES, np.uint8), np.random.default_rng(4).integers(0, 2, LANES).astype(np.uint8)]
+    messages = [sent(None, 2, choices, None, seed) for seed, choices in enumerate(chosen, 3)]
+    # The sender is silent, and the chooser sends what it would prefer, masked.
+    assert all(not silent and len(asked) == 1 for silent, asked in messages)
+    fixed, other = (Tally.by_lane(asked, LANES) for _, asked in messages)
+    assert fixed.ones.size > 0 and leaking_positions(fixed, other).tolist() == []
 
 
 def test_a_correction_without_its_pad_is_found(monkeypatch):

@@ -5,7 +5,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mpc.rings import Z2k
-from mpc.transfers import Told
+from mpc.transfers import Correlated, Told
+
+# Of either party as the sender of correlated transfers.
+DELTAS = np.arange(4, dtype=np.uint64).reshape(2, 2) * np.uint64(0x9E3779B97F4A7C15) | np.array([1, 0], np.uint64)
 
 
 @dataclass
@@ -43,9 +46,23 @@ class Ideal:
                 self.starts.append(self.elements)
             self.asked += lists[0]
             for pair in zip(*lists, strict=True):
-                shares = self._told(pair) if isinstance(pair[0], Told) else self._transferred(pair, rng)
+                shares = self._made(pair, rng)
                 for rank in (0, 1):
                     answers[rank].append(shares[rank])
+
+    def _made(self, pair, rng):
+        if isinstance(pair[0], Told):
+            return self._told(pair)
+        return self._correlated(pair, rng) if isinstance(pair[0], Correlated) else self._transferred(pair, rng)
+
+    def _correlated(self, pair, rng):
+        chooser, count = pair[0].chooser, pair[0].count
+        choices = pair[chooser].choices
+        assert (chooser, count) == (pair[1].chooser, pair[1].count) and pair[1 - chooser].choices is None
+        assert choices.shape == (count,) and choices.dtype == np.uint8 and (choices <= 1).all()
+        blocks = rng.integers(0, 1 << 64, (count, 2), np.uint64)
+        chosen = blocks ^ choices[:, None] * DELTAS[1 - chooser]
+        return (blocks, chosen) if chooser == 1 else (chosen, blocks)
 
     def _told(self, pair):
         assert pair[0].count == pair[1].count and pair[0].ring == pair[1].ring

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from mpc.catalogue import correlations, entries
-from mpc.kept_operands import Operands
 from mpc.ring import U64, decode_signed, low_bits
 from mpc.rings import GF2, Z8, Z16, Z32, Z64, Z2k
 from mpc.shares import AShare, BShare, PShare
+from protocols.randomness.kept_operands import Operands
 from protocols.randomness.pair_view import LocalPair, NeedsDealer, PairView, fulfil
 from protocols.randomness.prg import Streams
 from protocols.randomness.transfer_cost import request_transfers
 from protocols.testing.cases import cases
 from protocols.testing.two_parties import SEEDS, Dealt, Recorder, dealt, made_by_both, run_both
-from tests.mpc.ideal_transfers import Ideal
+from tests.mpc.ideal_transfers import DELTAS, Ideal
 
 DEALT_ONLY = {"SignKeys", "FloorKeys", "MaximumKeys", "TrigonometricMasks"}
 KEPT = {"InputMask", "MatrixMask", "MatrixVectors", "MatrixRelease", "OperandMask", "OperandProduct"}
@@ -49,7 +49,7 @@ def make(request, ideal):
     views = [PairView(rank, streams(rank), request) for rank in (0, 1)]
     for view in views:
         request.deal(view)
-    pairs = [LocalPair(rank, Streams(bytes(16), bytes(32)), Operands(rank, bytes(16))) for rank in (0, 1)]
+    pairs = [LocalPair(rank, Streams(bytes(16), bytes(32)), Operands(rank, bytes(16), DELTAS[rank])) for rank in (0, 1)]
     ideal.run([fulfil(pair, view.made) for pair, view in zip(pairs, views, strict=True)])
     return list(zip(*([derived.out for derived in view.made] for view in views), strict=True))
 

@@ -13,14 +13,14 @@ from protocols.ot.kernels import COMPILES
 
 @numba.njit(cache=True, nogil=True)
 def fold_compiled(words: np.ndarray, sums: np.ndarray, planes: np.ndarray) -> None:
-    """words uint64[T, 2^k, W], k even -> sums uint64[T, W]; what they give is added to planes uint64[T k, W].
+    """words uint64[T, 2^k, W] -> sums uint64[T, W]; what they give is added to planes uint64[T k, W].
 
     `words` is written over.
     """
     trees, leaves = words.shape[0], words.shape[1]
     levels = planes.shape[0] // trees
     for j in range(trees):
-        for level in range(0, levels, 2):
+        for level in range(0, levels - 1, 2):
             step, plane = 1 << level, j * levels + level
             for x in range(0, leaves, 4 * step):
                 _add(
@@ -31,7 +31,12 @@ def fold_compiled(words: np.ndarray, sums: np.ndarray, planes: np.ndarray) -> No
                     planes[plane],
                     planes[plane + 1],
                 )
-        sums[j] = words[j, 0]
+        for w in range(sums.shape[1]):
+            sums[j, w] = words[j, 0, w]
+            if levels % 2:
+                last = words[j, 1 << levels - 1, w]
+                planes[j * levels + levels - 1, w] ^= last
+                sums[j, w] ^= last
 
 
 @numba.njit(cache=True, nogil=True)

@@ -13,7 +13,7 @@ import pytest
 from numba.core.registry import CPUDispatcher
 
 import protocols.ot.kernels
-from protocols.ot.kernels import aes_blocks, children, fold, lpn, transpose
+from protocols.ot.kernels import aes_blocks, children, fold, leaf_words, lpn, transpose
 
 RNG = np.random.default_rng(3)
 
@@ -31,17 +31,25 @@ CALLS = {
     transpose.transpose_compiled: [(words(128, width), words(64 * width, 2)) for width in (32, 96)],
     transpose._exchange: [(words(4096), 4, np.uint64(0x0F0F0F0F0F0F0F0F))],
     fold.fold_compiled: [
-        (words(128 // k, 1 << k, w), words(128 // k, w), words(128, w)) for k in (4, 8) for w in (1, 6)
+        (words(trees, 1 << k, w), words(trees, w), words(trees * k, w))
+        for trees, k in ((32, 4), (16, 8), (3, 1), (3, 5))
+        for w in (1, 6)
     ],
     fold._add: [tuple(words(6, 5))],
     children.put_children_compiled: [tuple(words(n, 3) for n in (8, 4, 4, 2))],
     children._put: [tuple(words(3, 5))],
+    leaf_words._add: [
+        (words(32), 20, words(32), words(40)),
+        (words(16).view(np.uint32), 32, *words(2, 16).view(np.uint32)),
+    ],
+    leaf_words.add_at_compiled: [(words(5, 3), np.array([4, 0, 4, 2]), words(4, 3))],
     lpn.add_rows_compiled: [(words(7, 2), words(64, 2), words(7, 5).view(np.uint32))],
 }
 TWINS = {
     transpose.transpose_compiled: transpose.transpose_plainly,
     fold.fold_compiled: fold.fold_plainly,
     children.put_children_compiled: children.put_children_plainly,
+    leaf_words.add_at_compiled: leaf_words.add_at_plainly,
     lpn.add_rows_compiled: lpn.add_rows_plainly,
 }
 
@@ -49,11 +57,11 @@ TWINS = {
 def test_every_kernel_is_here():
     kernels = set()
     for info in pkgutil.iter_modules(protocols.ot.kernels.__path__):
-        # AES by the processor's instruction has no body in Python: it is held to `cryptography` below.
+        # AES by the processor's instruction has no body in Python: it and its user are held to `cryptography` below.
         if info.name != "aes_blocks":
             module = importlib.import_module(f"protocols.ot.kernels.{info.name}")
             kernels |= {v for v in vars(module).values() if isinstance(v, CPUDispatcher)}
-    assert kernels == set(CALLS)
+    assert kernels == {leaf_words._add_words, *CALLS}
 
 
 @pytest.mark.parametrize("kernel", CALLS, ids=lambda k: k.__name__)
@@ -61,7 +69,8 @@ def test_compiled_interpreted_and_plain_agree(kernel):
     for arguments in CALLS[kernel]:
         compiled, interpreted = copy.deepcopy(arguments), copy.deepcopy(arguments)
         kernel(*compiled)
-        kernel.py_func(*interpreted)
+        with np.errstate(over="ignore"):
+            kernel.py_func(*interpreted)
         assert all(np.array_equal(a, b) for a, b in zip(compiled, interpreted, strict=True))
         if kernel in TWINS:
             plain = copy.deepcopy(arguments)
@@ -108,6 +117,17 @@ def test_aes_agrees_with_cryptography(count):
             aes_blocks.tweaked_hashes(blocks, 2**63, size, schedules[1]),
             aes_blocks.hashes_portably(blocks, 2**63, size, keys[1]),
         )
+
+
+@pytest.mark.parametrize("dtype", (np.uint8, np.uint32, np.uint64))
+@pytest.mark.parametrize("trees", (1, 16, 37))
+def test_words_of_leaves(dtype, trees):
+    leaves, keys, per = words(5, trees, 2), words(1, 2), 16 // np.dtype(dtype).itemsize
+    (schedule,) = aes_blocks.schedules(keys)
+    by_leaf, by_tree = np.ones((2, 5, 3, per), dtype), np.ones((2, 3, trees * per), dtype)
+    leaf_words.add_words(leaves, schedule, 4, by_leaf[0], by_tree[0])
+    leaf_words.add_words_portably(leaves, keys[0], 4, by_leaf[1], by_tree[1])
+    assert np.array_equal(*by_leaf) and np.array_equal(*by_tree) and (by_leaf != 1).any() and (by_tree != 1).any()
 
 
 @pytest.mark.skipif(not aes_blocks.HAS_AES_NI, reason="no AES-NI")

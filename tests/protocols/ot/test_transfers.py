@@ -9,7 +9,7 @@ from mpc.endpoint import Endpoint
 from mpc.rehearsal import Requests
 from mpc.ring import U64
 from mpc.rings import GF2, Z32, PackedBits, Z2k
-from mpc.transfers import Told, Transfer
+from mpc.transfers import Correlated, Told, Transfer
 from protocols.ot import transfers as module
 from protocols.ot.transfers import Transfers, key_of
 from protocols.randomness.local_pair import KnownReceiver, KnownSender
@@ -84,6 +84,28 @@ def test_no_number_is_hashed_twice_under_a_key(monkeypatch):
             seen.setdefault((key, number), set()).add(block)
     # Of a number at most the two blocks of one transfer: the sender hashes both, the chooser one of them.
     assert len(seen) == 2 * 4 * 2 * 43 and all(len(blocks) == 2 for blocks in seen.values())
+
+
+def test_blocks_as_they_are_differ_by_delta_and_are_not_hashed(monkeypatch):
+    hashed, real = [], module.pads
+    monkeypatch.setattr(module, "pads", lambda blocks, *rest: hashed.append(blocks.copy()) or real(blocks, *rest))
+    choices = RNG.integers(0, 2, (2, 50)).astype(np.uint8)
+
+    def program(transfers, endpoint):
+        own, answers = endpoint.rank, []
+        ones, words = (np.ones(9, np.uint8), None) if own == 0 else (None, np.ones((9, 1), np.uint32))
+        for _ in range(2):
+            first, second = (Correlated(c, 50, choices[c] if own == c else None) for c in (0, 1))
+            asked = [first, Transfer(0, 9, 1, Z32, ones, words), second]
+            answers += endpoint.run(transfers.run(asked))[::2]
+        return transfers.sender.delta, answers
+
+    (delta, first), (other, second) = at_both(program)
+    for i, (x, y) in enumerate(zip(first, second, strict=True)):
+        assert x.shape == y.shape == (50, 2)
+        assert np.array_equal(x ^ y, choices[i % 2][:, None] * (delta if i % 2 else other))
+    blocks = {block.tobytes() for several in (*first, *second) for block in several}
+    assert len(blocks) > 200 and hashed and not blocks & {block.tobytes() for several in hashed for block in several}
 
 
 def test_what_is_told_arrives():

@@ -4,42 +4,59 @@ import numpy as np
 import pytest
 
 from mpc.fixed_operand import fix, multiply_fixed
-from mpc.kept_operands import Operands
-from mpc.kernels import aes
-from mpc.known_matrix import BinColumns, DenseBits, DenseWords
+from mpc.known_matrix import BinColumns, DenseBits, DenseWords, packed_rows
 from mpc.linear_map import MatrixVectors, apply_matrix, share_masked_matrix
-from mpc.punctured_trees import depth_of, known_levels, levels, puncture
 from mpc.recipes import Applied
 from mpc.ring import U8, U64, low_bits
 from mpc.rings import GF2, Z8, Z16, Z32, Z64
 from mpc.shares import AShare, BShare
+from mpc.transfers import Correlated, together, unpack
+from protocols.randomness import chosen_columns
+from protocols.randomness.chosen_columns import asked_for, choose_columns, depth_for
+from protocols.randomness.kept_operands import Operands
+from protocols.randomness.punctured_trees import GROUP, puncture
 from protocols.randomness.transfer_cost import request_transfers, trees_of
 from protocols.testing.two_parties import made_by_both, opened, run_both
-from tests.mpc.ideal_transfers import Ideal, shared
+from tests.mpc.ideal_transfers import DELTAS, Ideal, shared
 
 RNG = np.random.default_rng(5)
 KEY = bytes(range(16))
 
 
-@pytest.mark.parametrize("leaves", [2, 3, 5, 32, 33, 128])
+@pytest.mark.parametrize("depth", [1, 2, 5, 7])
 @pytest.mark.parametrize("owner", [0, 1])
-def test_all_leaves_but_one(leaves, owner):
-    path = np.concatenate([np.arange(leaves), [0, leaves - 1]])
-    roots = RNG.integers(0, 1 << 64, (len(path), 2), U64)
+def test_all_leaves_but_one(depth, owner):
+    size = 1 << depth
+    path = RNG.integers(0, size, 2 * GROUP + 3)
+    path[:size] = np.arange(size)
     ideal = Ideal()
-    of = [(np.zeros_like(roots), path), (roots, np.zeros_like(path))]
-    results = ideal.run([puncture(rank, owner, *of[rank != owner], leaves, KEY) for rank in (0, 1)])
-    assert np.array_equal(results[1 - owner], roots)
-    *_, every = levels(roots, leaves, KEY)
-    *_, known = known_levels(results[owner], path, leaves, KEY)
-    hidden = np.arange(leaves) == path[:, None]
-    assert every.shape == known.shape == (len(path), leaves, 2)
-    assert np.array_equal(known[~hidden], every[~hidden]) and not np.array_equal(known[hidden], every[hidden])
-    assert len(np.unique(every.reshape(-1, 2), axis=0)) == len(path) * leaves
-    request = MatrixVectors(1, owner, len(path), leaves, Z32, count=1, size=leaves)
+    results = ideal.run(
+        [puncture(rank, owner, len(path), depth, path if rank == owner else None, DELTAS[rank], KEY) for rank in (0, 1)]
+    )
+    for groups in zip(*(trees.groups() for trees in results), strict=True):
+        every, known = groups[1 - owner], groups[owner]
+        assert every.trees == known.trees and np.array_equal(every.schedule, known.schedule)
+        hidden = np.arange(size)[:, None] == path[every.trees]
+        assert np.array_equal(known.leaves[~hidden], every.leaves[~hidden]) and not known.leaves[hidden].any()
+        assert len(np.unique(every.leaves.reshape(-1, 2), axis=0)) == every.leaves.size // 2
+        # What is missing is known but for delta.
+        sums = np.bitwise_xor.reduce(every.leaves, axis=0)
+        assert np.array_equal(sums, np.broadcast_to(DELTAS[1 - owner], sums.shape))
+    request = MatrixVectors(1, owner, len(path), size, Z32, count=1, size=size)
     counted = trees_of(request)
-    assert counted.waves == ideal.waves and sum(counted.transfers) == len(path) * depth_of(leaves)
+    assert counted.waves == ideal.waves and sum(counted.transfers) == len(path) * depth
     assert counted.transfers[1 - owner] == 0
+    assert counted.bits[owner] == len(path) * depth and counted.bits[1 - owner] == 128 * len(path) * (depth - 1)
+
+
+def test_each_group_of_trees_has_a_permutation_of_its_own():
+    path = np.zeros(3 * GROUP, np.int64)
+    keys = set()
+    for key in (KEY, bytes(16)):
+        of = [path, None]
+        first, _ = Ideal().run([puncture(rank, 0, len(path), 2, of[rank], DELTAS[rank], key) for rank in (0, 1)])
+        keys |= {group.schedule.tobytes() for group in first.groups()}
+    assert len(keys) == 6
 
 
 @pytest.mark.parametrize("size", [2, 3, 5, 32, 33, 128])
@@ -49,7 +66,7 @@ def test_histograms(size, owner, ring):
     n, features = 7, 3
     bins = RNG.integers(0, size, (n, features)).astype(U8)
     one_hot = np.concatenate([bins[:, [f]] == np.arange(size) for f in range(features)], axis=1).astype(ring.dtype)
-    parties = [Operands(rank, KEY) for rank in (0, 1)]
+    parties = [Operands(rank, KEY, DELTAS[rank]) for rank in (0, 1)]
     parties[owner].keep(1, BinColumns(bins, size))
     parties[1 - owner].keep(1, None)
     ideal, waves = Ideal(), 0
@@ -67,24 +84,78 @@ def test_histograms(size, owner, ring):
 def test_no_leaf_word_is_used_twice(monkeypatch):
     """The seeds of a matrix stay, the numbers of its vectors do not come again."""
     n, size = 4, 5
-    party = Operands(0, KEY)
+    party = Operands(0, KEY, DELTAS[0])
     party.keep(1, None)
-    seen = []
-    expand = aes.expand
-    monkeypatch.setattr(aes, "expand", lambda seeds, tweaks, key: seen.append(tweaks) or expand(seeds, tweaks, key))
     masks = []
     for count in (3, 1, 2):
         request = MatrixVectors(1, 1, n, size, Z64, count=count, size=size)
         making = party.applied(Applied(None, None, 1, np.zeros((count, n), U64), request))
         asked = next(making)
         while True:
-            masks += [one.words for one in asked if one.ring == Z64]
+            masks += [one.words for one in asked if one.count and getattr(one, "ring", None) == Z64]
             try:
-                asked = making.send([np.zeros((one.count, getattr(one, "width", 1)), one.ring.dtype) for one in asked])
+                asked = making.send([np.zeros((one.count, 2), U64) for one in asked])
             except StopIteration:
                 break
     words = np.concatenate([mask.reshape(-1) for mask in masks])
     assert words.size == 6 * n and len(set(words.tolist())) == words.size
+
+
+def test_requests_at_a_time_share_the_trees():
+    n, size = 6, 4
+    bins = RNG.integers(0, size, (n, 1)).astype(U8)
+    parties = [Operands(rank, KEY, DELTAS[rank]) for rank in (0, 1)]
+    parties[0].keep(1, BinColumns(bins, size))
+    parties[1].keep(1, None)
+    r = RNG.integers(0, 1 << 32, (2, 1, n)).astype(np.uint32)
+    request = MatrixVectors(1, 0, n, size, Z32, count=1, size=size)
+    ideal = Ideal()
+    results = ideal.run(
+        [
+            together(*(party.applied(Applied(None, None, 1, x if rank else None, request)) for x in r))
+            for rank, party in enumerate(parties)
+        ]
+    )
+    assert sum(one.count for one in ideal.asked if isinstance(one, Correlated)) == n * 2
+    for x, first, second in zip(r, *results, strict=True):
+        assert np.array_equal(first + second, x @ (bins == np.arange(size)).astype(np.uint32))
+
+
+@pytest.mark.parametrize(("vectors", "height"), [(1, 70), (4, 600), (7, 285), (15, 5000), (31, 3000), (3, 20)])
+@pytest.mark.parametrize("owner", [0, 1])
+def test_chosen_columns(owner, vectors, height):
+    columns, depth = 300, depth_for(vectors, height)
+    matrix = RNG.integers(0, 2, (columns, height)).astype(U8)
+    bits = RNG.integers(0, 2, (vectors, columns)).astype(U8)
+    own = [bits, packed_rows(matrix)]
+    ideal = Ideal()
+    making = [choose_columns(rank, owner, own[rank == owner], vectors, height, DELTAS[rank], KEY) for rank in (0, 1)]
+    first, second = ideal.run(making)
+    assert first.any() and second.any()
+    assert np.array_equal(unpack(first ^ second, height), bits @ matrix & U8.type(1))
+    if height < 100:
+        assert depth == 1
+    if height > 1000:
+        assert depth > 3
+    asked = [one for wave in asked_for(owner, columns, vectors, height) for one in wave]
+    ran = [one for one in ideal.asked if one.count]
+    assert [(type(a), a.count) for a in asked] == [(type(a), a.count) for a in ran]
+
+
+def test_a_leaf_taken_for_another_spoils_the_columns(monkeypatch):
+    """Each leaf that q knows counts."""
+    real = chosen_columns._schedules
+
+    def faulty(leaves, schedule, path):
+        leaves = leaves.copy()
+        leaves[0, 0, 0] ^= U64.type(path is not None)
+        return real(leaves, schedule, path)
+
+    monkeypatch.setattr(chosen_columns, "_schedules", faulty)
+    matrix, bits = RNG.integers(0, 2, (3, 900)).astype(U8), np.ones((5, 3), U8)
+    own = [bits, packed_rows(matrix)]
+    first, second = Ideal().run([choose_columns(r, 0, own[r == 0], 5, 900, DELTAS[r], KEY) for r in (0, 1)])
+    assert not np.array_equal(unpack(first ^ second, 900), bits @ matrix & U8.type(1))
 
 
 @pytest.mark.parametrize("owner", [0, 1])

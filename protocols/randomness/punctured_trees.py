@@ -1,0 +1,127 @@
+"""Trees of seeds of which one party knows all leaves, and the other all but one.
+
+Functionality  n trees of 2^d leaves; p names a leaf of each -> q knows all leaves, p all but that one
+Messages       q's half of a correlated transfer per level, of which p has the side that its path leaves, is the first
+               level; it hides the sum of the left nodes of every other one   (choice bits one way, then blocks back)
+Cost           d correlated transfers and d - 1 blocks of 128 bits told per tree
+Security       semi-honest. The nodes of each level add up to q's delta, so that p lacks exactly delta: the leaf that it
+               lacks is a block that it knows xor delta, and a hash of it looks uniform where AES under a public key is
+               an ideal permutation: x -> pi(s(x) xor i) xor s(x) is circular correlation robust. A leaf is used under
+               that hash only. Each group of trees has a permutation of its own
+Source         half-tree: Guo, Yang, Wang, Zhang, Xie, Liu and Zhao, EUROCRYPT 2023
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpc.ring import U8, U64
+from mpc.rings import packed_bits
+from mpc.transfers import Asked, Correlated, Making, Told
+from protocols.ot.kernels import aes_blocks
+from protocols.ot.trees import grow, grow_punctured, half_tree, permutation_key
+
+BLOCK = packed_bits(U64)
+# Trees that grow together: their leaves stay in the second-level cache.
+GROUP = 256
+
+
+def depth_of(leaves: int) -> int:
+    """Levels below the root."""
+    return max(1, (leaves - 1).bit_length())
+
+
+def puncturing(owner: int, trees: int, depth: int) -> tuple[Asked, Asked]:
+    """What is asked for, one after the other, as a party sees it that puts in nothing."""
+    return Correlated(owner, depth * trees, None), Told(1 - owner, 2 * (depth - 1) * trees, BLOCK, None)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some trees: which, their leaves uint64[2^d, T, 2], and the schedule of their permutation. Hash the leaves with
+    tweaks other than 0.
+    """
+
+    trees: slice
+    leaves: np.ndarray
+    schedule: np.ndarray
+
+
+@dataclass(frozen=True)
+class SeedTrees:
+    """What a party keeps of n trees. `first` uint64[n, 2]: the first node of the first level, or the one off the path;
+    `sums` uint64[d - 1, n, 2]: of the sides off the path of the other levels; `path` int64[n]: the missing leaf, whose
+    bit i is the side that its path takes at level i. Who knows all leaves has `delta` instead of the last two.
+    """
+
+    key: bytes
+    depth: int
+    first: np.ndarray
+    sums: np.ndarray
+    path: np.ndarray | None
+    delta: np.ndarray | None
+
+    def groups(self) -> Iterator[Group]:
+        """All trees, group by group; the leaf that is missing is 0."""
+        for start in range(0, len(self.first), GROUP):
+            trees = slice(start, min(start + GROUP, len(self.first)))
+            leaves, _ = self._grown(trees)
+            yield Group(trees, leaves, self._schedule(trees))
+
+    def left_sums(self) -> np.ndarray:
+        """Of the left nodes of every level but the first, uint64[d - 1, n, 2], for the party that knows all leaves."""
+        sums = np.empty((self.depth - 1, len(self.first), 2), U64)
+        for start in range(0, len(self.first), GROUP):
+            trees = slice(start, min(start + GROUP, len(self.first)))
+            sums[:, trees] = self._grown(trees)[1]
+        return sums
+
+    def _grown(self, trees: slice) -> tuple[np.ndarray, np.ndarray | None]:
+        """Leaves, and sums of the left nodes where all are known."""
+        first, levels, children = self.first[trees], self.depth - 1, half_tree(self._key(trees))
+        leaves = np.empty((1 << self.depth, len(first), 2), U64)
+        if self.delta is not None:
+            leaves[0], leaves[1] = first, first ^ self.delta
+            return leaves, grow(leaves, levels, children)[:, 0]
+        assert self.path is not None
+        sides = (self.path[trees] >> np.arange(self.depth)[:, None] & 1).astype(U8)
+        every = np.arange(len(first))
+        leaves[1 - sides[0], every], leaves[sides[0], every] = first, 0
+        grow_punctured(leaves, sides[0].astype(np.int64), 1 - sides[1:], self.sums[:, trees], children)
+        return leaves, None
+
+    def _key(self, trees: slice) -> bytes:
+        return permutation_key(self.key, f"seeds from {trees.start}")
+
+    def _schedule(self, trees: slice) -> np.ndarray:
+        (schedule,) = aes_blocks.schedules(np.frombuffer(self._key(trees), U64)[None])
+        return schedule
+
+
+def puncture(
+    rank: int, owner: int, trees: int, depth: int, path: np.ndarray | None, delta: np.ndarray, key: bytes
+) -> Making[SeedTrees]:
+    """The owner's path, int64[trees], None at the other -> its SeedTrees. `delta` is this party's; `key` is public and
+    of these trees only.
+    """
+    asked, told = puncturing(owner, trees, depth)
+    none = np.zeros((0, 0, 2), U64)
+    if path is None:
+        (blocks,) = yield [asked]
+        blocks = blocks.reshape(depth, trees, 2)
+        known = SeedTrees(key, depth, blocks[0].copy(), none, None, delta)
+        if depth > 1:
+            hidden = known.left_sums()
+            hidden ^= blocks[1:]
+            yield [Told(1 - owner, hidden.size, BLOCK, hidden.reshape(-1))]
+        return known
+    choices = (~path >> np.arange(depth)[:, None] & 1).astype(U8)
+    (blocks,) = yield [Correlated(owner, depth * trees, choices.reshape(-1))]
+    blocks, sums = blocks.reshape(depth, trees, 2), none
+    if depth > 1:
+        (hidden,) = yield [told]
+        sums = hidden.reshape(depth - 1, trees, 2) ^ blocks[1:]
+    return SeedTrees(key, depth, blocks[0].copy(), sums, path, None)
