@@ -136,6 +136,21 @@ def predict(config: Config, party: PartyName, json: Json = None) -> None:
 
 
 @app.command()
+def serve(config: Config, party: PartyName) -> None:
+    """Answer predictions over HTTP with the other party's service, until SIGTERM or SIGINT."""
+    from sharewood.hosts_config import HostsConfig
+
+    try:
+        from sharewood.serving import http
+        from sharewood.serving.service import Service
+    except ModuleNotFoundError as error:
+        if error.name not in ("fastapi", "uvicorn", "prometheus_client"):
+            raise
+        raise ConfigError(f"sharewood serve needs {error.name}: pip install 'sharewood[serve]'") from None
+    http.run(Service(HostsConfig.read(config), party))
+
+
+@app.command()
 def reveal(
     config: Config, party: PartyName, to: Annotated[str, typer.Option(help="The party that is to see the model.")]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,12 +11,16 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from mpc.errors import ConfigError
 from protocols.ot.correlated import OtKind
 from protocols.runtime.hosts import Network, parse_address
+from protocols.runtime.loopback import is_loopback
 from protocols.runtime.session import Offline
 from protocols.transport.certificates import Credentials
+from protocols.transport.tcp import Address
 from secure_tree.config import Method, TrainConfig, validated
 from sharewood.columns import Columns
 from sharewood.jobs import Output
 from sharewood.toml import read_toml
+
+_LEAST_TOKEN = 16
 
 
 class Strict(BaseModel):
@@ -72,6 +77,67 @@ class Predict(Strict):
     to: str | None = None
 
 
+class Serve(Strict):
+    """How `sharewood serve` answers this party's clients: each host has its own, but for `largest_batch` and `ahead`.
+
+    `address`: where it listens for HTTP, with TLS if it has a `certificate` and its `key`. `token_file` holds a token
+    that clients name; the environment variable SHAREWOOD_TOKEN does as well. A batch has at most `largest_batch` rows,
+    a power of two. `ahead`: MB of correlated randomness that is kept ready. A request has at most `request_rows` rows
+    and `request_mb` MB, at most `queue_rows` rows wait, and none longer than `answer_within` seconds.
+    """
+
+    address: str = "127.0.0.1:8080"
+    certificate: Path | None = None
+    key: Path | None = None
+    token_file: Path | None = None
+    largest_batch: int = Field(default=1024, ge=1, le=1 << 16)
+    ahead: float = Field(default=256.0, ge=0, le=1e6, allow_inf_nan=False)
+    request_rows: int = Field(default=10_000, ge=1)
+    request_mb: float = Field(default=16.0, gt=0, le=1e4, allow_inf_nan=False)
+    queue_rows: int = Field(default=50_000, ge=1)
+    answer_within: float = Field(default=30.0, gt=0, le=86_400, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Serve:
+        if self.largest_batch & (self.largest_batch - 1):
+            raise ValueError(f"largest_batch must be a power of two, got {self.largest_batch}")
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("certificate and key must be named together, got one of them")
+        if self.queue_rows < self.request_rows:
+            raise ValueError(f"queue_rows must be at least request_rows, {self.request_rows}, got {self.queue_rows}")
+        return self
+
+    @property
+    def place(self) -> Address:
+        """Where it listens. Raises ConfigError."""
+        return parse_address(self.address)
+
+    @property
+    def ahead_bytes(self) -> int:
+        return int(self.ahead * 1e6)
+
+    @property
+    def request_bytes(self) -> int:
+        return int(self.request_mb * 1e6)
+
+    def token(self) -> str | None:
+        """The token that clients name, if any. Raises ConfigError where other hosts could ask without one."""
+        token = os.environ.get("SHAREWOOD_TOKEN", "").strip()
+        if self.token_file:
+            try:
+                token = self.token_file.read_text().strip()
+            except (OSError, UnicodeDecodeError) as error:
+                raise ConfigError(f"serve.token_file: {self.token_file} cannot be read ({error})") from None
+        if (token or self.token_file) and len(token) < _LEAST_TOKEN:
+            raise ConfigError(f"the token of serve must have at least {_LEAST_TOKEN} characters, got {len(token)}")
+        if not token and not is_loopback(self.place[0]):
+            raise ConfigError(
+                f"serve.address must be on loopback, such as 127.0.0.1:8080, where clients name no token, got "
+                f"{self.address}: set serve.token_file or SHAREWOOD_TOKEN"
+            )
+        return token or None
+
+
 Features = Annotated[int, Field(ge=1, le=100_000)] | Annotated[tuple[str, ...], Field(min_length=1)]
 Rows = Annotated[int, Field(ge=1, le=1_000_000_000)]
 HeldRows = Annotated[int, Field(ge=0, le=1_000_000_000)]
@@ -105,10 +171,11 @@ class HostsConfig(Strict):
     train: dict[str, Any] = {}
     predict: Predict = Predict()
     plan: PlanShape | None = None
+    serve: Serve = Field(default_factory=Serve)
     offline: Offline = "dealer"
     ot: OtKind = "ferret"
-    patience: float = Field(60.0, gt=0, allow_inf_nan=False)
-    timeout: float = Field(600.0, gt=0, allow_inf_nan=False)
+    patience: float = Field(default=60.0, gt=0, allow_inf_nan=False)
+    timeout: float = Field(default=600.0, gt=0, allow_inf_nan=False)
 
     @model_validator(mode="after")
     def _two_parties(self) -> HostsConfig:
@@ -134,7 +201,7 @@ class HostsConfig(Strict):
         try:
             config = validated(cls, values)
             TrainConfig.of(**config.train)
-            config.network  # noqa: B018  checks the addresses
+            config.network, config.serve.place  # noqa: B018  checks the addresses
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
         return config.below(path.absolute().parent)
@@ -146,7 +213,8 @@ class HostsConfig(Strict):
             return {name: folder / value for name, value in section if isinstance(value, Path)}
 
         parties = {name: party.model_copy(update=placed(party)) for name, party in self.parties.items()}
-        return self.model_copy(update={"parties": parties, **placed(self)})
+        serve = self.serve.model_copy(update=placed(self.serve))
+        return self.model_copy(update={"parties": parties, "serve": serve, **placed(self)})
 
     @property
     def names(self) -> tuple[str, str]:

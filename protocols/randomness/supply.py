@@ -104,6 +104,8 @@ class Supply:
     context manager: then `_give_up` has the thread stop.
     """
 
+    masks_operands: bool
+
     def __init__(self, rank: int, window: Window[Request], source: Source, end: str, peer: Channel | None) -> None:
         self._rank, self._window, self._source, self._end, self._peer = rank, window, source, end, peer
         self.billed: Stage | None = None
@@ -127,13 +129,21 @@ class Supply:
         """The next request of the plan, which must be this one; without a plan it is asked for on the spot."""
         if not self._due:
             self.provide([([correlation], 1)])
-        self._due -= 1
-        request = self._window.take(self._look_at_peer)
+        request = self.draw()
         if request.correlation != correlation:
             raise ProtocolDesync(f"the plan has {request.correlation} where the program asks for {correlation}")
-        self.used += request.bytes.corrections[self._rank]
-        values: T = self._values(request)
+        values: T = self.values(request)
         return values
+
+    def draw(self) -> Request:
+        """The next request of the plan, out of the window, for `values`."""
+        self._due -= 1
+        return self._window.take(self._look_at_peer)
+
+    def values(self, request: Request) -> Any:
+        """What the program gets of a request that was drawn, once."""
+        self.used += request.bytes.corrections[self._rank]
+        return self._values(request)
 
     def settle(self) -> None:
         """Wait until all that was provided has come in, or as much as there is room for."""
@@ -156,6 +166,14 @@ class Supply:
             self._source.plans.end()
             self._give_up()
             self._thread.join(_STOPPING)
+
+    def keep(self, number: int, matrix: Any) -> None:
+        """As `mpc.endpoint.Randomness`."""
+        raise NotImplementedError
+
+    def forget(self, number: int) -> None:
+        """As `mpc.endpoint.Randomness`."""
+        raise NotImplementedError
 
     def _values(self, request: Request) -> Any:
         """What the program gets."""

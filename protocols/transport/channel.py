@@ -166,6 +166,12 @@ class Channel:
         """Whether the peer has closed its end; what it sent before may be unread."""
         return self._link.hung_up
 
+    def idle(self, beside: int, seconds: float) -> None:
+        """Wait until the peer speaks or hangs up, the descriptor `beside` can be read, or the time is over."""
+        number = self._link.descriptor
+        if number is not None:
+            select.select([number, beside], [], [], seconds)
+
     @contextmanager
     def watching(self, other: "Channel", gone: Callable[[PeerFailure], None]) -> Iterator[None]:
         """While this channel waits in the block, tell `gone` once, when the peer of `other` has hung up, why it did."""

@@ -1,0 +1,1 @@
+"""`sharewood serve`: a resident prediction service at each party."""

@@ -1,0 +1,153 @@
+"""Predictions in batches of few sizes: rows are padded to a power of two, so that material is made ahead by size.
+
+A batch has rows of one party and goes to that party; by columns it has rows of both, and goes to the one that asks.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mpc.correlation import Correlation
+from mpc.endpoint import Peer
+from mpc.party import Party
+from mpc.tracing import Trace
+from protocols.randomness.sizes import request_bytes
+from protocols.randomness.stock import Lot, Stock
+from protocols.randomness.supply import Supply
+from secure_tree.config import Method
+from secure_tree.layout import Layout
+from secure_tree.model import SharedModel
+from secure_tree.numerics import MARGIN_SCALE
+from secure_tree.predict import margins
+
+# Lots of one size that wait at most.
+_MOST_ALIKE = 16
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Which party asks, and the padded number of rows."""
+
+    owner: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a batch asks of the source of randomness: requests, matrices, bytes that they take at a party."""
+
+    requests: Sequence[Correlation[object]]
+    matrices: int
+    held: int
+
+
+def padded(rows: int) -> int:
+    """The least power of two that is no smaller."""
+    return 1 << (rows - 1).bit_length()
+
+
+class Batches:
+    """Batches of one model at one party. `owners`: the parties that may ask; `largest`: a power of two."""
+
+    def __init__(self, model: SharedModel, method: Method, owners: Sequence[int], largest: int) -> None:
+        self.model, self._method = model, method
+        self.width = len(model.facts.names[model.facts.layout.features_of(model.rank)])
+        self._shapes = [Shape(owner, 1 << k) for k in range(largest.bit_length()) for owner in owners]
+        self._demands: dict[tuple[Shape, bool], Demand] = {}
+
+    def demand(self, shape: Shape, masks: bool) -> Demand:
+        """By a rehearsal on zeros, once; `masks` as `Randomness.masks_operands`."""
+        if (shape, masks) not in self._demands:
+            trace = Trace.at(self.model.rank, masks)
+            trace.party.comparison = self.model.config.comparison
+            count = len(self.own_rows(shape, slice(0, shape.rows)))
+            self._margins(trace.party, shape, np.zeros((count, self.width), np.float32), np.ones(shape.rows, np.int64))
+            requests = trace.cut()
+            held = sum(request_bytes(request).held for request in requests)
+            self._demands[shape, masks] = Demand(requests, trace.party.matrices, held)
+        return self._demands[shape, masks]
+
+    def own_rows(self, shape: Shape, rows: slice) -> range:
+        """Places of those rows of a batch that this party has features of."""
+        has = self.model.facts.layout.vertical or shape.owner == self.model.rank
+        return range(shape.rows)[rows] if has else range(0)
+
+    def layout(self, shape: Shape) -> Layout:
+        """The model's layout with the rows of a batch."""
+        known = self.model.facts.layout
+        rows = [shape.rows if known.vertical or p == shape.owner else 0 for p in (0, 1)]
+        return replace(known, rows=(rows[0], rows[1]))
+
+    def ahead(self, room: int, masks: bool) -> list[Shape]:
+        """The shapes whose material is kept ready, in `room` bytes: one of each as far as they fit, smallest first,
+        then as many again and again.
+        """
+        chosen: list[Shape] = []
+        for _ in range(_MOST_ALIKE):
+            for shape in self._shapes:
+                held = self.demand(shape, masks).held
+                if held > room:
+                    break
+                chosen.append(shape)
+                room -= held
+        return chosen
+
+    def run(self, lot: Lot, link: Peer, shape: Shape, features: np.ndarray, shown: np.ndarray) -> np.ndarray | None:
+        """float64[rows] or [rows, classes], margins of the batch at its owner; 0 where `shown`, int64[rows], is 0.
+
+        features: of this party's rows, padded. Raises PeerFailure.
+        """
+        lot.begin()
+        comparison = self.model.config.comparison
+        party = Party(self.model.rank, link, lot, comparison=comparison, matrices=lot.first)
+        own = self._margins(party, shape, features, shown)
+        if own is None:
+            return None
+        margin = own.T if self.model.config.num_class else own[0]
+        return margin * (self.model.facts.margin_unit / (1 << MARGIN_SCALE))
+
+    def _margins(self, party: Party, shape: Shape, features: np.ndarray, shown: np.ndarray) -> np.ndarray | None:
+        model = self.model
+        computed = party.run(
+            margins(
+                party,
+                model.ensemble,
+                self.layout(shape),
+                model.cuts,
+                features,
+                self._method,
+                model.config.classes,
+            )
+        )
+        return party.reveal(computed.times(shown), to=shape.owner, what="predictions of rows that were asked for")
+
+
+class Ready:
+    """Material of one session: lots kept ready by shape, and made on the spot for shapes that are not."""
+
+    def __init__(self, batches: Batches, supply: Supply, room: int) -> None:
+        self._batches, self._stock = batches, Stock(supply)
+        self._lots: dict[Shape, deque[Lot]] = {}
+        for shape in batches.ahead(room, supply.masks_operands):
+            self._lots.setdefault(shape, deque()).append(self._made(shape))
+
+    @property
+    def held(self) -> int:
+        """Bytes of material that is ready or being made."""
+        return self._stock.held
+
+    def use(self, shape: Shape, work: Callable[[Lot], np.ndarray | None]) -> np.ndarray | None:
+        """Do a batch's `work` with a lot, and have the next one like it made."""
+        kept = self._lots.get(shape)
+        result = work(kept.popleft() if kept else self._made(shape))
+        if kept is not None:
+            kept.append(self._made(shape))
+        return result
+
+    def _made(self, shape: Shape) -> Lot:
+        demand = self._batches.demand(shape, self._stock.supply.masks_operands)
+        return self._stock.lot(demand.requests, demand.matrices)

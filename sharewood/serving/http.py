@@ -1,0 +1,158 @@
+"""The HTTP side of a service: predictions, health, readiness, metrics, and the page of its schema."""
+
+import asyncio
+import hmac
+import signal
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import numpy as np
+import uvicorn
+from fastapi import Depends, FastAPI, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from mpc.errors import ConfigError, DataError
+from secure_tree.links import probabilities, values
+from sharewood import __version__
+from sharewood.columns import ID
+from sharewood.serving.jobs import Job, Unavailable, UnknownIds
+from sharewood.serving.schema import Answer, Problem, Requests
+from sharewood.serving.service import Service
+
+RETRY_AFTER = 2
+_CONNECTIONS = 256
+_REFUSALS: dict[int | str, dict[str, Any]] = {status: {"model": Problem} for status in (401, 404, 411, 413, 422, 503)}
+
+
+def application(service: Service, token: str | None) -> FastAPI:
+    """The HTTP application around a service. With a `token`, clients name it: `Authorization: Bearer TOKEN`."""
+    columns, settings = service.config.columns(service.name), service.settings
+    id_column = (columns.named("id") or ID) if service.by_id else None
+    requests = Requests(service.names, columns, service.model.config, id_column, settings.request_rows)
+    bearer = HTTPBearer(auto_error=False)
+
+    @asynccontextmanager
+    async def running(_: FastAPI) -> AsyncIterator[None]:
+        service.start()
+        yield
+        await asyncio.to_thread(service.stop)
+
+    def admit(given: HTTPAuthorizationCredentials | None = Depends(bearer)) -> None:  # noqa: B008  FastAPI's way
+        if token and not (given and hmac.compare_digest(given.credentials.encode(), token.encode())):
+            raise HTTPException(401, "the header Authorization must be Bearer and this service's token")
+
+    app = FastAPI(title=f"Sharewood at {service.name}", version=__version__, lifespan=running)
+
+    @app.middleware("http")
+    async def bounded(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
+        if request.method == "POST":
+            length = request.headers.get("content-length", "")
+            if not length.isdecimal():
+                return _problem(411, "a request must have the header Content-Length")
+            if int(length) > settings.request_bytes:
+                return _problem(413, f"a request must have at most {settings.request_bytes} bytes, got {length}")
+        answer = await go_on(request)
+        service.measures.requests.labels(answer.status_code).inc()
+        return answer
+
+    @app.exception_handler(RequestValidationError)
+    async def refused(_: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"][1:]))
+        return _problem(422, f"{where or 'body'}: {first['msg']}"[:1000])
+
+    @app.get("/health")
+    async def health() -> dict[str, str]:
+        """Whether the process lives."""
+        return {"status": "ok", "version": __version__}
+
+    @app.get("/ready", responses={503: {"model": Problem}})
+    async def ready() -> Response:
+        """Whether predictions can be made; if not, who is waited for, and for how long."""
+        waits = service.waits
+        return _problem(503, waits) if waits else JSONResponse({"status": "ready"})
+
+    @app.get("/metrics", dependencies=[Depends(admit)])
+    async def metrics() -> Response:
+        """Counters for Prometheus."""
+        service.measures.queued.set(service.queued)
+        return Response(service.measures.text(), media_type="text/plain; version=0.0.4")
+
+    async def predict(body: Any) -> Answer:
+        """Predictions of the rows, for the party that asks only."""
+        began = time.perf_counter()
+        try:
+            features, ids = requests.read(body)
+        except DataError as error:
+            raise HTTPException(422, str(error)) from None
+        margins = await _margins(service, Job(features, ids))
+        service.measures.seconds.observe(time.perf_counter() - began)
+        shown, output = _shown(service, margins)
+        return Answer(model=service.model.facts.pairing, output=output, predictions=shown.tolist())
+
+    if service.answers:
+        # FastAPI reads the schema, which is the model's, from the annotation.
+        predict.__annotations__["body"] = requests.schema
+        app.post("/v1/predict", dependencies=[Depends(admit)], response_model=Answer, responses=_REFUSALS)(predict)
+    return app
+
+
+async def _margins(service: Service, job: Job) -> np.ndarray:
+    try:
+        service.ask(job)
+        return await asyncio.wait_for(asyncio.wrap_future(job.margins), service.settings.answer_within)
+    except TimeoutError:
+        raise _later(f"there was no answer within {service.settings.answer_within:g} s") from None
+    except Unavailable as why:
+        raise _later(str(why)) from None
+    except UnknownIds as why:
+        raise HTTPException(404, str(why)) from None
+
+
+def _shown(service: Service, margins: np.ndarray) -> tuple[np.ndarray, str]:
+    """What the configuration asks for, and what it is."""
+    config = service.model.config
+    if not config.logistic:
+        return values(config, margins), "value"
+    if service.config.predict.output == "margin":
+        return margins, "margin"
+    each = probabilities(config, margins)
+    return each if config.num_class else each[:, 1], "probability"
+
+
+def _later(why: str) -> HTTPException:
+    return HTTPException(503, why, {"Retry-After": str(RETRY_AFTER)})
+
+
+def _problem(status: int, why: str) -> JSONResponse:
+    headers = {"Retry-After": str(RETRY_AFTER)} if status == 503 else None
+    return JSONResponse({"detail": why}, status, headers)
+
+
+def run(service: Service) -> None:
+    """Serve until SIGTERM or SIGINT, which let requests in flight finish. Raises ConfigError."""
+    settings = service.settings
+    host, port = settings.place
+    tls: dict[str, Any] = (
+        {"ssl_certfile": settings.certificate, "ssl_keyfile": settings.key} if settings.certificate else {}
+    )
+    config = uvicorn.Config(
+        application(service, settings.token()),
+        host=host,
+        port=port,
+        log_config=None,
+        access_log=False,
+        limit_concurrency=_CONNECTIONS,
+        timeout_graceful_shutdown=int(settings.answer_within) + 1,
+        **tls,
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)  # uvicorn handles them, and raises them again in the end
+    try:
+        uvicorn.Server(config).run()
+    except SystemExit:
+        raise ConfigError(f"serve.address: cannot listen at {settings.address}; the log says why") from None

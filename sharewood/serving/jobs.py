@@ -1,0 +1,111 @@
+"""Requests that wait for their predictions, and the batches that they are cut into."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from threading import Lock
+
+import numpy as np
+
+from mpc.errors import SharewoodError
+
+
+class Unavailable(SharewoodError):
+    """No prediction now: the message says why. It may work after a while."""
+
+
+class UnknownIds(SharewoodError):
+    """The other party has no row for some ids; only the one who asked is told."""
+
+
+@dataclass(eq=False)
+class Job:
+    """One request: features float32[n, d], by columns an id for each row; `margins` come into the future."""
+
+    features: np.ndarray
+    ids: Sequence[str] | None = None
+    margins: Future[np.ndarray] = field(default_factory=Future)
+    begun: int = 0
+    _parts: list[np.ndarray] = field(default_factory=list)
+    _unknown: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def add(self, margins: np.ndarray, unknown: Sequence[str], peer: str) -> None:
+        """The margins of its next rows; the last ones complete it."""
+        self._parts.append(margins)
+        self._unknown += unknown
+        if sum(map(len, self._parts)) < len(self):
+            return
+        if self._unknown:
+            others = f" and {len(self._unknown) - 1} more" if len(self._unknown) > 1 else ""
+            self.fail(UnknownIds(f"{peer} has no row with id {self._unknown[0]!r}{others}"))
+        elif not self.margins.done():
+            self.margins.set_result(np.concatenate(self._parts))
+
+    def fail(self, why: SharewoodError) -> None:
+        """The request ends without an answer."""
+        if not self.margins.done():
+            self.margins.set_exception(why)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows of a job."""
+
+    job: Job
+    rows: slice
+
+    def __len__(self) -> int:
+        return self.rows.stop - self.rows.start
+
+
+class Queue:
+    """Jobs in order, `room` rows at most. A job of more rows than a batch has gives way to others after each batch."""
+
+    def __init__(self, room: int) -> None:
+        self._room, self._lock = room, Lock()
+        self._jobs: deque[Job] = deque()
+        self._under_way: list[Job] = []
+        self.rows = 0
+
+    def add(self, job: Job) -> None:
+        """Raises Unavailable where there is no room."""
+        with self._lock:
+            if self.rows + len(job) > self._room:
+                raise Unavailable(f"{self.rows} rows wait already, of at most {self._room}")
+            self._jobs.append(job)
+            self.rows += len(job)
+
+    def batch(self, most: int) -> list[Part]:
+        """The next rows, `most` at most. Jobs that nobody waits for any more are left out."""
+        parts: list[Part] = []
+        with self._lock:
+            while self._jobs and most:
+                job = self._jobs.popleft()
+                if job.margins.done():
+                    self.rows -= len(job) - job.begun
+                    continue
+                count = min(most, len(job) - job.begun)
+                parts.append(Part(job, slice(job.begun, job.begun + count)))
+                job.begun += count
+                most -= count
+                self.rows -= count
+                if job.begun < len(job):
+                    self._jobs.append(job)
+                    break
+            self._under_way = [part.job for part in parts]
+        return parts
+
+    def fail(self, why: SharewoodError) -> None:
+        """End every job that waits or is under way."""
+        with self._lock:
+            jobs = [*self._under_way, *self._jobs]
+            self._jobs.clear()
+            self._under_way, self.rows = [], 0
+        for job in jobs:
+            job.fail(why)

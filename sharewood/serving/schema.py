@@ -1,0 +1,59 @@
+"""The schema of requests and answers of a service, from the features of its model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from secure_tree.categories import columns_behind
+from secure_tree.config import TrainConfig
+from secure_tree.schema import read_features
+from sharewood.columns import Columns
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
+_ID = "row_id"
+
+
+class Answer(BaseModel):
+    """A prediction for each row, in the order of the request: a number, or one for each class."""
+
+    model: str
+    output: str
+    predictions: list[float] | list[list[float]]
+
+
+class Problem(BaseModel):
+    """Why there is no answer, in a sentence."""
+
+    detail: str
+
+
+class Requests:
+    """How a request's rows look: a column per feature, and one called `id` where rows have ids; `most` rows at most."""
+
+    def __init__(self, names: Sequence[str], columns: Columns, config: TrainConfig, id: str | None, most: int) -> None:
+        self._names, self._config = names, config
+        self._behind = columns_behind(names, list(columns.features(columns.known)))
+        fields: dict[str, Any] = {}
+        for place, (name, categories) in enumerate(self._behind.items()):
+            kind: Any = Literal[tuple(categories)] if categories else Number
+            optional = columns.role(name).missing or config.may_miss(name)
+            fields[f"f{place}"] = (kind | None, Field(None, alias=name)) if optional else (kind, Field(alias=name))
+        if id is not None:
+            fields[_ID] = (Annotated[str, Field(min_length=1, max_length=1000)], Field(alias=id))
+        row = create_model("Row", __config__=ConfigDict(extra="forbid"), **fields)
+        rows = (list[row], Field(min_length=1, max_length=most))  # type: ignore[valid-type]  # it is made above
+        self.schema = create_model("Rows", __config__=ConfigDict(extra="forbid"), rows=rows)
+
+    def read(self, body: Any) -> tuple[np.ndarray, list[str] | None]:
+        """A checked request -> features float32[n, d], and ids where rows have some. Raises DataError."""
+        table: dict[str, Any] = {}
+        for place, (name, categories) in enumerate(self._behind.items()):
+            values = [getattr(row, f"f{place}") for row in body.rows]
+            table[name] = pd.Categorical(values, categories) if categories else np.array(values, np.float64)
+        features, _ = read_features(pd.DataFrame(table), self._config, "rows", self._behind)
+        return features, [row.row_id for row in body.rows] if _ID in type(body.rows[0]).model_fields else None

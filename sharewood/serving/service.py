@@ -1,0 +1,228 @@
+"""A party's service: one session with the other party's, kept open, and a thread that predicts batch after batch."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Event, Thread
+
+import numpy as np
+
+from mpc.errors import ConfigError, DataError, SharewoodError
+from mpc.party import Party
+from protocols.randomness.supply import Supply
+from protocols.transport.channel import Channel
+from secure_tree.categories import columns_behind
+from secure_tree.config import Method
+from secure_tree.model import SharedModel
+from secure_tree.schema import read_features
+from sharewood.hosts import connected
+from sharewood.hosts_config import HostsConfig
+from sharewood.serving.batches import Batches, Ready, Shape, padded
+from sharewood.serving.jobs import Job, Part, Queue, Unavailable
+from sharewood.serving.measures import Measures
+from sharewood.serving.turns import ServiceFacts, Turn, agree_on_service, ask_for, index_of, look_up, take_turn
+from sharewood.tables import read_rows
+from sharewood.warming_up import warm_up
+
+log = logging.getLogger("sharewood")
+# Seconds: between two signs of life where nobody asks; until the next try after a session has failed.
+_IDLE = 20.0
+_PAUSE = 1.0
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows that the other party asks for by id: features float32[n, d], and the place of every id."""
+
+    features: np.ndarray
+    places: dict[str, int]
+
+
+class Service:
+    """Predicts for this party's clients, and takes part where the other party's ask.
+
+    By columns the party that learns predictions asks, and the other one looks rows up in its file `predict_data`.
+    Raises ConfigError and DataError for what this party brings.
+    """
+
+    def __init__(self, config: HostsConfig, name: str) -> None:
+        self.config, self.name, self.settings = config, name, config.serve
+        self.model = SharedModel.load(config.needs(name, "model"))
+        own = config.names.index(name)
+        if self.model.rank != own:
+            raise DataError(f"{config.party(name).model}: must be the half of {name}, got that of the other party")
+        self.peer, layout = config.names[1 - own], self.model.facts.layout
+        to = config.predict.to
+        if to is not None and not layout.vertical:
+            raise ConfigError("predict.to is for data by columns: by rows each party learns the predictions of its own")
+        self._to = None if to is None else config.names.index(to)
+        receiver = self.model.facts.label_holder if self._to is None else self._to
+        self._owners: Sequence[int] = [receiver] if layout.vertical and receiver is not None else [0, 1]
+        self.answers = own in self._owners
+        self.names = self.model.facts.names[layout.features_of(own)]
+        self._table = _table(config, name, self.model) if layout.vertical and not self.answers else None
+        config.credentials(name)
+        method: Method = config.predict.method
+        self._batches = Batches(self.model, method, self._owners, self.settings.largest_batch)
+        self._queue = Queue(self.settings.queue_rows)
+        self.measures = Measures()
+        self._stopping = Event()
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK)
+        self._state: tuple[str | None, float] = ("it is starting", time.monotonic())
+        self._thread = Thread(target=self._run, name="session", daemon=True)
+
+    @property
+    def by_id(self) -> bool:
+        """Whether rows have ids, which the other party looks up."""
+        return self.model.facts.layout.vertical
+
+    @property
+    def waits(self) -> str | None:
+        """Why no predictions are made now, and since when; None where they are."""
+        why, since = self._state
+        return None if why is None else f"{why} (for {time.monotonic() - since:.0f} s)"
+
+    def start(self) -> None:
+        """Begin to look for the other party's service."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Answer what waits, and leave the session in good order."""
+        self._stopping.set()
+        os.eventfd_write(self._wake, 1)
+        if self._state[0] is None:
+            self._thread.join(self.settings.answer_within)
+
+    def ask(self, job: Job) -> None:
+        """Have the rows of a job predicted. Raises Unavailable."""
+        if self._stopping.is_set():
+            raise Unavailable("this service is ending")
+        if waits := self.waits:
+            raise Unavailable(f"{self.name} makes no predictions now: {waits}")
+        self._queue.add(job)
+        os.eventfd_write(self._wake, 1)
+
+    @property
+    def queued(self) -> int:
+        """Rows that wait."""
+        return self._queue.rows
+
+    def _run(self) -> None:
+        """Session after session."""
+        self._waits("it is loading compiled code")
+        warm_up(self.model.config.comparison, self.config.offline, self.config.ot)
+        self._waits(f"{self.peer} has not come yet")
+        while not self._stopping.is_set():
+            try:
+                connected(self.config, self.name, self._serve)
+                why = f"{self.peer} has left" if not self._stopping.is_set() else "this service is ending"
+            except SharewoodError as failure:
+                why = str(failure)
+            except Exception:
+                log.exception("the session has failed by a fault of this program")
+                why = "the session has failed; the log says why"
+            self._waits(why)
+            self._queue.fail(Unavailable(f"{self.name} makes no predictions now: {why}"))
+            self._stopping.wait(_PAUSE)
+
+    def _waits(self, why: str | None) -> None:
+        before, since = self._state
+        if why != before:
+            log.info("%s", f"ready to predict with {self.peer}" if why is None else f"no predictions now: {why}")
+        self._state = why, since if (why is None) == (before is None) else time.monotonic()
+        self.measures.ready.set(why is None)
+
+    def _serve(self, party: Party) -> None:
+        """One session, until a party leaves."""
+        settings, link = self.settings, party.link
+        facts = ServiceFacts.of(largest_batch=settings.largest_batch, ahead=settings.ahead_bytes)
+        agree_on_service(party, self.model, self.config.predict.method, self._to, facts)
+        assert isinstance(party.randomness, Supply) and isinstance(link, Channel), "between hosts"
+        ready = Ready(self._batches, party.randomness, settings.ahead_bytes)
+        link.timeout = settings.answer_within
+        self._waits(None)
+        self.measures.sessions.inc()
+        leaves = False
+        while not leaves:
+            parts = self._next(link)
+            ids = [one for part in parts for one in (part.job.ids or [])[part.rows]]
+            leaves = self._stopping.is_set() and not self._queue.rows
+            mine = Turn.of(rows=padded(sum(map(len, parts))) if parts else 0, ids=ids, leaves=leaves)
+            for owner, turn in enumerate(take_turn(party, mine, settings.largest_batch, self._owners, self.by_id)):
+                leaves = leaves or turn.leaves
+                if turn.rows:
+                    self._predict(party, ready, Shape(owner, turn.rows), turn.ids, parts)
+            self.measures.moved(link.wire_sent, link.wire_received, ready.held)
+        if not self._stopping.is_set():
+            self._waits(f"{self.peer} has left")
+
+    def _next(self, link: Channel) -> list[Part]:
+        """The rows of this party's next batch, once it has some, or the other party has, or one leaves."""
+        largest = self.settings.largest_batch
+        parts = self._queue.batch(largest)
+        if not parts and not self._stopping.is_set():
+            # A job that comes now wakes this up: the counter of `_wake` keeps it.
+            link.idle(self._wake, _IDLE)
+            parts = self._queue.batch(largest)
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._wake)
+        return parts or self._queue.batch(largest)
+
+    def _predict(self, party: Party, ready: Ready, shape: Shape, ids: Sequence[str], parts: list[Part]) -> None:
+        """One batch; its owner's jobs get their margins."""
+        began = time.perf_counter()
+        own, features = shape.owner == party.rank, np.zeros((0, self._batches.width), np.float32)
+        shown = np.ones(shape.rows, np.int64)
+        unknown: list[int] = []
+        if own:
+            features = _padded(np.concatenate([part.job.features[part.rows] for part in parts]), shape.rows)
+            if self.by_id:
+                unknown = ask_for(party, len(ids))
+        elif self._table:
+            places = look_up(party, ids, self._table.places)
+            unknown = np.flatnonzero(places < 0).tolist()
+            features = _padded(np.where((places < 0)[:, None], 0, self._table.features[places]), shape.rows)
+        shown[unknown] = 0
+        if self.by_id:
+            shown[len(ids) :] = 0
+        margins = None
+        if not self.by_id or len(unknown) < len(ids):
+            margins = ready.use(shape, lambda lot: self._batches.run(lot, party.link, shape, features, shown))
+        if own:
+            classes = self.model.config.num_class
+            nothing = np.zeros((shape.rows, classes) if classes else shape.rows)
+            self._answer(parts, nothing if margins is None else margins, set(unknown))
+        self.measures.batch(own, shape.rows, time.perf_counter() - began)
+
+    def _answer(self, parts: list[Part], margins: np.ndarray, unknown: set[int]) -> None:
+        start = 0
+        for part in parts:
+            end = start + len(part)
+            ids = (part.job.ids or [])[part.rows]
+            missing = [one for place, one in zip(range(start, end), ids, strict=False) if place in unknown]
+            part.job.add(margins[start:end], missing, self.peer)
+            start = end
+
+
+def _padded(features: np.ndarray, rows: int) -> np.ndarray:
+    """The features with rows of zeros below, float32[rows, d]."""
+    filled = np.zeros((rows, features.shape[1]), np.float32)
+    filled[: len(features)] = features
+    return filled
+
+
+def _table(config: HostsConfig, name: str, model: SharedModel) -> Table:
+    """This party's rows by id. Raises DataError."""
+    path = config.needs(name, "predict_data")
+    names = model.facts.names[model.facts.layout.features_of(model.rank)]
+    rows = read_rows(path, config.columns(name), names, model.config.may_miss)
+    if rows.ids is None:
+        raise DataError(f"{path} has no id column: the other party asks for rows by id")
+    known = columns_behind(names, list(rows.features.columns))
+    features, _ = read_features(rows.features, model.config, str(path), known)
+    return Table(features, index_of(rows.ids.tolist(), str(path)))
