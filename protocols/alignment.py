@@ -21,15 +21,38 @@ import pandas as pd
 
 from mpc.errors import ConfigError, DataError, ProtocolDesync
 from protocols.transport.channel import Channel
-from protocols.transport.frames import DATA_LIMIT
+from protocols.transport.frames import DATA_LIMIT, FACTS_LIMIT
 
-_REQUEST, _RESPONSE, _COMMON = (f"align.{step}" for step in ("request", "response", "common"))
+NONE_IN_COMMON = "ids: the parties have none in common; ids are compared as text"
+_COUNT, _REQUEST, _RESPONSE, _COMMON = (f"align.{step}" for step in ("count", "request", "response", "common"))
 _NO_FALSE_POSITIVES = 1e-12  # ignored by the RAW structure, which has none
 
 
 def align_guest(hosts: Mapping[str, Channel], ids: Sequence[object]) -> np.ndarray:
     """ids, one per row -> the rows of the common ids, int64, in ascending order of the ids' text. Raises DataError."""
-    own = _checked(ids)
+    return _some(_guest(hosts, _checked(ids)))
+
+
+def align_host(guest: Channel, ids: Sequence[object]) -> np.ndarray:
+    """The host's part: its rows of the common ids, int64, in the same order as the guest's. Raises DataError."""
+    return _some(_host(guest, _checked(ids)))
+
+
+def align_shard(peer: Channel, rank: int, ids: Sequence[object]) -> np.ndarray:
+    """The same of one shard, in which there may be no ids, or none in common; party 0 is the guest.
+
+    Shards are aligned one after another, or over channels of their own: no process holds all ids.
+    """
+    own = _checked(ids) if len(ids) else []
+    theirs = peer.exchange_public(_COUNT, len(own), FACTS_LIMIT)
+    if type(theirs) is not int or theirs < 0:
+        raise ProtocolDesync(f"{peer.peer} must tell how many ids it has")
+    if not own or not theirs:
+        return np.zeros(0, np.int64)
+    return _guest({peer.peer: peer}, own) if rank == 0 else _host(peer, own)
+
+
+def _guest(hosts: Mapping[str, Channel], own: list[str]) -> np.ndarray:
     library = psi()
     parties = {name: library.client.CreateWithNewKey(True) for name in hosts}
     for name, channel in hosts.items():
@@ -51,9 +74,7 @@ def align_guest(hosts: Mapping[str, Channel], ids: Sequence[object]) -> np.ndarr
     return _rows(own, shared)
 
 
-def align_host(guest: Channel, ids: Sequence[object]) -> np.ndarray:
-    """The host's part: its rows of the common ids, int64, in the same order as the guest's. Raises DataError."""
-    own = _checked(ids)
+def _host(guest: Channel, own: list[str]) -> np.ndarray:
     library = psi()
     party = library.server.CreateWithNewKey(True)
     question = guest.receive(_REQUEST, DATA_LIMIT)
@@ -108,6 +129,10 @@ def _text(row: int, value: object) -> str:
 
 
 def _rows(own: list[str], shared: list[str]) -> np.ndarray:
-    if not shared:
-        raise DataError("ids: the parties have none in common; ids are compared as text")
-    return pd.Index(own).get_indexer(pd.Index(shared))
+    return pd.Index(own).get_indexer(pd.Index(shared, dtype=object))
+
+
+def _some(rows: np.ndarray) -> np.ndarray:
+    if not rows.size:
+        raise DataError(NONE_IN_COMMON)
+    return rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -18,6 +18,7 @@ from protocols.randomness.pairwise import prepare as make_ahead
 from protocols.randomness.prepared import Prepared, preparable
 from protocols.runtime.dealing import run_dealer
 from protocols.runtime.hosts import decline, run_pair, run_party
+from protocols.shards import agree_on_shards
 from protocols.transport.channel import Channel
 from protocols.transport.tcp import listen
 from secure_tree.checkpoint import Checkpoints
@@ -30,6 +31,7 @@ from secure_tree.xgboost_json import from_xgboost, to_xgboost
 from sharewood.figures import Run
 from sharewood.hosts_config import HostsConfig
 from sharewood.jobs import fit, predict
+from sharewood.local_ray import local_ray
 from sharewood.planning import planned
 from sharewood.quality import quality_of_predictions
 from sharewood.run_report import (
@@ -42,6 +44,7 @@ from sharewood.run_report import (
     TrainingTables,
     write_reports,
 )
+from sharewood.shard_alignment import align_in_shards, check_folder
 from sharewood.table_files import writable, write_frame
 from sharewood.tables import (
     Rows,
@@ -86,25 +89,32 @@ def deal(config: HostsConfig, sessions: int | None) -> None:
         run_dealer(listener, config.names, sessions=sessions, memory=config.dealer.memory_bytes, **waits)
 
 
-def align(config: HostsConfig, name: str) -> tuple[int, int]:
+def align(config: HostsConfig, name: str, shards: int = 0) -> tuple[int, int]:
     """Join the party's table with the other's on the ids (protocols.alignment): the rows kept, and those there were.
 
-    Each party writes its own rows of the common ids, in the same order.
+    Each party writes its own rows of the common ids, in the same order; with `shards`, into a folder of so many files.
     """
     with _bringing(config, name, supplied=False):
         psi()
         columns = config.columns(name)
         source, out = config.needs(name, "align_data"), config.needs(name, "aligned")
-        frame, ids = read_joinable(source, columns)
-        writable(out)
+        if shards:
+            check_folder(out)
+        else:
+            frame, ids = read_joinable(source, columns)
+            writable(out)
 
-    def program(peer: Channel) -> np.ndarray:
-        return align_guest({peer.peer: peer}, ids) if rank == 0 else align_host(peer, ids)
+    def program(peer: Channel) -> tuple[int, int]:
+        if shards:
+            return align_in_shards(peer, rank, source, columns, shards, out)
+        agree_on_shards(peer, rank, 0)
+        rows = align_guest({peer.peer: peer}, ids) if rank == 0 else align_host(peer, ids)
+        write_frame(out, frame.iloc[rows])
+        return len(rows), len(frame)
 
     rank = config.names.index(name)
-    rows = run_pair(config.network, rank, config.credentials(name), program)
-    write_frame(out, frame.iloc[rows])
-    return len(rows), len(frame)
+    with local_ray() if shards else nullcontext():
+        return run_pair(config.network, rank, config.credentials(name), program)
 
 
 @dataclass(frozen=True)

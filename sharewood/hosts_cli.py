@@ -82,7 +82,13 @@ def dealer(
 
 
 @app.command()
-def align(config: Config, party: PartyName) -> None:
+def align(
+    config: Config,
+    party: PartyName,
+    shards: Annotated[
+        int, typer.Option(min=0, help="Write a folder of so many files, whose rows no process holds at once.")
+    ] = 0,
+) -> None:
     """Join this party's table with the other's on their ids; writes the rows that both have, in one order.
 
     Each party learns the ids that both have and how many the other has; needs no dealer.
@@ -90,7 +96,7 @@ def align(config: Config, party: PartyName) -> None:
     from sharewood.hosts import align
     from sharewood.hosts_config import HostsConfig
 
-    kept, count = align(HostsConfig.read(config), party)
+    kept, count = align(HostsConfig.read(config), party, shards)
     typer.echo(f"aligned: {kept} of {count} rows have ids that the other party has, too")
 
 

@@ -24,8 +24,10 @@ from mpc.tracing import planned
 BYTES = 16
 
 
-def check_same_rows(party: Party, ids: Iterable[str]) -> None:
-    """Both parties call it. Raises DataError at both where the ids, or their order, differ."""
+def check_same_rows(party: Party, ids: Iterable[str], where: str = "") -> None:
+    """Both parties call it, and for shards each pair of workers. Raises DataError at both where the ids, or their
+    order, differ; the sentence begins with `where`, such as "shard 3: ".
+    """
     digest = hashlib.sha256()
     for one in ids:
         digest.update(f"{len(one)}:{one}".encode())
@@ -38,7 +40,7 @@ def check_same_rows(party: Party, ids: Iterable[str]) -> None:
         return bool(same[0])
 
     if not planned(party, "rows", program):
-        raise DataError("the ids of the two parties' rows, or their order, differ: run sharewood align first")
+        raise DataError(f"{where}the ids of the two parties' rows, or their order, differ: run sharewood align first")
 
 
 def _equal(party: Party, difference: AShare) -> Steps[BShare]:

@@ -7,10 +7,14 @@ import io
 import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
-from pyarrow.parquet import read_schema
+import pyarrow as pa
+from pandas.io.parsers import TextFileReader
+from pyarrow.parquet import ParquetFile, read_metadata, read_schema
 
 from mpc.errors import DataError
 from mpc.files import discard_partial, write_bytes
@@ -24,6 +28,22 @@ _PLAIN = ("string", "categorical", "integer", "floating", "boolean", "decimal", 
 _MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None"]
 
 
+@dataclass(frozen=True)
+class Place:
+    """A file, and which of its rows the first at hand is: where messages point to."""
+
+    path: Path
+    first: int = 0
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def cell(self, name: str, row: int) -> str:
+        """Where a value is: in a CSV file by line as an editor shows it, the header being line 1."""
+        row += self.first
+        return f"{self}: column {name!r}, " + (f"row {row}" if self.path.suffix == PARQUET else f"line {row + 2}")
+
+
 def read_cells(path: Path, text: Collection[str] | None) -> pd.DataFrame:
     """The table of a file. In a CSV file the columns `text` are text, or, where it is None, all of them.
 
@@ -35,15 +55,78 @@ def read_cells(path: Path, text: Collection[str] | None) -> pd.DataFrame:
             frame.columns = frame.columns.map(str)
         else:
             header, rows = _lines(path)
-            verbatim = header if text is None else [name for name in header if name in text]
-            missing = {name: [""] if name in verbatim else _MISSING for name in header}
-            types = dict.fromkeys(verbatim, str)
-            frame = pd.read_csv(path, dtype=types, index_col=False, keep_default_na=False, na_values=missing)
-            if list(frame) != header or len(frame) != rows:
-                raise DataError(f"{path}: quotes and line ends leave open where its cells end")
+            with _csv(path, header, text) as reader:
+                frame = reader.read()
+            _check_cells(path, frame, header, len(frame) == rows)
     if not len(frame):
         raise DataError(f"{path}: the table has no rows")
     return frame
+
+
+def read_pieces(
+    path: Path, text: Collection[str] | None, start: int, stop: int, rows: int
+) -> Iterator[tuple[Place, pd.DataFrame]]:
+    """Rows from `start` to `stop` of a file, some `rows` at a time, as of `read_cells`, and where they stand.
+
+    Of a CSV file whose number of rows `count_rows` has found. Raises DataError.
+    """
+    read = _parquet_pieces(path, start, stop, rows) if path.suffix == PARQUET else _csv_pieces(path, text, stop, rows)
+    with _reading(path):
+        at = 0
+        for first, frame in read:
+            at = first + len(frame)
+            if at > start and first < stop:
+                skipped = max(start - first, 0)
+                yield Place(path, first + skipped), frame.iloc[skipped : stop - first].reset_index(drop=True)
+        if at < stop:
+            raise DataError(f"{path}: has {at} rows, and had {stop}: files must not change while they are read")
+
+
+def _parquet_pieces(path: Path, start: int, stop: int, rows: int) -> Iterator[tuple[int, pd.DataFrame]]:
+    with ParquetFile(path) as file:
+        ends = np.cumsum([0, *(file.metadata.row_group(g).num_rows for g in range(file.num_row_groups))])
+        groups = [g for g in range(file.num_row_groups) if ends[g + 1] > start and ends[g] < stop]
+        at = int(ends[groups[0]]) if groups else 0
+        for batch in file.iter_batches(rows, groups):
+            frame = pa.Table.from_batches([batch]).to_pandas()
+            frame.columns = frame.columns.map(str)
+            yield at, frame
+            at += len(frame)
+
+
+def _csv_pieces(path: Path, text: Collection[str] | None, stop: int, rows: int) -> Iterator[tuple[int, pd.DataFrame]]:
+    at, header = 0, column_names(path)
+    with _csv(path, header, text, rows) as reader:
+        for frame in reader:
+            _check_cells(path, frame, header)
+            yield at, frame
+            at += len(frame)
+            if at >= stop:
+                return
+
+
+def _csv(path: Path, header: list[str], text: Collection[str] | None, rows: int | None = None) -> TextFileReader:
+    """A reader of a CSV file, in pieces of so many rows if any."""
+    verbatim = header if text is None else [name for name in header if name in text]
+    missing = {name: [""] if name in verbatim else _MISSING for name in header}
+    types = dict.fromkeys(verbatim, str)
+    return pd.read_csv(
+        path, dtype=types, index_col=False, keep_default_na=False, na_values=missing, chunksize=rows, iterator=True
+    )
+
+
+def _check_cells(path: Path, frame: pd.DataFrame, header: list[str], whole: bool = True) -> None:
+    if list(frame) != header or not whole:
+        raise DataError(f"{path}: quotes and line ends leave open where its cells end")
+
+
+def count_rows(path: Path) -> int:
+    """The rows of a file, at least one; of a CSV file each has a cell for each column. Raises DataError."""
+    with _reading(path):
+        rows = int(read_metadata(path).num_rows) if path.suffix == PARQUET else _lines(path)[1]
+    if not rows:
+        raise DataError(f"{path}: the table has no rows")
+    return rows
 
 
 def column_names(path: Path) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import pandas as pd
 from mpc.errors import DataError
 from secure_tree.categories import columns_behind
 from sharewood.columns import ID, Columns, Role
-from sharewood.table_files import PARQUET, check_plain, column_names, read_cells, shown, write_frame
+from sharewood.table_files import Place, check_plain, column_names, read_cells, read_pieces, shown, write_frame
 
 log = logging.getLogger("sharewood")
 
@@ -40,17 +40,30 @@ class Rows:
 
 def read_table(path: Path, columns: Columns, may_miss: MayMiss | None = None) -> Rows:
     """A table to train on. `may_miss` tells which features may be missing besides those that `columns` declare."""
-    frame = read_frame(path, columns)
-    columns.check_present(path, frame, "label", "weight")
-    features = _features(path, frame, columns, columns.features(frame), may_miss)
+    rows = _training_rows(Place(path), read_frame(path, columns), columns, may_miss)
     if not columns.complete:
-        _check_no_ids(path, features)
+        check_no_ids(path, rows.features)
+    return rows
+
+
+def read_piecewise(
+    path: Path, columns: Columns, may_miss: MayMiss | None, start: int, stop: int, rows: int
+) -> Iterator[tuple[Place, Rows]]:
+    """The same of rows from `start` to `stop`, some `rows` at a time, and where they stand."""
+    for place, frame in read_pieces(path, _text_columns(column_names(path), columns), start, stop, rows):
+        check_columns(path, frame, columns)
+        yield place, _training_rows(place, frame, columns, may_miss)
+
+
+def _training_rows(place: Place, frame: pd.DataFrame, columns: Columns, may_miss: MayMiss | None) -> Rows:
+    columns.check_present(place.path, frame, "label", "weight")
+    features = _features(place, frame, columns, columns.features(frame), may_miss)
     roles: tuple[Role, Role] = ("label", "weight")
     names = [columns.named(role) for role in roles]
-    labels, weights = (None if name is None else _numbers(path, name, frame[name], columns) for name in names)
+    labels, weights = (None if name is None else _numbers(place, name, frame[name], columns) for name in names)
     if weights is not None:
-        _refuse(path, str(names[1]), weights < 0, lambda row: f"weight must be at least 0, got {weights[row]:g}")
-    return Rows(features, labels, weights, _ids(path, frame, columns), columns.missing)
+        _refuse(place, str(names[1]), weights < 0, lambda row: f"weight must be at least 0, got {weights[row]:g}")
+    return Rows(features, labels, weights, _ids(place, frame, columns), columns.missing)
 
 
 def read_rows(path: Path, columns: Columns, names: Sequence[str], may_miss: MayMiss | None = None) -> Rows:
@@ -64,17 +77,15 @@ def read_rows(path: Path, columns: Columns, names: Sequence[str], may_miss: MayM
     for name in asked.features(frame):
         if name not in behind:
             raise DataError(f"{path}: the model knows no column {name!r}")
-    features = _features(path, frame, asked, list(behind), may_miss)
-    return Rows(features, ids=_ids(path, frame, asked), missing=asked.missing)
+    features = _features(Place(path), frame, asked, list(behind), may_miss)
+    return Rows(features, ids=_ids(Place(path), frame, asked), missing=asked.missing)
 
 
 def read_joinable(path: Path, columns: Columns) -> tuple[pd.DataFrame, pd.Series]:
     """A table to be joined, all its cells as they are written, and its ids, each of which is there once."""
     frame = read_frame(path, columns, verbatim=True)
-    ids = _ids(path, frame, columns)
-    if ids is None:
-        raise DataError(f"{path} has no id column; its columns are {', '.join(frame)}")
-    _refuse(path, str(ids.name), ids.duplicated(), lambda row: f"id {shown(ids.iloc[row])} appears twice")
+    ids = needed_ids(Place(path), frame, columns)
+    _refuse(Place(path), str(ids.name), ids.duplicated(), lambda row: f"id {shown(ids.iloc[row])} appears twice")
     return frame, ids
 
 
@@ -83,15 +94,30 @@ def read_frame(path: Path, columns: Columns, verbatim: bool = False) -> pd.DataF
 
     Raises DataError where it has columns that a complete schema does not know, or lacks its id or a feature.
     """
-    names = column_names(path)
-    text = {name for name in names if columns.role(name).type in ("id", "categorical")}
-    frame = read_cells(path, None if verbatim else text)
+    frame = read_cells(path, None if verbatim else _text_columns(column_names(path), columns))
+    check_columns(path, frame, columns)
+    return frame
+
+
+def needed_ids(place: Place, frame: pd.DataFrame, columns: Columns) -> pd.Series:
+    """The ids of a table, as text. Raises DataError where it has none."""
+    ids = _ids(place, frame, columns)
+    if ids is None:
+        raise DataError(f"{place} has no id column; its columns are {', '.join(frame)}")
+    return ids
+
+
+def _text_columns(names: list[str], columns: Columns) -> set[str]:
+    return {name for name in names if columns.role(name).type in ("id", "categorical")}
+
+
+def check_columns(path: Path, names: Iterable[str], columns: Columns) -> None:
+    """Raises DataError where a table has columns that a complete schema does not know, or lacks its id or a feature."""
     if columns.complete:
-        for name in frame:
+        for name in names:
             if name not in columns.known:
                 raise DataError(f"{path}: column {name!r} is not in {columns.source}")
-        columns.check_present(path, frame, "id", "numeric", "categorical")
-    return frame
+        columns.check_present(path, names, "id", "numeric", "categorical")
 
 
 def write_predictions(path: Path, ids: pd.Series | None, values: np.ndarray, output: str = "probability") -> None:
@@ -117,21 +143,23 @@ def known_labels(path: Path, columns: Columns, names: Sequence[str], classes: in
     return values if good.all() else None
 
 
-def check_classes(path: Path, columns: Columns, labels: np.ndarray, count: int = 2) -> None:
+def check_classes(where: Path | Place, columns: Columns, labels: np.ndarray, count: int = 2) -> None:
     """Raises DataError unless all labels are class numbers below `count`."""
     classes = "0 or 1" if count == 2 else f"one of 0 .. {count - 1}"
     strange = ~np.isin(labels, np.arange(count))
-    _refuse(path, str(columns.named("label")), strange, lambda row: f"label must be {classes}, got {labels[row]:g}")
+    _refuse(
+        _place(where), str(columns.named("label")), strange, lambda row: f"label must be {classes}, got {labels[row]:g}"
+    )
 
 
-def check_counts(path: Path, columns: Columns, labels: np.ndarray) -> None:
+def check_counts(where: Path | Place, columns: Columns, labels: np.ndarray) -> None:
     """Raises DataError if a label is negative."""
     label = str(columns.named("label"))
-    _refuse(path, label, labels < 0, lambda row: f"label must be a count of at least 0, got {labels[row]:g}")
+    _refuse(_place(where), label, labels < 0, lambda row: f"label must be a count of at least 0, got {labels[row]:g}")
 
 
 def _features(
-    path: Path, frame: pd.DataFrame, columns: Columns, names: list[str], may_miss: MayMiss | None
+    place: Place, frame: pd.DataFrame, columns: Columns, names: list[str], may_miss: MayMiss | None
 ) -> pd.DataFrame:
     missing = "value is missing"
     if columns.complete:
@@ -143,17 +171,17 @@ def _features(
         column = columns.role(name)
         optional = column.missing or (may_miss is not None and may_miss(name))
         if column.type == "categorical":
-            values[name] = _categories(path, name, frame[name], column.categories, optional, missing)
+            values[name] = _categories(place, name, frame[name], column.categories, optional, missing)
         else:
-            values[name] = _numbers(path, name, frame[name], columns, optional, missing)
+            values[name] = _numbers(place, name, frame[name], columns, optional, missing)
     return pd.DataFrame(values)
 
 
 def _categories(
-    path: Path, name: str, column: pd.Series, categories: tuple[str, ...], optional: bool, missing: str
+    place: Place, name: str, column: pd.Series, categories: tuple[str, ...], optional: bool, missing: str
 ) -> pd.Categorical:
     """A column of the type `category`; a missing value where there may be some."""
-    check_plain(path, name, column)
+    check_plain(place.path, name, column)
     absent = column.isna().to_numpy()
     codes = pd.Index(categories).get_indexer(pd.Index(column.astype(str)))
     codes[absent] = -1
@@ -161,12 +189,12 @@ def _categories(
     def what(row: int) -> str:
         return missing if absent[row] else f"value must be one of the categories, got {shown(column.iloc[row])}"
 
-    _refuse(path, name, (codes < 0) & ~(absent & optional), what)
+    _refuse(place, name, (codes < 0) & ~(absent & optional), what)
     return pd.Categorical.from_codes(codes, list(categories))
 
 
 def _numbers(
-    path: Path,
+    place: Place,
     name: str,
     column: pd.Series,
     columns: Columns,
@@ -174,7 +202,7 @@ def _numbers(
     missing: str = "value is missing",
 ) -> np.ndarray:
     """float64[n]; NaN where a value is missing, and may be; else `missing` is the error's text."""
-    check_plain(path, name, column)
+    check_plain(place.path, name, column)
     values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
     absent = column.isna().to_numpy()
     with np.errstate(over="ignore"):
@@ -190,11 +218,11 @@ def _numbers(
         where = columns.source or "a schema file"
         return f"value must be a number, got {value}" + (f"; declare it categorical in {where}" * feature)
 
-    _refuse(path, name, ~finite & ~(absent & optional), what)
+    _refuse(place, name, ~finite & ~(absent & optional), what)
     return values
 
 
-def _check_no_ids(path: Path, features: pd.DataFrame) -> None:
+def check_no_ids(path: Path, features: pd.DataFrame) -> None:
     """Raises DataError where a feature that no schema file declares has an id's name and values.
 
     Warns where one numbers the rows.
@@ -215,24 +243,23 @@ def _check_no_ids(path: Path, features: pd.DataFrame) -> None:
             log.warning("%s: column %r numbers the rows, and is used as a feature", path, name)
 
 
-def _ids(path: Path, frame: pd.DataFrame, columns: Columns) -> pd.Series | None:
+def _ids(place: Place, frame: pd.DataFrame, columns: Columns) -> pd.Series | None:
     name = columns.named("id")
     if name is None or name not in frame:
         return None
-    check_plain(path, name, frame[name])
+    check_plain(place.path, name, frame[name])
     if frame[name].dtype.kind == "f":
-        raise DataError(f"{path}: column {name!r}: ids must be text or whole numbers, got fractions or gaps")
-    _refuse(path, name, frame[name].isna() | (frame[name] == ""), lambda row: "the id is missing")
+        raise DataError(f"{place}: column {name!r}: ids must be text or whole numbers, got fractions or gaps")
+    _refuse(place, name, frame[name].isna() | (frame[name] == ""), lambda row: "the id is missing")
     return frame[name].astype(str)
 
 
-def _refuse(path: Path, name: str, bad: np.ndarray | pd.Series, what: Callable[[int], str]) -> None:
+def _refuse(place: Place, name: str, bad: np.ndarray | pd.Series, what: Callable[[int], str]) -> None:
     """Raises DataError that points to the first `bad` row, and states what is wrong with it."""
     if bad.any():
         row = int(np.argmax(bad))
-        raise DataError(f"{_cell(path, name, row)}: {what(row)}")
+        raise DataError(f"{place.cell(name, row)}: {what(row)}")
 
 
-def _cell(path: Path, name: str, row: int) -> str:
-    """Where a value is: in a CSV file by line as an editor shows it, the header being line 1."""
-    return f"{path}: column {name!r}, " + (f"row {row}" if path.suffix == PARQUET else f"line {row + 2}")
+def _place(where: Path | Place) -> Place:
+    return where if isinstance(where, Place) else Place(where)

@@ -1,0 +1,119 @@
+"""Join two tables by their ids in shards, so that no process holds all rows, nor all ids.
+
+Both parties draw a key, and a row's shard is a keyed hash of its id (protocols/shards.py). Each party divides its own
+table, file by file in parallel, into pieces on its disk; then, shard by shard, the ids of both are intersected, and
+either writes its rows of the common ids in the order of the ids. The result is a folder with a file for each shard.
+"""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from mpc.errors import DataError
+from protocols.alignment import NONE_IN_COMMON, align_shard
+from protocols.shards import agree_on_shards, shard_numbers
+from protocols.transport.channel import Channel
+from sharewood.columns import Columns
+from sharewood.folders import MANIFEST, PIECE, Shard, each, shards_of, table_files, write_manifest
+from sharewood.table_files import Place, read_pieces, shown, writable, write_frame
+from sharewood.tables import needed_ids
+
+# In the pieces, where a row comes from; no column is called so, as names are printable.
+_FILE, _ROW = "\0file", "\0row"
+
+
+def align_in_shards(peer: Channel, rank: int, source: Path, columns: Columns, count: int, out: Path) -> tuple[int, int]:
+    """Divide and join `source` with the other party's table into the folder `out`: rows kept, and those there were.
+
+    Ray is running; `out` is made, or replaced where it is the result of such a division. Raises DataError.
+    """
+    key = agree_on_shards(peer, rank, count)
+    suffix = table_files(source)[0].suffix
+    partial = out.with_name(out.name + ".partial")
+    _discard(partial)
+    try:
+        before, kept = divide(source, columns, key, count, partial / "pieces"), []
+        joined = partial / "joined"
+        joined.mkdir()
+        for shard in range(count):
+            frame, ids = gather(source, columns, partial / "pieces", shard)
+            rows = align_shard(peer, rank, ids.tolist())
+            kept.append(len(rows))
+            if len(rows):
+                write_frame(joined / f"shard-{shard:05d}-of-{count:05d}{suffix}", frame.iloc[rows])
+        if not sum(kept):
+            raise DataError(NONE_IN_COMMON)
+        if not all(kept):
+            raise DataError(f"shard {kept.index(0)} of {count} has no common ids: set fewer shards")
+        write_manifest(joined, kept)
+        if out.exists():
+            shutil.rmtree(out)
+        joined.rename(out)
+    finally:
+        _discard(partial)
+    return sum(kept), before
+
+
+def check_folder(path: Path) -> None:
+    """Raises DataError unless a folder can be made at `path`, or there is the result of such a division."""
+    if path.is_dir() and any(path.iterdir()) and not (path / MANIFEST).is_file():
+        raise DataError(f"{path}: cannot be written, it is a folder that sharewood align --shards has not made")
+    if not path.is_dir():
+        writable(path)
+
+
+def divide(source: Path, columns: Columns, key: bytes, count: int, out: Path) -> int:
+    """Write the rows of a table into a folder for each shard, in pieces, and return how many they are."""
+    for shard in range(count):
+        (out / str(shard)).mkdir(parents=True)
+    shards = shards_of(source, columns, count)
+    each(_Scattering(table_files(source), columns, key, count, out), shards)
+    return sum(shard.rows for shard in shards)
+
+
+def gather(source: Path, columns: Columns, pieces: Path, shard: int) -> tuple[pd.DataFrame, pd.Series]:
+    """The cells and ids of a shard, in the order of the ids as text. Raises DataError where an id is there twice."""
+    paths = sorted((pieces / str(shard)).iterdir())
+    if not paths:
+        return pd.DataFrame(), pd.Series(dtype=str)
+    frame = pd.concat([pd.read_parquet(path) for path in paths], ignore_index=True)
+    files = table_files(source)
+    ids = needed_ids(Place(files[0]), frame, columns)
+    if (again := ids.duplicated()).any():
+        at = int(again.argmax())
+        place = Place(files[frame[_FILE][at]])
+        raise DataError(f"{place.cell(str(ids.name), int(frame[_ROW][at]))}: id {shown(ids[at])} appears twice")
+    order = ids.argsort(kind="stable")
+    return frame.iloc[order].drop(columns=[_FILE, _ROW]), ids.iloc[order]
+
+
+@dataclass(frozen=True)
+class _Scattering:
+    """Rows -> pieces in the folder of each shard, named by their file and where they begin."""
+
+    files: list[Path]
+    columns: Columns
+    key: bytes
+    count: int
+    out: Path
+
+    def __call__(self, shard: Shard) -> int:
+        for part in shard.parts:
+            of = self.files.index(part.path)
+            for place, frame in read_pieces(part.path, None, part.start, part.stop, PIECE):
+                ids = needed_ids(place, frame, self.columns)
+                numbers = shard_numbers(ids, self.key, self.count)
+                frame[_FILE], frame[_ROW] = of, range(place.first, place.first + len(frame))
+                for number, rows in frame.groupby(numbers):
+                    rows.to_parquet(self.out / str(number) / f"{of:06d}-{place.first:012d}.parquet", index=False)
+        return shard.rows
+
+
+def _discard(folder: Path) -> None:
+    with suppress(FileNotFoundError):
+        shutil.rmtree(folder)
