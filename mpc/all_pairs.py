@@ -231,7 +231,9 @@ def groups_of(keys: AShare, bits: int, members: int = 0) -> GroupMasks:
     return GroupMasks(count, size, bits, keys.ring, members)
 
 
-@protocol(cost=lambda keys, bits, members=0: Cost(2, both(groups_of(keys, bits, members).comparison_bits())))
+@protocol(
+    cost=lambda keys, bits, members=0: Cost(2, both(groups_of(keys, bits, members).comparison_bits())), exact=False
+)
 def compare_pairs(party: Endpoint, keys: AShare, bits: int, members: int = 0) -> Steps[Compared]:
     """[keys], [n, r], 0 <= key < 2^bits, `bits` below those of a word, 2 <= r <= 256 -> what `pick_winner` takes, for
     keys with so many bits of their own.
@@ -249,7 +251,7 @@ def compare_pairs(party: Endpoint, keys: AShare, bits: int, members: int = 0) ->
     return Compared(groups, e, r, counts, tables)
 
 
-@protocol(cost=lambda compared, own=None: Cost(1, both(compared.groups.choice_bits())))
+@protocol(cost=lambda compared, own=None: Cost(1, both(compared.groups.choice_bits())), exact=False)
 def pick_winner(party: Endpoint, compared: Compared, own: BShare | None = None) -> Steps[tuple[BShare, AShare]]:
     """-> <one-hot of the first largest>, [n, r], and [it], [n], at scale 0. With the keys' <own> bits, [n, r, members],
     the first result is <the winner's own bits, and zeros elsewhere>, [n, r, members].

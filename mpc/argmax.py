@@ -68,7 +68,7 @@ def _bytes(plan: tuple[int, ...], count: int, bits: int, ring: Z2k) -> float:
     return total
 
 
-@protocol()
+@protocol(exact=True)
 def argmax(party: Endpoint, keys: AShare, bits: int) -> Steps[tuple[BShare, AShare]]:
     """[keys], [.., C], 0 <= key < 2^bits, `bits` below those of a word -> <one-hot of the first largest>, [.., C], and
     [largest], [..], at scale and in the ring of the keys.

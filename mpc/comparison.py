@@ -139,6 +139,12 @@ def maximum(
     return x + (yield from select.steps(party, lost, y - x)), lost
 
 
+def beyond(party: Endpoint, x: AShare, most: int, bits: int) -> Steps[BShare]:
+    """[x] -> <x < -most> and <x > most>, shape x.shape + (2,), both 0 only where |x| <= most, for all of Z_2^bits."""
+    ends = yield from below.steps(party, x, [-most, most + 1], bits)
+    return stack([ends[..., 0], ~ends[..., 1]], axis=-1)
+
+
 BIG = 1 << 61
 
 

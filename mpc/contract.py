@@ -11,13 +11,16 @@ multiply.cost(x, y)                             as stated, or rehearsed where it
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
+from mpc.audit import Audit
 from mpc.endpoint import Endpoint
 from mpc.rehearsal import rehearsing
-from mpc.rounds import Steps, named
+from mpc.rounds import Steps, named, parallel
+from mpc.shares import Share
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -48,19 +51,36 @@ class Contract(Generic[P, T]):
         steps: Callable[Concatenate[Endpoint, P], Steps[T]],
         cost: Callable[..., Cost] | None,
         reveals: tuple[str, ...],
+        exact: bool | Callable[..., bool],
+        near: Callable[..., Steps[Share]] | None,
     ) -> None:
         functools.update_wrapper(self, steps)
         self.name = f"{steps.__module__.removeprefix('mpc.')}.{steps.__name__}"
         self.reveals = reveals
         self._steps, self._stated = steps, cost
+        self._exact, self._near = exact, near
 
     def __call__(self, party: Endpoint, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run it with the peer."""
         return party.run(self.steps(party, *args, **kwargs))
 
     def steps(self, party: Endpoint, *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
-        """Its rounds, to be composed with others."""
-        return named(self.name, self._steps(party, *args, **kwargs))
+        """Its rounds, to be composed with others; in an audit those of two evaluations, whose results are compared."""
+        exact = self._exact(*args, **kwargs) if callable(self._exact) else self._exact
+        if party.audit is None or not exact:
+            return named(self.name, self._steps(party, *args, **kwargs))
+        return named(self.name, self._twice(party, party.audit, *args, **kwargs))
+
+    def _twice(self, party: Endpoint, audit: Audit, *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
+        """The first of two evaluations in the same rounds."""
+        inner = party.unaudited()
+        first, second = yield from parallel(self._steps(inner, *args, **kwargs), self._steps(inner, *args, **kwargs))
+        if self._near is not None:
+            audit.later(self._near(inner, first, second, *args, **kwargs), self.name)
+        else:
+            ring = inspect.signature(self._steps).bind(party, *args, **kwargs).arguments.get("ring")
+            audit.same(first, second, self.name, ring)
+        return first
 
     def cost(self, *args: P.args, **kwargs: P.kwargs) -> Cost:
         """What a call with arguments of these shapes costs."""
@@ -81,12 +101,20 @@ REGISTRY: dict[str, Contract[..., Any]] = {}
 
 
 def protocol(
-    cost: Callable[..., Cost] | None = None, reveals: tuple[str, ...] = ()
+    cost: Callable[..., Cost] | None = None,
+    reveals: tuple[str, ...] = (),
+    exact: bool | Callable[..., bool] | None = None,
+    near: Callable[..., Steps[Share]] | None = None,
 ) -> Callable[[Callable[Concatenate[Endpoint, P], Steps[T]]], Contract[P, T]]:
-    """Turn a generator of rounds into a protocol."""
+    """Turn a generator of rounds into a protocol.
+
+    `exact`: whether its result, shares, is a function of the secret inputs and of how they are shared, for these
+    arguments, or with `near` all but: by default what states its cost is. An audit compares two evaluations, word by
+    word, or by `near` of both results and the arguments: what has to be zero.
+    """
 
     def declare(steps: Callable[Concatenate[Endpoint, P], Steps[T]]) -> Contract[P, T]:
-        contract = Contract(steps, cost, reveals)
+        contract = Contract(steps, cost, reveals, (cost or near) is not None if exact is None else exact, near)
         REGISTRY[contract.name] = contract
         return contract
 

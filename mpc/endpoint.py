@@ -5,13 +5,15 @@ An endpoint cannot reveal. `mpc.party.Party` adds what a program needs: input, o
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 
+from mpc.audit import Audit
 from mpc.correlation import Correlation
 from mpc.meter import Meter, Stage
 from mpc.pieces import Pieces
@@ -77,7 +79,8 @@ class Randomness(Protocol):
 class Endpoint:
     """A party as its protocols see it: rank, link to the peer, correlated randomness, meter.
 
-    `draw` gives so many random bytes that nobody else knows, the dealer included.
+    `draw` gives so many random bytes that nobody else knows, the dealer included. With an `audit` protocols are
+    evaluated twice, and the results compared.
     """
 
     rank: int
@@ -87,6 +90,18 @@ class Endpoint:
     comparison: Variant = "bits"
     draw: Callable[[int], bytes] = os.urandom
     matrices: int = 0
+    audit: Audit | None = None
+
+    @property
+    def evaluations(self) -> int:
+        """How often a protocol is evaluated: supplies of masks are for so many times what a program uses."""
+        return 1 if self.audit is None else 2
+
+    def unaudited(self) -> Self:
+        """The same end of the connection, without the audit."""
+        end = copy.copy(self)
+        end.audit = None
+        return end
 
     def run(self, steps: Steps[T]) -> T:
         """Drive a protocol to its result."""

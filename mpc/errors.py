@@ -21,6 +21,12 @@ class PeerTimeout(PeerFailure):
     """The peer stayed silent for longer than the agreed time."""
 
 
+class AuditFailure(SharewoodError):
+    """What both parties computed contradicts itself: a fault of a machine, a wrong program, or a dealer's error."""
+
+    exit_status = 3
+
+
 class PeerVanished(PeerFailure):
     """The peer closed the connection or died in the middle of the protocol."""
 

@@ -84,7 +84,7 @@ class OperandShare:
     bits: np.ndarray | None
 
 
-@protocol(cost=lambda matrix, bits=None: Cost(1, both(_wire(matrix))))
+@protocol(cost=lambda matrix, bits=None: Cost(1, both(_wire(matrix))), exact=False)
 def fix(party: Endpoint, matrix: AShare | BShare, bits: BShare | None = None) -> Steps[FixedOperand]:
     """[M] of shape [b, k, m] -> FixedOperand, for any number of `multiply_fixed`; <M> where its elements are bits."""
     number = party.next_matrix()

@@ -105,6 +105,7 @@ class SharedMatrix:
 
     def supply(self, party: Endpoint, count: int) -> VectorSupply:
         """Masks for `count` vectors, taken at once."""
+        count *= party.evaluations
         request = MatrixVectors(self.number, self.owner, self.n_in, self.n_out, self.ring, count, self.size)
         dealt = party.randomness.take(request)
         return VectorSupply(self, *dealt)
@@ -163,7 +164,7 @@ def _share_cost(owner: int, matrix: Matrix | None, n_in: int, n_out: int, ring: 
     return Cost(1, _one_way(1 - owner, word.bits * math.prod(shape)))
 
 
-@protocol(cost=_share_cost)
+@protocol(cost=_share_cost, exact=False)
 def share_masked_matrix(
     party: Endpoint, owner: int, matrix: Matrix | None, n_in: int, n_out: int, ring: Ring, size: int = 0
 ) -> Steps[SharedMatrix]:

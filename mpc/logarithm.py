@@ -32,6 +32,7 @@ import numpy as np
 
 from mpc.bit_product import and_bits, to_ring
 from mpc.catalogue import Inputs, calls, describe
+from mpc.comparison import beyond
 from mpc.contract import Cost, both, protocol
 from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint
@@ -55,6 +56,8 @@ LAST = SIZE - 8
 # What is read: so many bits, from so many places below the window up; the least that a leading window goes with.
 READ_BITS, BELOW = 10, 4
 LEAST_READ = LEADING - 1 << BELOW
+# Of a logarithm, over its unit, but for the rounding.
+ERROR = 0.019
 MOST_WINDOWS, WORD, UNIT_MOST = 11, 64, 160
 # A side's bits in a table of windows: whether the window leads, and whether it is near zero.
 LEADS, NEAR_ZERO, SIDE_BITS = 1, 2, 2
@@ -183,7 +186,7 @@ class Found:
     product: np.ndarray
 
 
-@protocol(cost=lambda x, log: Cost(1, both(8 * packed_size(x.size, log.bits))))
+@protocol(cost=lambda x, log: Cost(1, both(8 * packed_size(x.size, log.bits))), exact=False)
 def find_windows(party: Endpoint, x: AShare, log: Logarithm) -> Steps[Found]:
     """[x] -> which windows lead, and which are near zero, for x > 0 and where there are two sides for x < 0."""
     request = LogarithmMasks(x.shape, log.place, log.count, log.sides)
@@ -197,7 +200,7 @@ def find_windows(party: Endpoint, x: AShare, log: Logarithm) -> Steps[Found]:
     return Found(log, e, BShare(leads, party.rank), BShare(near_zero, party.rank), *dealt)
 
 
-@protocol(cost=lambda found, chosen: Cost(1, both(8 * packed_size(chosen.size, 1))))
+@protocol(cost=lambda found, chosen: Cost(1, both(8 * packed_size(chosen.size, 1))), exact=False)
 def read_window(party: Endpoint, found: Found, chosen: BShare) -> Steps[tuple[AShare, AShare]]:
     """<which window, if any>, [sides, n, count] -> [ten bits of |x| there], uint16 [n], and [chosen], [n, count]."""
     (c,) = yield from open_shares(chosen.map(lambda b: b ^ found.beta))
@@ -211,7 +214,14 @@ def read_window(party: Endpoint, found: Found, chosen: BShare) -> Steps[tuple[AS
     return AShare(read, party.rank), AShare(kept.sum(axis=0, dtype=U16), party.rank)
 
 
-@protocol()
+def _apart(party: Endpoint, first: AShare, second: AShare, x: AShare, log: Logarithm) -> Steps[BShare]:
+    """Bits that are 0 unless two logarithms of [x] differ by more than their coins can make them."""
+    # Between m and 1.2 m one of them may be 0, and the other what it is there.
+    most = max(math.ceil(2 * ERROR * log.unit) + 1, log.base + math.ceil((math.log2(1.2) + ERROR) * log.unit) + 1)
+    return beyond(party, first - second, most, Z16.bits)
+
+
+@protocol(near=_apart)
 def logarithm(party: Endpoint, x: AShare, log: Logarithm) -> Steps[AShare]:
     """[x] -> [L] of the header, uint16, shape of x."""
     found = yield from find_windows.steps(party, x, log)

@@ -10,6 +10,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mpc.audit import FIRST_STAGE
 from mpc.endpoint import Endpoint
 from mpc.meter import Counters, Stage
 from mpc.ring import decode_signed, to_units
@@ -48,6 +49,8 @@ class Party(Endpoint):
         Bytes dealt are those of the requests that it uses, whenever they arrived. Programs that run in parallel enter
         their parts together, so that no cost is counted twice.
         """
+        if self.audit is not None:
+            self.audit.stage = name or FIRST_STAGE
         now = self._counters(self.randomness.used)
         if self._part is not None:
             before, at = self._part

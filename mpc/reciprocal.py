@@ -22,6 +22,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mpc.bit_product import select
 from mpc.catalogue import BOTH, calls, describe
 from mpc.comparison import below
 from mpc.contract import protocol
@@ -97,7 +98,15 @@ class NewtonMasks:
         return a, b, aa, aaa, ab, bb, product(ab, b)
 
 
-@protocol()
+def _apart(
+    party: Endpoint, first: AShare, second: AShare, u: AShare, by: Variant | None = None, exact: bool = True
+) -> Steps[AShare]:
+    """The difference of two reciprocals, 0 where u is: what is too small to be inverted is 0, and has none."""
+    none = yield from below.steps(party, u, [1], MANTISSA + 3, by)
+    return (yield from select.steps(party, ~none[..., 0], first - second))
+
+
+@protocol(exact=lambda u, by=None, exact=True: exact, near=_apart)
 def invert(party: Endpoint, u: AShare, by: Variant | None = None, exact: bool = True) -> Steps[AShare]:
     """[u] in 1 .. 2 at scale 17 -> [y], 1 / u at scale 18 with relative error 2^-16, less what u was floored by."""
     a, b, aa, aaa, ab, bb, abb = party.randomness.take(NewtonMasks(u.shape))

@@ -96,7 +96,7 @@ def _share_cost(values: np.ndarray | None, owner: int, shape: Shape, scale: int 
     return Cost(1, (bits, 0) if owner == 0 else (0, bits))
 
 
-@protocol(cost=_share_cost)
+@protocol(cost=_share_cost, exact=False)
 def share(
     party: Endpoint, values: np.ndarray | None, owner: int, shape: Shape, scale: int = 0, ring: Z2k = Z64
 ) -> Steps[AShare]:
@@ -118,7 +118,7 @@ def _reveal_cost(x: AShare | BShare, to: int | None = None) -> Cost:
     return Cost(1, (bits if to != 0 else 0, bits if to != 1 else 0))
 
 
-@protocol(cost=_reveal_cost, reveals=("x",))
+@protocol(cost=_reveal_cost, reveals=("x",), exact=False)
 def reveal(party: Endpoint, x: AShare | BShare, to: int | None = None) -> Steps[np.ndarray | None]:
     """[x] -> its words (bits for a BShare) at the party `to`, None at the other; `to` None means both."""
     half = rerandomise(party, x)._words

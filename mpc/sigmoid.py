@@ -25,7 +25,7 @@ import numpy as np
 
 from mpc.bit_product import select, to_ring
 from mpc.catalogue import BOTH, calls, describe
-from mpc.comparison import below
+from mpc.comparison import below, beyond
 from mpc.contract import protocol
 from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint, Variant
@@ -36,10 +36,12 @@ from mpc.kernels.trigonometry import ANGLE_BITS, TERMS, TRIG_SCALE
 from mpc.ring import U32, U64, Shape, encode_signed, low_bits
 from mpc.rings import Z32, Z64, Z2k
 from mpc.rounds import Steps, open_shares, parallel
-from mpc.shares import AShare, stack
+from mpc.shares import AShare, BShare, stack
 from mpc.sigmoid_table import COARSE, LIMITS, RANGE_BITS, SCALE, sigmoid_table
 from mpc.truncation import truncate
 
+# What either function is off by at most, but for the rounding to a unit: by series, and by the table.
+SERIES_ERROR, TABLE_ERROR = 6.5e-6, 0.0125
 # Units of 2^-20 go 2^28 / 13 to the period.
 TURN = 13
 
@@ -120,7 +122,23 @@ def _ends(angle: np.ndarray, scale: int) -> np.ndarray:
     return (exact + coin) >> shift
 
 
-@protocol()
+def _apart(
+    party: Endpoint,
+    first: tuple[AShare, AShare],
+    second: tuple[AShare, AShare],
+    x: AShare,
+    scale: int,
+    ring: Z2k = Z64,
+    by: Variant | None = None,
+    bits: int = RANGE_BITS,
+) -> Steps[BShare]:
+    """Bits that are 0 unless two evaluations differ by more than rounding can make them."""
+    error = TABLE_ERROR if generator_of(party).sigmoid == "table" else SERIES_ERROR
+    most = math.ceil(2 * error * (1 << scale)) + 2
+    return beyond(party, stack([a - b for a, b in zip(first, second, strict=True)]), most, ring.bits)
+
+
+@protocol(near=_apart)
 def sigmoid(
     party: Endpoint,
     x: AShare,

@@ -7,10 +7,12 @@ from typing import TypeVar
 
 import numpy as np
 
+from mpc.audit import Audit
 from mpc.correlation import Correlation
 from mpc.party import Party
 from mpc.rehearsal import Requests, Silence
 from mpc.shares import AShare, BShare
+from mpc.verdict import settle
 
 T = TypeVar("T")
 
@@ -29,7 +31,12 @@ class Trace:
     def __init__(self, party: Party) -> None:
         self._requests = Requests(party.rank, party.randomness.masks_operands)
         self.party = _Rehearsing(
-            party.rank, Silence(), self._requests, comparison=party.comparison, matrices=party.matrices
+            party.rank,
+            Silence(),
+            self._requests,
+            comparison=party.comparison,
+            matrices=party.matrices,
+            audit=None if party.audit is None else Audit(),
         )
 
     @classmethod
@@ -51,6 +58,9 @@ def planned(party: Party, stage: str, program: Callable[[Party], T], offline: st
     with party.stage(offline or stage):
         trace = Trace(party)
         program(trace.party)
+        settle(trace.party)
         party.randomness.provide([(trace.cut(), 1)])
     with party.stage(stage):
-        return program(party)
+        result = program(party)
+        settle(party)
+        return result

@@ -85,7 +85,10 @@ def _turned(tables: tuple[Table, ...], outputs: int) -> np.ndarray:
     return np.stack([kernels.turned(np.array(table, U64), outputs) for table in tables])
 
 
-@protocol(cost=lambda x, windows: Cost(1, both(8 * packed_size(x.size, windows.bits))))
+@protocol(
+    cost=lambda x, windows: Cost(1, both(8 * packed_size(x.size, windows.bits))),
+    exact=lambda x, windows: not windows.places.any(),
+)
 def look_up(party: Endpoint, x: AShare, windows: Windows) -> Steps[PShare]:
     """[x] -> <T_j[v_j mod 2^w]> of the header, uint64, shape x.shape + (windows,)."""
     r, hot = party.randomness.take(WindowMasks(x.shape, windows.place, windows.step, len(windows.which), windows.width))

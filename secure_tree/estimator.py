@@ -14,6 +14,7 @@ from mpc.endpoint import Variant
 from mpc.errors import ConfigError
 from mpc.party import Party
 from mpc.tracing import planned
+from mpc.verdict import settle as settle_audit
 from secure_tree.agreement.models import agree_on_prediction
 from secure_tree.agreement.numbers import agree_on_numbers, of_scales
 from secure_tree.agreement.training import agree_on_terms, agree_on_training
@@ -175,6 +176,7 @@ class _SecureXGB(Parametrised):
             result = party.run(
                 margins(party, model.ensemble, layout, model.cuts, features, method, model.config.classes)
             )
+            settle_audit(party)
             own = np.zeros((model.config.classes, 0), np.int64)
             for p, rows in receivers.items():
                 opened = party.reveal(

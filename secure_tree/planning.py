@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mpc.audit import Audit
 from mpc.correlation import Correlation
 from mpc.errors import ConfigError
 from mpc.tracing import Trace
+from mpc.verdict import settle as settle_audit
 from secure_tree.agreement.training import check_bins, check_declared, check_validation_rows
 from secure_tree.base_score import settle
 from secure_tree.boost import boost_once, finish, set_up
@@ -39,13 +41,15 @@ class Demand:
 class Sizes:
     """What is public of both tables: rows, names of features, rows of their own for validation (None: `test_size`).
 
-    `largest_weight` is None where no row has a weight. A name with a = in it is an indicator's.
+    `largest_weight` is None where no row has a weight. A name with a = in it is an indicator's. `audit`: whether the
+    parties check what they compute.
     """
 
     rows: tuple[int, int]
     names: tuple[tuple[str, ...], tuple[str, ...]]
     validation_rows: tuple[int, int] | None = None
     largest_weight: float | None = None
+    audit: bool = False
 
     @classmethod
     def numeric(cls, rows: tuple[int, int], features: int) -> Sizes:
@@ -106,9 +110,11 @@ def plan_training(config: TrainConfig, sizes: Sizes, dealer: bool = True) -> lis
     trace = Trace.at(0, masks_operands=dealer)
     party = trace.party
     party.comparison = config.comparison
+    party.audit = Audit() if sizes.audit else None
     demands: list[Demand] = []
 
     def record(step: str, times: int = 1) -> None:
+        settle_audit(party)
         total = party.meter.total
         rounds = total.rounds - sum(d.rounds for d in demands)
         sent = total.sent // 8 - sum(d.sent for d in demands)

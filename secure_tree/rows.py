@@ -12,14 +12,15 @@ from typing import Protocol
 
 import numpy as np
 
-from mpc.bit_product import and_bits, select
+from mpc.beaver import dot
+from mpc.bit_product import and_bits, select, to_ring
 from mpc.fixed_choice import FixedValues, fix_values, select_fixed
 from mpc.linear_map import Releasable
 from mpc.party import Party
 from mpc.ring import U64
 from mpc.rings import integers
 from mpc.rounds import Steps, parallel
-from mpc.shares import AShare, BShare, S, public_bits, stack
+from mpc.shares import AShare, BShare, S, concatenate, public_bits, stack
 from mpc.sharing import rerandomise
 from mpc.widening import widen
 from secure_tree.context import TrainingContext
@@ -109,12 +110,24 @@ class LocalTreeRows:
         return self.values.sum(axis=-1)
 
     def histograms(self, party: Party) -> Steps[list[AShare]]:
-        sums = histograms(party, self.masks, self.values)
-        left_nodes = (1 << self.rows.context.config.max_depth - 1) - 1
+        sums = self._histograms(party)
+        # An audit adds up the left leaves as well.
+        levels = self.rows.context.config.max_depth - (party.audit is None)
+        left_nodes = (1 << levels) - 1
         if self.fixed is not None or left_nodes == 0:
             return (yield from sums)
         of_root, self.fixed = yield from parallel(sums, fix_values.steps(party, self.gradients, left_nodes))
         return of_root
+
+    def _histograms(self, party: Party) -> Steps[list[AShare]]:
+        of_blocks = yield from histograms(party, self.masks, self.values)
+        if party.audit is not None:
+            for mask, sums in zip(self.masks, of_blocks, strict=True):
+                of_rows = self.values[..., mask.block.rows].sum(axis=-1)
+                party.audit.zero(
+                    sums.sum(axis=-1) - of_rows.map(lambda w: w[..., None]), "the bins of a feature add up"
+                )
+        return of_blocks
 
     def route(self, party: Party, sets: list[BShare]) -> Steps[None]:
         left = yield from route(party, self.masks, sets, self.at_node.shape[1])
@@ -128,7 +141,18 @@ class LocalTreeRows:
         moves = (leaves[1:] - leaves[:1]).map(lambda w: w[:, None])
         moved = yield from select.steps(party, self.at_node[1:], moves, integers(U64, bits))
         step = yield from widen.steps(party, moved.sum(axis=0) + leaves[:1], bits)
-        self.rows.margins[self.k] = self.rows.margins[self.k] + step
+        before = self.rows.margins[self.k]
+        self.rows.margins[self.k] = before + step
+        if party.audit is not None:
+            check = self._check_margins(party.unaudited(), leaves, before, self.rows.margins[self.k])
+            party.audit.later(check, "margins grow by the leaves")
+
+    def _check_margins(self, party: Party, leaves: AShare, before: AShare, after: AShare) -> Steps[AShare]:
+        """What is zero if each row is at one leaf, and margins have grown by the leaves times their rows."""
+        at_leaf = yield from to_ring.steps(party, self.at_node)
+        grown = (after - before).sum()
+        of_leaves = yield from dot.steps(party, leaves, at_leaf.sum(axis=1))
+        return concatenate([at_leaf.sum(axis=0) - 1, (grown.at_scale(0) - of_leaves.at_scale(0)).reshape(1)])
 
 
 def local_rows(party: Party, context: TrainingContext, blocks: list[Block], table: Table, base: AShare) -> LocalRows:

@@ -9,6 +9,7 @@ from mpc.linear_map import released
 from mpc.party import Party
 from mpc.shares import AShare
 from mpc.tracing import Trace
+from mpc.verdict import settle
 from secure_tree.binning import Bins
 from secure_tree.boost import Boosting, boost_once, finish, set_up
 from secure_tree.checkpoint import Attempt
@@ -48,7 +49,9 @@ def train(
     """
 
     def begin(party: Party) -> Boosting:
-        return party.run(set_up(party, context, base, bins, table, validation))
+        boosting = party.run(set_up(party, context, base, bins, table, validation))
+        settle(party)
+        return boosting
 
     config, rounds = context.config, samples_by_round(context)
     with party.stage("setup"):
@@ -87,6 +90,7 @@ def train(
                 party.randomness.provide(rehearsal.finish(len(trees) // config.classes))
         with party.stage("online"):
             ensemble = party.run(finish(party, boosting, trees))
+            settle(party)
     return ensemble, curve
 
 
@@ -100,6 +104,7 @@ def _grow(
 ) -> list[TreeShares]:
     """One round of trees, from tree `number` on; kept, and shown to the observer."""
     grown = party.run(boost_once(party, boosting, samples))
+    settle(party)
     trees = [tree for tree, _ in grown]
     if attempt:
         attempt.save(number // len(trees) + 1, trees, boosting.rows.margin)
@@ -141,6 +146,7 @@ class _Rehearsal:
         sizes = tuple(map(len, samples))
         if sizes not in self._asked:
             grown = self._trace.party.run(boost_once(self._trace.party, self._boosting, samples))
+            settle(self._trace.party)
             self._trees = [tree for tree, _ in grown]
             self._asked[sizes] = self._trace.cut()
         return self._asked[sizes]
@@ -149,6 +155,7 @@ class _Rehearsal:
         """To finish a model of so many rounds, and to release what was kept: then a training needs no dealer."""
         party, boosting = self._trace.party, self._boosting
         party.run(finish(party, boosting, self._trees * count))
+        settle(party)
         plan = [self.asked()]
         for matrix in boosting.matrices:
             matrix.release(party)

@@ -36,6 +36,7 @@ def grow(
     sets: list[list[BShare]] = []
     totals: list[AShare] = []
     left: AShare | None = None
+    chosen: AShare | None = None
     for level in range(config.max_depth):
         party.part("histograms")
         of_left = yield from rows.totals(party)
@@ -45,23 +46,29 @@ def grow(
             widen.steps(party, of_left),
             _left_sums(party, rows, candidates, sample[:-1]),
         )
+        _check_routed(party, total, chosen)
         totals.append(_children(total, totals[-1] if totals else None))
         left = _children(sums, left)
         party.part("gains")
         key = yield from keys(party, numerics, left, totals[-1], scale, config.min_child_samples)
         party.part("best split")
         best, _ = yield from argmax.steps(party, key, numerics.key_bits)
+        if party.audit is not None:
+            party.audit.zero(~best.parity(axis=1), "each node has one winner")
         party.part("rows to children")
         winner = _scatter(best, sample[:-1], candidates.layout.candidates)
-        if level < config.max_depth - 1:
+        if level < config.max_depth - 1 and party.audit is None:
             level_sets = yield from left_sets(party, candidates, winner)
         else:
-            level_sets, leaf_sums = yield from parallel(
-                left_sets(party, candidates, winner), _child_sums(party, best, left, totals[-1])
-            )
+            level_sets, chosen = yield from parallel(left_sets(party, candidates, winner), _chosen(party, best, left))
         yield from rows.route(party, level_sets)
         winners.append(winner)
         sets.append(level_sets)
+    assert chosen is not None, "a tree has a level"
+    if party.audit is not None:
+        of_left = yield from rows.totals(party)
+        _check_routed(party, (yield from widen.steps(party, of_left)), chosen)
+    leaf_sums = _children(chosen, totals[-1])
     party.part("leaf weights")
     of_party = [concatenate([level_sets[p] for level_sets in sets]) for p in (0, 1)]
     sums = concatenate([*totals, leaf_sums])
@@ -89,7 +96,12 @@ def _scatter(chosen: BShare, places: np.ndarray, count: int) -> BShare:
     return BShare(bits, chosen.rank)
 
 
-def _child_sums(party: Party, winner: BShare, left: AShare, total: AShare) -> Steps[AShare]:
-    """[sums] of both children of the last level's nodes, [2 v, s]: the winner's left sums, and the rest."""
-    chosen = (yield from select.steps(party, winner.map(lambda b: b[:, None]), left)).sum(axis=-1)
-    return _children(chosen, total)
+def _chosen(party: Party, winner: BShare, left: AShare) -> Steps[AShare]:
+    """[left sums] of the winners, [v, s]."""
+    return (yield from select.steps(party, winner.map(lambda b: b[:, None]), left)).sum(axis=-1)
+
+
+def _check_routed(party: Party, total: AShare, chosen: AShare | None) -> None:
+    """In an audit: the rows that were sent left add up to the winners' left sums."""
+    if party.audit is not None and chosen is not None:
+        party.audit.zero(total - chosen, "rows sent left add up to the left sums of the split")

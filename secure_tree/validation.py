@@ -10,6 +10,7 @@ import numpy as np
 from mpc.party import Party
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, concatenate, stack
+from mpc.verdict import settle
 from secure_tree import metrics
 from secure_tree.context import TrainingContext
 from secure_tree.curves import EXP, quadratics
@@ -39,6 +40,7 @@ class Validation:
         config = self.context.config
         self.margin = self.margin + party.run(self._grown(party, trees))
         total = party.run(self._metric(party))
+        settle(party)
         opened = party.reveal(total, what=f"{config.metric} of held-out rows after {count} trees")
         assert opened is not None, "revealed to both"
         over = config.classes if config.metric == "auc" else self.layout.row_count

@@ -86,6 +86,7 @@ def demo(
     ot: Annotated[
         str, typer.Option(help="Oblivious transfers of pairwise: ferret, or softspoken, without LPN.")
     ] = "ferret",
+    audit: Annotated[bool, typer.Option("--audit", help="Check what is computed; some three times the bytes.")] = False,
     json: Annotated[Path | None, typer.Option(help="Also write the report to this file.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the report and the model halves.")] = Path("out/demo"),
 ) -> None:
@@ -132,7 +133,7 @@ def demo(
         if not logistic:
             raise ConfigError("the built-in set has classes: use --data, or --rows and --features, for regression")
         chosen = demo_data.built_in(test_size, divided)
-    report = run_demo(chosen, parameters, out, offline=generator, ot=transfers)
+    report = run_demo(chosen, parameters, out, offline=generator, ot=transfers, audit=audit)
     if json:
         write_json(json, report.document())
     print_report(report, out)

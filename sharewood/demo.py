@@ -39,6 +39,7 @@ def run_demo(
     progress: bool = True,
     offline: Offline = "dealer",
     ot: OtKind = "ferret",
+    audit: bool = False,
 ) -> DemoReport:
     """Train and predict between processes; the report, also written to `out` as JSON and as a page."""
     missing = data.missing or "none"
@@ -69,7 +70,7 @@ def run_demo(
         learned = {"seconds": seconds, "margins": margins, "staged": staged, "revealed": revealed}
         return {"pairing": model.model.facts.pairing, **learned, **costs}
 
-    outcome = run_session(job, offline=offline, ot=ot)
+    outcome = run_session(job, offline=offline, ot=ot, audit=audit)
     results = [outcome[name]["result"] for name in PARTIES]
     stages, parts = (
         [{name: Stage(**spent) for name, spent in r[kind].items()} for r in results] for kind in ("stages", "parts")

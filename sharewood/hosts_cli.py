@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Config = Annotated[Path, typer.Option(help="TOML file of the job.")]
 PartyName = Annotated[str, typer.Option(help="Which of the two parties this host is.")]
+Audited = Annotated[bool, typer.Option("--audit", help="Check what is computed, at both parties.")]
 Json = Annotated[Path | None, typer.Option(help="Also write the report to this file.")]
 
 app = typer.Typer()
@@ -121,6 +122,7 @@ def train(
     config: Config,
     party: PartyName,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoints, at both parties.")] = False,
+    audit: Audited = False,
     json: Json = None,
 ) -> None:
     """Train with the other party; writes this party's half of the model."""
@@ -128,17 +130,17 @@ def train(
     from sharewood.hosts_config import HostsConfig
 
     started = monotonic()
-    _print_costs("trained", train(HostsConfig.read(config), party, resume, json), started)
+    _print_costs("trained", train(HostsConfig.read(config).audited(audit), party, resume, json), started)
 
 
 @app.command()
-def predict(config: Config, party: PartyName, json: Json = None) -> None:
+def predict(config: Config, party: PartyName, audit: Audited = False, json: Json = None) -> None:
     """Predict this party's rows with the other party; writes a CSV."""
     from sharewood.hosts import predict_rows
     from sharewood.hosts_config import HostsConfig
 
     started = monotonic()
-    _print_costs("predicted", predict_rows(HostsConfig.read(config), party, json), started)
+    _print_costs("predicted", predict_rows(HostsConfig.read(config).audited(audit), party, json), started)
 
 
 @app.command()

@@ -174,6 +174,7 @@ class HostsConfig(Strict):
     serve: Serve = Field(default_factory=Serve)
     offline: Offline = "dealer"
     ot: OtKind = "ferret"
+    audit: bool = False
     patience: float = Field(default=60.0, gt=0, allow_inf_nan=False)
     timeout: float = Field(default=600.0, gt=0, allow_inf_nan=False)
 
@@ -206,6 +207,10 @@ class HostsConfig(Strict):
             raise ConfigError(f"{path}: {error}") from None
         return config.below(path.absolute().parent)
 
+    def audited(self, also: bool) -> HostsConfig:
+        """The same with an audit, if `also` asks for one."""
+        return self.model_copy(update={"audit": self.audit or also})
+
     def below(self, folder: Path) -> HostsConfig:
         """The same with every relative path taken from `folder`."""
 
@@ -227,7 +232,9 @@ class HostsConfig(Strict):
         """Who listens where."""
         meeting, *_ = [parse_address(p.address) for _, p in sorted(self.parties.items()) if p.address is not None]
         dealer = parse_address(self.dealer.address) if self.dealer else None
-        return Network(self.names, meeting, dealer, "dealer", self.patience, self.timeout, self.offline, self.ot)
+        return Network(
+            self.names, meeting, dealer, "dealer", self.patience, self.timeout, self.offline, self.ot, self.audit
+        )
 
     def columns(self, name: str) -> Columns:
         """What the columns of a party's tables are; by rows its label is called `label` by default."""

@@ -18,6 +18,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn, TypeVar
 
+from mpc.audit import Audit
 from mpc.errors import ConfigError, PeerFailure, PeerTimeout, ProtocolDesync
 from mpc.party import Party
 from mpc.process import leave_no_core_dump
@@ -43,7 +44,8 @@ _ADDRESS = re.compile(r"(?:(?P<host>[^\s:\[\]]+)|\[(?P<v6>[0-9A-Fa-f:.]+)\]):(?P
 @dataclass(frozen=True)
 class Network:
     """`parties` by rank, and where party 0 and the dealer listen (None: party 0 announces it). With `offline`
-    "pairwise" there is no dealer, and `ot` is how the parties make oblivious transfers.
+    "pairwise" there is no dealer, and `ot` is how the parties make oblivious transfers. With `audit` they check what
+    they compute.
 
     `patience`: seconds that a host may take to come. `timeout`: seconds of silence where something is due.
     """
@@ -56,6 +58,7 @@ class Network:
     timeout: float = 600.0
     offline: Offline = "dealer"
     ot: OtKind = "ferret"
+    audit: bool = False
 
     def expected(self, supplied: bool) -> dict[str, Any]:
         """What the hosts compare: who makes correlated randomness, and how, for a job that is `supplied` with any."""
@@ -64,6 +67,7 @@ class Network:
             "parties": list(self.parties),
             "offline": self.offline if supplied else None,
             "ot": self.ot if supplied and paired else None,
+            "audit": self.audit if supplied else None,
             "dealer": self.dealer_name if supplied and not paired else None,
         }
 
@@ -98,7 +102,7 @@ def run_party(
         _supplied(network, rank, credentials, peer, session, second, own_dealer, prepared) as randomness,
         randomness,
     ):
-        result = job(Party(rank, peer, randomness))
+        result = job(Party(rank, peer, randomness, audit=Audit() if network.audit else None))
         _part(peer)
         with suppress(PeerFailure):
             randomness.close()

@@ -7,6 +7,7 @@ import resource
 from collections.abc import Callable
 from typing import Any, Literal
 
+from mpc.audit import Audit
 from mpc.party import Party
 from mpc.session import session
 from protocols.ot.correlated import OtKind
@@ -28,7 +29,7 @@ Job = Callable[[Party], Any]
 Offline = Literal["dealer", "pairwise"]
 
 
-def party_role(rank: int, job: Job, offline: Offline = "dealer", ot: OtKind = "ferret") -> Role:
+def party_role(rank: int, job: Job, offline: Offline = "dealer", ot: OtKind = "ferret", audit: bool = False) -> Role:
     """The role of party `rank`: connects itself to its peer, and to the dealer if any, then runs `job(party)`."""
 
     def play(channels: dict[str, Channel]) -> Any:
@@ -39,7 +40,7 @@ def party_role(rank: int, job: Job, offline: Offline = "dealer", ot: OtKind = "f
             randomness = pairwise(rank, channels[name + SECOND], ot, peer)
         else:
             randomness = DealtRandomness(rank, channels[DEALER], peer)
-        with session(Party(rank, peer, randomness)) as party:
+        with session(Party(rank, peer, randomness, audit=Audit() if audit else None)) as party:
             result = job(party)
         randomness.close()
         return {"result": result, **_process()}
@@ -62,25 +63,36 @@ def _process() -> dict[str, int]:
 
 
 def run_session(
-    job: Job, *, timeout: float | None = None, offline: Offline = "dealer", ot: OtKind = "ferret"
+    job: Job,
+    *,
+    timeout: float | None = None,
+    offline: Offline = "dealer",
+    ot: OtKind = "ferret",
+    audit: bool = False,
 ) -> dict[str, dict[str, Any]]:
     """Run `job` at both parties; for each process its result, its pid and its peak memory."""
-    roles = {PARTIES[rank]: party_role(rank, job, offline, ot) for rank in (0, 1)}
+    roles = {PARTIES[rank]: party_role(rank, job, offline, ot, audit) for rank in (0, 1)}
     if offline == "dealer":
         roles[DEALER] = dealer_role
     return run_processes(roles, timeout=timeout, second=offline == "pairwise")
 
 
 def run_local(
-    job: Job, *, timeout: float | None = None, offline: Offline = "dealer", ot: OtKind = "ferret"
+    job: Job,
+    *,
+    timeout: float | None = None,
+    offline: Offline = "dealer",
+    ot: OtKind = "ferret",
+    audit: bool = False,
 ) -> tuple[Any, Any]:
     """Run `job(party)` in two forked party processes; what it returned at each party.
 
     Correlated randomness comes from a dealer process, or, "pairwise", from the two parties by oblivious transfers: by
-    "ferret", or by "softspoken", which takes more bytes and does not rest on the hardness of LPN.
+    "ferret", or by "softspoken", which takes more bytes and does not rest on the hardness of LPN. With `audit` the
+    parties check what they compute, and raise AuditFailure where it contradicts itself.
 
     Inside the job the operators of mpc/session.py talk through its party: `x * y`, `x @ y`, `x < y`, `x == y`.
     Results come back through Sharewood's own codec: plain values, lists, tuples, dicts and arrays.
     """
-    outcome = run_session(job, timeout=timeout, offline=offline, ot=ot)
+    outcome = run_session(job, timeout=timeout, offline=offline, ot=ot, audit=audit)
     return outcome[PARTIES[0]]["result"], outcome[PARTIES[1]]["result"]

@@ -1,0 +1,50 @@
+"""The verdict of an audit: one bit a stage, revealed to both parties.
+
+Functionality  both parties' digests of what has to be zero -> for each stage whether they differ
+Messages       three times all_of of eight bits, by mpc/one_hot.py; the bits that are left are revealed
+Security       composition, perfect: the digests that either party holds are its share of how they differ
+Source         as mpc/one_hot.py
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mpc.errors import AuditFailure
+from mpc.one_hot import all_of
+from mpc.party import Party
+from mpc.rounds import Steps
+from mpc.shares import BShare
+
+AT_ONCE = 8
+REVEALED = "whether the audit found a fault, by stage"
+
+
+def settle(party: Party) -> None:
+    """Raise AuditFailure at both parties where a stage since the last call contradicts itself, in an audit."""
+    if party.audit is None:
+        return
+    party.run(party.audit.checks())
+    names, digests = party.audit.take()
+    if not names:
+        return
+    known = REVEALED in party.revealed
+    broken = party.reveal(party.run(_differ(party.unaudited(), digests)), what=REVEALED)
+    assert broken is not None, "revealed to both"
+    if known:
+        party.revealed.pop()
+    if broken.any():
+        found = ", ".join(name for name, bit in zip(names, broken, strict=True) if bit)
+        raise AuditFailure(
+            f"the audit found what contradicts itself in: {found}. The model or prediction is not to be used; suspect "
+            "memory, processor or program of either party, or the dealer, and run it again"
+        )
+
+
+def _differ(party: Party, digests: np.ndarray) -> Steps[BShare]:
+    """Own digests, bits [n, 128] -> <they differ from the other party's>, [n]."""
+    equal = ~BShare(digests, party.rank)
+    while equal.shape[1] > 1:
+        width = min(AT_ONCE, equal.shape[1])
+        equal = (yield from all_of.steps(party, equal.reshape(-1, width))).reshape(len(digests), -1)
+    return ~equal[:, 0]
