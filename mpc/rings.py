@@ -16,6 +16,7 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
+from mpc.kernels.linear_map import ring_products
 from mpc.ring import (
     U8,
     U16,
@@ -99,7 +100,8 @@ class Z2k(_Packing):
         return x * y
 
     def matmul(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return np.matmul(x, y)
+        """[b, v, k], [b, k, m] -> [b, v, m]."""
+        return ring_products(np.ascontiguousarray(x), np.ascontiguousarray(y))
 
     def pack(self, words: np.ndarray) -> list[np.ndarray]:
         return pack_words(low_bits(words, self.bits), self.bits)
@@ -115,7 +117,7 @@ class BitRing(_Xor):
 
     def matmul(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         # Sums of bits are taken modulo 256, which keeps their parity.
-        return np.matmul(x, y) & U8.type(1)
+        return ring_products(np.ascontiguousarray(x), np.ascontiguousarray(y)) & U8.type(1)
 
     def pack(self, words: np.ndarray) -> list[np.ndarray]:
         return [pack_bits(words)]

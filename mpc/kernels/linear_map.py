@@ -23,6 +23,15 @@ def ring_product(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
 
 
 @numba.njit(cache=True, nogil=True)
+def ring_products(vectors: np.ndarray, matrices: np.ndarray) -> np.ndarray:
+    """vectors [b, v, k], matrices [b, k, m] of one unsigned dtype -> their products, [b, v, m]."""
+    out = np.zeros((vectors.shape[0], vectors.shape[1], matrices.shape[2]), matrices.dtype)
+    for i in range(vectors.shape[0]):
+        add_ring_product(out[i], matrices[i], vectors[i])
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
 def add_ring_product(out: np.ndarray, matrix: np.ndarray, vectors: np.ndarray) -> None:
     """Add `ring_product` to `out`. A word that is read serves four inputs of four vectors."""
     count, n_in = vectors.shape

@@ -37,6 +37,9 @@ TABLES = words(6, 3, 4, dtype=np.uint8, bits=8)
 
 CALLS = {
     linear_map.ring_product: [(words(9, 4, dtype=t), words(6, 9, dtype=t)) for t in (np.uint32, np.uint64)],
+    linear_map.ring_products: [
+        (words(3, 5, 6, dtype=t), words(3, 6, 4, dtype=t)) for t in (np.uint8, np.uint32, np.uint64)
+    ],
     linear_map.add_ring_product: [(words(6, 4), words(9, 4), words(6, 9))],
     linear_map._four: [(words(9), i) for i in (0, 6, 8)],
     linear_map.bit_product: [(words(5, 2), words(3, 2))],
