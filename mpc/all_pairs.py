@@ -73,7 +73,7 @@ class SignedProducts:
     ring: PackedIntegers
 
     def __call__(self) -> np.ndarray:
-        return kernels.signed_products(self.cut.x, sum(self.cut.widths), self.masks, self.m, self.ring.width)
+        return kernels.look_up_signed_products(self.cut.x, sum(self.cut.widths), self.masks, self.m, self.ring.width)
 
     def between(self, pair: Pair) -> Making[np.ndarray]:
         rank, ring = pair.rank, self.ring

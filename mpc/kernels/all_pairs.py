@@ -6,8 +6,13 @@ adds what is public.
 
 from __future__ import annotations
 
+import functools
+
 import numba
 import numpy as np
+
+# Up to so many chunks a table of all products has at most 1,024 rows.
+_TABULATED = 5
 
 
 @numba.njit(cache=True, nogil=True)
@@ -47,6 +52,22 @@ def signed_products(apart: np.ndarray, place: int, masks: np.ndarray, m: int, wi
                 filled += width
         out[i, word] = held
     return out
+
+
+@functools.lru_cache
+def _signed_rows(m: int, width: int) -> np.ndarray:
+    """`signed_products` of every t and masks: t stands above the bits of the masks."""
+    keys = np.arange(1 << 2 * m, dtype=np.uint64)
+    masks = (keys & np.uint64((1 << 2 * m - 1) - 1)).astype(np.uint32)
+    return signed_products(keys, 2 * m - 1, masks, m, width)
+
+
+def look_up_signed_products(apart: np.ndarray, place: int, masks: np.ndarray, m: int, width: int) -> np.ndarray:
+    """`signed_products`, from a table where that is small."""
+    if m > _TABULATED:
+        return signed_products(apart, place, masks, m, width)
+    top = (apart >> np.uint64(place) & np.uint64(1)).astype(np.uint32)
+    return _signed_rows(m, width).take(masks | top << np.uint32(2 * m - 1), axis=0)
 
 
 @numba.njit(cache=True, nogil=True)

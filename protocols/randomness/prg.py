@@ -14,7 +14,9 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from mpc.kernels.aes import HAS_AES_NI
 from mpc.ring import Shape
+from protocols.ot.kernels import aes_blocks
 
 _BLOCK = 16
 _ZEROS = memoryview(bytes(1 << 16))
@@ -26,6 +28,7 @@ class Streams:
     def __init__(self, seed: bytes, nonce: bytes) -> None:
         key = HKDF(hashes.SHA256(), 16, nonce, b"sharewood streams").derive(seed)
         self.nonce, self._cipher = nonce, Cipher(algorithms.AES(key), modes.CTR(bytes(_BLOCK))).encryptor()
+        (self._schedule,) = aes_blocks.schedules(np.frombuffer(key, np.uint64)[None])
 
     def of(self, index: int) -> Stream:
         """The stream of one request, from its start; the same however often it is asked for."""
@@ -33,6 +36,14 @@ class Streams:
 
     def draw(self, index: int, block: int, size: int) -> np.ndarray:
         """Uniform bytes, from that block of that stream on."""
+        if HAS_AES_NI:
+            blocks = np.empty((-(-size // _BLOCK), 2), np.uint64)
+            aes_blocks.stream(self._schedule, index, block, blocks)
+            return blocks.reshape(-1).view(np.uint8)[:size]
+        return self.draw_portably(index, block, size)
+
+    def draw_portably(self, index: int, block: int, size: int) -> np.ndarray:
+        """The same by `cryptography`."""
         self._cipher.reset_nonce(index.to_bytes(8, "big") + block.to_bytes(8, "big"))
         # The cipher wants room for one block more than it writes.
         out = np.empty(size + _BLOCK, np.uint8)

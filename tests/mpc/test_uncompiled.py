@@ -205,3 +205,10 @@ def test_compiled_and_interpreted_agree(kernel):
                 assert all(np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True))
             else:
                 assert np.array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("m", (1, 4, 5, 6))
+@pytest.mark.parametrize("width", (1, 2, 8))
+def test_signed_products_from_a_table(m, width):
+    arguments = words(50), 14, words(50, dtype=np.uint32, bits=2 * m - 1), m, width
+    assert np.array_equal(all_pairs.look_up_signed_products(*arguments), all_pairs.signed_products(*arguments))

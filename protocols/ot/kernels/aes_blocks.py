@@ -25,7 +25,7 @@ _ROUNDS = 10
 _IN_FLIGHT = 16
 
 
-def _sixteen_blocks(width: int, hashed: bool, numbered: bool) -> Any:
+def _sixteen_blocks(width: int, hashed: bool, numbered: bool, big_endian: bool = False) -> Any:
     """What encrypts 16 blocks by instructions on `width` bits: their numbers, or what the hash makes of blocks."""
     lanes = width // 64
     suffix = "" if width == 128 else f".{width}"
@@ -36,7 +36,7 @@ def _sixteen_blocks(width: int, hashed: bool, numbered: bool) -> Any:
     ) -> Any:
         """To out[to:] from blocks[start:], with the schedule keys[key:]; all are uint64[:], and places are of words.
 
-        Block i is numbered (number + i, part).
+        Block i is numbered (number + i, part); big-endian as one integer of 128 bits, `part` above.
         """
         signature = types.void(out, types.intp, blocks, types.intp, keys, types.intp, types.uint64, types.uint64)
 
@@ -45,6 +45,7 @@ def _sixteen_blocks(width: int, hashed: bool, numbered: bool) -> Any:
             kind = ir.FunctionType(vector, [vector, vector])
             middle = builder.module.declare_intrinsic(f"llvm.x86.aesni.aesenc{suffix}", (), kind)
             last = builder.module.declare_intrinsic(f"llvm.x86.aesni.aesenclast{suffix}", (), kind)
+            turned = builder.module.declare_intrinsic(f"llvm.bswap.v{lanes}i64", (), ir.FunctionType(vector, [vector]))
 
             def constant(values: Sequence[int], bits: int = 64) -> Any:
                 return ir.Constant(ir.VectorType(ir.IntType(bits), lanes), list(values))
@@ -72,12 +73,17 @@ def _sixteen_blocks(width: int, hashed: bool, numbered: bool) -> Any:
 
             pair = ir.Constant(one_key, ir.Undefined)
             for i in (0, 1):
-                pair = builder.insert_element(pair, args[6 + i], ir.Constant(ir.IntType(32), i))
+                pair = builder.insert_element(
+                    pair, args[7 - i if big_endian else 6 + i], ir.Constant(ir.IntType(32), i)
+                )
             base = builder.shuffle_vector(pair, pair, constant([0, 1] * (lanes // 2), 32))
 
             def numbers(offset: int) -> Any:
-                steps = [x for i in range(offset // 2, (offset + lanes) // 2) for x in (i, 0)]
-                return builder.add(base, constant(steps))
+                steps = [
+                    x for i in range(offset // 2, (offset + lanes) // 2) for x in ((0, i) if big_endian else (i, 0))
+                ]
+                added = builder.add(base, constant(steps))
+                return builder.call(turned, [added]) if big_endian else added
 
             for group in range(0, 2 * _IN_FLIGHT, 8 * lanes):
                 places = [group + lanes * i for i in range(8)]
@@ -104,6 +110,7 @@ def _sixteen_blocks(width: int, hashed: bool, numbered: bool) -> Any:
 
 _WIDTH = 256 if HAS_AES_NI and binding.get_host_cpu_features().get("vaes", False) else 128
 _encrypt_numbers = _sixteen_blocks(_WIDTH, hashed=False, numbered=True)
+_encrypt_stream = _sixteen_blocks(_WIDTH, hashed=False, numbered=True, big_endian=True)
 _hash = _sixteen_blocks(_WIDTH, hashed=True, numbered=False)
 _hash_numbered = _sixteen_blocks(_WIDTH, hashed=True, numbered=True)
 
@@ -127,6 +134,18 @@ def _counters(schedules: np.ndarray, first: np.uint64, out: np.ndarray) -> None:
         if whole < count:
             _encrypt_numbers(rest, 0, flat, 0, keys, 22 * j, first + np.uint64(whole), none)
             flat[2 * (j * count + whole) : 2 * (j + 1) * count] = rest[: 2 * (count - whole)]
+
+
+@numba.njit(cache=True, nogil=True)
+def _stream(schedule: np.ndarray, part: np.uint64, first: np.uint64, out: np.ndarray) -> None:
+    flat, rest = out.reshape(-1), np.empty(32, np.uint64)
+    count = out.shape[0]
+    whole = count // 16 * 16
+    for i in range(0, whole, 16):
+        _encrypt_stream(flat, 2 * i, flat, 0, schedule, 0, first + np.uint64(i), part)
+    if whole < count:
+        _encrypt_stream(rest, 0, flat, 0, schedule, 0, first + np.uint64(whole), part)
+        flat[2 * whole :] = rest[: 2 * (count - whole)]
 
 
 @numba.njit(cache=True, nogil=True)
@@ -174,6 +193,14 @@ def counters(schedules: np.ndarray, first: int, out: np.ndarray) -> None:
         _counters(schedules, np.uint64(first), out)
     else:
         counters_portably(schedules, first, out)
+
+
+def stream(schedule: np.ndarray, part: int, first: int, out: np.ndarray) -> None:
+    """To out uint64[n, 2]: AES-CTR under one key from the counter on whose upper half is `part`, its lower one `first`.
+
+    Only where there is AES-NI.
+    """
+    _stream(schedule, np.uint64(part), np.uint64(first), out)
 
 
 def hashes(blocks: np.ndarray, schedule: np.ndarray) -> np.ndarray:

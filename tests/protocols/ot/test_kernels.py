@@ -133,8 +133,9 @@ def test_words_of_leaves(dtype, trees):
 @pytest.mark.skipif(not aes_blocks.HAS_AES_NI, reason="no AES-NI")
 @pytest.mark.parametrize("width", (128, aes_blocks._WIDTH))
 def test_instructions_of_either_width(width):
-    numbers, plain_hash, numbered_hash = (
-        aes_blocks._sixteen_blocks(width, *how) for how in ((False, True), (True, False), (True, True))
+    numbers, plain_hash, numbered_hash, stream = (
+        aes_blocks._sixteen_blocks(width, *how)
+        for how in ((False, True), (True, False), (True, True), (False, True, True))
     )
 
     @numba.njit
@@ -142,12 +143,16 @@ def test_instructions_of_either_width(width):
         numbers(out[0], 0, blocks, 2, keys, 22, first, part)
         plain_hash(out[1], 0, blocks, 2, keys, 22, first, part)
         numbered_hash(out[2], 0, blocks, 2, keys, 22, first, part)
+        stream(out[3], 0, blocks, 2, keys, 22, first, part)
 
-    keys, blocks, out, first = words(2, 2), words(17, 2), np.empty((3, 32), np.uint64), 2**40
+    keys, blocks, out, first = words(2, 2), words(17, 2), np.empty((4, 32), np.uint64), 2**40
     run(blocks.reshape(-1), aes_blocks.schedules(keys).reshape(-1), np.uint64(first), np.uint64(0), out)
     expected = np.empty((1, 16, 2), np.uint64)
     aes_blocks.counters_portably(keys[1:], first, expected)
     assert np.array_equal(out[0].reshape(16, 2), expected[0])
+    swapped = np.zeros((16, 2), np.uint64)
+    swapped[:, 1] = (np.uint64(first) + np.arange(16, dtype=np.uint64)).byteswap()
+    assert np.array_equal(out[3].reshape(16, 2), aes_blocks._encrypted(swapped, keys[1]))
     assert np.array_equal(out[1].reshape(16, 2), aes_blocks.hashes_portably(blocks[1:], None, 2, keys[1]))
     assert np.array_equal(out[2].reshape(16, 2), aes_blocks.hashes_portably(blocks[1:], first, 2, keys[1]))
 

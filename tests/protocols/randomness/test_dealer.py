@@ -210,6 +210,15 @@ def test_no_two_requests_share_a_stream():
     assert len(seen) == 200
 
 
+@pytest.mark.parametrize(
+    ("index", "block", "size"), [(0, 0, 0), (0, 0, 1), (5, 3, 16), (7, 1 << 40, 1000), (1, 0, 70_001)]
+)
+def test_a_stream_is_aes_in_counter_mode(index, block, size):
+    streams = Streams(bytes(range(16)), bytes(48))
+    drawn = streams.draw(index, block, size)
+    assert drawn.size == size and np.array_equal(drawn, streams.draw_portably(index, block, size))
+
+
 def test_a_stream_is_the_same_however_it_is_drawn():
     def drawn(*sizes):
         stream = Streams(bytes(16), bytes(48)).of(7)
