@@ -47,6 +47,11 @@ class Stock:
             self.supply.provide([(requests, 1)])
             self._coming.append((lot, len(requests)))
 
+    def settle(self) -> None:
+        """Wait until all that was provided has come. Raises what keeps it from coming."""
+        while self._coming:
+            self.fetch()
+
     def fetch(self) -> None:
         """Put the next request of the supply into its lot."""
         lot, count = self._coming.popleft()

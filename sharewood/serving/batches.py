@@ -127,13 +127,17 @@ class Batches:
 
 
 class Ready:
-    """Material of one session: lots kept ready by shape, and made on the spot for shapes that are not."""
+    """Material of one session: lots kept ready by shape, and made on the spot for shapes that are not.
+
+    Waits until the first lots are there. Raises PeerFailure.
+    """
 
     def __init__(self, batches: Batches, supply: Supply, room: int) -> None:
         self._batches, self._stock = batches, Stock(supply)
         self._lots: dict[Shape, deque[Lot]] = {}
         for shape in batches.ahead(room, supply.masks_operands):
             self._lots.setdefault(shape, deque()).append(self._made(shape))
+        self._stock.settle()
 
     @property
     def held(self) -> int:

@@ -143,6 +143,7 @@ class Service:
         facts = ServiceFacts.of(largest_batch=settings.largest_batch, ahead=settings.ahead_bytes)
         agree_on_service(party, self.model, self.config.predict.method, self._to, facts)
         assert isinstance(party.randomness, Supply) and isinstance(link, Channel), "between hosts"
+        self._waits("correlated randomness is being made")
         ready = Ready(self._batches, party.randomness, settings.ahead_bytes)
         link.timeout = settings.answer_within
         self._waits(None)

@@ -1,0 +1,205 @@
+"""Latency of the prediction service: two services and a dealer over TLS, asked over HTTP, on loopback and with a delay.
+
+    python -m benchmarks.serve [--rows 1 100 10000] [--round-trip 0 40] [--clients 1 8] [--repeats 50]
+                               [--trees 20] [--depth 4] [--features 20] [--ahead 256]
+                               [--offline dealer|pairwise] [--partition horizontal|vertical] [--out FILE]
+
+Each request has so many rows, and one follows the other; `clients` ask at the same time. Seconds are those of the HTTP
+client. A round trip is that between any two of the three hosts, made by benchmarks/relay.py. Requests of 10,000 rows
+are repeated less often. Prints the table as Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pandas as pd
+from rich.box import MARKDOWN
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.plan_vs_relay import free_address
+from benchmarks.relay import Route, relay
+from mpc.party import Party
+from protocols.transport.certificates import make_credentials
+from secure_tree import SecureXGBClassifier
+from sharewood import run_local
+from sharewood.table_files import write_frame
+
+ROLES = "party_a", "party_b", "dealer"
+RATE = 1e9
+_COMMAND = [sys.executable, "-c", "from sharewood.cli import main; main()"]
+_START = 180.0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Requests of so many rows from so many clients at once."""
+
+    round_trip_ms: float
+    clients: int
+    rows: int
+    requests: int
+    p50_ms: float
+    p99_ms: float
+    rows_per_second: float
+
+
+def train(folder: Path, options: argparse.Namespace) -> pd.DataFrame:
+    """Halves of a model on made-up rows, by columns a table of party B, too; rows for party A's clients."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(max(options.rows), options.features)).astype(np.float32)
+    y = (X[:, 0] + X[:, -1] > 0).astype(int)
+    vertical = options.partition == "vertical"
+    half = options.features // 2
+    own = [slice(None, half), slice(half, None)] if vertical else [slice(None)] * 2
+    tables = [pd.DataFrame(X[:, part]).add_prefix("x") for part in own]
+    few = slice(0, 500)
+
+    def job(party: Party) -> None:
+        shape: dict[str, Any] = {"n_estimators": options.trees, "max_depth": options.depth, "max_bin": 8}
+        model = SecureXGBClassifier(partition=options.partition, **shape)
+        labels = y[few] if party.rank == 0 or not vertical else None
+        model.fit(party, tables[party.rank][few], labels).save(folder / f"{party.rank}.npz")
+
+    run_local(job)
+    if vertical:
+        for table in tables:
+            table.insert(0, "id", [f"r{i}" for i in range(len(table))])
+        write_frame(folder / "table.csv", tables[1])
+    return tables[0]
+
+
+@contextmanager
+def services(folder: Path, delay: float, options: argparse.Namespace) -> Iterator[str]:
+    """The hosts; the address of party A's service, which is ready."""
+    meeting, dealer, *http = [free_address() for _ in range(4)]
+    routes = [Route("b", "a", meeting), Route("a", "d", dealer), Route("b", "d", dealer)]
+    processes = []
+    with relay(routes, delay, RATE) as places:
+        seen = {"party_a": (meeting, places[1]), "party_b": (places[0], places[2]), "dealer": (meeting, dealer)}
+        for role, (met, dealt) in seen.items():
+            place = _text(http[role == "party_b"])
+            lines = [
+                'tls = "keys"',
+                f'offline = "{options.offline}"',
+                f'[dealer]\naddress = "{_text(dealt)}"',
+                f'[parties.party_a]\naddress = "{_text(met)}"\nmodel = "0.npz"\nlabel = "y"',
+                '[parties.party_b]\nmodel = "1.npz"\npredict_data = "table.csv"',
+                f'[train]\npartition = "{options.partition}"',
+                f'[serve]\naddress = "{place}"\nahead = {options.ahead}\nanswer_within = 600\n',
+            ]
+            (folder / f"{role}.toml").write_text("\n".join(lines))
+            arguments = [role] if role == "dealer" else ["serve", "--party", role]
+            log = (folder / f"{role}.log").open("a")
+            command = [*_COMMAND, *arguments, "--config", f"{role}.toml"]
+            processes.append(subprocess.Popen(command, cwd=folder, stderr=log))
+        try:
+            url = f"http://{_text(http[0])}"
+            _until_ready(url, folder)
+            yield url
+        finally:
+            for process in processes:
+                process.terminate()
+                process.wait()
+
+
+def _text(address: tuple[str, int]) -> str:
+    return f"{address[0]}:{address[1]}"
+
+
+def _until_ready(url: str, folder: Path) -> None:
+    end = time.monotonic() + _START
+    while time.monotonic() < end:
+        try:
+            if httpx.get(f"{url}/ready").status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.2)
+    raise SystemExit(f"the service did not become ready: {(folder / 'party_a.log').read_text()}")
+
+
+def measure(url: str, round_trip: float, clients: int, rows: str, count: int, repeats: int) -> Measured:
+    """Ask again and again; the first request does not count."""
+    content = {"Content-Type": "application/json"}
+
+    def ask(_: int) -> float:
+        began = time.perf_counter()
+        answer = client.post(f"{url}/v1/predict", content=rows, headers=content)
+        answer.raise_for_status()
+        assert len(answer.json()["predictions"]) == count
+        return time.perf_counter() - began
+
+    with httpx.Client(timeout=600) as client, ThreadPoolExecutor(clients) as pool:
+        ask(0)
+        began = time.perf_counter()
+        times = list(pool.map(ask, range(repeats * clients)))
+        whole = time.perf_counter() - began
+    p50, p99 = 1e3 * np.quantile(times, [0.5, 0.99])
+    return Measured(round_trip, clients, count, len(times), float(p50), float(p99), count * len(times) / whole)
+
+
+def per_batch(url: str) -> str:
+    """Bytes of the session and rows of batches so far, as the service counts them."""
+    found = re.findall(
+        r"^(sharewood_(?:session|batch_rows|material)\S*) (\S+)$", httpx.get(f"{url}/metrics").text, re.M
+    )
+    return ", ".join(f"{name} {float(value):,.0f}" for name, value in found if "created" not in name)
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, nargs="+", default=[1, 100, 10_000])
+    parser.add_argument("--round-trip", type=float, nargs="+", default=[0.0, 40.0], help="milliseconds")
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 8])
+    parser.add_argument("--repeats", type=int, default=50)
+    parser.add_argument("--trees", type=int, default=20)
+    parser.add_argument("--depth", type=int, default=4)
+    parser.add_argument("--features", type=int, default=20)
+    parser.add_argument("--ahead", type=float, default=256.0)
+    parser.add_argument("--offline", choices=["dealer", "pairwise"], default="dealer")
+    parser.add_argument("--partition", choices=["horizontal", "vertical"], default="horizontal")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    found: list[Measured] = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for role, credentials in make_credentials(ROLES).items():
+            credentials.save(folder / "keys", role)
+        table = train(folder, options)
+        for round_trip in options.round_trip:
+            with services(folder, round_trip / 2e3, options) as url:
+                for count in options.rows:
+                    rows = json.dumps({"rows": table.head(count).to_dict("records")})
+                    for clients in options.clients if count < 1000 else [1]:
+                        repeats = options.repeats if count < 1000 else max(3, options.repeats // 10)
+                        found.append(measure(url, round_trip, clients, rows, count, repeats))
+                        print(found[-1], file=sys.stderr)
+                print(per_batch(url), file=sys.stderr)
+    columns = ["round trip, ms", "clients", "rows per request", "requests", "p50, ms", "p99, ms", "rows per second"]
+    shown = Table(*columns, box=MARKDOWN)
+    for each in found:
+        shown.add_row(*(f"{value:,.4g}" if value < 100 else f"{value:,.0f}" for value in asdict(each).values()))
+    Console(width=160).print(shown)
+    if options.out:
+        options.out.write_text(json.dumps([asdict(each) for each in found], indent=1))
+
+
+if __name__ == "__main__":
+    main()
