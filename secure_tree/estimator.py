@@ -122,6 +122,7 @@ class _SecureXGB(Parametrised):
         config = self.config
         config.check_trainable()
         needs_party(party, "fit(party, X, y)")
+        self.curve.clear()
         known = agree_on_terms(party, config, dictionary(X))
         table = read_training(X, y, sample_weight, config, known)
         if eval_set is None:
@@ -140,7 +141,7 @@ class _SecureXGB(Parametrised):
             if config.squared:
                 agree_on_numbers(party, "training.unit", of_scales(context))
             check_resolution(context, table)
-            ensemble, self.curve = train(party, context, base, bins, table, validation, observer, attempt)
+            ensemble = train(party, context, base, bins, table, validation, self.curve, observer, attempt)
         # Shares of the same trees that two runs have finished do not fit each other.
         self.model = SharedModel(party.rank, config, replace(context.facts, pairing=pairing), bins.cuts, ensemble)
         return self

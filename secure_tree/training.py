@@ -34,10 +34,11 @@ def train(
     bins: Bins,
     table: Table,
     validation: Table,
+    curve: Curve,
     observer: Observer | None = None,
     attempt: Attempt | None = None,
-) -> tuple[Ensemble, Curve]:
-    """Grow the trees -> the ensemble, and what was revealed of the held-out rows.
+) -> Ensemble:
+    """Grow the trees -> the ensemble. What is revealed of the held-out rows is added to `curve` as it comes.
 
     [base] is the margin before the first tree, of `secure_tree.base_score`.
 
@@ -58,7 +59,7 @@ def train(
         rehearsal = _Rehearsal(party, begin)
         party.randomness.provide([rehearsal.asked()])
         boosting = begin(party)
-    trees, curve = list[TreeShares](), Curve()
+    trees = list[TreeShares]()
     if attempt and attempt.margin is not None:
         trees = list(attempt.trees)
         boosting.rows.go_on(attempt.margin)
@@ -91,7 +92,7 @@ def train(
         with party.stage("online"):
             ensemble = party.run(finish(party, boosting, trees))
             settle(party)
-    return ensemble, curve
+    return ensemble
 
 
 def _grow(

@@ -133,7 +133,8 @@ def demo(
         if not logistic:
             raise ConfigError("the built-in set has classes: use --data, or --rows and --features, for regression")
         chosen = demo_data.built_in(test_size, divided)
-    report = run_demo(chosen, parameters, out, offline=generator, ot=transfers, audit=audit)
+    origin = {"party_a": data[0], "party_b": data[1], "test": test} if data else {}
+    report = run_demo(chosen, parameters, out, offline=generator, ot=transfers, audit=audit, files=origin)
     if json:
         write_json(json, report.document())
     print_report(report, out)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.config import TrainConfig
 from secure_tree.storage import write_json
 from sharewood.demo_data import DemoData
-from sharewood.figures import Quality, Run
+from sharewood.figures import Inputs, Quality, Run
 from sharewood.learning_curve import points, staged_margins
 from sharewood.page import demo_page
 from sharewood.progress import Progress
@@ -40,8 +42,13 @@ def run_demo(
     offline: Offline = "dealer",
     ot: OtKind = "ferret",
     audit: bool = False,
+    files: Mapping[str, Path | None] = MappingProxyType({}),
 ) -> DemoReport:
-    """Train and predict between processes; the report, also written to `out` as JSON and as a page."""
+    """Train and predict between processes; the report, also written to `out` as JSON and as a page.
+
+    `files` are those that the data was read from, by their role.
+    """
+    read = Inputs.of(**files)
     missing = data.missing or "none"
     config = TrainConfig.of(**parameters, partition=data.partition, missing=missing)
     check_xgboost()
@@ -79,7 +86,7 @@ def run_demo(
     reference = Reference.alike(config, *data.pooled(data.train))
     margins = {"Sharewood": np.concatenate([r["margins"] for r in results]), "XGBoost": reference.margins(X)}
     report = DemoReport(
-        run=Run.now(results[0]["pairing"]),
+        run=Run.now(results[0]["pairing"], read),
         data=DemoTables(
             rows=[len(features) for features, _ in data.train],
             features=X.shape[1],

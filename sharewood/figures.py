@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +12,7 @@ from pydantic import BaseModel
 
 from mpc.meter import Stage
 from sharewood import __version__
+from sharewood.digests import keyed_digests
 
 # A measure is undefined (None) where it needs two classes and only one is present.
 Measures = dict[str, float | None]
@@ -61,19 +63,39 @@ def _plain(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
+class Inputs:
+    """Names and keyed digests of files that a run is about to read, by their role."""
+
+    files: dict[str, str]
+    digests: dict[str, str]
+
+    @classmethod
+    def of(cls, **files: Path | None) -> Inputs:
+        """None: no file of that role. Raises DataError."""
+        return cls({role: path.name for role, path in files.items() if path}, keyed_digests(**files))
+
+
+@dataclass(frozen=True)
 class Run(Figures):
-    """When and with which version this was, the random id of the model, and the names of files by their role."""
+    """When and with which version this was, random ids of the run and of the model, and its files by their role: their
+    names, and keyed digests of what they hold (sharewood/digests.py).
+    """
 
     date: str
     version: str
     id: str
     files: dict[str, str]
+    digests: dict[str, str]
+    run: str
 
     @classmethod
-    def now(cls, pairing: str, **files: Path | None) -> Run:
-        """A run of this minute and version; None: no file of that role."""
-        named = {role: path.name for role, path in files.items() if path}
-        return cls(datetime.now(UTC).isoformat(timespec="seconds"), __version__, pairing, named)
+    def now(cls, pairing: str, read: Inputs | None = None, **written: Path | None) -> Run:
+        """A run of this minute and version, with what it has `read` and written; None: no file of that role."""
+        read = read or Inputs({}, {})
+        files = read.files | {role: path.name for role, path in written.items() if path}
+        digests = read.digests | keyed_digests(**written)
+        date = datetime.now(UTC).isoformat(timespec="seconds")
+        return cls(date, __version__, pairing, files, digests, secrets.token_hex(8))
 
 
 @dataclass(frozen=True)

@@ -28,11 +28,12 @@ from secure_tree.model import SharedModel
 from secure_tree.planning import plan_training
 from secure_tree.storage import read_json, write_arrays, write_json
 from secure_tree.xgboost_json import from_xgboost, to_xgboost
-from sharewood.figures import Run
+from sharewood.figures import Inputs, Run
 from sharewood.hosts_config import HostsConfig
 from sharewood.jobs import fit, predict
 from sharewood.local_ray import local_ray
 from sharewood.planning import planned
+from sharewood.progress import Watch
 from sharewood.quality import quality_of_predictions
 from sharewood.run_report import (
     PartyCosts,
@@ -146,11 +147,13 @@ def prepare(config: HostsConfig, name: str) -> Preparation:
     return run_pair(config.network, rank, config.credentials(name), program)
 
 
-def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> TrainingReport:
+def train(
+    config: HostsConfig, name: str, resume: bool, json: Path | None, watch: Watch | None = None
+) -> TrainingReport:
     """Train on the party's file, write its half of the model; a report of costs.
 
     Where a folder for checkpoints is named, every round of trees is kept there; `resume` goes on from them. A file of
-    prepared material is used up as far as the training needs it.
+    prepared material is used up as far as the training needs it. `watch` is told how the training goes on.
     """
     with _bringing(config, name):
         folder = config.needs(name, "checkpoints") if resume else config.party(name).checkpoints
@@ -177,20 +180,21 @@ def train(config: HostsConfig, name: str, resume: bool, json: Path | None) -> Tr
             writable(path)
         if checkpoints and not resume:
             make_folder(checkpoints.folder)
+        read = Inputs.of(train_data=data, test_data=test_data)
         material = config.party(name).prepared
         prepared = Prepared(material, config.names.index(name), config.names) if material else None
 
     def program(party: Party) -> TrainingReport:
         # After the meeting: it may take longer than the other has patience.
         warm_up(parameters.comparison, config.offline, config.ot)
-        estimator = fit(party, parameters.model_dump(), rows, validation, checkpoints)
+        estimator = fit(party, parameters.model_dump(), rows, validation, checkpoints, watch)
         assert estimator.model is not None, "fit has set it"
         estimator.model.save(out)
         known, used = estimator.model.facts, estimator.config
         trees = RoundsOfTrees.of(estimator, checkpoints.done if checkpoints else None)
         return TrainingReport(
             costs=PartyCosts.of(party, name, trees=None if resume else trees.grown),
-            run=Run.now(known.pairing, train_data=data, test_data=test_data, model=out),
+            run=Run.now(known.pairing, read, model=out),
             data=TrainingTables(list(known.layout.rows), list(known.validation_rows), len(known.names)),
             config=used,
             rounds_of_trees=trees,
@@ -229,6 +233,7 @@ def predict_rows(config: HostsConfig, name: str, json: Path | None) -> Predictio
         rows = read_rows(data, config.columns(name), names, model.config.may_miss)
         for path in [p for p in (out, json) if p]:
             writable(path)
+        read = Inputs.of(predict_data=data, model=config.party(name).model)
         output = config.predict.output if model.config.logistic else "margin"
 
     def program(party: Party) -> tuple[np.ndarray, PredictionReport]:
@@ -239,8 +244,10 @@ def predict_rows(config: HostsConfig, name: str, json: Path | None) -> Predictio
         count = len(rows.features)
         return values, PredictionReport(
             costs=PartyCosts.of(party, name, rows=count),
-            run=Run.now(model.facts.pairing, predict_data=data, model=config.party(name).model, predictions=out),
+            run=Run.now(model.facts.pairing, read, predictions=out),
             data=PredictionTable(count, len(model.facts.names)),
+            config=model.config,
+            predict=config.predict.model_dump(),
         )
 
     values, report = connected(config, name, program)

@@ -124,13 +124,19 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoints, at both parties.")] = False,
     audit: Audited = False,
     json: Json = None,
+    live: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Show the training on a page at this port of 127.0.0.1.")
+    ] = None,
 ) -> None:
     """Train with the other party; writes this party's half of the model."""
     from sharewood.hosts import train
     from sharewood.hosts_config import HostsConfig
+    from sharewood.live import watching
 
     started = monotonic()
-    _print_costs("trained", train(HostsConfig.read(config).audited(audit), party, resume, json), started)
+    with watching(live) as watch:
+        report = train(HostsConfig.read(config).audited(audit), party, resume, json, watch)
+    _print_costs("trained", report, started)
 
 
 @app.command()
@@ -141,6 +147,17 @@ def predict(config: Config, party: PartyName, audit: Audited = False, json: Json
 
     started = monotonic()
     _print_costs("predicted", predict_rows(HostsConfig.read(config).audited(audit), party, json), started)
+
+
+@app.command()
+def report(
+    reports: Annotated[list[Path], typer.Argument(help="Reports in JSON, as --json writes them.")],
+    page: Annotated[Path | None, typer.Option(help="Also write the comparison to this file, as a page.")] = None,
+) -> None:
+    """Compare runs by their reports: what differs in their configurations, their quality and what they cost."""
+    from sharewood.compare import compare
+
+    compare(reports, page)
 
 
 @app.command()

@@ -17,7 +17,7 @@ from secure_tree.checkpoint import Checkpoints
 from secure_tree.config import Method, TrainConfig
 from secure_tree.model import SharedModel
 from secure_tree.schema import held_count
-from sharewood.progress import Progress
+from sharewood.progress import Progress, Watch
 from sharewood.same_rows import check_same_rows
 from sharewood.tables import Rows
 
@@ -56,12 +56,13 @@ def fit(
     rows: Rows,
     validation: Rows | None = None,
     checkpoints: Checkpoints | None = None,
+    watch: Watch | None = None,
 ) -> SecureXGBClassifier | SecureXGBRegressor:
     """Train on own rows with the peer. `parameters` of TrainConfig are public and equal at both parties.
 
     `max_bin` None stands for "exact" while no party trains on more than EXACT_ROWS rows and edges are private, else
     BINS_BEYOND. Features that one party's schema declares as possibly missing may be missing at both. `validation` are
-    rows to validate the trees on, instead of a share of `rows`.
+    rows to validate the trees on, instead of a share of `rows`. `watch` is told how the training goes on.
     """
     known = {name: value for name, value in parameters.items() if value is not None}
     config = TrainConfig.of(**known)
@@ -86,15 +87,18 @@ def fit(
     if config.partition == "vertical":
         _check_ids(party, theirs, rows, validation)
     kind = SecureXGBClassifier if config.logistic else SecureXGBRegressor
-    estimator = kind(**known).fit(
+    estimator = kind(**known)
+    progress = Progress(party, TrainConfig.of(**known), watch, estimator.curve)
+    estimator.fit(
         party,
         rows.features,
         rows.labels,
         rows.weights,
         eval_set=(validation.features, validation.labels) if validation else None,
-        observer=Progress(party, TrainConfig.of(**known)),
+        observer=progress,
         checkpoints=checkpoints,
     )
+    progress.end()
     for rounds, value in estimator.curve:
         log.info("%d trees: %s %.6g on held-out rows", rounds, config.metric, value)
     assert estimator.model is not None, "fit has set it"

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
 
 from mpc.meter import Stage
 from mpc.party import Party
 from secure_tree.config import TrainConfig
+from sharewood.figures import Phase
 
 log = logging.getLogger("sharewood")
 _SILENCE = 10.0
+# Is told how a training goes on: plain values, as sharewood/live.py shows them.
+Watch = Callable[[dict[str, Any]], None]
 
 
 class Progress:
-    """An observer of a training: a line after the first round of trees, after each tenth, and after ten seconds."""
+    """An observer of a training: a line after the first round of trees, after each tenth, and after ten seconds.
 
-    def __init__(self, party: Party, config: TrainConfig) -> None:
-        self._party, self._config = party, config
+    `watch` is told after every round of trees; `curve` grows as held-out rows are evaluated.
+    """
+
+    def __init__(
+        self, party: Party, config: TrainConfig, watch: Watch | None = None, curve: Sequence[tuple[int, float]] = ()
+    ) -> None:
+        self._party, self._config, self._watch, self._curve = party, config, watch, curve
         self._grown = 0
         self._first = self._logged = -_SILENCE
 
@@ -31,6 +40,8 @@ class Progress:
         now = monotonic()
         if self._grown == 1:
             self._first = now
+        if self._watch:
+            self._watch(self._state(done, now))
         tenth = done * 10 // rounds > (done - 1) * 10 // rounds
         if not (tenth or now - self._logged >= _SILENCE):
             return
@@ -45,6 +56,27 @@ class Progress:
             self._ahead(),
             (rounds - done) * self._seconds(now),
         )
+
+    def end(self) -> None:
+        """The training has ended; the last metric is there."""
+        if self._watch:
+            self._watch(self._state(self._config.n_estimators, self._first) | {"ended": True, "seconds_left": 0.0})
+
+    def _state(self, done: int, now: float) -> dict[str, Any]:
+        """Public facts of the training so far, as plain values."""
+        party, rounds = self._party, self._config.n_estimators
+        stages = {name: Phase.of_party(stage).document() for name, stage in party.parts.items()}
+        return {
+            "done": done,
+            "rounds": rounds,
+            "ended": False,
+            "seconds_left": (rounds - done) * self._seconds(now),
+            "metric": self._config.metric,
+            "curve": list(self._curve),
+            "stages": stages,
+            "bytes": party.link.wire_sent + party.link.wire_received,
+            "bytes_dealt": party.randomness.dealt,
+        }
 
     def _ahead(self) -> str:
         """What has come of correlated randomness so far."""

@@ -103,10 +103,14 @@ class PredictionTable(Figures):
 
 @dataclass
 class PredictionReport(PartyReport):
-    """`quality`: measures of own rows, where their labels are known."""
+    """`config` is that of the model, `predict` that of the prediction; `quality`: measures of own rows, where their
+    labels are known.
+    """
 
     run: Run
     data: PredictionTable
+    config: TrainConfig
+    predict: dict[str, str | None]
     quality: Measures | None = None
 
 

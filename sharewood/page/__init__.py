@@ -10,7 +10,8 @@ from mpc.folders import cache_folder
 with contextlib.suppress(ConfigError):
     os.environ.setdefault("MPLCONFIGDIR", str(cache_folder() / "matplotlib"))
 
+from sharewood.page.comparison import comparison_page
 from sharewood.page.demo import demo_page
 from sharewood.page.party import prediction_page, training_page
 
-__all__ = ["demo_page", "prediction_page", "training_page"]
+__all__ = ["comparison_page", "demo_page", "prediction_page", "training_page"]

@@ -41,6 +41,7 @@ def training_page(name: str, parties: tuple[str, str], report: TrainingReport) -
             _disclosure(name, report, facts),
             sections.memory(report.costs.memory_peak_bytes),
             sections.configuration(config),
+            sections.files(report.run),
         ],
     )
     return page.html()
@@ -69,6 +70,8 @@ def prediction_page(
             *_costs(name, report),
             _disclosure(name, report, facts),
             sections.memory(report.costs.memory_peak_bytes),
+            sections.configuration(report.config),
+            sections.files(report.run),
         ],
     )
     return page.html()

@@ -25,6 +25,16 @@ def about(run: Run) -> str:
     return f"{date:%Y-%m-%d %H:%M %Z}; Sharewood {run.version}; id of the model: {run.id}{files}."
 
 
+def files(run: Run) -> Section:
+    """The files of a run with their digests."""
+    rows = [[role.replace("_", " "), run.files.get(role, ""), digest] for role, digest in run.digests.items()]
+    sentences = [
+        f"Id of the run: {run.run}. Equal digests mean equal files. They are keyed (HMAC-SHA256) by a key of this "
+        "user, the part before the colon, and tell nobody else anything about what the files hold."
+    ]
+    return Section("Files", sentences, table=Table(["role", "file", "digest"], rows, texts=3))
+
+
 def ranking_charts(labels: np.ndarray, margins: Mapping[str, np.ndarray]) -> list[Chart]:
     """ROC and precision-recall of margins, a line for each name. Labels are 0 and 1, and both are there."""
     from sklearn import metrics

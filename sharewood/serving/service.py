@@ -56,6 +56,10 @@ class Service:
         own = config.names.index(name)
         if self.model.rank != own:
             raise DataError(f"{config.party(name).model}: must be the half of {name}, got that of the other party")
+        if config.audit:
+            raise ConfigError(
+                "audit must be false for sharewood serve: predictions with an audit take sharewood predict"
+            )
         self.peer, layout = config.names[1 - own], self.model.facts.layout
         to = config.predict.to
         if to is not None and not layout.vertical:

@@ -23,7 +23,8 @@ from tests.sharewood.pages import check_page
 
 SPENT = Phase(seconds=1.25, rounds=1234, bytes=5_600_000, bytes_dealt=7_800_000)
 FILES = {"train_data": "a & b.csv", "model": "model_a.json"}
-RUN = Run("2026-07-12T14:03:05+00:00", "1.2.3", "4f1c" * 8, FILES)
+DIGESTS = {"train_data": "0a1b2c3d:" + "5e" * 32}
+RUN = Run("2026-07-12T14:03:05+00:00", "1.2.3", "4f1c" * 8, FILES, DIGESTS, "77aa" * 4)
 ALL = RoundsOfTrees(asked=4, grown=4, kept=4, metric=0.1234, resumed_after=0)
 LEARNED = "error of held-out rows after 4 trees"
 PARAMETERS = {"n_estimators": 4, "max_depth": 2, "max_bin": 32}
@@ -117,9 +118,11 @@ def test_a_training_without_held_out_rows():
     ],
 )
 def test_a_prediction(labels, binary, sentence):
-    report = PredictionReport(costs=costs(("predict",)), run=RUN, data=PredictionTable(5, 3))
+    how = {"output": "margin", "method": "bins", "to": None}
+    table = PredictionTable(5, 3)
+    report = PredictionReport(costs=costs(("predict",)), run=RUN, data=table, config=TrainConfig(), predict=how)
     text = check_page(prediction_page("a", report, np.linspace(-1, 1, 5), labels, binary))
-    assert sentence in text
+    assert sentence in text and DIGESTS["train_data"] in text
     assert ("ROC: positives" in text) == (sentence.startswith("Precision"))
 
 

@@ -243,3 +243,11 @@ def test_halves_of_the_other_party_are_refused(by_rows, tmp_path):
     write_job(tmp_path, {"party_a": by_rows[0]["party_b"], "party_b": {}})
     with pytest.raises(DataError, match="must be the half of party_a"):
         Service(HostsConfig.read(tmp_path / "party_a.toml"), "party_a")
+
+
+def test_an_audit_is_refused(by_rows, tmp_path):
+    write_job(tmp_path, by_rows[0])
+    path = tmp_path / "party_a.toml"
+    path.write_text("audit = true\n" + path.read_text())
+    with pytest.raises(ConfigError, match="audit must be false for sharewood serve"):
+        Service(HostsConfig.read(path), "party_a")

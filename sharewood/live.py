@@ -1,0 +1,121 @@
+"""A page of a training while it runs: rounds of trees, metric, seconds by stage, bytes; on loopback only.
+
+The page is at `/`, and what it shows at `/events`, as server-sent events: JSON, one event after each round of trees.
+Public facts of the training, and what was revealed of held-out rows, are all there is.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from threading import Condition, Thread
+from typing import Any
+
+from mpc.errors import ConfigError
+from sharewood.progress import Watch
+
+log = logging.getLogger("sharewood")
+_HOST = "127.0.0.1"
+_SIGN_OF_LIFE = 10.0
+# Seconds that a browser has for the last event.
+_LAST = 1.0
+
+
+class _Feed:
+    """The latest state, by number."""
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._number = 0
+        self._text = json.dumps({"done": 0, "ended": False})
+        self._over = False
+
+    def put(self, state: dict[str, Any]) -> None:
+        with self._changed:
+            self._number, self._text = self._number + 1, json.dumps(state)
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
+
+    def states(self) -> Iterator[str | None]:
+        """The latest state and every later one, until the end; None where nothing has changed for a while."""
+        seen = -1
+        while True:
+            with self._changed:
+                if seen == self._number and not self._over:
+                    self._changed.wait(_SIGN_OF_LIFE)
+                text = self._text if seen != self._number else None
+                seen, over = self._number, self._over
+            if text is not None or not over:
+                yield text
+            if over:
+                return
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers to one browser."""
+
+    server: _Server
+
+    def do_GET(self) -> None:
+        # A page of another site may lead the browser here under a name of its own.
+        if self.headers.get("Host", "").rpartition(":")[0] not in (_HOST, "localhost"):
+            self.send_error(421, f"the host must be {_HOST} or localhost")
+        elif self.path == "/":
+            self._begin("text/html; charset=utf-8")
+            self.wfile.write(files("sharewood.page").joinpath("live.html").read_bytes())
+        elif self.path == "/events":
+            self._begin("text/event-stream")
+            with suppress(OSError):  # the browser has gone
+                for state in self.server.feed.states():
+                    self.wfile.write(b": still here\n\n" if state is None else f"data: {state}\n\n".encode())
+        else:
+            self.send_error(404)
+
+    def _begin(self, kind: str) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("Content-Security-Policy", "default-src 'self' 'unsafe-inline'")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing of single requests."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = True
+
+    def __init__(self, port: int) -> None:
+        self.feed = _Feed()
+        super().__init__((_HOST, port), _Handler)
+
+
+@contextmanager
+def watching(port: int | None) -> Iterator[Watch | None]:
+    """Serve the page inside; what is given is told how the training goes on. Raises ConfigError."""
+    if port is None:
+        yield None
+        return
+    try:
+        server = _Server(port)
+    except OSError as error:
+        raise ConfigError(f"--live: cannot listen at {_HOST}:{port} ({error.strerror})") from None
+    thread = Thread(target=server.serve_forever, name="live", daemon=True)
+    thread.start()
+    log.info("the training is shown at http://%s:%d", _HOST, port)
+    try:
+        yield server.feed.put
+    finally:
+        server.feed.end()
+        server.shutdown()
+        thread.join(_LAST)
+        server.server_close()
