@@ -1,0 +1,68 @@
+"""What is told on trees of seeds is uniform to whoever is told, whatever matrix, bits and words go in."""
+
+import numpy as np
+import pytest
+
+from mpc.known_matrix import BinColumns, packed_rows
+from mpc.linear_map import MatrixVectors
+from mpc.recipes import Applied
+from mpc.ring import U8, U64
+from mpc.rings import Z32
+from mpc.transfers import Told
+from protocols.randomness import chosen_columns
+from protocols.randomness.chosen_columns import choose_columns, depth_for
+from protocols.randomness.kept_operands import Operands
+from tests.leakage.welch import Tally, leaking_positions
+from tests.mpc.ideal_transfers import DELTAS, Ideal
+
+LANES, KEY = 10_000, bytes(16)
+
+
+def told(makings, seed):
+    """Of what party 0 tells, message by message, each lane after the other."""
+    ideal = Ideal(seed)
+    ideal.run(makings)
+    words = [one.words for one in ideal.asked if isinstance(one, Told) and one.words is not None]
+    *sums, last = words
+    # Sums of levels come level by level, with two words a lane.
+    by_lane = [np.ascontiguousarray(w.reshape(-1, LANES, 2).swapaxes(0, 1)) for w in sums]
+    return Tally.by_lane([message.tobytes() for message in (*by_lane, last)], LANES)
+
+
+def of_columns(fixed, seed):
+    """Routing: each column is a lane."""
+    rng, height, vectors = np.random.default_rng(seed), 640, 4
+    assert depth_for(vectors, height) == vectors, "one group, so that a column has one tree"
+    matrix = rng.integers(0, 2, (1 if fixed else LANES, height)).astype(U8)
+    bits = rng.integers(0, 2, (vectors, 1 if fixed else LANES)).astype(U8)
+    columns = packed_rows(np.broadcast_to(matrix, (LANES, height)))
+    own = np.broadcast_to(bits, (vectors, LANES)), columns
+    return told([choose_columns(r, 0, own[r == 0], vectors, height, DELTAS[r], KEY) for r in (0, 1)], seed)
+
+
+def of_rows(fixed, seed):
+    """Histograms: each row is a lane."""
+    rng, size, count = np.random.default_rng(seed), 8, 3
+    bins = np.broadcast_to(rng.integers(0, size, (1 if fixed else LANES, 1)), (LANES, 1)).astype(U8)
+    r = np.broadcast_to(rng.integers(0, 1 << 32, (count, 1 if fixed else LANES)), (count, LANES)).astype(np.uint32)
+    parties = [Operands(rank, KEY, DELTAS[rank]) for rank in (0, 1)]
+    parties[1].keep(1, BinColumns(bins, size))
+    request = MatrixVectors(1, 1, LANES, size, Z32, count=count, size=size)
+    return told([party.applied(Applied(None, None, 1, None if party.rank else r, request)) for party in parties], seed)
+
+
+@pytest.mark.parametrize("of", (of_columns, of_rows))
+def test_no_bit_of_what_is_told_tells_fixed_from_random(of):
+    fixed, other = of(True, 3), of(False, 4)
+    assert fixed.ones.size > 0 and leaking_positions(fixed, other).tolist() == []
+
+
+def test_columns_without_their_mask_are_found(monkeypatch):
+    real = chosen_columns._folded
+
+    def unmasked(*arguments):
+        products, sums = real(*arguments)
+        return products, sums & U64.type(~1 & (1 << 64) - 1)
+
+    monkeypatch.setattr(chosen_columns, "_folded", unmasked)
+    assert leaking_positions(of_columns(True, 3), of_columns(False, 4)).tolist() != []
