@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import asdict, astuple, dataclass, field
+from collections.abc import Iterator
+from dataclasses import asdict, astuple, dataclass, field, replace
 
 from rich.console import Console
 from rich.table import Table
@@ -134,7 +135,7 @@ def plan_pairwise(config: TrainConfig, sizes: Sizes, ot: OtKind, computing: Comp
         return None
     online, offline, first, first_ahead = _Phase(), _Phase(), _Phase(), _Phase()
     transfers, kept = 0, set[int]()
-    for demand in plan_training(config, sizes, dealer=False):
+    for demand in _first_apart(plan_training(config, sizes, dealer=False)):
         made = TransferCost()
         for portion in portions([(demand.kinds, 1)], PORTION, MOST, count_transfers):
             made = made.after(transfers_of(portion.requests, kept))
@@ -164,6 +165,14 @@ def plan_pairwise(config: TrainConfig, sizes: Sizes, ot: OtKind, computing: Comp
         seconds,
         _times(seconds, computing, config.n_estimators) if computing else None,
     )
+
+
+def _first_apart(demands: list[Demand]) -> Iterator[Demand]:
+    """What is made once for a matrix that stays is made for the first of equal rounds."""
+    for demand in demands:
+        yield replace(demand, times=1)
+        if demand.times > 1:
+            yield replace(demand, times=demand.times - 1)
 
 
 def planned(job: HostsConfig) -> tuple[TrainConfig, Sizes]:

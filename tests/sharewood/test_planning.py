@@ -5,10 +5,11 @@ import pandas as pd
 import pytest
 
 from mpc.errors import ConfigError
+from protocols.randomness.pairwise import count_transfers
 from protocols.runtime.session import run_session
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.config import TrainConfig
-from secure_tree.planning import Sizes
+from secure_tree.planning import Sizes, plan_training
 from sharewood.calibration import Computing, calibrate
 from sharewood.hosts_config import HostsConfig
 from sharewood.planning import plan, planned, print_plan
@@ -207,6 +208,14 @@ def test_the_plan_without_a_dealer_is_what_happens(partition):
     assert needed.online.rounds - needed.online.setup_rounds == outcome["online"][0]
     sent = needed.bytes + needed.online.bytes
     assert sent == pytest.approx(sum(bytes_ for _, bytes_ in outcome.values()), rel=0.1)
+
+
+def test_trees_of_seeds_are_planned_once():
+    sizes = Sizes.numeric((30, 40), 3)
+    configs = [TrainConfig.of(n_estimators=n, max_depth=2, max_bin=8) for n in (1, 3)]
+    one, three = (plan(config, sizes).pairwise.transfers for config in configs)
+    _, tree, finish = plan_training(configs[0], sizes, dealer=False)
+    assert three - one == 2 * sum(map(count_transfers, tree.kinds + finish.kinds)) > 0
 
 
 def test_keys_are_planned_with_a_dealer_alone():
