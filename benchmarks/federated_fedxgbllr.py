@@ -27,9 +27,9 @@ from protocols.federated.fedxgbllr.config import FedXGBllrConfig
 from protocols.federated.fedxgbllr.model import FedXGBllrModel
 from protocols.federated.fedxgbllr.server import train
 from protocols.federated.fedxgbllr.trees import fit_ensemble
+from protocols.federated.objectives import sigmoid
 from protocols.federated.secure_sum import OpenSum
 from protocols.federated.virtual_samples.metrics import calibration_error
-from protocols.federated.virtual_samples.node import sigmoid
 
 
 def run(X: np.ndarray, y: np.ndarray, clients: int, config: FedXGBllrConfig) -> dict[str, float | int | str | None]:

@@ -22,12 +22,13 @@ from benchmarks.federated_figures import mean_and_interval
 from benchmarks.federated_virtual_samples import NODES, log_loss, split
 from benchmarks.fedxgbllr_tables import markdown
 from protocols.federated.engine import LocalFederation
+from protocols.federated.objectives import sigmoid
 from protocols.federated.secure_sum import OpenSum
 from protocols.federated.virtual_samples.boundaries import pooled_boundaries
 from protocols.federated.virtual_samples.clusters import assign
 from protocols.federated.virtual_samples.config import VirtualSamplesConfig
 from protocols.federated.virtual_samples.metrics import evaluate
-from protocols.federated.virtual_samples.node import VirtualSamplesNode, sigmoid
+from protocols.federated.virtual_samples.node import VirtualSamplesNode
 from protocols.federated.virtual_samples.server import Server
 
 CLUSTERS, TREES, UPDATE_TREES = 100, 50, 25

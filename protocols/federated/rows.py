@@ -1,22 +1,35 @@
-"""A client's rows, checked at its door."""
+"""A client's rows, checked at its door. A missing value is one below all others: it goes left of every threshold."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from mpc.errors import DataError
+from protocols.federated.objectives import check_labels
+from secure_tree.config import TrainConfig
 from secure_tree.inputs import ColumnLike, TableLike
 from secure_tree.schema import read_features
 
+_MISSING = TrainConfig.of(missing="all")
+_BELOW_ALL = np.float32(-(2.0**126))
+
+
+def without_missing(X: np.ndarray) -> np.ndarray:
+    """float32[n, d] with a number below all others in the place of NaN. Raises DataError for an infinite value."""
+    if np.isinf(X).any():
+        raise DataError("X: every value must be finite, or NaN where it is missing")
+    return np.where(np.isnan(X), _BELOW_ALL, X)
+
 
 def read_rows(
-    source: str, X: TableLike, y: ColumnLike, classes: bool
+    source: str, X: TableLike, y: ColumnLike, objective: str
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-    """Features float32[n, d], labels float64[n], 0 or 1 where `classes`, and the features' names.
+    """Features float32[n, d], labels float64[n] that suit the objective, and the features' names.
 
     Raises DataError, which names `source`.
     """
-    features, names = read_features(X, source=source)
+    features, names = read_features(X, _MISSING, source)
+    features = without_missing(features)
     try:
         labels = np.asarray(y, np.float64).reshape(-1)
     except (TypeError, ValueError):
@@ -25,9 +38,5 @@ def read_rows(
         raise DataError(
             f"{source}: y must have a label per row, and X rows: got {len(labels)} labels for {len(features)} rows"
         )
-    bad = ~np.isin(labels, (0, 1)) if classes else ~np.isfinite(labels)
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        wanted = "0 or 1" if classes else "a finite number"
-        raise DataError(f"{source}: y: row {row}: label must be {wanted}, got {labels[row]:g}")
+    check_labels(source, objective, labels)
     return features, labels, names

@@ -57,7 +57,7 @@ def from_files(paths: Sequence[Path], label: str, test: Path | None, test_size: 
     """One file per client; `test`, or `test_size` of each client's rows, to evaluate on. Raises DataError."""
     tables: list[Rows] = []
     for path in [*paths, *([test] if test else [])]:
-        rows = read_file(path, label, objective)
+        rows = read_file(path, label, objective, missing=True)
         features, labels = rows.features, rows.labels
         assert labels is not None, "read_file gives labels where it is asked for them"
         tables.append((features, labels))
@@ -91,7 +91,7 @@ def run(
     """Train through Flower and evaluate the model; the report. The model's files are left in `out`."""
     llr = isinstance(config, FedXGBllrConfig)
     system = "fedxgbllr" if llr else "virtual-samples"
-    leaks = leaks_of(system, len(data.training))
+    leaks = leaks_of(system, len(data.training), objective=config.objective)
     say(f"leaks: {leaks[0]}")
     out.mkdir(mode=0o700, parents=True, exist_ok=True)
     with TemporaryDirectory() as scratch:
@@ -139,6 +139,7 @@ def run(
         joined=figures[1],
         update_trees=figures[2],
         kept=figures[3],
+        factor=float(by_server["factor"]) if llr else None,
     )
 
 
@@ -187,7 +188,9 @@ def _margins(
         from protocols.federated.virtual_samples.node import predict
 
         predicted = predict(out / "client-0.npz", X)
-    return log_odds(predicted) if config.classification else predicted
+    if config.objective == "reg:squarederror":
+        return predicted
+    return log_odds(predicted) if config.objective == "binary:logistic" else np.log(np.maximum(predicted, 1e-15))
 
 
 def _reference(config: FedXGBllrConfig | VirtualSamplesConfig, features: pd.DataFrame, labels: np.ndarray) -> Reference:

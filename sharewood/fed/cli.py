@@ -22,7 +22,7 @@ TestSize = Annotated[float, typer.Option(help="Share of rows held out; 0 evaluat
 Clients = Annotated[int, typer.Option(min=1, help="Clients of the built-in set.")]
 Secure = Annotated[bool, typer.Option("--secure", help="Secure sums, with one more process as helper.")]
 Processes = Annotated[bool, typer.Option("--processes", help="Superlink and supernodes in place of the simulation.")]
-Objective = Annotated[str, typer.Option(help="binary:logistic or reg:squarederror.")]
+Objective = Annotated[str, typer.Option(help="binary:logistic, reg:squarederror or count:poisson.")]
 Trees = Annotated[int, typer.Option(help="Number of trees.")]
 Depth = Annotated[int, typer.Option(help="Depth of the trees.")]
 Json = Annotated[Path | None, typer.Option(help="Also write the report to this file.")]

@@ -33,6 +33,9 @@ _NOISY = (
     "the guest sees which rows go left in every split that a host wins, and sums with noise: of these each host's bins "
     "of a row are ({:g}, 1e-6)-differentially private, given the routes"
 )
+_OF_NUMBERS = (
+    "the server sees sums of g and h over clusters of rows, at the first tree the rows and the sum of labels of each"
+)
 _PAGES = {"secureboost": "secureboost.md", "fedxgbllr": "fedxgbllr.md", "virtual-samples": "virtual_samples.md"}
 
 
@@ -72,7 +75,7 @@ class Trained(Spent):
 
 @dataclass(frozen=True)
 class FedReport(Figures):
-    """Quality beside XGBoost, cost, and what leaks; then of virtual samples, and the round that FedXGBllr kept."""
+    """Quality beside XGBoost, cost, and what leaks; then of virtual samples; then what FedXGBllr kept."""
 
     system: str
     leaks: list[str]
@@ -88,13 +91,18 @@ class FedReport(Figures):
     joined: int | None = None
     update_trees: int | None = None
     kept: int | None = None
+    factor: float | None = None
 
 
-def leaks_of(system: str, clients: int = 0, epsilon: float | None = None) -> list[str]:
+def leaks_of(
+    system: str, clients: int = 0, epsilon: float | None = None, objective: str = "binary:logistic"
+) -> list[str]:
     """What the parties of a system learn of each other's rows, the gravest first."""
     if system == "secureboost" and epsilon is not None:
         return [_NOISY.format(epsilon), *_LEAKS[system][1:]]
     first = [TWO_NODES] if system == "virtual-samples" and clients == 2 else []
+    if system == "virtual-samples" and objective != "binary:logistic":
+        return [*first, _OF_NUMBERS]
     return first + _LEAKS[system]
 
 
@@ -140,11 +148,13 @@ def print_report(report: FedReport) -> None:
     if isinstance(report.config, VirtualSamplesConfig):
         least = report.config.min_group
         console.print(f"fewest rows behind a sum that a client sent: {report.smallest_group} (min_group {least})")
-        console.print(f"new rows that joined in the update: {report.joined}")
-        console.print(f"trees of the update that were kept: {report.update_trees} of {report.config.update_estimators}")
+        if grown := report.config.update_estimators:
+            console.print(f"new rows that joined in the update: {report.joined}")
+            console.print(f"trees of the update that were kept: {report.update_trees} of {grown}")
     if report.kept is not None:
         kept = f"the network of round {report.kept}" if report.kept else "the mean of the clients' margins"
-        console.print(f"the model is {kept}")
+        times = f", times {report.factor:g} by the held-out rows" if report.factor not in (None, 1) else ""
+        console.print(f"the model is {kept}{times}")
     console.print(f"what was written: {', '.join(report.files)}")
 
 

@@ -18,12 +18,12 @@ from secure_tree.inputs import ColumnLike, TableLike
 
 
 class FedXGBllrClient(Participant):
-    """Rows X float[n, d] and labels y float[n], 0 or 1 under binary:logistic. Raises DataError for anything else."""
+    """Rows X float[n, d] and labels y float[n], as the objective takes them. Raises DataError for anything else."""
 
     def __init__(self, client: int, X: TableLike, y: ColumnLike, config: FedXGBllrConfig, summation: Summation) -> None:
         super().__init__()
         self._client, self._config, self._summation = client, config, summation
-        features, labels, _ = read_rows(f"client {client}", X, y, config.classification)
+        features, labels, _ = read_rows(f"client {client}", X, y, config.objective)
         order = np.random.default_rng((config.seed, client)).permutation(len(labels))
         held, training = np.split(order, [int(config.validation_share * len(labels))])
         training.sort()

@@ -6,12 +6,13 @@ what travels, is summed and is averaged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from protocols.federated.fedxgbllr.config import FedXGBllrConfig
+from protocols.federated.objectives import losses
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -105,7 +106,7 @@ def train_locally(
 ) -> np.ndarray:
     """ClientUpdate of algorithm 1: E passes of Adam from `weights`; returns the new float32[parameters].
 
-    outputs float32[n, clients * trees], targets float[n]. Cross-entropy or squared error; batches are shuffled by
+    outputs float32[n, clients * trees], targets float[n]. The objective's loss; batches are shuffled by
     `rng`; Adam starts afresh each round.
     """
     import torch
@@ -113,7 +114,12 @@ def train_locally(
 
     model = _loaded(weights, outputs.shape[1], clients, config)
     x, y = torch.from_numpy(outputs), torch.from_numpy(targets.astype(np.float32))
-    loss_of = functional.binary_cross_entropy_with_logits if config.classification else functional.mse_loss
+    by_objective: dict[str, Callable[..., Tensor]] = {
+        "binary:logistic": functional.binary_cross_entropy_with_logits,
+        "reg:squarederror": functional.mse_loss,
+        "count:poisson": functional.poisson_nll_loss,
+    }
+    loss_of = by_objective[config.objective]
     optimizer = torch.optim.Adam(model.parameters(), config.learning_rate, config.betas, fused=True)
     for batch in _batches(len(x), config, rng):
         optimizer.zero_grad()
@@ -161,16 +167,9 @@ def excess(
     if not len(targets):
         return np.zeros(EXCESS)
     network = predict(weights, outputs, clients, config).astype(np.float64)
-    mean = _loss(outputs.sum(axis=1) / np.float64(clients), targets, config)
-    difference = np.stack([_loss(scale * network, targets, config) - mean for scale in SCALES])
+    mean = losses(config.objective, outputs.sum(axis=1) / np.float64(clients), targets)
+    difference = np.stack([losses(config.objective, scale * network, targets) - mean for scale in SCALES])
     return np.concatenate([[len(targets)], difference.sum(axis=1), (difference**2).sum(axis=1)])
-
-
-def _loss(predicted: np.ndarray, targets: np.ndarray, config: FedXGBllrConfig) -> np.ndarray:
-    """Cross-entropy of margins in nats, or squared error, of each row."""
-    if config.classification:
-        return np.logaddexp(0, predicted) - targets * predicted
-    return (predicted - targets) ** 2
 
 
 def _loaded(weights: np.ndarray, inputs: int, clients: int, config: FedXGBllrConfig) -> nn.Sequential:

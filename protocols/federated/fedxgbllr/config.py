@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from mpc.errors import ConfigError
+from protocols.federated.objectives import Objective
 from secure_tree.config import validated
 
 MOST_TREES = 10_000
@@ -32,7 +33,7 @@ class FedXGBllrConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    objective: Literal["binary:logistic", "reg:squarederror"] = "binary:logistic"
+    objective: Objective = "binary:logistic"
     total_trees: int = Field(500, ge=1, le=MOST_TREES)
     max_depth: int = Field(8, ge=1, le=DEEPEST)
     eta: float = Field(0.1, gt=0, le=1)

@@ -7,11 +7,13 @@ from typing import Self
 
 import numpy as np
 
-from mpc.errors import DataError, ProtocolDesync
+from mpc.errors import ProtocolDesync
 from protocols.federated.engine import Message, as_bytes, field
 from protocols.federated.fedxgbllr import cnn
 from protocols.federated.fedxgbllr.config import FedXGBllrConfig
 from protocols.federated.fedxgbllr.trees import tree_outputs
+from protocols.federated.objectives import predicted
+from protocols.federated.rows import without_missing
 
 
 def pack_ensembles(ensembles: list[bytes]) -> Message:
@@ -34,7 +36,7 @@ class FedXGBllrModel:
     """What every client holds at the end: all ensembles and the network's float32 weights.
 
     Predictions of a regression are `location + scale * output`. `kept`: the round of the weights; 0 is the mean of the
-    clients' margins.
+    clients' margins. `factor`: what the network's output was multiplied by, in its weights.
     """
 
     ensembles: list[bytes]
@@ -43,9 +45,13 @@ class FedXGBllrModel:
     location: float = 0.0
     scale: float = 1.0
     kept: int = 0
+    factor: float = 1.0
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        """float32[n, d] -> float64[n]: probabilities of class 1, or labels in their own unit. Raises DataError."""
+        """float32[n, d] -> float64[n]: probabilities of class 1, numbers or expected counts. NaN is missing.
+
+        Raises DataError for an infinite value.
+        """
         return self._predicted(cnn.predict(self.weights, self._outputs(X), len(self.ensembles), self.config))
 
     def predict_by_mean(self, X: np.ndarray) -> np.ndarray:
@@ -53,22 +59,22 @@ class FedXGBllrModel:
         return self._predicted(self._outputs(X).sum(axis=1) / len(self.ensembles))
 
     def _outputs(self, X: np.ndarray) -> np.ndarray:
-        if not np.isfinite(X).all():
-            raise DataError("X: every value must be finite")
-        return tree_outputs(self.ensembles, X)
+        return tree_outputs(self.ensembles, without_missing(X))
 
     def _predicted(self, output: np.ndarray) -> np.ndarray:
         margin = output.astype(np.float64)
-        return 1 / (1 + np.exp(-margin)) if self.config.classification else self.location + self.scale * margin
+        return predicted(self.config.objective, self.location + self.scale * margin)
 
     def pack(self) -> Message:
         """The model as plain arrays; its configuration, which is public, is kept elsewhere."""
         unit = np.array([self.location, self.scale])
-        return pack_ensembles(self.ensembles) | {"weights": self.weights, "unit": unit, "kept": np.array(self.kept)}
+        chosen = {"kept": np.array(self.kept), "factor": np.array(self.factor)}
+        return pack_ensembles(self.ensembles) | {"weights": self.weights, "unit": unit} | chosen
 
     @classmethod
     def unpack(cls, message: Message, config: FedXGBllrConfig) -> Self:
         """Inverse of `pack`. Raises ProtocolDesync."""
         weights, unit = field(message, "weights", np.float32, (-1,)), field(message, "unit", np.float64, (2,))
         kept = int(field(message, "kept", np.int64, ()))
-        return cls(unpack_ensembles(message), weights, config, float(unit[0]), float(unit[1]), kept)
+        factor = float(field(message, "factor", np.float64, ()))
+        return cls(unpack_ensembles(message), weights, config, float(unit[0]), float(unit[1]), kept, factor)

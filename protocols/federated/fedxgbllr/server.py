@@ -45,7 +45,9 @@ def train(
     PeerVanished where too few clients are left.
     """
     trees = config.trees_per_client(len(federation.clients))
-    location, scale = (0.0, 1.0) if config.classification else _label_moments(federation, summation)
+    location, scale = (0.0, 1.0)
+    if config.objective == "reg:squarederror":
+        location, scale = _label_moments(federation, summation)
     unit = np.array([location, scale])
 
     replies = federation.broadcast("ensemble", {"trees": np.array(trees), "unit": unit})
@@ -63,7 +65,7 @@ def train(
         excess = _surely(summed)
         if excess.min() < least:
             least, by = float(excess.min()), cnn.SCALES[int(excess.argmin())]
-            best = replace(model, weights=cnn.scaled(model.weights, len(ensembles), trees, config, by))
+            best = replace(model, weights=cnn.scaled(model.weights, len(ensembles), trees, config, by), factor=by)
 
     holding: set[int] = set()
     for number in range(1, config.rounds + 1):

@@ -22,6 +22,8 @@ from protocols.federated.fedxgbllr.config import DEEPEST, MOST_TREES, FedXGBllrC
 
 _MOST_NODES = (2 << DEEPEST) - 1
 _ROWS_AT_ONCE = 1024
+# Those of margin 0.
+_BASE_SCORES = {"binary:logistic": 0.5, "reg:squarederror": 0.0, "count:poisson": 1.0}
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def booster_parameters(config: FedXGBllrConfig) -> dict[str, Any]:
         "alpha": config.reg_alpha,
         "gamma": config.min_split_loss,
         "subsample": config.subsample,
-        "base_score": 0.5 if config.classification else 0.0,
+        "base_score": _BASE_SCORES[config.objective],
         "seed": config.seed,
         "nthread": 1,
     }

@@ -6,6 +6,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from protocols.federated.objectives import Objective
 from secure_tree.config import validated
 
 
@@ -20,7 +21,7 @@ class VirtualSamplesConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    objective: Literal["binary:logistic", "reg:squarederror"] = "binary:logistic"
+    objective: Objective = "binary:logistic"
     clusters: int = Field(405, ge=2, le=1_000_000)
     min_group: int = Field(5, ge=1)
     n_estimators: int = Field(100, ge=1, le=10_000)
@@ -33,10 +34,6 @@ class VirtualSamplesConfig(BaseModel):
     reg_lambda: float = Field(1.0, gt=0)
     min_split_loss: float = Field(0.0, ge=0)
     min_child_weight: float = Field(1.0, ge=0)
-
-    @property
-    def classification(self) -> bool:
-        return self.objective == "binary:logistic"
 
     @classmethod
     def of(cls, **parameters: Any) -> Self:

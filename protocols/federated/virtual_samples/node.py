@@ -12,7 +12,8 @@ import numpy as np
 from mpc.errors import ConfigError, DataError, ProtocolDesync
 from mpc.files import write_bytes
 from protocols.federated.engine import Message, Participant, as_bytes, field
-from protocols.federated.rows import read_rows
+from protocols.federated.objectives import derivatives, losses, predicted
+from protocols.federated.rows import read_rows, without_missing
 from protocols.federated.secure_sum import Summation
 from protocols.federated.virtual_samples import boundaries
 from protocols.federated.virtual_samples.clusters import assign, cluster_sums, merge_small_groups, smallest_group
@@ -25,15 +26,10 @@ KEY_BYTES = 32
 _MOST_ROWS = 1 << 40
 
 
-def sigmoid(margin: np.ndarray) -> np.ndarray:
-    """Probability of class 1, float64[n]."""
-    return 1 / (1 + np.exp(-margin))
-
-
 class VirtualSamplesNode(Participant):
     """Rows X float[n, d] with labels y, 0 or 1 under binary:logistic, and rows `update` that join where it is wrong.
 
-    The model is wrong about a row where the other class is more probable; under reg:squarederror where its error is
+    The model is wrong about a row where the other class is more probable; otherwise where its error is
     above the root mean squared error of the node's base rows. `group_key`: 32 secret bytes that all nodes have and the
     server has not. `out`: where the node writes the finished model, for `predict`. Raises DataError, ConfigError.
     """
@@ -53,14 +49,14 @@ class VirtualSamplesNode(Participant):
         if len(group_key) != KEY_BYTES:
             raise ConfigError(f"node {node}: the group key must have {KEY_BYTES} bytes, got {len(group_key)}")
         self._node, self._config, self._summation = node, config, summation
-        self._X, self._y, names = read_rows(f"node {node}", X, y, config.classification)
+        self._X, self._y, names = read_rows(f"node {node}", X, y, config.objective)
         self._base_rows = rows = len(self._y)
         if rows < 2 * config.min_group > 2:
             raise DataError(
                 f"node {node}: its {rows} rows make no two groups of min_group {config.min_group}: no split"
             )
         if update:
-            new_X, new_y, new_names = read_rows(f"node {node}, update", *update, config.classification)
+            new_X, new_y, new_names = read_rows(f"node {node}, update", *update, config.objective)
             if new_names != names:
                 raise DataError(
                     f"node {node}, update: its feature columns or their order differ from those of the rows"
@@ -148,9 +144,8 @@ class VirtualSamplesNode(Participant):
         slot = position[growing.slots(0, clusters)]
         taking = (slot >= 0) & self._takes_part(margin, bool(field(message, "updating", np.bool_, ())))
 
-        predicted, ones = self._predicted(margin[taking]), np.ones(taking.sum())
-        hessian = predicted * (1 - predicted) if self._config.classification else ones
-        weights = [predicted - self._y[taking], hessian, ones]
+        g, h = derivatives(self._config.objective, margin[taking], self._y[taking])
+        weights = [g, h, np.ones(taking.sum())]
         *sums, counts = cluster_sums(clusters[taking], slot[taking], len(active), v, weights)
         merged, counts = merge_small_groups(np.stack(sums), counts, self._config.min_group)
         smallest = min((n for n in (self.smallest_sent, smallest_group(counts)) if n), default=0)
@@ -177,9 +172,9 @@ class VirtualSamplesNode(Participant):
 
     def _wrong(self, margin: np.ndarray) -> np.ndarray:
         """The rows that the model gets wrong, bool[n]."""
-        if self._config.classification:
+        if self._config.objective == "binary:logistic":
             return (margin > 0) != (self._y == 1)
-        error = np.abs(margin - self._y)
+        error = np.abs(predicted(self._config.objective, margin) - self._y)
         return np.asarray(error > np.sqrt(np.mean(error[: self._base_rows] ** 2)))
 
     def _check(self, message: Message) -> Message:
@@ -190,27 +185,20 @@ class VirtualSamplesNode(Participant):
             raise ProtocolDesync(f"an update of {len(forest)} trees cannot begin at tree {first}")
         clusters, y = self._clusters()[self._held], self._y[self._held]
         margin = float(field(message, "base", np.float64, ())) + forest[:first].margin(clusters)
-        losses = [self._loss(margin, y)]
+        totals = [losses(self._config.objective, margin, y).sum()]
         for tree in range(first, len(forest)):
             margin = margin + forest[tree : tree + 1].margin(clusters)
-            losses.append(self._loss(margin, y))
+            totals.append(losses(self._config.objective, margin, y).sum())
         joined = self.memory.get("joined", np.zeros(0)).sum()
-        return self._summation.conceal(np.array([joined, len(y), *losses]), "check")
-
-    def _loss(self, margin: np.ndarray, y: np.ndarray) -> float:
-        """Cross-entropy in nats or squared error, summed."""
-        return float(np.sum(np.logaddexp(0, margin) - y * margin if self._config.classification else (margin - y) ** 2))
-
-    def _predicted(self, margin: np.ndarray) -> np.ndarray:
-        return sigmoid(margin) if self._config.classification else margin
+        return self._summation.conceal(np.array([joined, len(y), *totals]), "check")
 
     def _finish(self, message: Message) -> Message:
         """Keep the model, which only a node can apply to values; report the smallest group that this node sent."""
         forest = Forest.unpack(message, self._config.max_depth, self._X.shape[1])
         base = field(message, "base", np.float64, ())
         if self._out is not None:
-            kind = np.array(self._config.classification)
-            arrays = {"base": base, "boundaries": self._recall("boundaries"), "classification": kind}
+            kind = np.array(self._config.objective)
+            arrays = {"base": base, "boundaries": self._recall("boundaries"), "objective": kind}
             write_bytes(self._out, to_npz(forest.pack() | arrays))
         return {"smallest": np.array(self.smallest_sent)}
 
@@ -246,11 +234,14 @@ class VirtualSamplesNode(Participant):
 
 
 def predict(model: Path, X: np.ndarray) -> np.ndarray:
-    """Probability of class 1 of rows float32[n, d], or their label, by a model that a node wrote: float64[n]."""
+    """By a model that a node wrote: rows float32[n, d] -> float64[n], P(1), numbers or expected counts. NaN is missing.
+
+    Raises DataError for an infinite value.
+    """
     with np.load(model, allow_pickle=False) as arrays:
         forest = Forest(arrays["feature"], arrays["threshold"], arrays["value"])
-        margin = float(arrays["base"]) + forest.margin(assign(arrays["boundaries"], X))
-        return sigmoid(margin) if arrays["classification"] else margin
+        margin = float(arrays["base"]) + forest.margin(assign(arrays["boundaries"], without_missing(X)))
+        return predicted(str(arrays["objective"]), margin)
 
 
 _FOREST: list[tuple[str, type]] = [("feature", np.int32), ("threshold", np.int32), ("value", np.float64)]

@@ -24,8 +24,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mpc.errors import DataError, PeerVanished
+from mpc.errors import PeerVanished
 from protocols.federated.engine import Federation, Message, as_bytes, field
+from protocols.federated.objectives import prior_margin
 from protocols.federated.secure_sum import Summation
 from protocols.federated.virtual_samples.config import VirtualSamplesConfig
 from protocols.federated.virtual_samples.forest import Forest
@@ -61,15 +62,10 @@ class Server:
         self._summation, self._progress = summation, progress
 
     def fit(self) -> None:
-        """The base model: `n_estimators` trees on the base rows. Raises DataError where one class is missing."""
+        """The base model: `n_estimators` trees on the base rows. Raises DataError where labels say nothing."""
         replies = self._ask(self._federation.clients, "prior", {})
         rows, labels = self._summation.total(self._federation, replies, "prior", 2)
-        if not self._config.classification:
-            self.base_margin = float(labels / rows)
-        elif 0 < labels < rows:
-            self.base_margin = math.log(labels / (rows - labels))
-        else:
-            raise DataError(f"{labels:g} of {rows:g} labels are 1: training needs both classes")
+        self.base_margin = prior_margin(self._config.objective, float(rows), float(labels))
         self._boost(self._config.n_estimators)
 
     def update(self) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from protocols.federated.objectives import LARGEST_STEP
 from protocols.federated.virtual_samples.config import VirtualSamplesConfig
 
 
@@ -50,8 +51,22 @@ def best_splits(gradients: np.ndarray, hessians: np.ndarray, config: VirtualSamp
 
 def leaf_values(sums: np.ndarray, config: VirtualSamplesConfig) -> np.ndarray:
     """Formula (6) times the learning rate: float64[..., 2] sums of g and h -> float64[...]."""
-    return -config.learning_rate * sums[..., 0] / (np.maximum(sums[..., 1], 0) + config.reg_lambda)
+    return config.learning_rate * _weights(sums[..., 0], _curvature(sums[..., 1], config), config)
+
+
+def _weights(g: np.ndarray, curvature: np.ndarray, config: VirtualSamplesConfig) -> np.ndarray:
+    weights = -g / curvature
+    return np.clip(weights, -LARGEST_STEP, LARGEST_STEP) if config.objective == "count:poisson" else weights
+
+
+def _curvature(h: np.ndarray, config: VirtualSamplesConfig) -> np.ndarray:
+    return np.maximum(h, 0) + config.reg_lambda
 
 
 def _score(g: np.ndarray, h: np.ndarray, config: VirtualSamplesConfig) -> np.ndarray:
-    return g * g / (np.maximum(h, 0) + config.reg_lambda)
+    """g^2 / (h + lambda); of counts the same of a weight that may be cut."""
+    curvature = _curvature(h, config)
+    if config.objective != "count:poisson":
+        return g * g / curvature
+    weights = _weights(g, curvature, config)
+    return -weights * (2 * g + curvature * weights)

@@ -8,7 +8,7 @@ from protocols.federated.fedxgbllr import cnn
 from protocols.federated.fedxgbllr.client import FedXGBllrClient
 from protocols.federated.fedxgbllr.communication import fedxgbllr_bytes, simfl_bytes
 from protocols.federated.fedxgbllr.config import FedXGBllrConfig
-from protocols.federated.fedxgbllr.model import pack_ensembles, unpack_ensembles
+from protocols.federated.fedxgbllr.model import FedXGBllrModel, pack_ensembles, unpack_ensembles
 from protocols.federated.fedxgbllr.server import train
 from protocols.federated.fedxgbllr.trees import encode, fit_booster, fit_ensemble, tree_outputs
 from protocols.federated.secure_sum import OpenSum
@@ -154,13 +154,29 @@ def test_regression_predicts_in_the_labels_own_unit():
     assert error < 0.1 * y.var()
 
 
+def test_counts_with_missing_values_are_predicted_better_than_by_their_mean():
+    config = FedXGBllrConfig.of(objective="count:poisson", total_trees=60, max_depth=3, rounds=2, channels=16)
+    X, _ = table(400)
+    X[::4, 0] = np.nan
+    rate = np.where(np.isnan(X[:, 0]), 8.0, np.exp(0.5 * X[:, 1]))
+    y = np.random.default_rng(2).poisson(rate).astype(float)
+    parts = np.array_split(np.arange(len(X)), 2)
+    federation = LocalFederation({i: FedXGBllrClient(i, X[p], y[p], config, OpenSum()) for i, p in enumerate(parts)})
+    model = train(federation, config, OpenSum())
+    predicted = model.predict(X)
+    assert (predicted > 0).all() and np.mean((predicted - rate) ** 2) < 0.15 * rate.var()
+    again = FedXGBllrModel.unpack(model.pack(), config)
+    np.testing.assert_array_equal(again.predict(X), predicted)
+    assert (again.kept, again.factor) == (model.kept, model.factor)
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
         ({"y": np.r_[np.zeros(239), 7]}, "client 0: y: row 239: label must be 0 or 1, got 7"),
         ({"y": np.full(240, "yes")}, "client 0: y: labels must be numbers"),
         ({"y": np.zeros(3)}, "client 0: y must have a label per row, and X rows: got 3 labels for 240 rows"),
-        ({"X": np.full((240, 2), np.nan)}, "client 0: column 'f0', row 0: value is missing"),
+        ({"X": np.full((240, 2), np.inf)}, "client 0: column 'f0', row 0: value is infinite"),
     ],
 )
 def test_bad_rows_are_one_sentence(change, sentence):

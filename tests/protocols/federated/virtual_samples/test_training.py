@@ -5,6 +5,7 @@ import xgboost as xgb
 
 from mpc.errors import ConfigError, DataError, PeerVanished, ProtocolDesync
 from protocols.federated.engine import HELPER, LocalFederation
+from protocols.federated.objectives import sigmoid
 from protocols.federated.secure_sum import OpenSum, SharedSum
 from protocols.federated.virtual_samples import boundaries
 from protocols.federated.virtual_samples.boundaries import agree, every_value, pooled_boundaries
@@ -12,7 +13,7 @@ from protocols.federated.virtual_samples.clusters import assign, cluster_sums, m
 from protocols.federated.virtual_samples.config import VirtualSamplesConfig
 from protocols.federated.virtual_samples.forest import Forest
 from protocols.federated.virtual_samples.metrics import evaluate
-from protocols.federated.virtual_samples.node import VirtualSamplesNode, predict, sigmoid
+from protocols.federated.virtual_samples.node import VirtualSamplesNode, predict
 from protocols.federated.virtual_samples.server import Server
 from protocols.federated.virtual_samples.split import best_splits
 from tests.protocols.federated.tables import GROUP_KEY, SMALL_VS, summation, table, vs_nodes
@@ -414,12 +415,16 @@ def test_clusters_of_new_rows_need_new_rows():
 
 
 @pytest.mark.parametrize("nodes", [1, 3])
-def test_squared_error_is_exact_xgboost_too(nodes, tmp_path):
+@pytest.mark.parametrize("objective", ["reg:squarederror", "count:poisson"])
+def test_numbers_and_counts_are_exact_xgboost_too(nodes, objective, tmp_path):
     X, _ = table(600)
     y = 40 + 9 * X[:, 0] - 5 * X[:, 1] * X[:, 2]
+    if objective == "count:poisson":
+        y = np.random.default_rng(1).poisson(np.exp(X[:, 0])).astype(float)
+        y[:3] = 40  # so that a weight is cut to its largest step
     edges = every_value(X)
     config = VirtualSamplesConfig.of(
-        objective="reg:squarederror", clusters=edges.shape[1] + 1, min_group=1, n_estimators=6, update_estimators=0
+        objective=objective, clusters=edges.shape[1] + 1, min_group=1, n_estimators=6, update_estimators=0
     )
     members = {}
     for i, part in enumerate(np.array_split(np.arange(len(X)), nodes)):
@@ -428,9 +433,22 @@ def test_squared_error_is_exact_xgboost_too(nodes, tmp_path):
     server = Server(LocalFederation(members), 5, config, OpenSum())
     server.fit()
     server.finish()
-    parameters = {"objective": "reg:squarederror", "max_depth": 4, "eta": 0.1, "tree_method": "exact"}
+    parameters = {"objective": objective, "max_depth": 4, "eta": 0.1, "tree_method": "exact"}
     booster = xgb.train(parameters | {"base_score": y.mean()}, xgb.DMatrix(X, label=y), 6)
     np.testing.assert_allclose(predict(tmp_path / "0.npz", X), booster.predict(xgb.DMatrix(X)), atol=1e-3)
+
+
+def test_a_missing_value_is_below_all_others(tmp_path):
+    X, _ = table(400)
+    X[::3, 0] = np.nan
+    y = (np.isnan(X[:, 0]) | (X[:, 1] > 1)).astype(float)
+    config = with_options(update_estimators=0, n_estimators=20)
+    node = VirtualSamplesNode(0, X, y, config, OpenSum(), GROUP_KEY, out=tmp_path / "0.npz")
+    trained({0: node}, config=config, minimum=1).finish()
+    called = predict(tmp_path / "0.npz", X) > 0.5
+    assert called[np.isnan(X[:, 0])].all() and (called == y).mean() > 0.9
+    with pytest.raises(DataError, match="every value must be finite, or NaN where it is missing"):
+        predict(tmp_path / "0.npz", np.full((1, 5), np.inf))
 
 
 def test_under_squared_error_rows_with_large_errors_join():
@@ -517,6 +535,16 @@ def test_nodes_that_do_not_fit_together_are_one_sentence(change, sentence):
     ]
     with pytest.raises(DataError, match=sentence):
         agree(LocalFederation(dict(enumerate(nodes))))
+
+
+def test_counts_are_checked():
+    X, y = table()
+    config = with_options(objective="count:poisson")
+    with pytest.raises(DataError, match=r"row 0: label must be a count, got 0\.5"):
+        VirtualSamplesNode(0, X, y + 0.5, config, OpenSum(), GROUP_KEY)
+    nodes = {0: VirtualSamplesNode(0, X, 0 * y, config, OpenSum(), GROUP_KEY)}
+    with pytest.raises(DataError, match="all 240 labels are 0: training needs a count above 0"):
+        trained(nodes, config=config, minimum=1)
 
 
 def test_one_class_is_one_sentence():
