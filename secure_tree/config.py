@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping
-from typing import Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -16,7 +16,11 @@ from secure_tree.public import ln
 # Levels of a tree, of a model that is shared, too.
 DEEPEST = 8
 Partition = Literal["horizontal", "vertical"]
-Metric = Literal["error", "logloss", "auc", "rmse", "mae"]
+Metric = Literal["error", "logloss", "auc", "aucpr", "ks", "gini", "rmse", "mae"]
+# Larger is better of these; and of the first these are of two classes only.
+RISING: tuple[Metric, ...] = ("auc", "aucpr", "ks", "gini")
+_OF_TWO_CLASSES: tuple[Metric, ...] = ("aucpr", "ks", "gini")
+_OF_NUMBERS: tuple[Metric, ...] = ("rmse", "mae")
 # multi:softprob is not trained: it is what XGBoost's models of several classes are, once they are shared.
 Objective = Literal["binary:logistic", "multi:ova", "multi:softprob", "reg:squarederror", "count:poisson"]
 Missing = Literal["none", "all"] | tuple[str, ...]
@@ -71,8 +75,10 @@ class BoostingConfig(BaseModel):
     def _names(cls, values: dict[str, Any]) -> dict[str, Any]:
         named = canonical(values)
         for field, names in _NAMES.items():
-            if str(named.get(field)) in names:
-                named[field] = names[named[field]]
+            if isinstance(given := named.get(field), list | tuple):
+                named[field] = tuple(names.get(str(each), each) for each in given)
+            elif str(given) in names:
+                named[field] = names[str(given)]
         if named.get("min_child_weight") is None:
             named["min_child_weight"] = 1.0 if named.get("objective") in _NUMBERS else 0.5
         return named
@@ -119,7 +125,7 @@ class TrainConfig(BoostingConfig):
     num_class: int | None = Field(None, ge=2, le=1000)
     subsample: float = Field(1.0, gt=0, le=1)
     test_size: float = Field(0.0, ge=0, lt=1)
-    eval_metric: Metric | None = None
+    eval_metric: Metric | Annotated[tuple[Metric, ...], Field(min_length=1)] | None = None
     eval_epochs: int = Field(10, ge=1)
     eval_threshold: float = Field(0.5, gt=0, lt=1)
     early_stopping_rounds: int | None = Field(None, ge=1)
@@ -151,16 +157,24 @@ class TrainConfig(BoostingConfig):
         several = self.objective.startswith("multi:")
         if (self.num_class and not several) or (self.objective == "multi:ova" and not self.num_class):
             raise ValueError("num_class belongs to objectives of several classes; multi:ova needs it")
-        if self.eval_metric and (self.eval_metric in ("rmse", "mae")) == self.logistic:
-            raise ValueError(f"eval_metric must suit {self.objective}, got {self.eval_metric}")
+        for metric in self.metrics:
+            if (metric in _OF_NUMBERS) == self.logistic or (metric in _OF_TWO_CLASSES and self.num_class):
+                raise ValueError(f"eval_metric must suit {self.objective}, got {metric}")
+        if len(set(self.metrics)) < len(self.metrics):
+            raise ValueError(f"eval_metric must name different metrics, got {', '.join(self.metrics)}")
         return self
 
     @property
-    def metric(self) -> Metric:
-        """The metric of held-out rows."""
-        if self.eval_metric:
+    def metrics(self) -> tuple[Metric, ...]:
+        """The metrics of held-out rows."""
+        if isinstance(self.eval_metric, tuple):
             return self.eval_metric
-        return "rmse" if not self.logistic else "error" if self.num_class else "logloss"
+        return (self.eval_metric or ("rmse" if not self.logistic else "error" if self.num_class else "logloss"),)
+
+    @property
+    def metric(self) -> Metric:
+        """The metric that early stopping goes by: as in XGBoost, the last."""
+        return self.metrics[-1]
 
     @property
     def squared(self) -> bool:

@@ -35,7 +35,7 @@ from secure_tree.numerics import MARGIN_SCALE
 from secure_tree.parameters import Parametrised, documented
 from secure_tree.predict import margins
 from secure_tree.schema import hold_out, read_features, read_training, read_validation
-from secure_tree.training import Observer, train
+from secure_tree.training import Curve, Curves, Observer, train
 
 
 @contextmanager
@@ -78,7 +78,7 @@ class _SecureXGB(Parametrised):
         colsample_bytree: float = 1.0,
         test_size: float = 0.0,
         random_state: int = 0,
-        eval_metric: str | None = None,
+        eval_metric: str | Sequence[str] | None = None,
         eval_epochs: int = 10,
         eval_threshold: float = 0.5,
         early_stopping_rounds: int | None = None,
@@ -87,7 +87,7 @@ class _SecureXGB(Parametrised):
         **aliases: Any,
     ) -> None:
         self.model: SharedModel | None = None
-        self.curve: list[tuple[int, float]] = []
+        self.curves: Curves = {}
         self._hold(locals())
 
     def fit(
@@ -110,8 +110,8 @@ class _SecureXGB(Parametrised):
         `sample_weight`: a number for each label; a party that gives none counts its rows as 1.
 
         `eval_set`: (X, y) of this party or, as in XGBoost, a list with this one pair: rows for validation; without it,
-        a share `test_size` of the table is held out. `curve` has what was revealed of them: (rounds, metric), after
-        each `eval_epochs` rounds.
+        a share `test_size` of the table is held out. `curves` has what was revealed of them: (rounds, value) of each
+        metric, after each `eval_epochs` rounds; `curve` those of the last metric, which early stopping goes by.
 
         With `checkpoints`, which both parties have or neither, every round is kept as it is made.
 
@@ -122,7 +122,8 @@ class _SecureXGB(Parametrised):
         config = self.config
         config.check_trainable()
         needs_party(party, "fit(party, X, y)")
-        self.curve.clear()
+        self.curves.clear()
+        self.curves.update({metric: [] for metric in config.metrics})
         known = agree_on_terms(party, config, dictionary(X))
         table = read_training(X, y, sample_weight, config, known)
         if eval_set is None:
@@ -141,7 +142,7 @@ class _SecureXGB(Parametrised):
             if config.squared:
                 agree_on_numbers(party, "training.unit", of_scales(context))
             check_resolution(context, table)
-            ensemble = train(party, context, base, bins, table, validation, self.curve, observer, attempt)
+            ensemble = train(party, context, base, bins, table, validation, self.curves, observer, attempt)
         # Shares of the same trees that two runs have finished do not fit each other.
         self.model = SharedModel(party.rank, config, replace(context.facts, pairing=pairing), bins.cuts, ensemble)
         return self
@@ -190,6 +191,11 @@ class _SecureXGB(Parametrised):
             own = planned(party, "predict", program, offline="predict_offline")
         margin = own.T if model.config.num_class else own[0]
         return margin * (model.facts.margin_unit / (1 << MARGIN_SCALE))
+
+    @property
+    def curve(self) -> Curve:
+        """What was revealed of held-out rows: (rounds, value) of the last metric."""
+        return self.curves.get(self.config.metric, [])
 
     def feature_importance(self, party: Party, kind: Importance = "weight") -> np.ndarray:
         """float64[d] in the order of `model.facts.names`, revealed to both parties; both must ask, and for the same.

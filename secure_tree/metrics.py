@@ -14,6 +14,10 @@ auc        by 128 cuts: pairs of rows between two neighbouring cuts count one ha
            half the largest share of negatives between two cuts. The cuts follow the margins' own mean and mean absolute
            deviation, both secret: they part a Laplace distribution into equal shares. Of several classes, each class's
            margin against the others'; a class that no row has counts 0
+ks         largest distance of the distributions of both classes, at the same cuts: too small by at most the largest
+           share of negatives between two neighbouring cuts
+aucpr      average precision, by these cuts and TAIL_CUTS: positives between two neighbouring ones count with the
+           precision in their middle, so that each is off by what the precision changes between the two
 
 Security   semi-honest, perfect: composition of perfect protocols
 """
@@ -21,6 +25,7 @@ Security   semi-honest, perfect: composition of perfect protocols
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -28,12 +33,14 @@ from mpc.argmax import argmax
 from mpc.beaver import multiply
 from mpc.bit_product import select, to_ring
 from mpc.comparison import below
+from mpc.division import divide
 from mpc.party import Party
 from mpc.reciprocal import reciprocal
 from mpc.rounds import Steps, parallel
-from mpc.shares import AShare, BShare, stack
+from mpc.shares import AShare, BShare, concatenate, stack
 from mpc.sigmoid import sigmoid
 from mpc.truncation import floor, truncate
+from secure_tree.config import Metric
 from secure_tree.curve_tables import LAPLACE_CUTS
 from secure_tree.curves import BOUND, LOG_SIGMOID, MARGIN_BITS, MARGIN_LIMIT, SOFTPLUS, logarithm, quadratics
 from secure_tree.numerics import MARGIN_SCALE
@@ -45,6 +52,8 @@ LEAST_OCTAVE = PROBABILITY_SCALE - 18 - 1
 CUT_SCALE = 31
 _UPPER_CUTS = [cut for line in LAPLACE_CUTS for cut in line]
 CUTS = [-cut for cut in reversed(_UPPER_CUTS)] + _UPPER_CUTS
+# Above CUTS, where few positives are: half an octave of the tail of a Laplace distribution each.
+TAIL_CUTS = [CUTS[-1] + k * (CUTS[-1] - CUTS[-2]) // 2 for k in range(1, 65)]
 DEVIATION_OCTAVES = 32
 
 
@@ -113,29 +122,67 @@ def squared(party: Party, margin: AShare, labels: AShare) -> Steps[AShare]:
 
 def auc(party: Party, margin: AShare, labels: AShare) -> Steps[AShare]:
     """[margin] and [label], 0 or 1, of n < 2^21 rows -> [AUC] at MARGIN_SCALE, as above; 0 for one class only."""
-    low = yield from _below_cuts(party, margin)
-    positives, rows = labels.sum(), len(labels)
+    below_cuts = yield from _counts_below(party, margin, labels, CUTS)
+    counts, sums = _differences(below_cuts), below_cuts[:, 1:] + below_cuts[:, :-1]
+    wins, pairs = yield from parallel(multiply.steps(party, counts[0], sums[1]), _pairs(party, below_cuts))
+    # Twice the pairs that are ordered rightly, over twice all pairs.
+    return (yield from _over(party, wins.sum().reshape(1), pairs + pairs, len(labels) ** 2))
+
+
+def ks(party: Party, margin: AShare, labels: AShare) -> Steps[AShare]:
+    """[margin] and [label], 0 or 1, of n < 2^21 rows -> [largest distance of the classes' distributions], likewise."""
+    below_cuts = yield from _counts_below(party, margin, labels, CUTS)
+    totals = stack([below_cuts[1, -1:], below_cuts[0, -1:]]).map(lambda w: np.broadcast_to(w, below_cuts.shape))
+    crossed, pairs = yield from parallel(multiply.steps(party, below_cuts, totals), _pairs(party, below_cuts))
+    most, difference = len(labels) ** 2, crossed[0] - crossed[1]
+    distances = concatenate([difference, -difference]) + most
+    _, largest = yield from argmax.steps(party, distances.reshape(1, -1), (2 * most).bit_length())
+    return (yield from _over(party, largest - most, pairs, most))
+
+
+def aucpr(party: Party, margin: AShare, labels: AShare) -> Steps[AShare]:
+    """[margin] and [label], 0 or 1, of n < 2^21 rows -> [average precision] at MARGIN_SCALE, as above."""
+    below_cuts = yield from _counts_below(party, margin, labels, CUTS + TAIL_CUTS)
+    counts = _differences(below_cuts)
+    # Twice the rows above the middle of a bucket.
+    above = (below_cuts[:, -1:] - below_cuts[:, 1:]).times(2) + counts
+    high = (2 * len(labels)).bit_length()
+    precision = yield from divide.steps(party, above[0], above[0] + above[1], 0, high, MARGIN_SCALE)
+    found = yield from multiply.steps(party, AShare(precision.words, party.rank), counts[0])
+    positives = below_cuts[0, -1:]
+    mean = yield from divide.steps(party, found.sum().reshape(1), positives, 0, high, 0)
+    return AShare(mean.words, party.rank, MARGIN_SCALE)
+
+
+def _counts_below(party: Party, margin: AShare, labels: AShare, cuts: list[int]) -> Steps[AShare]:
+    """[ones and zeros below each cut], [2, cuts + 2]: none below the first, and all below the last."""
+    low = yield from _below_cuts(party, margin, cuts)
     of_class = stack([labels, 1 - labels], axis=-1)
     counted = yield from select.steps(party, low.map(lambda b: b[..., None]), of_class.map(lambda w: w[:, None]))
-    below_cut = counted.sum(axis=0).map(np.transpose)
-    # Ones and zeros below every cut, with none below the first and all below the last: differences are buckets.
-    ends = stack([positives, rows - positives])
-    words = np.concatenate([np.zeros((2, 1), np.uint64), below_cut.words, ends.words[:, None]], axis=1)
-    buckets = AShare(np.diff(words, axis=1), party.rank)
-    sums = AShare(words[1, 1:] + words[1, :-1], party.rank)
-    wins, pairs = yield from parallel(
-        multiply.steps(party, buckets[0], sums),
-        multiply.steps(party, positives.reshape(1), (rows - positives).reshape(1)),
-    )
-    # Twice the pairs that are ordered rightly, over twice all pairs.
-    high = max(2, (rows * rows).bit_length())
-    y, s = yield from reciprocal.steps(party, pairs + pairs, 0, high)
-    scaled = yield from multiply.steps(party, wins.sum().reshape(1), s)
+    counts, totals = counted.sum(axis=0).map(np.transpose), of_class.sum(axis=0)
+    words = [np.zeros((2, 1), np.uint64), counts.words, totals.words[:, None]]
+    return AShare(np.concatenate(words, axis=1), party.rank)
+
+
+def _differences(below_cuts: AShare) -> AShare:
+    """Rows between neighbouring cuts, [2, cuts + 1]."""
+    return below_cuts[:, 1:] - below_cuts[:, :-1]
+
+
+def _pairs(party: Party, below_cuts: AShare) -> Steps[AShare]:
+    """[pairs of a one and a zero], [1]."""
+    return multiply.steps(party, below_cuts[0, -1:], below_cuts[1, -1:])
+
+
+def _over(party: Party, part: AShare, whole: AShare, most: int) -> Steps[AShare]:
+    """[part / whole] at MARGIN_SCALE of whole numbers, part <= whole <= most; 0 where the whole is. [1]."""
+    y, s = yield from reciprocal.steps(party, whole, 0, max(2, most.bit_length()))
+    scaled = yield from multiply.steps(party, part, s)
     ratio = yield from multiply.steps(party, scaled, y)
     return (yield from floor.steps(party, ratio, ratio.scale - MARGIN_SCALE))
 
 
-def _below_cuts(party: Party, margin: AShare) -> Steps[BShare]:
+def _below_cuts(party: Party, margin: AShare, cuts: list[int]) -> Steps[BShare]:
     """[margin] -> <below each cut>, [n, cuts]. With f a power of two, |f (m - mean)| is between 1 and 2 in the mean."""
     rows = len(margin)
     mean = yield from truncate.steps(party, margin.sum().reshape(1).times(round(2**30 / rows), 30), 30)
@@ -151,4 +198,13 @@ def _below_cuts(party: Party, margin: AShare) -> Steps[BShare]:
     steps = [1 << top, *(-(1 << top - j) for j in range(1, top + 1))]
     factor = reached.times(steps, CUT_SCALE - MARGIN_SCALE).sum(axis=-1)
     stretched = yield from multiply.steps(party, factor.map(lambda w: np.repeat(w, rows)), centred)
-    return (yield from below.steps(party, stretched, CUTS, 62))
+    return (yield from below.steps(party, stretched, cuts, 62))
+
+
+# Of a class each, of the margins' order only; the others have a number for every row. Gini's is 2 AUC - 1.
+OF_ALL_ROWS: dict[Metric, Callable[[Party, AShare, AShare], Steps[AShare]]] = {
+    "auc": auc,
+    "gini": auc,
+    "aucpr": aucpr,
+    "ks": ks,
+}

@@ -76,9 +76,10 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "test_size": ("float", "-", "Share of each party's rows that is held out for validation: 5 rows or more, or none."),
     "random_state": ("int", "0", "Seed of the choice of held-out rows, which is public."),
     "eval_metric": (
-        "str, optional",
+        "str or list of str, optional",
         "by objective",
-        "`logloss`, `error`, `auc`, `rmse` or `mae`, computed on held-out rows.",
+        "Computed on held-out rows: `logloss`, `error` or `auc`; of two classes also `aucpr` (average precision), `ks` "
+        "and `gini`; of numbers `rmse` or `mae`. Of several, early stopping goes by the last.",
     ),
     "eval_epochs": ("int", "1", "Rounds between two validations, which cost communication."),
     "eval_threshold": ("float", "0.5", "Probability above which `error` counts a row as positive."),

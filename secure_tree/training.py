@@ -13,7 +13,7 @@ from mpc.verdict import settle
 from secure_tree.binning import Bins
 from secure_tree.boost import Boosting, boost_once, finish, set_up
 from secure_tree.checkpoint import Attempt
-from secure_tree.config import TrainConfig
+from secure_tree.config import RISING, Metric, TrainConfig
 from secure_tree.context import TrainingContext
 from secure_tree.ensemble import Ensemble, TreeShares
 from secure_tree.sampling import Samples, alike, samples_by_round
@@ -21,8 +21,9 @@ from secure_tree.schema import Table
 
 # Called after each tree with its number, its shares, the shares of (g, h) it was grown on, and of the new margin.
 Observer = Callable[[int, TreeShares, AShare, AShare], None]
-# What was revealed of held-out rows: number of rounds, metric.
+# What was revealed of held-out rows: number of rounds, metric; and the curves of all metrics.
 Curve = list[tuple[int, float]]
+Curves = dict[Metric, Curve]
 # Requests of correlated randomness, and how many times they are made.
 Step = tuple[list[Correlation[object]], int]
 
@@ -34,11 +35,11 @@ def train(
     bins: Bins,
     table: Table,
     validation: Table,
-    curve: Curve,
+    curves: Curves,
     observer: Observer | None = None,
     attempt: Attempt | None = None,
 ) -> Ensemble:
-    """Grow the trees -> the ensemble. What is revealed of the held-out rows is added to `curve` as it comes.
+    """Grow the trees -> the ensemble. What is revealed of the held-out rows is added to `curves` as it comes.
 
     [base] is the margin before the first tree, of `secure_tree.base_score`.
 
@@ -59,7 +60,7 @@ def train(
         rehearsal = _Rehearsal(party, begin)
         party.randomness.provide([rehearsal.asked()])
         boosting = begin(party)
-    trees = list[TreeShares]()
+    trees, curve = list[TreeShares](), curves[config.metric]
     if attempt and attempt.margin is not None:
         trees = list(attempt.trees)
         boosting.rows.go_on(attempt.margin)
@@ -82,7 +83,8 @@ def train(
                     trees += _grow(party, boosting, samples, len(trees), observer, attempt)
                 if boosting.validation:
                     grown = trees[start * config.classes : end * config.classes]
-                    curve.append((end, boosting.validation.measure(party, grown, end)))
+                    for metric, value in boosting.validation.measure(party, grown, end).items():
+                        curves[metric].append((end, value))
             if config.early_stopping_rounds and end - best_round(curve, config) >= config.early_stopping_rounds:
                 break
         if config.early_stopping_rounds:
@@ -165,5 +167,5 @@ class _Rehearsal:
 
 def best_round(curve: Curve, config: TrainConfig) -> int:
     """Rounds at the best number so far; the earliest of equals."""
-    sign = -1 if config.metric == "auc" else 1
+    sign = -1 if config.metric in RISING else 1
     return min(curve, key=lambda point: sign * point[1])[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, concatenate, stack
 from mpc.verdict import settle
 from secure_tree import metrics
+from secure_tree.config import Metric
 from secure_tree.context import TrainingContext
 from secure_tree.curves import EXP, quadratics
 from secure_tree.ensemble import Routes, TreeShares
@@ -22,7 +24,10 @@ from secure_tree.public import ln
 from secure_tree.rows import first_margin, own_rows, targets_of
 from secure_tree.schema import Table
 
-_OF_NUMBERS = {"mae": metrics.absolute, "rmse": metrics.squared}
+_OF_NUMBERS: dict[Metric, Callable[[Party, AShare, AShare], Steps[AShare]]] = {
+    "mae": metrics.absolute,
+    "rmse": metrics.squared,
+}
 
 
 @dataclass
@@ -35,19 +40,26 @@ class Validation:
     labels: AShare
     margin: AShare
 
-    def measure(self, party: Party, trees: list[TreeShares], count: int) -> float:
+    def measure(self, party: Party, trees: list[TreeShares], count: int) -> dict[Metric, float]:
         """Grow the margins by more trees, `count` by now, and reveal to both parties how good they are."""
         config = self.context.config
         self.margin = self.margin + party.run(self._grown(party, trees))
-        total = party.run(self._metric(party))
+        totals = party.run(self._metrics(party))
         settle(party)
-        opened = party.reveal(total, what=f"{config.metric} of held-out rows after {count} trees")
+        opened = party.reveal(totals, what=f"{', '.join(config.metrics)} of held-out rows after {count} trees")
         assert opened is not None, "revealed to both"
-        over = config.classes if config.metric == "auc" else self.layout.row_count
-        mean = float(opened) / (1 << MARGIN_SCALE) / over
+        return {metric: self._mean(metric, float(total)) for metric, total in zip(config.metrics, opened, strict=True)}
+
+    def _mean(self, metric: Metric, total: float) -> float:
+        """A metric from its sum over rows, or over classes."""
+        config = self.context.config
+        over = self.layout.row_count if metric not in metrics.OF_ALL_ROWS else config.classes
+        mean = total / (1 << MARGIN_SCALE) / over
+        if metric == "gini":
+            return 2 * mean - 1
         if config.logistic:
             return mean
-        return (math.sqrt(mean) if config.metric == "rmse" else mean) * self.context.facts.label_scale
+        return (math.sqrt(mean) if metric == "rmse" else mean) * self.context.facts.label_scale
 
     def _grown(self, party: Party, trees: list[TreeShares]) -> Steps[AShare]:
         """What the trees add to the margins."""
@@ -58,25 +70,29 @@ class Validation:
             parts.append((yield from sum_of_paths(party, left, leaves, self.context.config.classes)))
         return concatenate(parts, axis=1)
 
-    def _metric(self, party: Party) -> Steps[AShare]:
-        """[sum of the metric over rows, or of the classes' AUC] at MARGIN_SCALE."""
-        config = self.context.config
+    def _metrics(self, party: Party) -> Steps[AShare]:
+        """[sum over rows, or of the classes' AUC] of each metric, at MARGIN_SCALE."""
         margins = yield from metrics.clip(party, self.margin, self.context.numerics.margin_bits)
-        if config.metric == "auc":
-            each = (metrics.auc(party, margins[k], self.labels[k]) for k in range(config.classes))
+        sums = yield from parallel(*(self._sum(party, metric, margins) for metric in self.context.config.metrics))
+        return stack(list(sums))
+
+    def _sum(self, party: Party, metric: Metric, margins: AShare) -> Steps[AShare]:
+        config = self.context.config
+        if of_all := metrics.OF_ALL_ROWS.get(metric):
+            each = (of_all(party, margins[k], self.labels[k]) for k in range(config.classes))
             return stack((yield from parallel(*each))).sum()
         if config.num_class:
-            of_classes = metrics.class_error if config.metric == "error" else metrics.class_logloss
+            of_classes = metrics.class_error if metric == "error" else metrics.class_logloss
             return (yield from of_classes(party, margins, self.labels)).sum()
         margin, labels = margins[0], self.labels[0]
-        if config.metric == "error":
+        if metric == "error":
             cut = ln(config.eval_threshold / (1 - config.eval_threshold))
             return (yield from metrics.error(party, margin, labels, cut)).sum()
-        if config.metric == "logloss":
+        if metric == "logloss":
             return (yield from metrics.logloss(party, margin, labels)).sum()
         if config.counts:
             margin = yield from quadratics(party, margin, EXP)
-        return (yield from _OF_NUMBERS[config.metric](party, margin, labels)).sum()
+        return (yield from _OF_NUMBERS[metric](party, margin, labels)).sum()
 
 
 def share_validation_rows(

@@ -1,4 +1,4 @@
-"""Sharewood for its users: `from sharewood import SecureXGBClassifier, SecureXGBRegressor, run_local`."""
+"""Sharewood for its users: `from sharewood import SecureXGBClassifier, SecureXGBRegressor, run_local, connect`."""
 
 from importlib import import_module
 from importlib.util import find_spec
@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from protocols.runtime import run_local
     from secure_tree import SecureXGBClassifier, SecureXGBRegressor
+    from sharewood.connecting import connect
     from sharewood.warming_up import warm_up
 
 __version__ = "0.1.0"
-__all__ = ["SecureXGBClassifier", "SecureXGBRegressor", "__version__", "run_local", "warm_up"]
+__all__ = ["SecureXGBClassifier", "SecureXGBRegressor", "__version__", "connect", "run_local", "warm_up"]
 
 _HOMES = {
     "SecureXGBClassifier": "secure_tree",
     "SecureXGBRegressor": "secure_tree",
+    "connect": "sharewood.connecting",
     "run_local": "protocols.runtime",
     "warm_up": "sharewood.warming_up",
 }

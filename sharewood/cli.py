@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import errno
-import logging
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -15,6 +13,7 @@ from mpc.errors import ConfigError, SharewoodError
 from mpc.process import leave_no_core_dump
 from sharewood import __version__, hosts_cli
 from sharewood.fed import cli as fed_cli
+from sharewood.logs import LogFormat, LogLevel, log_to_stderr
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -24,15 +23,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Gradient-boosted trees on data that two organisations may not show each other.",
 )
-
-
-class LogLevel(StrEnum):
-    """What `--log-level` takes."""
-
-    debug = "debug"
-    info = "info"
-    warning = "warning"
-    error = "error"
 
 
 app.add_typer(hosts_cli.app)
@@ -48,13 +38,13 @@ def _print_version(asked: bool) -> None:
 @app.callback()
 def _root(
     log_level: Annotated[LogLevel, typer.Option(help="Least severity of what is logged.")] = LogLevel.info,
+    log_format: Annotated[LogFormat, typer.Option(help="json: an object per line.")] = LogFormat.text,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version, and exit.")
     ] = False,
 ) -> None:
     """Gradient-boosted trees on data that two organisations may not show each other."""
-    logging.basicConfig(format="%(asctime)s %(message)s")
-    logging.getLogger("sharewood").setLevel(log_level.value.upper())
+    log_to_stderr(log_level, log_format)
 
 
 @app.command()
@@ -99,11 +89,9 @@ def demo(
     from sharewood.demo import run_demo
     from sharewood.report import print_report
 
-    if partition not in ("horizontal", "vertical"):
-        raise ConfigError(f"--partition must be horizontal or vertical, got {partition!r}")
-    divided: Partition = "vertical" if partition == "vertical" else "horizontal"
-    generator: Offline = "pairwise" if _one_of("--offline", offline, ("dealer", "pairwise")) == "pairwise" else "dealer"
-    transfers: OtKind = "softspoken" if _one_of("--ot", ot, ("ferret", "softspoken")) == "softspoken" else "ferret"
+    divided: Partition = hosts_cli.one_of("--partition", partition, get_args(Partition))
+    generator: Offline = hosts_cli.one_of("--offline", offline, get_args(Offline))
+    transfers: OtKind = hosts_cli.one_of("--ot", ot, get_args(OtKind))
     if not 0 <= test_size < 1:
         raise ConfigError(f"--test-size must be at least 0 and below 1, got {test_size:g}")
     if json and (json.is_dir() or not json.absolute().parent.is_dir()):
@@ -154,13 +142,6 @@ def _parameters(objective: str, trees: int, depth: int, bins: str, comparison: s
         "comparison": comparison,
         **more,
     }
-
-
-def _one_of(option: str, value: str, choices: tuple[str, ...]) -> str:
-    """Raises ConfigError."""
-    if value not in choices:
-        raise ConfigError(f"{option} must be {' or '.join(choices)}, got {value!r}")
-    return value
 
 
 def main() -> None:

@@ -32,6 +32,7 @@ from sharewood.figures import Inputs, Run
 from sharewood.hosts_config import HostsConfig
 from sharewood.jobs import fit, predict
 from sharewood.local_ray import local_ray
+from sharewood.own_files import own_half, rows_to_predict, training_tables
 from sharewood.planning import planned
 from sharewood.progress import Watch
 from sharewood.quality import quality_of_predictions
@@ -47,16 +48,7 @@ from sharewood.run_report import (
 )
 from sharewood.shard_alignment import align_in_shards, check_folder
 from sharewood.table_files import writable, write_frame
-from sharewood.tables import (
-    Rows,
-    check_classes,
-    check_counts,
-    known_labels,
-    read_joinable,
-    read_rows,
-    read_table,
-    write_predictions,
-)
+from sharewood.tables import known_labels, read_joinable, write_predictions
 from sharewood.warming_up import warm_up
 
 T = TypeVar("T")
@@ -69,7 +61,7 @@ def connected(config: HostsConfig, name: str, job: Callable[[Party], T], prepare
 
 
 @contextmanager
-def _bringing(config: HostsConfig, name: str, supplied: bool = True) -> Iterator[None]:
+def bringing(config: HostsConfig, name: str, supplied: bool = True) -> Iterator[None]:
     """A party that refuses its own files or settings inside says so to the other one, if that waits already."""
     try:
         yield
@@ -95,7 +87,7 @@ def align(config: HostsConfig, name: str, shards: int = 0) -> tuple[int, int]:
 
     Each party writes its own rows of the common ids, in the same order; with `shards`, into a folder of so many files.
     """
-    with _bringing(config, name, supplied=False):
+    with bringing(config, name, supplied=False):
         psi()
         columns = config.columns(name)
         source, out = config.needs(name, "align_data"), config.needs(name, "aligned")
@@ -130,7 +122,7 @@ class Preparation:
 
 def prepare(config: HostsConfig, name: str) -> Preparation:
     """Make, with the other party, correlated randomness for a training of the sizes in `[plan]`, into a file."""
-    with _bringing(config, name, supplied=False):
+    with bringing(config, name, supplied=False):
         if config.offline != "pairwise":
             raise ConfigError('prepare is for offline = "pairwise": a dealer needs nobody to prepare')
         out = config.needs(name, "prepared")
@@ -155,33 +147,18 @@ def train(
     Where a folder for checkpoints is named, every round of trees is kept there; `resume` goes on from them. A file of
     prepared material is used up as far as the training needs it. `watch` is told how the training goes on.
     """
-    with _bringing(config, name):
+    with bringing(config, name):
         folder = config.needs(name, "checkpoints") if resume else config.party(name).checkpoints
         checkpoints = Checkpoints(folder, resume) if folder else None
-        data, out, columns = config.needs(name, "train_data"), config.needs(name, "model"), config.columns(name)
-        parameters = TrainConfig.of(**config.train)
-        parameters.check_trainable()
-        if parameters.partition == "horizontal" and columns.named("label") is None:
-            raise ConfigError(f"parties.{name}.columns names no label, and by rows each party has its own")
-        test_data = config.party(name).test_data
-        if test_data and parameters.test_size:
-            raise ConfigError("test_size and test_data both specify the rows for validation: use one of the two")
-
-        def table(path: Path) -> Rows:
-            rows = read_table(path, columns, parameters.may_miss)
-            if parameters.logistic and rows.labels is not None:
-                check_classes(path, columns, rows.labels, parameters.num_class or 2)
-            if parameters.counts and rows.labels is not None:
-                check_counts(path, columns, rows.labels)
-            return rows
-
-        rows, validation = table(data), table(test_data) if test_data else None
+        parameters, rows, validation = training_tables(config, name)
+        out = config.needs(name, "model")
         for path in [out, *([json] if json else [])]:
             writable(path)
         if checkpoints and not resume:
             make_folder(checkpoints.folder)
-        read = Inputs.of(train_data=data, test_data=test_data)
-        material = config.party(name).prepared
+        own = config.party(name)
+        read = Inputs.of(train_data=own.train_data, test_data=own.test_data)
+        material = own.prepared
         prepared = Prepared(material, config.names.index(name), config.names) if material else None
 
     def program(party: Party) -> TrainingReport:
@@ -200,6 +177,7 @@ def train(
             rounds_of_trees=trees,
             metric=used.metric,
             curve=estimator.curve,
+            curves=estimator.curves,
         )
 
     try:
@@ -216,21 +194,15 @@ def train(
 
 def predict_rows(config: HostsConfig, name: str, json: Path | None) -> PredictionReport:
     """Predict the party's file with its half of the model, write what it learns as a table; a report of costs."""
-    with _bringing(config, name):
-        model = SharedModel.load(config.needs(name, "model"))
-        own = config.names.index(name)
-        if model.rank != own:
-            raise DataError(
-                f"{config.party(name).model}: must be the half of {name}, got that of {config.names[model.rank]}"
-            )
+    with bringing(config, name):
+        model, own = own_half(config, name), config.names.index(name)
         layout, to = model.facts.layout, config.predict.to
         if to is not None and not layout.vertical:
             raise ConfigError("predict.to is for data by columns: by rows each party learns the predictions of its own")
         receiver = model.facts.label_holder if to is None else config.names.index(to)
         out = config.needs(name, "predictions") if receiver in (None, own) else None
-        names = model.facts.names[layout.features_of(own)]
-        data = config.needs(name, "predict_data")
-        rows = read_rows(data, config.columns(name), names, model.config.may_miss)
+        names, data = model.facts.names[layout.features_of(own)], config.needs(name, "predict_data")
+        rows = rows_to_predict(config, name, model)
         for path in [p for p in (out, json) if p]:
             writable(path)
         read = Inputs.of(predict_data=data, model=config.party(name).model)
@@ -266,7 +238,7 @@ def predict_rows(config: HostsConfig, name: str, json: Path | None) -> Predictio
 
 def reveal(config: HostsConfig, name: str, to: str) -> PartyReport:
     """Open the model to the party `to`, if both configurations consent; that one writes it to its file `revealed`."""
-    with _bringing(config, name):
+    with bringing(config, name):
         config.party(to)
         if to not in config.party(name).reveal_to:
             raise ConfigError(f"parties.{name}.reveal_to does not name {to}: this party has not consented")
@@ -291,7 +263,7 @@ def share(config: HostsConfig, name: str, source: Path | None) -> PartyReport:
 
     Of `train` it takes `missing`: the features that rows to predict may lack.
     """
-    with _bringing(config, name):
+    with bringing(config, name):
         out = config.needs(name, "model")
         writable(out)
         plain = from_xgboost(read_json(source, "model of XGBoost in JSON"), str(source)) if source else None

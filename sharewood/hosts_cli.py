@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar, get_args
 
 import typer
 
@@ -18,6 +18,8 @@ Config = Annotated[Path, typer.Option(help="TOML file of the job.")]
 PartyName = Annotated[str, typer.Option(help="Which of the two parties this host is.")]
 Audited = Annotated[bool, typer.Option("--audit", help="Check what is computed, at both parties.")]
 Json = Annotated[Path | None, typer.Option(help="Also write the report to this file.")]
+
+Choice = TypeVar("Choice")
 
 app = typer.Typer()
 
@@ -51,6 +53,51 @@ def keygen(
     for name, credentials in make_credentials(everybody, days, kept).items():
         credentials.save(out, name)
     typer.echo(f"{out}: keys and certificates for {', '.join(everybody)}, valid for {days} days")
+
+
+@app.command()
+def init(
+    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("."),
+    address: Annotated[str, typer.Option(help="host:port where party_a listens.")] = "127.0.0.1:50011",
+    dealer: Annotated[str, typer.Option(help="host:port where the dealer listens.")] = "127.0.0.1:50010",
+    offline: Annotated[str, typer.Option(help="dealer, or pairwise: without a third party.")] = "dealer",
+    partition: Annotated[str, typer.Option(help="horizontal: each party has rows; vertical: columns.")] = "horizontal",
+) -> None:
+    """Write a commented configuration for each host of a job: party_a.toml, party_b.toml, dealer.toml."""
+    from protocols.runtime.session import Offline
+    from secure_tree.config import Partition
+    from sharewood.first_files import write_first_files
+
+    maker: Offline = one_of("--offline", offline, get_args(Offline))
+    divided: Partition = one_of("--partition", partition, get_args(Partition))
+    files = write_first_files(out, address, dealer, maker, divided)
+    typer.echo(f"wrote {', '.join(map(str, files.values()))}")
+    typer.echo("next: edit them, and then")
+    typer.echo(f"  sharewood keygen --out {out / 'keys'} --names {' '.join(files)}")
+    for role, path in files.items():
+        typer.echo(f"  sharewood check --config {path} --party {role}")
+
+
+@app.command()
+def check(
+    config: Config,
+    party: Annotated[str, typer.Option(help="Which role this host has: one of the parties, or dealer.")],
+    seconds: Annotated[float, typer.Option(min=0.1, help="How long to wait for each other host.")] = 5.0,
+) -> None:
+    """Check this host before an appointment: files, schema, certificate, clock, port, and the way to the other hosts.
+
+    Exit status: 0, 2 where something on this host is wrong, 3 where only another host is at fault.
+    """
+    from sharewood.checking import check
+    from sharewood.hosts_config import HostsConfig
+
+    status = 0
+    for finding in check(HostsConfig.read(config), party, seconds):
+        mark = "error" if finding.error else "warning" if finding.warning else "ok"
+        typer.echo(f"{mark:8}{finding.what}: {finding.text}")
+        if finding.error:
+            status = min(filter(None, (status, finding.error.exit_status)))
+    raise typer.Exit(status)
 
 
 @app.command()
@@ -188,6 +235,28 @@ def reveal(
 
 
 @app.command()
+def importance(
+    config: Config,
+    party: PartyName,
+    kind: Annotated[str, typer.Option(help="weight, gain, total_gain, cover or total_cover, as in XGBoost.")] = "gain",
+    out: Annotated[Path | None, typer.Option(help="Also write a table, CSV or parquet.")] = None,
+    json: Json = None,
+) -> None:
+    """Show how much each feature matters to the model; revealed to both parties, where both ask for the same kind."""
+    from secure_tree.importance import KINDS
+    from sharewood.hosts_config import HostsConfig
+    from sharewood.importance import importance
+
+    asked = one_of("--kind", kind, KINDS)
+    started = monotonic()
+    report = importance(HostsConfig.read(config), party, asked, out, json)
+    width = max(map(len, report.importance))
+    for name, value in report.importance.items():
+        typer.echo(f"{name:{width}}  {value:.6g}")
+    _print_costs("revealed", report, started)
+
+
+@app.command()
 def export(
     model: Annotated[Path, typer.Option(help="A revealed model.")],
     out: Annotated[Path, typer.Option(help="Where to write it.")],
@@ -214,6 +283,14 @@ def share(
 
     started = monotonic()
     _print_costs("shared", share(HostsConfig.read(config), party, model), started)
+
+
+def one_of(option: str, value: str, choices: tuple[Choice, ...]) -> Choice:
+    """Raises ConfigError."""
+    found = next((choice for choice in choices if choice == value), None)
+    if found is None:
+        raise ConfigError(f"{option} must be {' or '.join(map(str, choices))}, got {value!r}")
+    return found
 
 
 def _print_costs(what: str, report: PartyReport, started: float) -> None:

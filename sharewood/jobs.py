@@ -88,7 +88,7 @@ def fit(
         _check_ids(party, theirs, rows, validation)
     kind = SecureXGBClassifier if config.logistic else SecureXGBRegressor
     estimator = kind(**known)
-    progress = Progress(party, TrainConfig.of(**known), watch, estimator.curve)
+    progress = Progress(party, TrainConfig.of(**known), watch, estimator.curves)
     estimator.fit(
         party,
         rows.features,
@@ -99,8 +99,9 @@ def fit(
         checkpoints=checkpoints,
     )
     progress.end()
-    for rounds, value in estimator.curve:
-        log.info("%d trees: %s %.6g on held-out rows", rounds, config.metric, value)
+    for step, (rounds, _) in enumerate(estimator.curve):
+        shown = ", ".join(f"{metric} {curve[step][1]:.6g}" for metric, curve in estimator.curves.items())
+        log.info("%d trees: %s on held-out rows", rounds, shown)
     assert estimator.model is not None, "fit has set it"
     kept, best = estimator.model.rounds, dict(estimator.curve)
     if config.early_stopping_rounds:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
 from mpc.meter import Stage
 from mpc.party import Party
 from secure_tree.config import TrainConfig
+from secure_tree.training import Curves
 from sharewood.figures import Phase
 
 log = logging.getLogger("sharewood")
@@ -21,13 +22,13 @@ Watch = Callable[[dict[str, Any]], None]
 class Progress:
     """An observer of a training: a line after the first round of trees, after each tenth, and after ten seconds.
 
-    `watch` is told after every round of trees; `curve` grows as held-out rows are evaluated.
+    `watch` is told after every round of trees; `curves` grow as held-out rows are evaluated.
     """
 
     def __init__(
-        self, party: Party, config: TrainConfig, watch: Watch | None = None, curve: Sequence[tuple[int, float]] = ()
+        self, party: Party, config: TrainConfig, watch: Watch | None = None, curves: Curves | None = None
     ) -> None:
-        self._party, self._config, self._watch, self._curve = party, config, watch, curve
+        self._party, self._config, self._watch, self._curves = party, config, watch, {} if curves is None else curves
         self._grown = 0
         self._first = self._logged = -_SILENCE
 
@@ -72,7 +73,7 @@ class Progress:
             "ended": False,
             "seconds_left": (rounds - done) * self._seconds(now),
             "metric": self._config.metric,
-            "curve": list(self._curve),
+            "curve": list(self._curves.get(self._config.metric, ())),
             "stages": stages,
             "bytes": party.link.wire_sent + party.link.wire_received,
             "bytes_dealt": party.randomness.dealt,

@@ -13,6 +13,7 @@ from mpc.party import Party
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.config import Metric, TrainConfig
 from secure_tree.storage import write_json
+from secure_tree.training import Curve, Curves
 from sharewood.figures import IN_PLACE, Figures, Measures, Offline, Online, Phase, Prediction, Run
 
 log = logging.getLogger("sharewood")
@@ -83,14 +84,15 @@ class RoundsOfTrees(Figures):
 
 @dataclass
 class TrainingReport(PartyReport):
-    """`curve`: rounds of trees, and the metric of held-out rows after them."""
+    """`curves`: of every metric of held-out rows, rounds of trees and its value; `curve` that of `metric`, the last."""
 
     run: Run
     data: TrainingTables
     config: TrainConfig
     rounds_of_trees: RoundsOfTrees
     metric: Metric
-    curve: list[tuple[int, float]]
+    curve: Curve
+    curves: Curves
 
 
 @dataclass(frozen=True)

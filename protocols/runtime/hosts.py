@@ -80,15 +80,15 @@ def parse_address(text: str) -> Address:
     return found["host"] or found["v6"], int(found["port"])
 
 
-def run_party(
+@contextmanager
+def joined(
     network: Network,
     rank: int,
     credentials: Credentials,
-    job: Callable[[Party], T],
     own_dealer: Callable[[], Address] | None = None,
     prepared: Prepared | None = None,
-) -> T:
-    """Connect party `rank` with its peer and the dealer, run the job, tell both that it is done.
+) -> Iterator[Party]:
+    """Party `rank`, connected with its peer and the dealer for the length of a block; both learn how the block ended.
 
     `own_dealer`, at party 0, starts a dealer on this machine and returns its address. A pair without a dealer may bring
     `prepared` material, which is closed in the end. Raises PeerFailure, and ConfigError or DataError where the parties
@@ -102,11 +102,23 @@ def run_party(
         _supplied(network, rank, credentials, peer, session, second, own_dealer, prepared) as randomness,
         randomness,
     ):
-        result = job(Party(rank, peer, randomness, audit=Audit() if network.audit else None))
+        yield Party(rank, peer, randomness, audit=Audit() if network.audit else None)
         _part(peer)
         with suppress(PeerFailure):
             randomness.close()
-    return result
+
+
+def run_party(
+    network: Network,
+    rank: int,
+    credentials: Credentials,
+    job: Callable[[Party], T],
+    own_dealer: Callable[[], Address] | None = None,
+    prepared: Prepared | None = None,
+) -> T:
+    """Run a job as party `rank`, `joined` with its peer and the dealer."""
+    with joined(network, rank, credentials, own_dealer, prepared) as party:
+        return job(party)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from secure_tree.training import Curve
 from sharewood.figures import Measures
 from sharewood.page import sections
 from sharewood.page.charts import Line, some
@@ -128,21 +129,28 @@ def _learning(report: TrainingReport) -> Section:
     if not curve:
         nothing = "No rows were held out, so nothing about quality was revealed; test_size holds rows out."
         return Section("Quality", [nothing, unknown])
-    rounds, values = [rounds for rounds, _ in curve], [value for _, value in curve]
+    rounds = [str(rounds) for rounds, _ in curve]
     counts = report.data.held
     by_columns = report.config.partition == "vertical"
     held = f"{counts[0]:,} held-out rows" if by_columns else f"{sum(counts):,} held-out rows of both parties"
-    name = sections.named(report.metric)
-    computed = f"The {name} is computed on shares; both parties learn these numbers, and nothing else of the rows."
+    names = [sections.named(metric) for metric in report.curves]
+    computed = f"On shares: {', '.join(names)}. Both parties learn these numbers, and nothing else of the rows."
+    values = [[sections.measured(value) for _, value in one] for one in report.curves.values()]
     return Section(
         "Quality",
         [computed, unknown],
-        [sections.learning(report.metric, held, [Line("held-out rows", rounds, values)])],
+        [
+            sections.learning(metric, held, [Line("held-out rows", *_points(one))])
+            for metric, one in report.curves.items()
+        ],
         Table(
-            ["rounds of trees", name],
-            [[str(rounds[i]), sections.measured(values[i])] for i in some(len(curve), _ROWS)],
+            ["rounds of trees", *names], [[rounds[i], *(each[i] for each in values)] for i in some(len(curve), _ROWS)]
         ),
     )
+
+
+def _points(curve: Curve) -> tuple[list[int], list[float]]:
+    return [rounds for rounds, _ in curve], [value for _, value in curve]
 
 
 def _quality(measures: Measures, margins: np.ndarray, labels: np.ndarray | None, binary: bool) -> Section:

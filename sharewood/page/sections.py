@@ -162,7 +162,7 @@ def named(measure: str) -> str:
 def learning(metric: str, evaluated: str, drawn: list[Line]) -> Chart:
     """The metric by the number of rounds."""
     name = named(metric)
-    return lines("curve", f"{name[0].upper()}{name[1:]} on {evaluated}.", drawn, "rounds of trees", name)
+    return lines(f"curve-{metric}", f"{name[0].upper()}{name[1:]} on {evaluated}.", drawn, "rounds of trees", name)
 
 
 def measured(value: float | None) -> str:

@@ -98,6 +98,43 @@ def test_auc_of_few_rows_and_few_positives():
     assert abs(on_shares(metrics.auc, margins, rare)[0] - plain.roc_auc_score(rare, margins)) < 4e-3
 
 
+def kolmogorov_smirnov(labels, margins):
+    false, true, _ = plain.roc_curve(labels, margins)
+    return np.abs(true - false).max()
+
+
+SHIFTS = pytest.mark.parametrize("margins", [MARGINS, MARGINS * 1e-3 - 9, -MARGINS, MARGINS * 100 + 500])
+
+
+@SHIFTS
+def test_ks(margins):
+    distance = kolmogorov_smirnov(Y, margins)
+    assert distance - 0.03 < on_shares(metrics.ks, margins, Y)[0] < distance + 1e-4
+
+
+@SHIFTS
+def test_average_precision(margins):
+    assert abs(on_shares(metrics.aucpr, margins, Y)[0] - plain.average_precision_score(Y, margins)) < 5e-3
+
+
+def test_ks_and_average_precision_of_rare_positives():
+    rare = (np.arange(3000) % 300 == 0).astype(int)
+    noise = np.random.default_rng(5).normal(size=3000)
+    for shift in (0, 1.5, 4, 30):
+        margins = noise - 7 + shift * rare
+        distance = kolmogorov_smirnov(rare, margins)
+        assert distance - 0.04 < on_shares(metrics.ks, margins, rare)[0] < distance + 1e-4
+        expected = plain.average_precision_score(rare, margins)
+        assert abs(on_shares(metrics.aucpr, margins, rare)[0] - expected) < 0.04
+
+
+@pytest.mark.parametrize("metric", [metrics.ks, metrics.aucpr])
+def test_one_class_and_few_rows(metric):
+    assert abs(on_shares(metric, np.array([1.0, -1.0]), np.array([1, 0]))[0] - 1) < 2**-12
+    assert on_shares(metric, MARGINS, np.zeros(300, int))[0] == 0
+    assert abs(on_shares(metric, MARGINS, np.ones(300, int))[0] - (metric is metrics.aucpr)) < 2**-12
+
+
 @pytest.mark.parametrize("classes", [2, 3, 7])
 def test_logloss_of_several_classes(classes):
     labels = np.arange(300) % classes

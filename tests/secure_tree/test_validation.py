@@ -93,6 +93,35 @@ def test_training_stops_early():
     assert abs(min(values) - expected) < 1e-3
 
 
+def test_several_metrics():
+    (X, y), (fresh, truth) = table(80, 4, seed=51), table(60, 4, seed=52)
+    rows, truths = halves(fresh, truth, 25)
+    asked = ["auc", "gini", "aucpr", "ks", "logloss"]
+    held = tuple(zip(rows, truths, strict=True))
+    models, parties = fit(*halves(X, y, 30), held, n_estimators=3, eval_epochs=2, eval_metric=asked)
+    assert list(models[0].curves) == asked and models[0].curve == models[0].curves["logloss"]
+    assert parties[0].revealed == [f"auc, gini, aucpr, ks, logloss of held-out rows after {k} trees" for k in (2, 3)]
+    last = {metric: curve[-1][1] for metric, curve in models[0].curves.items()}
+    margin = margins(models, rows)
+    assert last["gini"] == 2 * last["auc"] - 1
+    assert abs(last["auc"] - evaluated("auc", margin, truth)) < 1e-2
+    assert abs(last["logloss"] - evaluated("logloss", margin, truth)) < 1e-3
+    assert abs(last["aucpr"] - metrics.average_precision_score(truth, margin)) < 3e-2
+    false, true, _ = metrics.roc_curve(truth, margin)
+    assert -5e-2 < last["ks"] - np.abs(true - false).max() < 1e-3
+
+
+def test_metrics_that_do_not_suit():
+    for parameters, said in (
+        (dict(eval_metric=["auc", "rmse"]), "eval_metric must suit binary:logistic, got rmse"),
+        (dict(eval_metric=["auc", "auc"]), "eval_metric must name different metrics, got auc, auc"),
+        (dict(eval_metric="ks", objective="multi:ova", num_class=3), "eval_metric must suit multi:ova, got ks"),
+        (dict(eval_metric=[]), "eval_metric"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            SecureXGBClassifier(**parameters)
+
+
 @pytest.mark.parametrize("metric", ["merror", "mlogloss", "auc"])
 def test_several_classes(metric):
     X, y = three_classes(80, seed=58)

@@ -36,9 +36,10 @@ def place(tmp_path):
 
 
 def test_the_example_of_two_hosts(place):
-    with dealing(3, cwd=place):
+    with dealing(4, cwd=place):
         trained = both("train", "--json", "{}.report.json", cwd=place)
         said = both("predict", cwd=place)
+        ranked = both("importance", "--kind", "weight", "--out", "{}.importance.csv", cwd=place)
         both("reveal", "--to", "party_b", cwd=place)
     assert all("predictions of its own rows" in text for text in said)
     for text, name in zip(trained, "ab", strict=True):
@@ -61,7 +62,11 @@ def test_the_example_of_two_hosts(place):
         assert ("ROC: positives found" in page) == (name == "a")
     export(place / "revealed_b.json", place / "xgboost.json")
     X = pd.read_csv(place / "new_b.csv").drop(columns="id")
-    plain = xgboost.Booster(model_file=place / "xgboost.json").predict(xgboost.DMatrix(X))
+    booster = xgboost.Booster(model_file=place / "xgboost.json")
+    table_of_features = pd.read_csv(place / "party_b.importance.csv", index_col="feature")["weight"]
+    assert table_of_features[table_of_features > 0].to_dict() == booster.get_score(importance_type="weight")
+    assert all(re.search(rf"^{name} +{value:g}$", ranked[0], re.MULTILINE) for name, value in table_of_features.items())
+    plain = booster.predict(xgboost.DMatrix(X))
     assert np.abs(plain - table["prediction"]).max() < 1e-4
 
 

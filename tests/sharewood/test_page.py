@@ -35,6 +35,7 @@ def costs(stages, revealed=(LEARNED,), parts=()):
 
 
 def training(stages=("setup", "offline", "online"), revealed=(LEARNED,), **more):
+    curve = [(2, 0.25), (4, 0.1234)]
     report = TrainingReport(
         costs=costs(stages, revealed, ("gains", "best split")),
         run=RUN,
@@ -42,7 +43,8 @@ def training(stages=("setup", "offline", "online"), revealed=(LEARNED,), **more)
         data=TrainingTables([1500, 900], [10, 20], 3),
         config=TrainConfig.of(**PARAMETERS),
         metric="error",
-        curve=[(2, 0.25), (4, 0.1234)],
+        curve=curve,
+        curves={"error": curve},
     )
     return check_page(training_page("bank & co <a>", ("bank & co <a>", "b"), replace(report, **more)))
 
@@ -65,7 +67,7 @@ def test_a_page_says_which_run_it_is_of():
 def test_the_headline_of_an_early_stopped_training_is_of_the_model_that_was_kept():
     curve = [(4, 0.7), (8, 0.75), (12, 0.7857), (16, 0.7811), (20, 0.7822)]
     kept = RoundsOfTrees(asked=60, grown=20, kept=12, metric=0.7857, resumed_after=0)
-    text = training(metric="auc", curve=curve, rounds_of_trees=kept)
+    text = training(metric="auc", curve=curve, curves={"auc": curve}, rounds_of_trees=kept)
     assert "AUC 0.7857 held-out rows, after 12 rounds of trees" in text
     assert "12 rounds of trees, those with the best metric: training stopped after 20 of at most 60." in text
 
@@ -98,13 +100,20 @@ def test_a_training_by_columns():
 def test_a_long_training():
     rounds = range(1, 101)
     learned = [f"error of held-out rows after {n} trees" for n in rounds]
-    text = training(curve=[(n, 1 / n) for n in rounds], revealed=[*learned, "predictions of its own rows"])
+    curve = [(n, 1 / n) for n in rounds]
+    text = training(curve=curve, curves={"error": curve}, revealed=[*learned, "predictions of its own rows"])
     assert "error of held-out rows after 1, 2, 3, " in text and ", 99, 100 trees; predictions of its own rows" in text
     assert "1 1.0000 12 0.0833 23" in text and "100 0.0100" in text
 
 
+def test_several_metrics():
+    curves = {"logloss": [(2, 0.5), (4, 0.45)], "ks": [(2, 0.61), (4, 0.6321)]}
+    text = training(metric="ks", curve=curves["ks"], curves=curves)
+    assert "rounds of trees log loss KS statistic" in text and "4 0.4500 0.6321" in text
+
+
 def test_a_training_without_held_out_rows():
-    text = training(curve=[], revealed=[], rounds_of_trees=replace(ALL, metric=None))
+    text = training(curve=[], curves={}, revealed=[], rounds_of_trees=replace(ALL, metric=None))
     assert "nothing about quality was revealed" in text and "0.1234" not in text
 
 

@@ -1,0 +1,139 @@
+"""What `sharewood check` finds out on a party's host before an appointment: files, certificate, port, other hosts."""
+
+from __future__ import annotations
+
+import datetime as dt
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from mpc.errors import ConfigError, PeerFailure, SharewoodError
+from protocols.transport.certificates import Credentials, expiry, subject_names
+from protocols.transport.tcp import Address, address_text, connect, listen
+from sharewood.hosts_config import HostsConfig
+from sharewood.own_files import own_half, rows_to_predict, training_tables
+from sharewood.table_files import writable
+
+SOON = dt.timedelta(days=30)
+_OUTPUTS = "aligned", "model", "predictions", "revealed"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was checked: in order, or the error; `warning` where it is in order and needs attention."""
+
+    what: str
+    text: str
+    error: SharewoodError | None = None
+    warning: bool = False
+
+
+def check(config: HostsConfig, name: str, seconds: float) -> Iterator[Finding]:
+    """Check what a host of the role `name` needs, as it is checked; other hosts for `seconds` each at most."""
+    if name != "dealer":
+        config.party(name)
+    yield from _certificate(config, name)
+    if name != "dealer":
+        yield from _files(config, name)
+    network = config.network
+    listening = {config.names[0]: network.meeting, "dealer": network.dealer}
+    if own := listening.get(name):
+        yield _found("port", lambda: _can_listen(config, name, own))
+    if name == config.names[1]:
+        yield _found(config.names[0], lambda: _reached(config, name, config.names[0], network.meeting, seconds))
+    dealer = network.dealer
+    if name != "dealer" and dealer and config.offline == "dealer":
+        yield _found("dealer", lambda: _reached(config, name, "dealer", dealer, seconds))
+
+
+def _found(what: str, work: Callable[[], str]) -> Finding:
+    try:
+        return Finding(what, work())
+    except SharewoodError as error:
+        return Finding(what, str(error), error)
+
+
+def _certificate(config: HostsConfig, name: str) -> Iterator[Finding]:
+    try:
+        credentials = config.credentials(name)
+        _handshake_with_itself(credentials, name)
+    except ConfigError as error:
+        yield Finding("certificate", str(error), error)
+        return
+    now, until = dt.datetime.now(dt.UTC), expiry(credentials.certificate)
+    text = f"{config.tls / name}.crt is for {name}, signed by authority.crt, valid until {until:%Y-%m-%d}"
+    yield Finding("certificate", text, warning=until - now < SOON)
+    yield Finding("clock", f"{now:%Y-%m-%d %H:%M} UTC, within the certificate's dates")
+
+
+def _handshake_with_itself(credentials: Credentials, name: str) -> None:
+    """Both roles of TLS with this certificate, in memory. Raises ConfigError where other hosts would refuse it."""
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = credentials.context(server=False).wrap_bio(to_client, to_server)
+    server = credentials.context(server=True).wrap_bio(to_server, to_client, server_side=True)
+    try:
+        for end in (client, server, client, server):
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+    except ssl.SSLError as error:
+        reason = getattr(error, "verify_message", None) or error.reason or str(error)
+        raise ConfigError(
+            f"the certificate of {name} does not hold against authority.crt: {reason}; this host's clock is at "
+            f"{dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M} UTC"
+        ) from None
+    names = subject_names(server.getpeercert(binary_form=True) or b"")
+    if name not in names:
+        raise ConfigError(
+            f"the certificate must name {name} in its subjectAltName, got {', '.join(names) or 'no name'}"
+        )
+
+
+def _files(config: HostsConfig, name: str) -> Iterator[Finding]:
+    party = config.party(name)
+    if party.train_data:
+        yield _found("train_data", lambda: _training(config, name))
+    if party.predict_data and party.model and party.model.exists():
+        yield _found("predict_data", lambda: _prediction(config, name))
+    for output in _OUTPUTS:
+        if path := getattr(party, output):
+            yield _found(output, partial(_can_be_written, path))
+
+
+def _training(config: HostsConfig, name: str) -> str:
+    _, rows, validation = training_tables(config, name)
+    held = f", and {len(validation.features)} rows for validation" if validation else ""
+    counts = f"{len(rows.features)} rows, {rows.features.shape[1]} feature columns{held}"
+    return f"{config.party(name).train_data} has {counts}"
+
+
+def _prediction(config: HostsConfig, name: str) -> str:
+    rows = rows_to_predict(config, name, own_half(config, name))
+    return f"{config.party(name).predict_data} has {len(rows.features)} rows with the features of the model"
+
+
+def _can_be_written(path: Path) -> str:
+    writable(path)
+    return f"{path} can be written"
+
+
+def _can_listen(config: HostsConfig, name: str, address: Address) -> str:
+    with listen(address, config.credentials(name)):
+        return f"this host can listen at {address_text(address)}"
+
+
+def _reached(config: HostsConfig, name: str, peer: str, address: Address, seconds: float) -> str:
+    """A TLS connection that is closed at once; a host that refuses a port is there, and does not run yet."""
+    where = f"{peer} at {address_text(address)}"
+    try:
+        socket.create_connection(address, seconds).close()
+    except ConnectionRefusedError:
+        return f"the host of {where} answers, and nothing listens there yet"
+    except OSError as error:
+        raise PeerFailure(f"{where} cannot be reached within {seconds:g} s: {error.strerror or error}") from None
+    with connect(address, config.credentials(name), peer, patience=seconds):
+        return f"{where} listens, and its certificate holds"

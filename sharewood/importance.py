@@ -1,0 +1,49 @@
+"""What `sharewood importance` does: how much each feature matters to a model, revealed to both parties that ask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from mpc.party import Party
+from secure_tree.config import Importance
+from secure_tree.importance import feature_importance
+from sharewood.figures import Run
+from sharewood.hosts import bringing, connected
+from sharewood.hosts_config import HostsConfig
+from sharewood.own_files import own_half
+from sharewood.run_report import PartyCosts, PartyReport, write_reports
+from sharewood.table_files import writable, write_frame
+
+
+@dataclass
+class ImportanceReport(PartyReport):
+    """`importance`: of every feature, the most important one first."""
+
+    run: Run
+    kind: str
+    importance: dict[str, float]
+
+
+def importance(
+    config: HostsConfig, name: str, kind: Importance, out: Path | None, json: Path | None
+) -> ImportanceReport:
+    """Reveal the importance of the features of a model to both parties, which ask for the same `kind`."""
+    with bringing(config, name):
+        model = own_half(config, name)
+        for path in [p for p in (out, json) if p]:
+            writable(path)
+
+    def program(party: Party) -> ImportanceReport:
+        values = feature_importance(party, model, kind)
+        ranked = sorted(zip(model.facts.names, values.tolist(), strict=True), key=lambda pair: -pair[1])
+        run = Run.now(model.facts.pairing, model=config.party(name).model)
+        return ImportanceReport(PartyCosts.of(party, name), run=run, kind=kind, importance=dict(ranked))
+
+    report = connected(config, name, program)
+    if out:
+        write_frame(out, pd.DataFrame({"feature": list(report.importance), kind: list(report.importance.values())}))
+    write_reports(out, None, report, json)
+    return report
