@@ -21,11 +21,14 @@ from sharewood.warming_up import warm_up
 
 @dataclass(frozen=True)
 class Computing:
-    """Seconds of the slower party without a network to wait for: set-up, and a round of trees offline and online."""
+    """Seconds of the slower party without a network to wait for: set-up, and a round of trees offline and online. Bytes
+    of memory that the larger party has taken at most.
+    """
 
     setup: float
     offline: float
     online: float
+    memory: int = 0
 
 
 def calibrate(config: TrainConfig, sizes: Sizes, offline: Offline = "dealer", ot: OtKind = "ferret") -> Computing:
@@ -55,7 +58,8 @@ def calibrate(config: TrainConfig, sizes: Sizes, offline: Offline = "dealer", ot
         [outcome[party]["result"][name] for party in PARTIES] for name in ("setup", "offline", "online")
     )
     # One party waits for the dealer longer than the other, which waits for it meanwhile, and counts that as online.
-    return Computing(max(setup), max(ahead), min(online))
+    memory = max(outcome[party]["memory_peak_bytes"] for party in PARTIES)
+    return Computing(max(setup), max(ahead), min(online), memory)
 
 
 def _made_up(rows: int, names: tuple[str, ...]) -> pd.DataFrame:

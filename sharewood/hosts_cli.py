@@ -101,15 +101,41 @@ def check(
 
 
 @app.command()
-def plan(config: Config, json: Json = None) -> None:
-    """Estimate a training: correlated randomness, rounds, bytes, time. Reads no data, and computes on made-up rows."""
+def plan(
+    config: Config,
+    json: Json = None,
+    shards: Annotated[int | None, typer.Option(min=1, help="Plan for rows in so many shards per party.")] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Plan for so many workers per party, one shard at a time each."),
+    ] = None,
+    memory: Annotated[
+        float | None, typer.Option(min=0.1, help="GiB of memory per worker: prints how many shards that takes.")
+    ] = None,
+    link: Annotated[float, typer.Option(min=1e-3, help="Gbit/s between the clusters, each way.")] = 10.0,
+    round_trip: Annotated[float, typer.Option(min=0, help="Milliseconds of a round trip between the clusters.")] = 10.0,
+    hour_price: Annotated[float, typer.Option(min=0, help="Price of an hour of one worker.")] = 0.0,
+    gigabyte_price: Annotated[float, typer.Option(min=0, help="Price of a GB that is sent.")] = 0.0,
+) -> None:
+    """Estimate a training: correlated randomness, rounds, bytes, time. Reads no data, and computes on made-up rows.
+
+    --shards, --workers or --memory plan a training over clusters, from few made-up rows.
+    """
     from secure_tree.storage import write_json
     from sharewood import planning
     from sharewood.calibration import calibrate
+    from sharewood.cluster_plan import Cluster, plan_cluster, print_cluster_plan
     from sharewood.hosts_config import HostsConfig
 
     job = HostsConfig.read(config)
     shape = planning.planned(job)
+    if shards or workers or memory:
+        cluster = Cluster(shards, workers, memory, link * 1e9, round_trip / 1e3, hour_price, gigabyte_price)
+        over_shards = plan_cluster(*shape, cluster, job.offline, job.ot)
+        if json:
+            write_json(json, over_shards.document())
+        print_cluster_plan(over_shards)
+        return
     paired = None if shape[0].comparison == "keys" else calibrate(*shape, "pairwise", job.ot)
     needed = planning.plan(*shape, calibrate(*shape), paired, job.ot)
     if json:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import asdict, astuple, dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import astuple, dataclass, field, replace
 
 from rich.console import Console
 from rich.table import Table
@@ -24,7 +24,8 @@ from sharewood.figures import IN_PLACE, Figures
 from sharewood.hosts_config import HostsConfig
 
 # Round trip in seconds, bits a second in each direction.
-NETWORKS = {"LAN": (0.5e-3, 1e9), "WAN": (40e-3, 100e6)}
+Networks = Mapping[str, tuple[float, float]]
+NETWORKS: Networks = {"LAN": (0.5e-3, 1e9), "WAN": (40e-3, 100e6)}
 FRAME_BYTES = 90
 
 
@@ -129,7 +130,13 @@ class _Phase:
         return 8 * self.dealt / rate + round_trip
 
 
-def plan_pairwise(config: TrainConfig, sizes: Sizes, ot: OtKind, computing: Computing | None = None) -> Paired | None:
+def plan_pairwise(
+    config: TrainConfig,
+    sizes: Sizes,
+    ot: OtKind,
+    computing: Computing | None = None,
+    networks: Networks = NETWORKS,
+) -> Paired | None:
     """The same training without a dealer; None for comparison keys, which only a dealer makes."""
     if config.comparison == "keys":
         return None
@@ -155,7 +162,7 @@ def plan_pairwise(config: TrainConfig, sizes: Sizes, ot: OtKind, computing: Comp
             "offline": offline.without(first_ahead).talking(*network),
             "online": online.without(first).talking(*network),
         }
-        for name, network in NETWORKS.items()
+        for name, network in networks.items()
     }
     return Paired(
         transfers,
@@ -218,6 +225,7 @@ def plan(
     computing: Computing | None = None,
     pairwise: Computing | None = None,
     ot: OtKind = "ferret",
+    networks: Networks = NETWORKS,
 ) -> Plan:
     """Bytes dealt by kind and party, rounds and wire bytes in all; by phase, seconds on either network.
 
@@ -245,7 +253,7 @@ def plan(
             "offline": later.dealing(*network),
             "online": later.talking(*network),
         }
-        for name, network in NETWORKS.items()
+        for name, network in networks.items()
     }
     return Plan(
         Tables(list(sizes.rows), [len(names) for names in sizes.names]),
@@ -253,14 +261,14 @@ def plan(
         Dealt({kind: dict(count) for kind, count in by_kind.items()}, total.dealt, keyed),
         Exchanged(total.rounds, total.bytes, first.rounds, first.bytes),
         seconds,
-        plan_pairwise(config, sizes, ot, pairwise),
+        plan_pairwise(config, sizes, ot, pairwise, networks),
         _times(seconds, computing, config.n_estimators) if computing else None,
     )
 
 
 def _times(waiting: Seconds, computing: Computing, trees: int) -> Times:
     times = {"setup": 1, "offline": trees, "online": trees}
-    computed = {phase: times[phase] * spent for phase, spent in asdict(computing).items()}
+    computed = {phase: count * getattr(computing, phase) for phase, count in times.items()}
     in_all = {
         name: {
             phase: max(waited, computed[phase]) if phase == "offline" else waited + computed[phase]
