@@ -199,16 +199,16 @@ def _reference(config: FedXGBllrConfig | VirtualSamplesConfig, features: pd.Data
         "objective": config.objective,
         "max_depth": config.max_depth,
         "gamma": config.min_split_loss,
-        "tree_method": "exact",
     }
     if isinstance(config, FedXGBllrConfig):
         trees = config.total_trees
-        shared |= {"eta": config.eta, "alpha": config.reg_alpha}
+        # The clients' own trees are XGBoost's by histograms; many trees by "exact" on a wide table take minutes.
+        shared |= {"eta": config.eta, "alpha": config.reg_alpha, "tree_method": "hist"}
         shared |= {"subsample": config.subsample, "seed": config.seed}
     else:
         trees = config.n_estimators + config.update_estimators
         shared |= {"eta": config.learning_rate, "lambda": config.reg_lambda}
-        shared |= {"min_child_weight": config.min_child_weight}
+        shared |= {"min_child_weight": config.min_child_weight, "tree_method": "exact"}
     return Reference.trained(shared, trees, features, labels)
 
 
