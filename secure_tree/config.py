@@ -51,6 +51,18 @@ _NAMES = {
     "eval_metric": {"merror": "error", "mlogloss": "logloss"},
 }
 
+# XGBoost's parameters that change what is learned, and that trees on shares do not have.
+_NOT_HERE = {
+    "monotone_constraints": "no split is checked for its direction, so predictions could rise where they must fall",
+    "interaction_constraints": "a path's features are secret, so splits cannot be held to groups of them",
+    "max_leaves": "trees are grown level by level; use max_depth",
+    "grow_policy": "trees are grown level by level; use max_depth",
+    "booster": "trees only",
+    "colsample_bylevel": "use colsample_bytree",
+    "colsample_bynode": "use colsample_bytree",
+    "num_parallel_tree": "one tree is grown per round and class",
+}
+
 
 class BoostingConfig(BaseModel):
     """What every boosting of trees here is configured by, under XGBoost's names; all of it is public."""
@@ -270,6 +282,8 @@ def validated(schema: type[Model], values: dict[str, Any]) -> Model:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"] if not str(part).startswith(_TYPES))
+        if first["type"] == "extra_forbidden" and first["loc"][-1] in _NOT_HERE:
+            raise ConfigError(f"{where} is not supported: {_NOT_HERE[str(first['loc'][-1])]}") from None
         if first["type"] == "extra_forbidden":
             known = [*schema.model_fields, *(ALIASES if issubclass(schema, BoostingConfig) else ())]
             like = difflib.get_close_matches(str(first["loc"][-1]), known, 1)

@@ -3,8 +3,9 @@
 Kept: parameters in the constructor only, get_params, set_params, clone, score, NotFittedError, predict_proba in the
 order of the classes. Not kept, with the reason:
 
-* every call that communicates takes `party` first, so cross-validation, pipelines and grid search cannot drive it, and
-  get one sentence. `check_estimator` runs on an adapter that plays both parties
+* every call that communicates takes `party` first, so scikit-learn's cross-validation, pipelines and grid search cannot
+  drive it, and get one sentence; `secure_tree.cross_validation` has two of them for two parties.
+  `check_estimator` runs on an adapter that plays both parties
   (tests/secure_tree/test_check_estimator.py); three of its checks cannot hold: weights that are all 0 are trained on,
   for neither party knows the other's; bins are cut from rows and not from weights, so a row of weight 2 is not two
   rows; a table of one row is refused, as it leaves a party without any;

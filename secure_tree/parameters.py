@@ -186,5 +186,5 @@ class Parametrised:
     def __sklearn_tags__(self) -> None:
         raise ConfigError(
             f"{type(self).__name__} trains with another party, by fit(party, X, y): scikit-learn's cross-validation, "
-            "searches and pipelines cannot drive it; use test_size or eval_set for validation"
+            "searches and pipelines cannot drive it; use sharewood.cross_validate or sharewood.grid_search"
         )

@@ -8,16 +8,28 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from protocols.runtime import run_local
     from secure_tree import SecureXGBClassifier, SecureXGBRegressor
+    from secure_tree.cross_validation import cross_validate, grid_search
     from sharewood.connecting import connect
     from sharewood.warming_up import warm_up
 
 __version__ = "0.1.0"
-__all__ = ["SecureXGBClassifier", "SecureXGBRegressor", "__version__", "connect", "run_local", "warm_up"]
+__all__ = [
+    "SecureXGBClassifier",
+    "SecureXGBRegressor",
+    "__version__",
+    "connect",
+    "cross_validate",
+    "grid_search",
+    "run_local",
+    "warm_up",
+]
 
 _HOMES = {
     "SecureXGBClassifier": "secure_tree",
     "SecureXGBRegressor": "secure_tree",
     "connect": "sharewood.connecting",
+    "cross_validate": "secure_tree.cross_validation",
+    "grid_search": "secure_tree.cross_validation",
     "run_local": "protocols.runtime",
     "warm_up": "sharewood.warming_up",
 }
