@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from mpc.errors import DataError
+from mpc.errors import ConfigError, DataError
 
 
 @contextmanager
@@ -38,6 +39,20 @@ def write_bytes(path: str | Path, data: bytes) -> None:
     """Write a file as `writing` does. Raises DataError, and leaves no part of it."""
     with writing(path) as file:
         file.write(data)
+
+
+def read_private(path: Path, what: str) -> bytes:
+    """A file that only its owner can read. Raises ConfigError; `what` says what the file is."""
+    try:
+        with path.open("rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            if mode & 0o077:
+                raise ConfigError(
+                    f"{path}: a {what} is for its owner only, and this file has mode {mode:04o}: chmod 600 {path}"
+                )
+            return file.read()
+    except OSError as error:
+        raise ConfigError(f"{path}: the {what} cannot be read ({error.strerror})") from None
 
 
 def make_folder(path: Path) -> None:

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from mpc.encryption import FileKey
 from mpc.errors import ConfigError, DataError
 from mpc.files import flush_folder, make_folder, remove, write_bytes
 from mpc.party import Party
@@ -35,6 +36,7 @@ log = logging.getLogger("sharewood")
 
 FORMAT = 5
 _WHAT = f"checkpoint of format {FORMAT}"
+_ROLE = "checkpoint"
 _KEY_BYTES = 32
 _NUMBERED = re.compile(r"(round|margin)_([0-9]{5})\.npz(\.partial)?")
 _MARGINS_KEPT = 4
@@ -64,11 +66,12 @@ class Kept:
 class Checkpoints:
     """The checkpoints of one party in a folder of its own; with `resume` a training goes on from them.
 
-    `done`: the rounds that the attempt began with, None before it begins.
+    Under a `key` of files they are encrypted. `done`: the rounds that the attempt began with, None before it begins.
     """
 
     folder: Path
     resume: bool = False
+    key: FileKey | None = field(default=None, kw_only=True)
     done: int | None = field(default=None, init=False)
 
     def start(
@@ -118,7 +121,7 @@ class Checkpoints:
     def _begin(self) -> None:
         make_folder(self.folder)
         self._forget(0)
-        write_bytes(self._key, secrets.token_bytes(_KEY_BYTES))
+        write_bytes(self._mac_key, secrets.token_bytes(_KEY_BYTES))
         self.done = 0
 
     def _go_on(self, kept: Kept, pairing: str, own: str, count: int) -> Attempt:
@@ -134,7 +137,7 @@ class Checkpoints:
         training, attempts, rounds = None, list[str](), list[list[TreeShares]]()
         for number in range(1, max(self._numbers("round"), default=0) + 1):
             try:
-                facts, arrays = read_arrays(self._file("round", number), _WHAT)
+                facts, arrays = read_arrays(self._file("round", number), _WHAT, self.key, _ROLE)
             except DataError as damaged:
                 if number == 1:
                     raise
@@ -147,7 +150,7 @@ class Checkpoints:
         margins: dict[int, AShare] = {}
         for number in self._numbers("margin"):
             try:
-                facts, arrays = read_arrays(self._file("margin", number), _WHAT)
+                facts, arrays = read_arrays(self._file("margin", number), _WHAT, self.key, _ROLE)
             except DataError as damaged:
                 log.warning("%s; no training resumes after round %d", damaged, number)
                 continue
@@ -175,13 +178,13 @@ class Checkpoints:
     def _write(self, kind: str, number: int, attempt: Attempt, parts: Parts) -> None:
         ids = {"training": attempt.training, "attempt": attempt.pairing, "own": attempt.own}
         facts = {"format": FORMAT, "kind": kind, "number": number, **ids}
-        write_arrays(self._file(kind, number), facts, _pack(parts))
+        write_arrays(self._file(kind, number), facts, _pack(parts), self.key, _ROLE)
 
     def _file(self, kind: str, number: int) -> Path:
         return self.folder / f"{kind}_{number:05d}.npz"
 
     @property
-    def _key(self) -> Path:
+    def _mac_key(self) -> Path:
         return self.folder / "key"
 
     def _numbers(self, kind: str) -> list[int]:
@@ -206,8 +209,8 @@ class Checkpoints:
 
     def _fingerprint(self, config: dict[str, Any], private: Sequence[np.ndarray | None]) -> str:
         """A MAC of the configuration and of this party's own data, None where it has none."""
-        with reading(self._key, "key of a checkpoints folder"):
-            key = self._key.read_bytes()
+        with reading(self._mac_key, "key of a checkpoints folder"):
+            key = self._mac_key.read_bytes()
             if len(key) != _KEY_BYTES:
                 raise ValueError(f"{len(key)} bytes")
         mac = hmac.new(key, json.dumps(config, sort_keys=True).encode(), hashlib.sha256)

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from mpc.encryption import FileKey
 from mpc.endpoint import Variant
 from mpc.errors import ConfigError
 from mpc.party import Party
@@ -204,14 +205,14 @@ class _SecureXGB(Parametrised):
         """
         return feature_importance(party, self._fitted(), kind)
 
-    def save(self, path: str | Path) -> None:
-        """This party's half of the model, to one .npz file."""
-        self._fitted().save(path)
+    def save(self, path: str | Path, key: FileKey | None = None) -> None:
+        """This party's half of the model, to one .npz file; under a key encrypted."""
+        self._fitted().save(path, key)
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
+    def load(cls, path: str | Path, key: FileKey | None = None) -> Self:
         """An estimator around a half that `save` wrote."""
-        model = SharedModel.load(path)
+        model = SharedModel.load(path, key)
         estimator = cls(**model.config.model_dump())
         estimator.model = model
         return estimator

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from mpc.encryption import FileKey
 from mpc.errors import DataError, RangeError
 from mpc.party import Party
 from mpc.shares import AShare, BShare, public_ring
@@ -29,11 +30,12 @@ from secure_tree.ensemble import Ensemble
 from secure_tree.layout import Layout
 from secure_tree.model import SharedModel
 from secure_tree.numerics import MARGIN_SCALE
-from secure_tree.storage import Arrays, read_arrays, reading
+from secure_tree.storage import Arrays, read_arrays, reading, write_arrays
 
 NO_SPLIT = -1
 FORMAT = 5
 _FILE = f"revealed model file of format {FORMAT}"
+_ROLE = "revealed model"
 _ARRAYS = ("features", "thresholds", "missing_left", "leaves", "gains", "covers")
 WHAT = "the model: features, thresholds, ways of missing values, base score, leaf weights, gains and sums of hessians"
 LARGEST = 2.0**30
@@ -64,10 +66,14 @@ class PlainModel:
         lists = {"names": list(self.names), "base_margins": list(self.base_margins)}
         return {**facts, **lists}, {name: getattr(self, name) for name in _ARRAYS}
 
+    def save(self, path: str | Path, key: FileKey | None = None) -> None:
+        """Write the model, whole or not at all; under a key encrypted. Raises DataError."""
+        write_arrays(path, *self.pack(), key, _ROLE)
+
     @classmethod
-    def load(cls, path: str | Path) -> PlainModel:
-        """What `write_arrays(path, *model.pack())` wrote. Raises DataError."""
-        facts, arrays = read_arrays(path, _FILE)
+    def load(cls, path: str | Path, key: FileKey | None = None) -> PlainModel:
+        """What `save` wrote. Raises DataError."""
+        facts, arrays = read_arrays(path, _FILE, key, _ROLE)
         with reading(path, _FILE):
             if facts["revealed"] is not True or facts["format"] != FORMAT:
                 raise DataError(f"{path}: revealed model format {facts['format']}, this Sharewood reads {FORMAT}")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from mpc.encryption import FileKey
 from mpc.errors import DataError
 from mpc.shares import AShare, BShare
 from secure_tree.config import TrainConfig
@@ -24,6 +25,7 @@ from secure_tree.storage import Arrays, read_arrays, reading, unpack_bits, write
 
 FORMAT = 8
 _WHAT = f"Sharewood model file of format {FORMAT}"
+_ROLE = "half of a model"
 _BITS = ("sets_0", "sets_1", "features", "null")
 _WORDS = ("thresholds", "chosen", "leaves", "base")
 _STATISTICS = ("gains", "covers")
@@ -70,14 +72,14 @@ class SharedModel:
                 raise DataError(f"{source}: model format {facts['format']}, this Sharewood reads {FORMAT}")
             return _assemble(facts, arrays)
 
-    def save(self, path: str | Path) -> None:
-        """Write the half to `path` (.json or .npz), whole or not at all."""
-        write_arrays(path, *self.pack())
+    def save(self, path: str | Path, key: FileKey | None = None) -> None:
+        """Write the half to `path` (.json or .npz), whole or not at all; under a key encrypted."""
+        write_arrays(path, *self.pack(), key, _ROLE)
 
     @classmethod
-    def load(cls, path: str | Path) -> SharedModel:
+    def load(cls, path: str | Path, key: FileKey | None = None) -> SharedModel:
         """Read a half. Raises DataError for a file that is not one, or of another version."""
-        return cls.unpack(*read_arrays(path, _WHAT), path)
+        return cls.unpack(*read_arrays(path, _WHAT, key, _ROLE), path)
 
 
 def _assemble(facts: dict[str, Any], stored: Arrays) -> SharedModel:

@@ -1,6 +1,7 @@
 """Files of facts and arrays: .npz, or JSON with arrays in base64. Nothing in them is evaluated.
 
-Each ends in, or contains, the SHA-256 of all the rest, and no parser sees a file that does not agree with it.
+Each ends in, or contains, the SHA-256 of all the rest, and no parser sees a file that does not agree with it. Under a
+key the whole is encrypted (mpc/encryption.py), whatever the file's name ends in.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from zipfile import ZipFile
 
 import numpy as np
 
+from mpc.encryption import FileKey, opened
 from mpc.errors import DataError, SharewoodError
 from mpc.files import write_bytes
 
@@ -78,29 +80,23 @@ def reading(path: str | Path, what: str) -> Iterator[None]:
 
 def write_json(path: str | Path, document: dict[str, Any]) -> None:
     """Write a JSON object, whole or not at all, in UTF-8: XGBoost reads no escapes. Raises DataError."""
-    write_bytes(path, (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode())
+    write_bytes(path, _json(document))
 
 
 def read_json(path: str | Path, what: str) -> dict[str, Any]:
     """Read a JSON object. Raises DataError."""
     with reading(path, what):
-        document = json.loads(Path(path).read_bytes())
-        if not isinstance(document, dict):
-            raise ValueError("no JSON object")
-    return document
+        return _object(Path(path).read_bytes())
 
 
 def write_sealed_json(path: str | Path, document: dict[str, Any]) -> None:
     """Write a JSON object with the checksum of the rest. Raises DataError."""
-    write_json(path, {**document, _CHECKSUM: _of_document(document)})
+    write_json(path, _sealed(document))
 
 
 def read_sealed_json(path: str | Path, what: str) -> dict[str, Any]:
     """Read what `write_sealed_json` wrote, without the checksum. Raises DataError."""
-    document = read_json(path, what)
-    if document.pop(_CHECKSUM, None) != _of_document(document):
-        raise _not_whole(path, what)
-    return document
+    return _unsealed(read_json(path, what), path, what)
 
 
 def to_npz(arrays: Arrays) -> bytes:
@@ -110,30 +106,59 @@ def to_npz(arrays: Arrays) -> bytes:
     return file.getvalue()
 
 
-def write_arrays(path: str | Path, facts: dict[str, Any], arrays: Arrays) -> None:
-    """Write facts and arrays with their checksum: JSON if `path` ends in .json, else .npz. Raises DataError."""
-    if Path(path).suffix == ".json":
-        return write_sealed_json(path, to_document(facts, arrays))
+def write_arrays(
+    path: str | Path, facts: dict[str, Any], arrays: Arrays, key: FileKey | None = None, role: str = "file"
+) -> None:
+    """Write facts and arrays with their checksum: JSON if `path` ends in .json, else .npz. Raises DataError.
+
+    Under a key the file is encrypted, and reads only where a file of the same `role` is expected.
+    """
+    content = _json(_sealed(to_document(facts, arrays))) if Path(path).suffix == ".json" else _npz(facts, arrays)
+    write_bytes(path, key.encrypt(content, role) if key else content)
+
+
+def _npz(facts: dict[str, Any], arrays: Arrays) -> bytes:
     file = io.BytesIO(to_npz({"facts": np.frombuffer(json.dumps(facts).encode(), np.uint8), **arrays}))
     with ZipFile(file, "a") as archive:
         archive.comment = bytes(_DIGITS)
     content = file.getvalue()[:-_DIGITS]
-    write_bytes(path, content + _of_bytes(content))
+    return content + _of_bytes(content)
 
 
-def read_arrays(path: str | Path, what: str) -> tuple[dict[str, Any], Arrays]:
+def read_arrays(
+    path: str | Path, what: str, key: FileKey | None = None, role: str = "file"
+) -> tuple[dict[str, Any], Arrays]:
     """Read what `write_arrays` wrote. Raises DataError: `what` says what the file should have been."""
-    if Path(path).suffix == ".json":
-        document = read_sealed_json(path, what)
-        with reading(path, what):
-            return from_document(document)
     with reading(path, what):
-        data = Path(path).read_bytes()
+        data = opened(Path(path).read_bytes(), role, key, path)
+        if Path(path).suffix == ".json":
+            return from_document(_unsealed(_object(data), path, what))
         if data[-_DIGITS:] != _of_bytes(data[:-_DIGITS]):
             raise _not_whole(path, what)
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
             stored = {name: file[name] for name in file.files}
         return json.loads(stored.pop("facts").tobytes()), stored
+
+
+def _json(document: dict[str, Any]) -> bytes:
+    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    document = json.loads(data)
+    if not isinstance(document, dict):
+        raise ValueError("no JSON object")
+    return document
+
+
+def _sealed(document: dict[str, Any]) -> dict[str, Any]:
+    return {**document, _CHECKSUM: _of_document(document)}
+
+
+def _unsealed(document: dict[str, Any], path: str | Path, what: str) -> dict[str, Any]:
+    if document.pop(_CHECKSUM, None) != _of_document(document):
+        raise _not_whole(path, what)
+    return document
 
 
 def _of_document(document: dict[str, Any]) -> str:

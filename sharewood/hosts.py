@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from mpc.encryption import FileKey
 from mpc.errors import ConfigError, DataError, PeerFailure
 from mpc.files import make_folder
 from mpc.party import Party
@@ -26,7 +27,7 @@ from secure_tree.config import TrainConfig
 from secure_tree.exchange import PlainModel, reveal_model, share_model
 from secure_tree.model import SharedModel
 from secure_tree.planning import plan_training
-from secure_tree.storage import read_json, write_arrays, write_json
+from secure_tree.storage import read_json, write_json
 from secure_tree.xgboost_json import from_xgboost, to_xgboost
 from sharewood.figures import Inputs, Run
 from sharewood.hosts_config import HostsConfig
@@ -127,12 +128,12 @@ def prepare(config: HostsConfig, name: str) -> Preparation:
             raise ConfigError('prepare is for offline = "pairwise": a dealer needs nobody to prepare')
         out = config.needs(name, "prepared")
         asked = [(demand.kinds, demand.times) for demand in plan_training(*planned(config), dealer=False)]
-        plan = preparable(asked)
+        plan, key = preparable(asked), config.file_key()
         writable(out)
     rank = config.names.index(name)
 
     def program(peer: Channel) -> Preparation:
-        with make_ahead(rank, peer, config.names, plan, out, config.ot) as made:
+        with make_ahead(rank, peer, config.names, plan, out, config.ot, key) as made:
             requests = sum(len(kinds) * times for kinds, times in asked)
             return Preparation(made.count, requests, made.size, peer.wire_sent + peer.wire_received)
 
@@ -149,7 +150,8 @@ def train(
     """
     with bringing(config, name):
         folder = config.needs(name, "checkpoints") if resume else config.party(name).checkpoints
-        checkpoints = Checkpoints(folder, resume) if folder else None
+        key = config.file_key()
+        checkpoints = Checkpoints(folder, resume, key=key) if folder else None
         parameters, rows, validation = training_tables(config, name)
         out = config.needs(name, "model")
         for path in [out, *([json] if json else [])]:
@@ -159,14 +161,14 @@ def train(
         own = config.party(name)
         read = Inputs.of(train_data=own.train_data, test_data=own.test_data)
         material = own.prepared
-        prepared = Prepared(material, config.names.index(name), config.names) if material else None
+        prepared = Prepared(material, config.names.index(name), config.names, key) if material else None
 
     def program(party: Party) -> TrainingReport:
         # After the meeting: it may take longer than the other has patience.
         warm_up(parameters.comparison, config.offline, config.ot)
         estimator = fit(party, parameters.model_dump(), rows, validation, checkpoints, watch)
         assert estimator.model is not None, "fit has set it"
-        estimator.model.save(out)
+        estimator.model.save(out, key)
         known, used = estimator.model.facts, estimator.config
         trees = RoundsOfTrees.of(estimator, checkpoints.done if checkpoints else None)
         return TrainingReport(
@@ -242,7 +244,8 @@ def reveal(config: HostsConfig, name: str, to: str) -> PartyReport:
         config.party(to)
         if to not in config.party(name).reveal_to:
             raise ConfigError(f"parties.{name}.reveal_to does not name {to}: this party has not consented")
-        model = SharedModel.load(config.needs(name, "model"))
+        key = config.file_key()
+        model = SharedModel.load(config.needs(name, "model"), key)
         out = config.needs(name, "revealed") if to == name else None
         if out:
             writable(out)
@@ -250,7 +253,7 @@ def reveal(config: HostsConfig, name: str, to: str) -> PartyReport:
     def program(party: Party) -> PartyReport:
         plain = reveal_model(party, model, config.names.index(to))
         if plain is not None and out is not None:
-            write_arrays(out, *plain.pack())
+            plain.save(out, key)
         return PartyReport(PartyCosts.of(party, name))
 
     report = connected(config, name, program)
@@ -264,12 +267,12 @@ def share(config: HostsConfig, name: str, source: Path | None) -> PartyReport:
     Of `train` it takes `missing`: the features that rows to predict may lack.
     """
     with bringing(config, name):
-        out = config.needs(name, "model")
+        out, key = config.needs(name, "model"), config.file_key()
         writable(out)
         plain = from_xgboost(read_json(source, "model of XGBoost in JSON"), str(source)) if source else None
 
     def program(party: Party) -> PartyReport:
-        share_model(party, plain, TrainConfig.of(**config.train).missing).save(out)
+        share_model(party, plain, TrainConfig.of(**config.train).missing).save(out, key)
         return PartyReport(PartyCosts.of(party, name))
 
     report = connected(config, name, program)
@@ -279,8 +282,8 @@ def share(config: HostsConfig, name: str, source: Path | None) -> PartyReport:
     return report
 
 
-def export(model: Path, out: Path) -> None:
+def export(model: Path, out: Path, key: FileKey | None = None) -> None:
     """A revealed model's file as XGBoost's JSON."""
-    document = to_xgboost(PlainModel.load(model))
+    document = to_xgboost(PlainModel.load(model, key))
     writable(out)
     write_json(out, document)

@@ -12,11 +12,19 @@ import typer
 from mpc.errors import ConfigError
 
 if TYPE_CHECKING:
+    from sharewood.hosts_config import HostsConfig
     from sharewood.run_report import PartyReport
 
 Config = Annotated[Path, typer.Option(help="TOML file of the job.")]
 PartyName = Annotated[str, typer.Option(help="Which of the two parties this host is.")]
 Audited = Annotated[bool, typer.Option("--audit", help="Check what is computed, at both parties.")]
+Passphrase = Annotated[
+    str | None, typer.Option(help="Of this host's private key: file:PATH or env:NAME.", metavar="SOURCE")
+]
+FilesKey = Annotated[
+    str | None,
+    typer.Option(help="Key of this host's models, checkpoints and prepared material: file:PATH or env:NAME."),
+]
 Json = Annotated[Path | None, typer.Option(help="Also write the report to this file.")]
 
 Choice = TypeVar("Choice")
@@ -147,12 +155,12 @@ def plan(
 def dealer(
     config: Config,
     sessions: Annotated[int | None, typer.Option(min=1, help="End after so many sessions.")] = None,
+    passphrase: Passphrase = None,
 ) -> None:
     """Deal correlated randomness to the two parties, session after session, until interrupted."""
     from sharewood.hosts import deal
-    from sharewood.hosts_config import HostsConfig
 
-    deal(HostsConfig.read(config), sessions)
+    deal(_job(config, passphrase=passphrase), sessions)
 
 
 @app.command()
@@ -162,28 +170,27 @@ def align(
     shards: Annotated[
         int, typer.Option(min=0, help="Write a folder of so many files, whose rows no process holds at once.")
     ] = 0,
+    passphrase: Passphrase = None,
 ) -> None:
     """Join this party's table with the other's on their ids; writes the rows that both have, in one order.
 
     Each party learns the ids that both have and how many the other has; needs no dealer.
     """
     from sharewood.hosts import align
-    from sharewood.hosts_config import HostsConfig
 
-    kept, count = align(HostsConfig.read(config), party, shards)
+    kept, count = align(_job(config, passphrase=passphrase), party, shards)
     typer.echo(f"aligned: {kept} of {count} rows have ids that the other party has, too")
 
 
 @app.command()
-def prepare(config: Config, party: PartyName) -> None:
+def prepare(config: Config, party: PartyName, passphrase: Passphrase = None, files_key: FilesKey = None) -> None:
     """Make correlated randomness with the other party ahead of a training, without a dealer; reads no data.
 
     The sizes are those of [plan]. Each party's file `prepared` is used by `train`, once.
     """
     from sharewood.hosts import prepare
-    from sharewood.hosts_config import HostsConfig
 
-    job = HostsConfig.read(config)
+    job = _job(config, passphrase=passphrase, files_key=files_key)
     made = prepare(job, party)
     typer.echo(f"prepared {made.pieces:,} of {made.requests:,} requests; the others need data, or take no message")
     typer.echo(f"{made.traffic / 1e6:.2f} MB with the other party")
@@ -200,26 +207,35 @@ def train(
     live: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Show the training on a page at this port of 127.0.0.1.")
     ] = None,
+    passphrase: Passphrase = None,
+    files_key: FilesKey = None,
 ) -> None:
     """Train with the other party; writes this party's half of the model."""
     from sharewood.hosts import train
-    from sharewood.hosts_config import HostsConfig
     from sharewood.live import watching
 
     started = monotonic()
+    job = _job(config, passphrase=passphrase, files_key=files_key).audited(audit)
     with watching(live) as watch:
-        report = train(HostsConfig.read(config).audited(audit), party, resume, json, watch)
+        report = train(job, party, resume, json, watch)
     _print_costs("trained", report, started)
 
 
 @app.command()
-def predict(config: Config, party: PartyName, audit: Audited = False, json: Json = None) -> None:
+def predict(
+    config: Config,
+    party: PartyName,
+    audit: Audited = False,
+    json: Json = None,
+    passphrase: Passphrase = None,
+    files_key: FilesKey = None,
+) -> None:
     """Predict this party's rows with the other party; writes a CSV."""
     from sharewood.hosts import predict_rows
-    from sharewood.hosts_config import HostsConfig
 
     started = monotonic()
-    _print_costs("predicted", predict_rows(HostsConfig.read(config).audited(audit), party, json), started)
+    job = _job(config, passphrase=passphrase, files_key=files_key).audited(audit)
+    _print_costs("predicted", predict_rows(job, party, json), started)
 
 
 @app.command()
@@ -234,10 +250,8 @@ def report(
 
 
 @app.command()
-def serve(config: Config, party: PartyName) -> None:
+def serve(config: Config, party: PartyName, passphrase: Passphrase = None, files_key: FilesKey = None) -> None:
     """Answer predictions over HTTP with the other party's service, until SIGTERM or SIGINT."""
-    from sharewood.hosts_config import HostsConfig
-
     try:
         from sharewood.serving import http
         from sharewood.serving.service import Service
@@ -245,19 +259,22 @@ def serve(config: Config, party: PartyName) -> None:
         if error.name not in ("fastapi", "uvicorn", "prometheus_client"):
             raise
         raise ConfigError(f"sharewood serve needs {error.name}: pip install 'sharewood[serve]'") from None
-    http.run(Service(HostsConfig.read(config), party))
+    http.run(Service(_job(config, passphrase=passphrase, files_key=files_key), party))
 
 
 @app.command()
 def reveal(
-    config: Config, party: PartyName, to: Annotated[str, typer.Option(help="The party that is to see the model.")]
+    config: Config,
+    party: PartyName,
+    to: Annotated[str, typer.Option(help="The party that is to see the model.")],
+    passphrase: Passphrase = None,
+    files_key: FilesKey = None,
 ) -> None:
     """Open the model to one party; only if both configurations name it in reveal_to."""
     from sharewood.hosts import reveal
-    from sharewood.hosts_config import HostsConfig
 
     started = monotonic()
-    _print_costs("revealed", reveal(HostsConfig.read(config), party, to), started)
+    _print_costs("revealed", reveal(_job(config, passphrase=passphrase, files_key=files_key), party, to), started)
 
 
 @app.command()
@@ -287,13 +304,17 @@ def export(
     model: Annotated[Path, typer.Option(help="A revealed model.")],
     out: Annotated[Path, typer.Option(help="Where to write it.")],
     format: Annotated[str, typer.Option(help="xgboost: JSON that xgboost.Booster loads.")] = "xgboost",
+    files_key: FilesKey = None,
 ) -> None:
     """Write a revealed model in another format."""
+    from mpc.encryption import FileKey
     from sharewood.hosts import export
+    from sharewood.secret_sources import named
 
     if format != "xgboost":
         raise ConfigError(f"--format must be xgboost, got {format!r}")
-    export(model, out)
+    source = named({"files_key": files_key}).get("files_key")
+    export(model, out, FileKey.parse(source.text(), str(source)) if source else None)
     typer.echo(f"wrote {out}")
 
 
@@ -302,13 +323,22 @@ def share(
     config: Config,
     party: PartyName,
     model: Annotated[Path | None, typer.Option(help="The XGBoost model in JSON, at the party that has it.")] = None,
+    passphrase: Passphrase = None,
+    files_key: FilesKey = None,
 ) -> None:
     """Turn one party's plain XGBoost model into shares, for predict."""
     from sharewood.hosts import share
-    from sharewood.hosts_config import HostsConfig
 
     started = monotonic()
-    _print_costs("shared", share(HostsConfig.read(config), party, model), started)
+    _print_costs("shared", share(_job(config, passphrase=passphrase, files_key=files_key), party, model), started)
+
+
+def _job(config: Path, **sources: str | None) -> HostsConfig:
+    """The configuration, where the command line names no source of a secret instead. Raises ConfigError."""
+    from sharewood.hosts_config import HostsConfig
+    from sharewood.secret_sources import named
+
+    return HostsConfig.read(config).model_copy(update=named(sources))
 
 
 def one_of(option: str, value: str, choices: tuple[Choice, ...]) -> Choice:

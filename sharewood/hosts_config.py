@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from mpc.encryption import FileKey
 from mpc.errors import ConfigError
 from protocols.ot.correlated import OtKind
 from protocols.runtime.hosts import Network, parse_address
@@ -18,6 +19,7 @@ from protocols.transport.tcp import Address
 from secure_tree.config import Method, TrainConfig, validated
 from sharewood.columns import Columns
 from sharewood.jobs import Output
+from sharewood.secret_sources import SecretSource, Source
 from sharewood.toml import read_toml
 
 _LEAST_TOKEN = 16
@@ -163,7 +165,10 @@ class PlanShape(Strict):
 
 
 class HostsConfig(Strict):
-    """One job between two hosts, with a dealer or, `offline = "pairwise"`, without one."""
+    """One job between two hosts, with a dealer or, `offline = "pairwise"`, without one.
+
+    `passphrase` of this host's private key; `files_key`: of its models, checkpoints and prepared material.
+    """
 
     tls: Path
     dealer: Dealer | None = None
@@ -175,6 +180,8 @@ class HostsConfig(Strict):
     offline: Offline = "dealer"
     ot: OtKind = "ferret"
     audit: bool = False
+    passphrase: Source | None = None
+    files_key: Source | None = None
     patience: float = Field(default=60.0, gt=0, allow_inf_nan=False)
     timeout: float = Field(default=600.0, gt=0, allow_inf_nan=False)
 
@@ -215,7 +222,8 @@ class HostsConfig(Strict):
         """The same with every relative path taken from `folder`."""
 
         def placed(section: BaseModel) -> dict[str, Any]:
-            return {name: folder / value for name, value in section if isinstance(value, Path)}
+            paths = {name: folder / value for name, value in section if isinstance(value, Path)}
+            return paths | {name: value.below(folder) for name, value in section if isinstance(value, SecretSource)}
 
         parties = {name: party.model_copy(update=placed(party)) for name, party in self.parties.items()}
         serve = self.serve.model_copy(update=placed(self.serve))
@@ -259,4 +267,8 @@ class HostsConfig(Strict):
 
     def credentials(self, name: str) -> Credentials:
         """The keys of a role, from the folder `tls`."""
-        return Credentials.load(self.tls, name)
+        return Credentials.load(self.tls, name, self.passphrase.read() if self.passphrase else None)
+
+    def file_key(self) -> FileKey | None:
+        """The key of this host's files, None where they are not encrypted. Raises ConfigError."""
+        return FileKey.parse(self.files_key.text(), str(self.files_key)) if self.files_key else None

@@ -38,7 +38,7 @@ def training_tables(config: HostsConfig, name: str) -> tuple[TrainConfig, Rows, 
 
 def own_half(config: HostsConfig, name: str) -> SharedModel:
     """The party's half of the model. Raises DataError for that of the other party."""
-    model = SharedModel.load(config.needs(name, "model"))
+    model = SharedModel.load(config.needs(name, "model"), config.file_key())
     if model.rank != config.names.index(name):
         raise DataError(
             f"{config.party(name).model}: must be the half of {name}, got that of {config.names[model.rank]}"

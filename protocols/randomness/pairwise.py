@@ -21,6 +21,7 @@ from typing import Any
 
 from mpc import transfers
 from mpc.correlation import Correlation
+from mpc.encryption import FileKey
 from mpc.endpoint import Endpoint, Peer
 from mpc.errors import ConfigError, DataError, ProtocolDesync
 from mpc.meter import Counters
@@ -187,8 +188,18 @@ def pairwise(
     return PairwiseRandomness(rank, channel, transfers, os.urandom(SEED_BYTES), session, peer, prepared)
 
 
-def prepare(rank: int, channel: Channel, parties: tuple[str, str], plan: Plan, path: Path, ot: OtKind) -> Prepared:
+def prepare(
+    rank: int,
+    channel: Channel,
+    parties: tuple[str, str],
+    plan: Plan,
+    path: Path,
+    ot: OtKind,
+    key: FileKey | None = None,
+) -> Prepared:
     """Make a plan's material with the peer, which does so at the same time, and write this party's file.
+
+    Under a key the file is encrypted.
 
     Requests about matrices that stay are left out: they need data. Raises ConfigError where the parties differ, or a
     dealer is needed, DataError where the file cannot be written, PeerFailure.
@@ -201,14 +212,14 @@ def prepare(rank: int, channel: Channel, parties: tuple[str, str], plan: Plan, p
             f"{channel.peer} prepares other material: [train] and [plan] must be the same at both parties"
         )
     maker = _maker(rank, channel, _set_up(rank, channel, ot, session), seed, session)
-    with preparing(path, Label(session, seed, rank, parties), plan) as add:
+    with preparing(path, Label(session, seed, rank, parties), plan, key) as add:
         index = 0
         for portion in portions([(list(in_order(plan)), 1)], PORTION, MOST, count_transfers):
             for derived in maker.make(numbered(portion, index)):
                 add([part for value in derived for part in value.ring.pack(value.out)])
             index += len(portion.requests)
         channel.exchange_public("pair.prepared", None, FEW_BYTES)
-    return Prepared(path, rank, parties)
+    return Prepared(path, rank, parties, key)
 
 
 def _greet(rank: int, channel: Channel, ot: OtKind, prepared: Prepared | None) -> bytes:

@@ -3,7 +3,8 @@
 Functionality  a plan -> a file per party; later its requests, in any order and over several sessions -> their values
 Messages       at the start of a session, both ways: the random id of the pair of files (pairwise.py), then how many
                pieces of each request have been used
-File           SHA-256 of the label; the label; what is used; the pieces, those of equal requests side by side
+File           SHA-256 of the label; the label; what is used; the pieces, those of equal requests side by side. Under
+               a key the label, and so the seed, and every piece are encrypted; what is used is not
 Cost           bytes of the derived values, and 16 a piece; masks are drawn again from a seed and the piece's index.
                A request that takes no message is not kept, nor one about a matrix that stays, which needs data
 Security       a piece is used once: it counts as used on the disk before its values are given out, and neither party
@@ -28,8 +29,10 @@ from pathlib import Path
 from typing import Any, NoReturn, Self
 
 import numpy as np
+from cryptography.exceptions import InvalidTag
 
 from mpc.correlation import Correlation, Recipe
+from mpc.encryption import TAG_BYTES, FileKey, opened
 from mpc.errors import DataError, ProtocolDesync
 from mpc.files import writing
 from mpc.ring import U8, U64, Shape
@@ -47,7 +50,8 @@ from protocols.transport.codec import decode, encode
 log = logging.getLogger("sharewood")
 
 FORMAT = 1
-_LENGTH, _DIGEST, _TAG = 8, 32, 16
+_LENGTH, _DIGEST, _TAG = 8, 32, TAG_BYTES
+_ROLE = "prepared material"
 # How much of a request has been used: a number, and its complement.
 _MARK = 2 * U64.itemsize
 
@@ -93,26 +97,29 @@ def preparable(plan: Plan) -> Plan:
 
 
 @contextmanager
-def preparing(path: Path, label: Label, plan: Plan) -> Iterator[Callable[[Sequence[np.ndarray]], None]]:
+def preparing(
+    path: Path, label: Label, plan: Plan, key: FileKey | None = None
+) -> Iterator[Callable[[Sequence[np.ndarray]], None]]:
     """Write a file: call what is given with the packed derived values of each request of the plan, in order.
 
-    The file is there once the block has ended well. Raises DataError.
+    The file is there once the block has ended well; under a key it is encrypted. Raises DataError.
     """
     with writing(path) as file:
         inode = os.fstat(file.fileno()).st_ino
         facts = {"format": FORMAT, "inode": inode, "plan": encode_plan(plan), **asdict(label)}
         text = b"".join(encode(facts))
+        text = key.encrypt(text, _ROLE) if key else text
         digest = hashlib.sha256(text).digest()
         file.write(len(text).to_bytes(_LENGTH, "little") + digest + text)
         file.write(bytes(_marks_start(len(text)) - file.tell()))
         file.write(_marks(np.zeros(len(plan), U64)))
+        keeper = _keeper(key, digest)
         index = 0
 
         def add(values: Sequence[np.ndarray]) -> None:
             nonlocal index
             data = b"".join(part.data for value in values for part in in_words(value))
-            file.write(data)
-            file.write(_tag(digest, index, data))
+            file.write(keeper.closed(index, data))
             index += 1
 
         yield add
@@ -121,14 +128,14 @@ def preparing(path: Path, label: Label, plan: Plan) -> Iterator[Callable[[Sequen
 class Prepared:
     """An open file of prepared material, which no other process can open meanwhile. To be closed.
 
-    Raises DataError for a file that is not whole, not of this party and its peer, a copy, or used up.
+    Raises DataError for a file that is not whole, not of this party and its peer, a copy, used up, or not of the key.
     """
 
     label: Label
     _used: np.ndarray
 
-    def __init__(self, path: Path, rank: int, parties: tuple[str, str]) -> None:
-        self.path = path
+    def __init__(self, path: Path, rank: int, parties: tuple[str, str], key: FileKey | None = None) -> None:
+        self.path, self._key = path, key
         with self._using():
             self._file = open(path, "r+b")  # noqa: SIM115  closed by `close`
         try:
@@ -208,11 +215,12 @@ class Prepared:
     def _read_label(self) -> None:
         status = os.fstat(self._file.fileno())
         length = int.from_bytes(self._file.read(_LENGTH), "little")
-        self._digest = self._file.read(_DIGEST)
+        digest = self._file.read(_DIGEST)
         text = self._file.read(min(length, status.st_size))
-        if hashlib.sha256(text).digest() != self._digest:
+        if hashlib.sha256(text).digest() != digest:
             self._refuse()
-        facts: Any = decode(bytearray(text))
+        self._keeper = _keeper(self._key, digest)
+        facts: Any = decode(bytearray(opened(text, _ROLE, self._key, self.path)))
         if facts["format"] != FORMAT:
             raise DataError(
                 f"{self.path}: prepared material of format {facts['format']}, this Sharewood reads {FORMAT}"
@@ -245,8 +253,8 @@ class Prepared:
         with self._using():
             self._file.seek(shelf.start + number * piece.size)
             self._file.readinto(piece.data)
-        data = piece[: shelf.size]
-        if piece[shelf.size :].tobytes() != _tag(self._digest, shelf.first + number, data.data):
+        data = self._keeper.opened(shelf.first + number, piece)
+        if data is None:
             self._refuse()
         return data
 
@@ -282,8 +290,45 @@ def _marks(used: np.ndarray) -> bytes:
     return np.stack([used, ~used], axis=1).tobytes()
 
 
-def _tag(digest: bytes, index: int, data: bytes | memoryview) -> bytes:
-    """The checksum of a piece, in its place in its file."""
-    checksum = hashlib.sha256(digest + index.to_bytes(8, "little"))
-    checksum.update(data)
-    return checksum.digest()[:_TAG]
+class _Checked:
+    """Pieces with a checksum that binds each to its place in its file."""
+
+    def __init__(self, digest: bytes) -> None:
+        self._digest = digest
+
+    def closed(self, index: int, data: bytes) -> bytes:
+        """A piece as it is written."""
+        return data + self._tag(index, data)
+
+    def opened(self, index: int, piece: np.ndarray) -> np.ndarray | None:
+        """The content of a piece; None where it is damaged."""
+        data, tag = piece[:-_TAG], piece[-_TAG:].tobytes()
+        return data if tag == self._tag(index, data.data) else None
+
+    def _tag(self, index: int, data: bytes | memoryview) -> bytes:
+        checksum = hashlib.sha256(self._digest + index.to_bytes(8, "little"))
+        checksum.update(data)
+        return checksum.digest()[:_TAG]
+
+
+class _Encrypted:
+    """Pieces that are encrypted; the nonce is the index, under a key of this file's own."""
+
+    def __init__(self, key: FileKey, digest: bytes) -> None:
+        self._cipher, self._digest = key.cipher(digest, b"sharewood pieces"), digest
+
+    def closed(self, index: int, data: bytes) -> bytes:
+        """A piece as it is written."""
+        return self._cipher.encrypt(index.to_bytes(12, "big"), data, self._digest)
+
+    def opened(self, index: int, piece: np.ndarray) -> np.ndarray | None:
+        """The content of a piece; None where it is damaged."""
+        try:
+            return np.frombuffer(self._cipher.decrypt(index.to_bytes(12, "big"), piece.data, self._digest), U8)
+        except InvalidTag:
+            return None
+
+
+def _keeper(key: FileKey | None, digest: bytes) -> _Checked | _Encrypted:
+    """How pieces are kept. `digest`: of the label, which is random, and under a key encrypted with a random salt."""
+    return _Encrypted(key, digest) if key else _Checked(digest)

@@ -8,11 +8,10 @@ import datetime as dt
 import os
 import secrets
 import ssl
-import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn, Self
+from typing import Self
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -22,24 +21,29 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from mpc.errors import ConfigError
-from mpc.files import make_folder, write_bytes
+from mpc.files import make_folder, read_private, write_bytes
 
 _AUTHORITY = "authority"
+_KEY = "private key"
 _LONG = dt.timedelta(days=3650)
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """One party's own certificate (chain) and private key, and the authority it trusts; all PEM."""
+    """One party's own certificate (chain) and private key, and the authority it trusts; all PEM.
+
+    `passphrase`: of the private key, None where it has none.
+    """
 
     certificate: bytes
     private_key: bytes = field(repr=False)
     authority: bytes
+    passphrase: bytes | None = field(default=None, repr=False)
 
     @classmethod
-    def from_files(cls, certificate: Path, private_key: Path, authority: Path) -> Self:
+    def from_files(cls, certificate: Path, private_key: Path, authority: Path, passphrase: bytes | None = None) -> Self:
         """Raises ConfigError when a file cannot be read, or others than its owner can read the key."""
-        return cls(_read(certificate), _read_key(private_key), _read(authority))
+        return cls(_read(certificate), read_private(private_key, _KEY), _read(authority), passphrase)
 
     def context(self, *, server: bool) -> ssl.SSLContext:
         """Mutual TLS 1.3.  Names are left to the caller to check.  Raises ConfigError for unusable PEM."""
@@ -55,12 +59,32 @@ class Credentials:
                 file.write(self.private_key + b"\n" + self.certificate)
                 file.flush()
                 context.load_verify_locations(cadata=self.authority.decode("ascii"))
-                context.load_cert_chain(f"/proc/self/fd/{file.fileno()}", password=_no_passphrase)
+                context.load_cert_chain(f"/proc/self/fd/{file.fileno()}", password=self._password)
         except (ssl.SSLError, ValueError) as error:
+            if self.passphrase is not None and not self._opens():
+                raise ConfigError("the passphrase does not open the private key") from None
             raise ConfigError(f"credentials: not PEM, or they do not fit each other ({error})") from error
         except OSError as error:
             raise ConfigError(f"credentials: no place in memory for a private key ({error.strerror})") from error
         return context
+
+    def _password(self) -> bytes:
+        if self.passphrase is None:
+            raise ConfigError(
+                "the private key has a passphrase: name it by passphrase in the configuration, or --passphrase, as "
+                "file:PATH or env:NAME"
+            )
+        return self.passphrase
+
+    def _opens(self) -> bool:
+        """Whether the passphrase is the private key's."""
+        try:
+            load_pem_private_key(self.private_key, self.passphrase or None)
+        except TypeError:  # one was given and the key has none, or the other way round
+            return bool(self.passphrase)
+        except (ValueError, UnsupportedAlgorithm):
+            return False
+        return True
 
     def save(self, folder: Path, name: str) -> None:
         """Write NAME.key, NAME.crt and authority.crt. Raises ConfigError, DataError; replaces no key."""
@@ -68,10 +92,11 @@ class Credentials:
         write_bytes(folder / f"{_AUTHORITY}.crt", self.authority)
 
     @classmethod
-    def load(cls, folder: Path, name: str) -> Self:
+    def load(cls, folder: Path, name: str, passphrase: bytes | None = None) -> Self:
         """What `save` wrote. Raises ConfigError when files are not there, or do not fit each other."""
         files = f"{name}.crt", f"{name}.key", f"{_AUTHORITY}.crt"
-        found = cls.from_files(*(folder / file for file in files))
+        certificate, private_key, authority = (folder / file for file in files)
+        found = cls.from_files(certificate, private_key, authority, passphrase)
         try:
             found.context(server=False)
         except ConfigError as error:
@@ -125,7 +150,7 @@ class Authority:
             made = cls.new(_LONG)
             _save_pair(folder, _AUTHORITY, _pem(made.private_key), made.certificate.public_bytes(Encoding.PEM))
             return made
-        pem = _read(paths[0]), _read_key(paths[1])
+        pem = _read(paths[0]), read_private(paths[1], _KEY)
         try:
             certificate, key = x509.load_pem_x509_certificate(pem[0]), load_pem_private_key(pem[1], None)
         except (ValueError, TypeError, UnsupportedAlgorithm) as error:
@@ -204,28 +229,9 @@ def _read(path: Path) -> bytes:
         raise ConfigError(f"credentials: {path}: {error.strerror}") from None
 
 
-def _read_key(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            if mode & 0o077:
-                raise ConfigError(
-                    f"{path}: a private key is for its owner only, and this file has mode {mode:04o}: chmod 600 {path}"
-                )
-            return file.read()
-    except OSError as error:
-        raise ConfigError(f"credentials: {path}: {error.strerror}") from None
-
-
 def _save_pair(folder: Path, name: str, key: bytes, certificate: bytes) -> None:
     make_folder(folder)
     if (folder / f"{name}.key").exists():
         raise ConfigError(f"{folder / name}.key exists: keys are never replaced, choose another folder")
     write_bytes(folder / f"{name}.key", key)
     write_bytes(folder / f"{name}.crt", certificate)
-
-
-def _no_passphrase() -> NoReturn:
-    raise ConfigError(
-        "the private key has a passphrase, and Sharewood asks for none: store the key without one, and chmod 600 it"
-    )

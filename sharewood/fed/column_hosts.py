@@ -27,6 +27,7 @@ from secure_tree.config import validated
 from sharewood.columns import Columns
 from sharewood.fed.files import read_file
 from sharewood.fed.report import leaks_of, say
+from sharewood.secret_sources import Source
 from sharewood.table_files import writable
 from sharewood.tables import Rows, read_rows, write_predictions
 from sharewood.toml import read_toml
@@ -48,7 +49,10 @@ class Section(BaseModel):
 
 
 class ColumnHosts(BaseModel):
-    """One job between a guest, who listens at `address`, and hosts. `align`: rows are joined on their ids."""
+    """One job between a guest, who listens at `address`, and hosts. `align`: rows are joined on their ids.
+
+    `passphrase`: of this party's private key.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -59,6 +63,7 @@ class ColumnHosts(BaseModel):
     align: bool = True
     parties: dict[str, Section] = {}
     train: dict[str, Any] = {}
+    passphrase: Source | None = None
     patience: float = Field(60.0, gt=0, allow_inf_nan=False)
     timeout: float = Field(600.0, gt=0, allow_inf_nan=False)
 
@@ -87,7 +92,12 @@ class ColumnHosts(BaseModel):
             return {name: folder / value for name, value in section if isinstance(value, Path)}
 
         parties = {name: section.model_copy(update=placed(section)) for name, section in config.parties.items()}
-        return config.model_copy(update={"parties": parties, **placed(config)})
+        passphrase = config.passphrase.below(folder) if config.passphrase else None
+        return config.model_copy(update={"parties": parties, "passphrase": passphrase, **placed(config)})
+
+    def credentials(self, name: str) -> Credentials:
+        """The keys of a party, from the folder `tls`. Raises ConfigError."""
+        return Credentials.load(self.tls, name, self.passphrase.read() if self.passphrase else None)
 
     def section(self, name: str) -> Section:
         """Of a party. Raises ConfigError for a stranger."""
@@ -192,7 +202,7 @@ def _progress(config: SecureBoostConfig) -> Any:
 def _as_guest(config: ColumnHosts, step: str) -> Iterator[dict[str, Channel]]:
     """Channels to all hosts by name; where the block fails, they learn why."""
     leave_no_core_dump()
-    credentials, until = Credentials.load(config.tls, config.guest), time.monotonic() + config.patience
+    credentials, until = config.credentials(config.guest), time.monotonic() + config.patience
     with ExitStack() as stack:
         channels: dict[str, Channel] = {}
         with listen(parse_address(config.address), credentials) as listener:
@@ -209,7 +219,7 @@ def _as_guest(config: ColumnHosts, step: str) -> Iterator[dict[str, Channel]]:
 def _as_host(config: ColumnHosts, name: str, step: str) -> Iterator[Channel]:
     """The channel to the guest; where the block fails, the guest learns why."""
     leave_no_core_dump()
-    address, credentials = parse_address(config.address), Credentials.load(config.tls, name)
+    address, credentials = parse_address(config.address), config.credentials(name)
     reached = connect(address, credentials, config.guest, patience=config.patience, timeout=config.timeout)
     with reached.explained() as channel:
         _greet(channel, config.hello(step))

@@ -52,7 +52,7 @@ class Service:
 
     def __init__(self, config: HostsConfig, name: str) -> None:
         self.config, self.name, self.settings = config, name, config.serve
-        self.model = SharedModel.load(config.needs(name, "model"))
+        self.model = SharedModel.load(config.needs(name, "model"), config.file_key())
         own = config.names.index(name)
         if self.model.rank != own:
             raise DataError(f"{config.party(name).model}: must be the half of {name}, got that of the other party")

@@ -16,6 +16,7 @@ from mpc.beaver import Squares, Triples, multiply
 from mpc.catalogue import correlations, entries
 from mpc.comparison import SignMasks
 from mpc.comparison_keys import SignKeys
+from mpc.encryption import FileKey
 from mpc.errors import ConfigError, DataError, ProtocolDesync
 from mpc.party import Party
 from mpc.rehearsal import rehearsing
@@ -61,21 +62,21 @@ def side_by_side(play):
         return list(pool.map(outcome, (0, 1)))
 
 
-def made(folder, plan=PLAN, plans=None, name="material"):
+def made(folder, plan=PLAN, plans=None, name="material", key=None):
     """The files of both, or how preparing them failed."""
     channels = memory_pair()
 
     def play(rank):
         path = folder / f"{name}_{rank}"
         with channels[rank].explained() as channel:
-            prepare(rank, channel, PARTIES, plans[rank] if plans else plan, path, "softspoken").close()
+            prepare(rank, channel, PARTIES, plans[rank] if plans else plan, path, "softspoken", key).close()
         return path
 
     return side_by_side(play)
 
 
-def opened(path, rank=0):
-    return Prepared(path, rank, PARTIES)
+def opened(path, rank=0, key=None):
+    return Prepared(path, rank, PARTIES, key)
 
 
 def taken(prepared, *correlations):
@@ -85,13 +86,13 @@ def taken(prepared, *correlations):
     return [None if any(r is other for other in left) else r.values for r in requests]
 
 
-def in_session(paths, job):
+def in_session(paths, job, key=None):
     """job(party) at both, with the files; None where a party has none."""
     peers, seconds = memory_pair(), memory_pair()
 
     def play(rank):
         with peers[rank].explained() as peer, seconds[rank].explained() as channel:
-            prepared = opened(paths[rank], rank) if paths[rank] else None
+            prepared = opened(paths[rank], rank, key) if paths[rank] else None
             try:
                 randomness = pairwise(rank, channel, "softspoken", peer, prepared)
                 with session(Party(rank, peer, randomness)) as party:
@@ -446,3 +447,38 @@ def test_online_is_the_same_and_offline_takes_fewer_bytes(tmp_path):
     for result in results:
         words = sum(result[name][0] for name in PARTIES)
         assert (words == np.arange(1000, dtype=np.uint64) ** np.uint64(8)).all()
+
+
+def test_material_under_a_key(known, tmp_path):
+    key, other = (FileKey.parse(digits * 32, "env:K") for digits in ("ab", "cd"))
+    paths = made(tmp_path, key=key)
+    assert in_session(paths, squares, key) == SQUARED
+    plain, encrypted = made(tmp_path, name="plain"), paths[0].read_bytes()
+    with opened(paths[0], key=key) as prepared, opened(plain[0]) as bare:
+        assert prepared.used and prepared.size - bare.size < 200
+        secrets = prepared.label.seed, prepared.label.pair
+        assert prepared._shelves[0].count == 5
+    assert not any(secret in encrypted for secret in secrets)
+    assert any(secret in plain[0].read_bytes() for secret in (bare.label.seed, bare.label.pair))
+    for path, wrong, sentence in (
+        (paths[0], other, "does not open under the key of env:K"),
+        (paths[0], None, "encrypted, and no key is named"),
+        (plain[0], key, "not encrypted, although env:K is named"),
+    ):
+        with pytest.raises(DataError, match=sentence):
+            opened(path, key=wrong)
+
+
+def test_an_altered_piece_under_a_key_is_refused(known, tmp_path):
+    key = FileKey.parse("ab" * 32, "env:K")
+    path = made(tmp_path, key=key)[0]
+    with opened(path, key=key) as prepared:
+        shelf = prepared._shelves[0]
+    size = shelf.size + 16
+    content = path.read_bytes()
+    whole = [content[shelf.start + n * size :][:size] for n in (0, 1)]
+    for piece in (whole[1], bytes([whole[0][0] ^ 1]) + whole[0][1:]):
+        with path.open("r+b") as file:  # the file must stay the same one
+            os.pwrite(file.fileno(), piece, shelf.start)
+        with opened(path, key=key) as prepared, pytest.raises(DataError, match="not prepared material, or damaged"):
+            prepared._piece(shelf, 0)

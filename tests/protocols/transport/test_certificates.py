@@ -73,8 +73,17 @@ def test_a_key_with_a_passphrase_is_a_sentence(keys, monkeypatch):
     path = keys / "party_a.key"
     key = load_pem_private_key(path.read_bytes(), None)
     path.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret")))
-    with pytest.raises(ConfigError, match=r"party_a.key .*: the private key has a passphrase, and Sharewood asks for"):
+    with pytest.raises(ConfigError, match=r"party_a.key .*: the private key has a passphrase: name it by passphrase"):
         Credentials.load(keys, "party_a")
+    for wrong in (b"", b"Secret", b"secret" * 1000):
+        with pytest.raises(ConfigError, match=r"the passphrase does not open the private key$"):
+            Credentials.load(keys, "party_a", wrong)
+    opened = Credentials.load(keys, "party_a", b"secret")
+    assert isinstance(opened.context(server=True), ssl.SSLContext) and "secret" not in repr(opened)
+
+
+def test_a_passphrase_of_a_key_that_has_none_changes_nothing(keys):
+    assert Credentials.load(keys, "party_a", b"secret").context(server=False)
 
 
 def test_keys_are_never_replaced(credentials, keys):
@@ -137,7 +146,7 @@ def test_no_certificate_outlives_its_authority():
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("authority.key", None, "authority.key: No such file"),
+        ("authority.key", None, "authority.key: the private key cannot be read"),
         ("authority.crt", b"no pem", "cannot be used"),
         ("authority.key", b"", "cannot be used"),
         ("authority.key", make_credentials(["x"])["x"].private_key, "not the key of authority.crt"),
