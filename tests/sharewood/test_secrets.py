@@ -1,7 +1,7 @@
 """Where keys and passphrases come from; and what was planted in data, keys and passphrases appears nowhere else."""
 
 import base64
-import time
+import contextlib
 
 import numpy as np
 import pandas as pd
@@ -93,6 +93,14 @@ def commands(processes):
     return b"\n".join(found)
 
 
+def running(stack, *arguments, cwd):
+    """A process that does not outlive the test."""
+    process = start(*arguments, cwd=cwd)
+    stack.callback(process.wait)
+    stack.callback(process.kill)
+    return process
+
+
 def test_nothing_planted_is_found_again(place):
     private = [load_pem_private_key((place / "keys" / f"{r}.key").read_bytes(), PHRASE.encode()) for r in ROLES]
     numbers = [k.private_numbers().private_value.to_bytes(32, "big") for k in private]
@@ -100,23 +108,22 @@ def test_nothing_planted_is_found_again(place):
     rows = values(PLANTED[0]) | values(PLANTED[1])
     given = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
     said = b""
-    dealer = start("dealer", "--config", "dealer.toml", "--sessions", 2, cwd=place)
-    for command in ("train", "predict"):
-        options = ["--json", f"{command}_{{}}.json"]
-        work = [
-            start(
-                "--log-level", "debug", command, "--config", f"{r}.toml", "--party", r, *[o.format(r) for o in options],
-                cwd=place,
-            )
-            for r in ROLES[:2]
-        ]  # fmt: skip
-        time.sleep(0.5)
-        said += commands([*work, dealer])
-        for process in work:
-            texts = process.communicate(timeout=120)
-            assert process.returncode == 0, texts
-            said += "".join(texts).encode()
-    said += "".join(dealer.communicate(timeout=30)).encode()
+    with contextlib.ExitStack() as stack:
+        dealer = running(stack, "dealer", "--config", "dealer.toml", "--sessions", 2, cwd=place)
+        for command in ("train", "predict"):
+            work = [
+                running(
+                    stack, "--log-level", "debug", command, "--config", f"{role}.toml", "--party", role,
+                    "--json", f"{command}_{role}.json", cwd=place,
+                )
+                for role in ROLES[:2]
+            ]  # fmt: skip
+            said += commands([*work, dealer])
+            for process in work:
+                texts = process.communicate(timeout=300)
+                assert process.returncode == 0, texts
+                said += "".join(texts).encode()
+        said += "".join(dealer.communicate(timeout=60)).encode()
     made = {path: path.read_bytes() for path in place.rglob("*") if path.is_file() and path not in given}
     assert len(made) > 10 and any(is_encrypted(data) for data in made.values())
     halves = [path for path in made if path.match("model_?.json") or path.parent.name.startswith("kept")]
