@@ -170,7 +170,10 @@ class Channel:
         """Wait until the peer speaks or hangs up, the descriptor `beside` can be read, or the time is over."""
         number = self._link.descriptor
         if number is not None:
-            select.select([number, beside], [], [], seconds)
+            poll = select.poll()
+            for each in (number, beside):
+                poll.register(each, select.POLLIN)
+            poll.poll(1000 * seconds)
 
     @contextmanager
     def watching(self, other: "Channel", gone: Callable[[PeerFailure], None]) -> Iterator[None]:

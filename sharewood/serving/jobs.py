@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -44,12 +45,13 @@ class Job:
         if self._unknown:
             others = f" and {len(self._unknown) - 1} more" if len(self._unknown) > 1 else ""
             self.fail(UnknownIds(f"{peer} has no row with id {self._unknown[0]!r}{others}"))
-        elif not self.margins.done():
-            self.margins.set_result(np.concatenate(self._parts))
+        else:
+            with suppress(InvalidStateError):  # nobody waits any more
+                self.margins.set_result(np.concatenate(self._parts))
 
     def fail(self, why: SharewoodError) -> None:
         """The request ends without an answer."""
-        if not self.margins.done():
+        with suppress(InvalidStateError):
             self.margins.set_exception(why)
 
 

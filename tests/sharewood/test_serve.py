@@ -99,7 +99,7 @@ def records(frame):
     return [{k: None if np.isnan(v) else float(v) for k, v in row.items()} for row in frame.to_dict("records")]
 
 
-@pytest.mark.parametrize("pairwise", [False, True])
+@pytest.mark.parametrize("pairwise", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_services_predict_their_own_rows(by_rows, tmp_path, pairwise):
     sections, truth, rows = by_rows
     urls = place_job(tmp_path, sections, pairwise)
