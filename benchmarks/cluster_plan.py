@@ -35,17 +35,13 @@ def compare(report: dict[str, Any], workers: int) -> list[tuple[str, float, floa
     found = plan_cluster(config, sizes, cluster, "pairwise" if without else "dealer").estimate
     setup, online, offline = (report[phase] for phase in ("setup", "online", "offline"))
     peaks = [_largest(report["memory_peak_bytes"][party]) for party in ("party_a", "party_b")]
-    figures = [
-        ("bytes between the parties", found.bytes - found.bytes_offline, setup["bytes"] + online["bytes"]),
+    sent = setup["bytes"] + online["bytes"] + offline["bytes_dealer"] + offline["bytes_parties"]
+    return [
+        ("bytes, of the dealer too", found.bytes + found.bytes_dealer, sent),
         ("seconds of set-up", found.seconds["setup"], setup["seconds"]),
         ("seconds online", found.seconds["online"], online["seconds"]),
         ("memory of a worker", found.memory, max(peaks)),
     ]
-    if without:
-        figures.append(("bytes offline", found.bytes_offline, offline["bytes_parties"]))
-    else:
-        figures.append(("bytes of the dealer", found.bytes_dealer, offline["bytes_dealer"]))
-    return figures
 
 
 def _largest(peaks: int | dict[str, int]) -> int:

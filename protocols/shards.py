@@ -21,7 +21,6 @@ import numpy as np
 from mpc.errors import ConfigError, ProtocolDesync
 from protocols.transport.channel import Channel
 
-MOST_SHARDS = 4096
 _KEY_BYTES = 32
 _LIMIT = 4096
 

@@ -168,7 +168,7 @@ def align(
     config: Config,
     party: PartyName,
     shards: Annotated[
-        int, typer.Option(min=0, help="Write a folder of so many files, whose rows no process holds at once.")
+        int, typer.Option(min=0, max=4096, help="Write a folder of so many files, which no process holds as a whole.")
     ] = 0,
     passphrase: Passphrase = None,
 ) -> None:
