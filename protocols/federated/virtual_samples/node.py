@@ -236,9 +236,11 @@ class VirtualSamplesNode(Participant):
 def predict(model: Path, X: np.ndarray) -> np.ndarray:
     """By a model that a node wrote: rows float32[n, d] -> float64[n], P(1), numbers or expected counts. NaN is missing.
 
-    Raises DataError for an infinite value.
+    Raises DataError for an infinite value, and for a file that is no model of this version.
     """
     with np.load(model, allow_pickle=False) as arrays:
+        if absent := {"feature", "threshold", "value", "base", "boundaries", "objective"} - set(arrays.files):
+            raise DataError(f"{model} must have {', '.join(sorted(absent))}: it was written by another version")
         forest = Forest(arrays["feature"], arrays["threshold"], arrays["value"])
         margin = float(arrays["base"]) + forest.margin(assign(arrays["boundaries"], without_missing(X)))
         return predicted(str(arrays["objective"]), margin)

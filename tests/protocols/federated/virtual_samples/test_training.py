@@ -554,6 +554,12 @@ def test_one_class_is_one_sentence():
         trained(nodes, minimum=1)
 
 
+def test_a_model_file_of_another_version_is_one_sentence(tmp_path):
+    np.savez(tmp_path / "old.npz", base=0.0, boundaries=np.zeros((5, 3)))
+    with pytest.raises(DataError, match=r"old\.npz must have feature, objective, threshold, value"):
+        predict(tmp_path / "old.npz", table()[0])
+
+
 def test_a_received_tree_of_an_unknown_feature_is_refused():
     message = Forest.empty(1, 3).pack()
     message["feature"][0, 0] = 5
