@@ -34,7 +34,7 @@ from secure_tree.storage import Arrays, read_arrays, reading, unpack_bits, write
 
 log = logging.getLogger("sharewood")
 
-FORMAT = 5
+FORMAT = 6
 _WHAT = f"checkpoint of format {FORMAT}"
 _ROLE = "checkpoint"
 _KEY_BYTES = 32
@@ -64,7 +64,8 @@ class Kept:
 
 @dataclass
 class Checkpoints:
-    """The checkpoints of one party in a folder of its own; with `resume` a training goes on from them.
+    """The checkpoints of one party in a folder of its own; with `resume` a training goes on from them, to more
+    rounds than it was begun for if the parties ask for them.
 
     Under a `key` of files they are encrypted. `done`: the rounds that the attempt began with, None before it begins.
     """
@@ -99,6 +100,10 @@ class Checkpoints:
         if not self.resume:
             self._begin()
             return Attempt(self, pairing, pairing, self._fingerprint(config, private))
+        if done > config["n_estimators"]:
+            raise ConfigError(
+                f"n_estimators must be at least {done}, as many rounds as are kept, got {config['n_estimators']}"
+            )
         return self._go_on(kept, pairing, own, done)
 
     def any_kept(self) -> bool:
@@ -208,12 +213,15 @@ class Checkpoints:
         flush_folder(self.folder)
 
     def _fingerprint(self, config: dict[str, Any], private: Sequence[np.ndarray | None]) -> str:
-        """A MAC of the configuration and of this party's own data, None where it has none."""
+        """A MAC of this party's own data, None where it has none, and of the configuration but for `n_estimators`:
+        a training that has ended may go on to more rounds.
+        """
+        fixed = {name: value for name, value in config.items() if name != "n_estimators"}
         with reading(self._mac_key, "key of a checkpoints folder"):
             key = self._mac_key.read_bytes()
             if len(key) != _KEY_BYTES:
                 raise ValueError(f"{len(key)} bytes")
-        mac = hmac.new(key, json.dumps(config, sort_keys=True).encode(), hashlib.sha256)
+        mac = hmac.new(key, json.dumps(fixed, sort_keys=True).encode(), hashlib.sha256)
         for array in private:
             mac.update(str(None if array is None else (array.dtype.str, array.shape)).encode())
             mac.update(b"" if array is None else np.ascontiguousarray(array).tobytes())

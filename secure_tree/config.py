@@ -54,6 +54,7 @@ _NAMES = {
 # XGBoost's parameters that change what is learned, and that trees on shares do not have.
 _NOT_HERE = {
     "monotone_constraints": "no split is checked for its direction, so predictions could rise where they must fall",
+    "warm_start": "keep checkpoints in fit, and fit again with resume=True and a larger n_estimators",
     "interaction_constraints": "a path's features are secret, so splits cannot be held to groups of them",
     "max_leaves": "trees are grown level by level; use max_depth",
     "grow_policy": "trees are grown level by level; use max_depth",

@@ -76,6 +76,17 @@ def test_killed_and_resumed(tmp_path, victim, after, tree):
     assert np.abs(resumed - whole).max() < 1e-2
 
 
+def test_a_training_goes_on_to_more_trees(tmp_path):
+    whole = train(tmp_path / "whole")
+    fewer = train(tmp_path / "cut", n_estimators=2)
+    before = files(tmp_path / "cut", 3)
+    more = train(tmp_path / "cut", resume=True, seeds=(b"c" * 16, b"d" * 16))
+    assert files(tmp_path / "cut", 3) == before
+    assert np.abs(more - whole).max() < 1e-2 < np.abs(more - fewer).max()
+    with pytest.raises(ConfigError, match=f"n_estimators must be at least {TREES}, .* got 3"):
+        train(tmp_path / "cut", resume=True, n_estimators=3)
+
+
 @pytest.mark.parametrize("kind", ["total_gain", "total_cover"])
 def test_gains_and_covers_are_carried_over(tmp_path, kind):
     def ask(model, party):
