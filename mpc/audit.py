@@ -23,19 +23,40 @@ import numpy as np
 
 from mpc.rings import Z2k
 from mpc.rounds import Steps, parallel
-from mpc.shares import AShare, BShare, PShare, Share
+from mpc.shares import AShare, BShare, PShare, S, Share
 
 DIGEST_BITS = 128
 FIRST_STAGE = "set-up"
 
 
+def turned(x: S, places: int, elements: int) -> S:
+    """A share whose leading axes are `elements` in all, these turned by so many places."""
+
+    def turn(words: np.ndarray) -> np.ndarray:
+        return np.roll(words.reshape(elements, -1), places, axis=0).reshape(words.shape)
+
+    return x.map(turn) if x.size else x
+
+
+def turned_all(result: Any, places: int, elements: int) -> Any:
+    """The same of a share, or of each of several."""
+    if isinstance(result, tuple):
+        return tuple(turned_all(part, places, elements) for part in result)
+    return turned(result, places, elements)
+
+
 @dataclass
 class Audit:
-    """What has been found since the last verdict, by stage; the same stages in the same order at both parties."""
+    """What has been found since the last verdict, by stage; the same stages in the same order at both parties.
 
+    The `seed`, which the parties have in common and the dealer does not know, turns the elements of second evaluations.
+    """
+
+    seed: bytes = b""
     stage: str = FIRST_STAGE
     _digests: dict[str, Any] = field(default_factory=dict)
     _later: list[tuple[str, Steps[Share]]] = field(default_factory=list)
+    _turns: int = 0
 
     def zero(self, x: Share, relation: str, bits: int | None = None) -> None:
         """[x] has to be zero, modulo 2^bits where words are wider; `relation` names it in the verdict. Local."""
@@ -50,6 +71,12 @@ class Audit:
         digest = self._digests.setdefault(name, hashlib.sha256())
         digest.update(repr((words.shape, words.dtype.str)).encode())
         digest.update(np.ascontiguousarray(words).reshape(-1).view(np.uint8))
+
+    def turn(self, count: int) -> int:
+        """By how many places the next second evaluation turns so many elements: uniform but for 2^-60."""
+        self._turns += 1
+        drawn = hashlib.sha256(self.seed + self._turns.to_bytes(8, "big")).digest()
+        return int.from_bytes(drawn[:16], "big") % max(1, count)
 
     def later(self, check: Steps[Share], relation: str) -> None:
         """Before the verdict, take these steps to what has to be zero."""

@@ -38,7 +38,7 @@ class Triples:
         return a, b, view.derived(self.ring, self.shape, Product(self.ring, a, b))
 
 
-@protocol(cost=lambda x, y: Cost(rounds=1, bits=both(2 * x.ring.bits * x.size)))
+@protocol(cost=lambda x, y: Cost(rounds=1, bits=both(2 * x.ring.bits * x.size)), elementwise=True)
 def multiply(party: Endpoint, x: AShare, y: AShare) -> Steps[AShare]:
     """[x], [y] -> [x y], same shape and ring; scales add. Raises ShapeMismatch."""
     same_shape(x, y)
@@ -61,7 +61,7 @@ class Squares:
         return a, view.derived(self.ring, self.shape, Product(self.ring, a, a))
 
 
-@protocol(cost=lambda x: Cost(rounds=1, bits=both(x.ring.bits * x.size)))
+@protocol(cost=lambda x: Cost(rounds=1, bits=both(x.ring.bits * x.size)), elementwise=True)
 def square(party: Endpoint, x: AShare) -> Steps[AShare]:
     """[x] -> [x^2], same shape and ring; the scale doubles."""
     a, aa = party.randomness.take(Squares(x.shape, x.ring))

@@ -94,7 +94,7 @@ def _and_cost(a: BShare | PShare, b: BShare | PShare) -> Cost:
     return Cost(1, both(2 * (_wire_bits(a.size) if isinstance(a, BShare) else 8 * a.words.nbytes)))
 
 
-@protocol(cost=_and_cost)
+@protocol(cost=_and_cost, elementwise=True)
 def and_bits(party: Endpoint, a: B, b: B) -> Steps[B]:
     """<a>, <b> -> <a and b>, of one kind and shape. Raises ShapeMismatch."""
     same_shape(a, b)
@@ -122,7 +122,7 @@ def or_bits(party: Endpoint, a: B, b: B) -> Steps[B]:
     return ~(yield from and_bits.steps(party, ~a, ~b))
 
 
-@protocol(cost=lambda b, ring=Z64: Cost(rounds=1, bits=both(_wire_bits(b.size))))
+@protocol(cost=lambda b, ring=Z64: Cost(rounds=1, bits=both(_wire_bits(b.size))), elementwise=True)
 def to_ring(party: Endpoint, b: BShare, ring: Z2k = Z64) -> Steps[AShare]:
     """<b> -> [b] in `ring`, scale 0."""
     beta, lifted = party.randomness.take(RingBits(b.shape, ring))

@@ -82,7 +82,7 @@ def _bits_cost(x: AShare, thresholds: Sequence[int], bits: int) -> Cost:
     return Cost(2, both(8 * packed_size(x.size, bits) + opened))
 
 
-@protocol(cost=_bits_cost)
+@protocol(cost=_bits_cost, elementwise=True)
 def below_by_bits(party: Endpoint, x: AShare, thresholds: Sequence[int], bits: int) -> Steps[BShare]:
     """[x], public thresholds -> <x < t>, shape x.shape + (T,); `bits` is B of the header, 2 .. those of the ring."""
     r, top, dealt, products = party.randomness.take(SignMasks(x.shape, len(thresholds), bits))

@@ -138,7 +138,7 @@ def _key_cost(x: AShare, thresholds: Sequence[int], bits: int) -> Cost:
     return Cost(1, both(8 * packed_size(x.size, bits)))
 
 
-@protocol(cost=_key_cost)
+@protocol(cost=_key_cost, elementwise=True)
 def below_by_keys(party: Endpoint, x: AShare, thresholds: Sequence[int], bits: int) -> Steps[BShare]:
     """[x], public thresholds -> <x < t>, shape x.shape + (T,); `bits` is B of the header, 2 .. 64."""
     r, top, keys = party.randomness.take(SignKeys(x.shape, bits))
@@ -150,7 +150,7 @@ def below_by_keys(party: Endpoint, x: AShare, thresholds: Sequence[int], bits: i
     return out ^ (point >> np.uint64(bits - 1) & np.uint64(1)).reshape(out.shape)
 
 
-@protocol(cost=lambda x, shift: Cost(1, both(64 * x.size)))
+@protocol(cost=lambda x, shift: Cost(1, both(64 * x.size)), elementwise=True)
 def floor_by_keys(party: Endpoint, x: AShare, shift: int) -> Steps[AShare]:
     """[x] -> [floor(x / 2^shift)], exact; 1 <= shift <= 62; the scale falls by shift."""
     r, high, msb, keys = party.randomness.take(FloorKeys(x.shape, shift))
@@ -160,7 +160,7 @@ def floor_by_keys(party: Endpoint, x: AShare, shift: int) -> Steps[AShare]:
     return AShare(words.reshape(x.shape), party.rank, x.scale - shift)
 
 
-@protocol(cost=lambda x, y, bits: Cost(1, both(64 * x.size)))
+@protocol(cost=lambda x, y, bits: Cost(1, both(64 * x.size)), elementwise=True)
 def larger_by_keys(party: Endpoint, x: AShare, y: AShare, bits: int) -> Steps[tuple[AShare, BShare]]:
     """[x], [y] of one shape and scale -> [max(x, y)] and <x < y>; `bits` is B of the header. Raises ShapeMismatch."""
     same_shape(x, y)

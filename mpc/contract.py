@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from mpc.audit import Audit
+from mpc.audit import Audit, turned, turned_all
 from mpc.endpoint import Endpoint
 from mpc.rehearsal import rehearsing
 from mpc.rounds import Steps, named, parallel
@@ -53,12 +53,13 @@ class Contract(Generic[P, T]):
         reveals: tuple[str, ...],
         exact: bool | Callable[..., bool],
         near: Callable[..., Steps[Share]] | None,
+        elementwise: bool,
     ) -> None:
         functools.update_wrapper(self, steps)
         self.name = f"{steps.__module__.removeprefix('mpc.')}.{steps.__name__}"
         self.reveals = reveals
         self._steps, self._stated = steps, cost
-        self._exact, self._near = exact, near
+        self._exact, self._near, self._elementwise = exact, near, elementwise
 
     def __call__(self, party: Endpoint, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run it with the peer."""
@@ -72,9 +73,15 @@ class Contract(Generic[P, T]):
         return named(self.name, self._twice(party, party.audit, *args, **kwargs))
 
     def _twice(self, party: Endpoint, audit: Audit, *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
-        """The first of two evaluations in the same rounds."""
+        """The first of two evaluations in the same rounds; in the second elements are in another order."""
         inner = party.unaudited()
-        first, second = yield from parallel(self._steps(inner, *args, **kwargs), self._steps(inner, *args, **kwargs))
+        count = next(x.size for x in args if isinstance(x, Share)) if self._elementwise else 0
+        places = audit.turn(count)
+        again: list[Any] = [turned(x, places, count) if isinstance(x, Share) and count else x for x in args]
+        evaluations = self._steps(inner, *args, **kwargs), self._steps(inner, *again, **kwargs)
+        first, second = yield from parallel(*evaluations)
+        if count:
+            second = turned_all(second, -places, count)
         if self._near is not None:
             audit.later(self._near(inner, first, second, *args, **kwargs), self.name)
         else:
@@ -105,16 +112,20 @@ def protocol(
     reveals: tuple[str, ...] = (),
     exact: bool | Callable[..., bool] | None = None,
     near: Callable[..., Steps[Share]] | None = None,
+    elementwise: bool = False,
 ) -> Callable[[Callable[Concatenate[Endpoint, P], Steps[T]]], Contract[P, T]]:
     """Turn a generator of rounds into a protocol.
 
     `exact`: whether its result, shares, is a function of the secret inputs and of how they are shared, for these
     arguments, or with `near` all but: by default what states its cost is. An audit compares two evaluations, word by
-    word, or by `near` of both results and the arguments: what has to be zero.
+    word, or by `near` of both results and the arguments: what has to be zero. `elementwise`: shares among the
+    positional arguments have one shape, and the result what belongs to each of their elements, in order.
     """
 
     def declare(steps: Callable[Concatenate[Endpoint, P], Steps[T]]) -> Contract[P, T]:
-        contract = Contract(steps, cost, reveals, (cost or near) is not None if exact is None else exact, near)
+        contract = Contract(
+            steps, cost, reveals, (cost or near) is not None if exact is None else exact, near, elementwise
+        )
         REGISTRY[contract.name] = contract
         return contract
 

@@ -36,7 +36,7 @@ class EqualityMasks:
         return r, table
 
 
-@protocol(cost=lambda x, bits: Cost(1, both(8 * x.size)))
+@protocol(cost=lambda x, bits: Cost(1, both(8 * x.size)), elementwise=True)
 def equals_zero(party: Endpoint, x: AShare, bits: int) -> Steps[BShare]:
     """[x] of uint8 words, read modulo 2^bits -> <x = 0>, shape of x."""
     r, table = party.randomness.take(EqualityMasks(x.shape, bits))

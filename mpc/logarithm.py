@@ -221,7 +221,7 @@ def _apart(party: Endpoint, first: AShare, second: AShare, x: AShare, log: Logar
     return beyond(party, first - second, most, Z16.bits)
 
 
-@protocol(near=_apart)
+@protocol(near=_apart, elementwise=True)
 def logarithm(party: Endpoint, x: AShare, log: Logarithm) -> Steps[AShare]:
     """[x] -> [L] of the header, uint16, shape of x."""
     found = yield from find_windows.steps(party, x, log)

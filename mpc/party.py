@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from mpc.audit import FIRST_STAGE
 from mpc.endpoint import Endpoint
+from mpc.errors import AuditFailure
 from mpc.meter import Counters, Stage
 from mpc.ring import decode_signed, to_units
 from mpc.shares import AShare, BShare
@@ -77,8 +78,13 @@ class Party(Endpoint):
         return share(self, units, owner, shape, scale)
 
     def reveal(self, x: AShare | BShare, *, to: int | None = None, what: str) -> np.ndarray | None:
-        """The secret as signed integers, or bits, at party `to` (None: both), which records that it learned `what`."""
+        """The secret as signed integers, or bits, at party `to` (None: both), which records that it learned `what`.
+
+        In an audit it is opened twice: raises AuditFailure where the two differ.
+        """
         if to != 1 - self.rank:
             self.revealed.append(what)
         words = reveal(self, x, to)
+        if self.audit is not None and not np.array_equal(words, reveal(self, x, to)):  # type: ignore[arg-type]
+            raise AuditFailure(f"the audit opened {what} twice, and the two differ: they are not to be used")
         return decode_signed(words) if words is not None and isinstance(x, AShare) else words

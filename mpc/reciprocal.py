@@ -106,7 +106,7 @@ def _apart(
     return (yield from select.steps(party, ~none[..., 0], first - second))
 
 
-@protocol(exact=lambda u, by=None, exact=True: exact, near=_apart)
+@protocol(exact=lambda u, by=None, exact=True: exact, near=_apart, elementwise=True)
 def invert(party: Endpoint, u: AShare, by: Variant | None = None, exact: bool = True) -> Steps[AShare]:
     """[u] in 1 .. 2 at scale 17 -> [y], 1 / u at scale 18 with relative error 2^-16, less what u was floored by."""
     a, b, aa, aaa, ab, bb, abb = party.randomness.take(NewtonMasks(u.shape))

@@ -138,7 +138,7 @@ def _apart(
     return beyond(party, stack([a - b for a, b in zip(first, second, strict=True)]), most, ring.bits)
 
 
-@protocol(near=_apart)
+@protocol(near=_apart, elementwise=True)
 def sigmoid(
     party: Endpoint,
     x: AShare,

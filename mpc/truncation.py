@@ -125,7 +125,7 @@ class FloorMasks:
         return r, high, msb, (table, masks), products
 
 
-@protocol(cost=lambda x, shift, ring=Z64: Cost(1, both(wire_bits(x.size))))
+@protocol(cost=lambda x, shift, ring=Z64: Cost(1, both(wire_bits(x.size))), elementwise=True)
 def truncate(party: Endpoint, x: AShare, shift: int, ring: Z2k = Z64) -> Steps[AShare]:
     """[x] -> [x / 2^shift] in `ring`, of more than 64 - shift bits; 1 <= shift <= 62; the scale falls by shift.
 
@@ -136,7 +136,7 @@ def truncate(party: Endpoint, x: AShare, shift: int, ring: Z2k = Z64) -> Steps[A
     return AShare(words.reshape(x.shape), party.rank, x.scale - shift)
 
 
-@protocol(cost=lambda x, shift: Cost(2, both(64 * x.size + _chunking(shift).wire_bits(x.size))))
+@protocol(cost=lambda x, shift: Cost(2, both(64 * x.size + _chunking(shift).wire_bits(x.size))), elementwise=True)
 def floor_by_bits(party: Endpoint, x: AShare, shift: int) -> Steps[AShare]:
     """[x] -> [floor(x / 2^shift)], exact; 1 <= shift <= 62; the scale falls by shift."""
     r, high, msb, dealt, products = party.randomness.take(FloorMasks(x.shape, shift))

@@ -10,14 +10,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from mpc.errors import AuditFailure
+from mpc.audit import Audit
+from mpc.errors import AuditFailure, ProtocolDesync
 from mpc.one_hot import all_of
 from mpc.party import Party
 from mpc.rounds import Steps
 from mpc.shares import BShare
 
 AT_ONCE = 8
+SEED_BYTES = 16
 REVEALED = "whether the audit found a fault, by stage"
+
+
+def begin(party: Party) -> None:
+    """Audit what the party computes from now on, with a seed from both parties. Raises ProtocolDesync."""
+    mine = party.draw(SEED_BYTES)
+    theirs = party.exchange_public("audit.seed", mine)
+    if not isinstance(theirs, bytes) or len(theirs) != SEED_BYTES:
+        raise ProtocolDesync(f"audit.seed: the other party sent no seed of {SEED_BYTES} bytes")
+    party.audit = Audit(bytes(a ^ b for a, b in zip(mine, theirs, strict=True)))
 
 
 def settle(party: Party) -> None:

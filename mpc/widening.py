@@ -22,7 +22,7 @@ from mpc.shares import AShare
 from mpc.wrap import add_halves, wire_bits
 
 
-@protocol(cost=lambda x, bits=None: Cost(1, both(wire_bits(x.size))))
+@protocol(cost=lambda x, bits=None: Cost(1, both(wire_bits(x.size))), elementwise=True)
 def widen(party: Endpoint, x: AShare, bits: int | None = None) -> Steps[AShare]:
     """[x] modulo 2^bits, by default the bits of its words, at most 63 -> [x] in Z_2^64, same shape and scale."""
     width = x.ring.bits

@@ -88,6 +88,7 @@ def _turned(tables: tuple[Table, ...], outputs: int) -> np.ndarray:
 @protocol(
     cost=lambda x, windows: Cost(1, both(8 * packed_size(x.size, windows.bits))),
     exact=lambda x, windows: not windows.places.any(),
+    elementwise=True,
 )
 def look_up(party: Endpoint, x: AShare, windows: Windows) -> Steps[PShare]:
     """[x] -> <T_j[v_j mod 2^w]> of the header, uint64, shape x.shape + (windows,)."""

@@ -144,13 +144,13 @@ class LocalTreeRows:
         before = self.rows.margins[self.k]
         self.rows.margins[self.k] = before + step
         if party.audit is not None:
-            check = self._check_margins(party.unaudited(), leaves, before, self.rows.margins[self.k])
+            check = self._check_margins(party.unaudited(), leaves, before)
             party.audit.later(check, "margins grow by the leaves")
 
-    def _check_margins(self, party: Party, leaves: AShare, before: AShare, after: AShare) -> Steps[AShare]:
+    def _check_margins(self, party: Party, leaves: AShare, before: AShare) -> Steps[AShare]:
         """What is zero if each row is at one leaf, and margins have grown by the leaves times their rows."""
         at_leaf = yield from to_ring.steps(party, self.at_node)
-        grown = (after - before).sum()
+        grown = (self.rows.margins[self.k] - before).sum()
         of_leaves = yield from dot.steps(party, leaves, at_leaf.sum(axis=1))
         return concatenate([at_leaf.sum(axis=0) - 1, (grown.at_scale(0) - of_leaves.at_scale(0)).reshape(1)])
 

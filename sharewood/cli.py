@@ -77,6 +77,9 @@ def demo(
         str, typer.Option(help="Oblivious transfers of pairwise: ferret, or softspoken, without LPN.")
     ] = "ferret",
     audit: Annotated[bool, typer.Option("--audit", help="Check what is computed; some three times the bytes.")] = False,
+    check_dealer: Annotated[
+        bool, typer.Option("--check-dealer", help="Check what is dealt, too: an audit, and a dealer is needed.")
+    ] = False,
     json: Annotated[Path | None, typer.Option(help="Also write the report to this file.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the report and the model halves.")] = Path("out/demo"),
 ) -> None:
@@ -92,6 +95,8 @@ def demo(
     divided: Partition = hosts_cli.one_of("--partition", partition, get_args(Partition))
     generator: Offline = hosts_cli.one_of("--offline", offline, get_args(Offline))
     transfers: OtKind = hosts_cli.one_of("--ot", ot, get_args(OtKind))
+    if check_dealer and generator != "dealer":
+        raise ConfigError("--check-dealer needs a dealer: with --offline pairwise use --audit")
     if not 0 <= test_size < 1:
         raise ConfigError(f"--test-size must be at least 0 and below 1, got {test_size:g}")
     if json and (json.is_dir() or not json.absolute().parent.is_dir()):
@@ -122,7 +127,9 @@ def demo(
             raise ConfigError("the built-in set has classes: use --data, or --rows and --features, for regression")
         chosen = demo_data.built_in(test_size, divided)
     origin = {"party_a": data[0], "party_b": data[1], "test": test} if data else {}
-    report = run_demo(chosen, parameters, out, offline=generator, ot=transfers, audit=audit, files=origin)
+    report = run_demo(
+        chosen, parameters, out, offline=generator, ot=transfers, audit=audit or check_dealer, files=origin
+    )
     if json:
         write_json(json, report.document())
     print_report(report, out)

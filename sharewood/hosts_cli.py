@@ -25,6 +25,7 @@ FilesKey = Annotated[
     str | None,
     typer.Option(help="Key of this host's models, checkpoints and prepared material: file:PATH or env:NAME."),
 ]
+CheckedDealer = Annotated[bool, typer.Option("--check-dealer", help="Check what is dealt, too: an audit.")]
 Json = Annotated[Path | None, typer.Option(help="Also write the report to this file.")]
 
 Choice = TypeVar("Choice")
@@ -203,6 +204,7 @@ def train(
     party: PartyName,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoints, at both parties.")] = False,
     audit: Audited = False,
+    check_dealer: CheckedDealer = False,
     json: Json = None,
     live: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Show the training on a page at this port of 127.0.0.1.")
@@ -215,7 +217,7 @@ def train(
     from sharewood.live import watching
 
     started = monotonic()
-    job = _job(config, passphrase=passphrase, files_key=files_key).audited(audit)
+    job = _job(config, passphrase=passphrase, files_key=files_key).audited(audit, check_dealer)
     with watching(live) as watch:
         report = train(job, party, resume, json, watch)
     _print_costs("trained", report, started)
@@ -226,6 +228,7 @@ def predict(
     config: Config,
     party: PartyName,
     audit: Audited = False,
+    check_dealer: CheckedDealer = False,
     json: Json = None,
     passphrase: Passphrase = None,
     files_key: FilesKey = None,
@@ -234,7 +237,7 @@ def predict(
     from sharewood.hosts import predict_rows
 
     started = monotonic()
-    job = _job(config, passphrase=passphrase, files_key=files_key).audited(audit)
+    job = _job(config, passphrase=passphrase, files_key=files_key).audited(audit, check_dealer)
     _print_costs("predicted", predict_rows(job, party, json), started)
 
 

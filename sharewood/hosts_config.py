@@ -164,6 +164,12 @@ class PlanShape(Strict):
         return given if each else (given, given)
 
 
+def _check_generator(offline: Offline, check_dealer: bool) -> None:
+    """Raises ConfigError for the check of a dealer where there is none."""
+    if check_dealer and offline != "dealer":
+        raise ConfigError('check_dealer needs a dealer: with offline = "pairwise" use audit')
+
+
 class HostsConfig(Strict):
     """One job between two hosts, with a dealer or, `offline = "pairwise"`, without one.
 
@@ -180,6 +186,7 @@ class HostsConfig(Strict):
     offline: Offline = "dealer"
     ot: OtKind = "ferret"
     audit: bool = False
+    check_dealer: bool = False
     passphrase: Source | None = None
     files_key: Source | None = None
     patience: float = Field(default=60.0, gt=0, allow_inf_nan=False)
@@ -193,6 +200,7 @@ class HostsConfig(Strict):
             )
         if self.offline == "dealer" and self.dealer is None:
             raise ValueError('dealer.address is needed, or offline = "pairwise", which takes no dealer')
+        _check_generator(self.offline, self.check_dealer)
         for name, party in self.parties.items():
             if party.prepared and self.offline == "dealer":
                 raise ValueError(f'parties.{name}.prepared is for offline = "pairwise": a dealer takes no material')
@@ -214,9 +222,15 @@ class HostsConfig(Strict):
             raise ConfigError(f"{path}: {error}") from None
         return config.below(path.absolute().parent)
 
-    def audited(self, also: bool) -> HostsConfig:
-        """The same with an audit, if `also` asks for one."""
-        return self.model_copy(update={"audit": self.audit or also})
+    @property
+    def checked(self) -> bool:
+        """Whether the parties audit: what is computed, and with it what a dealer deals."""
+        return self.audit or self.check_dealer
+
+    def audited(self, audit: bool, check_dealer: bool) -> HostsConfig:
+        """The same with what the command line asks for, too. Raises ConfigError."""
+        _check_generator(self.offline, check_dealer)
+        return self.model_copy(update={"audit": self.audit or audit or check_dealer})
 
     def below(self, folder: Path) -> HostsConfig:
         """The same with every relative path taken from `folder`."""
@@ -241,7 +255,7 @@ class HostsConfig(Strict):
         meeting, *_ = [parse_address(p.address) for _, p in sorted(self.parties.items()) if p.address is not None]
         dealer = parse_address(self.dealer.address) if self.dealer else None
         return Network(
-            self.names, meeting, dealer, "dealer", self.patience, self.timeout, self.offline, self.ot, self.audit
+            self.names, meeting, dealer, "dealer", self.patience, self.timeout, self.offline, self.ot, self.checked
         )
 
     def columns(self, name: str) -> Columns:

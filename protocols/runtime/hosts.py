@@ -18,10 +18,10 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn, TypeVar
 
-from mpc.audit import Audit
 from mpc.errors import ConfigError, PeerFailure, PeerTimeout, ProtocolDesync
 from mpc.party import Party
 from mpc.process import leave_no_core_dump
+from mpc.verdict import begin
 from protocols.ot.correlated import OtKind
 from protocols.randomness.dealer import FEW_BYTES
 from protocols.randomness.dealt import DealtRandomness
@@ -102,7 +102,10 @@ def joined(
         _supplied(network, rank, credentials, peer, session, second, own_dealer, prepared) as randomness,
         randomness,
     ):
-        yield Party(rank, peer, randomness, audit=Audit() if network.audit else None)
+        party = Party(rank, peer, randomness)
+        if network.audit:
+            begin(party)
+        yield party
         _part(peer)
         with suppress(PeerFailure):
             randomness.close()

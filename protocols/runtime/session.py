@@ -7,9 +7,9 @@ import resource
 from collections.abc import Callable
 from typing import Any, Literal
 
-from mpc.audit import Audit
 from mpc.party import Party
 from mpc.session import session
+from mpc.verdict import begin
 from protocols.ot.correlated import OtKind
 from protocols.randomness.dealer import serve
 from protocols.randomness.dealt import DealtRandomness
@@ -40,7 +40,9 @@ def party_role(rank: int, job: Job, offline: Offline = "dealer", ot: OtKind = "f
             randomness = pairwise(rank, channels[name + SECOND], ot, peer)
         else:
             randomness = DealtRandomness(rank, channels[DEALER], peer)
-        with session(Party(rank, peer, randomness, audit=Audit() if audit else None)) as party:
+        with session(Party(rank, peer, randomness)) as party:
+            if audit:
+                begin(party)
             result = job(party)
         randomness.close()
         return {"result": result, **_process()}

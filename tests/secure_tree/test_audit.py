@@ -6,13 +6,19 @@ import numpy as np
 import pytest
 
 from mpc.audit import Audit
+from mpc.beaver import multiply
 from mpc.contract import REGISTRY
-from mpc.errors import AuditFailure
+from mpc.errors import AuditFailure, ConfigError
+from mpc.pieces import Pieces
 from mpc.rehearsal import Silence
 from mpc.shares import Share
-from mpc.verdict import REVEALED
-from protocols.testing.two_parties import dealt, made_by_both, run_both
+from mpc.verdict import REVEALED, begin, settle
+from protocols.runtime import run_local
+from protocols.testing.two_parties import dealt, made_by_both, ring_half, run_both
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
+from secure_tree.config import validated
+from secure_tree.rows import LocalTreeRows
+from sharewood.hosts_config import HostsConfig
 from tests.secure_tree.test_twin import table
 
 X, Y = table(60, 4, seed=5)
@@ -168,3 +174,183 @@ def test_a_fault_in_a_prediction_is_found(monkeypatch, method, name):
 
     with pytest.raises(AuditFailure, match=name.replace(".", r"\.")):
         audited(fit_and_predict(method, fitted=fitted, n_estimators=1))
+
+
+class Lying:
+    """A link on which the array number `lie_at`, of all that are sent, has its first words changed on the way out."""
+
+    def __init__(self, link, lie_at, words):
+        self._link, self._lie_at, self._words, self.sent = link, lie_at, words, 0
+
+    def exchange(self, tag, arrays, like=None):
+        told = []
+        for array in arrays:
+            told.append(self._changed(array) if self.sent == self._lie_at else array)
+            self.sent += bool(array.size)
+        return self._link.exchange(tag, told, like)
+
+    def _changed(self, array):
+        if isinstance(array, Pieces):
+            return Pieces(array.rows, array.width, lambda rows: ~array.make(rows))
+        changed = array.copy()
+        changed.reshape(-1)[: self._words] ^= np.random.default_rng(self.sent).integers(
+            0, 256, dtype=np.uint8
+        ) | np.uint8(1)
+        return changed
+
+    def __getattr__(self, name):
+        return getattr(self._link, name)
+
+
+@pytest.fixture(scope="module", params=["bins", "thresholds"])
+def served(request):
+    """Both halves of a model, how it is asked, the honest predictions, and the rounds of one prediction."""
+    config = {**SMALL, "n_estimators": 2}
+
+    def fit(party):
+        model = SecureXGBClassifier(**config).fit(party, *halves_of(party.rank))
+        return model
+
+    models, _ = run_both(fit)
+    honest, links = predict_with_a_lie(models, request.param, rank=0, lie_at=-1, words=0)
+    return models, request.param, honest, [link.sent for link in links]
+
+
+def halves_of(rank):
+    return (X[:25], X[25:])[rank], (Y[:25], Y[25:])[rank]
+
+
+def predict_with_a_lie(models, method, rank, lie_at, words):
+    links = [None, None]
+
+    def job(party):
+        party.link = links[party.rank] = Lying(party.link, lie_at if party.rank == rank else -1, words)
+        return models[party.rank].predict_margin(party, halves_of(party.rank)[0], method)
+
+    results, _ = audited(job)
+    return results, links
+
+
+@pytest.mark.parametrize(("words", "least"), [(1, 0.6), (None, 0.9)], ids=["one word", "all words"])
+def test_a_lie_in_any_opening_of_a_prediction_is_found(served, words, least):
+    """Either party changes words of one array that it sends, of all of them one after the other: predictions are right,
+    or refused. A word may have no part in any prediction, and a changed bit may happen to change none.
+    """
+    models, method, honest, sent = served
+    found = 0
+    for rank in (0, 1):
+        for lie_at in range(sent[rank]):
+            try:
+                results, _ = predict_with_a_lie(models, method, rank, lie_at, words)
+            except AuditFailure:
+                found += 1
+                continue
+            assert all(np.array_equal(a, b) for a, b in zip(results, honest, strict=True)), (method, rank, lie_at)
+    print(method, words, sent, found)
+    assert found >= least * sum(sent)
+
+
+class Misdealt:
+    """Randomness of one party in which a value of the request number `at` of a kind is not what the recipe gives; with
+    None the last value of every one.
+    """
+
+    def __init__(self, randomness, kind, at):
+        self._randomness, self._kind, self._at = randomness, kind, at
+
+    def take(self, request):
+        part = self._randomness.take(request)
+        if type(request).__name__ != self._kind:
+            return part
+        if self._at is None:
+            return self._wrong(part[-1:], part[:-1])
+        self._at -= 1
+        return self._wrong(part) if self._at == 0 else part
+
+    def _wrong(self, part, right=()):
+        """Every part that is an array is changed in one word."""
+        if isinstance(part, tuple):
+            return (*right, *(self._wrong(p) for p in part))
+        if not isinstance(part, np.ndarray) or not part.size:
+            return part
+        changed = part.copy()
+        changed.reshape(-1)[part.size // 3] ^= changed.dtype.type(1)
+        return changed
+
+    def __getattr__(self, name):
+        return getattr(self._randomness, name)
+
+
+KINDS = ["Triples", "DotMasks", "BitTriples", "RowTriples", "RingBits", "SelectMasks", "SignMasks", "EqualityMasks"]
+KINDS += ["FloorMasks", "WrapMasks", "MatrixVectors", "OperandProduct", "LogarithmMasks", "OneHotMasks", "NewtonMasks"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_wrong_value_of_a_dealer_changes_no_result(kind):
+    """The third request of each kind: the result is refused, or as it is without the fault."""
+
+    def job(wrong):
+        def play(party):
+            if wrong and party.rank == 1:
+                party.randomness = Misdealt(party.randomness, kind, 3)
+            return fit_and_predict("thresholds", comparison="bits")(party)
+
+        return play
+
+    honest, _ = audited(job(False))
+    try:
+        results, _ = audited(job(True))
+    except AuditFailure:
+        return
+    assert all(np.abs(a - b).max() < 1e-3 for a, b in zip(honest, results, strict=True))
+
+
+def test_a_dealer_that_corrupts_both_evaluations_alike_has_to_guess_the_turn():
+    x = np.arange(1000)
+
+    def job(party):
+        if party.rank == 1:
+            party.randomness = Misdealt(party.randomness, "Triples", None)
+        multiply(party, ring_half(x, party.rank), ring_half(x + 1, party.rank))
+        settle(party)
+
+    with pytest.raises(AuditFailure, match=r"beaver\.multiply"):
+        audited(job)
+
+
+def test_the_seed_is_of_both_parties():
+    (first, second), parties = run_both(lambda party: (begin(party), party.audit.seed)[1])
+    assert first == second and len(first) == 16
+    turns = {parties[0].audit.turn(1000) for _ in range(20)}
+    assert len(turns) > 10
+
+
+def test_a_dealer_is_checked_where_there_is_one():
+    config = {"tls": "keys", "offline": "pairwise", "parties": {"a": {"address": "h:1"}, "b": {}}}
+    with pytest.raises(ConfigError, match="check_dealer needs a dealer"):
+        validated(HostsConfig, {**config, "check_dealer": True})
+    assert validated(HostsConfig, config).audited(audit=True, check_dealer=False).network.audit
+
+
+@pytest.mark.parametrize("faulty", [False, True])
+def test_two_processes(faulty):
+    """Over TLS with a dealer: a fault at one party ends both with the same sentence."""
+
+    def job(party):
+        if faulty and party.rank == 1:
+            add = LocalTreeRows.add_leaves
+
+            def wrong(self, party, leaves):
+                yield from add(self, party, leaves)
+                self.rows.margins[self.k] = flipped(self.rows.margins[self.k])
+
+            LocalTreeRows.add_leaves = wrong
+        X, y = halves_of(party.rank)
+        SecureXGBClassifier(**SMALL).fit(party, X, y)
+        return party.revealed
+
+    if faulty:
+        with pytest.raises(AuditFailure, match="leaf weights: margins grow by the leaves"):
+            run_local(job, audit=True)
+    else:
+        assert run_local(job, audit=True) == ([REVEALED], [REVEALED])
