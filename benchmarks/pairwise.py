@@ -23,7 +23,8 @@ from rich.table import Table
 from benchmarks.tree_stages import made_up_rows
 from mpc.party import Party
 from protocols.ot.correlated import OtKind
-from protocols.runtime.session import PARTIES, Offline, run_session
+from protocols.runtime.hosts import Offline
+from protocols.runtime.session import PARTIES, run_session
 from secure_tree import SecureXGBClassifier
 
 

@@ -22,6 +22,9 @@ from mpc.rounds import Round, Steps
 
 T = TypeVar("T")
 Like = tuple[Shape, np.dtype]
+# What runs at a worker: program(its party, what it has kept by name, what it is given).
+Program = Callable[..., Any]
+Call = tuple[Program, tuple[Any, ...]]
 # How comparisons are made where a protocol is not told: see mpc/comparison.py and mpc/comparison_keys.py.
 Variant = Literal["bits", "keys", "carries"]
 
@@ -68,6 +71,9 @@ class Randomness(Protocol):
     def take(self, request: Correlation[T]) -> T:
         """This party's part of one request; each is given out once."""
 
+    def discard(self) -> None:
+        """Take what was provided and not taken so far, for no use."""
+
     def keep(self, number: int, matrix: Any) -> None:
         """The peer's known matrix as it arrived, masked; where operands are not masked, this party's part of it."""
 
@@ -75,12 +81,43 @@ class Randomness(Protocol):
         """A known matrix or its mask is not needed any more; nobody else is told."""
 
 
+class Workers(Protocol):
+    """A party's workers, as `protocols.runtime` provides them."""
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+
+    def each(
+        self, program: Program, given: tuple[Any, ...], own: Sequence[tuple[Any, ...]], planned: str, keep: bool
+    ) -> list[Any]:
+        """The answers of all to program(party, kept, *given, *own of this worker), in order. Raises WorkersLost.
+
+        `planned`: its correlated randomness is asked for now, and the costs count towards this stage; where it is "",
+        `provide` has asked, and the stage is online. `keep`: not the answers
+        come back, but what stands for them where they are `given` or `own` later.
+        """
+
+    def fetch(self, kept: Sequence[Any]) -> list[Any]:
+        """The answers that were kept. Local."""
+
+    def provide(self, plan: Sequence[tuple[Sequence[Call], int]]) -> None:
+        """Have each worker ask for what lists of calls take, each repeated a number of times."""
+
+    def costs(self) -> list[dict[str, Any]]:
+        """Of each so far, in plain values: stages, rounds, cpu_seconds, memory_peak_bytes, pid. Raises WorkersLost."""
+
+    def restart(self, party: Endpoint) -> None:
+        """New ones that have kept nothing, in the place of all. Raises PeerFailure where they do not come."""
+
+
 @dataclass
 class Endpoint:
     """A party as its protocols see it: rank, link to the peer, correlated randomness, meter.
 
     `draw` gives so many random bytes that nobody else knows, the dealer included. With an `audit` protocols are
-    evaluated twice, and the results compared.
+    evaluated twice, and the results compared. `workers`
+    have its rows, where it is more than one process.
     """
 
     rank: int
@@ -91,6 +128,7 @@ class Endpoint:
     draw: Callable[[int], bytes] = os.urandom
     matrices: int = 0
     audit: Audit | None = None
+    workers: Workers | None = None
 
     @property
     def evaluations(self) -> int:

@@ -31,6 +31,10 @@ class PeerVanished(PeerFailure):
     """The peer closed the connection or died in the middle of the protocol."""
 
 
+class WorkersLost(PeerFailure):
+    """A worker of this party or of the other has ended. Both parties know, at the same step."""
+
+
 class ShapeMismatch(SharewoodError):
     """Operands whose shapes do not fit each other."""
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mpc.correlation import Correlation, Recipe
-from mpc.endpoint import Endpoint, Like
+from mpc.endpoint import Call, Endpoint, Like, Program
 from mpc.meter import Stage
 from mpc.pieces import Pieces
 from mpc.ring import Shape
@@ -73,6 +73,9 @@ class Requests:
         self.asked.append(request)
         return request.deal(self._view)
 
+    def discard(self) -> None:
+        pass
+
     def keep(self, number: int, matrix: Any) -> None:
         pass
 
@@ -95,6 +98,33 @@ class Silence:
 
     def exchange_public(self, tag: str, tree: object) -> Any:
         raise AssertionError("a rehearsal has no peer to tell facts")
+
+
+class NoWorkers:
+    """Implements `Workers` in a rehearsal: nobody answers, and what is asked for goes on a list."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.asked: list[Call] = []
+
+    def each(
+        self, program: Program, given: tuple[Any, ...], own: Sequence[tuple[Any, ...]], planned: str, keep: bool
+    ) -> list[Any]:
+        if not planned:
+            self.asked.append((program, given))
+        return []
+
+    def fetch(self, kept: Sequence[Any]) -> list[Any]:
+        raise AssertionError("in a rehearsal nobody keeps anything")
+
+    def provide(self, plan: Sequence[tuple[Sequence[Call], int]]) -> None:
+        pass
+
+    def costs(self) -> list[dict[str, Any]]:
+        return []
+
+    def restart(self, party: Endpoint) -> None:
+        raise AssertionError("in a rehearsal no worker is lost")
 
 
 def rehearsing(rank: int) -> Endpoint:

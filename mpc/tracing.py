@@ -9,8 +9,9 @@ import numpy as np
 
 from mpc.audit import Audit
 from mpc.correlation import Correlation
+from mpc.endpoint import Call
 from mpc.party import Party
-from mpc.rehearsal import Requests, Silence
+from mpc.rehearsal import NoWorkers, Requests, Silence
 from mpc.shares import AShare, BShare
 from mpc.verdict import settle
 
@@ -30,6 +31,7 @@ class Trace:
 
     def __init__(self, party: Party) -> None:
         self._requests = Requests(party.rank, party.randomness.masks_operands)
+        self._workers = NoWorkers(party.workers.count) if party.workers else None
         self.party = _Rehearsing(
             party.rank,
             Silence(),
@@ -37,6 +39,7 @@ class Trace:
             comparison=party.comparison,
             matrices=party.matrices,
             audit=None if party.audit is None else Audit(),
+            workers=self._workers,
         )
 
     @classmethod
@@ -47,6 +50,13 @@ class Trace:
     def cut(self) -> list[Correlation[object]]:
         """The requests since the last cut."""
         asked, self._requests.asked = self._requests.asked, []
+        return asked
+
+    def cut_calls(self) -> list[Call]:
+        """What workers were asked since the last cut."""
+        if self._workers is None:
+            return []
+        asked, self._workers.asked = self._workers.asked, []
         return asked
 
 

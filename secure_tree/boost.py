@@ -18,8 +18,9 @@ from secure_tree.candidates import Candidates, compare_edges
 from secure_tree.context import TrainingContext
 from secure_tree.ensemble import Ensemble, NodeStatistics, Routes, TreeShares, left_children, winning_edges
 from secure_tree.histogram import share_blocks
-from secure_tree.rows import LocalRows, local_rows
+from secure_tree.rows import Rows, TreeRows, local_rows
 from secure_tree.schema import Table
+from secure_tree.shards import sharded_rows
 from secure_tree.thresholds import EdgeKeys, share_edges
 from secure_tree.tree import grow
 from secure_tree.validation import Validation, share_validation_rows
@@ -32,7 +33,7 @@ class Boosting:
     """
 
     context: TrainingContext
-    rows: LocalRows
+    rows: Rows
     candidates: Candidates
     edges: EdgeKeys
     base: AShare
@@ -51,35 +52,41 @@ def set_up(
 ) -> Steps[Boosting]:
     """Own tables and bins -> Boosting at the first margin."""
     layout = context.layout
-    candidates, blocks, edges = yield from parallel(
+    candidates, rows, edges = yield from parallel(
         compare_edges(party, bins, layout),
-        share_blocks(party, bins, layout),
+        _rows(party, context, base, bins, table),
         share_edges(party, bins, layout),
     )
-    rows = local_rows(party, context, blocks, table, base)
     held_out = None
     if any(context.facts.validation_rows):
         held_out = yield from share_validation_rows(party, context, base, bins.cuts, validation)
     return Boosting(context, rows, candidates, edges, base, held_out)
 
 
+def _rows(party: Party, context: TrainingContext, base: AShare, bins: Bins, table: Table) -> Steps[Rows]:
+    if party.workers:
+        return sharded_rows(party, context, base, bins, table)
+    blocks = yield from share_blocks(party, bins, context.layout)
+    return local_rows(party, context, blocks, table, base)
+
+
 def boost_once(
     party: Party, boosting: Boosting, samples: Sequence[np.ndarray]
-) -> Steps[list[tuple[TreeShares, AShare]]]:
+) -> Steps[list[tuple[TreeShares, TreeRows]]]:
     """Grow a round of trees, for each class one from its sample of candidates, and add them to the margins.
 
-    Each comes with the [g, h] that it was grown on. The trees of a round grow in the same rounds of messages.
+    Each comes with the rows that it was grown on. The trees of a round grow in the same rounds of messages.
     """
     grown = yield from parallel(*(_boost_class(party, boosting, k, sample) for k, sample in enumerate(samples)))
     party.part(None)
     return list(grown)
 
 
-def _boost_class(party: Party, boosting: Boosting, k: int, sample: np.ndarray) -> Steps[tuple[TreeShares, AShare]]:
+def _boost_class(party: Party, boosting: Boosting, k: int, sample: np.ndarray) -> Steps[tuple[TreeShares, TreeRows]]:
     party.part("gradients")
     rows = yield from boosting.rows.start_tree(party, k)
     tree = yield from grow(party, boosting.context, rows, boosting.candidates, sample)
-    return tree, rows.gradients
+    return tree, rows
 
 
 def finish(party: Party, boosting: Boosting, trees: list[TreeShares]) -> Steps[Ensemble]:

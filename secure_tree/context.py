@@ -57,10 +57,14 @@ class PublicFacts:
 
 @dataclass(frozen=True)
 class TrainingContext:
-    """Parameters and public facts of a training, with its layout and its numerics."""
+    """Parameters and public facts of a training, with its layout and its numerics.
+
+    Of a shard of the rows, the facts are its own, and `whole` are those of the training, which set the numerics.
+    """
 
     config: TrainConfig
     facts: PublicFacts
+    whole: PublicFacts | None = None
 
     @property
     def layout(self) -> Layout:
@@ -69,13 +73,19 @@ class TrainingContext:
     @cached_property
     def numerics(self) -> Numerics:
         """Scales and ranges. Raises RangeError where the arithmetic cannot hold the training."""
-        facts, layout = self.facts, self.layout
+        facts = self.whole or self.facts
+        layout = facts.layout
         rows = tuple(layout.rows[p] for p in layout.cover)
         masses: tuple[float, ...] | None = facts.masses
         if masses is not None and layout.vertical:
             masses = (sum(masses),)
         size = Size(rows, masses, facts.margin_unit, facts.hessian_unit)
         return plan_numerics(self.config, size)
+
+    def of_rows(self, rows: tuple[int, int]) -> TrainingContext:
+        """A shard that has so many of the rows."""
+        facts = replace(self.facts, layout=replace(self.layout, rows=rows), validation_rows=(0, 0))
+        return TrainingContext(self.config, facts, self.facts)
 
     def with_label_scale(self, scale: float) -> TrainingContext:
         """The same training with another unit of its labels."""

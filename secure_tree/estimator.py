@@ -15,7 +15,6 @@ from mpc.endpoint import Variant
 from mpc.errors import ConfigError
 from mpc.party import Party
 from mpc.tracing import planned
-from mpc.verdict import settle as settle_audit
 from secure_tree.agreement.models import agree_on_prediction
 from secure_tree.agreement.numbers import agree_on_numbers, of_scales
 from secure_tree.agreement.training import agree_on_terms, agree_on_training
@@ -28,14 +27,14 @@ from secure_tree.conventions import needs_party, not_fitted, one_pair
 from secure_tree.edges import cut_bins
 from secure_tree.importance import feature_importance
 from secure_tree.inputs import ColumnLike, EvalSet, TableLike
-from secure_tree.layout import place
 from secure_tree.links import classes, probabilities, values
 from secure_tree.magnitudes import check_resolution
 from secure_tree.model import SharedModel
 from secure_tree.numerics import MARGIN_SCALE
 from secure_tree.parameters import Parametrised, documented
-from secure_tree.predict import margins
+from secure_tree.revealing import predict_shards, revealed_margins
 from secure_tree.schema import hold_out, read_features, read_training, read_validation
+from secure_tree.shards import check_shards
 from secure_tree.training import Curve, Curves, Observer, train
 
 
@@ -132,6 +131,8 @@ class _SecureXGB(Parametrised):
         else:
             validation = read_validation(one_pair(eval_set), config, known, like=table)
         context = agree_on_training(party, config, table, validation)
+        if party.workers:
+            check_shards(context.layout, party.workers.count)
         pairing, attempt = context.facts.pairing, None
         if checkpoints:
             private = [x for t in (table, validation) for x in (t.features, t.labels, t.weights)]
@@ -170,26 +171,17 @@ class _SecureXGB(Parametrised):
         layout = agree_on_prediction(party, model, names, len(features), method, to)
         if layout.row_count == 0:
             return np.zeros((0, model.config.num_class) if model.config.num_class else 0)
-        if layout.vertical:
-            receivers = {model.facts.label_holder if to is None else to: slice(None)}
-        else:
-            receivers = {p: place(p, layout.rows) for p in (0, 1) if layout.rows[p]}
-
-        def program(party: Party) -> np.ndarray:
-            result = party.run(
-                margins(party, model.ensemble, layout, model.cuts, features, method, model.config.classes)
-            )
-            settle_audit(party)
-            own = np.zeros((model.config.classes, 0), np.int64)
-            for p, rows in receivers.items():
-                opened = party.reveal(
-                    result[:, rows], to=p, what=f"predictions of {'the' if layout.vertical else 'its own'} rows"
-                )
-                own = own if opened is None else opened
-            return own
-
+        receiver = model.facts.label_holder if to is None else to
         with _compared_by(party, model.config.comparison):
-            own = planned(party, "predict", program, offline="predict_offline")
+            if party.workers and min(n for n in layout.rows if n) >= party.workers.count:
+                own = predict_shards(party, model, layout, features, method, receiver)
+            else:
+                own = planned(
+                    party,
+                    "predict",
+                    lambda party: revealed_margins(party, model, layout, features, method, receiver),
+                    offline="predict_offline",
+                )
         margin = own.T if model.config.num_class else own[0]
         return margin * (model.facts.margin_unit / (1 << MARGIN_SCALE))
 

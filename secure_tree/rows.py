@@ -34,6 +34,14 @@ from secure_tree.schema import Table
 class TreeRows(Protocol):
     """The rows while a tree grows: each is at one node of the current level, the root first, and nobody knows which."""
 
+    @property
+    def gradients(self) -> AShare:
+        """What the tree grows on, uint32 [s, n]."""
+
+    @property
+    def margin(self) -> AShare:
+        """The margins of its class, [n] at MARGIN_SCALE."""
+
     def totals(self, party: Party) -> Steps[AShare]:
         """Enter a level: sums of [g, h] or [g, h, 1] of the root, then of a level's left children, uint32 [v, s]."""
 
@@ -54,6 +62,19 @@ class Rows(Protocol):
     def matrices(self) -> Sequence[Releasable]:
         """What is kept until the training ends."""
 
+    @property
+    def margin(self) -> AShare:
+        """[classes, n] at MARGIN_SCALE."""
+
+    def begin(self, party: Party, margin: AShare | None) -> None:
+        """Before the first tree; from another margin than the first where one is given."""
+
+    def keep(self, party: Party) -> None:
+        """A round of trees is whole: margins never go back behind it."""
+
+    def recover(self, party: Party) -> None:
+        """Be as at the end of the last whole round, after WorkersLost."""
+
     def start_tree(self, party: Party, k: int) -> Steps[TreeRows]:
         """Gradients of class k at the current margin; all rows are at the root."""
 
@@ -69,12 +90,17 @@ class LocalRows:
 
     @property
     def margin(self) -> AShare:
-        """[classes, n] at MARGIN_SCALE."""
         return stack(self.margins)
 
-    def go_on(self, margin: AShare) -> None:
-        """From another margin, [classes, n], than the first."""
-        self.margins = [margin[k] for k in range(len(margin))]
+    def begin(self, party: Party, margin: AShare | None) -> None:
+        if margin is not None:
+            self.margins = [margin[k] for k in range(len(margin))]
+
+    def keep(self, party: Party) -> None:
+        pass
+
+    def recover(self, party: Party) -> None:
+        raise AssertionError("these rows have no workers")
 
     @property
     def matrices(self) -> Sequence[Releasable]:
@@ -103,6 +129,10 @@ class LocalTreeRows:
     at_node: BShare
     values: AShare
     fixed: FixedValues | None = None
+
+    @property
+    def margin(self) -> AShare:
+        return self.rows.margins[self.k]
 
     def totals(self, party: Party) -> Steps[AShare]:
         if self.fixed is not None:
@@ -161,9 +191,8 @@ def local_rows(party: Party, context: TrainingContext, blocks: list[Block], tabl
     if not context.config.logistic:
         # The first margins are alike in every row: without this there is no coin in the shares that `truncate` rounds.
         targets = replace(targets, labels=rerandomise(party, targets.labels))
-    rows = LocalRows(context, blocks, targets, [])
-    rows.go_on(first_margin(base, context, context.layout.row_count))
-    return rows
+    first = first_margin(base, context, context.layout.row_count)
+    return LocalRows(context, blocks, targets, [first[k] for k in range(len(first))])
 
 
 def share_targets(party: Party, context: TrainingContext, table: Table) -> Targets:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from mpc.correlation import Correlation
+from mpc.endpoint import Call
+from mpc.errors import WorkersLost
 from mpc.linear_map import released
 from mpc.party import Party
 from mpc.shares import AShare
@@ -16,16 +20,30 @@ from secure_tree.checkpoint import Attempt
 from secure_tree.config import RISING, Metric, TrainConfig
 from secure_tree.context import TrainingContext
 from secure_tree.ensemble import Ensemble, TreeShares
+from secure_tree.rows import TreeRows
 from secure_tree.sampling import Samples, alike, samples_by_round
 from secure_tree.schema import Table
 
-# Called after each tree with its number, its shares, the shares of (g, h) it was grown on, and of the new margin.
-Observer = Callable[[int, TreeShares, AShare, AShare], None]
+log = logging.getLogger("sharewood")
+
+# Called after each tree with its number, its shares and its rows, which have the gradients and the new margin.
+Observer = Callable[[int, TreeShares, TreeRows], None]
 # What was revealed of held-out rows: number of rounds, metric; and the curves of all metrics.
 Curve = list[tuple[int, float]]
 Curves = dict[Metric, Curve]
-# Requests of correlated randomness, and how many times they are made.
-Step = tuple[list[Correlation[object]], int]
+# Rounds of trees that are planned at a time where workers may be lost: what is planned then is planned again.
+ROUNDS_AHEAD = 8
+# How often workers are replaced until a round is whole.
+MOST_RECOVERIES = 10
+
+
+@dataclass(frozen=True)
+class Step:
+    """Requests of correlated randomness and calls of workers, and how many times they are made."""
+
+    requests: list[Correlation[object]]
+    calls: list[Call]
+    times: int = 1
 
 
 def train(
@@ -46,7 +64,8 @@ def train(
     Held-out rows are evaluated after each `eval_epochs` rounds and at the end. With early stopping, training ends once
     the best of these numbers is `early_stopping_rounds` old, and the trees after the best are dropped.
     Stages of the meter: setup, offline, online. Correlated randomness is asked for before the first round, and comes in
-    while the trees grow; with early stopping it is asked for up to the next evaluation, so that none is left over.
+    while the trees grow; with early stopping it is asked for up to the next evaluation, so that none is left over, and
+    with workers a few rounds ahead. Where a worker is lost, the training goes back to the last whole round.
     An `attempt` keeps every round; the rounds that it has already are evaluated again, not grown again.
     """
 
@@ -58,29 +77,43 @@ def train(
     config, rounds = context.config, samples_by_round(context)
     with party.stage("setup"):
         rehearsal = _Rehearsal(party, begin)
-        party.randomness.provide([rehearsal.asked()])
+        _provide(party, [rehearsal.asked()])
         boosting = begin(party)
+        try:
+            boosting.rows.begin(party, attempt.margin if attempt else None)
+        except WorkersLost as lost:
+            _recover(party, boosting, lost)
     trees, curve = list[TreeShares](), curves[config.metric]
     if attempt and attempt.margin is not None:
         trees = list(attempt.trees)
-        boosting.rows.go_on(attempt.margin)
         rehearsal.like(trees[: config.classes])
-    step = config.eval_epochs if boosting.validation else len(rounds)
-    plans = rehearsal.steps(rounds, len(trees) // config.classes, step)
+    step = config.eval_epochs if boosting.validation else ROUNDS_AHEAD if party.workers else len(rounds)
+    stepwise = bool(config.early_stopping_rounds or party.workers)
+
+    def provide(start: int) -> None:
+        with party.stage("offline"):
+            following = rounds[max(start, len(trees) // config.classes) : start + step]
+            _provide(party, rehearsal.step(following, min(start + step, len(rounds)) - start))
+
     with released(party, boosting.matrices):
-        if not config.early_stopping_rounds:
+        if not stepwise:
+            for start in range(0, len(rounds), step):
+                provide(start)
             with party.stage("offline"):
-                for plan in plans:
-                    party.randomness.provide(plan)
-                party.randomness.provide(rehearsal.finish(len(rounds)))
+                _provide(party, rehearsal.finish(len(rounds)))
         for start in range(0, len(rounds), step):
             end = min(start + step, len(rounds))
-            if config.early_stopping_rounds:
-                with party.stage("offline"):
-                    party.randomness.provide(next(plans))
+            if stepwise:
+                provide(start)
             with party.stage("online"):
-                for samples in rounds[max(start, len(trees) // config.classes) : end]:
-                    trees += _grow(party, boosting, samples, len(trees), observer, attempt)
+                while len(trees) < end * config.classes:
+                    samples = rounds[len(trees) // config.classes]
+                    try:
+                        trees += _grow(party, boosting, samples, len(trees), observer, attempt)
+                    except WorkersLost as lost:
+                        party.randomness.discard()
+                        _recover(party, boosting, lost)
+                        provide(start)
                 if boosting.validation:
                     grown = trees[start * config.classes : end * config.classes]
                     for metric, value in boosting.validation.measure(party, grown, end).items():
@@ -89,8 +122,9 @@ def train(
                 break
         if config.early_stopping_rounds:
             trees = trees[: best_round(curve, config) * config.classes]
+        if stepwise:
             with party.stage("offline"):
-                party.randomness.provide(rehearsal.finish(len(trees) // config.classes))
+                _provide(party, rehearsal.finish(len(trees) // config.classes))
         with party.stage("online"):
             ensemble = party.run(finish(party, boosting, trees))
             settle(party)
@@ -109,12 +143,30 @@ def _grow(
     grown = party.run(boost_once(party, boosting, samples))
     settle(party)
     trees = [tree for tree, _ in grown]
+    boosting.rows.keep(party)
     if attempt:
         attempt.save(number // len(trees) + 1, trees, boosting.rows.margin)
     if observer:
-        for k, (tree, values) in enumerate(grown):
-            observer(number + k, tree, values, boosting.rows.margins[k])
+        for k, (tree, rows) in enumerate(grown):
+            observer(number + k, tree, rows)
     return trees
+
+
+def _recover(party: Party, boosting: Boosting, lost: WorkersLost) -> None:
+    """Go back to the end of the last whole round, with other workers. Raises WorkersLost where they do not last."""
+    for _ in range(MOST_RECOVERIES):
+        log.warning("%s: all workers begin again, from the last whole round of trees", lost)
+        try:
+            return boosting.rows.recover(party)
+        except WorkersLost as again:
+            lost = again
+    raise lost
+
+
+def _provide(party: Party, plan: Sequence[Step]) -> None:
+    party.randomness.provide([(step.requests, step.times) for step in plan])
+    if party.workers:
+        party.workers.provide([(step.calls, step.times) for step in plan if step.calls])
 
 
 class _Rehearsal:
@@ -124,7 +176,7 @@ class _Rehearsal:
         self._trace = Trace(party)
         self._boosting = begin(self._trace.party)
         self._trees = list[TreeShares]()
-        self._asked = dict[tuple[int, ...], list[Correlation[object]]]()
+        self._asked = dict[tuple[int, ...], Step]()
 
     def like(self, trees: list[TreeShares]) -> None:
         """Trees of a round that was grown before, whose shapes those to come have, too."""
@@ -132,26 +184,24 @@ class _Rehearsal:
 
     def asked(self) -> Step:
         """What was asked for since the last call."""
-        return self._trace.cut(), 1
+        return Step(self._trace.cut(), self._trace.cut_calls())
 
-    def steps(self, rounds: Sequence[Samples], grown: int, step: int) -> Iterator[list[Step]]:
-        """To grow rounds of trees, but those that are `grown`, and to evaluate them on the held-out rows; by `step`."""
-        for start in range(0, len(rounds), step):
-            end = min(start + step, len(rounds))
-            plan = [(self._round(samples), times) for samples, times in alike(rounds[max(start, grown) : end])]
-            if validation := self._boosting.validation:
-                validation.measure(self._trace.party, self._trees * (end - start), 0)
-                plan.append(self.asked())
-            yield plan
+    def step(self, rounds: Sequence[Samples], count: int) -> list[Step]:
+        """To grow rounds of trees, and to evaluate the last `count` on the held-out rows."""
+        plan = [replace(self._round(samples), times=times) for samples, times in alike(rounds)]
+        if validation := self._boosting.validation:
+            validation.measure(self._trace.party, self._trees * count, 0)
+            plan.append(self.asked())
+        return plan
 
-    def _round(self, samples: Samples) -> list[Correlation[object]]:
+    def _round(self, samples: Samples) -> Step:
         """To grow a round of trees: rehearsed once for samples of these sizes."""
         sizes = tuple(map(len, samples))
         if sizes not in self._asked:
             grown = self._trace.party.run(boost_once(self._trace.party, self._boosting, samples))
             settle(self._trace.party)
             self._trees = [tree for tree, _ in grown]
-            self._asked[sizes] = self._trace.cut()
+            self._asked[sizes] = self.asked()
         return self._asked[sizes]
 
     def finish(self, count: int) -> list[Step]:

@@ -11,7 +11,8 @@ import pandas as pd
 
 from mpc.party import Party
 from protocols.ot.correlated import OtKind
-from protocols.runtime.session import PARTIES, Offline, run_session
+from protocols.runtime.hosts import Offline
+from protocols.runtime.session import PARTIES, run_session
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.categories import columns_behind
 from secure_tree.config import TrainConfig

@@ -80,12 +80,15 @@ def demo(
     check_dealer: Annotated[
         bool, typer.Option("--check-dealer", help="Check what is dealt, too: an audit, and a dealer is needed.")
     ] = False,
+    shards: Annotated[
+        int, typer.Option(help="Divide each party's rows among so many workers, on a Ray of its own; 0: none.")
+    ] = 0,
     json: Annotated[Path | None, typer.Option(help="Also write the report to this file.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the report and the model halves.")] = Path("out/demo"),
 ) -> None:
     """Train and predict between two party processes, and compare with XGBoost on the pooled rows."""
     from protocols.ot.correlated import OtKind
-    from protocols.runtime.session import Offline
+    from protocols.runtime.hosts import Offline
     from secure_tree.config import Partition, TrainConfig
     from secure_tree.storage import write_json
     from sharewood import demo_data
@@ -97,6 +100,10 @@ def demo(
     transfers: OtKind = hosts_cli.one_of("--ot", ot, get_args(OtKind))
     if check_dealer and generator != "dealer":
         raise ConfigError("--check-dealer needs a dealer: with --offline pairwise use --audit")
+    if shards:
+        from protocols.runtime.ray_workers import check_shards
+
+        check_shards("--shards", shards)
     if not 0 <= test_size < 1:
         raise ConfigError(f"--test-size must be at least 0 and below 1, got {test_size:g}")
     if json and (json.is_dir() or not json.absolute().parent.is_dir()):
@@ -127,9 +134,8 @@ def demo(
             raise ConfigError("the built-in set has classes: use --data, or --rows and --features, for regression")
         chosen = demo_data.built_in(test_size, divided)
     origin = {"party_a": data[0], "party_b": data[1], "test": test} if data else {}
-    report = run_demo(
-        chosen, parameters, out, offline=generator, ot=transfers, audit=audit or check_dealer, files=origin
-    )
+    how: dict[str, Any] = {"offline": generator, "ot": transfers, "audit": audit or check_dealer, "shards": shards}
+    report = run_demo(chosen, parameters, out, **how, files=origin)
     if json:
         write_json(json, report.document())
     print_report(report, out)

@@ -18,7 +18,7 @@ from rich.table import Table
 from mpc.errors import ConfigError
 from protocols.ot.correlated import OtKind
 from protocols.randomness.supply import WINDOW
-from protocols.runtime.session import Offline
+from protocols.runtime.hosts import Offline
 from secure_tree.config import TrainConfig
 from secure_tree.planning import Sizes
 from sharewood.calibration import Computing, calibrate

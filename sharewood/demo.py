@@ -17,7 +17,8 @@ from mpc.files import make_folder, write_bytes
 from mpc.meter import Stage
 from mpc.party import Party
 from protocols.ot.correlated import OtKind
-from protocols.runtime.session import PARTIES, Offline, run_session
+from protocols.runtime.hosts import Offline
+from protocols.runtime.session import PARTIES, run_session
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.config import TrainConfig
 from secure_tree.storage import write_json
@@ -29,6 +30,7 @@ from sharewood.progress import Progress
 from sharewood.quality import quality
 from sharewood.reference import Reference, check_xgboost
 from sharewood.report import Curve, DemoCosts, DemoReport, DemoTables
+from sharewood.shard_costs import peaks, with_workers
 from sharewood.warming_up import warm_up
 
 log = logging.getLogger("sharewood")
@@ -42,11 +44,13 @@ def run_demo(
     offline: Offline = "dealer",
     ot: OtKind = "ferret",
     audit: bool = False,
+    shards: int = 0,
     files: Mapping[str, Path | None] = MappingProxyType({}),
 ) -> DemoReport:
     """Train and predict between processes; the report, also written to `out` as JSON and as a page.
 
-    `files` are those that the data was read from, by their role.
+    With `shards`, each party divides its rows among so many workers. `files` are those
+    that the data was read from, by their role.
     """
     read = Inputs.of(**files)
     missing = data.missing or "none"
@@ -77,11 +81,14 @@ def run_demo(
         learned = {"seconds": seconds, "margins": margins, "staged": staged, "revealed": revealed}
         return {"pairing": model.model.facts.pairing, **learned, **costs}
 
-    outcome = run_session(job, offline=offline, ot=ot, audit=audit)
+    outcome = run_session(job, offline=offline, ot=ot, audit=audit, shards=shards)
     results = [outcome[name]["result"] for name in PARTIES]
     stages, parts = (
         [{name: Stage(**spent) for name, spent in r[kind].items()} for r in results] for kind in ("stages", "parts")
     )
+    workers = [outcome[name].get("workers", []) for name in PARTIES]
+    stages = [with_workers(own, each) for own, each in zip(stages, workers, strict=True)]
+    memory = {name: peaks(outcome[name]["memory_peak_bytes"], outcome[name].get("workers", [])) for name in outcome}
     X, labels = data.pooled(data.test)
     reference = Reference.alike(config, *data.pooled(data.train))
     margins = {"Sharewood": np.concatenate([r["margins"] for r in results]), "XGBoost": reference.margins(X)}
@@ -99,9 +106,10 @@ def run_demo(
         curve=_curve(data, config, [r["staged"] for r in results], reference),
         costs=DemoCosts.of(max(r["seconds"] for r in results), stages, parts, config.n_estimators, len(labels)),
         revealed=[r["revealed"] for r in results],
-        memory_peak_bytes={name: outcome[name]["memory_peak_bytes"] for name in outcome},
+        memory_peak_bytes=memory,
         pid={name: outcome[name]["pid"] for name in outcome},
         generator=offline,
+        shards=shards,
     )
     write_json(out / "result.json", report.document())
     write_bytes(out / "report.html", demo_page(report, labels, margins).encode())

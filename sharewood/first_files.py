@@ -6,8 +6,8 @@ from pathlib import Path
 
 from mpc.errors import ConfigError
 from mpc.files import make_folder, write_bytes
-from protocols.runtime.hosts import parse_address
-from protocols.runtime.session import DEALER, PARTIES, Offline
+from protocols.runtime.hosts import Offline, parse_address
+from protocols.runtime.session import DEALER, PARTIES
 from secure_tree.config import Partition
 
 

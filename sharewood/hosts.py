@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,6 +20,7 @@ from protocols.randomness.pairwise import prepare as make_ahead
 from protocols.randomness.prepared import Prepared, preparable
 from protocols.runtime.dealing import run_dealer
 from protocols.runtime.hosts import decline, run_pair, run_party
+from protocols.runtime.ray_workers import check_shards, with_workers
 from protocols.shards import agree_on_shards
 from protocols.transport.channel import Channel
 from protocols.transport.tcp import listen
@@ -59,6 +61,23 @@ def connected(config: HostsConfig, name: str, job: Callable[[Party], T], prepare
     """Run a job as party `name` of the configuration; `prepared` as of `run_party`."""
     config.party(name)
     return run_party(config.network, config.names.index(name), config.credentials(name), job, prepared=prepared)
+
+
+def on_workers(config: HostsConfig, name: str, job: Callable[[Party], T], prepared: Prepared | None = None) -> T:
+    """The same where each party divides its rows among workers, if the configuration has shards."""
+    if not config.shards:
+        return connected(config, name, job, prepared)
+    network, ray = config.network, config.party(name).ray
+    # Every worker loads the keys where it runs.
+    credentials = partial(config.credentials, name)
+
+    def divided(party: Party) -> T:
+        host = network.meeting[0] if ray is None else None
+        with with_workers(party, config.shards, network, host, credentials, ray):
+            return job(party)
+
+    leads = replace(network, shards=config.shards)
+    return run_party(leads, config.names.index(name), config.credentials(name), divided)
 
 
 @contextmanager
@@ -149,6 +168,8 @@ def train(
     prepared material is used up as far as the training needs it. `watch` is told how the training goes on.
     """
     with bringing(config, name):
+        if config.shards:
+            check_shards("shards", config.shards)
         folder = config.needs(name, "checkpoints") if resume else config.party(name).checkpoints
         key = config.file_key()
         checkpoints = Checkpoints(folder, resume, key=key) if folder else None
@@ -183,7 +204,7 @@ def train(
         )
 
     try:
-        report = connected(config, name, program, prepared)
+        report = on_workers(config, name, program, prepared)
     except (PeerFailure, DataError) as failure:
         if checkpoints is None or not checkpoints.any_kept():
             raise
@@ -197,6 +218,8 @@ def train(
 def predict_rows(config: HostsConfig, name: str, json: Path | None) -> PredictionReport:
     """Predict the party's file with its half of the model, write what it learns as a table; a report of costs."""
     with bringing(config, name):
+        if config.shards:
+            check_shards("shards", config.shards)
         model, own = own_half(config, name), config.names.index(name)
         layout, to = model.facts.layout, config.predict.to
         if to is not None and not layout.vertical:
@@ -224,7 +247,7 @@ def predict_rows(config: HostsConfig, name: str, json: Path | None) -> Predictio
             predict=config.predict.model_dump(),
         )
 
-    values, report = connected(config, name, program)
+    values, report = on_workers(config, name, program)
     page = None
     if out:
         from sharewood.page import prediction_page

@@ -27,6 +27,10 @@ FilesKey = Annotated[
 ]
 CheckedDealer = Annotated[bool, typer.Option("--check-dealer", help="Check what is dealt, too: an audit.")]
 Json = Annotated[Path | None, typer.Option(help="Also write the report to this file.")]
+Shards = Annotated[int | None, typer.Option(help="Divide the rows among so many workers, as the other party does.")]
+RayAddress = Annotated[
+    str | None, typer.Option("--ray", help="Address of this party's own Ray cluster; none: a Ray on this machine.")
+]
 
 Choice = TypeVar("Choice")
 
@@ -73,7 +77,7 @@ def init(
     partition: Annotated[str, typer.Option(help="horizontal: each party has rows; vertical: columns.")] = "horizontal",
 ) -> None:
     """Write a commented configuration for each host of a job: party_a.toml, party_b.toml, dealer.toml."""
-    from protocols.runtime.session import Offline
+    from protocols.runtime.hosts import Offline
     from secure_tree.config import Partition
     from sharewood.first_files import write_first_files
 
@@ -205,6 +209,8 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoints, at both parties.")] = False,
     audit: Audited = False,
     check_dealer: CheckedDealer = False,
+    shards: Shards = None,
+    ray: RayAddress = None,
     json: Json = None,
     live: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Show the training on a page at this port of 127.0.0.1.")
@@ -217,7 +223,11 @@ def train(
     from sharewood.live import watching
 
     started = monotonic()
-    job = _job(config, passphrase=passphrase, files_key=files_key).audited(audit, check_dealer)
+    job = (
+        _job(config, passphrase=passphrase, files_key=files_key)
+        .audited(audit, check_dealer)
+        .on_cluster(party, shards, ray)
+    )
     with watching(live) as watch:
         report = train(job, party, resume, json, watch)
     _print_costs("trained", report, started)
@@ -229,6 +239,8 @@ def predict(
     party: PartyName,
     audit: Audited = False,
     check_dealer: CheckedDealer = False,
+    shards: Shards = None,
+    ray: RayAddress = None,
     json: Json = None,
     passphrase: Passphrase = None,
     files_key: FilesKey = None,
@@ -237,7 +249,11 @@ def predict(
     from sharewood.hosts import predict_rows
 
     started = monotonic()
-    job = _job(config, passphrase=passphrase, files_key=files_key).audited(audit, check_dealer)
+    job = (
+        _job(config, passphrase=passphrase, files_key=files_key)
+        .audited(audit, check_dealer)
+        .on_cluster(party, shards, ray)
+    )
     _print_costs("predicted", predict_rows(job, party, json), started)
 
 

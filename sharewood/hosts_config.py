@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from mpc.encryption import FileKey
 from mpc.errors import ConfigError
 from protocols.ot.correlated import OtKind
-from protocols.runtime.hosts import Network, parse_address
+from protocols.runtime.hosts import Network, Offline, parse_address
 from protocols.runtime.loopback import is_loopback
-from protocols.runtime.session import Offline
+from protocols.runtime.ray_workers import MOST_SHARDS
 from protocols.transport.certificates import Credentials
 from protocols.transport.tcp import Address
 from secure_tree.config import Method, TrainConfig, validated
@@ -49,6 +49,7 @@ class PartySection(Strict):
     """
 
     address: str | None = None
+    ray: str | None = None
     columns: Path | None = None
     label: str | None = None
     weight: str | None = None
@@ -191,6 +192,7 @@ class HostsConfig(Strict):
     files_key: Source | None = None
     patience: float = Field(default=60.0, gt=0, allow_inf_nan=False)
     timeout: float = Field(default=600.0, gt=0, allow_inf_nan=False)
+    shards: int = Field(default=0, ge=0, le=MOST_SHARDS)
 
     @model_validator(mode="after")
     def _two_parties(self) -> HostsConfig:
@@ -202,6 +204,10 @@ class HostsConfig(Strict):
             raise ValueError('dealer.address is needed, or offline = "pairwise", which takes no dealer')
         _check_generator(self.offline, self.check_dealer)
         for name, party in self.parties.items():
+            if party.prepared and self.shards:
+                raise ValueError(f"parties.{name}.prepared is made for one process: it takes no shards")
+        if self.audit and self.shards:
+            raise ValueError("an audit checks the work of one process at each party: it takes no shards")
             if party.prepared and self.offline == "dealer":
                 raise ValueError(f'parties.{name}.prepared is for offline = "pairwise": a dealer takes no material')
         if self.parties[self.names[0]].address is None:
@@ -257,6 +263,17 @@ class HostsConfig(Strict):
         return Network(
             self.names, meeting, dealer, "dealer", self.patience, self.timeout, self.offline, self.ot, self.checked
         )
+
+    def on_cluster(self, name: str, shards: int | None, ray: str | None) -> HostsConfig:
+        """The same with another number of shards, or another Ray of a party, where given. Raises ConfigError."""
+        given: dict[str, Any] = {}
+        if shards is not None:
+            given["shards"] = shards
+        if ray is not None:
+            given["parties"] = {**self.parties, name: self.party(name).model_copy(update={"ray": ray})}
+        if not given:
+            return self
+        return validated(HostsConfig, {**dict(self), **given})
 
     def columns(self, name: str) -> Columns:
         """What the columns of a party's tables are; by rows its label is called `label` by default."""

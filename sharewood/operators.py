@@ -22,9 +22,8 @@ from pydantic import Field
 from mpc.errors import ConfigError, DataError
 from mpc.party import Party
 from protocols.ot.correlated import OtKind
-from protocols.runtime.hosts import Network, parse_address, run_party
+from protocols.runtime.hosts import Network, Offline, parse_address, run_party
 from protocols.runtime.loopback import is_loopback, loopback_credentials, loopback_dealer
-from protocols.runtime.session import Offline
 from protocols.transport.certificates import Credentials
 from secure_tree.config import Edges, TrainConfig, validated
 from secure_tree.model import SharedModel

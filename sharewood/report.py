@@ -12,6 +12,7 @@ from rich.table import Table
 from mpc.meter import Stage
 from secure_tree.config import Partition, TrainConfig
 from sharewood.figures import IN_PLACE, MEASURES, Figures, Offline, Online, Phase, Prediction, Quality, Run
+from sharewood.shard_costs import Peak
 
 Stages = dict[str, Stage]
 
@@ -89,9 +90,10 @@ class DemoReport(Figures):
     curve: Curve
     costs: DemoCosts = field(metadata=IN_PLACE)
     revealed: list[list[str]]
-    memory_peak_bytes: dict[str, int]
+    memory_peak_bytes: dict[str, Peak]
     pid: dict[str, int]
     generator: str
+    shards: int = 0
 
 
 def print_report(report: DemoReport, out: Path) -> None:

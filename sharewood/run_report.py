@@ -15,6 +15,7 @@ from secure_tree.config import Metric, TrainConfig
 from secure_tree.storage import write_json
 from secure_tree.training import Curve, Curves
 from sharewood.figures import IN_PLACE, Figures, Measures, Offline, Online, Phase, Prediction, Run
+from sharewood.shard_costs import Peak, peaks, with_workers
 
 log = logging.getLogger("sharewood")
 
@@ -26,12 +27,15 @@ class PartyCosts(Figures):
     stages: dict[str, Phase] = field(metadata=IN_PLACE)
     parts: dict[str, Phase]
     revealed: list[str]
-    memory_peak_bytes: dict[str, int]
+    memory_peak_bytes: dict[str, Peak]
+    shards: int = 0
 
     @classmethod
     def of(cls, party: Party, name: str, *, trees: int | None = None, rows: int = 0) -> PartyCosts:
         """Those of party `name` in a training of so many rounds of trees, or a prediction of so many rows."""
-        stages = {stage: Phase.of_party(spent) for stage, spent in party.stages.items()}
+        workers = party.workers.costs() if party.workers else []
+        together = with_workers(party.stages, workers)
+        stages = {stage: Phase.of_party(spent) for stage, spent in together.items()}
         if "offline" in stages:
             stages["offline"] = Offline(**vars(stages["offline"]))
         if "online" in stages:
@@ -40,7 +44,7 @@ class PartyCosts(Figures):
             stages["predict"] = Prediction(**vars(stages["predict"]), rows=rows)
         parts = {part: Phase.of_party(spent) for part, spent in party.parts.items()}
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        return cls(stages, parts, party.revealed, {name: peak})
+        return cls(stages, parts, party.revealed, {name: peaks(peak, workers)}, len(workers))
 
 
 @dataclass

@@ -11,7 +11,7 @@ from mpc.party import Party
 from protocols.ot.correlated import OtKind
 from protocols.randomness.local import LocalRandomness
 from protocols.randomness.pairwise import pairwise
-from protocols.runtime.session import Offline
+from protocols.runtime.hosts import Offline
 from protocols.transport.memory import memory_pair
 from secure_tree import SecureXGBClassifier
 

@@ -41,6 +41,9 @@ class LocalRandomness:
     def provide(self, plan: Plan) -> None:
         """Nothing is needed ahead."""
 
+    def discard(self) -> None:
+        """There is nothing ahead."""
+
     def take(self, correlation: Correlation[T]) -> T:
         index, self._index = self._index, self._index + 1
         dealer = DealerView((self._streams[0].of(index), self._streams[1].of(index)), self._dealer_matrices)

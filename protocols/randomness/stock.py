@@ -103,6 +103,9 @@ class Lot:
     def provide(self, plan: Plan) -> None:
         raise AssertionError("the plan of a lot is known when it is made")
 
+    def discard(self) -> None:
+        raise AssertionError("a lot is for one program, which begins no part of it again")
+
     def take(self, correlation: Correlation[T]) -> T:
         """The next request, which must be this one. Raises ProtocolDesync, and what keeps material from coming."""
         queue = self._late if self._needs_data(correlation) else self._early

@@ -145,6 +145,11 @@ class Supply:
         self.used += request.bytes.corrections[self._rank]
         return self._values(request)
 
+    def discard(self) -> None:
+        """As `mpc.endpoint.Randomness`."""
+        while self._due:
+            self.used += self.draw().bytes.corrections[self._rank]
+
     def settle(self) -> None:
         """Wait until all that was provided has come in, or as much as there is room for."""
         self._window.settle(self._due, self._look_at_peer)

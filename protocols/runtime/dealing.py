@@ -27,7 +27,7 @@ from protocols.transport.tls import HUNG_UP, NO_SESSION, TlsLink
 
 log = logging.getLogger("sharewood")
 
-SESSIONS, WAITING = 16, 64
+SESSIONS, WAITING = 64, 64
 _GRACE, _LOOK = 10.0, 60.0
 _READABLE = 1
 _FORK = multiprocessing.get_context("fork")

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar
 
 from mpc.errors import ConfigError, PeerFailure, PeerTimeout, ProtocolDesync
 from mpc.party import Party
@@ -28,7 +28,6 @@ from protocols.randomness.dealt import DealtRandomness
 from protocols.randomness.pairwise import PairwiseRandomness, pairwise
 from protocols.randomness.prepared import Prepared
 from protocols.runtime.memory import keep_freed_memory
-from protocols.runtime.session import Offline
 from protocols.transport.certificates import Credentials
 from protocols.transport.channel import Channel
 from protocols.transport.codec import encode
@@ -36,6 +35,8 @@ from protocols.transport.tcp import Address, Listener, connect, listen
 
 log = logging.getLogger("sharewood")
 T = TypeVar("T")
+# Who makes correlated randomness: a third process, or the parties by themselves.
+Offline = Literal["dealer", "pairwise"]
 _NONCE_BYTES = 16
 _DECLINING = 1.0
 _ADDRESS = re.compile(r"(?:(?P<host>[^\s:\[\]]+)|\[(?P<v6>[0-9A-Fa-f:.]+)\]):(?P<port>[0-9]{1,5})", re.ASCII)
@@ -46,6 +47,9 @@ class Network:
     """`parties` by rank, and where party 0 and the dealer listen (None: party 0 announces it). With `offline`
     "pairwise" there is no dealer, and `ot` is how the parties make oblivious transfers. With `audit` they check what
     they compute.
+
+    With `shards`, each party divides its rows among so many workers. Two workers meet for a `shard`, of the job of two
+    leads whose session has this id.
 
     `patience`: seconds that a host may take to come. `timeout`: seconds of silence where something is due.
     """
@@ -59,16 +63,21 @@ class Network:
     offline: Offline = "dealer"
     ot: OtKind = "ferret"
     audit: bool = False
+    shards: int = 0
+    shard: int | None = None
+    leads: str | None = None
 
     def expected(self, supplied: bool) -> dict[str, Any]:
         """What the hosts compare: who makes correlated randomness, and how, for a job that is `supplied` with any."""
         paired = self.offline == "pairwise"
+        divided = {"shards": self.shards, "shard": self.shard, "session of the leads": self.leads}
         return {
             "parties": list(self.parties),
             "offline": self.offline if supplied else None,
             "ot": self.ot if supplied and paired else None,
             "audit": self.audit if supplied else None,
             "dealer": self.dealer_name if supplied and not paired else None,
+            **(divided if self.shards else {}),
         }
 
 
@@ -87,10 +96,12 @@ def joined(
     credentials: Credentials,
     own_dealer: Callable[[], Address] | None = None,
     prepared: Prepared | None = None,
+    listener: Listener | None = None,
 ) -> Iterator[Party]:
     """Party `rank`, connected with its peer and the dealer for the length of a block; both learn how the block ended.
 
-    `own_dealer`, at party 0, starts a dealer on this machine and returns its address. A pair without a dealer may bring
+    `own_dealer`, at party 0, starts a dealer on this machine and returns its address. Party 0 may listen already, by a
+    `listener` that is closed once the peer is there. A pair without a dealer may bring
     `prepared` material, which is closed in the end. Raises PeerFailure, and ConfigError or DataError where the parties
     expect different things.
     """
@@ -98,7 +109,7 @@ def joined(
     leave_no_core_dump()
     with (
         prepared or nullcontext(),
-        _meet(network, rank, credentials, supplied=True) as (peer, session, second),
+        _meet(network, rank, credentials, supplied=True, listener=listener) as (peer, session, second),
         _supplied(network, rank, credentials, peer, session, second, own_dealer, prepared) as randomness,
         randomness,
     ):
@@ -174,7 +185,7 @@ def decline(network: Network, rank: int, credentials: Credentials, supplied: boo
 
 @contextmanager
 def _meet(
-    network: Network, rank: int, credentials: Credentials, supplied: bool
+    network: Network, rank: int, credentials: Credentials, supplied: bool, listener: Listener | None = None
 ) -> Iterator[tuple[Channel, bytes, Channel | None]]:
     """The peer, the id of the session, and for a pair without a dealer a second channel to the peer; where the block
     fails, the peer learns why.
@@ -193,18 +204,18 @@ def _meet(
             yield peer, session, second
         return
     until = time.monotonic() + network.patience
-    with listen(network.meeting, credentials) as listener:
+    with listener or listen(network.meeting, credentials) as listening:
         while True:
             with _hinting(name):
                 left = max(0.0, until - time.monotonic())
-                peer = listener.accept(name, patience=left, timeout=network.timeout)
+                peer = listening.accept(name, patience=left, timeout=network.timeout)
             try:
                 session = _greet(peer, rank, expected, max(0.0, until - time.monotonic()))
                 break
             except PeerFailure as failure:
                 peer.close()
                 log.warning("a connection of %s began no session: %s", name, failure)
-        second = _second(listener, peer, session, waits) if paired else None
+        second = _second(listening, peer, session, waits) if paired else None
     with peer.explained():
         yield peer, session, second
 
@@ -236,6 +247,9 @@ def _greet(peer: Channel, rank: int, expected: dict[str, Any], seconds: float) -
     usual, peer.timeout = peer.timeout, seconds
     theirs = peer.exchange_public("session.hello", {**expected, "nonce": nonce}, FEW_BYTES)
     peer.timeout = usual
+    if isinstance(theirs, dict) and ("shards" in theirs) != ("shards" in expected):
+        who = "this party" if "shards" in expected else peer.peer
+        raise ConfigError(f"the hosts disagree on shards: only {who} divides its rows")
     if not isinstance(theirs, dict) or theirs.keys() != {*expected, "nonce"}:
         raise ProtocolDesync(f"{peer.peer} must greet with a hello")
     for what, value in expected.items():

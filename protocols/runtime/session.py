@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+import multiprocessing
 import os
 import resource
-from collections.abc import Callable
-from typing import Any, Literal
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
+from mpc.errors import ConfigError
 from mpc.party import Party
+from mpc.process import end_with
 from mpc.session import session
 from mpc.verdict import begin
 from protocols.ot.correlated import OtKind
@@ -15,21 +23,44 @@ from protocols.randomness.dealer import serve
 from protocols.randomness.dealt import DealtRandomness
 from protocols.randomness.pairwise import PairwiseRandomness, pairwise
 from protocols.randomness.supply import AHEAD
+from protocols.runtime.dealing import run_dealer
+from protocols.runtime.hosts import Network, Offline
 from protocols.runtime.launch import SECOND, Role, run_processes
 from protocols.runtime.memory import bound_memory
+from protocols.runtime.ray_workers import check_shards, with_workers
+from protocols.transport.certificates import Credentials, make_credentials
 from protocols.transport.channel import Channel
+from protocols.transport.tcp import Address, Listener, listen
 
 PARTIES = ("party_a", "party_b")
 DEALER = "dealer"
+_HERE = "127.0.0.1"
+_FORK = multiprocessing.get_context("fork")
 
 Job = Callable[[Party], Any]
 
 
-# Who makes correlated randomness: a third process, or the parties by themselves.
-Offline = Literal["dealer", "pairwise"]
+@dataclass(frozen=True)
+class Division:
+    """Rows divided among so many workers: who they are on the wire, and where a dealer for them listens."""
+
+    shards: int
+    credentials: dict[str, Credentials]
+    dealer: Address | None
+
+    def network(self, offline: Offline, ot: OtKind) -> Network:
+        """How two workers meet; each pair has an address of its own."""
+        return Network(PARTIES, (_HERE, 1), self.dealer, offline=offline, ot=ot)
 
 
-def party_role(rank: int, job: Job, offline: Offline = "dealer", ot: OtKind = "ferret", audit: bool = False) -> Role:
+def party_role(
+    rank: int,
+    job: Job,
+    offline: Offline = "dealer",
+    ot: OtKind = "ferret",
+    audit: bool = False,
+    division: Division | None = None,
+) -> Role:
     """The role of party `rank`: connects itself to its peer, and to the dealer if any, then runs `job(party)`."""
 
     def play(channels: dict[str, Channel]) -> Any:
@@ -43,9 +74,15 @@ def party_role(rank: int, job: Job, offline: Offline = "dealer", ot: OtKind = "f
         with session(Party(rank, peer, randomness)) as party:
             if audit:
                 begin(party)
-            result = job(party)
+            if division is None:
+                result, costs = job(party), {}
+            else:
+                network, own = division.network(offline, ot), division.credentials[PARTIES[rank]]
+                with with_workers(party, division.shards, network, _HERE, partial(replace, own)) as workers:
+                    result = job(party)
+                    costs = {"workers": workers.costs()}
         randomness.close()
-        return {"result": result, **_process()}
+        return {"result": result, **costs, **_process()}
 
     return play
 
@@ -71,12 +108,45 @@ def run_session(
     offline: Offline = "dealer",
     ot: OtKind = "ferret",
     audit: bool = False,
+    shards: int = 0,
 ) -> dict[str, dict[str, Any]]:
-    """Run `job` at both parties; for each process its result, its pid and its peak memory."""
-    roles = {PARTIES[rank]: party_role(rank, job, offline, ot, audit) for rank in (0, 1)}
-    if offline == "dealer":
-        roles[DEALER] = dealer_role
-    return run_processes(roles, timeout=timeout, second=offline == "pairwise")
+    """Run `job` at both parties; for each process its result, its pid and its peak memory, and `workers`, if any."""
+    if audit and shards:
+        raise ConfigError("an audit checks the work of one process at each party: it takes no shards")
+    with _divided(shards, offline) as division:
+        roles = {PARTIES[rank]: party_role(rank, job, offline, ot, audit, division) for rank in (0, 1)}
+        if offline == "dealer":
+            roles[DEALER] = dealer_role
+        return run_processes(roles, timeout=timeout, second=offline == "pairwise")
+
+
+@contextmanager
+def _divided(shards: int, offline: Offline) -> Iterator[Division | None]:
+    """What workers of both parties on this machine need: certificates, and a dealer that serves every pair."""
+    if not shards:
+        yield None
+        return
+    check_shards("shards", shards)
+    credentials = make_credentials((*PARTIES, DEALER))
+    if offline == "pairwise":
+        yield Division(shards, credentials, None)
+        return
+    with listen((_HERE, 0), credentials[DEALER]) as listener:
+        process = _FORK.Process(target=_deal_to_workers, args=(listener, os.getpid()), daemon=False)
+        process.start()
+        try:
+            yield Division(shards, credentials, listener.address)
+        finally:
+            process.terminate()
+            process.join()
+
+
+def _deal_to_workers(listener: Listener, parent: int) -> None:
+    end_with(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    logging.getLogger("sharewood").setLevel(logging.ERROR)
+    os.nice(AHEAD)
+    run_dealer(listener, PARTIES)
 
 
 def run_local(
@@ -86,6 +156,7 @@ def run_local(
     offline: Offline = "dealer",
     ot: OtKind = "ferret",
     audit: bool = False,
+    shards: int = 0,
 ) -> tuple[Any, Any]:
     """Run `job(party)` in two forked party processes; what it returned at each party.
 
@@ -93,8 +164,10 @@ def run_local(
     "ferret", or by "softspoken", which takes more bytes and does not rest on the hardness of LPN. With `audit` the
     parties check what they compute, and raise AuditFailure where it contradicts itself.
 
+    With `shards`, each party starts a Ray of its own on this machine, and divides its rows among so many workers.
+
     Inside the job the operators of mpc/session.py talk through its party: `x * y`, `x @ y`, `x < y`, `x == y`.
     Results come back through Sharewood's own codec: plain values, lists, tuples, dicts and arrays.
     """
-    outcome = run_session(job, timeout=timeout, offline=offline, ot=ot, audit=audit)
+    outcome = run_session(job, timeout=timeout, offline=offline, ot=ot, audit=audit, shards=shards)
     return outcome[PARTIES[0]]["result"], outcome[PARTIES[1]]["result"]

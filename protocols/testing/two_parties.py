@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mpc.correlation import Correlation
-from mpc.endpoint import Like, Peer, Randomness
+from mpc.endpoint import Endpoint, Like, Peer, Randomness
 from mpc.errors import PeerVanished
 from mpc.party import Party
 from mpc.pieces import Pieces
@@ -18,6 +18,7 @@ from mpc.ring import U64, decode_signed, encode_signed
 from mpc.shares import AShare, BShare, Share
 from protocols.randomness.local import LocalRandomness
 from protocols.randomness.local_pair import local_pair
+from protocols.runtime.site import Site
 from protocols.transport.channel import Channel
 from protocols.transport.memory import memory_pair
 
@@ -117,3 +118,55 @@ def opened(halves: Sequence[Share]) -> np.ndarray:
         return decode_signed(first.words + second.words)
     assert isinstance(first, BShare) and isinstance(second, BShare)
     return first.bits ^ second.bits
+
+
+class DirectWorkers:
+    """Implements `mpc.workers.Workers` in the party's own thread: one worker after the other, over memory."""
+
+    def __init__(self, sites: Sequence[Site]) -> None:
+        self.sites = sites
+        self.count = len(sites)
+
+    def each(
+        self, program: Any, given: tuple[Any, ...], own: Sequence[tuple[Any, ...]], planned: str, keep: bool
+    ) -> list[Any]:
+        owned = own or [()] * self.count
+        return [site.perform(program, [*given, *mine], planned) for site, mine in zip(self.sites, owned, strict=True)]
+
+    def fetch(self, kept: Sequence[Any]) -> list[Any]:
+        return list(kept)
+
+    def provide(self, plan: Any) -> None:
+        for site in self.sites:
+            site.provide(plan)
+
+    def costs(self) -> list[dict[str, Any]]:
+        return [site.costs() for site in self.sites]
+
+    def restart(self, party: Endpoint) -> None:
+        raise AssertionError("threads are not lost")
+
+
+def with_workers(job: Callable[[Party], T], count: int, source: Source = dealt) -> Callable[[Party], T]:
+    """The same job of a party that has so many workers."""
+    channels, second = [memory_pair() for _ in range(count)], [memory_pair() for _ in range(count)]
+
+    def divided(party: Party) -> T:
+        rank = party.rank
+        sites = []
+        for i in range(count):
+            seeds = bytes([i + 1]) * 16, bytes([101 + i]) * 16
+            sites.append(Site(Party(rank, channels[i][rank], source(rank, second[i][rank], seeds))))
+        party.workers = DirectWorkers(sites)
+        try:
+            result = job(party)
+        except BaseException:
+            for pair in (*channels, *second):
+                pair[rank].close()
+            raise
+        for site in sites:
+            if close := getattr(site.party.randomness, "close", None):
+                close()
+        return result
+
+    return divided

@@ -13,6 +13,7 @@ from sharewood.figures import MEASURES, Phase, Run
 from sharewood.page.charts import Chart, Line, Whose, bars, lines, some
 from sharewood.page.document import Section, Table
 from sharewood.page.units import number, seconds, size
+from sharewood.shard_costs import Peak, by_process
 
 _WHOSE: dict[str, Whose] = {"Sharewood": "ours", "XGBoost": "theirs"}
 _STEPS = 200
@@ -105,9 +106,9 @@ def tree_parts(parts: Mapping[str, Phase], rounds: int | None) -> Section:
     return Section("Trees online, stage by stage", [what], charts, table)
 
 
-def memory(peaks: Mapping[str, int]) -> Section:
+def memory(peaks: Mapping[str, Peak]) -> Section:
     """The largest resident memory of each process."""
-    rows = [[name, size(peak)] for name, peak in peaks.items()]
+    rows = [[name, size(peak)] for name, peak in by_process(peaks).items()]
     return Section(
         "Memory", ["The most that a process ever held, libraries included."], table=Table(["process", "peak"], rows)
     )

@@ -6,7 +6,7 @@ import numpy as np
 
 from mpc.logarithm import LogarithmMasks
 from mpc.ring import decode_signed
-from protocols.testing.two_parties import Dealt, dealt, opened, run_both
+from protocols.testing.two_parties import Dealt, dealt, opened, run_both, with_workers
 from secure_tree.config import TrainConfig
 from secure_tree.context import TrainingContext
 from secure_tree.estimator import SecureXGBClassifier, SecureXGBRegressor
@@ -84,10 +84,13 @@ def added(first, second):
     ]
 
 
-def train_both(tables, labels, then=None, weights=(None, None), plain=None, source=dealt, **parameters) -> Training:
+def train_both(
+    tables, labels, then=None, weights=(None, None), plain=None, source=dealt, workers=0, **parameters
+) -> Training:
     """Train; `then(model, party)` runs at both parties afterwards. Numbers are opened in the test alone.
 
-    `plain` are the tables as the twin is to see them, where that is not as they are; `source` as of `run_both`.
+    `plain` are the tables as the twin is to see them, where that is not as they are; `source` as of `run_both`;
+    `workers`: how many each party divides its rows among.
     """
     kind = SecureXGBClassifier if TrainConfig.of(**parameters).logistic else SecureXGBRegressor
     classes, depth = TrainConfig.of(**parameters).classes, TrainConfig.of(**parameters).max_depth
@@ -96,18 +99,18 @@ def train_both(tables, labels, then=None, weights=(None, None), plain=None, sour
     def job(party):
         party.randomness = Dealt(party.randomness)
 
-        def observe(number, tree, values, margin):
+        def observe(number, tree, rows):
             if number % classes == 0:
                 masks[party.rank].append(of_levels(party.randomness.given, classes, depth))
                 party.randomness.given.clear()
-            shares[party.rank].append((tree.winner, values, tree.leaves, margin))
+            shares[party.rank].append((tree.winner, rows.gradients, tree.leaves, rows.margin))
 
         own = tables[party.rank], labels[party.rank], weights[party.rank]
         model = kind(**parameters).fit(party, *own, observer=observe)
         models[party.rank] = model
         return then(model, party) if then else None
 
-    results, parties = run_both(job, source=source)
+    results, parties = run_both(with_workers(job, workers, source) if workers else job, source=source)
     trees = []
     coins = [tree for first, second in zip(*masks, strict=True) for tree in added(first, second)]
     for a, b, levels in zip(*shares, coins, strict=True):

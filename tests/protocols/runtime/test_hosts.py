@@ -76,7 +76,7 @@ def test_a_job_without_a_dealer_does_not_meet_one_with(dealer):
     assert type(found[0]) is ConfigError
 
 
-HELLO = {"parties": ["party_a", "party_b"], "offline": "dealer", "ot": None, "dealer": "dealer"}
+HELLO = {"parties": ["party_a", "party_b"], "offline": "dealer", "ot": None, "audit": False, "dealer": "dealer"}
 
 
 @pytest.mark.parametrize(

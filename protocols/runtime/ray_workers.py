@@ -1,0 +1,250 @@
+"""A party's workers on Ray: one cluster inside each party, never one across both.
+
+The lead starts a Ray of its own on this machine, or uses the cluster at an address. Worker i of party 0 listens where
+it runs; its lead tells the other lead where, and worker i of party 1 comes there. All of them name the shard, how many
+there are, and the session of the leads, so that no two of different shards, or of different jobs, go on together.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+from mpc.endpoint import Call, Endpoint, Program
+from mpc.errors import ConfigError, PeerFailure, ProtocolDesync, WorkersLost
+from protocols.runtime.hosts import Network
+from protocols.runtime.worker import Worker, packed
+from protocols.transport.certificates import Credentials
+
+log = logging.getLogger("sharewood")
+MOST_SHARDS = 4096
+_OBJECT_STORE = 256 << 20
+_ATTEMPTS = 4
+_ENDING = 10.0
+
+
+def check_shards(name: str, count: int) -> None:
+    """Raises ConfigError for a number of shards that makes no sense, and where Ray is not installed."""
+    if not 0 < count <= MOST_SHARDS:
+        raise ConfigError(f"{name} must be a number from 1 to {MOST_SHARDS}, got {count}")
+    check_ray()
+
+
+def check_ray() -> None:
+    """Raises ConfigError where Ray is not installed."""
+    try:
+        import ray  # noqa: F401
+    except ImportError:
+        raise ConfigError("shards need Ray, which is not installed: pip install 'sharewood[cluster]'") from None
+
+
+@contextmanager
+def ray_cluster(address: str | None, workers: int) -> Iterator[None]:
+    """Connect with the cluster at an address; without one, start Ray on this machine, and stop it in the end.
+
+    Raises ConfigError.
+    """
+    # Its other behaviour, which it announces on every start otherwise.
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    check_ray()
+    import ray
+
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    own: dict[str, Any] = {"num_cpus": workers, "object_store_memory": _OBJECT_STORE, "include_dashboard": False}
+    for left in reversed(range(_ATTEMPTS)):
+        try:
+            ray.init(address=address or "local", **({} if address else own), **quiet)
+            break
+        except Exception as error:  # Ray raises many kinds, its own among them
+            ray.shutdown()
+            if left and address is None:
+                continue  # it gives up after half a minute on a machine that is busy
+            where = f"at {address}" if address else "on this machine"
+            raise ConfigError(f"no Ray {where}: {' '.join(str(error).split())[:300]}") from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+@contextmanager
+def with_workers(
+    party: Endpoint,
+    count: int,
+    network: Network,
+    host: str | None,
+    credentials: Callable[[], Credentials],
+    address: str | None = None,
+) -> Iterator[RayWorkers]:
+    """Give a party workers inside the block; the other party does so at the same time.
+
+    Workers of party 0 listen at `host`; None: at the address by which Ray knows their node.
+    """
+    with ray_cluster(address, count):
+        workers = RayWorkers(party.rank, count, network, host, credentials)
+        try:
+            workers.start(party)
+            party.workers = workers
+            yield workers
+            workers.close()
+        finally:
+            party.workers = None
+            workers.kill()
+
+
+class RayWorkers:
+    """Implements `mpc.endpoint.Workers` by Ray actors."""
+
+    def __init__(
+        self, rank: int, count: int, network: Network, host: str | None, credentials: Callable[[], Credentials]
+    ) -> None:
+        self.count = count
+        self._rank, self._network, self._host, self._credentials = rank, network, host, credentials
+        self._actors: list[Any] = []
+        self._pending: list[Any] = []
+
+    def start(self, party: Endpoint) -> None:
+        """Start all, and have them meet their peers. Raises PeerFailure where they do not come."""
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                return self._start(party)
+            except WorkersLost as lost:
+                self.kill()
+                if not left:
+                    raise
+                log.warning("%s: trying again", lost)
+
+    def restart(self, party: Endpoint) -> None:
+        self.kill()
+        self.start(party)
+
+    def each(
+        self, program: Program, given: tuple[Any, ...], own: Sequence[tuple[Any, ...]], planned: str, keep: bool
+    ) -> list[Any]:
+        import ray
+
+        call = ray.put(packed((program, given)))
+        refs = []
+        for actor, mine in zip(self._actors, own or [()] * self.count, strict=True):
+            parts = [part if isinstance(part, ray.ObjectRef) else packed(part) for part in mine]
+            refs.append(actor.perform.options(num_returns=2).remote(call, planned, *parts))
+        pending, self._pending = self._pending, []
+        self._gather([*pending, *(done for done, _ in refs)])
+        answers = [answer for _, answer in refs]
+        return answers if keep else self.fetch(answers)
+
+    def fetch(self, kept: Sequence[Any]) -> list[Any]:
+        import pickle
+
+        return [pickle.loads(part) for part in self._gather(kept)]
+
+    def provide(self, plan: Sequence[tuple[Sequence[Call], int]]) -> None:
+        import ray
+
+        if plan:
+            asked = ray.put(packed(plan))
+            self._pending += [actor.provide.remote(asked) for actor in self._actors]
+
+    def costs(self) -> list[dict[str, Any]]:
+        """Of every worker so far, as of `Site.costs`. Raises WorkersLost."""
+        return self._gather([actor.costs.remote() for actor in self._actors])
+
+    def close(self) -> None:
+        """All are done: they part from their peers."""
+        import ray
+
+        ray.wait([actor.close.remote() for actor in self._actors], num_returns=self.count, timeout=_ENDING)
+
+    def kill(self) -> None:
+        """End all, whatever they do."""
+        import ray
+
+        for actor in self._actors:
+            with suppress(Exception):
+                ray.kill(actor)
+        self._actors, self._pending = [], []
+
+    def _start(self, party: Endpoint) -> None:
+        import ray
+
+        remote = ray.remote(Worker).options(num_cpus=1, max_restarts=0)
+        self._actors = [remote.remote(self._rank, self._credentials) for _ in range(self.count)]
+        places: list[list[Any]] | None = []
+        token = secrets.token_hex(16)
+        if self._rank == 0:
+            try:
+                places = [list(place) for place in self._gather([self._listening(actor) for actor in self._actors])]
+            except WorkersLost:
+                places = None
+        mine = {"count": self.count, "token": token, "places": places}
+        theirs = party.exchange_public("workers.start", mine)
+        found = places if self._rank == 0 else _checked(theirs, self.count)
+        if theirs["count"] != self.count:
+            raise ConfigError(f"the parties disagree on shards: {self.count} here, {theirs['count']} at the other")
+        failure: PeerFailure | ConfigError | None = None
+        if found is not None:
+            both = (token, theirs["token"]) if self._rank == 0 else (theirs["token"], token)
+            network = replace(self._network, shards=self.count, leads="".join(both))
+            try:
+                self._gather(
+                    [
+                        actor.meet.remote(replace(network, shard=i, meeting=(str(host), int(port))))
+                        for i, (actor, (host, port)) in enumerate(zip(self._actors, found, strict=True))
+                    ]
+                )
+            except (PeerFailure, ConfigError) as error:
+                failure = error
+        there = party.exchange_public("workers.met", found is not None and failure is None)
+        if failure is not None and not isinstance(failure, WorkersLost):
+            raise failure
+        if failure is not None or there is not True or found is None:
+            raise failure or WorkersLost("workers of both parties did not meet")
+
+    def _listening(self, actor: Any) -> Any:
+        if self._host is not None:
+            return actor.listen.remote(self._host)
+        return actor.listen_at_node.remote()
+
+    def _gather(self, refs: Sequence[Any]) -> list[Any]:
+        """The answers. Raises what a worker has raised, and WorkersLost where it or its peer has ended."""
+        import ray
+
+        answers, failures = [], list[Exception]()
+        for i, ref in enumerate(refs):
+            shard = i % self.count
+            try:
+                answers.append(ray.get(ref))
+            except ray.exceptions.RayTaskError as error:
+                cause = error.cause
+                if isinstance(cause, PeerFailure):
+                    failures.append(WorkersLost(f"shard {shard}: {cause}"))
+                else:
+                    failures.insert(0, cause if isinstance(cause, Exception) else error)
+            except ray.exceptions.RayActorError:
+                failures.append(WorkersLost(f"shard {shard}: its worker has ended"))
+            except ray.exceptions.RayError as error:
+                failures.insert(0, PeerFailure(f"shard {shard}: Ray has lost what it kept: {error}"))
+        if failures:
+            raise failures[0]
+        return answers
+
+
+def _checked(told: Any, count: int) -> list[list[Any]] | None:
+    """Where the workers of party 0 listen; None where some do not. Raises ProtocolDesync."""
+    if not isinstance(told, dict) or told.keys() != {"count", "token", "places"} or type(told["count"]) is not int:
+        raise ProtocolDesync("the other party must name its number of workers, and where they listen")
+    places = told["places"]
+    if places is None or told["count"] != count:
+        return None
+    fits = isinstance(places, list) and len(places) == count
+    if not fits or any(
+        not isinstance(place, list) or [type(part) for part in place] != [str, int] or not 0 < place[1] < 65536
+        for place in places
+    ):
+        raise ProtocolDesync("the other party must name an address for each of its workers")
+    return places

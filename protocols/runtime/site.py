@@ -1,0 +1,49 @@
+"""What a worker is, whatever starts it: a party of its own, what programs keep there, and a rehearsal of the same."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from mpc.endpoint import Call, Program
+from mpc.party import Party
+from mpc.tracing import Trace
+
+
+class Site:
+    """One worker's end: programs run on its party; the same ones run first on zeros, to plan what they take."""
+
+    def __init__(self, party: Party) -> None:
+        self.party = party
+        self._trace = Trace(party)
+        self._kept: dict[str, Any] = {}
+        self._rehearsed: dict[str, Any] = {}
+
+    def perform(self, program: Program, given: Sequence[Any], planned: str) -> Any:
+        """Run a program of both workers of a pair, which is `planned` now or was before."""
+        if planned:
+            self.provide([([(program, tuple(given))], 1)])
+        with self.party.stage(planned or "online"):
+            return program(self.party, self._kept, *given)
+
+    def provide(self, plan: Sequence[tuple[Sequence[Call], int]]) -> None:
+        """Rehearse lists of calls, and ask for what they take, each a number of times."""
+        with self.party.stage("offline"):
+            for calls, times in plan:
+                for program, given in calls:
+                    program(self._trace.party, self._rehearsed, *given)
+                self.party.randomness.provide([(self._trace.cut(), times)])
+
+    def costs(self) -> dict[str, Any]:
+        """Of this worker so far, in plain values: stages, rounds, CPU seconds, peak of memory, pid."""
+        return {
+            "stages": {name: asdict(stage) for name, stage in self.party.stages.items()},
+            "rounds": self.party.meter.total.rounds,
+            "cpu_seconds": time.process_time(),
+            "memory_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            "pid": os.getpid(),
+        }

@@ -1,0 +1,224 @@
+"""The rows of a training where each party divides its own among workers: worker i of both parties has the i-th shard.
+
+The tree does not know: `ShardedRows` asks the workers, each of which has `LocalRows`, and adds up their shares, which
+takes no message. Set-up, gradients, histograms, routing and margins, all that is linear in the rows, is between worker
+i and worker i of the other party. The margins of the last whole round are kept outside the workers, so that new ones
+can go on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from mpc.endpoint import Endpoint
+from mpc.errors import ConfigError, WorkersLost
+from mpc.linear_map import Releasable
+from mpc.party import Party
+from mpc.ring import U32
+from mpc.rounds import Steps
+from mpc.shares import AShare, BShare, concatenate
+from mpc.workers import ask
+from secure_tree.binning import Bins
+from secure_tree.context import TrainingContext
+from secure_tree.histogram import share_blocks
+from secure_tree.layout import Layout
+from secure_tree.rows import TreeRows, local_rows
+from secure_tree.schema import Table, rows_of
+
+# What a worker keeps, by name.
+Kept = dict[str, Any]
+_ROWS = "rows"
+
+
+@dataclass
+class ShardedRows:
+    """Implements `Rows` by workers; `own`: what each of them begins with."""
+
+    party: Party
+    context: TrainingContext
+    workers: int
+    own: list[tuple[Any, ...]]
+    _margins: list[Any] = field(default_factory=list)
+
+    @property
+    def margin(self) -> AShare:
+        """Of the last whole round."""
+        assert self.party.workers is not None, "rows are divided among workers"
+        return self.gathered(self.party.workers.fetch(self._margins), axis=1)
+
+    @property
+    def matrices(self) -> Sequence[Releasable]:
+        return [_AllOfWorkers()]
+
+    def begin(self, party: Party, margin: AShare | None) -> None:
+        self._margins = [None] * self.workers if margin is None else self._divided(margin)
+        self._begin(party)
+
+    def keep(self, party: Party) -> None:
+        self._margins = party.run(ask(party, _margin, keep=True))
+
+    def recover(self, party: Party) -> None:
+        assert party.workers is not None, "workers were lost"
+        party.workers.restart(party)
+        self._begin(party)
+
+    def start_tree(self, party: Party, k: int) -> Steps[TreeRows]:
+        yield from ask(party, _start_tree, k)
+        return ShardedTreeRows(self, party.rank, k)
+
+    def gathered(self, parts: list[AShare], axis: int) -> AShare:
+        """What workers have of their rows, along an axis, in the order of the training's rows."""
+        order = np.argsort(np.concatenate(_places(self.context.layout, self.workers)))
+        return concatenate(parts, axis=axis).map(lambda w: np.take(w, order, axis=axis))
+
+    def _begin(self, party: Party) -> None:
+        own = [(*each, margin) for each, margin in zip(self.own, self._margins, strict=True)]
+        party.run(ask(party, _begin, own=own, planned="setup"))
+
+    def _divided(self, margin: AShare) -> list[AShare]:
+        return [margin[:, places] for places in _places(self.context.layout, self.workers)]
+
+
+@dataclass
+class ShardedTreeRows:
+    """Implements `TreeRows` by workers: sums of what they answer. In a rehearsal nobody does, and sums are 0."""
+
+    rows: ShardedRows
+    rank: int
+    k: int
+    level: int = 0
+
+    @property
+    def gradients(self) -> AShare:
+        party = self.rows.party
+        return self.rows.gathered(party.run(ask(party, _gradients, self.k)), axis=1)
+
+    @property
+    def margin(self) -> AShare:
+        return self.rows.margin[self.k]
+
+    def totals(self, party: Party) -> Steps[AShare]:
+        answers = yield from ask(party, _totals, self.k)
+        return self._sum(answers)
+
+    def histograms(self, party: Party) -> Steps[list[AShare]]:
+        answers = yield from ask(party, _histograms, self.k)
+        layout = self.rows.context.layout
+        return [self._sum([each[p] for each in answers], layout.widths[p], layout.bins(p)) for p in (0, 1)]
+
+    def route(self, party: Party, sets: list[BShare]) -> Steps[None]:
+        yield from ask(party, _route, self.k, sets)
+        self.level += 1
+
+    def add_leaves(self, party: Party, leaves: AShare) -> Steps[None]:
+        yield from ask(party, _add_leaves, self.k, leaves)
+
+    def _sum(self, answers: list[AShare], *shape: int) -> AShare:
+        context = self.rows.context
+        values = 3 if context.config.min_child_samples > 1 else 2
+        nodes = 1 << max(0, self.level - 1)
+        zeros = np.zeros((nodes, values, *shape), U32)
+        return sum(answers, start=AShare(zeros, self.rank, context.numerics.histogram_scale))
+
+
+class _AllOfWorkers:
+    """The masked matrices of all workers. No matrix has this number."""
+
+    number = 0
+
+    def release(self, party: Endpoint) -> None:
+        with suppress(WorkersLost):
+            party.run(ask(party, _release, planned="online"))
+
+
+def sharded_rows(party: Party, context: TrainingContext, base: AShare, bins: Bins, table: Table) -> ShardedRows:
+    """The rows of the training, divided among the party's workers; these have nothing yet. Local."""
+    assert party.workers is not None, "rows are divided among workers"
+    count = party.workers.count
+    own: list[tuple[Any, ...]] = []
+    for i in range(count):
+        ranges = shard_ranges(context.layout, count, i)
+        rows = ranges[party.rank]
+        shard = context.of_rows((ranges[0].stop - ranges[0].start, ranges[1].stop - ranges[1].start))
+        part = rows_of(table, np.arange(rows.start, rows.stop))
+        own.append((shard, base, replace(bins, features=part.features), part))
+    return ShardedRows(party, context, count, own)
+
+
+def shard_ranges(layout: Layout, count: int, i: int) -> tuple[slice, slice]:
+    """Of each party's rows those of shard `i`, of `count` even ones."""
+    first, second = (slice(i * n // count, (i + 1) * n // count) for n in layout.rows)
+    return first, second
+
+
+def check_shards(layout: Layout, count: int) -> None:
+    """Raises ConfigError where a party has no row for some worker."""
+    if min(layout.rows) < count:
+        raise ConfigError(f"shards must be at most the rows of either party, {min(layout.rows)}, got {count}")
+
+
+def _places(layout: Layout, count: int) -> list[np.ndarray]:
+    """Which of the training's rows each shard has, int64[n_i], in its order."""
+    every = np.arange(layout.row_count)
+    return [
+        np.concatenate([every[layout.rows_of(p)][shard_ranges(layout, count, i)[p]] for p in layout.cover])
+        for i in range(count)
+    ]
+
+
+def _begin(
+    party: Party,
+    kept: Kept,
+    context: TrainingContext,
+    base: AShare,
+    bins: Bins,
+    table: Table,
+    margin: AShare | None,
+) -> None:
+    party.comparison = context.config.comparison
+    blocks = party.run(share_blocks(party, bins, context.layout))
+    rows = kept[_ROWS] = local_rows(party, context, blocks, table, base)
+    rows.begin(party, margin)
+
+
+def _start_tree(party: Party, kept: Kept, k: int) -> None:
+    kept[_tree(k)] = party.run(kept[_ROWS].start_tree(party, k))
+
+
+def _totals(party: Party, kept: Kept, k: int) -> AShare:
+    return party.run(kept[_tree(k)].totals(party))
+
+
+def _histograms(party: Party, kept: Kept, k: int) -> list[AShare]:
+    return party.run(kept[_tree(k)].histograms(party))
+
+
+def _route(party: Party, kept: Kept, k: int, sets: list[BShare]) -> None:
+    party.run(kept[_tree(k)].route(party, sets))
+
+
+def _add_leaves(party: Party, kept: Kept, k: int, leaves: AShare) -> None:
+    party.run(kept[_tree(k)].add_leaves(party, leaves))
+
+
+def _margin(party: Party, kept: Kept) -> AShare:
+    return kept[_ROWS].margin
+
+
+def _gradients(party: Party, kept: Kept, k: int) -> AShare:
+    return kept[_tree(k)].gradients
+
+
+def _release(party: Party, kept: Kept) -> None:
+    for matrix in kept.pop(_ROWS).matrices:
+        matrix.release(party)
+
+
+def _tree(k: int) -> str:
+    """What a worker keeps the rows of the tree of class k by."""
+    return f"tree of class {k}"

@@ -1,0 +1,46 @@
+"""What workers have cost, beside their leads: rounds of the busiest pair, bytes of all, peak memory of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mpc.meter import Stage
+
+# Peak memory in bytes of a process; of a party with workers, of its lead and of every shard.
+Peak = int | dict[str, int]
+
+
+def with_workers(stages: Mapping[str, Stage], workers: Sequence[Mapping[str, Any]]) -> dict[str, Stage]:
+    """A lead's stages with the rounds of that worker that had most, and the bytes of all. Seconds are the lead's, which
+    waits for its workers.
+    """
+    together = {name: replace(stage) for name, stage in stages.items()}
+    for name in {name for each in workers for name in each["stages"]}:
+        spent = [Stage(**each["stages"][name]) for each in workers if name in each["stages"]]
+        stage = together.setdefault(name, Stage())
+        stage.rounds += max(s.rounds for s in spent)
+        stage.bytes_sent += sum(s.bytes_sent for s in spent)
+        stage.bytes_received += sum(s.bytes_received for s in spent)
+        stage.bytes_dealt += sum(s.bytes_dealt for s in spent)
+    return together
+
+
+def peaks(lead: int, workers: Sequence[Mapping[str, Any]]) -> Peak:
+    """Peak memory of a party."""
+    if not workers:
+        return lead
+    return {"lead": lead, **{str(i): each["memory_peak_bytes"] for i, each in enumerate(workers)}}
+
+
+def by_process(memory: Mapping[str, Peak]) -> dict[str, int]:
+    """Peaks by the names of processes."""
+    named: dict[str, int] = {}
+    for name, peak in memory.items():
+        if isinstance(peak, int):
+            named[name] = peak
+            continue
+        for part, size in peak.items():
+            named[f"{name}, {part if part == 'lead' else f'shard {part}'}"] = size
+    return named

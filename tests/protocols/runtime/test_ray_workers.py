@@ -1,0 +1,79 @@
+"""Two parties whose rows are divided among Ray actors, each with a TLS link to its peer."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+
+from mpc.errors import ConfigError
+from protocols.runtime.session import run_local
+from secure_tree import SecureXGBClassifier
+from secure_tree.numerics import MARGIN_SCALE
+
+N, CUT = 400, 170
+
+
+def table(partition, rank):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(N, 4))
+    y = (X[:, 0] - X[:, 3] + 0.5 * rng.normal(size=N) > 0).astype(float)
+    if partition == "vertical":
+        return (X[:, :2], y) if rank == 0 else (X[:, 2:], None)
+    rows = slice(0, CUT) if rank == 0 else slice(CUT, N)
+    return X[rows], y[rows]
+
+
+def train(partition="horizontal", victims=(), **parameters):
+    """A job: train while workers are killed, `victims`: (rank, after which tree, worker); then predict."""
+
+    def job(party):
+        own, labels = table(partition, party.rank)
+        last, killed = {}, []
+
+        def observe(number, tree, rows):
+            last["margin"] = rows.margin.words
+            for rank, at, worker in victims:
+                if (party.rank, number) == (rank, at) and worker not in killed:
+                    killed.append(worker)
+                    os.kill(party.workers.costs()[worker]["pid"], signal.SIGKILL)
+
+        model = SecureXGBClassifier(n_estimators=3, max_depth=2, max_bin=8, partition=partition, **parameters)
+        model.fit(party, own, labels, observer=observe)
+        margins = model.predict_margin(party, own)
+        pids = [each["pid"] for each in party.workers.costs()]
+        return {"predicted": margins, "trained": last["margin"], "killed": killed, "pids": pids}
+
+    return job
+
+
+def check(a, b, partition="horizontal"):
+    """The margins that grew with the trees are what the model predicts, and the model has learned."""
+    trained = (a["trained"] + b["trained"]).view(np.int64) / 2.0**MARGIN_SCALE
+    predicted = np.concatenate([a["predicted"], b["predicted"]])
+    assert np.abs(trained - predicted).max() < 1e-5
+    labels = table("vertical", 0)[1]
+    assert np.mean((predicted > 0) == labels) > 0.8
+    for pid in (*a["pids"], *b["pids"]):
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_a_killed_worker_is_replaced():
+    a, b = run_local(train(victims=[(1, 0, 1)]), shards=2)
+    assert b["killed"] == [1]
+    check(a, b)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("offline", ["dealer", "pairwise"])
+@pytest.mark.parametrize("partition", ["horizontal", "vertical"])
+def test_workers_of_either_party_are_lost(partition, offline):
+    a, b = run_local(train(partition, victims=[(0, 0, 0), (1, 1, 1)]), shards=2, offline=offline)
+    assert (a["killed"], b["killed"]) == ([0], [1])
+    check(a, b, partition)
+
+
+def test_a_number_of_shards_is_refused():
+    with pytest.raises(ConfigError, match="shards must be a number from 1 to"):
+        run_local(train(), shards=-1)
