@@ -151,7 +151,7 @@ def from_xgboost(document: dict[str, Any], source: str) -> PlainModel:
         if not trees:
             raise DataError(f"{source}: the model has no trees")
         base = _base_margins(str(parameter["base_score"]), objective, classes)
-        depth = max(1, *(_depth(tree, 0) for tree in trees))
+        depth = max(1, *(_depth(tree) for tree in trees))
         if depth > DEEPEST:
             raise DataError(f"{source}: the model has trees of depth {depth}: at most {DEEPEST} can be shared")
         parts = [np.stack(part) for part in zip(*(_fill(tree, depth) for tree in trees), strict=True)]
@@ -216,9 +216,15 @@ def _log_odds(probability: float) -> float:
     return float(-np.log(one / np.clip(np.float32(probability), least, one - least) - one))
 
 
-def _depth(tree: dict[str, Any], node: int) -> int:
-    left, right = tree["left_children"][node], tree["right_children"][node]
-    return 0 if left == -1 else 1 + max(_depth(tree, left), _depth(tree, right))
+def _depth(tree: dict[str, Any]) -> int:
+    """The last level that has nodes. Raises ValueError where nodes are their own descendants."""
+    left, right = tree["left_children"], tree["right_children"]
+    level, depth = {0}, 0
+    while level := {child for node in level if left[node] != -1 for child in (left[node], right[node])}:
+        depth += 1
+        if depth > len(left):
+            raise ValueError("a node that is its own descendant")
+    return depth
 
 
 def _fill(tree: dict[str, Any], depth: int) -> tuple[np.ndarray, ...]:

@@ -83,7 +83,8 @@ def test_a_revealed_model_is_no_half(models, tmp_path):
     [
         (lambda learner: learner["learner_model_param"].update(num_class=str(2**31)), "3 trees for 2147483648 classes"),
         (lambda learner: learner["learner_model_param"].update(num_feature=str(2**31)), "has 2147483648 features"),
-        (lambda learner: trees(learner)[0].update(left_children=[0] * 99, right_children=[0] * 99), "recursion"),
+        (lambda learner: trees(learner)[0].update(ring(99)), "its own descendant"),
+        (lambda learner: trees(learner)[0].update(braid(99)), "trees of depth 99: at most 8 can be shared"),
         (lambda learner: trees(learner)[0].update(split_conditions=[1e300] * 99), "a number that is none"),
         (lambda learner: trees(learner)[0].update(tree_param=[]), "not a model of XGBoost in JSON"),
         (lambda learner: learner.update(objective=7), "not a model of XGBoost in JSON"),
@@ -103,6 +104,17 @@ def test_odd_models_of_xgboost_are_a_sentence(spoil, sentence):
 
 def trees(learner):
     return learner["gradient_booster"]["model"]["trees"]
+
+
+def ring(nodes):
+    """The first node is its own child."""
+    return {"left_children": [0] * nodes, "right_children": [0] * nodes}
+
+
+def braid(depth):
+    """Both children of a node are the next one, so that it has 2^depth paths."""
+    children = [*range(1, depth + 1), -1]
+    return {"left_children": children, "right_children": children}
 
 
 def deepen(tree, depth):
