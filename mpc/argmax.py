@@ -3,7 +3,7 @@
 Functionality  [k_1 .. k_C], 0 <= k < 2^B -> <1{k_i is the first largest}> for all i, and [the largest]
 Messages       a layer: those of mpc/all_pairs.py in groups of r keys, 3 rounds; its one-hot within the groups and the
                members' one-hots, <and>ed beside the next layer (mpc/bit_product.py), in the last in its look-up
-Cost           3 rounds a layer: as few layers as compare no more than MOST_PAIRS pairs per key, two for 12 to some 200
+Cost           3 rounds per layer: as few layers as compare at most MOST_PAIRS pairs per key, two for 12 to about 200
                keys and three up to 10,000 and more, of the radices with the fewest bytes, online and offline. One key:
                nothing
 Security       composition: perfect

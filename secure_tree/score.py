@@ -5,7 +5,7 @@ gains of both sides add up to t^2 / S + S u^2 / (a b), where u = x - (a / S) t. 
 so does t = G, and candidates are ranked by 2 log |u| - log a - log b. With one, |t| is at least
 K = max(|G| - 2 alpha, 0) and has the sign of G, so that they are ranked by S^2 u^2 / (a b) + (t - K') (t + K'), K'
 being K with that sign: from the logarithms of both terms that of their sum. A logarithm has seven bits of relative
-precision (mpc/logarithm.py), which costs a winner at most 12% of the best candidate's rank, and some 0.5% on average
+precision (mpc/logarithm.py), which costs a winner at most 12% of the best candidate's rank, and about 0.5% on average
 (docs/numerics.md). Whether the winner's gain pays is decided on exact gains (secure_tree/pruning.py).
 
 Where weights have a bound c, a side gains B (2 G - B) / a, B being G up to c a (secure_tree/weights.py). Let w be the

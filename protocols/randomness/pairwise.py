@@ -43,7 +43,7 @@ from protocols.randomness.window import Window
 from protocols.transport.channel import Channel
 from protocols.transport.codec import encode
 
-# Transfers of a portion, and its requests: each portion takes some 30 rounds.
+# Transfers of a portion, and its requests: each portion takes about 30 rounds.
 PORTION, MOST = 1 << 23, 4096
 
 

@@ -76,7 +76,7 @@ def test_auc_of_rare_positives():
         data = rare(seed)
         for edges, of_edges in scores.items():
             of_edges.append([roc_auc_score(data[1][1], m) for m in margins_of_both(data, edges=edges)])
-    # Coins of a training move the mean of five by some 0.0015, so that both ways of cutting are averaged.
+    # Coins of a training move the mean of five by about 0.0015, so that both ways of cutting are averaged.
     ours, theirs = np.mean(list(scores.values()), axis=(0, 1))
     assert 0.8 < theirs < 0.95, "neither easy nor hopeless"
     assert ours > theirs - 0.005, scores
