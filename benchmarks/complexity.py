@@ -161,9 +161,9 @@ With `comparison="keys"`:
 
 ## A level
 
-What each further level adds to a tree at {n:,} rows, {d} features and {k} bins, with `comparison="bits"`: the tree of
-that depth less that of one less, the doubled leaves included. Bytes double with the number of nodes, as far as they do
-not belong to the rows; rounds do not depend on it.
+What each further level adds to a tree at {n:,} rows, {d} features and {k} bins, with `comparison="bits"`: the cost of
+a tree of that depth minus that of a tree one level shallower, the doubled leaves included. Bytes that do not belong
+to the rows double with the number of nodes; rounds do not depend on it.
 
 {levels}
 """

@@ -91,18 +91,18 @@ Written by `python -m benchmarks.four_systems` from what it measured, `figures/f
 
 Sharewood's own training, [SecureBoost](secureboost.md), [virtual samples](virtual_samples.md) and
 [FedXGBllr](fedxgbllr.md) on the same tables, divided between two parties by columns or by rows as each system allows,
-beside XGBoost on the pooled table and on one party's own part. And what a party that follows the protocol makes of
-what it saw, by the same attacks on each:
+beside XGBoost on the pooled table and on one party's own part. The figure shows what a party that follows the
+protocol can infer from what it saw, by the same attacks on each system:
 
 ![how far each attack is above guessing](figures/four_systems.png)
 
 **The three other systems show a party's values to the other one**, as bins of its rows or as numbers of its table.
-FedXGBllr's trees may also tell who was in the training. **On what a party of Sharewood receives, the same attacks do
+FedXGBllr's trees may also reveal who was in the training. **On what a party of Sharewood receives, the same attacks do
 no better than guessing.**
 
 ## The attacks
 
-`benchmarks/attacks.py`: from what one party saw to guesses, and the same score for all systems.
+`benchmarks/attacks.py` turns what one party saw into guesses, with the same score for all systems.
 
 * **Labels.** The share of pairs of rows with different labels that are put into the right order: of two classes the
   AUC. A coin gives 0.5. By columns the attacker is the party without labels. It knows those of {KNOWN} rows, and
@@ -112,7 +112,7 @@ no better than guessing.**
   received for each row. "Own data only" learns from the attacker's own columns, or is XGBoost on its own rows.
 * **Values.** By columns the attacker is the party with the labels. It names the bin of each row in each of the
   other's columns, by least squares over the sums that it saw, as on [SecureBoost's page](secureboost.md): the share
-  that is right. Of Sharewood it is even told every gradient and node of a training, and takes words that it received
+  that is right. With Sharewood it is even given every gradient and node of a training, and takes words that it received
   for the sums. "Own data only" names the fullest bin. By rows it names numbers: thresholds, boundaries that are not
   its own values, or words in the range of its own column. The score is the share of them that are exactly a value of
   the other's rows. "Own data only" names its own values.
@@ -121,11 +121,11 @@ no better than guessing.**
   has a model of Sharewood's that gives a loss: there the attacker learns from {KNOWN} known rows and from all that it
   received while the candidates were predicted for the other party. By columns both parties know the rows.
 
-In the figure the yardstick for values is "own data only", and a coin for the rest.
+In the figure the baseline for values is "own data only", and a coin for the rest.
 
-Not tried are attacks on Sharewood by its predictions: whoever is given those of rows of its choice, or a revealed
-model, can do what is done to the pooled XGBoost here. Nor what the server of virtual samples sees: [counts of rows and
-of positives](virtual_samples.md#what-leaks).
+We did not make attacks on Sharewood through its predictions: whoever gets predictions of rows of its choice, or a
+revealed model, can do what is done to the pooled XGBoost here. Nor did we attack from what the server of virtual
+samples sees: [counts of rows and of positives](virtual_samples.md#what-leaks).
 
 ## Measured
 

@@ -116,7 +116,7 @@ def page(study: dict[str, Any]) -> str:
     return f"""# Parties whose rows differ
 
 Written by `python -m benchmarks.heterogeneity` from what it measured, `figures/heterogeneity.json`: edit nothing here.
-What the two kinds of edges are: [bins by rows](secure_tree.md#bins-by-rows).
+[Bins by rows](secure_tree.md#bins-by-rows) explains the two kinds of edges.
 
 ## Quality
 
