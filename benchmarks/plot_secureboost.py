@@ -7,7 +7,7 @@
        rows, made-up rows; each with the straight line nearest to the points
 
 Writes docs/figures/secureboost_curves.json and the drawings beside it; --redraw draws what is written there, and
---long adds to it the seed's thousands of features, which take half an hour of two idle cores.
+--long adds to it the seed's thousands of features, which take ten minutes of two cores.
 """
 
 import argparse

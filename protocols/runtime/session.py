@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from mpc.errors import ConfigError
@@ -127,6 +128,7 @@ def _divided(shards: int, offline: Offline) -> Iterator[Division | None]:
         yield None
         return
     check_shards("shards", shards)
+    _check_forkable()
     credentials = make_credentials((*PARTIES, DEALER))
     if offline == "pairwise":
         yield Division(shards, credentials, None)
@@ -139,6 +141,15 @@ def _divided(shards: int, offline: Offline) -> Iterator[Division | None]:
         finally:
             process.terminate()
             process.join()
+
+
+def _check_forkable() -> None:
+    """Raises ConfigError where this process has threads of gRPC: in one that is forked from it, Ray never starts."""
+    names = (Path("/proc/self/task", thread, "comm").read_text() for thread in os.listdir("/proc/self/task"))
+    if any(name.startswith(("grpc_", "event_engine", "gcs_client")) for name in names):
+        raise ConfigError(
+            "shards need a process that has not used Ray or gRPC before, and this one has: run the job in a new process"
+        )
 
 
 def _deal_to_workers(listener: Listener, parent: int) -> None:

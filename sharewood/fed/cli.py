@@ -14,7 +14,7 @@ from mpc.errors import ConfigError
 if TYPE_CHECKING:
     from sharewood.fed.report import FedReport
 
-First = Annotated[Path | None, typer.Option("--data", help="The first CSV file; further ones follow it.")]
+First = Annotated[list[Path] | None, typer.Option("--data", help="CSV files, one per client or party.")]
 More = Annotated[list[Path] | None, typer.Argument(help="Further CSV files.", show_default=False)]
 Label = Annotated[str, typer.Option(help="Label column.")]
 Test = Annotated[Path | None, typer.Option(help="CSV file to evaluate the model on.")]
@@ -240,8 +240,9 @@ def _by_rows(
     _finish(by_rows.run(config, chosen, secure, processes, out), json)
 
 
-def _files(first: Path | None, more: list[Path] | None, test: Path | None) -> list[Path]:
-    files = ([first] if first else []) + (more or [])
+def _files(data: list[Path] | None, more: list[Path] | None, test: Path | None) -> list[Path]:
+    """The files of `--data A B`, or of `--data A --data B`."""
+    files = [*(data or []), *(more or [])]
     if test and not files:
         raise ConfigError("--test needs --data")
     return files

@@ -57,7 +57,7 @@ def test_fedxgbllr_on_files_with_a_file_to_judge_by(files, capsys):
     pytest.importorskip("flwr")
     kind = "reg:squarederror"
     a, b, c = files(a=rows(60, 0, kind), b=rows(80, 1, kind), c=rows(50, 2, kind))
-    fed("fedxgbllr", "--data", a, b, "--test", c, "--objective", kind, *TINY_LLR, "--json", "r.json")
+    fed("fedxgbllr", "--data", a, "--data", b, "--test", c, "--objective", kind, *TINY_LLR, "--json", "r.json")
     report = report_of()
     assert report["data"]["rows"] == [60, 80] and report["data"]["features"] == 3
     assert report["data"]["judged_on"] == "50 rows of c.csv"

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -59,12 +60,15 @@ def check(a, b, partition="horizontal"):
             os.kill(pid, 0)
 
 
+@pytest.mark.new_process
+@pytest.mark.long
 def test_a_killed_worker_is_replaced():
     a, b = run_local(train(victims=[(1, 0, 1)]), shards=2)
     assert b["killed"] == [1]
     check(a, b)
 
 
+@pytest.mark.new_process
 @pytest.mark.long
 @pytest.mark.parametrize("offline", ["dealer", "pairwise"])
 @pytest.mark.parametrize("partition", ["horizontal", "vertical"])
@@ -77,3 +81,9 @@ def test_workers_of_either_party_are_lost(partition, offline):
 def test_a_number_of_shards_is_refused():
     with pytest.raises(ConfigError, match="shards must be a number from 1 to"):
         run_local(train(), shards=-1)
+
+
+def test_a_process_with_threads_of_grpc_is_refused(monkeypatch):
+    monkeypatch.setattr(Path, "read_text", lambda path: "grpc_global_tim\n")
+    with pytest.raises(ConfigError, match="not used Ray or gRPC before"):
+        run_local(train(), shards=2)
