@@ -204,12 +204,12 @@ class HostsConfig(Strict):
             raise ValueError('dealer.address is needed, or offline = "pairwise", which takes no dealer')
         _check_generator(self.offline, self.check_dealer)
         for name, party in self.parties.items():
+            if party.prepared and self.offline == "dealer":
+                raise ValueError(f'parties.{name}.prepared is for offline = "pairwise": a dealer takes no material')
             if party.prepared and self.shards:
                 raise ValueError(f"parties.{name}.prepared is made for one process: it takes no shards")
         if self.audit and self.shards:
             raise ValueError("an audit checks the work of one process at each party: it takes no shards")
-            if party.prepared and self.offline == "dealer":
-                raise ValueError(f'parties.{name}.prepared is for offline = "pairwise": a dealer takes no material')
         if self.parties[self.names[0]].address is None:
             raise ValueError(f"parties.{self.names[0]}.address is needed: the first party by name listens there")
         if self.predict.to is not None and self.predict.to not in self.parties:
