@@ -184,9 +184,10 @@ def connect(
         except ValueError as error:  # of a host that is no name
             raise ConfigError(f"{address_text(address)} is not an address: {error}") from error
         except (OSError, PeerVanished) as error:
+            if beside and beside.hung_up:
+                raise beside.last_words("the meeting") from None
             if wait.left < _RETRY_SECONDS:
                 raise PeerTimeout(f"no connection to {where} in {patience:g} s: {_reason(error)}") from error
-            _still_there(beside)
             time.sleep(min(_RETRY_SECONDS, wait.pause()))
     link.open(timeout)
     return Channel(link, limit)
@@ -202,19 +203,14 @@ def _reach(
         for events in link.handshake():
             poll.register(link, events)
             while not poll.poll(1 + 1000 * min(wait.pause(), _LOOK_SECONDS)):
-                _still_there(beside)
+                if beside and beside.hung_up:
+                    raise PeerVanished(f"{beside.peer} closed the connection in the meeting")
                 if not wait.left:
                     raise PeerTimeout(f"no connection to {peer} at {address_text(address)}: silent in TLS handshake")
     except BaseException:
         link.close()
         raise
     return link
-
-
-def _still_there(channel: Channel | None) -> None:
-    """Raises the peer's last words where it has hung up."""
-    if channel and channel.hung_up:
-        raise channel.last_words("the meeting")
 
 
 def address_text(address: Address) -> str:

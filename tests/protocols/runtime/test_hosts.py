@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import threading
 import time
 from dataclasses import replace
@@ -39,6 +40,14 @@ def dealer(tmp_path):
 def test_one_session_after_another(dealer):
     assert honest(dealer) and honest(dealer)
     assert dealer.lines[0] == f"dealer for party_a and party_b listens at 127.0.0.1:{dealer.address[1]}"
+
+
+def test_a_party_whose_way_to_the_dealer_is_silent_says_what_its_peer_waited_for(dealer):
+    network = dealer.network(timeout=1, patience=20)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        at_a, at_b = both(network, networks=(network, replace(network, dealer=silent.getsockname()[:2])))
+    assert type(at_a) is PeerTimeout and "dealer silent for 1 s" in str(at_a)
+    assert type(at_b) is PeerVanished and str(at_b) == f"party_a ended the session: {at_a}"
 
 
 def test_two_pairs_at_one_dealer_at_once(dealer):
