@@ -2,7 +2,8 @@
 
 Functionality  the same plan from both parties -> to each its seed, once, and its corrections, request by request
 Messages       party -> dealer: 16 random bytes;  dealer -> party: its seed, and the nonce of the attempt
-               then for each plan   party -> dealer: the plan;  dealer -> party: batches of corrections
+               then for each plan   party -> dealer: the plan;  dealer -> party: batches of corrections, and before
+               them, while the other party's plan is awaited, every NOTICE seconds that nothing has come yet
 Security       the dealer is trusted not to collude with either party. It learns shapes and nothing of the data; a
                party's corrections are one-time padded by the other party's stream. Every request has a stream of
                its own, by its index, under HKDF(seed, nonce of all three), and an index is dealt once
@@ -28,6 +29,7 @@ from protocols.transport.codec import Joined, decode
 FIRST_BATCH, BATCH, BATCH_REQUESTS = 1 << 18, 32 << 20, 1 << 16
 NONCE_BYTES = SEED_BYTES = 16
 FEW_BYTES = 4096
+NOTICE = 0.5
 # Bytes that a plan may take in memory, about 1.6 million requests: 300 rounds of ten classes take a third of it, even
 # where no two rounds are alike.
 PLAN_ROOM = 1 << 30
@@ -72,7 +74,11 @@ def _next_plan(parties: tuple[Channel, Channel]) -> bytes | None:
     plans: set[bytes | None] = set()
     waiting = list(parties)
     while waiting:
-        channel = first_to_speak(waiting)
+        channel = first_to_speak(waiting, NOTICE if plans else None)
+        if channel is None:
+            for other in set(parties).difference(waiting):
+                other.send("dealer.batch", None)
+            continue
         waiting.remove(channel)
         plan = channel.receive("dealer.plan")
         if not (plan is None or isinstance(plan, bytes)):

@@ -37,7 +37,8 @@ class DealtRandomness(Supply):
         self._streams = Streams(seed, nonce)
         self._matrices: dict[int, np.ndarray] = {}
         window: Window[Request] = Window(WINDOW)
-        delivery = Delivery(rank, dealer, Streams(seed, nonce), self._matrices, window)
+        others = (peer.peer,) if peer else ()
+        delivery = Delivery(rank, dealer, Streams(seed, nonce), self._matrices, window, *others)
         super().__init__(rank, window, delivery, dealer.peer, peer)
 
     @property

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mpc.errors import ProtocolDesync
+from mpc.errors import PeerTimeout, ProtocolDesync
 from protocols.randomness.dealer import BATCH, BATCH_REQUESTS, FEW_BYTES
 from protocols.randomness.prg import Streams
 from protocols.randomness.sizes import Portion, request_bytes
@@ -40,8 +40,9 @@ class Delivery:
         streams: Streams,
         matrices: dict[int, np.ndarray],
         window: Window[Request],
+        other: str = "the other party",
     ) -> None:
-        self._rank, self._dealer, self._streams = rank, dealer, streams
+        self._rank, self._dealer, self._streams, self._other = rank, dealer, streams, other
         self._matrices, self._window = matrices, window
         self.plans = Plans(PORTION, UNDER_WAY, lambda request: request_bytes(request).held)
         self.dealt = 0
@@ -80,8 +81,7 @@ class Delivery:
         """The next requests with their corrections. Raises ProtocolDesync."""
         expected = [request.bytes.corrections[self._rank] for request in self._coming]
         longest = BATCH + max(expected) + 8 * BATCH_REQUESTS + FEW_BYTES
-        message = self._dealer.receive("dealer.batch", longest)
-        sizes, data = parts_of(message, {"sizes": np.int64, "data": np.uint8})
+        sizes, data = parts_of(self._dealt_in_time(longest), {"sizes": np.int64, "data": np.uint8})
         if not 0 < sizes.size <= len(expected):
             raise ProtocolDesync(f"the dealer must answer {len(expected)} requests at most, got {sizes.size} answers")
         due = np.array(expected[: sizes.size], np.int64)
@@ -89,6 +89,18 @@ class Delivery:
             raise ProtocolDesync("the dealer's corrections do not fit the plan")
         answered = [self._coming.popleft() for _ in range(sizes.size)]
         return list(zip(answered, np.split(data, np.cumsum(due)[:-1]), strict=True))
+
+    def _dealt_in_time(self, longest: int) -> Any:
+        """The next batch. Raises PeerTimeout once the dealer has waited too long for the other party's plan."""
+        since, timeout = perf_counter(), self._dealer.timeout
+        while True:
+            before = self._dealer.wire_received
+            message = self._dealer.receive("dealer.batch", longest)
+            if message is not None:
+                return message
+            self._counted += self._dealer.wire_received - before
+            if timeout is not None and perf_counter() - since > timeout:
+                raise PeerTimeout(f"{self._other} asked {self._dealer.peer} for nothing in {timeout:g} s")
 
     def _expand(self, request: Request, corrections: np.ndarray) -> None:
         """Make the values, or keep the corrections of a request that has to wait for its turn."""

@@ -273,10 +273,10 @@ def _read_nothing() -> Reader[None]:
     yield from ()
 
 
-def first_to_speak(channels: Sequence[Channel]) -> Channel:
-    """The one that has something to read or has hung up; however long it takes, since nothing is due.
+def first_to_speak(channels: Sequence[Channel], seconds: float | None = None) -> Channel | None:
+    """The one that has something to read or has hung up; None if there is none within `seconds`.
 
-    Channels in memory are taken in order.
+    By default it takes however long it takes, since nothing is due. Channels in memory are taken in order.
     """
     poll = select.poll()
     descriptors = {}
@@ -286,4 +286,5 @@ def first_to_speak(channels: Sequence[Channel]) -> Channel:
             return channel
         poll.register(number, select.POLLIN)
         descriptors[number] = channel
-    return descriptors[poll.poll()[0][0]]
+    ready = poll.poll(None if seconds is None else 1000 * seconds)
+    return descriptors[ready[0][0]] if ready else None

@@ -74,7 +74,7 @@ def test_a_session_that_is_none_is_refused(lie):
 @pytest.mark.parametrize(
     "lie",
     [
-        None,
+        False,
         "text",
         {},
         {"sizes": SIZES},

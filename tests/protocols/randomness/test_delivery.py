@@ -191,7 +191,7 @@ def test_who_waits_for_the_dealer_notices_that_its_peer_has_died(monkeypatch):
     monkeypatch.setattr(window, "LOOK", 0.01)
 
     class Gone:
-        hung_up = True
+        peer, hung_up = "party_a", True
 
         def last_words(self, step):
             return PeerVanished(f"party_a closed the connection in {step}")

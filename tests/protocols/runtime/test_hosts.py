@@ -50,6 +50,15 @@ def test_a_party_whose_way_to_the_dealer_is_silent_says_what_its_peer_waited_for
     assert type(at_b) is PeerVanished and str(at_b) == f"party_a ended the session: {at_a}"
 
 
+def test_a_party_that_asks_the_dealer_for_nothing_is_blamed_and_not_the_dealer(dealer):
+    def frozen(party):
+        time.sleep(2.5)
+        return squares(party)
+
+    at_a, _ = both(dealer.network(timeout=1), squares, frozen)
+    assert type(at_a) is PeerTimeout and str(at_a) == "party_b asked dealer for nothing in 1 s"
+
+
 def test_two_pairs_at_one_dealer_at_once(dealer):
     all_four = threading.Barrier(4)
 
