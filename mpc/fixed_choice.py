@@ -62,12 +62,12 @@ def select_fixed(party: Endpoint, b: BShare, values: FixedValues) -> Steps[AShar
 
 
 def _select_each(party: Endpoint, x: AShare, b: BShare) -> Steps[AShare]:
-    """Fix an element and multiply it by one bit after the other."""
-    values = yield from fix_values.steps(party, x.reshape(1, 1), b.size)
+    """Fix an element of each row, and multiply it by one bit of the row after the other."""
+    values = yield from fix_values.steps(party, x.reshape(1, -1), b.shape[-1])
     products = []
-    for i in range(b.size):
-        products.append((yield from select_fixed.steps(party, b[i : i + 1].reshape(1, 1), values)).reshape(1))
-    return concatenate(products)
+    for i in range(b.shape[-1]):
+        products.append((yield from select_fixed.steps(party, b[..., i].reshape(1, -1), values)).reshape(-1, 1))
+    return concatenate(products, axis=-1)
 
 
 def _with_values(i: Inputs, s: int, n: int, v: int) -> list[object]:
@@ -76,7 +76,7 @@ def _with_values(i: Inputs, s: int, n: int, v: int) -> list[object]:
 
 
 ENUMERATED = [
-    Enumerated(name, (word(k, 1), bit(bits)), lambda x, b: b * x, _select_each, batched=False)
+    Enumerated(name, (word(k, 1), bit(bits)), lambda x, b: b * x, _select_each)
     for name, k, bits in (("Z_4", 2, 1), ("Z_2, two uses", 1, 2))
 ]
 describe(

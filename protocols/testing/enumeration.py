@@ -1,7 +1,7 @@
 """Every case of a protocol: its own code run on every input share and every value of the dealt randomness.
 
 A case is a number; its bits are the inputs' and the randomness' bits in the order in which they are asked for. Many
-cases are run at once, as the first axis of every array. A ring of 2^k elements is found in the words in two ways:
+cases are run at once, along one axis of every array. A ring of 2^k elements is found in the words in two ways:
 
 * Window(k): the k low bits. Sums and products of words are homomorphic for reduction modulo 2^k, so a transcript
   reduced to k bits is a transcript over Z_2^k.
@@ -39,16 +39,26 @@ class Deck:
         return next(self._windows, None) or self.ring
 
     def draw(self, shape: Shape, window: Window, dtype: np.dtype) -> np.ndarray:
-        """Enumerated words; the first axis counts cases, unless they are run one by one."""
-        count = self.cases.size
-        if count > 1 and shape[0] % count:
-            raise ValueError(f"the first axis of a dealt array of shape {shape} is not the cases': run them one by one")
+        """Enumerated words; an axis counts cases, unless they are run one by one."""
+        count, axis = self.cases.size, self.axis(shape)
         entries = prod(shape) // count
         out = np.empty((count, entries), U64)
         for entry in range(entries):
             out[:, entry] = self.cases >> np.uint64(self.used) & np.uint64((1 << window.bits) - 1)
             self.used += window.bits
-        return (out << np.uint64(window.low)).astype(dtype).reshape(shape)
+        by_case = (out << np.uint64(window.low)).astype(dtype)
+        return np.moveaxis(by_case.reshape(shape[axis], *shape[:axis], *shape[axis + 1 :]), 0, axis)
+
+    def by_case(self, array: np.ndarray) -> np.ndarray:
+        """A dealt array with a row for each case."""
+        return np.moveaxis(array, self.axis(array.shape), 0).reshape(self.cases.size, -1)
+
+    def axis(self, shape: Shape) -> int:
+        """The first axis of a dealt array that can count cases. Raises ValueError."""
+        for axis, length in enumerate(shape):
+            if length % self.cases.size == 0:
+                return axis
+        raise ValueError(f"no axis of a dealt array of shape {shape} counts the cases: run them one by one")
 
 
 Dealt = list[tuple[np.ndarray | None, Window]]
@@ -193,7 +203,7 @@ def play(steps: Callable[[int, Party], Steps[Any]], deck: Deck, dtype: np.dtype)
         for request in dealing.requests:
             for half, window in request[rank]:
                 if half is not None:
-                    seen[rank].dealt.extend(window.look(half).reshape(deck.cases.size, -1).T)
+                    seen[rank].dealt.extend(deck.by_case(window.look(half)).T)
     return outputs, seen
 
 
