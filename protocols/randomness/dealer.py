@@ -74,7 +74,7 @@ def _next_plan(parties: tuple[Channel, Channel]) -> bytes | None:
     plans: set[bytes | None] = set()
     waiting = list(parties)
     while waiting:
-        channel = first_to_speak(waiting, NOTICE if plans else None)
+        channel = first_to_speak(waiting, NOTICE if any(plans) else None)  # one that is done listens no more
         if channel is None:
             for other in set(parties).difference(waiting):
                 other.send("dealer.batch", None)

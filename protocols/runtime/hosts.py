@@ -39,6 +39,7 @@ T = TypeVar("T")
 Offline = Literal["dealer", "pairwise"]
 _NONCE_BYTES = 16
 _DECLINING = 1.0
+_LATER = 1.25
 _ADDRESS = re.compile(r"(?:(?P<host>[^\s:\[\]]+)|\[(?P<v6>[0-9A-Fa-f:.]+)\]):(?P<port>[0-9]{1,5})", re.ASCII)
 
 
@@ -157,9 +158,12 @@ def _supplied(
     waits: dict[str, Any] = {"patience": network.patience, "timeout": network.timeout}
     dealer = connect(address, credentials, network.dealer_name, session=session, beside=peer, **waits)
     with dealer.explained():
+        # The dealer may wait for the other party for as long, and is to say so first.
+        dealer.timeout = _LATER * max(network.patience, network.timeout)
         with dealer.watching(peer, _give_up):
             dealt = DealtRandomness(rank, dealer, peer)
             _same_session(peer, dealt)
+        dealer.timeout = _LATER * network.timeout
         yield dealt
 
 

@@ -3,12 +3,14 @@
 A trial starts the commands of all roles, does something to one of them or to a link, and waits. Nobody hangs, nobody
 leaves a process or half a file, whoever fails says so in one sentence that names who was hit, and the same work
 succeeds afterwards. Its model, and the one a disturbed training has left, is that of an undisturbed run. Seeded:
-SHAREWOOD_FAULTS_SEED=n repeats a run; SHAREWOOD_FAULTS=n sets the number of trials.
+SHAREWOOD_FAULTS_SEED=n repeats a run; SHAREWOOD_FAULTS=n sets the number of trials. A trial that fails is printed, and
+the next one begins with the folders of the beginning: the run fails in the end, with all of them.
 """
 
 import contextlib
 import os
 import random
+import shutil
 import signal
 import time
 from collections import Counter
@@ -34,6 +36,7 @@ from tests.sharewood.hosting import ROLES
 
 SEED = int(os.environ.get("SHAREWOOD_FAULTS_SEED", "1"))
 TRIALS = int(os.environ.get("SHAREWOOD_FAULTS", "300"))
+AGAIN = ("comes twice", "restarts alone")
 SIGNALS = {"kill": signal.SIGKILL, "term": signal.SIGTERM, "int": signal.SIGINT, "stop": signal.SIGSTOP}
 # Margins of undisturbed runs differ by 0.0002 with a dealer, by 0.011 without; a tree more or less changes them by 0.2.
 ROUNDING = 0.05
@@ -59,7 +62,7 @@ class Fault:
 
 
 def draw(rng):
-    work, what = rng.choice(WORK), rng.choice([*SIGNALS, *BREAKS, "full disk", "comes twice"])
+    work, what = rng.choice(WORK), rng.choice([*SIGNALS, *BREAKS, *AGAIN, "full disk"])
     paired = work in ("prepare", "train pairwise")
     links = [("party_b", "party_a")] + [(name, "dealer") for name in ROLES[:2] if not paired]
     roles = ROLES if what in SIGNALS and not paired else ROLES[:2]
@@ -71,12 +74,15 @@ class Bench:
     """Both folders, a dealer that is started again where it has died, and undisturbed times and margins."""
 
     def __init__(self, make_folder, stack):
-        self._stack, self.dealer = stack, None
+        self._stack, self.dealer, self.roles = stack, None, {}
         self.places = make_places(make_folder)
         self.serve()
         work = {"train": "dealer", "predict": "dealer", "prepare": "pairwise", "train pairwise": "pairwise"}
         self.seconds = {each: self._seconds(each, self.places[kind]) for each, kind in work.items()}
         self.expected = {kind: predicted(folder) for kind, folder in self.places.items()}
+        self._whole = {folder: make_folder("whole") / "copy" for folder in self.places.values()}
+        for folder, copy in self._whole.items():
+            shutil.copytree(folder, copy)
 
     @staticmethod
     def _seconds(work, folder):
@@ -91,6 +97,18 @@ class Bench:
             self.dealer = role = Role(self.places["dealer"], "dealer", "--config", "dealer.toml")
             self._stack.callback(lambda: (role.process.kill(), role.process.join()))
 
+    def start_over(self):
+        """After a trial that has failed: none of its processes, and the folders of the beginning."""
+        for role in [self.dealer, *self.roles.values()]:
+            for pid in [role.process.pid, *role.left_behind()]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            role.process.join()
+        for folder, copy in self._whole.items():
+            shutil.rmtree(folder)
+            shutil.copytree(copy, folder)
+        self.serve()
+
     def deviation(self, kind):
         return float(np.abs(predicted(self.places[kind]) - self.expected[kind]).max())
 
@@ -99,13 +117,16 @@ def disturb(bench, fault, folder, stack):
     """All roles of the work, one of them or a link hit; the names of those that hang, and whether the hit had work."""
     command = fault.work.split()[0]
     link = stack.enter_context(broken_link(folder, *fault.hit)) if fault.what in BREAKS else None
-    roles = parties(folder, command, **({fault.hit[0]: fault.limit} if fault.what == "full disk" else {}))
+    limits = {fault.hit[0]: fault.limit} if fault.what == "full disk" else {}
+    bench.roles = roles = parties(folder, command, **limits)
     time.sleep(fault.when * bench.seconds[fault.work])
     in_time = any(role.process.is_alive() for role in roles.values())
     if link:
         link.do(fault.what)
-    elif fault.what == "comes twice":
-        roles["twice"] = Role(folder, command, "--config", f"{fault.hit[0]}.toml", "--party", fault.hit[0])
+    elif fault.what in AGAIN:
+        if fault.what == "restarts alone":
+            roles[fault.hit[0]].process.kill()
+        roles["again"] = Role(folder, command, "--config", f"{fault.hit[0]}.toml", "--party", fault.hit[0])
     elif fault.what in SIGNALS:
         hit = bench.dealer if fault.hit == ("dealer",) else roles[fault.hit[0]]
         with contextlib.suppress(ProcessLookupError):
@@ -125,7 +146,7 @@ def disturb(bench, fault, folder, stack):
 def check_sentences(fault, ends, outcomes):
     """Whoever was not killed ends in order; what is said, and that it names who was hit."""
     for name, (status, said) in ends.items():
-        if fault.what in SIGNALS and (name,) == fault.hit:
+        if fault.what in (*SIGNALS, "restarts alone") and (name,) == fault.hit:
             continue
         last = [line for line in said.splitlines() if line.startswith("sharewood: ")]
         assert "Traceback" not in said and status in (0, 2, 3), (str(fault), name, said)
@@ -193,17 +214,20 @@ def warm():
 @pytest.mark.timeout(6 * 3600)
 def test_random_faults(tmp_path_factory, capsys):
     rng, outcomes = random.Random(SEED), Counter()
+    failed = []
     with contextlib.ExitStack() as stack:
+        stack.enter_context(capsys.disabled())
         bench = Bench(tmp_path_factory.mktemp, stack)
-        with capsys.disabled():
-            print("\nundisturbed, s:", {work: round(seconds, 1) for work, seconds in bench.seconds.items()})
+        print("\nundisturbed, s:", {work: round(seconds, 1) for work, seconds in bench.seconds.items()})
         for number in range(TRIALS):
             fault = draw(rng)
-            with capsys.disabled():
-                print(f"\n{number}: {fault}", flush=True)
-            lines = trial(bench, fault, rng, outcomes)
-            with capsys.disabled():
-                print("\n".join(lines), flush=True)
+            print(f"\n{number}: {fault}", flush=True)
+            try:
+                lines = trial(bench, fault, rng, outcomes)
+            except Exception as error:
+                failed.append((number, lines := [f"    FAILED {type(error).__name__}: {error}"]))
+                bench.start_over()
+            print("\n".join(lines), flush=True)
             outcomes["trials"] += 1
-    with capsys.disabled():
-        print(f"\nseed {SEED}: {dict(outcomes)}; no hang, orphan, half-written file or wrong model")
+        print(f"\nseed {SEED}: {dict(outcomes)}; hangs, orphans, half-written files or wrong models: {len(failed)}")
+    assert not failed

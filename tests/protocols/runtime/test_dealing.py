@@ -13,7 +13,7 @@ import pytest
 from mpc.beaver import Triples
 from mpc.errors import PeerFailure, PeerTimeout, PeerVanished
 from mpc.rings import Z64
-from protocols.randomness.dealer import NONCE_BYTES
+from protocols.randomness.dealer import NONCE_BYTES, NOTICE
 from protocols.runtime import dealing as desk
 from protocols.runtime.dealing import run_dealer
 from protocols.transport import frames
@@ -120,6 +120,16 @@ def test_a_session_that_is_held_open_holds_up_nobody(dealer):
     first, second = opened(dealer)
     with first, second:
         assert honest(dealer) and honest(dealer)
+
+
+def test_one_that_is_done_and_leaves_does_not_end_the_session_of_the_other(dealer):
+    first, second = opened(dealer)
+    first.send(PLAN, None)
+    first.close()
+    time.sleep(2.5 * NOTICE)
+    with second:
+        second.send(PLAN, None)
+        until(dealer, "dealt 0 requests to party_a and party_b")
 
 
 def test_sessions_have_a_bound(tmp_path, monkeypatch):

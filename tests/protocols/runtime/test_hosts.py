@@ -42,11 +42,12 @@ def test_one_session_after_another(dealer):
     assert dealer.lines[0] == f"dealer for party_a and party_b listens at 127.0.0.1:{dealer.address[1]}"
 
 
-def test_a_party_whose_way_to_the_dealer_is_silent_says_what_its_peer_waited_for(dealer):
-    network = dealer.network(timeout=1, patience=20)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
+def test_who_waits_at_the_dealer_for_a_party_that_does_not_come_blames_that_party(tmp_path):
+    with dealing(tmp_path, patience=2) as dealer, socket.create_server(("127.0.0.1", 0)) as silent:
+        network = dealer.network(timeout=1, patience=20)
         at_a, at_b = both(network, networks=(network, replace(network, dealer=silent.getsockname()[:2])))
-    assert type(at_a) is PeerTimeout and "dealer silent for 1 s" in str(at_a)
+    assert type(at_a) is PeerVanished
+    assert "dealer ended the session: party_b did not come for the session within 2 s" in str(at_a)
     assert type(at_b) is PeerVanished and str(at_b) == f"party_a ended the session: {at_a}"
 
 
@@ -56,7 +57,7 @@ def test_a_party_that_asks_the_dealer_for_nothing_is_blamed_and_not_the_dealer(d
         return squares(party)
 
     at_a, _ = both(dealer.network(timeout=1), squares, frozen)
-    assert type(at_a) is PeerTimeout and str(at_a) == "party_b asked dealer for nothing in 1 s"
+    assert type(at_a) is PeerTimeout and str(at_a) == "party_b asked dealer for nothing in 1.25 s"
 
 
 def test_two_pairs_at_one_dealer_at_once(dealer):

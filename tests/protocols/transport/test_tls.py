@@ -116,7 +116,7 @@ def test_one_that_has_gone_and_is_not_needed(three):
 
 def test_the_first_to_speak_is_heard_first_also_where_it_hangs_up(three):
     b, b_end, c, c_end = three
-    assert not c.hung_up
+    assert not c.hung_up and first_to_speak([b, c], 0.01) is None
     c_end.send("word", 1)
     assert first_to_speak([b, c]) is c and c.receive("word") == 1
     b_end.close()
