@@ -19,6 +19,7 @@ from secure_tree.config import TrainConfig
 from secure_tree.context import PublicFacts, TrainingContext
 from secure_tree.layout import lay_out
 from secure_tree.numerics import MARGIN_SCALE
+from secure_tree.own_rows import Here
 from secure_tree.sampling import samples_by_round
 from secure_tree.schema import Table
 
@@ -45,7 +46,7 @@ def _ready(party: Party, n: int) -> Callable[[Party], Any]:
         public_ring(np.zeros(1), party.rank, MARGIN_SCALE),
     )
     nobody = Table(X[:0], names, y[:0])
-    boosting = party.run(set_up(party, context, base, bins, Table(X, names, y), nobody))
+    boosting = party.run(set_up(party, context, base, bins, Here(Table(X, names, y), nobody)))
     (samples,) = samples_by_round(context)
     return lambda p: p.run(boost_once(p, boosting, samples))
 

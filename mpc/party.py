@@ -33,9 +33,12 @@ class Party(Endpoint):
         """Count what happens inside as part of the phase `name`, and the provision of what is asked for inside.
 
         Provision goes on beside the program: its time counts towards its stage even while the program is in another,
-        and the time in which the program waits for it counts nowhere else.
+        and the time in which the program waits for it counts nowhere else. A stage inside itself counts once.
         """
         stage = self.stages.setdefault(name, Stage())
+        if self.randomness.billed is stage:
+            yield stage
+            return
         outer, self.randomness.billed = self.randomness.billed, stage
         before = self._counters(0)
         try:

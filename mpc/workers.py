@@ -20,7 +20,19 @@ from mpc.ring import U8
 from mpc.rounds import Round, Steps
 
 _THERE, _LOST, _FAILED = range(3)
-_ATTEMPTS = 10
+
+
+def unplanned(program: Program) -> Program:
+    """Mark a program that is not rehearsed where it is asked as a planned one: it takes no correlated randomness, or
+    plans what it takes by itself.
+    """
+    program.unplanned = True  # type: ignore[attr-defined]
+    return program
+
+
+def is_unplanned(program: Program) -> bool:
+    """Whether it is marked so."""
+    return getattr(program, "unplanned", False)
 
 
 def ask(
@@ -55,18 +67,3 @@ def ask(
     if told[0] == _LOST:
         raise WorkersLost("the other party has lost a worker")
     return answers
-
-
-def ask_again(
-    party: Endpoint, program: Program, *given: Any, own: Sequence[tuple[Any, ...]], planned: str
-) -> list[Any]:
-    """As `ask`, of a planned program that needs nothing kept: where workers are lost, new ones run it."""
-    for left in reversed(range(_ATTEMPTS)):
-        try:
-            return party.run(ask(party, program, *given, own=own, planned=planned))
-        except WorkersLost:
-            if not left:
-                raise
-            assert party.workers is not None, "some were lost"
-            party.workers.restart(party)
-    raise AssertionError("the last attempt returns or raises")

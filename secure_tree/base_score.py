@@ -17,7 +17,8 @@ How            a mean of both parties is one of their means and a part of the di
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -35,6 +36,7 @@ from mpc.truncation import floor
 from secure_tree.context import PublicFacts, TrainingContext
 from secure_tree.curves import MARGIN_BITS, logarithm
 from secure_tree.numerics import MARGIN_SCALE, given_margin
+from secure_tree.own_rows import OwnRows, Part
 from secure_tree.public import ceil_log2, ln
 from secure_tree.rows import targets_of
 from secure_tree.schema import Table
@@ -51,17 +53,18 @@ SPREAD_BITS = 9
 SPREADS = range(LABEL_SCALE + SPREAD_BITS - 25, LABEL_SCALE + SPREAD_BITS + 2)
 
 
-def settle(party: Party, context: TrainingContext, table: Table, validation: Table) -> tuple[TrainingContext, AShare]:
+def settle(party: Party, context: TrainingContext, own: OwnRows) -> tuple[TrainingContext, AShare]:
     """[base] of `Ensemble`, [classes], and the training with the label scale of a regression. Stage: setup."""
     config = context.config
     if config.squared:
-        moments = Moments.of(context.facts, table, validation)
+        moments = Moments.total(own.each(_moments, context.facts)).beside(context.facts, own.validation)
         exact, unit = planned(party, "setup", lambda party: _unit(party, context, moments))
         context = context.with_label_scale(unit)
         return context, planned(party, "setup", lambda party: party.run(_over_unit(party, exact, context.facts)))
     if (given := given_margin(config)) is not None:
         return context, public_ring(np.full(config.classes, given), party.rank, MARGIN_SCALE)
-    return context, planned(party, "setup", lambda party: party.run(_estimate(party, context, table)))
+    sums = np.sum(own.each(_sums, context), axis=0)
+    return context, planned(party, "setup", lambda party: party.run(_estimate(party, context, sums)))
 
 
 def _own(party: Party, values: list[float] | np.ndarray, scale: int) -> AShare:
@@ -80,16 +83,20 @@ def _mass_scale(facts: PublicFacts) -> tuple[int, int]:
     return min(scale, 24), min(scale, 24) + MASS_BITS - 1 - scale
 
 
-def _estimate(party: Party, context: TrainingContext, table: Table) -> Steps[AShare]:
-    """[log-odds] of every class, or the [logarithm] of the mean count."""
+def _sums(part: Part, context: TrainingContext) -> np.ndarray:
+    """Of a part's rows: the sum of the weights, and of weighted targets of every class, float64[1 + classes]."""
+    labels = targets_of(context, part.table.labels)
+    if labels is None:
+        return np.zeros(1 + context.config.classes)
+    weights = _weights(context.facts, part.table)
+    return np.append(weights.sum(), labels @ weights)
+
+
+def _estimate(party: Party, context: TrainingContext, own: np.ndarray) -> Steps[AShare]:
+    """[log-odds] of every class, or the [logarithm] of the mean count, from a party's `_sums`."""
     config, facts = context.config, context.facts
     scale, high = _mass_scale(facts)
-    labels = targets_of(context, table.labels)
-    if labels is None:
-        sums, total = np.zeros(config.classes), 0.0
-    else:
-        weights = _weights(facts, table)
-        sums, total = labels @ weights, weights.sum()
+    total, sums = own[0], own[1:]
     over, whole = _own(party, sums, scale), _own(party, np.full(len(sums), total), scale)
     under = whole - over if config.logistic else whole
     # A sum that is 0 counts as one unit, and the quotient is held to the range.
@@ -114,17 +121,37 @@ class Moments:
     largest: float = 0.0
 
     @classmethod
-    def of(cls, facts: PublicFacts, table: Table, validation: Table) -> Moments:
+    def of(cls, facts: PublicFacts, table: Table) -> Moments:
+        """Of rows of which none is held out."""
         if table.labels is None:
             return cls()
         labels, weights = table.labels / facts.label_bound, _weights(facts, table)
         mass = float(weights.sum())
         shares = weights / mass if mass else np.full(len(labels), 1 / len(labels))
         mean = float(labels @ shares)
-        deviation = math.sqrt(float((labels - mean) ** 2 @ shares))
+        return cls(mass, mean, math.sqrt(float((labels - mean) ** 2 @ shares)), mean, mean)
+
+    @classmethod
+    def total(cls, parts: Sequence[Moments]) -> Moments:
+        """Of the rows of all."""
+        masses = np.array([part.mass for part in parts])
+        shares = masses / masses.sum() if masses.any() else np.full(len(parts), 1 / len(parts))
+        means = np.array([part.mean for part in parts])
+        mean = float(means @ shares)
+        spread = np.array([part.deviation for part in parts]) ** 2 + (means - mean) ** 2
+        return cls(float(masses.sum()), mean, math.sqrt(float(spread @ shares)), mean, mean)
+
+    def beside(self, facts: PublicFacts, validation: Table) -> Moments:
+        """The same with held-out rows."""
         held_out = validation.labels
-        far = [mean] if held_out is None or not held_out.size else held_out / facts.label_bound
-        return cls(mass, mean, deviation, float(min(far)), float(max(far)))
+        if held_out is None or not held_out.size:
+            return self
+        far = held_out / facts.label_bound
+        return replace(self, least=float(far.min()), largest=float(far.max()))
+
+
+def _moments(part: Part, facts: PublicFacts) -> Moments:
+    return Moments.of(facts, part.table)
 
 
 def _unit(party: Party, context: TrainingContext, own: Moments) -> tuple[AShare, float]:

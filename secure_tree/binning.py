@@ -21,7 +21,7 @@ ORDER_BITS = 32
 
 @dataclass(frozen=True)
 class Counted:
-    """Values of a column that are there: the distinct ones, float32[m] ascending, and how often each is, int64[m]."""
+    """Values of a column that are there: the distinct ones, ascending [m], and how often each is, int64[m]."""
 
     values: np.ndarray
     counts: np.ndarray
@@ -40,6 +40,14 @@ class Counted:
         """Without some values."""
         others = ~np.isin(self.values, known)
         return Counted(self.values[others], self.counts[others])
+
+    def median(self) -> float:
+        """The lower median, of at least one value."""
+        return float(self.quantiles(1)[0])
+
+    def distances(self, centre: float) -> Counted:
+        """How far the values are from the centre."""
+        return Counted.of(np.abs(self.values - centre), self.counts)
 
     def quantiles(self, count: int) -> np.ndarray:
         """Inverted-cdf quantiles that cut the values, at least one, into parts of equal size, if possible."""

@@ -18,9 +18,10 @@ from secure_tree.candidates import Candidates, compare_edges
 from secure_tree.context import TrainingContext
 from secure_tree.ensemble import Ensemble, NodeStatistics, Routes, TreeShares, left_children, winning_edges
 from secure_tree.histogram import share_blocks
+from secure_tree.own_rows import Here, OwnRows
 from secure_tree.rows import Rows, TreeRows, local_rows
-from secure_tree.schema import Table
-from secure_tree.shards import sharded_rows
+from secure_tree.shards import ShardedRows
+from secure_tree.sources import AtWorkers
 from secure_tree.thresholds import EdgeKeys, share_edges
 from secure_tree.tree import grow
 from secure_tree.validation import Validation, share_validation_rows
@@ -47,27 +48,26 @@ class Boosting:
         return [*self.edges.matrices, *self.rows.matrices, *fixed, *(m for router in routers for m in router.matrices)]
 
 
-def set_up(
-    party: Party, context: TrainingContext, base: AShare, bins: Bins, table: Table, validation: Table
-) -> Steps[Boosting]:
-    """Own tables and bins -> Boosting at the first margin."""
+def set_up(party: Party, context: TrainingContext, base: AShare, bins: Bins, own: OwnRows) -> Steps[Boosting]:
+    """Own rows and bins -> Boosting at the first margin."""
     layout = context.layout
     candidates, rows, edges = yield from parallel(
         compare_edges(party, bins, layout),
-        _rows(party, context, base, bins, table),
+        _rows(party, context, base, bins, own),
         share_edges(party, bins, layout),
     )
     held_out = None
     if any(context.facts.validation_rows):
-        held_out = yield from share_validation_rows(party, context, base, bins.cuts, validation)
+        held_out = yield from share_validation_rows(party, context, base, bins.cuts, own.validation)
     return Boosting(context, rows, candidates, edges, base, held_out)
 
 
-def _rows(party: Party, context: TrainingContext, base: AShare, bins: Bins, table: Table) -> Steps[Rows]:
-    if party.workers:
-        return sharded_rows(party, context, base, bins, table)
+def _rows(party: Party, context: TrainingContext, base: AShare, bins: Bins, own: OwnRows) -> Steps[Rows]:
+    if isinstance(own, AtWorkers):
+        return ShardedRows(party, context, base, bins, own)
+    assert isinstance(own, Here), "rows are here or at workers"
     blocks = yield from share_blocks(party, bins, context.layout)
-    return local_rows(party, context, blocks, table, base)
+    return local_rows(party, context, blocks, own.table, base)
 
 
 def boost_once(

@@ -4,7 +4,8 @@ A resumed training is a new attempt with new correlated randomness; only shares 
 from the newest round that both have whole, and forget what lies beyond it. Every file bears the random ids of its
 training and of the attempt that grew the round: the parties compare them all, so that halves of two attempts never
 meet, not even where a folder comes from a backup. It also bears a MAC of this party's configuration and data under a
-random key of the folder: it says nothing about the data to whoever has the file without the key.
+random key of the folder: it says nothing about the data to whoever has the file without the key. The bins are cut once
+for a training and kept, too: those over shards are drawn with coins.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import json
 import logging
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,16 +30,19 @@ from mpc.files import flush_folder, make_folder, remove, write_bytes
 from mpc.party import Party
 from mpc.shares import AShare, BShare, stack
 from secure_tree.agreement.training import agree_on_resumption
+from secure_tree.binning import Bins
 from secure_tree.ensemble import TreeShares
+from secure_tree.fingerprint import KEY_BYTES, fingerprint
+from secure_tree.own_rows import OwnRows
 from secure_tree.storage import Arrays, read_arrays, reading, unpack_bits, write_arrays
 
 log = logging.getLogger("sharewood")
 
-FORMAT = 6
+FORMAT = 7
 _WHAT = f"checkpoint of format {FORMAT}"
 _ROLE = "checkpoint"
 _KEY_BYTES = 32
-_NUMBERED = re.compile(r"(round|margin)_([0-9]{5})\.npz(\.partial)?")
+_NUMBERED = re.compile(r"(bins|round|margin)_([0-9]{5})\.npz(\.partial)?")
 _MARGINS_KEPT = 4
 _WHOLE = ("winner", "leaves", "gains", "covers")
 
@@ -54,6 +58,7 @@ class Kept:
     attempts: list[str] = field(default_factory=list)
     rounds: list[list[TreeShares]] = field(default_factory=list)
     margins: dict[int, AShare] = field(default_factory=dict)
+    bins: Bins | None = None
 
     @property
     def points(self) -> set[tuple[int, str]]:
@@ -75,20 +80,24 @@ class Checkpoints:
     key: FileKey | None = field(default=None, kw_only=True)
     done: int | None = field(default=None, init=False)
 
-    def start(
-        self, party: Party, pairing: str, config: dict[str, Any], private: Sequence[np.ndarray | None]
-    ) -> Attempt:
-        """Agree with the peer where to begin. `private`: this party's own data, which is never sent.
+    def start(self, party: Party, pairing: str, config: dict[str, Any], rows: OwnRows) -> Attempt:
+        """Agree with the peer where to begin. `rows`: this party's own, which are never sent.
 
         Raises ConfigError where only one party resumes or there is nothing to resume, DataError for checkpoints of
         another training.
         """
-        kept, own, trouble = Kept(), "", None
-        if self.resume:
+        kept, trouble, key = Kept(), None, secrets.token_bytes(_KEY_BYTES)
+        going_on = self.resume and bool(self._numbers("round"))
+        if going_on:
             try:
-                if self._numbers("round"):
-                    own = self._fingerprint(config, private)
-                    kept = self._kept(own, party.rank)
+                key = self._read_key()
+            except DataError as error:
+                trouble = error
+        # Both parties ask their rows, whatever each finds in its folder.
+        own = _mac(key, config, fingerprint(rows, key[:KEY_BYTES]))
+        if going_on and not trouble:
+            try:
+                kept = self._kept(own, party.rank)
             except DataError as error:
                 trouble = error
         try:
@@ -98,8 +107,8 @@ class Checkpoints:
         if trouble:
             raise trouble
         if not self.resume:
-            self._begin()
-            return Attempt(self, pairing, pairing, self._fingerprint(config, private))
+            self._begin(key)
+            return Attempt(self, pairing, pairing, own)
         if done > config["n_estimators"]:
             raise ConfigError(
                 f"n_estimators must be at least {done}, as many rounds as are kept, got {config['n_estimators']}"
@@ -116,17 +125,23 @@ class Checkpoints:
         The newest margins stay, and ever fewer of the older ones: a party that lost its last rounds still has one that
         the other has, too.
         """
-        self._write("margin", number, attempt, {"margin": margin})
+        self._write("margin", number, attempt, _pack({"margin": margin}))
         parts: Parts = {name: stack([getattr(t, name) for t in trees]) for name in _WHOLE}
         parts["sets"] = [stack([t.sets[p] for t in trees]) for p in (0, 1)]
-        self._write("round", number, attempt, parts)
+        self._write("round", number, attempt, _pack(parts))
         # Margin r goes once it is _MARGINS_KEPT times as many rounds old as the largest power of two that divides r.
         remove(self._file("margin", number - _MARGINS_KEPT * (number & -number)))
 
-    def _begin(self) -> None:
+    def save_bins(self, attempt: Attempt, bins: Bins) -> None:
+        """Keep the bins that the training was begun with, but for the features."""
+        arrays = {"cuts": bins.cuts, "medians": bins.medians, "finer": np.array(bins.finer)}
+        self._write("bins", 0, attempt, arrays)
+
+    def _begin(self, key: bytes) -> None:
         make_folder(self.folder)
         self._forget(0)
-        write_bytes(self._mac_key, secrets.token_bytes(_KEY_BYTES))
+        remove(self._file("bins", 0))
+        write_bytes(self._mac_key, key)
         self.done = 0
 
     def _go_on(self, kept: Kept, pairing: str, own: str, count: int) -> Attempt:
@@ -135,7 +150,7 @@ class Checkpoints:
         self._forget(count)
         self.done = count
         log.info("resumed after round %d of trees, kept in %s", count, self.folder)
-        return Attempt(self, kept.training, pairing, own, count, trees, kept.margins[count])
+        return Attempt(self, kept.training, pairing, own, count, trees, kept.margins[count], kept.bins)
 
     def _kept(self, own: str, rank: int) -> Kept:
         """What is whole. Raises DataError where round 1 is not, or a file is of another training or other data."""
@@ -163,7 +178,11 @@ class Checkpoints:
                 margin = _unpack(arrays, rank)["margin"]
             if number <= len(attempts) and facts["attempt"] == attempts[number - 1]:
                 margins[number] = margin
-        return Kept(training, attempts, rounds, margins)
+        facts, arrays = read_arrays(self._file("bins", 0), _WHAT, self.key, _ROLE)
+        with self._checked("bins", 0, facts, training, own):
+            none = np.zeros((0, len(arrays["cuts"])), np.float32)
+            bins = Bins(none, arrays["cuts"], arrays["medians"], int(arrays["finer"]))
+        return Kept(training, attempts, rounds, margins, bins)
 
     @contextmanager
     def _checked(self, kind: str, number: int, facts: dict[str, Any], training: str | None, own: str) -> Iterator[None]:
@@ -180,10 +199,10 @@ class Checkpoints:
                 raise DataError(f"{path}: the file is {facts['kind']} {facts['number']} under another name")
             yield
 
-    def _write(self, kind: str, number: int, attempt: Attempt, parts: Parts) -> None:
+    def _write(self, kind: str, number: int, attempt: Attempt, arrays: Arrays) -> None:
         ids = {"training": attempt.training, "attempt": attempt.pairing, "own": attempt.own}
         facts = {"format": FORMAT, "kind": kind, "number": number, **ids}
-        write_arrays(self._file(kind, number), facts, _pack(parts), self.key, _ROLE)
+        write_arrays(self._file(kind, number), facts, arrays, self.key, _ROLE)
 
     def _file(self, kind: str, number: int) -> Path:
         return self.folder / f"{kind}_{number:05d}.npz"
@@ -212,20 +231,12 @@ class Checkpoints:
                 remove(path)
         flush_folder(self.folder)
 
-    def _fingerprint(self, config: dict[str, Any], private: Sequence[np.ndarray | None]) -> str:
-        """A MAC of this party's own data, None where it has none, and of the configuration but for `n_estimators`:
-        a training that has ended may go on to more rounds.
-        """
-        fixed = {name: value for name, value in config.items() if name != "n_estimators"}
+    def _read_key(self) -> bytes:
         with reading(self._mac_key, "key of a checkpoints folder"):
             key = self._mac_key.read_bytes()
             if len(key) != _KEY_BYTES:
                 raise ValueError(f"{len(key)} bytes")
-        mac = hmac.new(key, json.dumps(fixed, sort_keys=True).encode(), hashlib.sha256)
-        for array in private:
-            mac.update(str(None if array is None else (array.dtype.str, array.shape)).encode())
-            mac.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
-        return mac.hexdigest()
+        return key
 
 
 @dataclass(frozen=True)
@@ -239,10 +250,26 @@ class Attempt:
     done: int = 0
     trees: list[TreeShares] = field(default_factory=list)
     margin: AShare | None = None
+    kept_bins: Bins | None = None
+
+    def bins(self, rows: OwnRows, cut: Callable[[], Bins]) -> Bins:
+        """Those that the training was begun with, or else new ones, which are kept."""
+        if self.kept_bins is not None:
+            return rows.with_features(self.kept_bins)
+        bins = cut()
+        self.checkpoints.save_bins(self, bins)
+        return bins
 
     def save(self, number: int, trees: list[TreeShares], margin: AShare) -> None:
         """Keep round `number` (from 1)."""
         self.checkpoints.save(number, self, trees, margin)
+
+
+def _mac(key: bytes, config: dict[str, Any], rows: str) -> str:
+    """Of a party's own data and the configuration but for `n_estimators`: a training that has ended may go on."""
+    fixed = {name: value for name, value in config.items() if name != "n_estimators"}
+    text = json.dumps([fixed, rows], sort_keys=True)
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
 
 
 def _trees(parts: Parts) -> list[TreeShares]:

@@ -18,10 +18,11 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from mpc.party import Party
-from mpc.pooled_quantiles import Column, UpTo, masses_of, pooled_quantiles
+from mpc.pooled_quantiles import Column, masses_of, pooled_quantiles
 from mpc.tracing import planned
-from secure_tree.binning import ORDER_BITS, Bins, make_bins, order_key, order_value
+from secure_tree.binning import ORDER_BITS, Bins, order_key, order_value
 from secure_tree.context import PublicFacts, TrainingContext
+from secure_tree.own_rows import OwnRows, Part
 from secure_tree.public import ceil_log2
 from secure_tree.schema import Table
 
@@ -32,6 +33,9 @@ WEIGHT_SCALE = 20
 FEW_ROWS = 8
 LEAST_FLOAT = np.full(1, -np.finfo(np.float32).max)
 
+# What a part keeps meanwhile, by name.
+_VALUES, _OTHERS = "keys and masses", "those that are no edge yet"
+
 # Keys and masses of the values of a feature that are there, both int64[n].
 Values = tuple[np.ndarray, np.ndarray]
 # {feature: keys that are edges}
@@ -40,21 +44,17 @@ Known = Mapping[int, np.ndarray]
 Quantiles = Callable[[Known, np.ndarray, np.ndarray], np.ndarray]
 
 
-def cut_bins(party: Party, context: TrainingContext, table: Table) -> Bins:
-    """Own table -> its bins. Stage: setup."""
+def cut_bins(party: Party, context: TrainingContext, own: OwnRows) -> Bins:
+    """Own rows -> their bins. Stage: setup."""
     layout = context.layout
     if not layout.joint:
-        return make_bins(table.features, layout.sizes[party.rank], layout.finer)
-    values = columns(table.features, masses(context.facts, table), context.config.edge_bits)
-    edges = find_joint(party, context, lambda known: masses_of(but(values, known)))
-    return Bins(table.features, edges, edges)
+        return own.private_bins(layout, party.rank)
+    edges = find_joint(party, context, own)
+    return own.with_features(Bins(np.zeros((0, len(edges)), np.float32), edges, edges))
 
 
-def find_joint(party: Party, context: TrainingContext, own: Callable[[Known], UpTo]) -> np.ndarray:
-    """Joint edges, float32[d, K], from the masses of own keys that are not known ones. Stage: setup.
-
-    Rows of several processes have the sums of their masses.
-    """
+def find_joint(party: Party, context: TrainingContext, own: OwnRows) -> np.ndarray:
+    """Joint edges, float32[d, K], of which a party adds up the masses of its parts. Stage: setup."""
     config, facts, layout = context.config, context.facts, context.layout
     if layout.row_count < FEW_ROWS * layout.sizes[0]:
         log.warning(
@@ -66,12 +66,37 @@ def find_joint(party: Party, context: TrainingContext, own: Callable[[Known], Up
     bits = _mass_bits(facts) + layout.sizes[0].bit_length() + 1
 
     def quantiles(known: Known, rank: np.ndarray, parts: np.ndarray) -> np.ndarray:
-        up_to = own(known)
-        return planned(party, "setup", lambda p: pooled_quantiles(p, up_to, rank, parts, config.edge_bits, bits, EDGES))
+        def up_to(keys: np.ndarray) -> np.ndarray:
+            return np.sum(own.each(_masses_up_to, facts, config.edge_bits, known, keys), axis=0)
+
+        def program(p: Party) -> np.ndarray:
+            # A rehearsal asks no rows.
+            return pooled_quantiles(
+                p, up_to if p is party else np.zeros_like, rank, parts, config.edge_bits, bits, EDGES
+            )
+
+        return planned(party, "setup", program)
 
     edges = joint_edges(quantiles, layout.feature_count, layout.sizes[0], config.edge_bits, facts.indicators)
+    own.each(_forget)
     party.revealed[:] = dict.fromkeys(party.revealed)
     return edges
+
+
+def _masses_up_to(part: Part, facts: PublicFacts, bits: int, known: Known, keys: np.ndarray) -> np.ndarray:
+    """The mass of a part's keys up to each, but for keys that are known, int64[f, k]."""
+    if _VALUES not in part.kept:
+        part.kept[_VALUES] = columns(part.table.features, masses(facts, part.table), bits)
+    asked = {f: tuple(edges.tolist()) for f, edges in known.items()}
+    before, others = part.kept.get(_OTHERS, (None, []))
+    if before != asked:
+        others = but(part.kept[_VALUES], known)
+        part.kept[_OTHERS] = asked, others
+    return masses_of(others)(keys)
+
+
+def _forget(part: Part) -> None:
+    part.kept.clear()
 
 
 def masses(facts: PublicFacts, table: Table) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,9 +20,9 @@ from secure_tree.agreement.models import agree_on_prediction
 from secure_tree.agreement.numbers import agree_on_numbers, of_scales
 from secure_tree.agreement.training import agree_on_terms, agree_on_training
 from secure_tree.base_score import settle
-from secure_tree.categories import columns_behind, dictionary
+from secure_tree.categories import Dictionary, columns_behind, dictionary
 from secure_tree.checkpoint import Checkpoints
-from secure_tree.config import Importance, Method
+from secure_tree.config import Importance, Method, TrainConfig
 from secure_tree.context import TrainingContext
 from secure_tree.conventions import needs_party, not_fitted, one_pair
 from secure_tree.edges import cut_bins
@@ -31,10 +32,11 @@ from secure_tree.links import classes, probabilities, values
 from secure_tree.magnitudes import check_resolution
 from secure_tree.model import SharedModel
 from secure_tree.numerics import MARGIN_SCALE
+from secure_tree.own_rows import Here, OwnRows
 from secure_tree.parameters import Parametrised, documented
 from secure_tree.revealing import predict_shards, revealed_margins
-from secure_tree.schema import hold_out, read_features, read_training, read_validation
-from secure_tree.shards import check_shards
+from secure_tree.schema import Table, hold_out, read_features, read_training, read_validation
+from secure_tree.sources import AtWorkers, Shards, agree_on_counts, needs_workers, trained_on
 from secure_tree.training import Curve, Curves, Observer, train
 
 
@@ -48,6 +50,32 @@ def _compared_by(party: Party, comparison: Variant) -> Iterator[None]:
         yield
     finally:
         party.comparison = before
+
+
+def _own_rows(
+    party: Party,
+    X: TableLike | Shards,
+    y: ColumnLike | None,
+    weights: ColumnLike | None,
+    eval_set: EvalSet | None,
+    config: TrainConfig,
+    known: Dictionary,
+) -> OwnRows:
+    """What `fit` is given, as rows to train on and held-out ones. Raises ConfigError, DataError."""
+    if not party.workers:
+        if isinstance(X, Shards):
+            raise needs_workers(party, (X.rows,))
+        table = read_training(X, y, weights, config, known)
+        if eval_set is None:
+            return Here(*hold_out(table, config))
+        return Here(table, read_validation(one_pair(eval_set), config, known, table.names, table.labels is not None))
+    shards = X if isinstance(X, Shards) else Shards.of(read_training(X, y, weights, config, known), party.workers.count)
+    counts = agree_on_counts(party, shards, config.partition == "vertical")
+    own = AtWorkers(party, shards, config, known, counts, trained_on(counts, config, eval_set is None))
+    if eval_set is not None:
+        labelled = own.validation.labels is not None
+        own.validation = read_validation(one_pair(eval_set), config, known, own.names, labelled)
+    return own
 
 
 class _SecureXGB(Parametrised):
@@ -93,7 +121,7 @@ class _SecureXGB(Parametrised):
     def fit(
         self,
         party: Party,
-        X: TableLike,
+        X: TableLike | Shards,
         y: ColumnLike | None = None,
         sample_weight: ColumnLike | None = None,
         eval_set: EvalSet | None = None,
@@ -104,6 +132,9 @@ class _SecureXGB(Parametrised):
 
         Horizontal: each party has rows with the same features, and their labels. Vertical: each party has features of
         the same rows in the same order, and one party has the labels.
+
+        A party that has workers divides the table among them; or X is `Shards`, which the workers open and this process
+        does not read.
 
         Columns of pandas' type `category` are categorical (secure_tree.categories).
 
@@ -124,32 +155,28 @@ class _SecureXGB(Parametrised):
         needs_party(party, "fit(party, X, y)")
         self.curves.clear()
         self.curves.update({metric: [] for metric in config.metrics})
-        known = agree_on_terms(party, config, dictionary(X))
-        table = read_training(X, y, sample_weight, config, known)
-        if eval_set is None:
-            table, validation = hold_out(table, config)
-        else:
-            validation = read_validation(one_pair(eval_set), config, known, like=table)
-        context = agree_on_training(party, config, table, validation)
-        if party.workers:
-            check_shards(context.layout, party.workers.count)
+        known = agree_on_terms(party, config, dictionary(X.header if isinstance(X, Shards) else X))
+        own = _own_rows(party, X, y, sample_weight, eval_set, config, known)
+        context = agree_on_training(party, config, own)
         pairing, attempt = context.facts.pairing, None
         if checkpoints:
-            private = [x for t in (table, validation) for x in (t.features, t.labels, t.weights)]
-            attempt = checkpoints.start(party, pairing, config.model_dump(), private)
+            attempt = checkpoints.start(party, pairing, config.model_dump(), own)
             context = TrainingContext(config, replace(context.facts, pairing=attempt.training))
         with _compared_by(party, config.comparison):
-            bins = cut_bins(party, context, table)
-            context, base = settle(party, context, table, validation)
+            cut = partial(cut_bins, party, context, own)
+            bins = attempt.bins(own, cut) if attempt else cut()
+            context, base = settle(party, context, own)
             if config.squared:
                 agree_on_numbers(party, "training.unit", of_scales(context))
-            check_resolution(context, table)
-            ensemble = train(party, context, base, bins, table, validation, self.curves, observer, attempt)
+            check_resolution(context, own)
+            ensemble = train(party, context, base, bins, own, self.curves, observer, attempt)
         # Shares of the same trees that two runs have finished do not fit each other.
         self.model = SharedModel(party.rank, config, replace(context.facts, pairing=pairing), bins.cuts, ensemble)
         return self
 
-    def predict_margin(self, party: Party, X: TableLike, method: Method = "bins", to: int | None = None) -> np.ndarray:
+    def predict_margin(
+        self, party: Party, X: TableLike | Shards, method: Method = "bins", to: int | None = None
+    ) -> np.ndarray:
         """Margins, float64[n], or [n, classes] where there are several classes.
 
         Horizontal: of own rows at each party. Vertical: of all rows at party `to`.
@@ -166,15 +193,20 @@ class _SecureXGB(Parametrised):
         if to is not None and (model.config.partition == "horizontal" or to not in (0, 1)):
             raise ConfigError("`to` is party 0 or 1 of vertical data; horizontally each party learns its own rows")
         trained_on = model.facts.names[model.facts.layout.features_of(party.rank)]
-        known = columns_behind(trained_on, [str(c) for c in X.columns]) if hasattr(X, "columns") else None
-        features, names = read_features(X, model.config, known=known)
-        layout = agree_on_prediction(party, model, names, len(features), method, to)
+        table = X.header if isinstance(X, Shards) else X
+        known = columns_behind(trained_on, [str(c) for c in table.columns]) if hasattr(table, "columns") else {}
+        features, names = read_features(table, model.config, known=known)
+        rows = X.rows if isinstance(X, Shards) else len(features)
+        layout = agree_on_prediction(party, model, names, rows, method, to)
         if layout.row_count == 0:
             return np.zeros((0, model.config.num_class) if model.config.num_class else 0)
         receiver = model.facts.label_holder if to is None else to
         with _compared_by(party, model.config.comparison):
             if party.workers and min(n for n in layout.rows if n) >= party.workers.count:
-                own = predict_shards(party, model, layout, features, method, receiver)
+                shards = X if isinstance(X, Shards) else Shards.of(Table(features, names), party.workers.count)
+                own = predict_shards(party, model, shards, known, method, receiver)
+            elif isinstance(X, Shards):
+                raise needs_workers(party, layout.rows)
             else:
                 own = planned(
                     party,
@@ -227,11 +259,15 @@ class SecureXGBClassifier(_SecureXGB):
     objectives = ("binary:logistic", "multi:ova", "multi:softprob")
     other = "SecureXGBRegressor"
 
-    def predict_proba(self, party: Party, X: TableLike, method: Method = "bins", to: int | None = None) -> np.ndarray:
+    def predict_proba(
+        self, party: Party, X: TableLike | Shards, method: Method = "bins", to: int | None = None
+    ) -> np.ndarray:
         """[n, classes]: probabilities of classes 0, 1, ... for the rows that `predict_margin` reveals to this party."""
         return probabilities(self._fitted().config, self.predict_margin(party, X, method, to))
 
-    def predict(self, party: Party, X: TableLike, method: Method = "bins", to: int | None = None) -> np.ndarray:
+    def predict(
+        self, party: Party, X: TableLike | Shards, method: Method = "bins", to: int | None = None
+    ) -> np.ndarray:
         """Class, 0, 1, ..., of the same rows."""
         return classes(self.predict_margin(party, X, method, to))
 
@@ -250,7 +286,9 @@ class SecureXGBRegressor(_SecureXGB):
     objectives = ("reg:squarederror", "count:poisson")
     other = "SecureXGBClassifier"
 
-    def predict(self, party: Party, X: TableLike, method: Method = "bins", to: int | None = None) -> np.ndarray:
+    def predict(
+        self, party: Party, X: TableLike | Shards, method: Method = "bins", to: int | None = None
+    ) -> np.ndarray:
         """Predicted values of the rows that `predict_margin` reveals to this party."""
         return values(self._fitted().config, self.predict_margin(party, X, method, to))
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
 from mpc.errors import DataError
 from secure_tree.config import TrainConfig
 from secure_tree.context import TrainingContext
 from secure_tree.numerics import MARGIN_SCALE
+from secure_tree.own_rows import OwnRows, Part
 from secure_tree.public import ceil_log2
 from secure_tree.schema import Table
 
@@ -17,14 +22,51 @@ SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-6, 1e12
 LEAST_UNITS = 16
 
 
-def label_exponent(config: TrainConfig, *tables: Table) -> int | None:
+@dataclass(frozen=True)
+class Magnitudes:
+    """Of rows: how many; whether they have labels, and the largest in magnitude; the largest weight, and the sum of
+    all, None without weights.
+    """
+
+    rows: int = 0
+    labelled: bool = False
+    label: float = 0.0
+    weight: float | None = None
+    weights: float = 0.0
+
+    @classmethod
+    def of(cls, table: Table) -> Magnitudes:
+        labels, weights = table.labels, table.weights
+        largest = float(np.abs(labels).max()) if labels is not None and labels.size else 0.0
+        heaviest = None if weights is None else float(weights.max(initial=0.0))
+        mass = 0.0 if weights is None else float(weights.sum())
+        return cls(len(table.features), labels is not None, largest, heaviest, mass)
+
+    @classmethod
+    def total(cls, parts: Sequence[Magnitudes]) -> Magnitudes:
+        """Those of all rows."""
+        heaviest = [part.weight for part in parts if part.weight is not None]
+        return cls(
+            sum(part.rows for part in parts),
+            parts[0].labelled,
+            max(part.label for part in parts),
+            max(heaviest, default=None),
+            math.fsum(part.weights for part in parts),
+        )
+
+
+def magnitudes(own: OwnRows) -> Magnitudes:
+    """Of a party's rows to train on."""
+    return Magnitudes.total(own.each(_magnitudes))
+
+
+def label_exponent(config: TrainConfig, *rows: Magnitudes) -> int | None:
     """The power of two that no label of a number exceeds, nor a given base_score; None where all are 0, or there is
     none. Raises DataError.
     """
     if config.logistic:
         return None
-    labels = [np.abs(t.labels) for t in tables if t.labels is not None and t.labels.size]
-    largest = max((float(own.max()) for own in labels), default=0.0)
+    largest = max(each.label for each in rows)
     if largest and not SMALLEST_LABEL <= largest <= LARGEST_LABEL:
         raise DataError(
             f"y: the largest label must be between {SMALLEST_LABEL:g} and {LARGEST_LABEL:g} in magnitude, got "
@@ -34,50 +76,85 @@ def label_exponent(config: TrainConfig, *tables: Table) -> int | None:
     return ceil_log2(largest) if largest else None
 
 
-def weight_exponents(table: Table) -> tuple[int, int] | None:
+def weight_exponents(rows: Magnitudes) -> tuple[int, int] | None:
     """The powers of two that no weight, and not the sum of all, exceeds; None without weights. Raises DataError."""
-    if table.weights is None:
+    largest = rows.weight
+    if largest is None:
         return None
-    largest = float(table.weights.max())
     if largest and not SMALLEST_WEIGHT <= largest <= LARGEST_WEIGHT:
         raise DataError(
             f"sample_weight: the largest weight must be between {SMALLEST_WEIGHT:g} and {LARGEST_WEIGHT:g}, got "
             f"{largest:g}: scale the weights of both parties"
         )
-    return ceil_log2(max(largest, SMALLEST_WEIGHT)), ceil_log2(max(float(table.weights.sum()), SMALLEST_WEIGHT))
+    return ceil_log2(max(largest, SMALLEST_WEIGHT)), ceil_log2(max(rows.weights, SMALLEST_WEIGHT))
 
 
-def check_resolution(context: TrainingContext, table: Table) -> None:
+def check_resolution(context: TrainingContext, own: OwnRows) -> None:
     """Raises DataError where the units, which the largest weight or label of both parties sets, are too coarse for most
     of this party's rows.
     """
     config, facts = context.config, context.facts
     unit = 2.0**-context.numerics.histogram_scale
-    if table.weights is not None and facts.weight_scale is not None and (table.weights > 0).any():
-        median = float(np.median(table.weights[table.weights > 0]))
-        most = median / unit / LEAST_UNITS
-        if facts.weight_scale > most:
+    if facts.weight_scale is not None:
+        weights = own.values(_weights)
+        if weights.values.size and facts.weight_scale > (most := weights.median() / unit / LEAST_UNITS):
             raise DataError(
                 f"sample_weight: weights reach {facts.weight_scale:g}, and half of this party's are at most "
-                f"{median:g}: beside these the largest must be at most {most:.3g}"
+                f"{weights.median():g}: beside these the largest must be at most {most:.3g}"
             )
-    if table.labels is None or config.logistic:
+    if config.logistic:
         return
-    labels = table.labels if table.weights is None else table.labels[table.weights > 0]
-    distances = np.abs(labels - np.median(labels)) if not config.counts else labels
-    if not (distances > 0).any():
+    labels = own.values(_labels)
+    ends = [end for each in own.each(_ends) for end in each]
+    if not ends:
         return
-    typical = float(np.median(distances[distances > 0]))
+    median = labels.median()
+    centre = 0.0 if config.counts else median
+    distances = labels.distances(centre).but(np.zeros(1))
+    if not distances.values.size:
+        return
+    typical = distances.median()
     if typical >= LEAST_UNITS * facts.label_scale * max(unit, 2.0**-MARGIN_SCALE):
         return
-    centre = float(np.median(labels))
-    if config.base_score is not None and abs(centre - config.base_score) > distances.max():
+    reach = max(abs(label - centre) for label, _ in ends)
+    if config.base_score is not None and abs(median - config.base_score) > reach:
         raise DataError(
             f"base_score must be near the labels, whose differences, about {typical:g}, would be lost beside their "
-            f"distance from it, got {config.base_score:g} for labels about {centre:g}: leave it out"
+            f"distance from it, got {config.base_score:g} for labels about {median:g}: leave it out"
         )
-    row = int(np.abs(table.labels - centre).argmax())
+    farthest, row = max(ends, key=lambda end: abs(end[0] - median))
     raise DataError(
-        f"y: row {row}: label {table.labels[row]:g} is so far from the others that their differences, about "
-        f"{typical:g}, would be lost: clip it, or give it sample_weight 0"
+        f"y: row {row}: label {farthest:g} is so far from the others that their differences, about {typical:g}, would "
+        "be lost: clip it, or give it sample_weight 0"
     )
+
+
+def _magnitudes(part: Part) -> Magnitudes:
+    return Magnitudes.of(part.table)
+
+
+def _weights(part: Part) -> np.ndarray:
+    """Those that are not 0."""
+    weights = part.table.weights
+    return np.zeros(0) if weights is None else weights[weights > 0]
+
+
+def _counting(part: Part) -> np.ndarray:
+    """The rows of a part that have a label and a weight that is not 0, int64[n]."""
+    table = part.table
+    if table.labels is None:
+        return np.zeros(0, np.int64)
+    return np.arange(len(table.labels)) if table.weights is None else np.flatnonzero(table.weights > 0)
+
+
+def _labels(part: Part) -> np.ndarray:
+    rows = _counting(part)
+    return np.zeros(0) if part.table.labels is None else part.table.labels[rows]
+
+
+def _ends(part: Part) -> list[tuple[float, int]]:
+    """The least and the largest label, each with its place among all rows; none where there is none."""
+    rows, labels = _counting(part), _labels(part)
+    if not rows.size:
+        return []
+    return [(float(labels[at]), part.first + int(rows[at])) for at in (labels.argmin(), labels.argmax())]

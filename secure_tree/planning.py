@@ -20,6 +20,7 @@ from secure_tree.config import TrainConfig
 from secure_tree.context import PublicFacts, TrainingContext
 from secure_tree.edges import cut_bins
 from secure_tree.layout import lay_out
+from secure_tree.own_rows import Here
 from secure_tree.public import ceil_log2
 from secure_tree.sampling import alike, samples_by_round
 from secure_tree.schema import Table, held_count
@@ -106,7 +107,7 @@ def plan_training(config: TrainConfig, sizes: Sizes, dealer: bool = True) -> lis
     context = sizes.context(config)
     layout, names = context.layout, sizes.names[0]
     rows = layout.rows[0], context.facts.validation_rows[0]
-    table, validation = (Table(np.zeros((n, len(names)), np.float32), names) for n in rows)
+    own = Here(*(Table(np.zeros((n, len(names)), np.float32), names) for n in rows))
     trace = Trace.at(0, masks_operands=dealer)
     party = trace.party
     party.comparison = config.comparison
@@ -121,10 +122,10 @@ def plan_training(config: TrainConfig, sizes: Sizes, dealer: bool = True) -> lis
         received = total.received // 8 - sum(d.received for d in demands)
         demands.append(Demand(step, trace.cut(), rounds, sent, received, times))
 
-    bins = cut_bins(party, context, table)
-    context, base = settle(party, context, table, validation)
+    bins = cut_bins(party, context, own)
+    context, base = settle(party, context, own)
     context = context.with_label_scale(1.0)
-    boosting = party.run(set_up(party, context, base, bins, table, validation))
+    boosting = party.run(set_up(party, context, base, bins, own))
     record("set-up")
     for samples, times in alike(samples_by_round(context)):
         grown = party.run(boost_once(party, boosting, samples))

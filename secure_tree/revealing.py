@@ -8,12 +8,12 @@ import numpy as np
 
 from mpc.party import Party
 from mpc.verdict import settle
-from mpc.workers import ask_again
+from secure_tree.categories import Dictionary
 from secure_tree.config import Method
 from secure_tree.layout import Layout, place
 from secure_tree.model import SharedModel
 from secure_tree.predict import margins
-from secure_tree.shards import Kept, shard_ranges
+from secure_tree.sources import PART, AtWorkers, Kept, Shards, agree_on_counts
 
 
 def revealed_margins(
@@ -39,32 +39,25 @@ def revealed_margins(
 
 
 def predict_shards(
-    party: Party, model: SharedModel, layout: Layout, features: np.ndarray, method: Method, receiver: int | None
+    party: Party, model: SharedModel, shards: Shards, known: Dictionary, method: Method, receiver: int | None
 ) -> np.ndarray:
-    """The same by workers. Stage: predict."""
-    assert party.workers is not None, "rows are divided among workers"
-    shards = [shard_ranges(layout, party.workers.count, i) for i in range(party.workers.count)]
-    own = [
-        (replace(layout, rows=(of[0].stop - of[0].start, of[1].stop - of[1].start)), features[of[party.rank]])
-        for of in shards
-    ]
+    """The same of rows in shards, by workers. Stage: predict."""
     with party.stage("predict_offline"):
         pass  # it is on the workers' meters
-    with party.stage("predict"):
-        answers = ask_again(party, _predict, model, method, receiver, own=own, planned="predict")
+    counts = agree_on_counts(party, shards, model.config.partition == "vertical")
+    own = AtWorkers(party, shards, model.config, known, counts, counts, "predict")
+    layouts = [replace(model.facts.layout, rows=rows) for rows in zip(*counts, strict=True)]
+    answers = own.ask(_predict, model, method, receiver, own=[(layout,) for layout in layouts])
     party.revealed += dict.fromkeys(what for _, revealed in answers for what in revealed)
     return np.concatenate([margin for margin, _ in answers], axis=1)
 
 
 def _predict(
-    party: Party,
-    kept: Kept,
-    model: SharedModel,
-    method: Method,
-    receiver: int | None,
-    layout: Layout,
-    features: np.ndarray,
+    party: Party, kept: Kept, model: SharedModel, method: Method, receiver: int | None, layout: Layout
 ) -> tuple[np.ndarray, list[str]]:
     party.comparison = model.config.comparison
     before = len(party.revealed)
+    # In a rehearsal there are no rows.
+    shape = layout.rows[party.rank], layout.widths[party.rank]
+    features = kept[PART].table.features if PART in kept else np.zeros(shape, np.float32)
     return revealed_margins(party, model, layout, features, method, receiver), party.revealed[before:]

@@ -17,13 +17,15 @@ from secure_tree.public import choose
 @dataclass(frozen=True)
 class Table:
     """features float32[n, d] with their names; labels float64[n], or None where the other party has them; weights
-    float64[n], or None where every row counts alike; `indicators` are the features that stand for a category."""
+    float64[n], or None where every row counts alike; `indicators` are the features that stand for a category; `ids`: a
+    digest of the ids, where rows of shards have some."""
 
     features: np.ndarray
     names: tuple[str, ...]
     labels: np.ndarray | None = None
     weights: np.ndarray | None = None
     indicators: tuple[int, ...] = ()
+    ids: bytes | None = None
 
 
 def read_features(
@@ -115,12 +117,14 @@ def read_training(
     return replace(table, labels=labels, weights=weights)
 
 
-def read_validation(pair: Labelled, config: TrainConfig, known: Dictionary, like: Table) -> Table:
-    """(X, y): rows that a party holds out itself, with the features and labels that `like`, its training table, has."""
+def read_validation(
+    pair: Labelled, config: TrainConfig, known: Dictionary, names: tuple[str, ...], labelled: bool
+) -> Table:
+    """(X, y): rows that a party holds out itself, with the features, and labels, that its training rows have."""
     table = read_training(*pair, None, config, known)
-    if table.names != like.names:
+    if table.names != names:
         raise DataError("eval_set: its features or their order differ from those of X")
-    if (table.labels is None) != (like.labels is None):
+    if (table.labels is not None) != labelled:
         raise DataError("eval_set: the party that has labels for X has those for the eval_set")
     return table
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from mpc.endpoint import Endpoint
-from mpc.errors import ConfigError, WorkersLost
+from mpc.errors import WorkersLost
 from mpc.linear_map import Releasable
 from mpc.party import Party
 from mpc.ring import U32
@@ -28,22 +28,28 @@ from secure_tree.context import TrainingContext
 from secure_tree.histogram import share_blocks
 from secure_tree.layout import Layout
 from secure_tree.rows import TreeRows, local_rows
-from secure_tree.schema import Table, rows_of
+from secure_tree.schema import Table
+from secure_tree.sources import PART, AtWorkers, Kept
 
-# What a worker keeps, by name.
-Kept = dict[str, Any]
+# What a worker keeps its rows by.
 _ROWS = "rows"
 
 
 @dataclass
 class ShardedRows:
-    """Implements `Rows` by workers; `own`: what each of them begins with."""
+    """Implements `Rows` by workers, which have opened their parts of `own`."""
 
     party: Party
     context: TrainingContext
-    workers: int
-    own: list[tuple[Any, ...]]
+    base: AShare
+    bins: Bins
+    own: AtWorkers
     _margins: list[Any] = field(default_factory=list)
+
+    @property
+    def counts(self) -> list[tuple[int, int]]:
+        """Rows of every shard, of either party."""
+        return list(zip(*self.own.trained, strict=True))
 
     @property
     def margin(self) -> AShare:
@@ -56,7 +62,7 @@ class ShardedRows:
         return [_AllOfWorkers()]
 
     def begin(self, party: Party, margin: AShare | None) -> None:
-        self._margins = [None] * self.workers if margin is None else self._divided(margin)
+        self._margins = [None] * len(self.counts) if margin is None else self._divided(margin)
         self._begin(party)
 
     def keep(self, party: Party) -> None:
@@ -65,6 +71,7 @@ class ShardedRows:
     def recover(self, party: Party) -> None:
         assert party.workers is not None, "workers were lost"
         party.workers.restart(party)
+        self.own.open()
         self._begin(party)
 
     def start_tree(self, party: Party, k: int) -> Steps[TreeRows]:
@@ -73,15 +80,16 @@ class ShardedRows:
 
     def gathered(self, parts: list[AShare], axis: int) -> AShare:
         """What workers have of their rows, along an axis, in the order of the training's rows."""
-        order = np.argsort(np.concatenate(_places(self.context.layout, self.workers)))
+        order = np.argsort(np.concatenate(_places(self.context.layout, self.counts)))
         return concatenate(parts, axis=axis).map(lambda w: np.take(w, order, axis=axis))
 
     def _begin(self, party: Party) -> None:
-        own = [(*each, margin) for each, margin in zip(self.own, self._margins, strict=True)]
-        party.run(ask(party, _begin, own=own, planned="setup"))
+        shards = [self.context.of_rows(rows) for rows in self.counts]
+        own = list(zip(shards, self._margins, strict=True))
+        party.run(ask(party, _begin, self.base, self.bins, own=own, planned="setup"))
 
     def _divided(self, margin: AShare) -> list[AShare]:
-        return [margin[:, places] for places in _places(self.context.layout, self.workers)]
+        return [margin[:, places] for places in _places(self.context.layout, self.counts)]
 
 
 @dataclass
@@ -136,54 +144,31 @@ class _AllOfWorkers:
             party.run(ask(party, _release, planned="online"))
 
 
-def sharded_rows(party: Party, context: TrainingContext, base: AShare, bins: Bins, table: Table) -> ShardedRows:
-    """The rows of the training, divided among the party's workers; these have nothing yet. Local."""
-    assert party.workers is not None, "rows are divided among workers"
-    count = party.workers.count
-    own: list[tuple[Any, ...]] = []
-    for i in range(count):
-        ranges = shard_ranges(context.layout, count, i)
-        rows = ranges[party.rank]
-        shard = context.of_rows((ranges[0].stop - ranges[0].start, ranges[1].stop - ranges[1].start))
-        part = rows_of(table, np.arange(rows.start, rows.stop))
-        own.append((shard, base, replace(bins, features=part.features), part))
-    return ShardedRows(party, context, count, own)
-
-
-def shard_ranges(layout: Layout, count: int, i: int) -> tuple[slice, slice]:
-    """Of each party's rows those of shard `i`, of `count` even ones."""
-    first, second = (slice(i * n // count, (i + 1) * n // count) for n in layout.rows)
-    return first, second
-
-
-def check_shards(layout: Layout, count: int) -> None:
-    """Raises ConfigError where a party has no row for some worker."""
-    if min(layout.rows) < count:
-        raise ConfigError(f"shards must be at most the rows of either party, {min(layout.rows)}, got {count}")
-
-
-def _places(layout: Layout, count: int) -> list[np.ndarray]:
+def _places(layout: Layout, counts: Sequence[tuple[int, int]]) -> list[np.ndarray]:
     """Which of the training's rows each shard has, int64[n_i], in its order."""
     every = np.arange(layout.row_count)
-    return [
-        np.concatenate([every[layout.rows_of(p)][shard_ranges(layout, count, i)[p]] for p in layout.cover])
-        for i in range(count)
-    ]
+    of_parties = {p: np.split(every[layout.rows_of(p)], np.cumsum([rows[p] for rows in counts])[:-1]) for p in (0, 1)}
+    return [np.concatenate([of_parties[p][i] for p in layout.cover]) for i in range(len(counts))]
 
 
 def _begin(
     party: Party,
     kept: Kept,
-    context: TrainingContext,
     base: AShare,
     bins: Bins,
-    table: Table,
+    context: TrainingContext,
     margin: AShare | None,
 ) -> None:
     party.comparison = context.config.comparison
-    blocks = party.run(share_blocks(party, bins, context.layout))
+    table = kept[PART].table if PART in kept else _rehearsed(bins, context.layout.rows[party.rank])
+    blocks = party.run(share_blocks(party, replace(bins, features=table.features), context.layout))
     rows = kept[_ROWS] = local_rows(party, context, blocks, table, base)
     rows.begin(party, margin)
+
+
+def _rehearsed(bins: Bins, rows: int) -> Table:
+    """What stands for rows in a rehearsal: all at the first cuts."""
+    return Table(np.broadcast_to(bins.cuts[:, 0], (rows, len(bins.cuts))), ())
 
 
 def _start_tree(party: Party, kept: Kept, k: int) -> None:

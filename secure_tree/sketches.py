@@ -43,24 +43,26 @@ class Sketch:
     missing: int
     counted: Counted | None
     kll: bytes
+    dtype: np.dtype
 
     @classmethod
     def of(cls, column: np.ndarray) -> Sketch:
-        """float32[n], NaN where a value is missing."""
+        """float32[n] or float64[n], NaN where a value is missing."""
         present = column[~np.isnan(column)]
-        kll = _library().kll_floats_sketch(SKETCH_K)
+        kll = _kind(column.dtype)(SKETCH_K)
         kll.update(np.ascontiguousarray(present))
-        return cls(present.size, column.size - present.size, _few(present), kll.serialize())
+        return cls(present.size, column.size - present.size, _few(present), kll.serialize(), column.dtype)
 
     def merge(self, other: Sketch) -> Sketch:
         """The sketch of the values of both."""
-        kll, more = (_library().kll_floats_sketch.deserialize(each.kll) for each in (self, other))
+        kll, more = (each._kll for each in (self, other))
         kll.merge(more)
         both = None
         if self.counted is not None and other.counted is not None:
             both = Counted.of(*(np.concatenate(part) for part in zip(_pair(self), _pair(other), strict=True)))
         counted = both if both is None or both.values.size <= MOST_COUNTED else None
-        return Sketch(self.present + other.present, self.missing + other.missing, counted, kll.serialize())
+        present, missing = self.present + other.present, self.missing + other.missing
+        return Sketch(present, missing, counted, kll.serialize(), self.dtype)
 
     @property
     def rank_error(self) -> float:
@@ -74,35 +76,37 @@ class Sketch:
         if self.counted is not None:
             return self.counted
         kll = self._kll
-        values = np.unique(np.array([kll.get_min_value(), *(value for value, _ in kll)], np.float32))
+        values = np.unique(np.array([kll.get_min_value(), *(value for value, _ in kll)], self.dtype))
         # The library's iterator weighs values wrongly where its lowest level is empty; ranks are right.
         up_to = np.rint(np.array(kll.get_cdf(values, True)[:-1]) * self.present).astype(np.int64)
         return Counted(values, np.diff(up_to, prepend=0))
 
     @property
     def _kll(self) -> Any:
-        return _library().kll_floats_sketch.deserialize(self.kll)
+        return _kind(self.dtype).deserialize(self.kll)
 
 
 @dataclass(frozen=True)
 class SketchReport:
-    """For the report of a training: rows of all shards; features that were counted, and that were sketched; the
-    largest rank error of one that was sketched, as of the header, and the sketch's parameter.
+    """For the report of a training: rows of all shards, the sketch's parameter, and by feature the rank error, as of
+    the header: 0 for one that was counted.
     """
 
     rows: int
-    counted: int
-    sketched: int
-    rank_error: float
-    k: int = SKETCH_K
+    k: int
+    rank_errors: dict[str, float]
 
     @classmethod
-    def of(cls, sketches: Sequence[Sketch]) -> SketchReport:
+    def of(cls, sketches: Sequence[Sketch], names: Sequence[str]) -> SketchReport:
         """Of a party's features, merged over its shards."""
-        errors = [sketch.rank_error for sketch in sketches]
-        sketched = sum(sketch.counted is None for sketch in sketches)
         rows = sketches[0].present + sketches[0].missing
-        return cls(rows, len(sketches) - sketched, sketched, max(errors))
+        errors = {name: sketch.rank_error for name, sketch in zip(names, sketches, strict=True)}
+        return cls(rows, SKETCH_K, errors)
+
+    @property
+    def rank_error(self) -> float:
+        """The largest."""
+        return max(self.rank_errors.values())
 
 
 def sketch(features: np.ndarray) -> list[Sketch]:
@@ -150,6 +154,10 @@ def _few(present: np.ndarray) -> Counted | None:
 def _pair(sketch: Sketch) -> tuple[np.ndarray, np.ndarray]:
     assert sketch.counted is not None, "asked for counted values only"
     return sketch.counted.values, sketch.counted.counts
+
+
+def _kind(dtype: np.dtype) -> Any:
+    return _library().kll_doubles_sketch if dtype == np.float64 else _library().kll_floats_sketch
 
 
 def _library() -> ModuleType:

@@ -20,9 +20,9 @@ from secure_tree.checkpoint import Attempt
 from secure_tree.config import RISING, Metric, TrainConfig
 from secure_tree.context import TrainingContext
 from secure_tree.ensemble import Ensemble, TreeShares
+from secure_tree.own_rows import OwnRows
 from secure_tree.rows import TreeRows
 from secure_tree.sampling import Samples, alike, samples_by_round
-from secure_tree.schema import Table
 
 log = logging.getLogger("sharewood")
 
@@ -51,8 +51,7 @@ def train(
     context: TrainingContext,
     base: AShare,
     bins: Bins,
-    table: Table,
-    validation: Table,
+    own: OwnRows,
     curves: Curves,
     observer: Observer | None = None,
     attempt: Attempt | None = None,
@@ -70,7 +69,7 @@ def train(
     """
 
     def begin(party: Party) -> Boosting:
-        boosting = party.run(set_up(party, context, base, bins, table, validation))
+        boosting = party.run(set_up(party, context, base, bins, own))
         settle(party)
         return boosting
 

@@ -16,9 +16,9 @@ from secure_tree.agreement.messages import Count, Message, Plain, Text, exchange
 from secure_tree.checkpoint import Checkpoints
 from secure_tree.config import Method, TrainConfig
 from secure_tree.model import SharedModel
+from secure_tree.same_rows import check_same_rows, digest_of
 from secure_tree.schema import held_count
 from sharewood.progress import Progress, Watch
-from sharewood.same_rows import check_same_rows
 from sharewood.tables import Rows
 
 log = logging.getLogger("sharewood")
@@ -145,4 +145,4 @@ def _check_ids(party: Party, theirs: JobFacts, *tables: Rows | None) -> None:
             f"{'the other' if here else 'this party'}'s has none: by columns both tables have one, or neither"
         )
     if here:
-        check_same_rows(party, [one for ids in own if ids is not None for one in ids])
+        check_same_rows(party, digest_of(one for ids in own if ids is not None for one in ids))

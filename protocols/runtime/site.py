@@ -12,6 +12,7 @@ from typing import Any
 from mpc.endpoint import Call, Program
 from mpc.party import Party
 from mpc.tracing import Trace
+from mpc.workers import is_unplanned
 
 
 class Site:
@@ -25,7 +26,7 @@ class Site:
 
     def perform(self, program: Program, given: Sequence[Any], planned: str) -> Any:
         """Run a program of both workers of a pair, which is `planned` now or was before."""
-        if planned:
+        if planned and not is_unplanned(program):
             self.provide([([(program, tuple(given))], 1)])
         with self.party.stage(planned or "online"):
             return program(self.party, self._kept, *given)

@@ -13,7 +13,7 @@ from mpc.errors import ConfigError, DataError, ProtocolDesync
 from mpc.party import Party
 
 # Of what the parties tell each other and compute; it changes when either does.
-VERSION = 7
+VERSION = 8
 
 
 def _distinct(names: list[str]) -> list[str]:

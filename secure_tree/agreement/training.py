@@ -19,9 +19,9 @@ from secure_tree.categories import Dictionary, covers, unite
 from secure_tree.config import TrainConfig, validated
 from secure_tree.context import PublicFacts, TrainingContext
 from secure_tree.layout import Layout, lay_out
-from secure_tree.magnitudes import label_exponent, weight_exponents
+from secure_tree.magnitudes import Magnitudes, label_exponent, magnitudes, weight_exponents
+from secure_tree.own_rows import OwnRows
 from secure_tree.public import ceil_log2
-from secure_tree.schema import Table
 
 # A metric over fewer held-out rows of a party would tell how single rows fared.
 LEAST_VALIDATION_ROWS = 5
@@ -86,19 +86,20 @@ def agree_on_terms(party: Party, config: TrainConfig, categories: Dictionary) ->
     return unite(*(terms.categories for terms in ordered))
 
 
-def agree_on_training(party: Party, config: TrainConfig, table: Table, validation: Table) -> TrainingContext:
+def agree_on_training(party: Party, config: TrainConfig, own: OwnRows) -> TrainingContext:
     """The public facts of a training on agreed terms, all public numbers being the same at both.
 
     Raises ConfigError, DataError or RangeError at both.
     """
+    large = magnitudes(own)
     mine = TrainingFacts.of(
-        names=list(table.names),
-        indicators=list(table.indicators),
-        rows=len(table.features),
-        validation_rows=len(validation.features),
-        labelled=table.labels is not None,
-        exponent=label_exponent(config, table, validation),
-        weights=weight_exponents(table),
+        names=list(own.names),
+        indicators=list(own.indicators),
+        rows=own.count,
+        validation_rows=len(own.validation.features),
+        labelled=large.labelled,
+        exponent=label_exponent(config, large, Magnitudes.of(own.validation)),
+        weights=weight_exponents(large),
         token=secrets.token_hex(16),
     )
     theirs = exchange(party, "training.facts", mine)

@@ -10,6 +10,7 @@ from secure_tree.agreement.training import agree_on_training
 from secure_tree.base_score import UNIT, settle
 from secure_tree.config import TrainConfig
 from secure_tree.numerics import MARGIN_SCALE
+from secure_tree.own_rows import Here
 from secure_tree.schema import Table, hold_out, read_training
 
 xgboost = pytest.importorskip("xgboost")
@@ -23,8 +24,8 @@ def settled(labels, weights=(None, None), **parameters):
     def job(party):
         y, w = labels[party.rank], weights[party.rank]
         n = max(len(own) for own in labels if own is not None) if config.partition == "vertical" else len(y)
-        table, held = hold_out(read_training(np.zeros((n, 1)), y, w, config), config)
-        context, base = settle(party, agree_on_training(party, config, table, held), table, held)
+        own = Here(*hold_out(read_training(np.zeros((n, 1)), y, w, config), config))
+        context, base = settle(party, agree_on_training(party, config, own), own)
         return base, context.facts
 
     (first, second), parties = run_both(job)
@@ -149,7 +150,8 @@ def test_held_out_rows_are_not_counted_and_bound_the_unit():
     config = TrainConfig.of(objective="reg:squarederror")
 
     def job(party):
-        return settle(party, agree_on_training(party, config, train, held), train, held)
+        own = Here(train, held)
+        return settle(party, agree_on_training(party, config, own), own)
 
     (first, second), _ = run_both(job)
     assert opened((first[1], second[1]))[0] == 0

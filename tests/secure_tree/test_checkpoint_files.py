@@ -12,8 +12,11 @@ import pytest
 
 from mpc.errors import ConfigError, DataError
 from secure_tree import checkpoint
+from secure_tree.binning import make_bins
 from secure_tree.checkpoint import Attempt, Checkpoints
 from secure_tree.config import TrainConfig
+from secure_tree.own_rows import Here
+from secure_tree.schema import Table, rows_of
 from secure_tree.storage import read_arrays
 from tests.secure_tree.mutations import mutated
 from tests.secure_tree.test_checkpoint import TABLES, TREES, Killed, train
@@ -44,7 +47,12 @@ def names(folder):
 
 
 def test_only_their_owner_reads_them(kept):
-    assert names(kept / "0") == {"key", *(f"round_0000{n}.npz" for n in (1, 2, 3, 4, 5)), *margins(2, 3, 4, 5)}
+    assert names(kept / "0") == {
+        "key",
+        "bins_00000.npz",
+        *(f"round_0000{n}.npz" for n in (1, 2, 3, 4, 5)),
+        *margins(2, 3, 4, 5),
+    }
     assert stat.S_IMODE((kept / "0").stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in (kept / "0").iterdir()} == {0o600}
 
@@ -74,7 +82,7 @@ def test_files_of_another_training_are_refused(trained, kept, kind, foreign):
 
 
 def test_files_of_another_training_under_the_same_key_are_refused(trained, kept, monkeypatch):
-    monkeypatch.setattr(Checkpoints, "_fingerprint", lambda *_: "the same")
+    monkeypatch.setattr(checkpoint, "_mac", lambda *_: "the same")
     other = kept.parent / "other"
     with pytest.raises(Killed):
         train(kept.parent / "one", dying=(1, TREES, True))
@@ -167,7 +175,7 @@ OLD_FACTS = np.array('{"format": 3, "pairing": "p", "own": "o"}')
         (
             "round_00001.npz",
             lambda path: path.write_bytes(pickle.dumps([1])),
-            "not a checkpoint of format 6",
+            "not a checkpoint of format 7",
         ),
         ("round_00001.npz", lambda path: np.savez(path, facts=OLD_FACTS), "from an older version"),
         ("round_00005.npz", lambda path: shutil.copy(path.with_name("round_00003.npz"), path), "is round 3 under"),
@@ -191,7 +199,7 @@ def test_the_other_party_is_told(kept):
 
 
 def test_equal_data_leaves_different_fingerprints(tmp_path):
-    config, data = TrainConfig().model_dump(), [np.arange(3.0), None]
+    config, data = TrainConfig().model_dump(), rows()
     party = SimpleNamespace(rank=0, exchange_public=lambda _, facts: facts)
     attempts = [Checkpoints(tmp_path / name).start(party, "p", config, data) for name in ("a", "b")]
     assert attempts[0].own != attempts[1].own
@@ -201,7 +209,7 @@ def test_there_is_something_to_resume_once_a_round_is_kept(kept, tmp_path):
     config, party = TrainConfig().model_dump(), SimpleNamespace(rank=0, exchange_public=lambda _, facts: facts)
     fresh = Checkpoints(kept / "0")
     assert not fresh.any_kept(), "the rounds that lie there are of an earlier training"
-    fresh.start(party, "p", config, [])
+    fresh.start(party, "p", config, rows())
     assert not fresh.any_kept() and names(kept / "0") == {"key"}
 
 
@@ -211,9 +219,10 @@ def test_no_damage_resumes_with_other_shares(kept, tmp_path, count, caplog):
     caplog.set_level(logging.CRITICAL)
     rng, refused = random.Random(7), 0
     party = SimpleNamespace(rank=0, exchange_public=lambda _, facts: facts)
-    config, data = TrainConfig().model_dump(), [np.arange(3.0), None]
+    config, data = TrainConfig().model_dump(), rows()
     whole = tmp_path / "whole"
     attempt = Checkpoints(whole).start(party, "p", config, data)
+    attempt.bins(data, lambda: make_bins(data.table.features, 2))
     shares = resumable(kept)
     for number, (trees, margin) in enumerate(shares, 1):
         attempt.save(number, trees, margin)
@@ -233,6 +242,11 @@ def test_no_damage_resumes_with_other_shares(kept, tmp_path, count, caplog):
         assert all(same(*pair) for pair in zip(found.trees, expected, strict=True))
         assert np.array_equal(found.margin.words, shares[found.done - 1][1].words)
     assert 0 < refused < count
+
+
+def rows():
+    table = Table(np.arange(3, dtype=np.float32)[:, None], ("f0",))
+    return Here(table, rows_of(table, np.arange(0)))
 
 
 def resumable(folder):

@@ -7,12 +7,11 @@ import xgboost
 from sklearn.metrics import log_loss, mean_squared_error
 
 from mpc.errors import ConfigError
-from mpc.pooled_quantiles import masses_of
 from protocols.testing.two_parties import run_both
-from secure_tree import SecureXGBClassifier, estimator
-from secure_tree.binning import Bins, bin_rows
+from secure_tree import SecureXGBClassifier
+from secure_tree.binning import bin_rows
 from secure_tree.config import TrainConfig
-from secure_tree.edges import EDGES, but, columns, find_joint
+from secure_tree.edges import EDGES
 from secure_tree.plain.boost import train
 from secure_tree.plain.joint import pooled_edges
 from tests.secure_tree.conftest import read_joined
@@ -206,7 +205,7 @@ def test_parties_that_disagree_on_edges():
         run_both(job)
 
 
-def test_joint_edges_over_shards_are_those_of_all_rows(monkeypatch):
+def test_joint_edges_over_shards_are_those_of_all_rows():
     rng = np.random.default_rng(6)
     X, y = table(300, 3, seed=6)
     X[:, 1] = np.where(rng.random(300) < 0.7, 0, X[:, 1])
@@ -214,19 +213,5 @@ def test_joint_edges_over_shards_are_those_of_all_rows(monkeypatch):
     tables, labels = halves(X, y, 130)
     whole = train_both(tables, labels, missing="all", **JOINT).models[0].model.cuts
 
-    def over_shards(party, context, table):
-        shards = [
-            columns(part, np.ones(len(part), np.int64), context.config.edge_bits)
-            for part in np.array_split(table.features, 4)
-        ]
-
-        def own(known):
-            parts = [masses_of(but(values, known)) for values in shards]
-            return lambda keys: sum(up_to(keys) for up_to in parts)
-
-        edges = find_joint(party, context, own)
-        return Bins(table.features, edges, edges)
-
-    monkeypatch.setattr(estimator, "cut_bins", over_shards)
-    divided = train_both(tables, labels, missing="all", **JOINT)
+    divided = train_both(tables, labels, missing="all", workers=4, **JOINT)
     assert np.array_equal(divided.models[0].model.cuts, whole)

@@ -57,9 +57,9 @@ def test_ranks_are_within_the_stated_error_however_the_rows_are_divided(ways):
     X = np.stack([adversarial(name, ROWS, rng) for name in KINDS], axis=1)
     X[rng.random(ROWS) < 0.2, 6] = np.nan
     merged = merge(sketch(part) for part in divided(X, ways, rng))
-    report = SketchReport.of(merged)
-    assert report.rows == ROWS and report.sketched == len(KINDS) and report.counted == 0
-    assert 0 < report.rank_error < 0.001
+    report = SketchReport.of(merged, KINDS)
+    assert report.rows == ROWS and all(0 < error < 0.001 for error in report.rank_errors.values())
+    assert list(report.rank_errors) == list(KINDS) and report.rank_error == max(report.rank_errors.values())
     nominal = np.arange(1, 64) / 64
     for each, column in zip(merged, X.T, strict=True):
         values = each.values
@@ -100,7 +100,7 @@ def test_features_of_few_values_have_the_bins_of_one_process():
         axis=1,
     ).astype(np.float32)
     merged = merge(sketch(part) for part in divided(few, "tiny", rng))
-    assert SketchReport.of(merged) == SketchReport(ROWS, 6, 0, 0.0)
+    assert SketchReport.of(merged, "abcdef").rank_errors == dict.fromkeys("abcdef", 0.0)
     for size, finer in ((32, 1), (8, 16), (1, 1)):
         ours, whole = bins_of_shards(merged, size, finer), make_bins(few, size, finer)
         assert np.array_equal(ours.cuts, whole.cuts) and np.array_equal(ours.medians, whole.medians)

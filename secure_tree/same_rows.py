@@ -24,14 +24,19 @@ from mpc.tracing import planned
 BYTES = 16
 
 
-def check_same_rows(party: Party, ids: Iterable[str], where: str = "") -> None:
-    """Both parties call it, and for shards each pair of workers. Raises DataError at both where the ids, or their
-    order, differ; the sentence begins with `where`, such as "shard 3: ".
-    """
+def digest_of(ids: Iterable[str]) -> bytes:
+    """Of ids in their order."""
     digest = hashlib.sha256()
     for one in ids:
         digest.update(f"{len(one)}:{one}".encode())
-    word = np.frombuffer(digest.digest()[:BYTES], U8)
+    return digest.digest()[:BYTES]
+
+
+def check_same_rows(party: Party, digest: bytes, where: str = "") -> None:
+    """Both parties call it, and for shards each pair of workers, with `digest_of` their ids. Raises DataError at both
+    where the ids, or their order, differ; the sentence begins with `where`, such as "shard 3: ".
+    """
+    word = np.frombuffer(digest, U8)
     difference = AShare(word if party.rank == 0 else np.negative(word), party.rank)
 
     def program(party: Party) -> bool:

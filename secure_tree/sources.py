@@ -1,0 +1,279 @@
+"""A party's rows in parts, one for each worker, which opens its own where it runs: a table in memory, or files.
+
+Functionality  `Shards` -> `AtWorkers`: what `OwnRows` asks is asked of all workers, and only answers come back
+Messages       each party -> the other: the rows of each part; for every question, one byte by mpc/workers.py. By
+               columns with ids, each pair of workers compares a digest of its ids on shares
+Lost workers   parts are opened again by new ones, and the question is asked again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
+from typing import Any, Protocol
+
+import numpy as np
+
+from mpc.endpoint import Program
+from mpc.errors import ConfigError, DataError, WorkersLost
+from mpc.party import Party
+from mpc.workers import ask, unplanned
+from secure_tree.agreement.messages import Count, Message, exchange
+from secure_tree.binning import Bins, Counted
+from secure_tree.categories import Dictionary
+from secure_tree.config import TrainConfig
+from secure_tree.inputs import TableLike
+from secure_tree.layout import Layout
+from secure_tree.own_rows import Part, Survey
+from secure_tree.same_rows import check_same_rows
+from secure_tree.schema import Table, held_rows, rows_of
+from secure_tree.sketches import Sketch, SketchReport, bins_of_shards, check_exact, merge, sketch
+
+# What a worker keeps, by name.
+Kept = dict[str, Any]
+# What a worker keeps its part by.
+PART = "part"
+_ATTEMPTS = 10
+
+
+class Source(Protocol):
+    """Rows of one worker, where they lie."""
+
+    @property
+    def rows(self) -> int:
+        """How many: public."""
+
+    def read(self, config: TrainConfig, known: Dictionary) -> Table:
+        """The rows, in the process that calls it; `known` as of `schema.read_features`. Raises DataError."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Implements `Source` by rows in memory."""
+
+    table: Table
+
+    @property
+    def rows(self) -> int:
+        return len(self.table.features)
+
+    def read(self, config: TrainConfig, known: Dictionary) -> Table:
+        return self.table
+
+
+@dataclass(frozen=True)
+class Shards:
+    """A party's rows, in parts of one order. `header` is a table of their features without rows."""
+
+    parts: Sequence[Source]
+    header: TableLike
+
+    @classmethod
+    def of(cls, table: Table, count: int) -> Shards:
+        """A table in memory in `count` even parts."""
+        n = len(table.features)
+        ends = [i * n // count for i in range(count + 1)]
+        parts = [Loaded(rows_of(table, np.arange(a, b))) for a, b in pairwise(ends)]
+        return cls(parts, table.features[:0])
+
+    @property
+    def rows(self) -> int:
+        return sum(part.rows for part in self.parts)
+
+
+# Rows of every shard, of either party.
+Counts = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+class ShardFacts(Message):
+    """The rows of each of a party's shards."""
+
+    rows: list[Count]
+
+
+def agree_on_counts(party: Party, shards: Shards, vertical: bool) -> Counts:
+    """The rows of the shards of both. Raises ConfigError, and DataError where by columns some shard's differ."""
+    assert party.workers is not None, "rows are divided among workers"
+    count = party.workers.count
+    mine = [part.rows for part in shards.parts]
+    theirs = exchange(party, "shards.rows", ShardFacts.of(rows=mine)).rows
+    for who, rows in (("this party", mine), ("the other", theirs)):
+        if len(rows) != count:
+            raise ConfigError(f"{who} has rows in {len(rows)} shards, and there are {count} workers")
+    if vertical:
+        for i, (own, other) in enumerate(zip(mine, theirs, strict=True)):
+            if own != other:
+                raise DataError(f"shard {i}: this party has {own} rows, the other {other}: run sharewood align first")
+    ordered = (mine, theirs) if party.rank == 0 else (theirs, mine)
+    return tuple(ordered[0]), tuple(ordered[1])
+
+
+def trained_on(counts: Counts, config: TrainConfig, hold_out: bool) -> Counts:
+    """Rows of every shard that are not held out, none or a share `test_size`. Raises ConfigError where none is left."""
+    first, second = (
+        tuple(n - len(_held(rows, i, config) if hold_out else ()) for i, n in enumerate(rows)) for rows in counts
+    )
+    if min(*first, *second) < 1:
+        least = min(sum(first), sum(second))
+        raise ConfigError(f"shards must be at most the rows of either party, {least}, got {len(first)}")
+    return first, second
+
+
+def needs_workers(party: Party, rows: tuple[int, ...]) -> ConfigError:
+    """Why rows in shards cannot be used."""
+    if party.workers is None:
+        return ConfigError("rows in shards need workers, and this party has none: set shards")
+    return ConfigError(f"rows in {party.workers.count} shards need as many at either party, got {min(rows)}")
+
+
+def _held(rows: Sequence[int], i: int, config: TrainConfig) -> np.ndarray:
+    """Which rows of shard i `test_size` holds out."""
+    start, every = sum(rows[:i]), held_rows(config, sum(rows))
+    return every[(every >= start) & (every < start + rows[i])] - start
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What a worker tells of its part: as of `Table`, and the rows that it holds out, if any."""
+
+    names: tuple[str, ...]
+    indicators: tuple[int, ...]
+    ids: bool
+    held_out: Table
+
+
+@dataclass
+class AtWorkers:
+    """Implements `OwnRows` by a party's workers. `counts`: rows of all shards of both, and those that are `trained` on;
+    the others are held out.
+    """
+
+    party: Party
+    shards: Shards
+    config: TrainConfig
+    known: Dictionary
+    counts: Counts
+    trained: Counts
+    stage: str = "setup"
+    names: tuple[str, ...] = field(init=False)
+    indicators: tuple[int, ...] = field(init=False)
+    validation: Table = field(init=False)
+    report: SketchReport | None = field(init=False, default=None)
+    _open: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        opened = self._lasting(self.open)
+        self.names, self.indicators = opened[0].names, opened[0].indicators
+        for i, other in enumerate(opened):
+            if (other.names, other.indicators) != (self.names, self.indicators):
+                raise DataError(f"shard {i}: must have the features of shard 0 in the same order")
+        self.validation = joined([each.held_out for each in opened])
+
+    @property
+    def count(self) -> int:
+        return sum(self.trained[self.party.rank])
+
+    def each(self, program: Survey, *given: Any) -> list[Any]:
+        return self.ask(_survey, program, given)
+
+    def values(self, column: Survey) -> Counted:
+        (merged,) = merge(self.each(_sketch_column, column))
+        return merged.values
+
+    def private_bins(self, layout: Layout, rank: int) -> Bins:
+        merged = merge(self.each(_sketch_features))
+        if self.config.max_bin == "exact":
+            check_exact(merged, self.names)
+        self.report = SketchReport.of(merged, self.names)
+        return bins_of_shards(merged, layout.sizes[rank], layout.finer)
+
+    def with_features(self, bins: Bins) -> Bins:
+        return bins
+
+    def ask(self, program: Program, *given: Any, own: Sequence[tuple[Any, ...]] = ()) -> list[Any]:
+        """A program of workers that have opened their parts; as `mpc.workers.ask`."""
+
+        def job() -> list[Any]:
+            if not self._open:
+                self.open()
+            return self.party.run(ask(self.party, program, *given, own=own, planned=self.stage))
+
+        return self._lasting(job)
+
+    def open(self) -> list[Opened]:
+        """Have workers that have kept nothing open their parts. Raises WorkersLost, DataError."""
+        self._open = False
+        mine, first = self.counts[self.party.rank], accumulate(self.trained[self.party.rank], initial=0)
+        hold_out = self.trained != self.counts
+        own = [
+            (i, part, _held(mine, i, self.config) if hold_out else np.zeros(0, np.int64), at)
+            for i, (part, at) in enumerate(zip(self.shards.parts, first, strict=False))
+        ]
+        opened = self.party.run(ask(self.party, _open, self.config, self.known, own=own, planned=self.stage))
+        if self.config.partition == "vertical" and opened[0].ids:
+            places = [(i,) for i in range(len(own))]
+            self.party.run(ask(self.party, _check_ids, own=places, planned=self.stage))
+        self._open = True
+        return opened
+
+    def _lasting(self, job: Callable[[], list[Any]]) -> list[Any]:
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                with self.party.stage(self.stage):
+                    return job()
+            except WorkersLost:
+                if not left:
+                    raise
+                self._open = False
+                assert self.party.workers is not None, "some were lost"
+                self.party.workers.restart(self.party)
+        raise AssertionError("the last attempt returns or raises")
+
+
+def joined(tables: Sequence[Table]) -> Table:
+    """Rows of all tables, which have the same columns."""
+    first = tables[0]
+    labels = None if first.labels is None else np.concatenate([each.labels for each in tables])
+    weights = None if first.weights is None else np.concatenate([each.weights for each in tables])
+    return replace(first, features=np.concatenate([t.features for t in tables]), labels=labels, weights=weights)
+
+
+@unplanned
+def _open(
+    party: Party,
+    kept: Kept,
+    config: TrainConfig,
+    known: Dictionary,
+    number: int,
+    source: Source,
+    held: np.ndarray,
+    first: int,
+) -> Opened:
+    kept.clear()
+    table = source.read(config, known)
+    if len(table.features) != source.rows:
+        raise DataError(f"shard {number}: has {len(table.features)} rows, and had {source.rows}")
+    held_out = rows_of(table, held)
+    if held.size:
+        table = rows_of(table, np.delete(np.arange(len(table.features)), held))
+    kept[PART] = Part(table, first)
+    return Opened(table.names, table.indicators, table.ids is not None, replace(held_out, ids=None))
+
+
+@unplanned
+def _check_ids(party: Party, kept: Kept, number: int) -> None:
+    check_same_rows(party, kept[PART].table.ids, f"shard {number}: ")
+
+
+@unplanned
+def _survey(party: Party, kept: Kept, program: Survey, given: tuple[Any, ...]) -> Any:
+    return program(kept[PART], *given)
+
+
+def _sketch_features(part: Part) -> list[Sketch]:
+    return sketch(part.table.features)
+
+
+def _sketch_column(part: Part, column: Survey) -> list[Sketch]:
+    return [Sketch.of(column(part))]
