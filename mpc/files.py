@@ -56,12 +56,15 @@ def read_private(path: Path, what: str) -> bytes:
 
 
 def make_folder(path: Path) -> None:
-    """A folder of mode 0700, if there is none yet. Raises DataError."""
+    """A folder of mode 0700, if there is none yet; it is on the disk then. Raises DataError."""
     try:
+        new = [each for each in (path, *path.parents) if not each.exists()]
         path.parent.mkdir(parents=True, exist_ok=True)
         path.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise DataError(f"{path}: the folder cannot be made ({error.strerror})") from None
+    for each in new:
+        flush_folder(each.parent)
 
 
 def remove(path: Path) -> None:
