@@ -101,7 +101,7 @@ def demo(
     if check_dealer and generator != "dealer":
         raise ConfigError("--check-dealer needs a dealer: with --offline pairwise use --audit")
     if shards:
-        from protocols.runtime.ray_workers import check_shards
+        from protocols.runtime.ray_cluster import check_shards
 
         check_shards("--shards", shards)
     if not 0 <= test_size < 1:

@@ -20,7 +20,8 @@ from protocols.randomness.pairwise import prepare as make_ahead
 from protocols.randomness.prepared import Prepared, preparable
 from protocols.runtime.dealing import run_dealer
 from protocols.runtime.hosts import decline, run_pair, run_party
-from protocols.runtime.ray_workers import check_shards, with_workers
+from protocols.runtime.ray_cluster import check_shards, ray_cluster
+from protocols.runtime.ray_workers import with_workers
 from protocols.shards import agree_on_shards
 from protocols.transport.channel import Channel
 from protocols.transport.tcp import listen
@@ -34,7 +35,6 @@ from secure_tree.xgboost_json import from_xgboost, to_xgboost
 from sharewood.figures import Inputs, Run
 from sharewood.hosts_config import HostsConfig
 from sharewood.jobs import fit, predict
-from sharewood.local_ray import local_ray
 from sharewood.own_files import own_half, rows_to_predict, training_tables
 from sharewood.planning import planned
 from sharewood.progress import Watch
@@ -126,7 +126,7 @@ def align(config: HostsConfig, name: str, shards: int = 0) -> tuple[int, int]:
         return len(rows), len(frame)
 
     rank = config.names.index(name)
-    with local_ray() if shards else nullcontext():
+    with ray_cluster() if shards else nullcontext():
         return run_pair(config.network, rank, config.credentials(name), program)
 
 

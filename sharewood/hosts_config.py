@@ -13,7 +13,7 @@ from mpc.errors import ConfigError
 from protocols.ot.correlated import OtKind
 from protocols.runtime.hosts import Network, Offline, parse_address
 from protocols.runtime.loopback import is_loopback
-from protocols.runtime.ray_workers import MOST_SHARDS
+from protocols.runtime.ray_cluster import MOST_SHARDS
 from protocols.transport.certificates import Credentials
 from protocols.transport.tcp import Address
 from secure_tree.config import Method, TrainConfig, validated

@@ -28,7 +28,8 @@ from protocols.runtime.dealing import run_dealer
 from protocols.runtime.hosts import Network, Offline
 from protocols.runtime.launch import SECOND, Role, run_processes
 from protocols.runtime.memory import bound_memory
-from protocols.runtime.ray_workers import check_shards, with_workers
+from protocols.runtime.ray_cluster import check_shards
+from protocols.runtime.ray_workers import with_workers
 from protocols.transport.certificates import Credentials, make_credentials
 from protocols.transport.channel import Channel
 from protocols.transport.tcp import Address, Listener, listen

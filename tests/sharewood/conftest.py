@@ -2,10 +2,10 @@
 
 import pytest
 
-from sharewood.local_ray import local_ray
+from protocols.runtime.ray_cluster import ray_cluster
 
 
 @pytest.fixture(scope="package")
 def ray():
-    with local_ray():
+    with ray_cluster():
         yield

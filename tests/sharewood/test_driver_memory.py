@@ -14,11 +14,11 @@ import sys
 from pathlib import Path
 from sharewood.columns import Columns
 from sharewood.folders import shards_of
-from sharewood.local_ray import local_ray
+from protocols.runtime.ray_cluster import ray_cluster
 from sharewood.shard_alignment import divide
 
 folder = Path(sys.argv[1])
-with local_ray():
+with ray_cluster():
     shards = shards_of(folder, Columns.inferred(), 4)
     rows = divide(folder, Columns.inferred(), b"k" * 32, 4, folder.with_name(folder.name + "_pieces"))
 assert rows == sum(shard.rows for shard in shards)

@@ -1,0 +1,63 @@
+"""Ray for the time of a command: the party's own cluster, or one on this machine."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from mpc.errors import ConfigError
+
+MOST_SHARDS = 4096
+_OBJECT_STORE = 256 << 20
+_ATTEMPTS = 4
+
+
+def check_shards(name: str, count: int) -> None:
+    """Raises ConfigError for a number of shards that makes no sense, and where Ray is not installed."""
+    if not 0 < count <= MOST_SHARDS:
+        raise ConfigError(f"{name} must be a number from 1 to {MOST_SHARDS}, got {count}")
+    check_ray()
+
+
+def check_ray() -> None:
+    """Raises ConfigError where Ray is not installed."""
+    try:
+        import ray  # noqa: F401
+    except ImportError:
+        raise ConfigError("shards need Ray, which is not installed: pip install 'sharewood[cluster]'") from None
+
+
+@contextmanager
+def ray_cluster(address: str | None = None, workers: int | None = None) -> Iterator[None]:
+    """Use the Ray that this process is connected with; or else connect with the cluster at an address; without one,
+    start Ray on this machine, with CPUs for so many workers. What was begun here ends here. Raises ConfigError.
+    """
+    # Its other behaviour, which it announces on every start otherwise.
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    check_ray()
+    import ray
+
+    if ray.is_initialized():
+        yield
+        return
+    for name in ("ray", "ray.data"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    own: dict[str, Any] = {"num_cpus": workers, "object_store_memory": _OBJECT_STORE, "include_dashboard": False}
+    for left in reversed(range(_ATTEMPTS)):
+        try:
+            ray.init(address=address or "local", **({} if address else own), **quiet)
+            break
+        except Exception as error:  # Ray raises many kinds, its own among them
+            ray.shutdown()
+            if left and address is None:
+                continue  # it gives up after half a minute on a machine that is busy
+            where = f"at {address}" if address else "on this machine"
+            raise ConfigError(f"no Ray {where}: {' '.join(str(error).split())[:300]}") from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
