@@ -27,6 +27,12 @@ class AuditFailure(SharewoodError):
     exit_status = 3
 
 
+class MacFailure(SharewoodError):
+    """What was opened does not fit its MACs: a lie or a fault of the other party, of this one, or of the dealer."""
+
+    exit_status = 3
+
+
 class PeerVanished(PeerFailure):
     """The peer closed the connection or died in the middle of the protocol."""
 

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 
 from mpc.audit import FIRST_STAGE
 from mpc.endpoint import Endpoint
-from mpc.errors import AuditFailure
+from mpc.errors import AuditFailure, MacFailure
+from mpc.macs import Macs, WideShare, agree, open_to
 from mpc.meter import Counters, Stage
 from mpc.ring import decode_signed, to_units
 from mpc.shares import AShare, BShare
@@ -80,14 +81,35 @@ class Party(Endpoint):
         shape = agree_on_shape(self, None if units is None else units.shape, owner, scale)
         return share(self, units, owner, shape, scale)
 
-    def reveal(self, x: AShare | BShare, *, to: int | None = None, what: str) -> np.ndarray | None:
+    def reveal(self, x: AShare | BShare | WideShare, *, to: int | None = None, what: str) -> np.ndarray | None:
         """The secret as signed integers, or bits, at party `to` (None: both), which records that it learned `what`.
 
-        In an audit it is opened twice: raises AuditFailure where the two differ.
+        In an audit it is opened twice: raises AuditFailure where the two differ. What has MACs goes to one party, and
+        only if all that was opened before fits them: raises MacFailure.
         """
+        if isinstance(x, WideShare):
+            assert to is not None, "what has MACs is revealed to one party"
+            return self._reveal_tagged(x, to, what)
         if to != 1 - self.rank:
             self.revealed.append(what)
         words = reveal(self, x, to)
         if self.audit is not None and not np.array_equal(words, reveal(self, x, to)):  # type: ignore[arg-type]
             raise AuditFailure(f"the audit opened {what} twice, and the two differ: they are not to be used")
         return decode_signed(words) if words is not None and isinstance(x, AShare) else words
+
+    def _reveal_tagged(self, x: WideShare, to: int, what: str) -> np.ndarray | None:
+        self.require_macs(x.macs)
+        opened, known = self.run(open_to(self, x, to))
+        self.require_macs(x.macs)
+        if to != self.rank:
+            return None
+        self.revealed.append(what)
+        return decode_signed(opened - known)
+
+    def require_macs(self, macs: Macs) -> None:
+        """Raises MacFailure where what was opened does not fit its MACs."""
+        if not self.run(agree(self, macs)):
+            raise MacFailure(
+                "what was opened in the prediction does not fit its MACs, and no prediction is shown: the other party, "
+                "or a fault of a machine, changed a value that it sent"
+            )

@@ -4,6 +4,7 @@ Z2k    integers modulo 2^k, one in a word; all bits of the word, or the low ones
 GF2    bits, one to a byte
 GF2^k  bits, as many to a word as it has: `PackedBits`
 Z2k^n  integers modulo 2^k, k = 1, 2, 4 or 8, as many to a byte as it has room for: `PackedIntegers`
+Z2128  integers modulo 2^128, each two words along the last axis, the low one first: `WideIntegers`
 """
 
 from __future__ import annotations
@@ -182,12 +183,49 @@ class PackedIntegers(_Packing):
         return parts.reshape(*words.shape[:-1], words.shape[-1] * self.per_word)[..., :count]
 
 
+@dataclass(frozen=True)
+class WideIntegers(_Packing):
+    """Integers modulo 2^128: arrays whose last axis is (low word, high word)."""
+
+    dtype: np.dtype = U64
+    bits: int = 64
+
+    def add(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        low = x[..., 0] + y[..., 0]
+        return np.stack([low, x[..., 1] + y[..., 1] + (low < x[..., 0])], axis=-1)
+
+    def subtract(self, x: np.ndarray, y: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        low = x[..., 0] - y[..., 0]
+        return np.stack([low, x[..., 1] - y[..., 1] - (x[..., 0] < y[..., 0])], axis=-1, out=out)
+
+    def product(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """The leading axes broadcast."""
+        half = np.uint64(32)
+        (a, b), (c, d) = ((low_bits(w[..., 0], 32), w[..., 0] >> half) for w in (x, y))
+        middle = b * c + (a * c >> half)
+        carried = low_bits(middle, 32) + a * d
+        high = b * d + (middle >> half) + (carried >> half)
+        return np.stack([x[..., 0] * y[..., 0], high + x[..., 0] * y[..., 1] + x[..., 1] * y[..., 0]], axis=-1)
+
+    def sum(self, x: np.ndarray, axis: int) -> np.ndarray:
+        """Along an axis, counted from the front, of fewer than 2^32 elements."""
+        low, high = (low_bits(x[..., 0], 32).sum(axis=axis), (x[..., 0] >> np.uint64(32)).sum(axis=axis))
+        upper = high + (low >> np.uint64(32))
+        carry = upper >> np.uint64(32)
+        return np.stack([low_bits(low, 32) | upper << np.uint64(32), x[..., 1].sum(axis=axis) + carry], axis=-1)
+
+    def widened(self, words: np.ndarray) -> np.ndarray:
+        """Words of 64 bits as integers 0 .. 2^64 - 1."""
+        return np.stack([words, np.zeros_like(words)], axis=-1)
+
+
 GF2 = BitRing()
+Z128 = WideIntegers()
 Z8, Z16, Z32, Z64 = (Z2k(dtype) for dtype in (U8, U16, U32, U64))
 # What whole shares are over; packed bits are between a product of bits and the next; all that is dealt or sent.
 Ring: TypeAlias = Z2k | BitRing
 ShareRing: TypeAlias = Ring | PackedBits
-AnyRing: TypeAlias = ShareRing | PackedIntegers
+AnyRing: TypeAlias = ShareRing | PackedIntegers | WideIntegers
 
 integers = functools.cache(Z2k)
 packed_bits = functools.cache(PackedBits)

@@ -10,6 +10,7 @@ import numpy as np
 from mpc.audit import Audit
 from mpc.correlation import Correlation
 from mpc.endpoint import Call
+from mpc.macs import Macs, WideShare, agree
 from mpc.party import Party
 from mpc.rehearsal import NoWorkers, Requests, Silence
 from mpc.shares import AShare, BShare
@@ -21,9 +22,12 @@ T = TypeVar("T")
 class _Rehearsing(Party):
     """A party that learns nothing: with no peer, what it opens is half a result, and means nothing."""
 
-    def reveal(self, x: AShare | BShare, *, to: int | None = None, what: str) -> np.ndarray | None:
+    def reveal(self, x: AShare | BShare | WideShare, *, to: int | None = None, what: str) -> np.ndarray | None:
         opened = super().reveal(x, to=to, what=what)
         return None if opened is None else np.zeros_like(opened)
+
+    def require_macs(self, macs: Macs) -> None:
+        self.run(agree(self, macs))
 
 
 class Trace:

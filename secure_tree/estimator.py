@@ -34,7 +34,7 @@ from secure_tree.model import SharedModel
 from secure_tree.numerics import MARGIN_SCALE
 from secure_tree.own_rows import Here, OwnRows
 from secure_tree.parameters import Parametrised, documented
-from secure_tree.revealing import predict_shards, revealed_margins
+from secure_tree.revealing import check_macs, predict_shards, revealed_margins
 from secure_tree.schema import Table, hold_out, read_features, read_training, read_validation
 from secure_tree.sources import AtWorkers, Shards, agree_on_counts, needs_workers, trained_on
 from secure_tree.training import Curve, Curves, Observer, train
@@ -175,7 +175,7 @@ class _SecureXGB(Parametrised):
         return self
 
     def predict_margin(
-        self, party: Party, X: TableLike | Shards, method: Method = "bins", to: int | None = None
+        self, party: Party, X: TableLike | Shards, method: Method = "bins", to: int | None = None, *, mac: bool = False
     ) -> np.ndarray:
         """Margins, float64[n], or [n, classes] where there are several classes.
 
@@ -185,6 +185,7 @@ class _SecureXGB(Parametrised):
         the other party gets an empty array.
         method "bins": values of a party that trained, through its stored cuts; "thresholds": values of anybody,
         compared with every node's secret threshold. Stages of the meter: predict_offline, predict.
+        mac: check all that is opened by MACs (docs/checks.md); by thresholds, with a dealer. Raises MacFailure.
         """
         model = self._fitted()
         needs_party(party, "predict(party, X)")
@@ -192,12 +193,14 @@ class _SecureXGB(Parametrised):
             raise ConfigError(f'method must be "bins" or "thresholds", got {method!r}')
         if to is not None and (model.config.partition == "horizontal" or to not in (0, 1)):
             raise ConfigError("`to` is party 0 or 1 of vertical data; horizontally each party learns its own rows")
+        if mac:
+            check_macs(party, method)
         trained_on = model.facts.names[model.facts.layout.features_of(party.rank)]
         table = X.header if isinstance(X, Shards) else X
         known = columns_behind(trained_on, [str(c) for c in table.columns]) if hasattr(table, "columns") else {}
         features, names = read_features(table, model.config, known=known)
         rows = X.rows if isinstance(X, Shards) else len(features)
-        layout = agree_on_prediction(party, model, names, rows, method, to)
+        layout = agree_on_prediction(party, model, names, rows, method, to, mac)
         if layout.row_count == 0:
             return np.zeros((0, model.config.num_class) if model.config.num_class else 0)
         receiver = model.facts.label_holder if to is None else to
@@ -211,7 +214,7 @@ class _SecureXGB(Parametrised):
                 own = planned(
                     party,
                     "predict",
-                    lambda party: revealed_margins(party, model, layout, features, method, receiver),
+                    lambda party: revealed_margins(party, model, layout, features, method, receiver, mac),
                     offline="predict_offline",
                 )
         margin = own.T if model.config.num_class else own[0]
@@ -260,16 +263,16 @@ class SecureXGBClassifier(_SecureXGB):
     other = "SecureXGBRegressor"
 
     def predict_proba(
-        self, party: Party, X: TableLike | Shards, method: Method = "bins", to: int | None = None
+        self, party: Party, X: TableLike | Shards, method: Method = "bins", to: int | None = None, *, mac: bool = False
     ) -> np.ndarray:
         """[n, classes]: probabilities of classes 0, 1, ... for the rows that `predict_margin` reveals to this party."""
-        return probabilities(self._fitted().config, self.predict_margin(party, X, method, to))
+        return probabilities(self._fitted().config, self.predict_margin(party, X, method, to, mac=mac))
 
     def predict(
-        self, party: Party, X: TableLike | Shards, method: Method = "bins", to: int | None = None
+        self, party: Party, X: TableLike | Shards, method: Method = "bins", to: int | None = None, *, mac: bool = False
     ) -> np.ndarray:
         """Class, 0, 1, ..., of the same rows."""
-        return classes(self.predict_margin(party, X, method, to))
+        return classes(self.predict_margin(party, X, method, to, mac=mac))
 
     def score(self, party: Party, X: TableLike, y: ColumnLike, method: Method = "bins", to: int | None = None) -> float:
         """Accuracy on the same rows, known to this party; the other one calls score or predict, too."""
@@ -287,10 +290,10 @@ class SecureXGBRegressor(_SecureXGB):
     other = "SecureXGBClassifier"
 
     def predict(
-        self, party: Party, X: TableLike | Shards, method: Method = "bins", to: int | None = None
+        self, party: Party, X: TableLike | Shards, method: Method = "bins", to: int | None = None, *, mac: bool = False
     ) -> np.ndarray:
         """Predicted values of the rows that `predict_margin` reveals to this party."""
-        return values(self._fitted().config, self.predict_margin(party, X, method, to))
+        return values(self._fitted().config, self.predict_margin(party, X, method, to, mac=mac))
 
     def score(self, party: Party, X: TableLike, y: ColumnLike, method: Method = "bins", to: int | None = None) -> float:
         """Coefficient of determination (R^2) on the same rows, known to this party; the other calls, too."""

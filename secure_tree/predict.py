@@ -114,7 +114,7 @@ def threshold_router(party: Party, layout: Layout, owners: tuple[int, ...], feat
     """
     steps = []
     for p in owners:
-        words = DenseWords(_keys(features, layout.optional[p])) if party.rank == p else None
+        words = DenseWords(keys_of(features, layout.optional[p])) if party.rank == p else None
         width = layout.widths[p] + len(layout.optional[p])
         steps.append(share_masked_matrix.steps(party, p, words, width, layout.rows[p], Z64))
     matrices = yield from parallel(*steps)
@@ -122,7 +122,7 @@ def threshold_router(party: Party, layout: Layout, owners: tuple[int, ...], feat
     def route(trees: Ensemble) -> Steps[BShare]:
         chosen, thresholds = trees.chosen, trees.thresholds
         t, m = thresholds.shape
-        vectors = [chosen[..., _columns(layout, p)].reshape(t * m, -1) for p in owners]
+        vectors = [chosen[..., columns_of(layout, p)].reshape(t * m, -1) for p in owners]
         parts = yield from _apply_all(party, matrices, vectors)
         difference = (parts[0] + parts[1] if len(parts) > 1 else parts[0]) - thresholds.reshape(t * m, 1)
         return (yield from below.steps(party, difference, [0], THRESHOLD_BITS)).reshape(t, m, -1)
@@ -130,7 +130,7 @@ def threshold_router(party: Party, layout: Layout, owners: tuple[int, ...], feat
     return Router(matrices, route)
 
 
-def _keys(features: np.ndarray, optional: tuple[int, ...]) -> np.ndarray:
+def keys_of(features: np.ndarray, optional: tuple[int, ...]) -> np.ndarray:
     """Keys of the values, uint64[d_p, n], 0 where missing, and 2^33 where a value of an optional feature is missing."""
     missing = np.isnan(features)
     keys = np.where(missing, 0, order_key(features))
@@ -138,7 +138,7 @@ def _keys(features: np.ndarray, optional: tuple[int, ...]) -> np.ndarray:
     return np.concatenate([keys, right], axis=1).T.astype(U64)
 
 
-def _columns(layout: Layout, p: int) -> np.ndarray:
+def columns_of(layout: Layout, p: int) -> np.ndarray:
     """Places of party p's features, and of those that may be missing, in `Ensemble.chosen`."""
     own = np.arange(layout.feature_count)[layout.features_of(p)]
     optional = [layout.feature_count + layout.missing.index(own[f]) for f in layout.optional[p]]

@@ -6,36 +6,75 @@ from dataclasses import replace
 
 import numpy as np
 
+from mpc.errors import ConfigError
 from mpc.party import Party
 from mpc.verdict import settle
 from secure_tree.categories import Dictionary
 from secure_tree.config import Method
 from secure_tree.layout import Layout, place
 from secure_tree.model import SharedModel
-from secure_tree.predict import margins
+from secure_tree.predict import margins, row_groups
 from secure_tree.sources import PART, AtWorkers, Kept, Shards, agree_on_counts
+from secure_tree.tagged_predict import tagged_margins, take_in_model
 
 
 def revealed_margins(
-    party: Party, model: SharedModel, layout: Layout, features: np.ndarray, method: Method, receiver: int | None
+    party: Party,
+    model: SharedModel,
+    layout: Layout,
+    features: np.ndarray,
+    method: Method,
+    receiver: int | None,
+    mac: bool = False,
 ) -> np.ndarray:
     """Own features float32[n_p, d_p] -> int64[classes, rows] at MARGIN_SCALE: vertically of all rows, at the receiver;
-    horizontally of own rows.
+    horizontally of own rows. With `mac` every opening is checked, by MACs.
     """
     if layout.vertical:
         receivers = {receiver: slice(None)}
     else:
         receivers = {p: place(p, layout.rows) for p in (0, 1) if layout.rows[p]}
     classes = model.config.classes
+    if mac:
+        return _with_macs(party, model, layout, features, receiver)
     result = party.run(margins(party, model.ensemble, layout, model.cuts, features, method, classes))
     settle(party)
     own = np.zeros((classes, 0), np.int64)
     for p, rows in receivers.items():
-        opened = party.reveal(
-            result[:, rows], to=p, what=f"predictions of {'the' if layout.vertical else 'its own'} rows"
-        )
+        opened = party.reveal(result[:, rows], to=p, what=_what(layout))
         own = own if opened is None else opened
     return own
+
+
+def _what(layout: Layout) -> str:
+    return f"predictions of {'the' if layout.vertical else 'its own'} rows"
+
+
+def _with_macs(
+    party: Party, model: SharedModel, layout: Layout, features: np.ndarray, receiver: int | None
+) -> np.ndarray:
+    """As revealed_margins, with MACs on all that is opened."""
+    classes = model.config.classes
+    tagged = party.run(take_in_model(party, model.ensemble, layout))
+    own = np.zeros((classes, 0), np.int64)
+    for owners in row_groups(layout):
+        result = party.run(tagged_margins(party, tagged, layout, owners, features, classes))
+        to = receiver if layout.vertical else owners[0]
+        opened = party.reveal(result, to=to, what=_what(layout))
+        own = own if opened is None else opened
+    return own
+
+
+def check_macs(party: Party, method: Method) -> None:
+    """Raises ConfigError where predictions cannot have MACs."""
+    if method != "thresholds":
+        raise ConfigError(f'with MACs the method must be "thresholds", got {method!r}')
+    if not party.randomness.masks_operands:
+        raise ConfigError('MACs need a dealer, who makes the tags: offline must be "dealer", got "pairwise"')
+    if party.audit is not None:
+        raise ConfigError("a prediction takes MACs or an audit, and both were asked for")
+    if party.workers:
+        raise ConfigError("MACs are for predictions of one process at each party: they take no shards")
 
 
 def predict_shards(

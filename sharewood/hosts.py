@@ -231,11 +231,11 @@ def predict_rows(config: HostsConfig, name: str, json: Path | None) -> Predictio
         for path in [p for p in (out, json) if p]:
             writable(path)
         read = Inputs.of(predict_data=data, model=config.party(name).model)
-        output = config.predict.output if model.config.logistic else "margin"
+        output, mac = config.predict.output if model.config.logistic else "margin", config.predict.mac
 
     def program(party: Party) -> tuple[np.ndarray, PredictionReport]:
         warm_up(model.config.comparison, config.offline, config.ot)
-        values = predict(party, model, rows, output, config.predict.method, receiver if layout.vertical else None)
+        values = predict(party, model, rows, output, config.predict.method, receiver if layout.vertical else None, mac)
         if out:
             write_predictions(out, rows.ids, values, output)
         count = len(rows.features)

@@ -25,6 +25,7 @@ FilesKey = Annotated[
     str | None,
     typer.Option(help="Key of this host's models, checkpoints and prepared material: file:PATH or env:NAME."),
 ]
+Macs = Annotated[bool, typer.Option("--mac", help="Check by MACs all that is opened, at both parties.")]
 CheckedDealer = Annotated[bool, typer.Option("--check-dealer", help="Check what is dealt, too: an audit.")]
 Json = Annotated[Path | None, typer.Option(help="Also write the report to this file.")]
 Shards = Annotated[int | None, typer.Option(help="Divide the rows among so many workers, as the other party does.")]
@@ -239,6 +240,7 @@ def predict(
     party: PartyName,
     audit: Audited = False,
     check_dealer: CheckedDealer = False,
+    mac: Macs = False,
     shards: Shards = None,
     ray: RayAddress = None,
     json: Json = None,
@@ -253,6 +255,7 @@ def predict(
         _job(config, passphrase=passphrase, files_key=files_key)
         .audited(audit, check_dealer)
         .on_cluster(party, shards, ray)
+        .with_macs(mac)
     )
     _print_costs("predicted", predict_rows(job, party, json), started)
 

@@ -73,11 +73,21 @@ class PartySection(Strict):
 
 
 class Predict(Strict):
-    """How predictions are made, and, by columns, who learns them; equal at both parties."""
+    """How predictions are made, and, by columns, who learns them; equal at both parties.
+
+    `mac`: check all that is opened by MACs.
+    """
 
     output: Output = "probability"
     method: Method = "thresholds"
     to: str | None = None
+    mac: bool = False
+
+    @model_validator(mode="after")
+    def _by_thresholds(self) -> Predict:
+        if self.mac and self.method != "thresholds":
+            raise ValueError(f'with mac the method must be "thresholds", got {self.method!r}')
+        return self
 
 
 class Serve(Strict):
@@ -210,6 +220,8 @@ class HostsConfig(Strict):
                 raise ValueError(f"parties.{name}.prepared is made for one process: it takes no shards")
         if self.audit and self.shards:
             raise ValueError("an audit checks the work of one process at each party: it takes no shards")
+        if self.predict.mac and self.offline != "dealer":
+            raise ValueError('predict.mac needs a dealer: offline must be "dealer", got "pairwise"')
         if self.parties[self.names[0]].address is None:
             raise ValueError(f"parties.{self.names[0]}.address is needed: the first party by name listens there")
         if self.predict.to is not None and self.predict.to not in self.parties:
@@ -237,6 +249,15 @@ class HostsConfig(Strict):
         """The same with what the command line asks for, too. Raises ConfigError."""
         _check_generator(self.offline, check_dealer)
         return self.model_copy(update={"audit": self.audit or audit or check_dealer})
+
+    def with_macs(self, mac: bool) -> HostsConfig:
+        """The same with MACs where the command line, or the file, asks for them; checked. Raises ConfigError."""
+        predict = self.predict.model_copy(update={"mac": self.predict.mac or mac})
+        if predict.mac and self.checked:
+            raise ConfigError("a prediction takes mac or audit, and both were asked for")
+        if predict.mac and self.shards:
+            raise ConfigError("predict.mac is for one process at each party: it takes no shards")
+        return validated(HostsConfig, {**dict(self), "predict": dict(predict)})
 
     def below(self, folder: Path) -> HostsConfig:
         """The same with every relative path taken from `folder`."""

@@ -116,11 +116,12 @@ def predict(
     output: Output,
     method: Method = "thresholds",
     to: int | None = None,
+    mac: bool = False,
 ) -> np.ndarray:
     """Margins, or probabilities: float64[n], or [n, classes] for several classes; of numbers what is expected.
 
     Horizontal: of own rows. Vertical: of all rows at party `to`, by default the one that has the labels; none at the
-    other. Other columns than the model's features are refused.
+    other. Other columns than the model's features are refused. With `mac` all that is opened is checked.
     """
     theirs = agree(party, JobFacts.of(job="predict", same={"output": output}, ids=rows.ids is not None))
     if model.config.partition == "vertical":
@@ -128,10 +129,10 @@ def predict(
     estimator = (SecureXGBClassifier if model.config.logistic else SecureXGBRegressor)(**model.config.model_dump())
     estimator.model = model
     if not isinstance(estimator, SecureXGBClassifier):
-        return estimator.predict(party, rows.features, method, to)
+        return estimator.predict(party, rows.features, method, to, mac=mac)
     if output == "margin":
-        return estimator.predict_margin(party, rows.features, method, to)
-    probabilities = estimator.predict_proba(party, rows.features, method, to)
+        return estimator.predict_margin(party, rows.features, method, to, mac=mac)
+    probabilities = estimator.predict_proba(party, rows.features, method, to, mac=mac)
     return probabilities if model.config.num_class else probabilities[:, 1]
 
 

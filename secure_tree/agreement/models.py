@@ -35,6 +35,7 @@ class PredictionFacts(ModelFacts):
     rows: Annotated[int, Field(ge=0, le=MOST_ROWS)]
     method: Method
     to: Rank | None
+    mac: bool
 
 
 class RevealFacts(ModelFacts):
@@ -68,18 +69,26 @@ class ShareFacts(Message):
 
 
 def agree_on_prediction(
-    party: Party, model: SharedModel, names: tuple[str, ...], rows: int, method: Method, to: int | None = None
+    party: Party,
+    model: SharedModel,
+    names: tuple[str, ...],
+    rows: int,
+    method: Method,
+    to: int | None = None,
+    mac: bool = False,
 ) -> Layout:
     """The layout of the rows to predict, after both halves of the model and the features were found to fit."""
     if model.rank != party.rank:
         raise DataError(f"this half of the model belongs to party {model.rank}, and this is party {party.rank}")
     if method == "bins" and model.cuts.shape[1] == 0:
         raise ConfigError("this model was not trained on the parties' bins: predict by thresholds")
-    mine = PredictionFacts.of(**_identity(model), rows=rows, method=method, to=to)
+    mine = PredictionFacts.of(**_identity(model), rows=rows, method=method, to=to, mac=mac)
     theirs = exchange(party, "prediction.facts", mine)
     _same_model(model, theirs)
     if theirs.method != method:
         raise ConfigError(f"this party predicts by {method}, the other by {theirs.method}")
+    if theirs.mac != mac:
+        raise ConfigError(f"the parties disagree on mac: {mac} here, {theirs.mac} at the other")
     if theirs.to != to:
         raise ConfigError(f"this party names {to} to learn the predictions, the other {theirs.to}")
     layout = model.facts.layout

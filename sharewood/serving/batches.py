@@ -14,7 +14,9 @@ import numpy as np
 from mpc.correlation import Correlation
 from mpc.endpoint import Peer
 from mpc.party import Party
-from mpc.tracing import Trace
+from mpc.ring import U64
+from mpc.rings import Z128
+from mpc.tracing import Trace, planned
 from protocols.randomness.sizes import request_bytes
 from protocols.randomness.stock import Lot, Stock
 from protocols.randomness.supply import Supply
@@ -22,7 +24,9 @@ from secure_tree.config import Method
 from secure_tree.layout import Layout
 from secure_tree.model import SharedModel
 from secure_tree.numerics import MARGIN_SCALE
-from secure_tree.predict import margins
+from secure_tree.predict import margins, row_groups
+from secure_tree.revealing import check_macs
+from secure_tree.tagged_predict import TaggedModel, tagged_margins, take_in_model
 
 # Lots of one size that wait at most.
 _MOST_ALIKE = 16
@@ -51,10 +55,16 @@ def padded(rows: int) -> int:
 
 
 class Batches:
-    """Batches of one model at one party. `owners`: the parties that may ask; `largest`: a power of two."""
+    """Batches of one model at one party. `owners`: the parties that may ask; `largest`: a power of two.
 
-    def __init__(self, model: SharedModel, method: Method, owners: Sequence[int], largest: int) -> None:
-        self.model, self._method = model, method
+    With `mac` each session takes the model in before its first batch.
+    """
+
+    def __init__(
+        self, model: SharedModel, method: Method, owners: Sequence[int], largest: int, mac: bool = False
+    ) -> None:
+        self.model, self._method, self.mac = model, method, mac
+        self._tagged: TaggedModel | None = None
         self.width = len(model.facts.names[model.facts.layout.features_of(model.rank)])
         self._shapes = [Shape(owner, 1 << k) for k in range(largest.bit_length()) for owner in owners]
         self._demands: dict[tuple[Shape, bool], Demand] = {}
@@ -64,12 +74,26 @@ class Batches:
         if (shape, masks) not in self._demands:
             trace = Trace.at(self.model.rank, masks)
             trace.party.comparison = self.model.config.comparison
+            tagged = self._take_in(trace.party) if self.mac else None
+            trace.cut()
             count = len(self.own_rows(shape, slice(0, shape.rows)))
-            self._margins(trace.party, shape, np.zeros((count, self.width), np.float32), np.ones(shape.rows, np.int64))
+            features, shown = np.zeros((count, self.width), np.float32), np.ones(shape.rows, np.int64)
+            self._margins(trace.party, shape, features, shown, tagged)
             requests = trace.cut()
             held = sum(request_bytes(request).held for request in requests)
             self._demands[shape, masks] = Demand(requests, trace.party.matrices, held)
         return self._demands[shape, masks]
+
+    def begin(self, party: Party) -> None:
+        """Before the first batch of a session. Raises MacFailure."""
+        if self.mac:
+            check_macs(party, self._method)
+            self._tagged = planned(party, "take_in", self._take_in)
+
+    def _take_in(self, party: Party) -> TaggedModel:
+        tagged = party.run(take_in_model(party, self.model.ensemble, self.model.facts.layout))
+        party.require_macs(tagged.macs)
+        return tagged
 
     def own_rows(self, shape: Shape, rows: slice) -> range:
         """Places of those rows of a batch that this party has features of."""
@@ -99,19 +123,26 @@ class Batches:
     def run(self, lot: Lot, link: Peer, shape: Shape, features: np.ndarray, shown: np.ndarray) -> np.ndarray | None:
         """float64[rows] or [rows, classes], margins of the batch at its owner; 0 where `shown`, int64[rows], is 0.
 
-        features: of this party's rows, padded. Raises PeerFailure.
+        features: of this party's rows, padded. Raises PeerFailure, MacFailure.
         """
         lot.begin()
         comparison = self.model.config.comparison
         party = Party(self.model.rank, link, lot, comparison=comparison, matrices=lot.first)
-        own = self._margins(party, shape, features, shown)
+        own = self._margins(party, shape, features, shown, self._tagged)
         if own is None:
             return None
         margin = own.T if self.model.config.num_class else own[0]
         return margin * (self.model.facts.margin_unit / (1 << MARGIN_SCALE))
 
-    def _margins(self, party: Party, shape: Shape, features: np.ndarray, shown: np.ndarray) -> np.ndarray | None:
-        model = self.model
+    def _margins(
+        self, party: Party, shape: Shape, features: np.ndarray, shown: np.ndarray, tagged: TaggedModel | None
+    ) -> np.ndarray | None:
+        model, what = self.model, "predictions of rows that were asked for"
+        if tagged is not None:
+            layout = self.layout(shape)
+            (owners,) = row_groups(layout)
+            steps = tagged_margins(party, tagged, layout, owners, features, model.config.classes)
+            return party.reveal(party.run(steps).times(Z128.widened(shown.astype(U64))), to=shape.owner, what=what)
         computed = party.run(
             margins(
                 party,
@@ -123,7 +154,7 @@ class Batches:
                 model.config.classes,
             )
         )
-        return party.reveal(computed.times(shown), to=shape.owner, what="predictions of rows that were asked for")
+        return party.reveal(computed.times(shown), to=shape.owner, what=what)
 
 
 class Ready:

@@ -72,7 +72,7 @@ class Service:
         self._table = _table(config, name, self.model) if layout.vertical and not self.answers else None
         config.credentials(name)
         method: Method = config.predict.method
-        self._batches = Batches(self.model, method, self._owners, self.settings.largest_batch)
+        self._batches = Batches(self.model, method, self._owners, self.settings.largest_batch, config.predict.mac)
         self._queue = Queue(self.settings.queue_rows)
         self.measures = Measures()
         self._stopping = Event()
@@ -145,9 +145,10 @@ class Service:
         """One session, until a party leaves."""
         settings, link = self.settings, party.link
         facts = ServiceFacts.of(largest_batch=settings.largest_batch, ahead=settings.ahead_bytes)
-        agree_on_service(party, self.model, self.config.predict.method, self._to, facts)
+        agree_on_service(party, self.model, self.config.predict, self._to, facts)
         assert isinstance(party.randomness, Supply) and isinstance(link, Channel), "between hosts"
         self._waits("correlated randomness is being made")
+        self._batches.begin(party)
         ready = Ready(self._batches, party.randomness, settings.ahead_bytes)
         link.timeout = settings.answer_within
         self._waits(None)

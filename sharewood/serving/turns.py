@@ -17,8 +17,8 @@ from mpc.errors import ConfigError, DataError, ProtocolDesync
 from mpc.party import Party
 from secure_tree.agreement.messages import Message, Text, exchange
 from secure_tree.agreement.models import agree_on_prediction
-from secure_tree.config import Method
 from secure_tree.model import SharedModel
+from sharewood.hosts_config import Predict
 
 MOST_BATCH = 1 << 16
 Rows = Annotated[int, Field(ge=0, le=MOST_BATCH)]
@@ -45,10 +45,10 @@ class Held(Message):
     unknown: Annotated[list[Rows], Field(max_length=MOST_BATCH)]
 
 
-def agree_on_service(party: Party, model: SharedModel, method: Method, to: int | None, mine: ServiceFacts) -> None:
+def agree_on_service(party: Party, model: SharedModel, predict: Predict, to: int | None, mine: ServiceFacts) -> None:
     """Both halves of the model and both configurations fit. Raises ConfigError, DataError, PeerFailure."""
     names = model.facts.names[model.facts.layout.features_of(party.rank)]
-    agree_on_prediction(party, model, names, 0, method, to)
+    agree_on_prediction(party, model, names, 0, predict.method, to, predict.mac)
     theirs = exchange(party, "service.facts", mine).model_dump()
     for name, value in mine:
         if theirs[name] != value:

@@ -177,7 +177,8 @@ def batches(client, url):
     return int(float(re.search(r'^sharewood_batch_seconds_count\{asked_by="this_party"\} (\S+)$', text, re.M)[1]))
 
 
-def test_rows_named_by_id(tmp_path):
+@pytest.mark.parametrize("mac", [False, True], ids=["", "macs"])
+def test_rows_named_by_id(tmp_path, mac):
     rng = np.random.default_rng(6)
     X = rng.normal(size=(60, 4)).astype(np.float32)
     y = (X[:, 0] + X[:, 2] > 0).astype(int)
@@ -192,7 +193,7 @@ def test_rows_named_by_id(tmp_path):
     ids = [f"customer {i}" for i in range(60)]
     frames[1].assign(id=ids).iloc[::-1].to_csv(tmp_path / "b.csv", index=False)
     sections = {"party_a": {"model": "0.npz", "label": "y"}, "party_b": {"model": "1.npz", "predict_data": "b.csv"}}
-    urls = place_job(tmp_path, sections, train={"partition": "vertical"})
+    urls = place_job(tmp_path, sections, train={"partition": "vertical"}, predict={"mac": mac})
     for name in NAMES:
         path = tmp_path / f"{name}.toml"
         path.write_text(path.read_text() + 'token_file = "token"\n')

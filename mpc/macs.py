@@ -1,0 +1,313 @@
+"""Information-theoretic MACs: shares with tags, so that a party that lies about what it opens is caught.
+
+Functionality  input         shares of x -> x with tags; the half that a party brings is its own choice
+               open          tagged [x] -> x, masked, to both; checked later
+               agree         -> whether everything that was opened is what its tags say: before any result is revealed
+               reveal        tagged [x] -> x at one party, or nothing at either
+Messages       input: x_i - r_i;  open: x_i;  agree: a commitment, then what it commits to;  reveal: agree, open of
+               x + v, agree; the receiver knows what of v it has to take off
+Cost           input, open: 8 bytes per word of 64 bits each way, one round; agree: 80 bytes each way, two rounds
+How            The dealer shares two keys a of 64 bits, and one of 128; with each secret word x it deals [a x] beside
+               [x]. Sums, and products with public numbers, are local. To check an opened x, party i takes
+               z_i = [a x]_i - a_i x, and z_0 + z_1 must be 0: the parties compare SHA-256 digests of z_0 and of -z_1.
+               Messages of inputs go into the digests as they were sent and as they came
+Security       the dealer and SHA-256 are trusted. Openings are one-time pads whatever the other party sends. If an
+               opened word is wrong modulo 2^k, the liar has to guess the honest party's share of the key modulo
+               2^(w - k + 1), w its bits: with both keys 2^-60 for k = 35, with one key 2^-61 for k = 4, with
+               the wide key 2^-65 for k = 64. Wrong bits above k change nothing that is read
+Source         SPDZ: Damgard et al., CRYPTO 2012; modulo 2^k: SPDZ2k, Cramer et al., CRYPTO 2018; tags beside tables:
+               TinyTable, Damgard et al., CRYPTO 2017
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeVar
+
+import numpy as np
+
+from mpc.correlation import View, correlation, private_to_each
+from mpc.endpoint import Endpoint
+from mpc.ring import U8, Shape
+from mpc.rings import Z8, Z64, Z128, WideIntegers, Z2k
+from mpc.rounds import Steps, exchange_words, named
+from mpc.shares import Share
+
+# Keys of 64 bits: values of more than a few bits need both.
+KEYS = 2
+# Where the dealer keeps what later requests refer to: the keys, and masks of inputs from the third place on.
+_PLACES = 1 << 35
+_WORD_KEYS, _WIDE_KEY, FIRST_PLACE = _PLACES, _PLACES + 1, _PLACES + 2
+_NONCE, _DIGEST = 16, 32
+
+
+def deal_tags(view: View, words: np.ndarray | None, shape: Shape, keys: int = KEYS) -> np.ndarray:
+    """[a x] for so many of the keys, [keys, *shape]."""
+
+    def tags() -> np.ndarray:
+        own = view.kept(_WORD_KEYS)[:keys]
+        return own.reshape(-1, *(1 for _ in shape)) * words
+
+    return view.derived(Z64, (keys, *shape), tags)
+
+
+def deal_wide_tags(view: View, words: np.ndarray) -> np.ndarray:
+    """[a x] of wide integers, for the wide key."""
+    return view.derived(Z128, words.shape, lambda: Z128.product(words, view.kept(_WIDE_KEY)))
+
+
+@correlation
+class MacKeys:
+    """Each party's share of the keys, for all that is dealt after; the dealer keeps their sums."""
+
+    def deal(self, view: View) -> tuple[np.ndarray, np.ndarray]:
+        keys, wide = view.mask(Z64, (KEYS,)), view.mask(Z128, (2,))
+        view.keep(_WORD_KEYS, keys)
+        view.keep(_WIDE_KEY, wide)
+        return keys, wide
+
+
+@correlation
+class TaggedMask:
+    """Tagged [r], which the dealer keeps at this place."""
+
+    place: int
+    shape: Shape
+
+    def deal(self, view: View) -> tuple[np.ndarray, np.ndarray]:
+        r = view.mask(Z64, self.shape)
+        view.keep(self.place, r)
+        return r, deal_tags(view, r, self.shape)
+
+
+@correlation
+class WideMask:
+    """Tagged [r] modulo 2^128."""
+
+    shape: Shape
+
+    def deal(self, view: View) -> tuple[np.ndarray, np.ndarray]:
+        r = view.mask(Z128, (*self.shape, 2))
+        return r, deal_wide_tags(view, r)
+
+
+@correlation
+class ReceiverMask:
+    """u, known to `owner`, and tagged [v] with v = u modulo 2^64 and uniform above."""
+
+    owner: int
+    shape: Shape
+
+    def deal(self, view: View) -> tuple[Any, np.ndarray, np.ndarray]:
+        u = view.private(self.owner, Z64, self.shape)
+        above = view.mask(Z64, self.shape)
+        v = view.derived(Z128, (*self.shape, 2), lambda: np.stack([u, above], axis=-1))
+        return u, v, deal_wide_tags(view, v)
+
+
+@correlation
+class Nonces:
+    """Bytes of its own for each party."""
+
+    size: int
+
+    def deal(self, view: View) -> Any:
+        return private_to_each(view, Z8, (self.size,))[1]
+
+
+@dataclass
+class Macs:
+    """A party's shares of the keys, and the digest of all that has been opened under them."""
+
+    rank: int
+    keys: np.ndarray
+    wide: np.ndarray
+    _seen: Any = field(default_factory=hashlib.sha256)
+
+    @classmethod
+    def begin(cls, party: Endpoint) -> Macs:
+        """With new keys."""
+        return cls(party.rank, *party.randomness.take(MacKeys()))
+
+    def tags(self, words: np.ndarray, keys: int) -> np.ndarray:
+        """This party's part of the tags of public words."""
+        return self.keys[:keys].reshape(-1, *(1 for _ in words.shape)) * words
+
+    def note(self, words: np.ndarray) -> None:
+        """What must be the same at both parties."""
+        self._seen.update(np.ascontiguousarray(words).reshape(-1).view(U8))
+
+    def difference(self, tags: np.ndarray, expected: np.ndarray, ring: Z2k | WideIntegers) -> None:
+        """Tags and what the opened words say of them have to add up at both parties together."""
+        self.note(ring.subtract(tags, expected) if self.rank == 0 else ring.subtract(expected, tags))
+
+    def noted(self) -> bytes:
+        """The digest so far."""
+        return self._seen.digest()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TaggedShare(Share):
+    """One party's share of words of 64 bits, and of their tags, [keys, *shape]."""
+
+    words: np.ndarray
+    tags: np.ndarray
+    macs: Macs
+
+    @property
+    def rank(self) -> int:  # type: ignore[override]
+        return self.macs.rank
+
+    @property
+    def _words(self) -> np.ndarray:
+        return self.words
+
+    @property
+    def ring(self) -> Z2k:
+        return Z64
+
+    def __getitem__(self, key: Any) -> Self:
+        places = key if isinstance(key, tuple) else (key,)
+        return type(self)(self.words[key], self.tags[(slice(None), *places)], self.macs)
+
+    def reshape(self, *shape: int) -> Self:
+        return type(self)(self.words.reshape(*shape), self.tags.reshape(len(self.tags), *shape), self.macs)
+
+    def repeated(self, count: int) -> Self:
+        """So many times the same, along a new first axis."""
+        words, tags = np.repeat(self.words[None], count, axis=0), np.repeat(self.tags[:, None], count, axis=1)
+        return type(self)(words, tags, self.macs)
+
+    def plus(self, public: np.ndarray) -> Self:
+        """[x] + public words, whose shape is that of x."""
+        words = self.words + public if self.rank == 0 else self.words
+        return type(self)(words, self.tags + self.macs.tags(public, len(self.tags)), self.macs)
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(self.words + other.words, self.tags + other.tags, self.macs)
+
+    def __sub__(self, other: Self) -> Self:
+        return type(self)(self.words - other.words, self.tags - other.tags, self.macs)
+
+    def times(self, public: np.ndarray | np.uint64) -> Self:
+        """[x] times public words, which broadcast to the shape of x."""
+        return type(self)(self.words * public, self.tags * public, self.macs)
+
+    def sum(self) -> Self:
+        """Along the last axis."""
+        return type(self)(self.words.sum(axis=-1), self.tags.sum(axis=-1), self.macs)
+
+    def note_opened(self, opened: np.ndarray) -> None:
+        """Have it checked that this is what was shared."""
+        self.macs.difference(self.tags, self.macs.tags(opened, len(self.tags)), Z64)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WideShare(Share):
+    """One party's share of integers modulo 2^128, and of their tags: low and high words along the last axis."""
+
+    words: np.ndarray
+    tags: np.ndarray
+    macs: Macs
+
+    @property
+    def rank(self) -> int:  # type: ignore[override]
+        return self.macs.rank
+
+    @property
+    def _words(self) -> np.ndarray:
+        return self.words
+
+    @property
+    def ring(self) -> Any:
+        return Z128
+
+    @property
+    def shape(self) -> Shape:
+        return self.words.shape[:-1]
+
+    def __getitem__(self, key: Any) -> Self:
+        return type(self)(self.words[key], self.tags[key], self.macs)
+
+    def reshape(self, *shape: int) -> Self:
+        return type(self)(self.words.reshape(*shape, 2), self.tags.reshape(*shape, 2), self.macs)
+
+    def repeated(self, count: int) -> Self:
+        """So many times the same, along a new first axis."""
+        words, tags = (np.repeat(w[None], count, axis=0) for w in (self.words, self.tags))
+        return type(self)(words, tags, self.macs)
+
+    def transposed(self) -> Self:
+        """The first two axes exchanged."""
+        return type(self)(self.words.swapaxes(0, 1), self.tags.swapaxes(0, 1), self.macs)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """One after another along the first axis."""
+        words, tags = np.concatenate([x.words for x in parts]), np.concatenate([x.tags for x in parts])
+        return cls(words, tags, parts[0].macs)
+
+    def plus(self, public: np.ndarray) -> Self:
+        """[x] + public integers, whose shape is that of x."""
+        words = Z128.add(self.words, public) if self.rank == 0 else self.words
+        return type(self)(words, Z128.add(self.tags, Z128.product(public, self.macs.wide)), self.macs)
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(Z128.add(self.words, other.words), Z128.add(self.tags, other.tags), self.macs)
+
+    def times(self, public: np.ndarray) -> Self:
+        """[x] times public integers, low and high words, which broadcast."""
+        return type(self)(Z128.product(self.words, public), Z128.product(self.tags, public), self.macs)
+
+    def sum(self, axis: int) -> Self:
+        """Along an axis, counted from the front."""
+        return type(self)(Z128.sum(self.words, axis), Z128.sum(self.tags, axis), self.macs)
+
+    def note_opened(self, opened: np.ndarray) -> None:
+        """Have it checked that this is what was shared."""
+        self.macs.difference(self.tags, Z128.product(opened, self.macs.wide), Z128)
+
+
+Tagged = TypeVar("Tagged", TaggedShare, WideShare)
+
+
+def take_in(masked: Tagged, own: np.ndarray) -> Steps[tuple[np.ndarray, Tagged]]:
+    """Own halves of x, as words of the ring, and tagged [r] of a mask -> x - r, public, and tagged [x]."""
+    sent = masked.ring.subtract(own, masked.words)
+    (came,) = yield from named("macs.take_in", exchange_words([sent], [64]))
+    for words in (sent, came) if masked.rank == 0 else (came, sent):
+        masked.macs.note(words)
+    difference = masked.ring.add(sent, came)
+    return difference, masked.plus(difference)
+
+
+def open_tagged(x: Tagged) -> Steps[np.ndarray]:
+    """Masked tagged [x] -> x, which is to be checked by `agree` before a result is revealed."""
+    (came,) = yield from named("macs.open_tagged", exchange_words([x.words], [64]))
+    opened: np.ndarray = x.ring.add(x.words, came)
+    x.macs.note(opened)
+    x.note_opened(opened)
+    return opened
+
+
+def agree(party: Endpoint, macs: Macs) -> Steps[bool]:
+    """Whether everything opened under the keys is what its tags say; both parties commit to their digests first."""
+    told = np.concatenate([party.randomness.take(Nonces(_NONCE)), np.frombuffer(macs.noted(), U8)])
+    commitment = np.frombuffer(_commitment(party.rank, told), U8)
+    (promised,) = yield from named("macs.agree", exchange_words([commitment], [8]))
+    (came,) = yield from named("macs.agree", exchange_words([told], [8]))
+    kept = _commitment(1 - party.rank, came) == promised.tobytes()
+    return kept and came[_NONCE:].tobytes() == told[_NONCE:].tobytes()
+
+
+def _commitment(rank: int, told: np.ndarray) -> bytes:
+    return hashlib.sha256(bytes([rank]) + told.tobytes()).digest()
+
+
+def open_to(party: Endpoint, x: WideShare, to: int) -> Steps[tuple[np.ndarray, Any]]:
+    """Tagged [x] -> x + v, which both see, and u at the party `to`: x = x + v - u modulo 2^64."""
+    u, v, tags = party.randomness.take(ReceiverMask(to, x.shape))
+    opened = yield from open_tagged(x + WideShare(v, tags, x.macs))
+    return opened[..., 0], u

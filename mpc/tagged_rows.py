@@ -1,0 +1,174 @@
+"""Rows that one party knows, times a tagged matrix; and the choice of tagged words by a small tagged number.
+
+Functionality  `product`: rows M of the owner, tagged [C] -> tagged [M C^T]
+               `choose`: tagged [k] and [w], w modulo 2^64 -> wide tagged [w if k = 0, else 0]
+Messages       rows: the owner sends D = M - U once;  product: none;  choose: k + rho
+Cost           8 bytes per word of M from the owner; 8 bytes per element of k each way, one round. From the dealer
+               24 bytes per word of M and of the product, and 64 * 2^b + 16 per element of k, of b bits
+How            E = C - r is public since C was taken in (mpc/macs.py), with r kept by the dealer, who deals [U r^T]:
+               M C^T = D C^T + U E^T + U r^T. Likewise w = E + r, up to 2^64, and tables have 1{k = 0} and 1{k = 0} r
+Security       as mpc/macs.py; D is a one-time pad. The owner may send any D: its rows are its own choice
+Source         Beaver, CRYPTO 1991, with tags as in SPDZ2k: Cramer et al., CRYPTO 2018
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mpc.correlation import View, correlation
+from mpc.endpoint import Endpoint
+from mpc.macs import (
+    FIRST_PLACE,
+    Macs,
+    TaggedMask,
+    TaggedShare,
+    WideShare,
+    deal_tags,
+    deal_wide_tags,
+    open_tagged,
+    take_in,
+)
+from mpc.ring import U8, U64, low_bits
+from mpc.rings import Z64, Z128
+from mpc.rounds import Round, Steps, named
+
+# Places of the masks that the dealer keeps: of the rows of each party, then of what is taken in.
+_ROWS, _TAKEN = FIRST_PLACE, FIRST_PLACE + 2
+
+
+@correlation
+class RowMask:
+    """U, known to `owner`, with tags; the dealer keeps it."""
+
+    owner: int
+    rows: int
+    columns: int
+
+    def deal(self, view: View) -> tuple[Any, np.ndarray]:
+        shape = (self.rows, self.columns)
+        mask = view.private(self.owner, Z64, shape)
+        view.keep(_ROWS + self.owner, mask)
+        return mask, deal_tags(view, mask, shape)
+
+
+@correlation
+class RowProducts:
+    """Tagged [U r^T] for the rows' mask U and some rows of the mask r at this place."""
+
+    place: int
+    owner: int
+    rows: int
+    first: int
+    count: int
+
+    def deal(self, view: View) -> tuple[np.ndarray, np.ndarray]:
+        shape = (self.rows, self.count)
+
+        def product() -> np.ndarray:
+            r = view.kept(self.place)[self.first : self.first + self.count]
+            return _matmul(view.kept(_ROWS + self.owner), r)
+
+        words = view.derived(Z64, shape, product)
+        return words, deal_tags(view, words, shape)
+
+
+@correlation
+class ChoiceTables:
+    """Tagged [rho], and tables of 1{k = rho} and 1{k = rho} r modulo 2^128, for the words of the mask r at this place
+    from `first` up, each for so many rows.
+    """
+
+    place: int
+    first: int
+    count: int
+    rows: int
+    bits: int
+
+    def deal(self, view: View) -> list[tuple[np.ndarray, np.ndarray]]:
+        shape = (self.rows, self.count)
+        rho = view.mask(Z64, shape)
+
+        def tables() -> np.ndarray:
+            entries = np.arange(1 << self.bits, dtype=U64)
+            hot = (entries == low_bits(rho, self.bits)[..., None]).astype(U64)
+            r = view.kept(self.place).reshape(-1)[self.first : self.first + self.count]
+            return Z128.widened(np.stack([hot, hot * r[:, None]], axis=-1))
+
+        table = view.derived(Z128, (*shape, 1 << self.bits, 2, 2), tables)
+        return [(rho, deal_tags(view, rho, shape, 1)), (table, deal_wide_tags(view, table))]
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What both parties have taken in: its difference E from the mask at `place`, and the tagged share."""
+
+    place: int
+    difference: np.ndarray
+    share: TaggedShare
+
+
+@dataclass(frozen=True)
+class TaggedRows:
+    """Rows of an owner: D, and the tagged share of U."""
+
+    owner: int
+    difference: np.ndarray
+    mask: TaggedShare
+
+
+def take_in_at(party: Endpoint, macs: Macs, number: int, own: np.ndarray) -> Steps[Taken]:
+    """Own halves of words -> Taken, with a mask that the dealer keeps under this number."""
+    masked = TaggedShare(*party.randomness.take(TaggedMask(_TAKEN + number, own.shape)), macs)
+    return Taken(_TAKEN + number, *(yield from take_in(masked, own)))
+
+
+def take_rows(
+    party: Endpoint, macs: Macs, owner: int, own: np.ndarray | None, rows: int, columns: int
+) -> Steps[TaggedRows]:
+    """The owner's rows, words [rows, columns] (None at the other party) -> TaggedRows."""
+    mask, tags = party.randomness.take(RowMask(owner, rows, columns))
+    if own is not None:
+        difference = own - mask
+        yield from named("tagged_rows.take_rows", _one_round(Round([difference.reshape(-1).view(U8)], [])))
+    else:
+        mask = np.zeros((rows, columns), U64)
+        (came,) = yield from named("tagged_rows.take_rows", _one_round(Round([], [8 * rows * columns])))
+        difference = came.view(U64).reshape(rows, columns)
+    macs.note(difference)
+    return TaggedRows(owner, difference, TaggedShare(mask, tags, macs))
+
+
+def _one_round(asked: Round) -> Steps[list[np.ndarray]]:
+    return (yield asked)
+
+
+def _matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """[n, k], [m, k] -> [n, m]."""
+    return Z64.matmul(x[None], y.T[None])[0]
+
+
+def product(party: Endpoint, rows: TaggedRows, taken: Taken, first: int, count: int) -> TaggedShare:
+    """Rows [n, k] times some rows of the tagged matrix [m, k] -> tagged [n, count]. No message."""
+    n = len(rows.difference)
+    words, tags = party.randomness.take(RowProducts(taken.place, rows.owner, n, first, count))
+    chosen, difference = taken.share[first : first + count], taken.difference[first : first + count]
+    words = words + _matmul(rows.difference, chosen.words) + _matmul(rows.mask.words, difference)
+    both = zip(chosen.tags, rows.mask.tags, strict=True)
+    added = [_matmul(rows.difference, own) + _matmul(of_mask, difference) for own, of_mask in both]
+    return TaggedShare(words, tags + np.stack(added), rows.mask.macs)
+
+
+def choose(party: Endpoint, k: TaggedShare, bits: int, taken: Taken, first: int) -> Steps[WideShare]:
+    """Tagged [k], [n, count], of so many bits, and words of `taken` from `first` up -> wide tagged [w where k = 0]."""
+    rows, count = k.shape
+    request = ChoiceTables(taken.place, first, count, rows, bits)
+    (rho, rho_tags), (table, table_tags) = party.randomness.take(request)
+    hidden = yield from open_tagged(k + TaggedShare(rho, rho_tags, k.macs))
+    at = low_bits(hidden, bits).astype(np.int64)[..., None, None, None]
+    words, tags = (np.take_along_axis(w, at, axis=2)[:, :, 0] for w in (table, table_tags))
+    found = Z128.widened(taken.difference.reshape(-1)[first : first + count])
+    is_zero, masked = (WideShare(words[:, :, i], tags[:, :, i], k.macs) for i in (0, 1))
+    return is_zero.times(found) + masked

@@ -1,0 +1,115 @@
+"""Signs of tagged values: [x] -> [x < 0] with tags, by tables that the dealer makes.
+
+Functionality  tagged [x] -> tagged [x < 0], exact while -2^(B-1) <= x < 2^(B-1)
+Messages       round 1: y = x + r;  round 2: for each group of three chunks its masked comparison;  round 3: that of the
+               groups. All are opened with tags (mpc/macs.py)
+Cost           8 (2 + m / 3) bytes per element each way for m chunks; from the dealer 16 (2 + 19 m + 16 (m / 3)
+               + ..) bytes, as `SignTables` lists
+How            x < 0 is bit B - 1 of y - r. The low B - 1 bits of y and r are cut into m chunks of four bits. The sign
+               of y_j - r_j, of -1, 0, 1, is read from a table of 16 at the public y_j. s_0 + 2 s_1 + 4 s_2 has the sign
+               of the highest chunk that differs; masked by rho modulo 16, it is opened, and its sign read from the next
+               table. In the last one stands bit 3 of the sum of the groups' signs, times powers of two, and of 8 times
+               bit B - 1 of r and of y. Everything between openings is linear, and the tags with it
+Security       as mpc/macs.py: openings are one-time pads, and a lie about one is caught
+Source         as mpc/thermometer.py; tags beside tables: TinyTable, Damgard et al., CRYPTO 2017
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mpc.correlation import Recipe, View, correlation
+from mpc.endpoint import Endpoint
+from mpc.macs import TaggedShare, deal_tags, open_tagged
+from mpc.ring import U64, Shape, low_bits
+from mpc.rings import Z64
+from mpc.rounds import Steps
+
+CHUNK = 4
+# Chunks of a group: with one bit for the sign, what a table of the same size takes.
+GROUP = 3
+_SIZE = 1 << CHUNK
+_TOP = np.uint64(CHUNK - 1)
+
+
+def group_count(bits: int) -> int:
+    """Groups of chunks that the low bits of a value take."""
+    return -(-(bits - 1) // (CHUNK * GROUP))
+
+
+def _chunks(words: np.ndarray, bits: int) -> np.ndarray:
+    """The low bits - 1 bits in chunks, lowest first, [n, chunks]."""
+    places = np.arange(group_count(bits) * GROUP, dtype=U64) * np.uint64(CHUNK)
+    return low_bits(low_bits(words, bits - 1)[:, None] >> places, CHUNK)
+
+
+def _bit(words: np.ndarray, place: int) -> np.ndarray:
+    return words >> np.uint64(place) & np.uint64(1)
+
+
+def _signs(number: np.ndarray) -> np.ndarray:
+    """Signs -1, 0, 1 of four-bit integers in two's complement, as words."""
+    low = low_bits(number, CHUNK)
+    return (low != 0).astype(U64) - np.uint64(2) * (low >> _TOP)
+
+
+@correlation
+class SignTables:
+    """Tagged [r] and its bit B - 1; at every chunk the signs of 0 .. 15 less it; masks rho of the groups and of all,
+    and what they hide as tables: the sign, and at last the top bit.
+    """
+
+    count: int
+    bits: int
+
+    def deal(self, view: View) -> list[tuple[np.ndarray, np.ndarray]]:
+        n, groups = self.count, group_count(self.bits)
+        entries = np.arange(_SIZE, dtype=U64)
+
+        def derived(shape: Shape, recipe: Recipe) -> tuple[np.ndarray, np.ndarray]:
+            words = view.derived(Z64, shape, recipe)
+            return words, deal_tags(view, words, shape, 1)
+
+        def mask(shape: Shape, keys: int) -> tuple[np.ndarray, np.ndarray]:
+            words = view.mask(Z64, shape)
+            return words, deal_tags(view, words, shape, keys)
+
+        r, rho, last = mask((n,), 2), mask((n, groups), 1), mask((n,), 1)
+
+        def compared() -> np.ndarray:
+            chunks = _chunks(r[0], self.bits)[..., None]
+            return (entries > chunks).astype(U64) - (entries < chunks).astype(U64)
+
+        return [
+            r,
+            derived((n,), lambda: _bit(r[0], self.bits - 1)),
+            derived((n, groups * GROUP, _SIZE), compared),
+            rho,
+            derived((n, groups, _SIZE), lambda: _signs(entries - rho[0][..., None])),
+            last,
+            derived(
+                (n, 1 << groups + 1), lambda: _bit(np.arange(1 << groups + 1, dtype=U64) - last[0][:, None], groups)
+            ),
+        ]
+
+
+def look_up(table: TaggedShare, places: np.ndarray) -> TaggedShare:
+    """Entries of tables along the last axis, at one public place of each."""
+    at = places.astype(np.int64)[..., None]
+    words = np.take_along_axis(table.words, at, axis=-1)[..., 0]
+    return TaggedShare(words, np.take_along_axis(table.tags, at[None], axis=-1)[..., 0], table.macs)
+
+
+def below_zero(party: Endpoint, x: TaggedShare, bits: int) -> Steps[TaggedShare]:
+    """Tagged [x], flat, with both keys -> tagged [x < 0], with one; `bits` is B of the header, 2 .. 49."""
+    groups = group_count(bits)
+    dealt = party.randomness.take(SignTables(x.size, bits))
+    r, top, compared, rho, signs, last, result = (TaggedShare(*part, x.macs) for part in dealt)
+    y = yield from open_tagged(x + r)
+    each = look_up(compared, _chunks(y, bits)).reshape(x.size, groups, GROUP)
+    powers = np.uint64(1) << np.arange(max(GROUP, groups), dtype=U64)
+    hidden = yield from open_tagged(each.times(powers[:GROUP]).sum() + rho)
+    of_groups = look_up(signs, low_bits(hidden, CHUNK)).times(powers[:groups]).sum()
+    flips = top.plus(_bit(y, bits - 1)).times(np.uint64(1 << groups))
+    hidden = yield from open_tagged(of_groups + flips + last)
+    return look_up(result, low_bits(hidden, groups + 1))
