@@ -16,12 +16,12 @@ import numpy as np
 from mpc.audit import Audit
 from mpc.correlation import Correlation
 from mpc.meter import Meter, Stage
-from mpc.pieces import Pieces
+from mpc.pieces import Pieces, RowsInFile
 from mpc.ring import U8, Shape
 from mpc.rounds import Round, Steps
 
 T = TypeVar("T")
-Like = tuple[Shape, np.dtype]
+Like = tuple[Shape, np.dtype] | RowsInFile
 # What runs at a worker: program(its party, what it has kept by name, what it is given).
 Program = Callable[..., Any]
 Call = tuple[Program, tuple[Any, ...]]
@@ -34,7 +34,7 @@ class Peer(Protocol):
 
     def exchange(
         self, tag: str, arrays: Sequence[np.ndarray | Pieces], like: Sequence[Like] | None = None
-    ) -> list[np.ndarray]: ...
+    ) -> list[Any]: ...
 
     def exchange_public(self, tag: str, tree: object) -> Any: ...
 
@@ -161,14 +161,18 @@ class Endpoint:
         self.matrices += 1
         return self.matrices
 
-    def _exchange(self, rounds: Sequence[Round]) -> list[np.ndarray]:
+    def _exchange(self, rounds: Sequence[Round]) -> list[Any]:
         sent = [array for r in rounds for array in r.sent]
-        expected = [((size,), U8) for r in rounds for size in r.expected]
-        mine, theirs = sum(a.size for a in sent), sum(size for r in rounds for size in r.expected)
+        expected: list[Like] = [((x,), U8) if isinstance(x, int) else x for r in rounds for x in r.expected]
+        mine, theirs = sum(a.size for a in sent), sum(_expected_bytes(r) for r in rounds)
         sizes = (mine, theirs) if self.rank == 0 else (theirs, mine)
         tag = f"{sizes[0]}/{sizes[1]} {'+'.join(dict.fromkeys(r.name for r in rounds))}"
         answer = self.link.exchange(tag[:255], sent, expected)
         self.meter.total.rounds += 1
         for r in rounds:
-            self.meter.count(r.name, 8 * sum(a.size for a in r.sent), 8 * sum(r.expected))
+            self.meter.count(r.name, 8 * sum(a.size for a in r.sent), 8 * _expected_bytes(r))
         return answer
+
+
+def _expected_bytes(asked: Round) -> int:
+    return sum(x if isinstance(x, int) else x.size for x in asked.expected)

@@ -5,8 +5,8 @@ Messages       once per matrix   p -> q: D = M - U                              
                per use           q -> p: e = x_q - r                                 (`apply_matrix`, one round)
                p outputs M (x_p + e) + s_p, evaluated in the clear; q outputs t = D r + s_q
 Cost           online |x| words from q to p, whatever the size of M. Offline: U, r, s_q are seeds, the dealer
-               sends s_p = U r - s_q to p, and q computes t before the online phase. Only q keeps a matrix: the others
-               draw U piece by piece, the owner once, the dealer for every s_p
+               sends s_p = U r - s_q to p, and q computes t before the online phase. Only q keeps a matrix, from
+               IN_A_FILE bytes on in a file: the others draw U piece by piece, the owner once, the dealer for every s_p
 Security       semi-honest, perfect: D and e are one-time pads. U serves one M, r serves one x
 Source         matrix multiplication triples with one fixed operand: Mohassel and Zhang, IEEE S&P 2017
 """
@@ -28,7 +28,7 @@ from mpc.endpoint import Endpoint
 from mpc.errors import MaskReuse, ShapeMismatch
 from mpc.evidence import Enumerated, Window, bit, private, word
 from mpc.known_matrix import DenseBits, DenseWords, Matrix, storage_of
-from mpc.pieces import Pieces
+from mpc.pieces import IN_A_FILE, Pieces, RowsInFile
 from mpc.recipes import Applied
 from mpc.ring import U8, packed_size
 from mpc.rings import GF2, Z32, Z64, Ring, Z2k
@@ -181,8 +181,10 @@ def share_masked_matrix(
         width = math.prod(shape[1:]) * word.dtype.itemsize
         yield Round([Pieces(shape[0], width, lambda rows: known.masked(rows, mask[rows]))], [])
     else:
-        answer = yield Round([], word.sizes(shape))
-        party.randomness.keep(number, word.unpack(answer, shape))
+        file = RowsInFile(shape, word.dtype)
+        in_a_file = file.size >= IN_A_FILE and word.sizes(shape) == [file.size]
+        answer = yield Round([], [file] if in_a_file else word.sizes(shape))
+        party.randomness.keep(number, file if in_a_file else word.unpack(answer, shape))
         matrix = None
     return SharedMatrix(number, owner, n_in, n_out, ring, size, matrix)
 

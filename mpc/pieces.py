@@ -1,14 +1,24 @@
-"""Matrices of rows that are made, used and sent piece by piece: their maker never has all of one in memory."""
+"""Matrices of rows that are made, sent, received and used piece by piece: nobody ever has all of one in memory."""
 
 from __future__ import annotations
 
+import math
+import os
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import IO
 
 import numpy as np
 
+from mpc.errors import DataError
+from mpc.ring import Shape
+
 # Bytes of a piece, which stay in the cache of a core.
 PIECE = 1 << 19
+# Bytes from which on a matrix that is received lies in a file.
+IN_A_FILE = 1 << 25
 
 
 def pieces(rows: int, width: int) -> Iterator[slice]:
@@ -38,3 +48,45 @@ class Pieces:
 
     def tobytes(self) -> bytes:
         return b"".join(self)
+
+
+class RowsInFile:
+    """A matrix that is received and read in slices of rows, from a file in the system's temporary folder.
+
+    The file has no name, so that it goes with the process however that ends. To receive it, fill the buffers that it
+    yields. Raises DataError where the folder has no room.
+    """
+
+    def __init__(self, shape: Shape, dtype: np.dtype) -> None:
+        self.shape, self._dtype = shape, dtype
+        self.width = math.prod(shape[1:]) * dtype.itemsize
+        self.size = shape[0] * self.width
+        self._file: IO[bytes] | None = None
+
+    def __iter__(self) -> Iterator[memoryview]:
+        with self._room():
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115, it stays
+        for rows in pieces(self.shape[0], self.width):
+            buffer = np.empty((min(rows.stop, self.shape[0]) - rows.start) * self.width, np.uint8)
+            yield buffer.data
+            with self._room():
+                self._file.write(buffer.data)
+                self._file.flush()
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        assert self._file is not None, "rows are received before they are read"
+        start, stop, _ = rows.indices(self.shape[0])
+        out = np.empty((stop - start, *self.shape[1:]), self._dtype)
+        found = os.preadv(self._file.fileno(), [out.reshape(-1).view(np.uint8).data], start * self.width)
+        assert found == out.nbytes, "all of it was received"
+        return out
+
+    @contextmanager
+    def _room(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise DataError(
+                f"{tempfile.gettempdir()} has no room for {self.size / 1e9:.1f} GB of masked rows ({error.strerror}): "
+                "name another folder in the environment variable TMPDIR"
+            ) from error

@@ -13,7 +13,7 @@ import numpy as np
 from mpc.correlation import Correlation, Recipe
 from mpc.endpoint import Call, Endpoint, Like, Program
 from mpc.meter import Stage
-from mpc.pieces import Pieces
+from mpc.pieces import Pieces, RowsInFile
 from mpc.ring import Shape
 from mpc.rings import AnyRing
 
@@ -93,8 +93,8 @@ class Silence:
 
     def exchange(
         self, tag: str, arrays: Sequence[np.ndarray | Pieces], like: Sequence[Like] | None = None
-    ) -> list[np.ndarray]:
-        return [np.zeros(shape, dtype) for shape, dtype in like or []]
+    ) -> list[Any]:
+        return [each if isinstance(each, RowsInFile) else np.zeros(*each) for each in like or []]
 
     def exchange_public(self, tag: str, tree: object) -> Any:
         raise AssertionError("a rehearsal has no peer to tell facts")

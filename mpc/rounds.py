@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 
-from mpc.pieces import Pieces
+from mpc.pieces import Pieces, RowsInFile
 from mpc.ring import pack_words, packed_sizes, unpack_words
 from mpc.shares import Share
 
@@ -24,14 +24,16 @@ T3 = TypeVar("T3")
 
 @dataclass
 class Round:
-    """What one protocol sends in one round, and the sizes that it expects back; the protocol's name is filled in."""
+    """What one protocol sends in one round, and what it expects back: sizes of arrays, or rows that are received into a
+    file; the protocol's name is filled in.
+    """
 
     sent: Sequence[np.ndarray | Pieces]
-    expected: Sequence[int]
+    expected: Sequence[int | RowsInFile]
     name: str = ""
 
 
-Steps: TypeAlias = Generator[Round | list[Round], list[np.ndarray], T]
+Steps: TypeAlias = Generator[Round | list[Round], list[Any], T]
 
 
 def named(name: str, steps: Steps[T]) -> Steps[T]:

@@ -38,7 +38,7 @@ class Recorder:
 
     def exchange(
         self, tag: str, arrays: Sequence[np.ndarray | Pieces], like: Sequence[Like] | None = None
-    ) -> list[np.ndarray]:
+    ) -> list[Any]:
         self.arrays += [a.tobytes() for a in arrays]
         self.rounds.append((tag, b"".join(a.tobytes() for a in arrays)))
         return self._link.exchange(tag, arrays, like)

@@ -12,18 +12,19 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Generic, Self, TypeVar
+from itertools import chain
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from mpc.errors import PeerFailure, ProtocolDesync
-from mpc.pieces import Pieces
+from mpc.pieces import Pieces, RowsInFile
 from protocols.transport.codec import Buffer, Tree, byte_view, decode, encode
 from protocols.transport.frames import FACTS_LIMIT, MAX_TAG, Kind, Reader, head, read_head, read_to_the_end
 
 T = TypeVar("T")
-Like = Sequence[tuple[int | tuple[int, ...], DTypeLike]]
+Like = Sequence[tuple[int | tuple[int, ...], DTypeLike] | RowsInFile]
 # Seconds for the last frame of a session: nobody waits longer for a peer that may not read it.
 _FAREWELL = 1.0
 
@@ -132,11 +133,11 @@ class Channel:
     def wire_received(self) -> int:
         return self._link.received
 
-    def exchange(self, tag: str, arrays: Sequence[np.ndarray | Pieces], like: Like | None = None) -> list[np.ndarray]:
+    def exchange(self, tag: str, arrays: Sequence[np.ndarray | Pieces], like: Like | None = None) -> list[Any]:
         """One round: both parties send, and receive, at the same time.
 
-        Returns new arrays of the (shape, dtype) pairs in `like`; None means the same as `arrays`, without Pieces. For a
-        one-directional round, one side has no arrays and the other `like=[]`.
+        Returns new arrays of the (shape, dtype) pairs in `like`, and the files there, filled; None means the same as
+        `arrays`, without Pieces. For a one-directional round, one side has no arrays and the other `like=[]`.
         """
         self.rounds += 1
         views = [array if isinstance(array, Pieces) else byte_view(array) for array in arrays]
@@ -233,14 +234,14 @@ class Channel:
         self.payload_sent += length
         return frame
 
-    def _read_arrays(self, tag: str, like: Like) -> Reader[list[np.ndarray]]:
+    def _read_arrays(self, tag: str, like: Like) -> Reader[list[Any]]:
         length = yield from self._read_head(Kind.ARRAYS, tag, sys.maxsize)
-        arrays = [np.empty(shape, dtype) for shape, dtype in like]
-        views = [byte_view(array) for array in arrays]
-        expected = sum(map(len, views))
+        arrays = [each if isinstance(each, RowsInFile) else np.empty(*each) for each in like]
+        targets = [[byte_view(array)] if isinstance(array, np.ndarray) else array for array in arrays]
+        expected = sum(array.size if isinstance(array, RowsInFile) else array.nbytes for array in arrays)
         if length != expected:
             raise ProtocolDesync(f"{tag}: expected a payload of {expected} bytes, got {length}")
-        for view in views:
+        for view in chain.from_iterable(targets):
             if view:
                 yield view
         return arrays

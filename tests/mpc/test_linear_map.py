@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from mpc import linear_map
 from mpc.errors import MaskReuse
 from mpc.known_matrix import BinColumns, BinRows, DenseBits, DenseWords
 from mpc.linear_map import apply_matrix, share_masked_matrix
@@ -34,6 +35,14 @@ def run(owner, matrix, n_in, n_out, ring, make, uses=2):
     return zip(*run_both(job)[0], strict=True)
 
 
+@pytest.fixture(params=["in memory", "in a file"])
+def place(request, monkeypatch):
+    """Where the masked matrix is."""
+    if request.param == "in a file":
+        monkeypatch.setattr(linear_map, "IN_A_FILE", 1)
+
+
+@pytest.mark.usefixtures("place")
 @pytest.mark.parametrize("owner", [0, 1])
 @pytest.mark.parametrize("ring", [Z32, Z64])
 def test_ring(owner, ring):
@@ -44,6 +53,7 @@ def test_ring(owner, ring):
         assert np.array_equal(opened(halves), xs[use] @ ONE_HOT)
 
 
+@pytest.mark.usefixtures("place")
 @pytest.mark.parametrize("owner", [0, 1])
 def test_bits(owner):
     xs = np.random.default_rng(3).integers(0, 2, (2, 2, D * K))
@@ -51,6 +61,7 @@ def test_bits(owner):
         assert np.array_equal(opened(halves), xs[use] @ ONE_HOT.T % 2)
 
 
+@pytest.mark.usefixtures("place")
 def test_dense():
     m = np.random.default_rng(4).integers(-9, 9, (7, 4))
     xs = np.random.default_rng(5).integers(-99, 99, (2, 2, 7))
