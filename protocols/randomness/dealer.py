@@ -1,12 +1,13 @@
 """The trusted dealer: a process that sees public shapes only, and fulfils plans ahead of their use.
 
 Functionality  the same plan from both parties -> to each its seed, once, and its corrections, request by request
-Messages       party -> dealer: 16 random bytes;  dealer -> party: its seed, and the nonce of the attempt
+Messages       party -> dealer: 16 random bytes, and of a worker the domain of its shard;  dealer -> party: its seed,
+               and the nonce of the attempt: of all three, and the domain
                then for each plan   party -> dealer: the plan;  dealer -> party: batches of corrections, and before
                them, while the other party's plan is awaited, every NOTICE seconds that nothing has come yet
 Security       the dealer is trusted not to collude with either party. It learns shapes and nothing of the data; a
                party's corrections are one-time padded by the other party's stream. Every request has a stream of
-               its own, by its index, under HKDF(seed, nonce of all three), and an index is dealt once
+               its own, by its index, under HKDF(seed, nonce of the attempt), and an index is dealt once
 Source         Beaver, CRYPTO 1991 (commodity-based: Beaver, STOC 1997)
 """
 
@@ -21,7 +22,7 @@ import numpy as np
 from mpc.correlation import Correlation
 from mpc.errors import ProtocolDesync
 from protocols.randomness.plan import decode_plan, in_order
-from protocols.randomness.prg import Rows, Streams
+from protocols.randomness.prg import DOMAIN_BYTES, Rows, Streams
 from protocols.randomness.views import DealerView
 from protocols.transport.channel import Channel, first_to_speak
 from protocols.transport.codec import Joined, decode
@@ -48,7 +49,10 @@ def serve(first: Channel, second: Channel) -> int:
 
 
 def _serve(parties: tuple[Channel, Channel]) -> int:
-    nonce = os.urandom(NONCE_BYTES) + b"".join(_nonce(channel) for channel in parties)
+    (first, domain), (second, other) = (_hello(channel) for channel in parties)
+    if domain != other:
+        raise ProtocolDesync(f"{parties[0].peer} and {parties[1].peer} came for different shards, or jobs")
+    nonce = os.urandom(NONCE_BYTES) + first + second + domain
     seeds = os.urandom(SEED_BYTES), os.urandom(SEED_BYTES)
     for channel, seed in zip(parties, seeds, strict=True):
         channel.send("dealer.session", {"seed": seed, "nonce": nonce})
@@ -105,11 +109,12 @@ def _deal(request: Correlation[Any], view: DealerView) -> None:
         raise ProtocolDesync(f"{request} cannot be dealt: {type(error).__name__}: {error}") from error
 
 
-def _nonce(channel: Channel) -> bytes:
-    nonce = channel.receive("dealer.hello", FEW_BYTES)
-    if not isinstance(nonce, bytes) or len(nonce) != NONCE_BYTES:
-        raise ProtocolDesync(f"{channel.peer} must send a nonce of {NONCE_BYTES} bytes")
-    return nonce
+def _hello(channel: Channel) -> tuple[bytes, bytes]:
+    """A party's nonce, and the domain of its shard, empty where it is no worker. Raises ProtocolDesync."""
+    hello = channel.receive("dealer.hello", FEW_BYTES)
+    if not isinstance(hello, bytes) or len(hello) not in (NONCE_BYTES, NONCE_BYTES + DOMAIN_BYTES):
+        raise ProtocolDesync(f"{channel.peer} must send a nonce of {NONCE_BYTES} bytes, and a domain or none")
+    return hello[:NONCE_BYTES], hello[NONCE_BYTES:]
 
 
 class _Batches:

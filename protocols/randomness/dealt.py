@@ -21,17 +21,18 @@ from protocols.transport.channel import Channel
 class DealtRandomness(Supply):
     """Implements `mpc.endpoint.Randomness` over a channel to the dealer, which from now on belongs to this object.
 
-    Where the program has failed, the channel can be used to say why.
+    Where the program has failed, the channel can be used to say why. `domain` is that of a worker's shard.
     """
 
     masks_operands = True
 
-    def __init__(self, rank: int, dealer: Channel, peer: Channel | None = None) -> None:
+    def __init__(self, rank: int, dealer: Channel, peer: Channel | None = None, domain: bytes = b"") -> None:
         self._dealer = dealer
         own = os.urandom(NONCE_BYTES)
-        dealer.send("dealer.hello", own)
+        dealer.send("dealer.hello", own + domain)
         seed, nonce = parts_of(dealer.receive("dealer.session", FEW_BYTES), {"seed": bytes, "nonce": bytes})
-        if len(seed) != SEED_BYTES or len(nonce) != 3 * NONCE_BYTES or own not in (nonce[16:32], nonce[32:]):
+        fits = len(seed) == SEED_BYTES and len(nonce) == 3 * NONCE_BYTES + len(domain) and nonce[48:] == domain
+        if not fits or own not in (nonce[16:32], nonce[32:48]):
             raise ProtocolDesync(f"{dealer.peer} opened a session that is not this party's")
         self.session = hashlib.sha256(nonce).digest()
         self._streams = Streams(seed, nonce)

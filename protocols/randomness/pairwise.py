@@ -177,11 +177,12 @@ def pairwise(
     ot: OtKind = "ferret",
     peer: Channel | None = None,
     prepared: Prepared | None = None,
+    domain: bytes = b"",
 ) -> PairwiseRandomness:
     """Draw a session with the peer, agree on what is prepared, and set up the transfers. Raises PeerFailure, and
-    ConfigError or DataError where the parties differ.
+    ConfigError or DataError where the parties differ. `domain` is that of a worker's shard, which both know.
     """
-    session = _greet(rank, channel, ot, prepared)
+    session = _greet(rank, channel, ot, prepared, domain)
     if prepared:
         prepared.agree(channel)
     transfers = _set_up(rank, channel, ot, session)
@@ -222,8 +223,10 @@ def prepare(
     return Prepared(path, rank, parties, key)
 
 
-def _greet(rank: int, channel: Channel, ot: OtKind, prepared: Prepared | None) -> bytes:
-    """A session that both draw, 32 bytes; both use the same transfers, and the same prepared material if any."""
+def _greet(rank: int, channel: Channel, ot: OtKind, prepared: Prepared | None, domain: bytes = b"") -> bytes:
+    """A session that both draw, 32 bytes, which all its keys come from; both use the same transfers, and the same
+    prepared material if any.
+    """
     nonce, pair = os.urandom(NONCE_BYTES), prepared.label.pair if prepared else None
     theirs = channel.exchange_public("pair.hello", {"nonce": nonce, "ot": ot, "prepared": pair}, FEW_BYTES)
     if not isinstance(theirs, dict) or theirs.keys() != {"nonce", "ot", "prepared"}:
@@ -238,7 +241,7 @@ def _greet(rank: int, channel: Channel, ot: OtKind, prepared: Prepared | None) -
     if not isinstance(theirs["nonce"], bytes) or len(theirs["nonce"]) != NONCE_BYTES:
         raise ProtocolDesync(f"{channel.peer} must greet with a nonce of {NONCE_BYTES} bytes")
     both = (nonce, theirs["nonce"]) if rank == 0 else (theirs["nonce"], nonce)
-    return hashlib.sha256(b"sharewood pair" + both[0] + both[1]).digest()
+    return hashlib.sha256(b"sharewood pair" + both[0] + both[1] + domain).digest()
 
 
 def _set_up(rank: int, channel: Channel, ot: OtKind, session: bytes) -> Transfers:

@@ -2,11 +2,15 @@
 
 The key is HKDF-SHA256(seed, salt = nonce of the session). A stream has a place of its own in the counter: the index of
 the request, then the number of the block. So a request can be expanded on its own, and no two share a block.
+
+The nonce of two workers ends with the domain of their shard, so that keys of different shards differ whatever the
+seeds are.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
 
 import numpy as np
@@ -19,7 +23,13 @@ from mpc.ring import Shape
 from protocols.ot.kernels import aes_blocks
 
 _BLOCK = 16
+DOMAIN_BYTES = 32
 _ZEROS = memoryview(bytes(1 << 16))
+
+
+def shard_domain(shard: int, count: int, leads: str) -> bytes:
+    """What goes into every key of two workers: which shard they have, of how many, and for which session of leads."""
+    return hashlib.sha256(f"sharewood shard {shard} of {count} for {leads}".encode()).digest()
 
 
 class Streams:

@@ -27,6 +27,7 @@ from protocols.randomness.dealer import FEW_BYTES
 from protocols.randomness.dealt import DealtRandomness
 from protocols.randomness.pairwise import PairwiseRandomness, pairwise
 from protocols.randomness.prepared import Prepared
+from protocols.randomness.prg import shard_domain
 from protocols.runtime.memory import keep_freed_memory
 from protocols.transport.certificates import Credentials
 from protocols.transport.channel import Channel
@@ -67,6 +68,11 @@ class Network:
     shards: int = 0
     shard: int | None = None
     leads: str | None = None
+
+    @property
+    def domain(self) -> bytes:
+        """What goes into every key of two workers; nothing for two leads."""
+        return b"" if self.shard is None else shard_domain(self.shard, self.shards, str(self.leads))
 
     def expected(self, supplied: bool) -> dict[str, Any]:
         """What the hosts compare: who makes correlated randomness, and how, for a job that is `supplied` with any."""
@@ -151,7 +157,7 @@ def _supplied(
     if second:
         with second.explained():
             with second.watching(peer, _give_up):
-                made = pairwise(rank, second, network.ot, peer, prepared)
+                made = pairwise(rank, second, network.ot, peer, prepared, network.domain)
             yield made
         return
     address = network.dealer or _own_dealer(peer, rank, own_dealer)
@@ -161,7 +167,7 @@ def _supplied(
         # The dealer may wait for the other party for as long, and is to say so first.
         dealer.timeout = _LATER * max(network.patience, network.timeout)
         with dealer.watching(peer, _give_up):
-            dealt = DealtRandomness(rank, dealer, peer)
+            dealt = DealtRandomness(rank, dealer, peer, network.domain)
             _same_session(peer, dealt)
         dealer.timeout = _LATER * network.timeout
         yield dealt

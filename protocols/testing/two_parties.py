@@ -18,13 +18,15 @@ from mpc.ring import U64, decode_signed, encode_signed
 from mpc.shares import AShare, BShare, Share
 from protocols.randomness.local import LocalRandomness
 from protocols.randomness.local_pair import local_pair
+from protocols.randomness.prg import shard_domain
 from protocols.runtime.site import Site
 from protocols.transport.channel import Channel
 from protocols.transport.memory import memory_pair
 
 T = TypeVar("T")
 Seeds = tuple[bytes, bytes]
-Source = Callable[[int, Channel, Seeds], Any]
+# source(rank, second channel, seeds, domain of the shard)
+Source = Callable[..., Any]
 SEEDS: Seeds = (b"a" * 16, b"b" * 16)
 
 
@@ -63,14 +65,14 @@ class Dealt:
         return getattr(self._randomness, name)
 
 
-def dealt(rank: int, second: Channel, seeds: Seeds = SEEDS) -> LocalRandomness:
+def dealt(rank: int, second: Channel, seeds: Seeds = SEEDS, domain: bytes = b"") -> LocalRandomness:
     """Randomness as a dealer makes it."""
-    return LocalRandomness(rank, seeds)
+    return LocalRandomness(rank, seeds, bytes(16) + domain)
 
 
-def made_by_both(rank: int, second: Channel, seeds: Seeds = SEEDS) -> Any:
+def made_by_both(rank: int, second: Channel, seeds: Seeds = SEEDS, domain: bytes = b"") -> Any:
     """Randomness as two parties make it, over a channel of its own."""
-    return local_pair(rank, second, seed=seeds[rank])
+    return local_pair(rank, second, domain or bytes(32), seeds[rank])
 
 
 def run_both(job: Callable[[Party], T], seeds: Seeds = SEEDS, source: Source = dealt) -> tuple[list[T], list[Party]]:
@@ -155,8 +157,8 @@ def with_workers(job: Callable[[Party], T], count: int, source: Source = dealt) 
         rank = party.rank
         sites = []
         for i in range(count):
-            seeds = bytes([i + 1]) * 16, bytes([101 + i]) * 16
-            sites.append(Site(Party(rank, channels[i][rank], source(rank, second[i][rank], seeds))))
+            seeds, domain = (bytes([i + 1]) * 16, bytes([101 + i]) * 16), shard_domain(i, count, "the test")
+            sites.append(Site(Party(rank, channels[i][rank], source(rank, second[i][rank], seeds, domain))))
         party.workers = DirectWorkers(sites)
         try:
             result = job(party)
