@@ -13,6 +13,7 @@ from pathlib import Path
 from mpc.errors import ConfigError, PeerFailure, SharewoodError
 from protocols.transport.certificates import Credentials, expiry, subject_names
 from protocols.transport.tcp import Address, address_text, connect, listen
+from protocols.transport.tls import why_refused
 from sharewood.hosts_config import HostsConfig
 from sharewood.own_files import own_half, rows_to_predict, training_tables
 from sharewood.table_files import writable
@@ -81,10 +82,8 @@ def _handshake_with_itself(credentials: Credentials, name: str) -> None:
             except ssl.SSLWantReadError:
                 continue
     except ssl.SSLError as error:
-        reason = getattr(error, "verify_message", None) or error.reason or str(error)
         raise ConfigError(
-            f"the certificate of {name} does not hold against authority.crt: {reason}; this host's clock is at "
-            f"{dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M} UTC"
+            f"the certificate of {name} does not hold against authority.crt: {why_refused(error)}"
         ) from None
     names = subject_names(server.getpeercert(binary_form=True) or b"")
     if name not in names:

@@ -66,6 +66,7 @@ class Listener:
         self._context = context
         self._greetings: dict[int, _Greeting] = {}
         self._arrived: deque[TlsLink] = deque()
+        self._refused = ""
 
     @property
     def address(self) -> Address:
@@ -83,7 +84,10 @@ class Listener:
         wait = Wait(patience, f"{who} to connect to {address_text(self.address)}")
         while not self._arrived:
             if not wait.left:
-                raise PeerTimeout(f"{who} did not connect to {address_text(self.address)} within {patience:g} s")
+                refused = f"; the last one that came was turned away: {self._refused}" if self._refused else ""
+                raise PeerTimeout(
+                    f"{who} did not connect to {address_text(self.address)} within {patience:g} s{refused}"
+                )
             links, _ = self.look(peers, wait.pause())
             self._arrived.extend(links)
         link = self._arrived.popleft()
@@ -140,6 +144,7 @@ class Listener:
     def _turn_away(self, number: int, why: str) -> None:
         greeting = self._greetings.pop(number)
         greeting.link.close()
+        self._refused = f"{why}, from {greeting.origin}"
         log.warning("turned away a connection from %s: %s", greeting.origin, why)
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ Wire   frame bytes, and 22 bytes for each TLS record of 16 KiB of plaintext.  Bu
        other's certificate is refused | id of the session that it comes for, zeros where there is none yet
 """
 
+import datetime as dt
 import select
 import socket
 import ssl
@@ -40,6 +41,9 @@ _NAME = b"sharewood"
 _SILENCE = 30.0
 _PROBES = 9
 _STEP = "TLS handshake"
+# OpenSSL's X509_V_ERR_CERT_NOT_YET_VALID and _CERT_HAS_EXPIRED, and the alerts that the peer sends for them.
+_NOT_NOW = (9, 10)
+_REFUSALS = ("ALERT_BAD_CERTIFICATE", "ALERT_CERTIFICATE_EXPIRED")
 
 
 class TlsLink(Link):
@@ -252,13 +256,23 @@ class TlsLink(Link):
         if not isinstance(error, ssl.SSLError):
             return PeerVanished(f"{self.peer} closed the connection in {step}: {error.strerror}")
         self._say_why()
-        reason = getattr(error, "verify_message", None) or error.reason
-        return PeerFailure(f"TLS with {self.peer} failed in {step}: {reason}")
+        return PeerFailure(f"TLS with {self.peer} failed in {step}: {why_refused(error)}")
 
     def _say_why(self) -> None:
         """Sends the TLS alert, if there is one, to a peer that may be gone."""
         with suppress(OSError):
             self._socket.send(self._outgoing.read())
+
+
+def why_refused(error: ssl.SSLError) -> str:
+    """What OpenSSL says, and this host's clock where a certificate does not hold at that time, here or at the peer."""
+    reason = getattr(error, "verify_message", None) or error.reason or str(error)
+    clock = f"this host's clock is at {dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M} UTC"
+    if getattr(error, "verify_code", None) in _NOT_NOW:
+        return f"{reason}; {clock}"
+    if any(alert in reason for alert in _REFUSALS):
+        return f"{reason}: it refuses this host's certificate; {clock}"
+    return reason
 
 
 def _chunks(outgoing: Sequence[Buffer | Pieces]) -> Iterator[memoryview]:
