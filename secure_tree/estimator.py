@@ -64,7 +64,7 @@ def _own_rows(
     """What `fit` is given, as rows to train on and held-out ones. Raises ConfigError, DataError."""
     if not party.workers:
         if isinstance(X, Shards):
-            raise needs_workers(party, (X.rows,))
+            raise needs_workers(party, (len(X),))
         table = read_training(X, y, weights, config, known)
         if eval_set is None:
             return Here(*hold_out(table, config))
@@ -199,7 +199,7 @@ class _SecureXGB(Parametrised):
         table = X.header if isinstance(X, Shards) else X
         known = columns_behind(trained_on, [str(c) for c in table.columns]) if hasattr(table, "columns") else {}
         features, names = read_features(table, model.config, known=known)
-        rows = X.rows if isinstance(X, Shards) else len(features)
+        rows = len(X) if isinstance(X, Shards) else len(features)
         layout = agree_on_prediction(party, model, names, rows, method, to, mac)
         if layout.row_count == 0:
             return np.zeros((0, model.config.num_class) if model.config.num_class else 0)

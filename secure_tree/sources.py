@@ -77,8 +77,7 @@ class Shards:
         parts = [Loaded(rows_of(table, np.arange(a, b))) for a, b in pairwise(ends)]
         return cls(parts, table.features[:0])
 
-    @property
-    def rows(self) -> int:
+    def __len__(self) -> int:
         return sum(part.rows for part in self.parts)
 
 

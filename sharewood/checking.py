@@ -15,7 +15,7 @@ from protocols.transport.certificates import Credentials, expiry, subject_names
 from protocols.transport.tcp import Address, address_text, connect, listen
 from protocols.transport.tls import why_refused
 from sharewood.hosts_config import HostsConfig
-from sharewood.own_files import own_half, rows_to_predict, training_tables
+from sharewood.own_files import own_half, own_ray, rows_to_predict, training_tables
 from sharewood.table_files import writable
 
 SOON = dt.timedelta(days=30)
@@ -104,14 +104,16 @@ def _files(config: HostsConfig, name: str) -> Iterator[Finding]:
 
 
 def _training(config: HostsConfig, name: str) -> str:
-    _, rows, validation = training_tables(config, name)
+    with own_ray(config, name):
+        _, rows, validation = training_tables(config, name)
     held = f", and {len(validation.features)} rows for validation" if validation else ""
-    counts = f"{len(rows.features)} rows, {rows.features.shape[1]} feature columns{held}"
+    counts = f"{len(rows.features)} rows, {rows.columns} feature columns{held}"
     return f"{config.party(name).train_data} has {counts}"
 
 
 def _prediction(config: HostsConfig, name: str) -> str:
-    rows = rows_to_predict(config, name, own_half(config, name))
+    with own_ray(config, name):
+        rows = rows_to_predict(config, name, own_half(config, name))
     return f"{config.party(name).predict_data} has {len(rows.features)} rows with the features of the model"
 
 

@@ -9,6 +9,7 @@ they never pass through the process that starts it. Errors name file, column and
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -55,16 +56,24 @@ class Shard:
     def rows(self) -> int:
         return sum(part.stop - part.start for part in self.parts)
 
-    def read(self, columns: Columns, may_miss: MayMiss | None = None, check_labels: CheckLabels | None = None) -> Rows:
-        """The rows, in the process that calls it; as of `sharewood.tables.read_table`."""
+    def read(
+        self,
+        columns: Columns,
+        may_miss: MayMiss | None = None,
+        check_labels: CheckLabels | None = None,
+        names: Sequence[str] = (),
+    ) -> Rows:
+        """The rows, in the process that calls it; as of `sharewood.tables.read_table`, or with the `names` of a model's
+        features as of `read_rows`.
+        """
         pieces = []
         for part in self.parts:
-            for place, rows in read_piecewise(part.path, columns, may_miss, part.start, part.stop, PIECE):
+            for place, rows in read_piecewise(part.path, columns, may_miss, part.start, part.stop, PIECE, names):
                 if check_labels is not None and rows.labels is not None:
                     check_labels(place, rows.labels)
                 pieces.append(rows)
         rows = _joined(pieces)
-        if not columns.complete:
+        if not columns.complete and not names:
             check_no_ids(self.source, rows.features)
         return rows
 
@@ -129,6 +138,7 @@ def each(function: Callable[[T], Any], items: Sequence[T]) -> list[Any]:
             return {"place": given["place"], "result": None, "failure": [type(failure).__name__, str(failure)]}
 
     ray.data.DataContext.get_current().enable_progress_bars = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
     places = ray.data.from_items([{"place": i} for i in range(len(items))], override_num_blocks=len(items))
     found = sorted(places.map(row).take_all(), key=lambda one: one["place"])
     for one in found:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from protocols.randomness.pairwise import prepare as make_ahead
 from protocols.randomness.prepared import Prepared, preparable
 from protocols.runtime.dealing import run_dealer
 from protocols.runtime.hosts import decline, run_pair, run_party
-from protocols.runtime.ray_cluster import check_shards, ray_cluster
+from protocols.runtime.ray_cluster import ray_cluster
 from protocols.runtime.ray_workers import with_workers
 from protocols.shards import agree_on_shards
 from protocols.transport.channel import Channel
@@ -35,7 +35,14 @@ from secure_tree.xgboost_json import from_xgboost, to_xgboost
 from sharewood.figures import Inputs, Run
 from sharewood.hosts_config import HostsConfig
 from sharewood.jobs import fit, predict
-from sharewood.own_files import own_half, rows_to_predict, training_tables
+from sharewood.own_files import (
+    check_predictions,
+    own_half,
+    own_ray,
+    rows_to_predict,
+    training_tables,
+    write_predicted,
+)
 from sharewood.planning import planned
 from sharewood.progress import Watch
 from sharewood.quality import quality_of_predictions
@@ -51,7 +58,7 @@ from sharewood.run_report import (
 )
 from sharewood.shard_alignment import align_in_shards, check_folder
 from sharewood.table_files import writable, write_frame
-from sharewood.tables import known_labels, read_joinable, write_predictions
+from sharewood.tables import read_joinable
 from sharewood.warming_up import warm_up
 
 T = TypeVar("T")
@@ -167,9 +174,14 @@ def train(
     Where a folder for checkpoints is named, every round of trees is kept there; `resume` goes on from them. A file of
     prepared material is used up as far as the training needs it. `watch` is told how the training goes on.
     """
+    with ExitStack() as stack:
+        with bringing(config, name):
+            stack.enter_context(own_ray(config, name))
+        return _train(config, name, resume, json, watch)
+
+
+def _train(config: HostsConfig, name: str, resume: bool, json: Path | None, watch: Watch | None) -> TrainingReport:
     with bringing(config, name):
-        if config.shards:
-            check_shards("shards", config.shards)
         folder = config.needs(name, "checkpoints") if resume else config.party(name).checkpoints
         key = config.file_key()
         checkpoints = Checkpoints(folder, resume, key=key) if folder else None
@@ -217,43 +229,45 @@ def train(
 
 def predict_rows(config: HostsConfig, name: str, json: Path | None) -> PredictionReport:
     """Predict the party's file with its half of the model, write what it learns as a table; a report of costs."""
+    with ExitStack() as stack:
+        with bringing(config, name):
+            stack.enter_context(own_ray(config, name))
+        return _predict(config, name, json)
+
+
+def _predict(config: HostsConfig, name: str, json: Path | None) -> PredictionReport:
     with bringing(config, name):
-        if config.shards:
-            check_shards("shards", config.shards)
         model, own = own_half(config, name), config.names.index(name)
         layout, to = model.facts.layout, config.predict.to
         if to is not None and not layout.vertical:
             raise ConfigError("predict.to is for data by columns: by rows each party learns the predictions of its own")
         receiver = model.facts.label_holder if to is None else config.names.index(to)
-        out = config.needs(name, "predictions") if receiver in (None, own) else None
-        names, data = model.facts.names[layout.features_of(own)], config.needs(name, "predict_data")
         rows = rows_to_predict(config, name, model)
-        for path in [p for p in (out, json) if p]:
-            writable(path)
-        read = Inputs.of(predict_data=data, model=config.party(name).model)
+        out = check_predictions(config, name) if receiver in (None, own) else None
+        if json:
+            writable(json)
+        read = Inputs.of(predict_data=config.needs(name, "predict_data"), model=config.party(name).model)
         output, mac = config.predict.output if model.config.logistic else "margin", config.predict.mac
 
-    def program(party: Party) -> tuple[np.ndarray, PredictionReport]:
+    def program(party: Party) -> tuple[np.ndarray, PartyCosts]:
         warm_up(model.config.comparison, config.offline, config.ot)
         values = predict(party, model, rows, output, config.predict.method, receiver if layout.vertical else None, mac)
-        if out:
-            write_predictions(out, rows.ids, values, output)
-        count = len(rows.features)
-        return values, PredictionReport(
-            costs=PartyCosts.of(party, name, rows=count),
-            run=Run.now(model.facts.pairing, read, predictions=out),
-            data=PredictionTable(count, len(model.facts.names)),
-            config=model.config,
-            predict=config.predict.model_dump(),
-        )
+        return values, PartyCosts.of(party, name, rows=len(rows.features))
 
-    values, report = on_workers(config, name, program)
+    values, costs = on_workers(config, name, program)
+    # By now the workers have ended, and left their CPUs to whoever writes.
+    labels = write_predicted(config, name, model, rows, values, output) if out else None
+    report = PredictionReport(
+        costs=costs,
+        run=Run.now(model.facts.pairing, read, predictions=out),
+        data=PredictionTable(len(rows.features), len(model.facts.names)),
+        config=model.config,
+        predict=config.predict.model_dump(),
+    )
     page = None
     if out:
         from sharewood.page import prediction_page
 
-        classes = (model.config.num_class or 2) if model.config.logistic else 0
-        labels = known_labels(data, config.columns(name), names, classes)
         if labels is not None:
             report.quality = quality_of_predictions(labels, values, output, model.config)
         page = prediction_page(name, report, values, labels, model.config.logistic and not model.config.num_class)

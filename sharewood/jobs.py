@@ -19,6 +19,7 @@ from secure_tree.model import SharedModel
 from secure_tree.same_rows import check_same_rows, digest_of
 from secure_tree.schema import held_count
 from sharewood.progress import Progress, Watch
+from sharewood.sharded import Sharded
 from sharewood.tables import Rows
 
 log = logging.getLogger("sharewood")
@@ -26,6 +27,7 @@ log = logging.getLogger("sharewood")
 Output = Literal["margin", "probability"]
 EXACT_ROWS = 256
 BINS_BEYOND = 64
+_IN_SHARDS = "whether workers read the rows"
 
 
 class JobFacts(Message):
@@ -53,7 +55,7 @@ def agree(party: Party, mine: JobFacts) -> JobFacts:
 def fit(
     party: Party,
     parameters: dict[str, Any],
-    rows: Rows,
+    rows: Rows | Sharded,
     validation: Rows | None = None,
     checkpoints: Checkpoints | None = None,
     watch: Watch | None = None,
@@ -70,8 +72,8 @@ def fit(
     mine = len(rows.features) - held
     facts = JobFacts.of(
         job="train",
-        same={**parameters, "checkpoints": checkpoints is not None},
-        ids=rows.ids is not None,
+        same={**parameters, "checkpoints": checkpoints is not None, _IN_SHARDS: isinstance(rows, Sharded)},
+        ids=rows.has_ids,
         rows=mine,
         missing=list(rows.missing),
     )
@@ -112,7 +114,7 @@ def fit(
 def predict(
     party: Party,
     model: SharedModel,
-    rows: Rows,
+    rows: Rows | Sharded,
     output: Output,
     method: Method = "thresholds",
     to: int | None = None,
@@ -123,7 +125,8 @@ def predict(
     Horizontal: of own rows. Vertical: of all rows at party `to`, by default the one that has the labels; none at the
     other. Other columns than the model's features are refused. With `mac` all that is opened is checked.
     """
-    theirs = agree(party, JobFacts.of(job="predict", same={"output": output}, ids=rows.ids is not None))
+    same = {"output": output, _IN_SHARDS: isinstance(rows, Sharded)}
+    theirs = agree(party, JobFacts.of(job="predict", same=same, ids=rows.has_ids))
     if model.config.partition == "vertical":
         _check_ids(party, theirs, rows)
     estimator = (SecureXGBClassifier if model.config.logistic else SecureXGBRegressor)(**model.config.model_dump())
@@ -136,14 +139,18 @@ def predict(
     return probabilities if model.config.num_class else probabilities[:, 1]
 
 
-def _check_ids(party: Party, theirs: JobFacts, *tables: Rows | None) -> None:
-    """By columns the same rows have the same ids. Raises DataError at both where they differ, or one party has none."""
-    own = [table.ids for table in tables if table is not None]
-    here, there = own[0] is not None, theirs.ids
+def _check_ids(party: Party, theirs: JobFacts, *tables: Rows | Sharded | None) -> None:
+    """By columns the same rows have the same ids; workers check those of rows in shards when they open them.
+
+    Raises DataError at both where they differ, or one party has none.
+    """
+    own = [table for table in tables if table is not None]
+    here, there = own[0].has_ids, theirs.ids
     if here != there:
         raise DataError(
             f"{'this party' if here else 'the other'}'s table has an id column, and "
             f"{'the other' if here else 'this party'}'s has none: by columns both tables have one, or neither"
         )
-    if here:
-        check_same_rows(party, digest_of(one for ids in own if ids is not None for one in ids))
+    ids = [table.ids for table in own if isinstance(table, Rows) and table.ids is not None]
+    if ids:
+        check_same_rows(party, digest_of(one for some in ids for one in some))

@@ -13,6 +13,7 @@ import pandas as pd
 
 from mpc.errors import DataError
 from secure_tree.categories import columns_behind
+from secure_tree.config import TrainConfig
 from sharewood.columns import ID, Columns, Role
 from sharewood.table_files import Place, check_plain, column_names, read_cells, read_pieces, shown, write_frame
 
@@ -37,6 +38,15 @@ class Rows:
     ids: pd.Series | None = None
     missing: tuple[str, ...] = ()
 
+    @property
+    def columns(self) -> int:
+        """How many give features."""
+        return len(self.features.columns)
+
+    @property
+    def has_ids(self) -> bool:
+        return self.ids is not None
+
 
 def read_table(path: Path, columns: Columns, may_miss: MayMiss | None = None) -> Rows:
     """A table to train on. `may_miss` tells which features may be missing besides those that `columns` declare."""
@@ -47,12 +57,25 @@ def read_table(path: Path, columns: Columns, may_miss: MayMiss | None = None) ->
 
 
 def read_piecewise(
-    path: Path, columns: Columns, may_miss: MayMiss | None, start: int, stop: int, rows: int
+    path: Path,
+    columns: Columns,
+    may_miss: MayMiss | None,
+    start: int,
+    stop: int,
+    rows: int,
+    names: Sequence[str] = (),
 ) -> Iterator[tuple[Place, Rows]]:
-    """The same of rows from `start` to `stop`, some `rows` at a time, and where they stand."""
-    for place, frame in read_pieces(path, _text_columns(column_names(path), columns), start, stop, rows):
-        check_columns(path, frame, columns)
-        yield place, _training_rows(place, frame, columns, may_miss)
+    """The same of rows from `start` to `stop`, some `rows` at a time, and where they stand.
+
+    With `names` they are rows to predict, as of `read_rows`.
+    """
+    behind, asked = asked_of(path, columns, names) if names else ({}, columns)
+    for place, frame in read_pieces(path, _text_columns(column_names(path), asked), start, stop, rows):
+        check_columns(path, frame, asked)
+        if names:
+            yield place, _rows_to_predict(place, frame, asked, list(behind), may_miss)
+        else:
+            yield place, _training_rows(place, frame, columns, may_miss)
 
 
 def _training_rows(place: Place, frame: pd.DataFrame, columns: Columns, may_miss: MayMiss | None) -> Rows:
@@ -63,22 +86,43 @@ def _training_rows(place: Place, frame: pd.DataFrame, columns: Columns, may_miss
     labels, weights = (None if name is None else _numbers(place, name, frame[name], columns) for name in names)
     if weights is not None:
         _refuse(place, str(names[1]), weights < 0, lambda row: f"weight must be at least 0, got {weights[row]:g}")
-    return Rows(features, labels, weights, _ids(place, frame, columns), columns.missing)
+    return Rows(features, labels, weights, ids_of(place, frame, columns), columns.missing)
 
 
 def read_rows(path: Path, columns: Columns, names: Sequence[str], may_miss: MayMiss | None = None) -> Rows:
     """Rows to predict: the features of a model, in its order, and no others; label and weight are set aside."""
-    behind = columns_behind(names, column_names(path))
+    behind, asked = asked_of(path, columns, names)
+    return _rows_to_predict(Place(path), read_frame(path, asked), asked, list(behind), may_miss)
+
+
+def asked_of(path: Path, columns: Columns, names: Sequence[str]) -> tuple[dict[str, list[str]], Columns]:
+    """The columns behind the features of a model, in its order, with their categories; and what the table's columns
+    are for it. Raises DataError where the table lacks one, or has others.
+    """
+    present = column_names(path)
+    behind = columns_behind(names, present)
     asked = columns.with_categories(behind)
-    frame = read_frame(path, asked)
+    check_columns(path, present, asked)
     for name in behind:
-        if name not in frame:
+        if name not in present:
             raise DataError(f"{path} has no column {name!r}, which the model needs")
-    for name in asked.features(frame):
+    for name in asked.features(present):
         if name not in behind:
             raise DataError(f"{path}: the model knows no column {name!r}")
-    features = _features(Place(path), frame, asked, list(behind), may_miss)
-    return Rows(features, ids=_ids(Place(path), frame, asked), missing=asked.missing)
+    return behind, asked
+
+
+def header_of(columns: Columns, names: Sequence[str]) -> pd.DataFrame:
+    """Features as a table without rows."""
+    kinds = {name: columns.role(name).categories for name in names}
+    return pd.DataFrame({n: pd.Categorical([], list(some)) if some else np.zeros(0) for n, some in kinds.items()})
+
+
+def _rows_to_predict(
+    place: Place, frame: pd.DataFrame, asked: Columns, names: list[str], may_miss: MayMiss | None
+) -> Rows:
+    features = _features(place, frame, asked, names, may_miss)
+    return Rows(features, ids=ids_of(place, frame, asked), missing=asked.missing)
 
 
 def read_joinable(path: Path, columns: Columns) -> tuple[pd.DataFrame, pd.Series]:
@@ -101,7 +145,7 @@ def read_frame(path: Path, columns: Columns, verbatim: bool = False) -> pd.DataF
 
 def needed_ids(place: Place, frame: pd.DataFrame, columns: Columns) -> pd.Series:
     """The ids of a table, as text. Raises DataError where it has none."""
-    ids = _ids(place, frame, columns)
+    ids = ids_of(place, frame, columns)
     if ids is None:
         raise DataError(f"{place} has no id column; its columns are {', '.join(frame)}")
     return ids
@@ -135,12 +179,29 @@ def write_predictions(path: Path, ids: pd.Series | None, values: np.ndarray, out
 
 def known_labels(path: Path, columns: Columns, names: Sequence[str], classes: int) -> np.ndarray | None:
     """Labels of rows to predict, a number each, of so many classes if any; None where the file lacks one."""
+    name = label_of(path, columns, names)
+    return None if name is None else good_labels(read_frame(path, columns)[name], classes)
+
+
+def label_of(path: Path, columns: Columns, names: Sequence[str]) -> str | None:
+    """The label's column of rows to predict with features `names`, where the file has one."""
     name = columns.named("label")
-    if name is None or name in names or name not in column_names(path):
-        return None
-    values = pd.to_numeric(read_frame(path, columns)[name], errors="coerce").to_numpy(np.float64)
+    return None if name is None or name in names or name not in column_names(path) else name
+
+
+def good_labels(column: pd.Series, classes: int) -> np.ndarray | None:
+    """Labels as numbers, of so many classes if any; None where one is not."""
+    values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64)
     good = np.isin(values, np.arange(classes)) if classes else np.isfinite(values)
     return values if good.all() else None
+
+
+def check_labels(where: Path | Place, columns: Columns, labels: np.ndarray, config: TrainConfig) -> None:
+    """Raises DataError unless the labels are as the objective takes them."""
+    if config.logistic:
+        check_classes(where, columns, labels, config.num_class or 2)
+    if config.counts:
+        check_counts(where, columns, labels)
 
 
 def check_classes(where: Path | Place, columns: Columns, labels: np.ndarray, count: int = 2) -> None:
@@ -243,7 +304,8 @@ def check_no_ids(path: Path, features: pd.DataFrame) -> None:
             log.warning("%s: column %r numbers the rows, and is used as a feature", path, name)
 
 
-def _ids(place: Place, frame: pd.DataFrame, columns: Columns) -> pd.Series | None:
+def ids_of(place: Place, frame: pd.DataFrame, columns: Columns) -> pd.Series | None:
+    """The ids of some rows, as text, where there are any. Raises DataError."""
     name = columns.named("id")
     if name is None or name not in frame:
         return None

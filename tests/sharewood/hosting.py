@@ -18,6 +18,8 @@ from sharewood.hosts_config import HostsConfig
 EXAMPLES = Path(__file__).parents[2] / "examples" / "two_hosts"
 COMMAND = [sys.executable, "-c", "from sharewood.cli import main; main()"]
 ROLES = "party_a", "party_b", "dealer"
+# Seconds of a command, on a machine that is busy.
+LONGEST = 400
 
 
 def free_port():
@@ -32,7 +34,7 @@ def start(*arguments, cwd, env=None):
 
 def sharewood(*arguments, cwd):
     process = start(*arguments, cwd=cwd)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=LONGEST)
     return process.returncode, out, err
 
 
@@ -42,7 +44,7 @@ def both_end(command, *arguments, cwd):
         start(command, "--config", f"{name}.toml", "--party", name, *[a.format(name) for a in arguments], cwd=cwd)
         for name in ROLES[:2]
     ]
-    said = [process.communicate(timeout=120) for process in work]
+    said = [process.communicate(timeout=LONGEST) for process in work]
     return [(process.returncode, *texts) for process, texts in zip(work, said, strict=True)]
 
 
