@@ -25,6 +25,7 @@ from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint
 from mpc.evidence import Enumerated, Window, bit, composed, packed, word
 from mpc.kernels import products
+from mpc.pieces import pieces
 from mpc.recipes import Chosen, Lifted, Product
 from mpc.ring import U64, Shape, low_bits, packed_size
 from mpc.rings import GF2, Z8, Z64, PackedBits, Z2k
@@ -152,8 +153,14 @@ def chosen(
     c: np.ndarray, d: np.ndarray, lifted: np.ndarray, a: np.ndarray, product: np.ndarray, first: bool
 ) -> np.ndarray:
     """A share of b x from opened c = b xor beta, d = x - a and shares of what `SelectMasks` deals; shapes broadcast."""
-    c, d, lifted, a = (np.broadcast_to(w, product.shape).reshape(-1) for w in (c, d, lifted, a))
-    return products.choice(c, d, lifted, a, product.reshape(-1), first).reshape(product.shape)
+    whole = [np.broadcast_to(w, product.shape) for w in (c, d, lifted, a)]
+    out = np.empty_like(product)
+    for some in pieces(len(product), product[:1].nbytes):
+        opened_b, opened_x, beta, mask, both_masks = (
+            np.ascontiguousarray(w[some]).reshape(-1) for w in (*whole, product)
+        )
+        out[some] = products.choice(opened_b, opened_x, beta, mask, both_masks, first).reshape(out[some].shape)
+    return out
 
 
 def _gate(ideal: Callable[..., np.ndarray]) -> list[Enumerated]:

@@ -13,7 +13,6 @@ from typing import IO
 import numpy as np
 
 from mpc.errors import DataError
-from mpc.ring import Shape
 
 # Bytes of a piece, which stay in the cache of a core.
 PIECE = 1 << 19
@@ -57,7 +56,7 @@ class RowsInFile:
     yields. Raises DataError where the folder has no room.
     """
 
-    def __init__(self, shape: Shape, dtype: np.dtype) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
         self.shape, self._dtype = shape, dtype
         self.width = math.prod(shape[1:]) * dtype.itemsize
         self.size = shape[0] * self.width

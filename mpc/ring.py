@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mpc.errors import DataError, RangeError
+from mpc.pieces import pieces
 
 U8, U16, U32, U64 = (np.dtype(t) for t in (np.uint8, np.uint16, np.uint32, np.uint64))
 
@@ -97,20 +98,36 @@ def pack_words(words: np.ndarray, bits: int) -> list[np.ndarray]:
     flat = np.ascontiguousarray(words).reshape(-1)
     packed = []
     for dtype, place in _parts(bits):
-        part = flat >> flat.dtype.type(place) if place else flat
-        packed.append(pack_bits(part.astype(U8)) if dtype == _BIT else part.astype(dtype, copy=False).view(U8))
+        single = dtype == _BIT
+        part = _shifted(flat, U8 if single else dtype, place)
+        packed.append(pack_bits(part) if single else part.view(U8))
     return packed
+
+
+def _shifted(words: np.ndarray, dtype: np.dtype, place: int) -> np.ndarray:
+    """The bits of flat words from `place` on, as many as the type holds."""
+    if not place:
+        return words.astype(dtype, copy=False)
+    out = np.empty(words.size, dtype)
+    for some in pieces(words.size, words.itemsize):
+        out[some] = words[some] >> words.dtype.type(place)
+    return out
 
 
 def unpack_words(packed: Sequence[np.ndarray], shape: Shape, dtype: np.dtype, bits: int) -> np.ndarray:
     """Inverse of `pack_words`."""
-    words = None
-    for data, (narrow, place) in zip(packed, _parts(bits), strict=True):
-        part = unpack_bits(data, shape) if narrow == _BIT else data.view(narrow).reshape(shape)
-        part = part.astype(dtype, copy=False)
-        words = part if words is None else words | part << dtype.type(place)
-    assert words is not None, "a word has at least one bit"
-    return words
+    (lowest, _), *higher = _parts(bits)
+    words = _part(packed[0], lowest, shape).astype(dtype, copy=False)
+    for data, (narrow, place) in zip(packed[1:], higher, strict=True):
+        part = _part(data, narrow, shape)
+        for some in pieces(words.size, words.itemsize):
+            words[some] |= part[some].astype(dtype) << dtype.type(place)
+    return words.reshape(shape)
+
+
+def _part(data: np.ndarray, narrow: np.dtype, shape: Shape) -> np.ndarray:
+    """Flat, as it was packed."""
+    return unpack_bits(data, (math.prod(shape),)) if narrow == _BIT else data.view(narrow)
 
 
 def pack_bits(bits: np.ndarray) -> np.ndarray:
