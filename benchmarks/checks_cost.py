@@ -1,10 +1,10 @@
-"""What an audit costs: a training and a prediction with and without one, between two processes and a dealer.
+"""What checks cost: a training and a prediction with and without an audit, and a prediction with MACs.
 
     python -m benchmarks.checks_cost [--trees 3] [--sizes 569 10000] [--offline dealer]
 
-TLS on loopback, made-up rows by rows with private edges, all rows predicted by thresholds. MB are of both directions,
-or from the dealer, and of set-up both; seconds are those of the wall clock, of offline and online together per tree.
-Prints Markdown.
+Two processes and a dealer over TLS on loopback, made-up rows by rows with private edges, all rows predicted by
+thresholds. MB are of both directions, or from the dealer, and of set-up both; seconds are those of the wall clock, of
+offline and online together per tree. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -24,32 +24,37 @@ from secure_tree import SecureXGBClassifier
 
 # Rows, features and depth.
 SIZES = {"569": (569, 30, 3), "10000": (10_000, 20, 4)}
-HEAD = ("size", "audit", "s / tree", "rounds / tree", "MB / tree", "dealt MB / tree", "set-up s", "set-up MB")
+CHECKS = ("none", "audit", "MACs")
+HEAD = ("size", "checks", "s / tree", "rounds / tree", "MB / tree", "dealt MB / tree", "set-up s", "set-up MB")
 
 
-def measure(rows: int, features: int, depth: int, trees: int, offline: Offline, audit: bool) -> list[float]:
-    """The columns of the table from the third on."""
+def measure(rows: int, features: int, depth: int, trees: int, offline: Offline, checks: str) -> list[float | None]:
+    """The columns of the table from the third on; MACs are for predictions only."""
+    mac = checks == "MACs"
 
     def job(party: Party) -> dict[str, Any]:
         X, y = made_up_rows(rows // 2 + (rows % 2) * (1 - party.rank), features, party.rank)
         model = SecureXGBClassifier(n_estimators=trees, max_depth=depth, max_bin=32).fit(party, X, y)
-        model.predict_margin(party, X, "thresholds")
+        model.predict_margin(party, X, "thresholds", mac=mac)
         return {name: asdict(stage) for name, stage in party.stages.items()}
 
-    outcome = run_session(job, offline=offline, audit=audit)
+    outcome = run_session(job, offline=offline, audit=checks == "audit")
     parties = [outcome[name]["result"] for name in PARTIES]
 
     def total(*stages: str, of: str = "bytes_sent") -> float:
         return sum(party[stage][of] for party in parties for stage in stages)
 
     first = parties[0]
-    return [
+    trained = [
         (first["offline"]["seconds"] + first["online"]["seconds"]) / trees,
         (first["offline"]["rounds"] + first["online"]["rounds"]) / trees,
         total("offline", "online") / 1e6 / trees,
         total("offline", of="bytes_dealt") / 1e6 / trees,
         first["setup"]["seconds"],
         (total("setup") + total("setup", of="bytes_dealt")) / 1e6,
+    ]
+    return [
+        *([None] * len(trained) if mac else trained),
         first["predict"]["seconds"] + first["predict_offline"]["seconds"],
         first["predict"]["rounds"],
         total("predict") / 1e6,
@@ -66,10 +71,10 @@ def main() -> None:
     table = Table(*HEAD, "predict s", "predict rounds", "predict MB", "predict dealt MB", box=MARKDOWN)
     for name in options.sizes:
         rows, features, depth = SIZES[name]
-        for audit in (False, True):
-            figures = measure(rows, features, depth, options.trees, options.offline, audit)
+        for checks in CHECKS if options.offline == "dealer" else CHECKS[:2]:
+            figures = measure(rows, features, depth, options.trees, options.offline, checks)
             size = f"{rows:,} x {features}, depth {depth}"
-            table.add_row(size, "yes" if audit else "no", *(f"{figure:.3g}" for figure in figures))
+            table.add_row(size, checks, *("" if figure is None else f"{figure:.4g}" for figure in figures))
     Console(width=240).print(table)
 
 

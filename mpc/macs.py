@@ -28,8 +28,11 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
+from mpc.catalogue import Inputs, calls, describe
+from mpc.contract import Cost, both, protocol
 from mpc.correlation import View, correlation, private_to_each
 from mpc.endpoint import Endpoint
+from mpc.evidence import Argued
 from mpc.ring import U8, Shape
 from mpc.rings import Z8, Z64, Z128, WideIntegers, Z2k
 from mpc.rounds import Steps, exchange_words, named
@@ -273,19 +276,25 @@ class WideShare(Share):
 Tagged = TypeVar("Tagged", TaggedShare, WideShare)
 
 
-def take_in(masked: Tagged, own: np.ndarray) -> Steps[tuple[np.ndarray, Tagged]]:
+def _both_ways(words: np.ndarray) -> Cost:
+    return Cost(1, both(64 * words.size))
+
+
+@protocol(cost=lambda masked, own: _both_ways(own), exact=False)
+def take_in(party: Endpoint, masked: Tagged, own: np.ndarray) -> Steps[tuple[np.ndarray, Tagged]]:
     """Own halves of x, as words of the ring, and tagged [r] of a mask -> x - r, public, and tagged [x]."""
     sent = masked.ring.subtract(own, masked.words)
-    (came,) = yield from named("macs.take_in", exchange_words([sent], [64]))
+    (came,) = yield from exchange_words([sent], [64])
     for words in (sent, came) if masked.rank == 0 else (came, sent):
         masked.macs.note(words)
     difference = masked.ring.add(sent, came)
     return difference, masked.plus(difference)
 
 
-def open_tagged(x: Tagged) -> Steps[np.ndarray]:
+@protocol(cost=lambda x: _both_ways(x.words), exact=False)
+def open_tagged(party: Endpoint, x: Tagged) -> Steps[np.ndarray]:
     """Masked tagged [x] -> x, which is to be checked by `agree` before a result is revealed."""
-    (came,) = yield from named("macs.open_tagged", exchange_words([x.words], [64]))
+    (came,) = yield from exchange_words([x.words], [64])
     opened: np.ndarray = x.ring.add(x.words, came)
     x.macs.note(opened)
     x.note_opened(opened)
@@ -309,5 +318,42 @@ def _commitment(rank: int, told: np.ndarray) -> bytes:
 def open_to(party: Endpoint, x: WideShare, to: int) -> Steps[tuple[np.ndarray, Any]]:
     """Tagged [x] -> x + v, which both see, and u at the party `to`: x = x + v - u modulo 2^64."""
     u, v, tags = party.randomness.take(ReceiverMask(to, x.shape))
-    opened = yield from open_tagged(x + WideShare(v, tags, x.macs))
+    opened = yield from open_tagged.steps(party, x + WideShare(v, tags, x.macs))
     return opened[..., 0], u
+
+
+def masked_words(i: Inputs, *shape: int) -> TaggedShare:
+    """A dealt mask with tags, under keys of its own."""
+    macs = Macs.begin(i.party)
+    return TaggedShare(*i.party.randomness.take(TaggedMask(FIRST_PLACE, shape)), macs)
+
+
+def tagged_words(i: Inputs, low: int, high: int, *shape: int) -> TaggedShare:
+    """Words low .. high - 1 with tags."""
+    return i.party.run(take_in.steps(i.party, masked_words(i, *shape), i.words(low, high, *shape).words))[1]
+
+
+def hidden_words(i: Inputs, low: int, high: int, *shape: int) -> TaggedShare:
+    """The same under a mask, as they may be opened."""
+    x = tagged_words(i, low, high, *shape)
+    return x + TaggedShare(*i.party.randomness.take(TaggedMask(FIRST_PLACE, shape)), x.macs)
+
+
+PADS = (
+    Argued(
+        "tags are never sent, and keys are too long to be enumerated; tests/mpc/test_macs.py counts with short ones",
+        "none for privacy: each word that is sent is hidden by a dealt word that is used once",
+    ),
+)
+describe(
+    take_in,
+    samples=calls(lambda i, n: [masked_words(i, n), i.words(-9, 9, n).words]),
+    priced=calls(lambda i, n: [masked_words(i, n), i.words(0, 1, n).words], element="word of 64 bits, with tags"),
+    evidence=PADS,
+)
+describe(
+    open_tagged,
+    samples=calls(lambda i, n: [hidden_words(i, -9, 9, n)]),
+    priced=calls(lambda i, n: [hidden_words(i, 0, 1, n)], element="masked word of 64 bits, with tags"),
+    evidence=PADS,
+)

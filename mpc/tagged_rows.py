@@ -18,10 +18,13 @@ from typing import Any
 
 import numpy as np
 
+from mpc.catalogue import Inputs, calls, describe
+from mpc.contract import Cost, both, protocol
 from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint
 from mpc.macs import (
     FIRST_PLACE,
+    PADS,
     Macs,
     TaggedMask,
     TaggedShare,
@@ -29,11 +32,12 @@ from mpc.macs import (
     deal_tags,
     deal_wide_tags,
     open_tagged,
+    tagged_words,
     take_in,
 )
 from mpc.ring import U8, U64, low_bits
 from mpc.rings import Z64, Z128
-from mpc.rounds import Round, Steps, named
+from mpc.rounds import Round, Steps
 
 # Places of the masks that the dealer keeps: of the rows of each party, then of what is taken in.
 _ROWS, _TAKEN = FIRST_PLACE, FIRST_PLACE + 2
@@ -122,9 +126,15 @@ class TaggedRows:
 def take_in_at(party: Endpoint, macs: Macs, number: int, own: np.ndarray) -> Steps[Taken]:
     """Own halves of words -> Taken, with a mask that the dealer keeps under this number."""
     masked = TaggedShare(*party.randomness.take(TaggedMask(_TAKEN + number, own.shape)), macs)
-    return Taken(_TAKEN + number, *(yield from take_in(masked, own)))
+    return Taken(_TAKEN + number, *(yield from take_in.steps(party, masked, own)))
 
 
+def _rows_cost(macs: Macs, owner: int, own: np.ndarray | None, rows: int, columns: int) -> Cost:
+    bits = 64 * rows * columns
+    return Cost(1, (bits, 0) if owner == 0 else (0, bits))
+
+
+@protocol(cost=_rows_cost, exact=False)
 def take_rows(
     party: Endpoint, macs: Macs, owner: int, own: np.ndarray | None, rows: int, columns: int
 ) -> Steps[TaggedRows]:
@@ -132,17 +142,13 @@ def take_rows(
     mask, tags = party.randomness.take(RowMask(owner, rows, columns))
     if own is not None:
         difference = own - mask
-        yield from named("tagged_rows.take_rows", _one_round(Round([difference.reshape(-1).view(U8)], [])))
+        yield Round([difference.reshape(-1).view(U8)], [])
     else:
         mask = np.zeros((rows, columns), U64)
-        (came,) = yield from named("tagged_rows.take_rows", _one_round(Round([], [8 * rows * columns])))
+        (came,) = yield Round([], [8 * rows * columns])
         difference = came.view(U64).reshape(rows, columns)
     macs.note(difference)
     return TaggedRows(owner, difference, TaggedShare(mask, tags, macs))
-
-
-def _one_round(asked: Round) -> Steps[list[np.ndarray]]:
-    return (yield asked)
 
 
 def _matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -161,14 +167,40 @@ def product(party: Endpoint, rows: TaggedRows, taken: Taken, first: int, count: 
     return TaggedShare(words, tags + np.stack(added), rows.mask.macs)
 
 
+@protocol(cost=lambda k, bits, taken, first: Cost(1, both(64 * k.size)), exact=False)
 def choose(party: Endpoint, k: TaggedShare, bits: int, taken: Taken, first: int) -> Steps[WideShare]:
     """Tagged [k], [n, count], of so many bits, and words of `taken` from `first` up -> wide tagged [w where k = 0]."""
     rows, count = k.shape
     request = ChoiceTables(taken.place, first, count, rows, bits)
     (rho, rho_tags), (table, table_tags) = party.randomness.take(request)
-    hidden = yield from open_tagged(k + TaggedShare(rho, rho_tags, k.macs))
+    hidden = yield from open_tagged.steps(party, k + TaggedShare(rho, rho_tags, k.macs))
     at = low_bits(hidden, bits).astype(np.int64)[..., None, None, None]
     words, tags = (np.take_along_axis(w, at, axis=2)[:, :, 0] for w in (table, table_tags))
     found = Z128.widened(taken.difference.reshape(-1)[first : first + count])
     is_zero, masked = (WideShare(words[:, :, i], tags[:, :, i], k.macs) for i in (0, 1))
     return is_zero.times(found) + masked
+
+
+def _rows(i: Inputs, n: int) -> list[Any]:
+    own = i.known(0, 99, n, 3).astype(U64)
+    return [Macs.begin(i.party), 0, own if i.party.rank == 0 else None, n, 3]
+
+
+def _turns(i: Inputs, n: int) -> list[Any]:
+    k = tagged_words(i, 0, 4, n, 3)
+    weights = i.party.run(take_in_at(i.party, k.macs, 0, i.words(-99, 99, 3).words))
+    return [k, 2, weights, 0]
+
+
+describe(
+    take_rows,
+    samples=calls(_rows),
+    priced=calls(_rows, element="row of three words, with tags"),
+    evidence=PADS,
+)
+describe(
+    choose,
+    samples=calls(_turns),
+    priced=calls(_turns, element="three words, each where a number of 2 bits is 0, with tags"),
+    evidence=PADS,
+)

@@ -18,9 +18,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from mpc.catalogue import calls, describe
+from mpc.contract import protocol
 from mpc.correlation import Recipe, View, correlation
 from mpc.endpoint import Endpoint
-from mpc.macs import TaggedShare, deal_tags, open_tagged
+from mpc.macs import PADS, TaggedShare, deal_tags, open_tagged, tagged_words
 from mpc.ring import U64, Shape, low_bits
 from mpc.rings import Z64
 from mpc.rounds import Steps
@@ -100,16 +102,25 @@ def look_up(table: TaggedShare, places: np.ndarray) -> TaggedShare:
     return TaggedShare(words, np.take_along_axis(table.tags, at[None], axis=-1)[..., 0], table.macs)
 
 
+@protocol()
 def below_zero(party: Endpoint, x: TaggedShare, bits: int) -> Steps[TaggedShare]:
     """Tagged [x], flat, with both keys -> tagged [x < 0], with one; `bits` is B of the header, 2 .. 49."""
     groups = group_count(bits)
     dealt = party.randomness.take(SignTables(x.size, bits))
     r, top, compared, rho, signs, last, result = (TaggedShare(*part, x.macs) for part in dealt)
-    y = yield from open_tagged(x + r)
+    y = yield from open_tagged.steps(party, x + r)
     each = look_up(compared, _chunks(y, bits)).reshape(x.size, groups, GROUP)
     powers = np.uint64(1) << np.arange(max(GROUP, groups), dtype=U64)
-    hidden = yield from open_tagged(each.times(powers[:GROUP]).sum() + rho)
+    hidden = yield from open_tagged.steps(party, each.times(powers[:GROUP]).sum() + rho)
     of_groups = look_up(signs, low_bits(hidden, CHUNK)).times(powers[:groups]).sum()
     flips = top.plus(_bit(y, bits - 1)).times(np.uint64(1 << groups))
-    hidden = yield from open_tagged(of_groups + flips + last)
+    hidden = yield from open_tagged.steps(party, of_groups + flips + last)
     return look_up(result, low_bits(hidden, groups + 1))
+
+
+describe(
+    below_zero,
+    samples=calls(lambda i, n: [tagged_words(i, -(1 << 33), 1 << 33, n), 35]),
+    priced=calls(lambda i, n: [tagged_words(i, 0, 1, n), 35], element="x < 0, 35 bits, with tags"),
+    evidence=PADS,
+)

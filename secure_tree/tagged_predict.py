@@ -50,7 +50,9 @@ def take_in_model(party: Party, ensemble: Ensemble, layout: Layout) -> Steps[Tag
     own += [ensemble.thresholds.words.reshape(-1), ensemble.leaves.words.reshape(-1)]
     steps = [take_in_at(party, macs, number, words) for number, words in enumerate(own)]
     base = WideShare(*party.randomness.take(WideMask(ensemble.base.shape)), macs)
-    taken, (_, of_base) = yield from parallel(parallel(*steps), take_in(base, Z128.widened(ensemble.base.words)))
+    taken, (_, of_base) = yield from parallel(
+        parallel(*steps), take_in.steps(party, base, Z128.widened(ensemble.base.words))
+    )
     *chosen, thresholds, leaf_words = taken
     return TaggedModel(macs, chosen, thresholds.share, leaf_words, of_base, trees, leaves.bit_length() - 1)
 
@@ -63,7 +65,7 @@ def tagged_margins(
     handed = []
     for p in owners:
         own = np.ascontiguousarray(keys_of(features, layout.optional[p]).T) if party.rank == p else None
-        handed.append(take_rows(party, model.macs, p, own, n, len(columns_of(layout, p))))
+        handed.append(take_rows.steps(party, model.macs, p, own, n, len(columns_of(layout, p))))
     rows = yield from parallel(*handed)
     step = classes * max(1, PIECE // (classes * nodes * n))
     at_once = max(1, PIECE // (step * nodes))
@@ -79,7 +81,7 @@ def tagged_margins(
         found = []
         for low in range(0, n, at_once):
             x = difference[low : low + at_once]
-            left = (yield from below_zero(party, x.reshape(x.size), THRESHOLD_BITS)).reshape(len(x), count, nodes)
+            left = (yield from below_zero.steps(party, x.reshape(x.size), THRESHOLD_BITS)).reshape(len(x), count, nodes)
             found.append((yield from _sum_of_paths(party, model, left, first, classes)))
         total = total + WideShare.joined(found)
     return total.transposed()
@@ -93,5 +95,5 @@ def _sum_of_paths(party: Party, model: TaggedModel, left: TaggedShare, first: in
     agreed = left[:, :, nodes].times((2 * turns - 1).astype(U64)).sum()
     missing = ((1 - turns).sum(axis=1) - model.depth).astype(U64)
     short = agreed.plus(np.broadcast_to(missing, agreed.shape)).reshape(rows, count * leaves)
-    weights = yield from choose(party, short, model.depth.bit_length(), model.leaves, first * leaves)
+    weights = yield from choose.steps(party, short, model.depth.bit_length(), model.leaves, first * leaves)
     return weights.reshape(rows, count // classes, classes, leaves).sum(3).sum(1)

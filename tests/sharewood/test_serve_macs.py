@@ -16,21 +16,22 @@ from tests.sharewood.test_serve import NAMES, WAIT, ask, by_rows, place_job, run
 
 __all__ = ["by_rows"]
 
-# A program that adds 1 to its share of one word in every fifth opening, and goes on with it.
+# A program that adds 1 to its share of one word in every 20th opening, and goes on with it.
 LYING = """
 import sys
 from dataclasses import replace
 from mpc import macs, tagged_rows, tagged_sign
 opened, honest = [0], macs.open_tagged
 
-def open_tagged(x):
-    opened[0] += 1
-    words = x.words.copy()
-    words.reshape(-1)[:1] += opened[0] % 20 == 0
-    return honest(replace(x, words=words))
+class Lying:
+    def steps(self, party, x):
+        opened[0] += 1
+        words = x.words.copy()
+        words.reshape(-1)[:1] += opened[0] % 20 == 0
+        return honest.steps(party, replace(x, words=words))
 
 for module in (macs, tagged_rows, tagged_sign):
-    module.open_tagged = open_tagged
+    module.open_tagged = Lying()
 from sharewood.cli import main
 sys.argv[0] = "sharewood"
 main()
