@@ -1,9 +1,9 @@
-"""Information-theoretic MACs: shares with tags, so that a party that lies about what it opens is caught.
+"""Information-theoretic MACs: shares with MACs, so that a party that lies about what it opens is caught.
 
-Functionality  input         shares of x -> x with tags; the half that a party brings is its own choice
-               open          tagged [x] -> x, masked, to both; checked later
-               agree         -> whether everything that was opened is what its tags say: before any result is revealed
-               reveal        tagged [x] -> x at one party, or nothing at either
+Functionality  input         shares of x -> x with MACs; the half that a party brings is its own choice
+               open          authentic [x] -> x, masked, to both; checked later
+               agree         -> whether everything that was opened is what its MACs say: before any result is revealed
+               reveal        authentic [x] -> x at one party, or nothing at either
 Messages       input: x_i - r_i;  open: x_i;  agree: a commitment, then what it commits to;  reveal: agree, open of
                x + v, agree; the receiver knows what of v it has to take off
 Cost           input, open: 8 bytes per word of 64 bits each way, one round; agree: 80 bytes each way, two rounds
@@ -15,7 +15,7 @@ Security       the dealer and SHA-256 are trusted. Openings are one-time pads wh
                opened word is wrong modulo 2^k, the liar has to guess the honest party's share of the key modulo
                2^(w - k + 1), w its bits: with both keys 2^-60 for k = 35, with one key 2^-61 for k = 4, with
                the wide key 2^-65 for k = 64. Wrong bits above k change nothing that is read
-Source         SPDZ: Damgard et al., CRYPTO 2012; modulo 2^k: SPDZ2k, Cramer et al., CRYPTO 2018; tags beside tables:
+Source         SPDZ: Damgard et al., CRYPTO 2012; modulo 2^k: SPDZ2k, Cramer et al., CRYPTO 2018; MACs beside tables:
                TinyTable, Damgard et al., CRYPTO 2017
 """
 
@@ -46,17 +46,17 @@ _WORD_KEYS, _WIDE_KEY, FIRST_PLACE = _PLACES, _PLACES + 1, _PLACES + 2
 _NONCE, _DIGEST = 16, 32
 
 
-def deal_tags(view: View, words: np.ndarray | None, shape: Shape, keys: int = KEYS) -> np.ndarray:
+def deal_macs(view: View, words: np.ndarray | None, shape: Shape, keys: int = KEYS) -> np.ndarray:
     """[a x] for so many of the keys, [keys, *shape]."""
 
-    def tags() -> np.ndarray:
+    def macs() -> np.ndarray:
         own = view.kept(_WORD_KEYS)[:keys]
         return own.reshape(-1, *(1 for _ in shape)) * words
 
-    return view.derived(Z64, (keys, *shape), tags)
+    return view.derived(Z64, (keys, *shape), macs)
 
 
-def deal_wide_tags(view: View, words: np.ndarray) -> np.ndarray:
+def deal_wide_macs(view: View, words: np.ndarray) -> np.ndarray:
     """[a x] of wide integers, for the wide key."""
     return view.derived(Z128, words.shape, lambda: Z128.product(words, view.kept(_WIDE_KEY)))
 
@@ -73,8 +73,8 @@ class MacKeys:
 
 
 @correlation
-class TaggedMask:
-    """Tagged [r], which the dealer keeps at this place."""
+class AuthenticMask:
+    """Authentic [r], which the dealer keeps at this place."""
 
     place: int
     shape: Shape
@@ -82,23 +82,23 @@ class TaggedMask:
     def deal(self, view: View) -> tuple[np.ndarray, np.ndarray]:
         r = view.mask(Z64, self.shape)
         view.keep(self.place, r)
-        return r, deal_tags(view, r, self.shape)
+        return r, deal_macs(view, r, self.shape)
 
 
 @correlation
 class WideMask:
-    """Tagged [r] modulo 2^128."""
+    """Authentic [r] modulo 2^128."""
 
     shape: Shape
 
     def deal(self, view: View) -> tuple[np.ndarray, np.ndarray]:
         r = view.mask(Z128, (*self.shape, 2))
-        return r, deal_wide_tags(view, r)
+        return r, deal_wide_macs(view, r)
 
 
 @correlation
 class ReceiverMask:
-    """u, known to `owner`, and tagged [v] with v = u modulo 2^64 and uniform above."""
+    """u, known to `owner`, and authentic [v] with v = u modulo 2^64 and uniform above."""
 
     owner: int
     shape: Shape
@@ -107,7 +107,7 @@ class ReceiverMask:
         u = view.private(self.owner, Z64, self.shape)
         above = view.mask(Z64, self.shape)
         v = view.derived(Z128, (*self.shape, 2), lambda: np.stack([u, above], axis=-1))
-        return u, v, deal_wide_tags(view, v)
+        return u, v, deal_wide_macs(view, v)
 
 
 @correlation
@@ -121,7 +121,7 @@ class Nonces:
 
 
 @dataclass
-class Macs:
+class Keyring:
     """A party's shares of the keys, and the digest of all that has been opened under them."""
 
     rank: int
@@ -130,21 +130,21 @@ class Macs:
     _seen: Any = field(default_factory=hashlib.sha256)
 
     @classmethod
-    def begin(cls, party: Endpoint) -> Macs:
+    def begin(cls, party: Endpoint) -> Keyring:
         """With new keys."""
         return cls(party.rank, *party.randomness.take(MacKeys()))
 
-    def tags(self, words: np.ndarray, keys: int) -> np.ndarray:
-        """This party's part of the tags of public words."""
+    def macs(self, words: np.ndarray, keys: int) -> np.ndarray:
+        """This party's part of the MACs of public words."""
         return self.keys[:keys].reshape(-1, *(1 for _ in words.shape)) * words
 
     def note(self, words: np.ndarray) -> None:
         """What must be the same at both parties."""
         self._seen.update(np.ascontiguousarray(words).reshape(-1).view(U8))
 
-    def difference(self, tags: np.ndarray, expected: np.ndarray, ring: Z2k | WideIntegers) -> None:
+    def difference(self, macs: np.ndarray, expected: np.ndarray, ring: Z2k | WideIntegers) -> None:
         """Tags and what the opened words say of them have to add up at both parties together."""
-        self.note(ring.subtract(tags, expected) if self.rank == 0 else ring.subtract(expected, tags))
+        self.note(ring.subtract(macs, expected) if self.rank == 0 else ring.subtract(expected, macs))
 
     def noted(self) -> bytes:
         """The digest so far."""
@@ -152,16 +152,16 @@ class Macs:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TaggedShare(Share):
-    """One party's share of words of 64 bits, and of their tags, [keys, *shape]."""
+class AuthenticShare(Share):
+    """One party's share of words of 64 bits, and of their MACs, [keys, *shape]."""
 
     words: np.ndarray
-    tags: np.ndarray
-    macs: Macs
+    macs: np.ndarray
+    keyring: Keyring
 
     @property
     def rank(self) -> int:  # type: ignore[override]
-        return self.macs.rank
+        return self.keyring.rank
 
     @property
     def _words(self) -> np.ndarray:
@@ -173,51 +173,51 @@ class TaggedShare(Share):
 
     def __getitem__(self, key: Any) -> Self:
         places = key if isinstance(key, tuple) else (key,)
-        return type(self)(self.words[key], self.tags[(slice(None), *places)], self.macs)
+        return type(self)(self.words[key], self.macs[(slice(None), *places)], self.keyring)
 
     def reshape(self, *shape: int) -> Self:
-        return type(self)(self.words.reshape(*shape), self.tags.reshape(len(self.tags), *shape), self.macs)
+        return type(self)(self.words.reshape(*shape), self.macs.reshape(len(self.macs), *shape), self.keyring)
 
     def repeated(self, count: int) -> Self:
         """So many times the same, along a new first axis."""
-        words, tags = np.repeat(self.words[None], count, axis=0), np.repeat(self.tags[:, None], count, axis=1)
-        return type(self)(words, tags, self.macs)
+        words, macs = np.repeat(self.words[None], count, axis=0), np.repeat(self.macs[:, None], count, axis=1)
+        return type(self)(words, macs, self.keyring)
 
     def plus(self, public: np.ndarray) -> Self:
         """[x] + public words, whose shape is that of x."""
         words = self.words + public if self.rank == 0 else self.words
-        return type(self)(words, self.tags + self.macs.tags(public, len(self.tags)), self.macs)
+        return type(self)(words, self.macs + self.keyring.macs(public, len(self.macs)), self.keyring)
 
     def __add__(self, other: Self) -> Self:
-        return type(self)(self.words + other.words, self.tags + other.tags, self.macs)
+        return type(self)(self.words + other.words, self.macs + other.macs, self.keyring)
 
     def __sub__(self, other: Self) -> Self:
-        return type(self)(self.words - other.words, self.tags - other.tags, self.macs)
+        return type(self)(self.words - other.words, self.macs - other.macs, self.keyring)
 
     def times(self, public: np.ndarray | np.uint64) -> Self:
         """[x] times public words, which broadcast to the shape of x."""
-        return type(self)(self.words * public, self.tags * public, self.macs)
+        return type(self)(self.words * public, self.macs * public, self.keyring)
 
     def sum(self) -> Self:
         """Along the last axis."""
-        return type(self)(self.words.sum(axis=-1), self.tags.sum(axis=-1), self.macs)
+        return type(self)(self.words.sum(axis=-1), self.macs.sum(axis=-1), self.keyring)
 
     def note_opened(self, opened: np.ndarray) -> None:
         """Have it checked that this is what was shared."""
-        self.macs.difference(self.tags, self.macs.tags(opened, len(self.tags)), Z64)
+        self.keyring.difference(self.macs, self.keyring.macs(opened, len(self.macs)), Z64)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WideShare(Share):
-    """One party's share of integers modulo 2^128, and of their tags: low and high words along the last axis."""
+    """One party's share of integers modulo 2^128, and of their MACs: low and high words along the last axis."""
 
     words: np.ndarray
-    tags: np.ndarray
-    macs: Macs
+    macs: np.ndarray
+    keyring: Keyring
 
     @property
     def rank(self) -> int:  # type: ignore[override]
-        return self.macs.rank
+        return self.keyring.rank
 
     @property
     def _words(self) -> np.ndarray:
@@ -232,48 +232,48 @@ class WideShare(Share):
         return self.words.shape[:-1]
 
     def __getitem__(self, key: Any) -> Self:
-        return type(self)(self.words[key], self.tags[key], self.macs)
+        return type(self)(self.words[key], self.macs[key], self.keyring)
 
     def reshape(self, *shape: int) -> Self:
-        return type(self)(self.words.reshape(*shape, 2), self.tags.reshape(*shape, 2), self.macs)
+        return type(self)(self.words.reshape(*shape, 2), self.macs.reshape(*shape, 2), self.keyring)
 
     def repeated(self, count: int) -> Self:
         """So many times the same, along a new first axis."""
-        words, tags = (np.repeat(w[None], count, axis=0) for w in (self.words, self.tags))
-        return type(self)(words, tags, self.macs)
+        words, macs = (np.repeat(w[None], count, axis=0) for w in (self.words, self.macs))
+        return type(self)(words, macs, self.keyring)
 
     def transposed(self) -> Self:
         """The first two axes exchanged."""
-        return type(self)(self.words.swapaxes(0, 1), self.tags.swapaxes(0, 1), self.macs)
+        return type(self)(self.words.swapaxes(0, 1), self.macs.swapaxes(0, 1), self.keyring)
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """One after another along the first axis."""
-        words, tags = np.concatenate([x.words for x in parts]), np.concatenate([x.tags for x in parts])
-        return cls(words, tags, parts[0].macs)
+        words, macs = np.concatenate([x.words for x in parts]), np.concatenate([x.macs for x in parts])
+        return cls(words, macs, parts[0].keyring)
 
     def plus(self, public: np.ndarray) -> Self:
         """[x] + public integers, whose shape is that of x."""
         words = Z128.add(self.words, public) if self.rank == 0 else self.words
-        return type(self)(words, Z128.add(self.tags, Z128.product(public, self.macs.wide)), self.macs)
+        return type(self)(words, Z128.add(self.macs, Z128.product(public, self.keyring.wide)), self.keyring)
 
     def __add__(self, other: Self) -> Self:
-        return type(self)(Z128.add(self.words, other.words), Z128.add(self.tags, other.tags), self.macs)
+        return type(self)(Z128.add(self.words, other.words), Z128.add(self.macs, other.macs), self.keyring)
 
     def times(self, public: np.ndarray) -> Self:
         """[x] times public integers, low and high words, which broadcast."""
-        return type(self)(Z128.product(self.words, public), Z128.product(self.tags, public), self.macs)
+        return type(self)(Z128.product(self.words, public), Z128.product(self.macs, public), self.keyring)
 
     def sum(self, axis: int) -> Self:
         """Along an axis, counted from the front."""
-        return type(self)(Z128.sum(self.words, axis), Z128.sum(self.tags, axis), self.macs)
+        return type(self)(Z128.sum(self.words, axis), Z128.sum(self.macs, axis), self.keyring)
 
     def note_opened(self, opened: np.ndarray) -> None:
         """Have it checked that this is what was shared."""
-        self.macs.difference(self.tags, Z128.product(opened, self.macs.wide), Z128)
+        self.keyring.difference(self.macs, Z128.product(opened, self.keyring.wide), Z128)
 
 
-Tagged = TypeVar("Tagged", TaggedShare, WideShare)
+Authentic = TypeVar("Authentic", AuthenticShare, WideShare)
 
 
 def _both_ways(words: np.ndarray) -> Cost:
@@ -281,29 +281,29 @@ def _both_ways(words: np.ndarray) -> Cost:
 
 
 @protocol(cost=lambda masked, own: _both_ways(own), exact=False)
-def take_in(party: Endpoint, masked: Tagged, own: np.ndarray) -> Steps[tuple[np.ndarray, Tagged]]:
-    """Own halves of x, as words of the ring, and tagged [r] of a mask -> x - r, public, and tagged [x]."""
+def take_in(party: Endpoint, masked: Authentic, own: np.ndarray) -> Steps[tuple[np.ndarray, Authentic]]:
+    """Own halves of x, as words of the ring, and authentic [r] of a mask -> x - r, public, and authentic [x]."""
     sent = masked.ring.subtract(own, masked.words)
     (came,) = yield from exchange_words([sent], [64])
     for words in (sent, came) if masked.rank == 0 else (came, sent):
-        masked.macs.note(words)
+        masked.keyring.note(words)
     difference = masked.ring.add(sent, came)
     return difference, masked.plus(difference)
 
 
 @protocol(cost=lambda x: _both_ways(x.words), exact=False)
-def open_tagged(party: Endpoint, x: Tagged) -> Steps[np.ndarray]:
-    """Masked tagged [x] -> x, which is to be checked by `agree` before a result is revealed."""
+def open_authentic(party: Endpoint, x: Authentic) -> Steps[np.ndarray]:
+    """Masked authentic [x] -> x, which is to be checked by `agree` before a result is revealed."""
     (came,) = yield from exchange_words([x.words], [64])
     opened: np.ndarray = x.ring.add(x.words, came)
-    x.macs.note(opened)
+    x.keyring.note(opened)
     x.note_opened(opened)
     return opened
 
 
-def agree(party: Endpoint, macs: Macs) -> Steps[bool]:
-    """Whether everything opened under the keys is what its tags say; both parties commit to their digests first."""
-    told = np.concatenate([party.randomness.take(Nonces(_NONCE)), np.frombuffer(macs.noted(), U8)])
+def agree(party: Endpoint, keyring: Keyring) -> Steps[bool]:
+    """Whether everything opened under the keys is what its MACs say; both parties commit to their digests first."""
+    told = np.concatenate([party.randomness.take(Nonces(_NONCE)), np.frombuffer(keyring.noted(), U8)])
     commitment = np.frombuffer(_commitment(party.rank, told), U8)
     (promised,) = yield from named("macs.agree", exchange_words([commitment], [8]))
     (came,) = yield from named("macs.agree", exchange_words([told], [8]))
@@ -316,44 +316,44 @@ def _commitment(rank: int, told: np.ndarray) -> bytes:
 
 
 def open_to(party: Endpoint, x: WideShare, to: int) -> Steps[tuple[np.ndarray, Any]]:
-    """Tagged [x] -> x + v, which both see, and u at the party `to`: x = x + v - u modulo 2^64."""
-    u, v, tags = party.randomness.take(ReceiverMask(to, x.shape))
-    opened = yield from open_tagged.steps(party, x + WideShare(v, tags, x.macs))
+    """Authentic [x] -> x + v, which both see, and u at the party `to`: x = x + v - u modulo 2^64."""
+    u, v, macs = party.randomness.take(ReceiverMask(to, x.shape))
+    opened = yield from open_authentic.steps(party, x + WideShare(v, macs, x.keyring))
     return opened[..., 0], u
 
 
-def masked_words(i: Inputs, *shape: int) -> TaggedShare:
-    """A dealt mask with tags, under keys of its own."""
-    macs = Macs.begin(i.party)
-    return TaggedShare(*i.party.randomness.take(TaggedMask(FIRST_PLACE, shape)), macs)
+def masked_words(i: Inputs, *shape: int) -> AuthenticShare:
+    """A dealt mask with MACs, under keys of its own."""
+    keyring = Keyring.begin(i.party)
+    return AuthenticShare(*i.party.randomness.take(AuthenticMask(FIRST_PLACE, shape)), keyring)
 
 
-def tagged_words(i: Inputs, low: int, high: int, *shape: int) -> TaggedShare:
-    """Words low .. high - 1 with tags."""
+def authentic_words(i: Inputs, low: int, high: int, *shape: int) -> AuthenticShare:
+    """Words low .. high - 1 with MACs."""
     return i.party.run(take_in.steps(i.party, masked_words(i, *shape), i.words(low, high, *shape).words))[1]
 
 
-def hidden_words(i: Inputs, low: int, high: int, *shape: int) -> TaggedShare:
+def hidden_words(i: Inputs, low: int, high: int, *shape: int) -> AuthenticShare:
     """The same under a mask, as they may be opened."""
-    x = tagged_words(i, low, high, *shape)
-    return x + TaggedShare(*i.party.randomness.take(TaggedMask(FIRST_PLACE, shape)), x.macs)
+    x = authentic_words(i, low, high, *shape)
+    return x + AuthenticShare(*i.party.randomness.take(AuthenticMask(FIRST_PLACE, shape)), x.keyring)
 
 
 PADS = (
     Argued(
-        "tags are never sent, and keys are too long to be enumerated; tests/mpc/test_macs.py counts with short ones",
+        "MACs are never sent, and keys are too long to be enumerated; tests/mpc/test_macs.py counts with short ones",
         "none for privacy: each word that is sent is hidden by a dealt word that is used once",
     ),
 )
 describe(
     take_in,
     samples=calls(lambda i, n: [masked_words(i, n), i.words(-9, 9, n).words]),
-    priced=calls(lambda i, n: [masked_words(i, n), i.words(0, 1, n).words], element="word of 64 bits, with tags"),
+    priced=calls(lambda i, n: [masked_words(i, n), i.words(0, 1, n).words], element="word of 64 bits, with MACs"),
     evidence=PADS,
 )
 describe(
-    open_tagged,
+    open_authentic,
     samples=calls(lambda i, n: [hidden_words(i, -9, 9, n)]),
-    priced=calls(lambda i, n: [hidden_words(i, 0, 1, n)], element="masked word of 64 bits, with tags"),
+    priced=calls(lambda i, n: [hidden_words(i, 0, 1, n)], element="masked word of 64 bits, with MACs"),
     evidence=PADS,
 )

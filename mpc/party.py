@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from mpc.audit import FIRST_STAGE
 from mpc.endpoint import Endpoint
 from mpc.errors import AuditFailure, MacFailure
-from mpc.macs import Macs, WideShare, agree, open_to
+from mpc.macs import Keyring, WideShare, agree, open_to
 from mpc.meter import Counters, Stage
 from mpc.ring import decode_signed, to_units
 from mpc.shares import AShare, BShare
@@ -89,7 +89,7 @@ class Party(Endpoint):
         """
         if isinstance(x, WideShare):
             assert to is not None, "what has MACs is revealed to one party"
-            return self._reveal_tagged(x, to, what)
+            return self._reveal_authentic(x, to, what)
         if to != 1 - self.rank:
             self.revealed.append(what)
         words = reveal(self, x, to)
@@ -97,18 +97,18 @@ class Party(Endpoint):
             raise AuditFailure(f"the audit opened {what} twice, and the two differ: they are not to be used")
         return decode_signed(words) if words is not None and isinstance(x, AShare) else words
 
-    def _reveal_tagged(self, x: WideShare, to: int, what: str) -> np.ndarray | None:
-        self.require_macs(x.macs)
+    def _reveal_authentic(self, x: WideShare, to: int, what: str) -> np.ndarray | None:
+        self.require_macs(x.keyring)
         opened, known = self.run(open_to(self, x, to))
-        self.require_macs(x.macs)
+        self.require_macs(x.keyring)
         if to != self.rank:
             return None
         self.revealed.append(what)
         return decode_signed(opened - known)
 
-    def require_macs(self, macs: Macs) -> None:
+    def require_macs(self, keyring: Keyring) -> None:
         """Raises MacFailure where what was opened does not fit its MACs."""
-        if not self.run(agree(self, macs)):
+        if not self.run(agree(self, keyring)):
             raise MacFailure(
                 "what was opened in the prediction does not fit its MACs, and no prediction is shown: the other party, "
                 "or a fault of a machine, changed a value that it sent"

@@ -10,7 +10,7 @@ import numpy as np
 from mpc.audit import Audit
 from mpc.correlation import Correlation
 from mpc.endpoint import Call
-from mpc.macs import Macs, WideShare, agree
+from mpc.macs import Keyring, WideShare, agree
 from mpc.party import Party
 from mpc.rehearsal import NoWorkers, Requests, Silence
 from mpc.shares import AShare, BShare
@@ -26,8 +26,8 @@ class _Rehearsing(Party):
         opened = super().reveal(x, to=to, what=what)
         return None if opened is None else np.zeros_like(opened)
 
-    def require_macs(self, macs: Macs) -> None:
-        self.run(agree(self, macs))
+    def require_macs(self, keyring: Keyring) -> None:
+        self.run(agree(self, keyring))
 
 
 class Trace:

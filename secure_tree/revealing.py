@@ -9,13 +9,13 @@ import numpy as np
 from mpc.errors import ConfigError
 from mpc.party import Party
 from mpc.verdict import settle
+from secure_tree.authentic_predict import authentic_margins, take_in_model
 from secure_tree.categories import Dictionary
 from secure_tree.config import Method
 from secure_tree.layout import Layout, place
 from secure_tree.model import SharedModel
 from secure_tree.predict import margins, row_groups
 from secure_tree.sources import PART, AtWorkers, Kept, Shards, agree_on_counts
-from secure_tree.tagged_predict import tagged_margins, take_in_model
 
 
 def revealed_margins(
@@ -55,10 +55,10 @@ def _with_macs(
 ) -> np.ndarray:
     """As revealed_margins, with MACs on all that is opened."""
     classes = model.config.classes
-    tagged = party.run(take_in_model(party, model.ensemble, layout))
+    authentic = party.run(take_in_model(party, model.ensemble, layout))
     own = np.zeros((classes, 0), np.int64)
     for owners in row_groups(layout):
-        result = party.run(tagged_margins(party, tagged, layout, owners, features, classes))
+        result = party.run(authentic_margins(party, authentic, layout, owners, features, classes))
         to = receiver if layout.vertical else owners[0]
         opened = party.reveal(result, to=to, what=_what(layout))
         own = own if opened is None else opened

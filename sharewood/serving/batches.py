@@ -20,13 +20,13 @@ from mpc.tracing import Trace, planned
 from protocols.randomness.sizes import request_bytes
 from protocols.randomness.stock import Lot, Stock
 from protocols.randomness.supply import Supply
+from secure_tree.authentic_predict import AuthenticModel, authentic_margins, take_in_model
 from secure_tree.config import Method
 from secure_tree.layout import Layout
 from secure_tree.model import SharedModel
 from secure_tree.numerics import MARGIN_SCALE
 from secure_tree.predict import margins, row_groups
 from secure_tree.revealing import check_macs
-from secure_tree.tagged_predict import TaggedModel, tagged_margins, take_in_model
 
 # Lots of one size that wait at most.
 _MOST_ALIKE = 16
@@ -64,7 +64,7 @@ class Batches:
         self, model: SharedModel, method: Method, owners: Sequence[int], largest: int, mac: bool = False
     ) -> None:
         self.model, self._method, self.mac = model, method, mac
-        self._tagged: TaggedModel | None = None
+        self._authentic: AuthenticModel | None = None
         self.width = len(model.facts.names[model.facts.layout.features_of(model.rank)])
         self._shapes = [Shape(owner, 1 << k) for k in range(largest.bit_length()) for owner in owners]
         self._demands: dict[tuple[Shape, bool], Demand] = {}
@@ -74,11 +74,11 @@ class Batches:
         if (shape, masks) not in self._demands:
             trace = Trace.at(self.model.rank, masks)
             trace.party.comparison = self.model.config.comparison
-            tagged = self._take_in(trace.party) if self.mac else None
+            authentic = self._take_in(trace.party) if self.mac else None
             trace.cut()
             count = len(self.own_rows(shape, slice(0, shape.rows)))
             features, shown = np.zeros((count, self.width), np.float32), np.ones(shape.rows, np.int64)
-            self._margins(trace.party, shape, features, shown, tagged)
+            self._margins(trace.party, shape, features, shown, authentic)
             requests = trace.cut()
             held = sum(request_bytes(request).held for request in requests)
             self._demands[shape, masks] = Demand(requests, trace.party.matrices, held)
@@ -88,12 +88,12 @@ class Batches:
         """Before the first batch of a session. Raises MacFailure."""
         if self.mac:
             check_macs(party, self._method)
-            self._tagged = planned(party, "take_in", self._take_in)
+            self._authentic = planned(party, "take_in", self._take_in)
 
-    def _take_in(self, party: Party) -> TaggedModel:
-        tagged = party.run(take_in_model(party, self.model.ensemble, self.model.facts.layout))
-        party.require_macs(tagged.macs)
-        return tagged
+    def _take_in(self, party: Party) -> AuthenticModel:
+        authentic = party.run(take_in_model(party, self.model.ensemble, self.model.facts.layout))
+        party.require_macs(authentic.keyring)
+        return authentic
 
     def own_rows(self, shape: Shape, rows: slice) -> range:
         """Places of those rows of a batch that this party has features of."""
@@ -128,20 +128,20 @@ class Batches:
         lot.begin()
         comparison = self.model.config.comparison
         party = Party(self.model.rank, link, lot, comparison=comparison, matrices=lot.first)
-        own = self._margins(party, shape, features, shown, self._tagged)
+        own = self._margins(party, shape, features, shown, self._authentic)
         if own is None:
             return None
         margin = own.T if self.model.config.num_class else own[0]
         return margin * (self.model.facts.margin_unit / (1 << MARGIN_SCALE))
 
     def _margins(
-        self, party: Party, shape: Shape, features: np.ndarray, shown: np.ndarray, tagged: TaggedModel | None
+        self, party: Party, shape: Shape, features: np.ndarray, shown: np.ndarray, authentic: AuthenticModel | None
     ) -> np.ndarray | None:
         model, what = self.model, "predictions of rows that were asked for"
-        if tagged is not None:
+        if authentic is not None:
             layout = self.layout(shape)
             (owners,) = row_groups(layout)
-            steps = tagged_margins(party, tagged, layout, owners, features, model.config.classes)
+            steps = authentic_margins(party, authentic, layout, owners, features, model.config.classes)
             return party.reveal(party.run(steps).times(Z128.widened(shown.astype(U64))), to=shape.owner, what=what)
         computed = party.run(
             margins(

@@ -1,16 +1,26 @@
-"""Tagged words: what a liar can pass with, counted over every key; comparisons and choices against plain numbers."""
+"""Authentic words: what a liar can pass with, counted over every key; comparisons and choices against plain numbers."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mpc.authentic_rows import choose, product, take_in_at, take_rows
+from mpc.authentic_sign import below_zero
 from mpc.endpoint import Endpoint
 from mpc.errors import MacFailure
-from mpc.macs import FIRST_PLACE, Macs, TaggedMask, TaggedShare, WideMask, WideShare, agree, open_tagged, take_in
+from mpc.macs import (
+    FIRST_PLACE,
+    AuthenticMask,
+    AuthenticShare,
+    Keyring,
+    WideMask,
+    WideShare,
+    agree,
+    open_authentic,
+    take_in,
+)
 from mpc.rings import Z128
-from mpc.tagged_rows import choose, product, take_in_at, take_rows
-from mpc.tagged_sign import below_zero
 from protocols.testing.two_parties import Recorder, ring_half, run_both
 
 WIDE = st.integers(0, 2**128 - 1) | st.sampled_from([0, 1, 2**64 - 1, 2**64, 2**127, 2**128 - 1])
@@ -46,16 +56,16 @@ def test_what_a_liar_has_to_guess(bits):
             assert passing.max() <= 2 ** (bits - 1), "of 2^8 keys: 2^(8 - bits + 1) values, equally often"
 
 
-def tagged(party: Endpoint, values, number=0):
-    macs = Macs.begin(party)
-    mask = TaggedShare(*party.randomness.take(TaggedMask(FIRST_PLACE + number, np.shape(values))), macs)
+def authentic(party: Endpoint, values, number=0):
+    keyring = Keyring.begin(party)
+    mask = AuthenticShare(*party.randomness.take(AuthenticMask(FIRST_PLACE + number, np.shape(values))), keyring)
     return take_in(party, mask, ring_half(values, party.rank).words)[1]
 
 
 def opened(party, x):
     """The value, once both agree."""
-    words = open_tagged(party, x)
-    if not party.run(agree(party, x.macs)):
+    words = open_authentic(party, x)
+    if not party.run(agree(party, x.keyring)):
         raise MacFailure("they do not agree")
     return words
 
@@ -67,7 +77,7 @@ def test_signs(bits):
     values = np.concatenate([[-half, half - 1, 0, -1], rng.integers(-half, half, 200), rng.integers(-9, 9, 50) % half])
 
     def job(party):
-        return opened(party, below_zero(party, tagged(party, values), bits))
+        return opened(party, below_zero(party, authentic(party, values), bits))
 
     for found in run_both(job)[0]:
         assert np.array_equal(found, values < 0)
@@ -77,7 +87,7 @@ def test_sums_and_public_factors():
     values = np.array([[3, -5, 1 << 40], [7, 0, -1]])
 
     def job(party):
-        x = tagged(party, values)
+        x = authentic(party, values)
         y = (x + x - x[:, ::-1]).times(np.array([1, 2, -3]).astype(np.uint64)).plus(np.full((2, 3), 9, np.uint64))
         return opened(party, y.sum()), opened(party, x.reshape(3, 2).repeated(2))
 
@@ -88,41 +98,41 @@ def test_sums_and_public_factors():
 
 
 @pytest.mark.parametrize("owner", [0, 1])
-def test_known_rows_times_a_tagged_matrix(owner):
+def test_known_rows_times_an_authentic_matrix(owner):
     rng = np.random.default_rng(4)
     rows, matrix = rng.integers(-99, 99, (5, 3)), rng.integers(-99, 99, (7, 3))
 
     def job(party):
-        macs = Macs.begin(party)
-        taken = party.run(take_in_at(party, macs, 2, ring_half(matrix, party.rank).words))
+        keyring = Keyring.begin(party)
+        taken = party.run(take_in_at(party, keyring, 2, ring_half(matrix, party.rank).words))
         own = rows.astype(np.uint64) if party.rank == owner else None
-        return opened(party, product(party, take_rows(party, macs, owner, own, 5, 3), taken, 2, 4))
+        return opened(party, product(party, take_rows(party, keyring, owner, own, 5, 3), taken, 2, 4))
 
     for found in run_both(job)[0]:
         assert np.array_equal(found.astype(np.int64), rows @ matrix[2:6].T)
 
 
 def test_choices():
-    """Words of which a tagged number tells whether they count, modulo 2^64."""
+    """Words of which an authentic number tells whether they count, modulo 2^64."""
     numbers = np.array([[0, 1, 2, 0], [7, 8, 0, -8]])
     weights = np.random.default_rng(5).integers(-(2**63), 2**63 - 1, 6)
 
     def job(party):
-        k = tagged(party, numbers)
-        taken = party.run(take_in_at(party, k.macs, 1, ring_half(weights, party.rank).words))
-        return opened(party, choose(party, TaggedShare(k.words, k.tags[:1], k.macs), 3, taken, 1))
+        k = authentic(party, numbers)
+        taken = party.run(take_in_at(party, k.keyring, 1, ring_half(weights, party.rank).words))
+        return opened(party, choose(party, AuthenticShare(k.words, k.macs[:1], k.keyring), 3, taken, 1))
 
     for found in run_both(job)[0]:
         assert np.array_equal(found[..., 0].astype(np.int64), np.where(numbers % 8 == 0, weights[1:5], 0))
 
 
-def test_a_reveal_of_tagged_words():
+def test_a_reveal_of_authentic_words():
     """The receiver gets them modulo 2^64, the other party nothing, in five rounds."""
     values = wide([5, 2**64 - 1, 2**70 + 3])
 
     def job(party):
-        macs = Macs.begin(party)
-        mask = WideShare(*party.randomness.take(WideMask((3,))), macs)
+        keyring = Keyring.begin(party)
+        mask = WideShare(*party.randomness.take(WideMask((3,))), keyring)
         x = take_in(party, mask, values if party.rank else np.zeros_like(values))[1]
         party.link = recorder = Recorder(party.link)
         found = party.reveal(x, to=1, what="words")
@@ -135,25 +145,27 @@ def test_a_reveal_of_tagged_words():
 
 
 @pytest.mark.parametrize("size", [1, 1000])
-def test_either_share_of_the_keys_and_every_tag_matters(size):
-    """A party whose keys or tags are wrong does not agree; one whose are right always does."""
+def test_either_share_of_the_keys_and_every_mac_matters(size):
+    """A party whose keys or MACs are wrong does not agree; one whose are right always does."""
 
     def job(party, spoil):
-        x = tagged(party, np.arange(size))
-        if spoil == "tag" and party.rank == 0:
-            x.tags[1, size // 2] += np.uint64(1)
+        x = authentic(party, np.arange(size))
+        if spoil == "mac" and party.rank == 0:
+            x.macs[1, size // 2] += np.uint64(1)
         if spoil == "key" and party.rank == 1:
-            x.macs.keys[0] += np.uint64(1)
-        open_tagged(party, x + TaggedShare(*party.randomness.take(TaggedMask(FIRST_PLACE, (size,))), x.macs))
-        return party.run(agree(party, x.macs))
+            x.keyring.keys[0] += np.uint64(1)
+        open_authentic(
+            party, x + AuthenticShare(*party.randomness.take(AuthenticMask(FIRST_PLACE, (size,))), x.keyring)
+        )
+        return party.run(agree(party, x.keyring))
 
-    for spoil, agreed in ((None, True), ("tag", False), ("key", False)):
+    for spoil, agreed in ((None, True), ("mac", False), ("key", False)):
         assert run_both(lambda party, spoil=spoil: job(party, spoil))[0] == [agreed] * 2
 
 
 def test_keys_are_uniform_and_new_each_time():
     def job(party):
-        return np.concatenate([np.concatenate([m.keys, m.wide]) for m in (Macs.begin(party) for _ in range(3))])
+        return np.concatenate([np.concatenate([m.keys, m.wide]) for m in (Keyring.begin(party) for _ in range(3))])
 
     first, second = run_both(job)[0]
     assert len({*first.tolist(), *second.tolist()}) == 24

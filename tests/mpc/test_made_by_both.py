@@ -15,7 +15,7 @@ from protocols.testing.cases import cases
 from protocols.testing.two_parties import SEEDS, Dealt, Recorder, dealt, made_by_both, run_both
 from tests.mpc.ideal_transfers import DELTAS, Ideal
 
-TAGGED = {"MacKeys", "TaggedMask", "RowMask", "RowProducts", "ChoiceTables", "SignTables"}
+AUTHENTIC = {"MacKeys", "AuthenticMask", "RowMask", "RowProducts", "ChoiceTables", "SignTables"}
 DEALT_ONLY = {"SignKeys", "FloorKeys", "MaximumKeys", "TrigonometricMasks"}
 KEPT = {"InputMask", "MatrixMask", "MatrixVectors", "MatrixRelease", "OperandMask", "OperandProduct"}
 
@@ -84,7 +84,7 @@ def _asked_by_the_catalogue():
     return list(asked.values())
 
 
-ASKED = [request for request in _asked_by_the_catalogue() if type(request).__name__ not in KEPT | TAGGED]
+ASKED = [request for request in _asked_by_the_catalogue() if type(request).__name__ not in KEPT | AUTHENTIC]
 K = correlations()
 MORE = [
     *(K["SignMasks"]((7,), thresholds, bits) for thresholds in (1, 3, 9) for bits in (2, 3, 4, 9, 23, 42, 63, 64)),
@@ -226,7 +226,7 @@ def flat(results):
 @pytest.mark.parametrize("case", cases(entries()), ids=lambda case: case.name)
 def test_every_protocol_does_the_same_on_either_source(case):
     name = case.name
-    if "keys" in name or case.protocol.name.startswith(("macs.", "tagged_")):
+    if "keys" in name or case.protocol.name.startswith(("macs.", "authentic_")):
         with pytest.raises(NeedsDealer):
             run_case(case, made_by_both)
         return

@@ -146,14 +146,14 @@ def test_whatever_is_changed_in_what_is_sent_is_caught(parameters, change):
 
 
 class Liar:
-    """Stands for `open_tagged`: the liar adds an error to its share of an opened word, and its own program believes it.
-    Both parties then have the same opened words, and only the tags tell.
+    """Stands for `open_authentic`: the liar adds an error to its share of an opened word, and its program believes it.
+    Both parties then have the same opened words, and only the MACs tell.
     """
 
     def __init__(self, monkeypatch, rank):
-        self._honest, self._rank = mpc.macs.open_tagged, rank
-        for module in ("macs", "tagged_sign", "tagged_rows"):
-            monkeypatch.setattr(f"mpc.{module}.open_tagged", self)
+        self._honest, self._rank = mpc.macs.open_authentic, rank
+        for module in ("macs", "authentic_sign", "authentic_rows"):
+            monkeypatch.setattr(f"mpc.{module}.open_authentic", self)
 
     def predict(self, halves, lie_at, error):
         """Margins, with the error in this opening."""

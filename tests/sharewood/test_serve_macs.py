@@ -20,8 +20,8 @@ __all__ = ["by_rows"]
 LYING = """
 import sys
 from dataclasses import replace
-from mpc import macs, tagged_rows, tagged_sign
-opened, honest = [0], macs.open_tagged
+from mpc import authentic_rows, authentic_sign, macs
+opened, honest = [0], macs.open_authentic
 
 class Lying:
     def steps(self, party, x):
@@ -30,8 +30,8 @@ class Lying:
         words.reshape(-1)[:1] += opened[0] % 20 == 0
         return honest.steps(party, replace(x, words=words))
 
-for module in (macs, tagged_rows, tagged_sign):
-    module.open_tagged = Lying()
+for module in (macs, authentic_rows, authentic_sign):
+    module.open_authentic = Lying()
 from sharewood.cli import main
 sys.argv[0] = "sharewood"
 main()

@@ -1,17 +1,17 @@
-"""Signs of tagged values: [x] -> [x < 0] with tags, by tables that the dealer makes.
+"""Signs of authentic values: [x] -> [x < 0] with MACs, by tables that the dealer makes.
 
-Functionality  tagged [x] -> tagged [x < 0], exact while -2^(B-1) <= x < 2^(B-1)
+Functionality  authentic [x] -> authentic [x < 0], exact while -2^(B-1) <= x < 2^(B-1)
 Messages       round 1: y = x + r;  round 2: for each group of three chunks its masked comparison;  round 3: that of the
-               groups. All are opened with tags (mpc/macs.py)
-Cost           8 (2 + m / 3) bytes per element each way for m chunks; from the dealer 16 (2 + 19 m + 16 (m / 3)
-               + ..) bytes, as `SignTables` lists
+               groups. All are opened with MACs (mpc/macs.py)
+Cost           8 (2 + g) bytes per element each way for g groups of chunks, in three rounds; from the dealer
+               40 + 8 g + 16 (48 g + 16 g + 2^(g + 1)) bytes. B = 35: g = 3, 40 bytes and 3,392
 How            x < 0 is bit B - 1 of y - r. The low B - 1 bits of y and r are cut into m chunks of four bits. The sign
                of y_j - r_j, of -1, 0, 1, is read from a table of 16 at the public y_j. s_0 + 2 s_1 + 4 s_2 has the sign
                of the highest chunk that differs; masked by rho modulo 16, it is opened, and its sign read from the next
                table. In the last one stands bit 3 of the sum of the groups' signs, times powers of two, and of 8 times
-               bit B - 1 of r and of y. Everything between openings is linear, and the tags with it
+               bit B - 1 of r and of y. Everything between openings is linear, and the MACs with it
 Security       as mpc/macs.py: openings are one-time pads, and a lie about one is caught
-Source         as mpc/thermometer.py; tags beside tables: TinyTable, Damgard et al., CRYPTO 2017
+Source         as mpc/thermometer.py; MACs beside tables: TinyTable, Damgard et al., CRYPTO 2017
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mpc.catalogue import calls, describe
 from mpc.contract import protocol
 from mpc.correlation import Recipe, View, correlation
 from mpc.endpoint import Endpoint
-from mpc.macs import PADS, TaggedShare, deal_tags, open_tagged, tagged_words
+from mpc.macs import PADS, AuthenticShare, authentic_words, deal_macs, open_authentic
 from mpc.ring import U64, Shape, low_bits
 from mpc.rings import Z64
 from mpc.rounds import Steps
@@ -57,7 +57,7 @@ def _signs(number: np.ndarray) -> np.ndarray:
 
 @correlation
 class SignTables:
-    """Tagged [r] and its bit B - 1; at every chunk the signs of 0 .. 15 less it; masks rho of the groups and of all,
+    """Authentic [r] and its bit B - 1; at every chunk the signs of 0 .. 15 less it; masks rho of the groups and of all,
     and what they hide as tables: the sign, and at last the top bit.
     """
 
@@ -70,11 +70,11 @@ class SignTables:
 
         def derived(shape: Shape, recipe: Recipe) -> tuple[np.ndarray, np.ndarray]:
             words = view.derived(Z64, shape, recipe)
-            return words, deal_tags(view, words, shape, 1)
+            return words, deal_macs(view, words, shape, 1)
 
         def mask(shape: Shape, keys: int) -> tuple[np.ndarray, np.ndarray]:
             words = view.mask(Z64, shape)
-            return words, deal_tags(view, words, shape, keys)
+            return words, deal_macs(view, words, shape, keys)
 
         r, rho, last = mask((n,), 2), mask((n, groups), 1), mask((n,), 1)
 
@@ -95,32 +95,32 @@ class SignTables:
         ]
 
 
-def look_up(table: TaggedShare, places: np.ndarray) -> TaggedShare:
+def look_up(table: AuthenticShare, places: np.ndarray) -> AuthenticShare:
     """Entries of tables along the last axis, at one public place of each."""
     at = places.astype(np.int64)[..., None]
     words = np.take_along_axis(table.words, at, axis=-1)[..., 0]
-    return TaggedShare(words, np.take_along_axis(table.tags, at[None], axis=-1)[..., 0], table.macs)
+    return AuthenticShare(words, np.take_along_axis(table.macs, at[None], axis=-1)[..., 0], table.keyring)
 
 
 @protocol()
-def below_zero(party: Endpoint, x: TaggedShare, bits: int) -> Steps[TaggedShare]:
-    """Tagged [x], flat, with both keys -> tagged [x < 0], with one; `bits` is B of the header, 2 .. 49."""
+def below_zero(party: Endpoint, x: AuthenticShare, bits: int) -> Steps[AuthenticShare]:
+    """Authentic [x], flat, with both keys -> authentic [x < 0], with one; `bits` is B of the header, 2 .. 49."""
     groups = group_count(bits)
     dealt = party.randomness.take(SignTables(x.size, bits))
-    r, top, compared, rho, signs, last, result = (TaggedShare(*part, x.macs) for part in dealt)
-    y = yield from open_tagged.steps(party, x + r)
+    r, top, compared, rho, signs, last, result = (AuthenticShare(*part, x.keyring) for part in dealt)
+    y = yield from open_authentic.steps(party, x + r)
     each = look_up(compared, _chunks(y, bits)).reshape(x.size, groups, GROUP)
     powers = np.uint64(1) << np.arange(max(GROUP, groups), dtype=U64)
-    hidden = yield from open_tagged.steps(party, each.times(powers[:GROUP]).sum() + rho)
+    hidden = yield from open_authentic.steps(party, each.times(powers[:GROUP]).sum() + rho)
     of_groups = look_up(signs, low_bits(hidden, CHUNK)).times(powers[:groups]).sum()
     flips = top.plus(_bit(y, bits - 1)).times(np.uint64(1 << groups))
-    hidden = yield from open_tagged.steps(party, of_groups + flips + last)
+    hidden = yield from open_authentic.steps(party, of_groups + flips + last)
     return look_up(result, low_bits(hidden, groups + 1))
 
 
 describe(
     below_zero,
-    samples=calls(lambda i, n: [tagged_words(i, -(1 << 33), 1 << 33, n), 35]),
-    priced=calls(lambda i, n: [tagged_words(i, 0, 1, n), 35], element="x < 0, 35 bits, with tags"),
+    samples=calls(lambda i, n: [authentic_words(i, -(1 << 33), 1 << 33, n), 35]),
+    priced=calls(lambda i, n: [authentic_words(i, 0, 1, n), 35], element="x < 0, 35 bits, with MACs"),
     evidence=PADS,
 )

@@ -1,14 +1,14 @@
-"""Rows that one party knows, times a tagged matrix; and the choice of tagged words by a small tagged number.
+"""Rows that one party knows, times an authentic matrix; and the choice of authentic words by a small authentic number.
 
-Functionality  `product`: rows M of the owner, tagged [C] -> tagged [M C^T]
-               `choose`: tagged [k] and [w], w modulo 2^64 -> wide tagged [w if k = 0, else 0]
+Functionality  `product`: rows M of the owner, authentic [C] -> authentic [M C^T]
+               `choose`: authentic [k] and [w], w modulo 2^64 -> wide authentic [w if k = 0, else 0]
 Messages       rows: the owner sends D = M - U once;  product: none;  choose: k + rho
-Cost           8 bytes per word of M from the owner; 8 bytes per element of k each way, one round. From the dealer
-               24 bytes per word of M and of the product, and 64 * 2^b + 16 per element of k, of b bits
+Cost           8 bytes per word of M from the owner; 8 bytes per element of k each way; one round for either. From the
+               dealer 16 bytes per word of M, 24 per word of the product, and 64 * 2^b + 8 per element of k, of b bits
 How            E = C - r is public since C was taken in (mpc/macs.py), with r kept by the dealer, who deals [U r^T]:
                M C^T = D C^T + U E^T + U r^T. Likewise w = E + r, up to 2^64, and tables have 1{k = 0} and 1{k = 0} r
 Security       as mpc/macs.py; D is a one-time pad. The owner may send any D: its rows are its own choice
-Source         Beaver, CRYPTO 1991, with tags as in SPDZ2k: Cramer et al., CRYPTO 2018
+Source         Beaver, CRYPTO 1991, with MACs as in SPDZ2k: Cramer et al., CRYPTO 2018
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from mpc.endpoint import Endpoint
 from mpc.macs import (
     FIRST_PLACE,
     PADS,
-    Macs,
-    TaggedMask,
-    TaggedShare,
+    AuthenticMask,
+    AuthenticShare,
+    Keyring,
     WideShare,
-    deal_tags,
-    deal_wide_tags,
-    open_tagged,
-    tagged_words,
+    authentic_words,
+    deal_macs,
+    deal_wide_macs,
+    open_authentic,
     take_in,
 )
 from mpc.ring import U8, U64, low_bits
@@ -45,7 +45,7 @@ _ROWS, _TAKEN = FIRST_PLACE, FIRST_PLACE + 2
 
 @correlation
 class RowMask:
-    """U, known to `owner`, with tags; the dealer keeps it."""
+    """U, known to `owner`, with MACs; the dealer keeps it."""
 
     owner: int
     rows: int
@@ -55,12 +55,12 @@ class RowMask:
         shape = (self.rows, self.columns)
         mask = view.private(self.owner, Z64, shape)
         view.keep(_ROWS + self.owner, mask)
-        return mask, deal_tags(view, mask, shape)
+        return mask, deal_macs(view, mask, shape)
 
 
 @correlation
 class RowProducts:
-    """Tagged [U r^T] for the rows' mask U and some rows of the mask r at this place."""
+    """Authentic [U r^T] for the rows' mask U and some rows of the mask r at this place."""
 
     place: int
     owner: int
@@ -76,12 +76,12 @@ class RowProducts:
             return _matmul(view.kept(_ROWS + self.owner), r)
 
         words = view.derived(Z64, shape, product)
-        return words, deal_tags(view, words, shape)
+        return words, deal_macs(view, words, shape)
 
 
 @correlation
 class ChoiceTables:
-    """Tagged [rho], and tables of 1{k = rho} and 1{k = rho} r modulo 2^128, for the words of the mask r at this place
+    """Authentic [rho], and tables of 1{k = rho} and 1{k = rho} r modulo 2^128, for words of the mask r at this place,
     from `first` up, each for so many rows.
     """
 
@@ -102,44 +102,44 @@ class ChoiceTables:
             return Z128.widened(np.stack([hot, hot * r[:, None]], axis=-1))
 
         table = view.derived(Z128, (*shape, 1 << self.bits, 2, 2), tables)
-        return [(rho, deal_tags(view, rho, shape, 1)), (table, deal_wide_tags(view, table))]
+        return [(rho, deal_macs(view, rho, shape, 1)), (table, deal_wide_macs(view, table))]
 
 
 @dataclass(frozen=True)
 class Taken:
-    """What both parties have taken in: its difference E from the mask at `place`, and the tagged share."""
+    """What both parties have taken in: its difference E from the mask at `place`, and the authentic share."""
 
     place: int
     difference: np.ndarray
-    share: TaggedShare
+    share: AuthenticShare
 
 
 @dataclass(frozen=True)
-class TaggedRows:
-    """Rows of an owner: D, and the tagged share of U."""
+class AuthenticRows:
+    """Rows of an owner: D, and the authentic share of U."""
 
     owner: int
     difference: np.ndarray
-    mask: TaggedShare
+    mask: AuthenticShare
 
 
-def take_in_at(party: Endpoint, macs: Macs, number: int, own: np.ndarray) -> Steps[Taken]:
+def take_in_at(party: Endpoint, keyring: Keyring, number: int, own: np.ndarray) -> Steps[Taken]:
     """Own halves of words -> Taken, with a mask that the dealer keeps under this number."""
-    masked = TaggedShare(*party.randomness.take(TaggedMask(_TAKEN + number, own.shape)), macs)
+    masked = AuthenticShare(*party.randomness.take(AuthenticMask(_TAKEN + number, own.shape)), keyring)
     return Taken(_TAKEN + number, *(yield from take_in.steps(party, masked, own)))
 
 
-def _rows_cost(macs: Macs, owner: int, own: np.ndarray | None, rows: int, columns: int) -> Cost:
+def _rows_cost(keyring: Keyring, owner: int, own: np.ndarray | None, rows: int, columns: int) -> Cost:
     bits = 64 * rows * columns
     return Cost(1, (bits, 0) if owner == 0 else (0, bits))
 
 
 @protocol(cost=_rows_cost, exact=False)
 def take_rows(
-    party: Endpoint, macs: Macs, owner: int, own: np.ndarray | None, rows: int, columns: int
-) -> Steps[TaggedRows]:
-    """The owner's rows, words [rows, columns] (None at the other party) -> TaggedRows."""
-    mask, tags = party.randomness.take(RowMask(owner, rows, columns))
+    party: Endpoint, keyring: Keyring, owner: int, own: np.ndarray | None, rows: int, columns: int
+) -> Steps[AuthenticRows]:
+    """The owner's rows, words [rows, columns] (None at the other party) -> AuthenticRows."""
+    mask, macs = party.randomness.take(RowMask(owner, rows, columns))
     if own is not None:
         difference = own - mask
         yield Round([difference.reshape(-1).view(U8)], [])
@@ -147,8 +147,8 @@ def take_rows(
         mask = np.zeros((rows, columns), U64)
         (came,) = yield Round([], [8 * rows * columns])
         difference = came.view(U64).reshape(rows, columns)
-    macs.note(difference)
-    return TaggedRows(owner, difference, TaggedShare(mask, tags, macs))
+    keyring.note(difference)
+    return AuthenticRows(owner, difference, AuthenticShare(mask, macs, keyring))
 
 
 def _matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -156,51 +156,51 @@ def _matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return Z64.matmul(x[None], y.T[None])[0]
 
 
-def product(party: Endpoint, rows: TaggedRows, taken: Taken, first: int, count: int) -> TaggedShare:
-    """Rows [n, k] times some rows of the tagged matrix [m, k] -> tagged [n, count]. No message."""
+def product(party: Endpoint, rows: AuthenticRows, taken: Taken, first: int, count: int) -> AuthenticShare:
+    """Rows [n, k] times some rows of the authentic matrix [m, k] -> authentic [n, count]. No message."""
     n = len(rows.difference)
-    words, tags = party.randomness.take(RowProducts(taken.place, rows.owner, n, first, count))
+    words, macs = party.randomness.take(RowProducts(taken.place, rows.owner, n, first, count))
     chosen, difference = taken.share[first : first + count], taken.difference[first : first + count]
     words = words + _matmul(rows.difference, chosen.words) + _matmul(rows.mask.words, difference)
-    both = zip(chosen.tags, rows.mask.tags, strict=True)
+    both = zip(chosen.macs, rows.mask.macs, strict=True)
     added = [_matmul(rows.difference, own) + _matmul(of_mask, difference) for own, of_mask in both]
-    return TaggedShare(words, tags + np.stack(added), rows.mask.macs)
+    return AuthenticShare(words, macs + np.stack(added), rows.mask.keyring)
 
 
 @protocol(cost=lambda k, bits, taken, first: Cost(1, both(64 * k.size)), exact=False)
-def choose(party: Endpoint, k: TaggedShare, bits: int, taken: Taken, first: int) -> Steps[WideShare]:
-    """Tagged [k], [n, count], of so many bits, and words of `taken` from `first` up -> wide tagged [w where k = 0]."""
+def choose(party: Endpoint, k: AuthenticShare, bits: int, taken: Taken, first: int) -> Steps[WideShare]:
+    """Authentic [k], [n, count], of so many bits, and words of `taken` from `first` up -> wide [w where k = 0]."""
     rows, count = k.shape
     request = ChoiceTables(taken.place, first, count, rows, bits)
-    (rho, rho_tags), (table, table_tags) = party.randomness.take(request)
-    hidden = yield from open_tagged.steps(party, k + TaggedShare(rho, rho_tags, k.macs))
+    (rho, rho_macs), (table, table_macs) = party.randomness.take(request)
+    hidden = yield from open_authentic.steps(party, k + AuthenticShare(rho, rho_macs, k.keyring))
     at = low_bits(hidden, bits).astype(np.int64)[..., None, None, None]
-    words, tags = (np.take_along_axis(w, at, axis=2)[:, :, 0] for w in (table, table_tags))
+    words, macs = (np.take_along_axis(w, at, axis=2)[:, :, 0] for w in (table, table_macs))
     found = Z128.widened(taken.difference.reshape(-1)[first : first + count])
-    is_zero, masked = (WideShare(words[:, :, i], tags[:, :, i], k.macs) for i in (0, 1))
+    is_zero, masked = (WideShare(words[:, :, i], macs[:, :, i], k.keyring) for i in (0, 1))
     return is_zero.times(found) + masked
 
 
 def _rows(i: Inputs, n: int) -> list[Any]:
     own = i.known(0, 99, n, 3).astype(U64)
-    return [Macs.begin(i.party), 0, own if i.party.rank == 0 else None, n, 3]
+    return [Keyring.begin(i.party), 0, own if i.party.rank == 0 else None, n, 3]
 
 
 def _turns(i: Inputs, n: int) -> list[Any]:
-    k = tagged_words(i, 0, 4, n, 3)
-    weights = i.party.run(take_in_at(i.party, k.macs, 0, i.words(-99, 99, 3).words))
+    k = authentic_words(i, 0, 4, n, 3)
+    weights = i.party.run(take_in_at(i.party, k.keyring, 0, i.words(-99, 99, 3).words))
     return [k, 2, weights, 0]
 
 
 describe(
     take_rows,
     samples=calls(_rows),
-    priced=calls(_rows, element="row of three words, with tags"),
+    priced=calls(_rows, element="row of three words, with MACs"),
     evidence=PADS,
 )
 describe(
     choose,
     samples=calls(_turns),
-    priced=calls(_turns, element="three words, each where a number of 2 bits is 0, with tags"),
+    priced=calls(_turns, element="three words, each where a number of 2 bits is 0, with MACs"),
     evidence=PADS,
 )

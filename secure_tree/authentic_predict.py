@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpc.macs import Macs, TaggedShare, WideMask, WideShare, take_in
+from mpc.authentic_rows import Taken, choose, product, take_in_at, take_rows
+from mpc.authentic_sign import below_zero
+from mpc.macs import AuthenticShare, Keyring, WideMask, WideShare, take_in
 from mpc.party import Party
 from mpc.ring import U64
 from mpc.rings import Z128
 from mpc.rounds import Steps, parallel
-from mpc.tagged_rows import Taken, choose, product, take_in_at, take_rows
-from mpc.tagged_sign import below_zero
 from secure_tree.ensemble import Ensemble
 from secure_tree.layout import Layout
 from secure_tree.predict import THRESHOLD_BITS, columns_of, keys_of, paths
@@ -28,44 +28,44 @@ PIECE = 1 << 14
 
 
 @dataclass(frozen=True)
-class TaggedModel:
+class AuthenticModel:
     """A model that was taken in: chosen features of each party's columns, thresholds [T m], leaves [T leaves], base."""
 
-    macs: Macs
+    keyring: Keyring
     chosen: Sequence[Taken]
-    thresholds: TaggedShare
+    thresholds: AuthenticShare
     leaves: Taken
     base: WideShare
     trees: int
     depth: int
 
 
-def take_in_model(party: Party, ensemble: Ensemble, layout: Layout) -> Steps[TaggedModel]:
-    """Own half of the model -> TaggedModel, under new keys. One round."""
-    macs = Macs.begin(party)
+def take_in_model(party: Party, ensemble: Ensemble, layout: Layout) -> Steps[AuthenticModel]:
+    """Own half of the model -> AuthenticModel, under new keys. One round."""
+    keyring = Keyring.begin(party)
     trees, leaves = ensemble.leaves.shape
     # By rows both parties have the same columns.
     blocks = [columns_of(layout, p) for p in ((0, 1) if layout.vertical else (0,))]
     own: list[np.ndarray] = [ensemble.chosen[..., columns].words.reshape(-1, len(columns)) for columns in blocks]
     own += [ensemble.thresholds.words.reshape(-1), ensemble.leaves.words.reshape(-1)]
-    steps = [take_in_at(party, macs, number, words) for number, words in enumerate(own)]
-    base = WideShare(*party.randomness.take(WideMask(ensemble.base.shape)), macs)
+    steps = [take_in_at(party, keyring, number, words) for number, words in enumerate(own)]
+    base = WideShare(*party.randomness.take(WideMask(ensemble.base.shape)), keyring)
     taken, (_, of_base) = yield from parallel(
         parallel(*steps), take_in.steps(party, base, Z128.widened(ensemble.base.words))
     )
     *chosen, thresholds, leaf_words = taken
-    return TaggedModel(macs, chosen, thresholds.share, leaf_words, of_base, trees, leaves.bit_length() - 1)
+    return AuthenticModel(keyring, chosen, thresholds.share, leaf_words, of_base, trees, leaves.bit_length() - 1)
 
 
-def tagged_margins(
-    party: Party, model: TaggedModel, layout: Layout, owners: tuple[int, ...], features: np.ndarray, classes: int
+def authentic_margins(
+    party: Party, model: AuthenticModel, layout: Layout, owners: tuple[int, ...], features: np.ndarray, classes: int
 ) -> Steps[WideShare]:
-    """Own features float32[n, d_p] of the rows of `owners` -> their tagged [margin] at MARGIN_SCALE, [classes, n]."""
+    """Own features float32[n, d_p] of the rows of `owners` -> their [margin] at MARGIN_SCALE, [classes, n]."""
     n, nodes = layout.rows[owners[0]], (1 << model.depth) - 1
     handed = []
     for p in owners:
         own = np.ascontiguousarray(keys_of(features, layout.optional[p]).T) if party.rank == p else None
-        handed.append(take_rows.steps(party, model.macs, p, own, n, len(columns_of(layout, p))))
+        handed.append(take_rows.steps(party, model.keyring, p, own, n, len(columns_of(layout, p))))
     rows = yield from parallel(*handed)
     step = classes * max(1, PIECE // (classes * nodes * n))
     at_once = max(1, PIECE // (step * nodes))
@@ -87,8 +87,10 @@ def tagged_margins(
     return total.transposed()
 
 
-def _sum_of_paths(party: Party, model: TaggedModel, left: TaggedShare, first: int, classes: int) -> Steps[WideShare]:
-    """Tagged [goes left], [rows, t, nodes], of trees from `first` up -> tagged [weights reached], [rows, classes]."""
+def _sum_of_paths(
+    party: Party, model: AuthenticModel, left: AuthenticShare, first: int, classes: int
+) -> Steps[WideShare]:
+    """[goes left], [rows, t, nodes], of trees from `first` up -> [sum of the weights reached], [rows, classes]."""
     rows, count, _ = left.shape
     nodes, turns = paths(model.depth)
     leaves = len(nodes)
