@@ -36,7 +36,7 @@ from secure_tree.own_rows import Here, OwnRows
 from secure_tree.parameters import Parametrised, documented
 from secure_tree.revealing import check_macs, predict_shards, revealed_margins
 from secure_tree.schema import Table, hold_out, read_features, read_training, read_validation
-from secure_tree.sources import AtWorkers, Shards, agree_on_counts, needs_workers, trained_on
+from secure_tree.sources import AtWorkers, Division, Shards, agree_on_counts, needs_workers, trained_on
 from secure_tree.training import Curve, Curves, Observer, train
 
 
@@ -116,6 +116,7 @@ class _SecureXGB(Parametrised):
     ) -> None:
         self.model: SharedModel | None = None
         self.curves: Curves = {}
+        self.division: Division | None = None
         self._hold(locals())
 
     def fit(
@@ -165,6 +166,7 @@ class _SecureXGB(Parametrised):
         with _compared_by(party, config.comparison):
             cut = partial(cut_bins, party, context, own)
             bins = attempt.bins(own, cut) if attempt else cut()
+            self.division = own.division if isinstance(own, AtWorkers) else None
             context, base = settle(party, context, own)
             if config.squared:
                 agree_on_numbers(party, "training.unit", of_scales(context))

@@ -142,6 +142,16 @@ class Opened:
     held_out: Table
 
 
+@dataclass(frozen=True)
+class Division:
+    """For the report of a training: rows of every shard of either party that it was trained on; of private bins that
+    were cut in this run, how exact they are.
+    """
+
+    rows: Counts
+    bins: SketchReport | None
+
+
 @dataclass
 class AtWorkers:
     """Implements `OwnRows` by a party's workers. `counts`: rows of all shards of both, and those that are `trained` on;
@@ -168,6 +178,10 @@ class AtWorkers:
             if (other.names, other.indicators) != (self.names, self.indicators):
                 raise DataError(f"shard {i}: must have the features of shard 0 in the same order")
         self.validation = joined([each.held_out for each in opened])
+
+    @property
+    def division(self) -> Division:
+        return Division(self.trained, self.report)
 
     @property
     def count(self) -> int:

@@ -52,6 +52,7 @@ from sharewood.run_report import (
     PredictionReport,
     PredictionTable,
     RoundsOfTrees,
+    ShardTables,
     TrainingReport,
     TrainingTables,
     write_reports,
@@ -213,6 +214,7 @@ def _train(config: HostsConfig, name: str, resume: bool, json: Path | None, watc
             metric=used.metric,
             curve=estimator.curve,
             curves=estimator.curves,
+            division=ShardTables.of(estimator),
         )
 
     try:

@@ -86,6 +86,23 @@ class RoundsOfTrees(Figures):
         return cls(asked, grown, kept, dict(estimator.curve).get(kept), resumed_after or 0)
 
 
+@dataclass(frozen=True)
+class ShardTables(Figures):
+    """Rows of every shard of either party that were trained on. Of private bins that were cut in this run, by feature
+    the error of a rank as a share of the rows, as of secure_tree/sketches.py; None: they were cut before, or are joint.
+    """
+
+    rows: list[list[int]]
+    rank_errors: dict[str, float] | None = None
+
+    @classmethod
+    def of(cls, estimator: SecureXGBClassifier | SecureXGBRegressor) -> ShardTables | None:
+        """Those of a fitted estimator; None where there were no shards."""
+        if (division := estimator.division) is None:
+            return None
+        return cls([list(rows) for rows in division.rows], division.bins.rank_errors if division.bins else None)
+
+
 @dataclass
 class TrainingReport(PartyReport):
     """`curves`: of every metric of held-out rows, rounds of trees and its value; `curve` that of `metric`, the last."""
@@ -97,6 +114,7 @@ class TrainingReport(PartyReport):
     metric: Metric
     curve: Curve
     curves: Curves
+    division: ShardTables | None = None
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def training_page(name: str, parties: tuple[str, str], report: TrainingReport) -
     page = Page(
         title=f"Training at {name}",
         subtitle=f"Rows trained on: {rows}; {data.features} features in all. Trees of depth {config.max_depth}, "
-        f"{config.binning}. {_rounds(trees)} This report has what {name} knows.",
+        f"{config.binning}. {_rounds(trees)} {_shards(report)}This report has what {name} knows.",
         about=sections.about(report.run),
         headlines=[*_kept(report.metric, trees), *_spent(report, trees.resumed_after)],
         sections=[
@@ -46,6 +46,16 @@ def training_page(name: str, parties: tuple[str, str], report: TrainingReport) -
         ],
     )
     return page.html()
+
+
+def _shards(report: TrainingReport) -> str:
+    if report.division is None:
+        return ""
+    rows = [count for of_party in report.division.rows for count in of_party]
+    said = f"Rows in {len(report.division.rows[0])} shards per party, of {min(rows):,} to {max(rows):,} rows. "
+    if (errors := report.division.rank_errors) is None:
+        return said
+    return f"{said}Ranks of own edges are off by at most {max(errors.values()):.2%} of the rows in 99% of sketches. "
 
 
 def prediction_page(

@@ -7,6 +7,15 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from mpc.errors import DataError
+from secure_tree.categories import dictionary
+from secure_tree.config import TrainConfig
+from secure_tree.same_rows import digest_of
+from sharewood.checking import check
+from sharewood.columns import Columns
+from sharewood.hosts import train
+from sharewood.hosts_config import HostsConfig
+from sharewood.sharded import to_predict, to_train_on, write_shards
 from tests.sharewood.hosting import ROLES, both, dealing, write_job
 
 TRAIN = {"n_estimators": 4, "max_depth": 2, "max_bin": 16, "learning_rate": 0.5}
@@ -82,7 +91,7 @@ def by_rows(tmp_path):
 @pytest.mark.long
 def test_folders_by_rows_make_the_model_of_one_process(by_rows):
     place, fresh = by_rows
-    with dealing(12, cwd=place):
+    with dealing(11, cwd=place):
         both("train", *SHARDS, "--json", "{}.train.json", cwd=place)
         both("predict", *SHARDS, "--json", "{}.predict.json", cwd=place)
         both("train", *SHARDS, "--resume", cwd=place)
@@ -94,6 +103,13 @@ def test_folders_by_rows_make_the_model_of_one_process(by_rows):
             (place / f"{name}.toml").write_text(text)
         both("train", cwd=place)
         both("predict", cwd=place)
+    for name in "ab":
+        division = report_of(place, f"party_{name}", "train")["division"]
+        assert division["rows"] == [[150, 150], [200, 200]]
+        assert set(division["rank_errors"]) == {"w", "x", "y", "z", "colour=red", "colour=green", "colour=blue"}
+        assert max(division["rank_errors"].values()) == 0
+        page = (place / f"model_{name}.report.html").read_text()
+        assert "Rows in 2 shards per party, of 150 to 200 rows." in page
     for name, rows in (("a", slice(0, 100)), ("b", slice(100, 300))):
         ours, files = predictions(place, name)
         assert [len(each) for each in files] == [(rows.stop - rows.start) // 2] * 2
@@ -103,3 +119,99 @@ def test_folders_by_rows_make_the_model_of_one_process(by_rows):
         assert np.abs(ours - single).max() < 1e-3
         assert roc_auc_score(truth, ours) > 0.8
         assert report_of(place, f"party_{name}", "predict")["quality"]["auc"] > 0.8
+
+
+def on_shards(place, shards=2):
+    return HostsConfig.read(place / "party_a.toml").on_cluster("party_a", shards, None)
+
+
+def test_tables_that_make_no_shards_are_refused(ray, by_rows):
+    place, _ = by_rows
+    with pytest.raises(DataError, match="train_a: must be a file where there are no shards, got a folder"):
+        train(on_shards(place, 0), "party_a", False, None)
+    with pytest.raises(DataError, match="train_a: has 300 rows, which make no 301 shards"):
+        train(on_shards(place, 301), "party_a", False, None)
+    path = place / "train_a" / "part-2.csv"
+    pd.read_csv(path).rename(columns={"y": "why"}).to_csv(path, index=False)
+    with pytest.raises(DataError, match=r"part-2.csv: must have the columns of part-0.csv .* but has 'why'"):
+        train(on_shards(place), "party_a", False, None)
+    text = (place / "schema_a.toml").read_text()
+    (place / "schema_a.toml").write_text(text.replace('label = "label"\n', 'risk = "label"\n'))
+    with pytest.raises(DataError, match=r"part-0.csv has no column 'risk', which schema_a"):
+        train(on_shards(place), "party_a", False, None)
+
+
+def test_a_check_counts_the_rows_of_a_folder(ray, by_rows):
+    place, _ = by_rows
+    found = {finding.what: finding for finding in check(on_shards(place), "party_a", 0.1)}
+    assert found["train_data"].text.endswith("train_a has 300 rows, 5 feature columns")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_workers_read_what_one_process_reads(ray, tmp_path, suffix):
+    """And predictions of a folder lie in a folder, of a file in a file; with the labels, where all are known."""
+    people = population(60, 3)
+    write_folder(tmp_path / "table", people, suffix, [11, 12, 40])
+    (tmp_path / "schema.toml").write_text(schema(people.columns))
+    columns, config = Columns.read(tmp_path / "schema.toml"), TrainConfig(missing=("z",))
+    rows = to_train_on(tmp_path / "table", columns, 4)
+    known = dictionary(rows.features.header)
+    tables = [part.read(config, known) for part in rows.features.parts]
+    assert [len(table.features) for table in tables] == [15] * 4 and rows.columns == 5
+    assert tables[0].names == ("w", "x", "y", "z", "colour=red", "colour=green", "colour=blue")
+    assert np.array_equal(np.concatenate([table.labels for table in tables]), people["label"])
+    assert tables[3].ids == digest_of(people["id"][45:].astype(str))
+    found = np.concatenate([table.features for table in tables])
+    assert np.array_equal(found[:, :4], people[list("wxyz")].to_numpy(np.float32), equal_nan=True)
+    assert np.array_equal(found[:, 4], people["colour"] == "red")
+
+    asked = to_predict(tmp_path / "table", columns, tables[0].names, 4)
+    again = [part.read(config, dictionary(asked.features.header)) for part in asked.features.parts]
+    assert np.array_equal(np.concatenate([table.features for table in again]), found, equal_nan=True)
+    values = np.arange(60) / 60
+    labels = write_shards(tmp_path / "table", asked, values, "probability", 2, tmp_path / "out")
+    assert np.array_equal(labels, people["label"])
+    files = sorted((tmp_path / "out").glob(f"shard-0000*-of-00004.{suffix}"))
+    read = pd.read_csv if suffix == "csv" else pd.read_parquet
+    written = pd.concat([read(path) for path in files], ignore_index=True)
+    assert len(files) == 4 and not list(tmp_path.glob("*.partial"))
+    assert np.array_equal(written["prediction"], values)
+    assert written["id"].astype(str).tolist() == people["id"].astype(str).tolist()
+    one = to_predict(files[0], Columns.inferred(), ("prediction",), 3)
+    assert write_shards(files[0], one, values[:15], "probability", 2, tmp_path / "one.csv") is None
+    assert pd.read_csv(tmp_path / "one.csv")["id"].tolist() == people["id"][:15].tolist()
+
+
+@pytest.mark.long
+def test_aligned_folders_by_columns_make_the_model_of_one_process(tmp_path):
+    place = tmp_path
+    people, rng = population(500, 5), np.random.default_rng(6)
+    for name, some in (("a", ["w", "x", "label"]), ("b", ["y", "z", "colour"])):
+        frame = people[["id", *some]].iloc[rng.permutation(500)[: 480 if name == "a" else 450]]
+        write_folder(place / f"all_{name}", frame, "csv", [100])
+        (place / f"schema_{name}.toml").write_text(schema(frame.columns))
+    files = {"align_data": "all_*", "aligned": "joined_*", "train_data": "joined_*", "predict_data": "joined_*"}
+    files |= {"model": "model_*.npz", "predictions": "predictions_*"}
+    write_job(place, sections(place, **files), train={**TRAIN, "partition": "vertical"})
+    with dealing(8, cwd=place):
+        both("align", *SHARDS, cwd=place)
+        both("train", *SHARDS, "--json", "{}.train.json", cwd=place)
+        both("predict", *SHARDS, cwd=place)
+        for name in ROLES[:2]:
+            files = sorted((place / f"joined_{name[-1]}").glob("shard-*"))
+            whole = pd.concat([pd.read_csv(path) for path in files])
+            whole.to_csv(place / f"joined_{name[-1]}.csv", index=False)
+            text = (place / f"{name}.toml").read_text().replace("predictions_", "single_")
+            for kind in ("train_data", "predict_data"):
+                text = text.replace(f'{kind} = "joined_{name[-1]}"', f'{kind} = "joined_{name[-1]}.csv"')
+            (place / f"{name}.toml").write_text(text)
+        both("train", cwd=place)
+        both("predict", cwd=place)
+    ours, parts = predictions(place, "a")
+    rows = report_of(place, "party_a", "train")["division"]["rows"]
+    assert rows[0] == rows[1] == [len(part) for part in parts]
+    single = pd.read_csv(place / "single_a").set_index("id")["prediction"]
+    assert (ours.index == single.index).all() and np.abs(ours - single).max() < 1e-3
+    truth = people.set_index("id")["label"].loc[ours.index]
+    assert roc_auc_score(truth, ours) > 0.8
+    assert not (place / "predictions_b").exists()
