@@ -41,6 +41,8 @@ from mpc.rounds import Round, Steps
 
 # Places of the masks that the dealer keeps: of the rows of each party, then of what is taken in.
 _ROWS, _TAKEN = FIRST_PLACE, FIRST_PLACE + 2
+# Of the number that chooses.
+MOST_BITS = 8
 
 
 @correlation
@@ -92,6 +94,8 @@ class ChoiceTables:
     bits: int
 
     def deal(self, view: View) -> list[tuple[np.ndarray, np.ndarray]]:
+        if not 1 <= self.bits <= MOST_BITS:
+            raise ValueError(f"numbers of 1 to {MOST_BITS} bits choose, got {self.bits}")
         shape = (self.rows, self.count)
         rho = view.mask(Z64, shape)
 

@@ -30,6 +30,8 @@ from mpc.rounds import Steps
 CHUNK = 4
 # Chunks of a group: with one bit for the sign, what a table of the same size takes.
 GROUP = 3
+# Four groups: the last table has 32 entries.
+MOST_BITS = 49
 _SIZE = 1 << CHUNK
 _TOP = np.uint64(CHUNK - 1)
 
@@ -65,6 +67,8 @@ class SignTables:
     bits: int
 
     def deal(self, view: View) -> list[tuple[np.ndarray, np.ndarray]]:
+        if not 2 <= self.bits <= MOST_BITS:
+            raise ValueError(f"signs of 2 to {MOST_BITS} bits are dealt, got {self.bits}")
         n, groups = self.count, group_count(self.bits)
         entries = np.arange(_SIZE, dtype=U64)
 

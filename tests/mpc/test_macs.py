@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mpc.authentic_rows import choose, product, take_in_at, take_rows
-from mpc.authentic_sign import below_zero
+from mpc.authentic_rows import ChoiceTables, choose, product, take_in_at, take_rows
+from mpc.authentic_sign import SignTables, below_zero
 from mpc.endpoint import Endpoint
 from mpc.errors import MacFailure
 from mpc.macs import (
@@ -20,6 +20,7 @@ from mpc.macs import (
     open_authentic,
     take_in,
 )
+from mpc.rehearsal import TraceView
 from mpc.rings import Z128
 from protocols.testing.two_parties import Recorder, ring_half, run_both
 
@@ -161,6 +162,12 @@ def test_either_share_of_the_keys_and_every_mac_matters(size):
 
     for spoil, agreed in ((None, True), ("mac", False), ("key", False)):
         assert run_both(lambda party, spoil=spoil: job(party, spoil))[0] == [agreed] * 2
+
+
+@pytest.mark.parametrize("request_", [SignTables(0, 1 << 36), SignTables(1, 1), ChoiceTables(0, 0, 0, 0, 99)], ids=repr)
+def test_tables_of_other_sizes_are_not_dealt(request_):
+    with pytest.raises(ValueError, match="bits"):
+        request_.deal(TraceView(0))
 
 
 def test_keys_are_uniform_and_new_each_time():

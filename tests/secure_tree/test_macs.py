@@ -1,5 +1,6 @@
 """Predictions with MACs: as without them, in every case; and a lie in any opening, by either party, is caught."""
 
+import copy
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -162,7 +163,8 @@ class Liar:
         def job(party):
             model = halves[party.rank].model
             layout = replace(model.facts.layout, rows=(3, 3))
-            return revealed_margins(party, model, layout, rows_of(party.rank)[:3], "thresholds", None, mac=True)
+            rows = rows_of(party.rank, vertical=layout.vertical)[:3]
+            return revealed_margins(party, model, layout, rows, "thresholds", 0, mac=True)
 
         return run_both(job)[0]
 
@@ -176,12 +178,13 @@ class Liar:
         return self._honest.steps(party, x)
 
 
+@pytest.mark.parametrize(("parameters", "openings"), [({}, 10), (VERTICAL, 5)], ids=["by rows", "by columns"])
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_party_that_shares_another_value_and_goes_on_with_it_is_caught(monkeypatch, rank):
-    halves, liar = models(), Liar(monkeypatch, rank)
+def test_a_party_that_shares_another_value_and_goes_on_with_it_is_caught(monkeypatch, rank, parameters, openings):
+    halves, liar = models(**parameters), Liar(monkeypatch, rank)
     expected = liar.predict(halves, 0, 0)
-    assert liar.opened == 10, "four about the rows of each party, and the predictions of each"
-    for lie_at in range(1, 11):
+    assert liar.opened == openings, "of each group of rows four, and its predictions"
+    for lie_at in range(1, openings + 1):
         for error in (1, 1 << 3, 12345678901234567, (1 << 64) - 1):
             with pytest.raises(MacFailure, match="does not fit its MACs"):
                 liar.predict(halves, lie_at, error)
@@ -189,6 +192,17 @@ def test_a_party_that_shares_another_value_and_goes_on_with_it_is_caught(monkeyp
         with suppress(MacFailure):
             found = liar.predict(halves, lie_at, 1 << 63)
             assert all(np.array_equal(a, b) for a, b in zip(expected, found, strict=True))
+
+
+def test_what_a_party_takes_in_is_its_choice():
+    """Another half of the model, or other rows, is no lie about an opened value: it passes, and changes predictions."""
+    halves = models()
+    expected, _ = predict(halves, rows=3)
+    other = copy.copy(halves[0])  # public numbers are added to the share of party 0
+    ensemble = replace(other.model.ensemble, base=other.model.ensemble.base + 1.0)
+    other.model = replace(other.model, ensemble=ensemble)
+    found, _ = predict((other, halves[1]), rows=3)
+    assert all(np.allclose(b - a, 1.0) for a, b in zip(expected, found, strict=True))
 
 
 def test_honest_predictions_never_alarm():
