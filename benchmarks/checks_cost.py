@@ -1,15 +1,17 @@
-"""What checks cost: a training and a prediction with and without an audit, and a prediction with MACs.
+"""What checks cost: a training and a prediction without any, with an audit, with a check of the dealer, and
+a prediction with MACs.
 
     python -m benchmarks.checks_cost [--trees 3] [--sizes 569 10000] [--offline dealer]
 
 Two processes and a dealer over TLS on loopback, made-up rows by rows with private edges, all rows predicted by
 thresholds. MB are of both directions, or from the dealer, and of set-up both; seconds are those of the wall clock, of
-offline and online together per tree. Prints Markdown.
+offline and online together per tree; CPU seconds those of both parties and the dealer. Prints Markdown.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 from dataclasses import asdict
 from typing import Any
 
@@ -24,7 +26,7 @@ from secure_tree import SecureXGBClassifier
 
 # Rows, features and depth.
 SIZES = {"569": (569, 30, 3), "10000": (10_000, 20, 4)}
-CHECKS = ("none", "audit", "MACs")
+CHECKS = ("none", "audit", "check_dealer", "MACs")
 HEAD = ("size", "checks", "s / tree", "rounds / tree", "MB / tree", "dealt MB / tree", "set-up s", "set-up MB")
 
 
@@ -38,7 +40,9 @@ def measure(rows: int, features: int, depth: int, trees: int, offline: Offline, 
         model.predict_margin(party, X, "thresholds", mac=mac)
         return {name: asdict(stage) for name, stage in party.stages.items()}
 
-    outcome = run_session(job, offline=offline, audit=checks == "audit")
+    before = _cpu_seconds()
+    outcome = run_session(job, offline=offline, audit=checks == "audit", check_dealer=checks == "check_dealer")
+    cpu = _cpu_seconds() - before
     parties = [outcome[name]["result"] for name in PARTIES]
 
     def total(*stages: str, of: str = "bytes_sent") -> float:
@@ -59,7 +63,14 @@ def measure(rows: int, features: int, depth: int, trees: int, offline: Offline, 
         first["predict"]["rounds"],
         total("predict") / 1e6,
         total("predict_offline", of="bytes_dealt") / 1e6,
+        None if mac else cpu,
     ]
+
+
+def _cpu_seconds() -> float:
+    """Of processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main() -> None:
@@ -68,7 +79,7 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", choices=list(SIZES), default=list(SIZES))
     parser.add_argument("--offline", choices=("dealer", "pairwise"), default="dealer")
     options = parser.parse_args()
-    table = Table(*HEAD, "predict s", "predict rounds", "predict MB", "predict dealt MB", box=MARKDOWN)
+    table = Table(*HEAD, "predict s", "predict rounds", "predict MB", "predict dealt MB", "CPU s", box=MARKDOWN)
     for name in options.sizes:
         rows, features, depth = SIZES[name]
         for checks in CHECKS if options.offline == "dealer" else CHECKS[:2]:

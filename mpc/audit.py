@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -45,6 +45,16 @@ def turned_all(result: Any, places: int, elements: int) -> Any:
     return turned(result, places, elements)
 
 
+class DealerChecks(Protocol):
+    """Proofs that what the program took from a dealer is right."""
+
+    def said(self) -> bytes:
+        """What the other party has to know of those since the last verdict."""
+
+    def hold(self, theirs: object) -> bool:
+        """Whether they do, by what the other party said. Raises ProtocolDesync."""
+
+
 @dataclass
 class Audit:
     """What has been found since the last verdict, by stage; the same stages in the same order at both parties.
@@ -54,6 +64,7 @@ class Audit:
 
     seed: bytes = b""
     stage: str = FIRST_STAGE
+    dealer: DealerChecks | None = None
     _digests: dict[str, Any] = field(default_factory=dict)
     _later: list[tuple[str, Steps[Share]]] = field(default_factory=list)
     _turns: int = 0

@@ -8,9 +8,12 @@ Source         as mpc/one_hot.py
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
+
 import numpy as np
 
-from mpc.audit import Audit
+from mpc.audit import Audit, DealerChecks
 from mpc.errors import AuditFailure, ProtocolDesync
 from mpc.one_hot import all_of
 from mpc.party import Party
@@ -19,16 +22,23 @@ from mpc.shares import BShare
 
 AT_ONCE = 8
 SEED_BYTES = 16
+DEALER = "audit.dealer"
 REVEALED = "whether the audit found a fault, by stage"
 
 
-def begin(party: Party) -> None:
-    """Audit what the party computes from now on, with a seed from both parties. Raises ProtocolDesync."""
+def begin(party: Party, check: Callable[[bytes], DealerChecks] | None = None) -> None:
+    """Audit what the party computes from now on, with a seed from both parties. Raises ProtocolDesync.
+
+    `check`, where what is dealt is checked, is given a seed that the dealer does not know.
+    """
     mine = party.draw(SEED_BYTES)
     theirs = party.exchange_public("audit.seed", mine)
     if not isinstance(theirs, bytes) or len(theirs) != SEED_BYTES:
         raise ProtocolDesync(f"audit.seed: the other party sent no seed of {SEED_BYTES} bytes")
-    party.audit = Audit(bytes(a ^ b for a, b in zip(mine, theirs, strict=True)))
+    seed = bytes(a ^ b for a, b in zip(mine, theirs, strict=True))
+    party.audit = Audit(seed)
+    if check is not None:
+        party.audit.dealer = check(hashlib.sha256(b"dealer" + seed).digest())
 
 
 def settle(party: Party) -> None:
@@ -40,10 +50,17 @@ def settle(party: Party) -> None:
     if not names:
         return
     known = REVEALED in party.revealed
-    broken = party.reveal(party.run(_differ(party.unaudited(), digests)), what=REVEALED)
+    differ = _differ(party.unaudited(), digests)
+    broken = party.reveal(party.run(differ), what=REVEALED)
     assert broken is not None, "revealed to both"
     if known:
         party.revealed.pop()
+    # Last, so that what the verdict itself took is among what was proved.
+    if (dealer := party.audit.dealer) is not None and not dealer.hold(party.exchange_public(DEALER, dealer.said())):
+        raise AuditFailure(
+            "the audit found that what was dealt is wrong. The model or prediction is not to be used; suspect the "
+            "dealer, and use another"
+        )
     if broken.any():
         found = ", ".join(name for name, bit in zip(names, broken, strict=True) if bit)
         raise AuditFailure(

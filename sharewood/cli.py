@@ -134,7 +134,8 @@ def demo(
             raise ConfigError("the built-in set has classes: use --data, or --rows and --features, for regression")
         chosen = demo_data.built_in(test_size, divided)
     origin = {"party_a": data[0], "party_b": data[1], "test": test} if data else {}
-    how: dict[str, Any] = {"offline": generator, "ot": transfers, "audit": audit or check_dealer, "shards": shards}
+    how: dict[str, Any] = {"offline": generator, "ot": transfers, "audit": audit, "shards": shards}
+    how["check_dealer"] = check_dealer
     report = run_demo(chosen, parameters, out, **how, files=origin)
     if json:
         write_json(json, report.document())

@@ -218,7 +218,7 @@ class HostsConfig(Strict):
                 raise ValueError(f'parties.{name}.prepared is for offline = "pairwise": a dealer takes no material')
             if party.prepared and self.shards:
                 raise ValueError(f"parties.{name}.prepared is made for one process: it takes no shards")
-        if self.audit and self.shards:
+        if self.checked and self.shards:
             raise ValueError("an audit checks the work of one process at each party: it takes no shards")
         if self.predict.mac and self.offline != "dealer":
             raise ValueError('predict.mac needs a dealer: offline must be "dealer", got "pairwise"')
@@ -248,7 +248,8 @@ class HostsConfig(Strict):
     def audited(self, audit: bool, check_dealer: bool) -> HostsConfig:
         """The same with what the command line asks for, too. Raises ConfigError."""
         _check_generator(self.offline, check_dealer)
-        return self.model_copy(update={"audit": self.audit or audit or check_dealer})
+        more = {"audit": self.audit or audit, "check_dealer": self.check_dealer or check_dealer}
+        return self.model_copy(update=more)
 
     def with_macs(self, mac: bool) -> HostsConfig:
         """The same with MACs where the command line, or the file, asks for them; checked. Raises ConfigError."""
@@ -282,7 +283,15 @@ class HostsConfig(Strict):
         meeting, *_ = [parse_address(p.address) for _, p in sorted(self.parties.items()) if p.address is not None]
         dealer = parse_address(self.dealer.address) if self.dealer else None
         return Network(
-            self.names, meeting, dealer, "dealer", self.patience, self.timeout, self.offline, self.ot, self.checked
+            self.names,
+            meeting,
+            dealer,
+            patience=self.patience,
+            timeout=self.timeout,
+            offline=self.offline,
+            ot=self.ot,
+            audit=self.checked,
+            check_dealer=self.check_dealer,
         )
 
     def on_cluster(self, name: str, shards: int | None, ray: str | None) -> HostsConfig:

@@ -4,7 +4,8 @@ Functionality  the same plan from both parties -> to each its seed, once, and it
 Messages       party -> dealer: 16 random bytes, and of a worker the domain of its shard;  dealer -> party: its seed,
                and the nonce of the attempt: of all three, and the domain
                then for each plan   party -> dealer: the plan;  dealer -> party: batches of corrections, and before
-               them, while the other party's plan is awaited, every NOTICE seconds that nothing has come yet
+               them, while the other party's plan is awaited, every NOTICE seconds that nothing has come yet; after
+               them, if the parties check what is dealt, a proof (checking.py)
 Security       the dealer is trusted not to collude with either party. It learns shapes and nothing of the data; a
                party's corrections are one-time padded by the other party's stream. Every request has a stream of
                its own, by its index, under HKDF(seed, nonce of the attempt), and an index is dealt once
@@ -21,6 +22,7 @@ import numpy as np
 
 from mpc.correlation import Correlation
 from mpc.errors import ProtocolDesync
+from protocols.randomness.checking import Dealt
 from protocols.randomness.plan import decode_plan, in_order
 from protocols.randomness.prg import DOMAIN_BYTES, Rows, Streams
 from protocols.randomness.views import DealerView
@@ -59,7 +61,9 @@ def _serve(parties: tuple[Channel, Channel]) -> int:
     streams = Streams(seeds[0], nonce), Streams(seeds[1], nonce)
     matrices: dict[int, np.ndarray | Rows] = {}
     index = 0
-    while (plan := _next_plan(parties)) is not None:
+    while (asked := _next_plan(parties)) is not None:
+        plan, checked = asked
+        dealt_to_both = Dealt(streams) if checked else None
         outgoing = _Batches(parties[1]), _Batches(parties[0])  # party 1 has more to read
         for request in _requests(plan):
             view = DealerView((streams[0].of(index), streams[1].of(index)), matrices)
@@ -67,15 +71,19 @@ def _serve(parties: tuple[Channel, Channel]) -> int:
             dealt = sum(a.size for corrections in view.corrections for a in corrections)
             for batches, corrections in zip(outgoing, reversed(view.corrections), strict=True):
                 batches.add(corrections, dealt)
+            if dealt_to_both is not None:
+                dealt_to_both.add(request, index, view.corrections)
             index += 1
         for batches in outgoing:
             batches.flush()
+        if dealt_to_both is not None:
+            dealt_to_both.prove(parties)
     return index
 
 
-def _next_plan(parties: tuple[Channel, Channel]) -> bytes | None:
-    """What both ask for, encoded; None when both are done. Raises ProtocolDesync where they differ."""
-    plans: set[bytes | None] = set()
+def _next_plan(parties: tuple[Channel, Channel]) -> tuple[bytes, bool] | None:
+    """What both ask for, encoded, and whether they check it; None when both are done. Raises ProtocolDesync."""
+    plans: set[tuple[bytes, bool] | None] = set()
     waiting = list(parties)
     while waiting:
         channel = first_to_speak(waiting, NOTICE if any(plans) else None)  # one that is done listens no more
@@ -85,9 +93,14 @@ def _next_plan(parties: tuple[Channel, Channel]) -> bytes | None:
             continue
         waiting.remove(channel)
         plan = channel.receive("dealer.plan")
-        if not (plan is None or isinstance(plan, bytes)):
+        if plan is None:
+            plans.add(None)
+            continue
+        checked = isinstance(plan, dict) and plan.keys() == {"checked"}
+        encoded = plan["checked"] if checked else plan
+        if not isinstance(encoded, bytes):
             raise ProtocolDesync(f"{channel.peer} must send a plan")
-        plans.add(plan)
+        plans.add((encoded, checked))
     if len(plans) > 1:
         raise ProtocolDesync("the two parties asked for different correlated randomness")
     return plans.pop()

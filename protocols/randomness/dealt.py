@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from mpc.errors import ProtocolDesync
+from protocols.randomness.checking import Checks
 from protocols.randomness.dealer import FEW_BYTES, NONCE_BYTES, SEED_BYTES
 from protocols.randomness.delivery import Delivery, parts_of
 from protocols.randomness.prg import Streams
@@ -39,8 +41,19 @@ class DealtRandomness(Supply):
         self._matrices: dict[int, np.ndarray] = {}
         window: Window[Request] = Window(WINDOW)
         others = (peer.peer,) if peer else ()
-        delivery = Delivery(rank, dealer, Streams(seed, nonce), self._matrices, window, *others)
-        super().__init__(rank, window, delivery, dealer.peer, peer)
+        self._delivery = Delivery(rank, dealer, Streams(seed, nonce), self._matrices, window, *others)
+        super().__init__(rank, window, self._delivery, dealer.peer, peer)
+
+    def check(self, seed: bytes) -> Checks:
+        """Check what is dealt, from before the first plan, by coins from a seed that the dealer must not know."""
+        self._delivery.checks = Checks(self._rank, seed)
+        return self._delivery.checks
+
+    def draw(self) -> Request:
+        request = super().draw()
+        if self._delivery.checks:
+            self._delivery.checks.depend(request.proof)
+        return request
 
     @property
     def received(self) -> int:
@@ -62,3 +75,8 @@ class DealtRandomness(Supply):
 
     def _give_up(self) -> None:
         self._dealer.deafen()
+
+
+def checking(randomness: object, wanted: bool) -> Callable[[bytes], Checks] | None:
+    """How an audit begins to check what is dealt, if that is wanted and there is a dealer."""
+    return randomness.check if wanted and isinstance(randomness, DealtRandomness) else None

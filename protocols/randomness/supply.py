@@ -44,6 +44,8 @@ class Request:
     bytes: RequestBytes
     corrections: np.ndarray | None = None
     values: Any = None
+    # Of what was dealt with it, where the parties check that.
+    proof: Any = None
 
 
 def numbered(portion: Portion, first: int, stage: Stage | None = None) -> list[Request]:

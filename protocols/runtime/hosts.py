@@ -24,7 +24,7 @@ from mpc.process import leave_no_core_dump
 from mpc.verdict import begin
 from protocols.ot.correlated import OtKind
 from protocols.randomness.dealer import FEW_BYTES
-from protocols.randomness.dealt import DealtRandomness
+from protocols.randomness.dealt import DealtRandomness, checking
 from protocols.randomness.pairwise import PairwiseRandomness, pairwise
 from protocols.randomness.prepared import Prepared
 from protocols.randomness.prg import shard_domain
@@ -48,7 +48,7 @@ _ADDRESS = re.compile(r"(?:(?P<host>[^\s:\[\]]+)|\[(?P<v6>[0-9A-Fa-f:.]+)\]):(?P
 class Network:
     """`parties` by rank, and where party 0 and the dealer listen (None: party 0 announces it). With `offline`
     "pairwise" there is no dealer, and `ot` is how the parties make oblivious transfers. With `audit` they check what
-    they compute.
+    they compute, with `check_dealer` what is dealt, too.
 
     With `shards`, each party divides its rows among so many workers. Two workers meet for a `shard`, of the job of two
     leads whose session has this id.
@@ -65,6 +65,7 @@ class Network:
     offline: Offline = "dealer"
     ot: OtKind = "ferret"
     audit: bool = False
+    check_dealer: bool = False
     shards: int = 0
     shard: int | None = None
     leads: str | None = None
@@ -83,6 +84,7 @@ class Network:
             "offline": self.offline if supplied else None,
             "ot": self.ot if supplied and paired else None,
             "audit": self.audit if supplied else None,
+            "check_dealer": self.check_dealer if supplied else None,
             "dealer": self.dealer_name if supplied and not paired else None,
             **(divided if self.shards else {}),
         }
@@ -121,8 +123,8 @@ def joined(
         randomness,
     ):
         party = Party(rank, peer, randomness)
-        if network.audit:
-            begin(party)
+        if network.audit or network.check_dealer:
+            begin(party, checking(randomness, network.check_dealer))
         yield party
         _part(peer)
         with suppress(PeerFailure):

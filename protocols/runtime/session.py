@@ -21,7 +21,7 @@ from mpc.session import session
 from mpc.verdict import begin
 from protocols.ot.correlated import OtKind
 from protocols.randomness.dealer import serve
-from protocols.randomness.dealt import DealtRandomness
+from protocols.randomness.dealt import DealtRandomness, checking
 from protocols.randomness.pairwise import PairwiseRandomness, pairwise
 from protocols.randomness.supply import AHEAD
 from protocols.runtime.dealing import run_dealer
@@ -61,6 +61,7 @@ def party_role(
     offline: Offline = "dealer",
     ot: OtKind = "ferret",
     audit: bool = False,
+    check_dealer: bool = False,
     division: Division | None = None,
 ) -> Role:
     """The role of party `rank`: connects itself to its peer, and to the dealer if any, then runs `job(party)`."""
@@ -74,8 +75,8 @@ def party_role(
         else:
             randomness = DealtRandomness(rank, channels[DEALER], peer)
         with session(Party(rank, peer, randomness)) as party:
-            if audit:
-                begin(party)
+            if audit or check_dealer:
+                begin(party, checking(randomness, check_dealer))
             if division is None:
                 result, costs = job(party), {}
             else:
@@ -110,13 +111,16 @@ def run_session(
     offline: Offline = "dealer",
     ot: OtKind = "ferret",
     audit: bool = False,
+    check_dealer: bool = False,
     shards: int = 0,
 ) -> dict[str, dict[str, Any]]:
     """Run `job` at both parties; for each process its result, its pid and its peak memory, and `workers`, if any."""
-    if audit and shards:
+    if check_dealer and offline != "dealer":
+        raise ConfigError("check_dealer needs a dealer: with offline='pairwise' use audit")
+    if (audit or check_dealer) and shards:
         raise ConfigError("an audit checks the work of one process at each party: it takes no shards")
     with _divided(shards, offline) as division:
-        roles = {PARTIES[rank]: party_role(rank, job, offline, ot, audit, division) for rank in (0, 1)}
+        roles = {PARTIES[rank]: party_role(rank, job, offline, ot, audit, check_dealer, division) for rank in (0, 1)}
         if offline == "dealer":
             roles[DEALER] = dealer_role
         return run_processes(roles, timeout=timeout, second=offline == "pairwise")
@@ -168,18 +172,21 @@ def run_local(
     offline: Offline = "dealer",
     ot: OtKind = "ferret",
     audit: bool = False,
+    check_dealer: bool = False,
     shards: int = 0,
 ) -> tuple[Any, Any]:
     """Run `job(party)` in two forked party processes; what it returned at each party.
 
     Correlated randomness comes from a dealer process, or, "pairwise", from the two parties by oblivious transfers: by
     "ferret", or by "softspoken", which takes more bytes and does not rest on the hardness of LPN. With `audit` the
-    parties check what they compute, and raise AuditFailure where it contradicts itself.
+    parties check what they compute, and raise AuditFailure where it contradicts itself; with `check_dealer` also what
+    the dealer deals.
 
     With `shards`, each party starts a Ray of its own on this machine, and divides its rows among so many workers.
 
     Inside the job the operators of mpc/session.py talk through its party: `x * y`, `x @ y`, `x < y`, `x == y`.
     Results come back through Sharewood's own codec: plain values, lists, tuples, dicts and arrays.
     """
-    outcome = run_session(job, timeout=timeout, offline=offline, ot=ot, audit=audit, shards=shards)
+    checks = {"audit": audit, "check_dealer": check_dealer}
+    outcome = run_session(job, timeout=timeout, offline=offline, ot=ot, shards=shards, **checks)
     return outcome[PARTIES[0]]["result"], outcome[PARTIES[1]]["result"]

@@ -56,7 +56,7 @@ class Service:
         own = config.names.index(name)
         if self.model.rank != own:
             raise DataError(f"{config.party(name).model}: must be the half of {name}, got that of the other party")
-        if config.audit:
+        if config.checked:
             raise ConfigError(
                 "audit must be false for sharewood serve: predictions with an audit take sharewood predict"
             )

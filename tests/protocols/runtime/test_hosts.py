@@ -95,7 +95,14 @@ def test_a_job_without_a_dealer_does_not_meet_one_with(dealer):
     assert type(found[0]) is ConfigError
 
 
-HELLO = {"parties": ["party_a", "party_b"], "offline": "dealer", "ot": None, "audit": False, "dealer": "dealer"}
+HELLO = {
+    "parties": ["party_a", "party_b"],
+    "offline": "dealer",
+    "ot": None,
+    "audit": False,
+    "check_dealer": False,
+    "dealer": "dealer",
+}
 
 
 @pytest.mark.parametrize(
