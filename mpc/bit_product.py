@@ -132,13 +132,13 @@ def to_ring(party: Endpoint, b: BShare, ring: Z2k = Z64) -> Steps[AShare]:
     return AShare(words.reshape(b.shape), party.rank)
 
 
-def _select_cost(b: BShare, x: AShare, ring: Z2k | None = None) -> Cost:
+def _select_cost(b: BShare, x: AShare, ring: Z2k | None = None, summed: bool = False) -> Cost:
     return Cost(1, both(_wire_bits(b.size) + 8 * packed_size(x.size, (ring or x.ring).bits)))
 
 
 @protocol(cost=_select_cost)
-def select(party: Endpoint, b: BShare, x: AShare, ring: Z2k | None = None) -> Steps[AShare]:
-    """<b>, [x] -> [b x]; the shapes broadcast, the scale is that of x.
+def select(party: Endpoint, b: BShare, x: AShare, ring: Z2k | None = None, summed: bool = False) -> Steps[AShare]:
+    """<b>, [x] -> [b x]; the shapes broadcast, the scale is that of x. `summed`: the sum along the first axis.
 
     `ring`, of the words of x with fewer bits, is one that x and the result are shared in.
     """
@@ -146,20 +146,33 @@ def select(party: Endpoint, b: BShare, x: AShare, ring: Z2k | None = None) -> St
     beta, lifted, a, product = party.randomness.take(SelectMasks(b.shape, x.shape, ring))
     hidden, masked = b.map(lambda w: w ^ beta), x.map(lambda w: low_bits(w - a, ring.bits))
     c, d = yield from open_shares(hidden, masked, bits=[1, ring.bits])
-    return AShare(chosen(c, d, lifted, a, product, party.rank == 0), party.rank, x.scale)
+    return AShare(chosen(c, d, lifted, a, product, party.rank == 0, summed), party.rank, x.scale)
 
 
 def chosen(
-    c: np.ndarray, d: np.ndarray, lifted: np.ndarray, a: np.ndarray, product: np.ndarray, first: bool
+    c: np.ndarray,
+    d: np.ndarray,
+    lifted: np.ndarray,
+    a: np.ndarray,
+    product: np.ndarray,
+    first: bool,
+    summed: bool = False,
 ) -> np.ndarray:
-    """A share of b x from opened c = b xor beta, d = x - a and shares of what `SelectMasks` deals; shapes broadcast."""
+    """A share of b x from opened c = b xor beta, d = x - a and shares of what `SelectMasks` deals; shapes broadcast.
+
+    `summed`: of the sum along the first axis.
+    """
     whole = [np.broadcast_to(w, product.shape) for w in (c, d, lifted, a)]
-    out = np.empty_like(product)
+    out = np.zeros(product.shape[summed:], product.dtype)
     for some in pieces(len(product), product[:1].nbytes):
         opened_b, opened_x, beta, mask, both_masks = (
             np.ascontiguousarray(w[some]).reshape(-1) for w in (*whole, product)
         )
-        out[some] = products.choice(opened_b, opened_x, beta, mask, both_masks, first).reshape(out[some].shape)
+        part = products.choice(opened_b, opened_x, beta, mask, both_masks, first).reshape(product[some].shape)
+        if summed:
+            out += part.sum(axis=0, dtype=out.dtype)
+        else:
+            out[some] = part
     return out
 
 

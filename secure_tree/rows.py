@@ -169,8 +169,8 @@ class LocalTreeRows:
         bits = self.rows.context.numerics.leaf_bits
         # A row is at one leaf: the first, unless it moves to another.
         moves = (leaves[1:] - leaves[:1]).map(lambda w: w[:, None])
-        moved = yield from select.steps(party, self.at_node[1:], moves, integers(U64, bits))
-        step = yield from widen.steps(party, moved.sum(axis=0) + leaves[:1], bits)
+        moved = yield from select.steps(party, self.at_node[1:], moves, integers(U64, bits), summed=True)
+        step = yield from widen.steps(party, moved + leaves[:1], bits)
         before = self.rows.margins[self.k]
         self.rows.margins[self.k] = before + step
         if party.audit is not None:

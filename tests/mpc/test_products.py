@@ -114,6 +114,12 @@ def test_select_in_a_ring_of_fewer_bits_than_the_words_have(width):
     assert parties[0].meter.total.sent < select.cost(bit_half(bits, 0), ring_half(words, 0)).bits[0]
 
 
+def test_select_summed_along_the_first_axis():
+    bits, words = RNG.integers(0, 2, (3, 50)), RNG.integers(-99, 99, (3, 1))
+    results, _ = run_both(lambda p: select(p, bit_half(bits, p.rank), ring_half(words, p.rank), summed=True))
+    assert np.array_equal(opened(results), (bits * words).sum(axis=0))
+
+
 def test_one_opening_of_values_serves_fresh_bits():
     words, bits = RNG.integers(-(2**20), 2**20, (2, 9)), RNG.integers(0, 2, (6, 9))
     parts = [bits[:1], bits[1:3], bits[3:]]
