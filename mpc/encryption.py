@@ -66,7 +66,7 @@ class FileKey:
         """Inverse of `encrypt`. Raises DataError."""
         start = len(_MAGIC) + 2
         if len(data) < start or data[len(_MAGIC)] != _VERSION:
-            raise DataError(f"{path}: encrypted in a way that this Sharewood does not know, or damaged")
+            raise DataError(f"{path}: encrypted in a way that this Sharewood does not support, or damaged")
         end = start + data[start - 1]
         header, view = data[: end + _SALT], memoryview(data)[end + _SALT :]
         if header[start:end] != role.encode():
@@ -88,7 +88,8 @@ class FileKey:
     def refuse(self, path: str | Path) -> NoReturn:
         """Raises DataError."""
         raise DataError(
-            f"{path}: does not open under the key of {self.source}: encrypted under another key, altered, or cut short"
+            f"{path}: cannot be decrypted with the key of {self.source}: encrypted under another key, "
+            "altered or cut short"
         )
 
 
@@ -101,10 +102,10 @@ def opened(data: bytes, role: str, key: FileKey | None, path: str | Path) -> byt
     """The content of a file, which is encrypted if and only if there is a key. Raises DataError."""
     if key is None:
         if is_encrypted(data):
-            raise DataError(f"{path}: encrypted, and no key is named: set files_key, or give --files-key")
+            raise DataError(f"{path}: encrypted, but no key is set: set files_key, or --files-key")
         return data
     if not is_encrypted(data):
-        raise DataError(f"{path}: not encrypted, although {key.source} is named as the key of files")
+        raise DataError(f"{path}: not encrypted, although {key.source} is set as the key of files")
     return key.decrypt(data, role, path)
 
 

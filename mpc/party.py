@@ -94,7 +94,7 @@ class Party(Endpoint):
             self.revealed.append(what)
         words = reveal(self, x, to)
         if self.audit is not None and not np.array_equal(words, reveal(self, x, to)):  # type: ignore[arg-type]
-            raise AuditFailure(f"the audit opened {what} twice, and the two differ: they are not to be used")
+            raise AuditFailure(f"the audit opened {what} twice with different results: use neither")
         return decode_signed(words) if words is not None and isinstance(x, AShare) else words
 
     def _reveal_authentic(self, x: WideShare, to: int, what: str) -> np.ndarray | None:
@@ -110,6 +110,6 @@ class Party(Endpoint):
         """Raises MacFailure where what was opened does not fit its MACs."""
         if not self.run(agree(self, keyring)):
             raise MacFailure(
-                "what was opened in the prediction does not fit its MACs, and no prediction is shown: the other party, "
-                "or a fault of a machine, changed a value that it sent"
+                "the values opened in the prediction do not match their MACs, and no prediction is shown: the other "
+                "party, or a fault of a machine, changed a value that it sent"
             )

@@ -87,5 +87,5 @@ class RowsInFile:
         except OSError as error:
             raise DataError(
                 f"{tempfile.gettempdir()} has no room for {self.size / 1e9:.1f} GB of masked rows ({error.strerror}): "
-                "name another folder in the environment variable TMPDIR"
+                "set the environment variable TMPDIR to another folder"
             ) from error

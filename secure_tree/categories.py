@@ -53,7 +53,7 @@ def dictionary(X: TableLike) -> Dictionary:
             raise DataError(f"the categorical column {column!r} has {_IS!r} in its name")
         for name in map(str, frame.columns):
             if name != column and covers(column, name):
-                raise DataError(f"column {name!r} is named like an indicator of the categorical column {column!r}")
+                raise DataError(f"column {name!r} has the name of an indicator of the categorical column {column!r}")
     return found
 
 

@@ -111,7 +111,7 @@ class Checkpoints:
             return Attempt(self, pairing, pairing, own)
         if done > config["n_estimators"]:
             raise ConfigError(
-                f"n_estimators must be at least {done}, as many rounds as are kept, got {config['n_estimators']}"
+                f"n_estimators must be at least {done}, the number of rounds kept, got {config['n_estimators']}"
             )
         return self._go_on(kept, pairing, own, done)
 
@@ -172,7 +172,7 @@ class Checkpoints:
             try:
                 facts, arrays = read_arrays(self._file("margin", number), _WHAT, self.key, _ROLE)
             except DataError as damaged:
-                log.warning("%s; no training resumes after round %d", damaged, number)
+                log.warning("%s; no training can resume after round %d", damaged, number)
                 continue
             with self._checked("margin", number, facts, training, own):
                 margin = _unpack(arrays, rank)["margin"]
@@ -192,11 +192,13 @@ class Checkpoints:
             if facts["format"] != FORMAT:
                 raise DataError(f"{path}: checkpoint format {facts['format']}, this Sharewood reads {FORMAT}")
             if not hmac.compare_digest(facts["own"], own):
-                raise DataError(f"{path}: the checkpoint is of another configuration or other data")
+                raise DataError(f"{path}: the checkpoint belongs to another configuration or other data")
             if facts["training"] != training:
-                raise DataError(f"{path}: the checkpoint is of another training than round 1: remove what is not of it")
+                raise DataError(
+                    f"{path}: the checkpoint belongs to another training than that of round 1: remove one of the two"
+                )
             if (facts["kind"], facts["number"]) != (kind, number):
-                raise DataError(f"{path}: the file is {facts['kind']} {facts['number']} under another name")
+                raise DataError(f"{path}: the file is {facts['kind']} {facts['number']}, renamed: restore its name")
             yield
 
     def _write(self, kind: str, number: int, attempt: Attempt, arrays: Arrays) -> None:

@@ -169,7 +169,7 @@ class TrainConfig(BoostingConfig):
             raise ValueError(f"scale_pos_weight must be 1 under {self.objective}: use sample_weight")
         several = self.objective.startswith("multi:")
         if (self.num_class and not several) or (self.objective == "multi:ova" and not self.num_class):
-            raise ValueError("num_class belongs to objectives of several classes; multi:ova needs it")
+            raise ValueError("num_class must be set for multi:ova, and only for it")
         for metric in self.metrics:
             if (metric in _OF_NUMBERS) == self.logistic or (metric in _OF_TWO_CLASSES and self.num_class):
                 raise ValueError(f"eval_metric must suit {self.objective}, got {metric}")
@@ -258,7 +258,7 @@ class TrainConfig(BoostingConfig):
     def check_trainable(self) -> None:
         """Raises ConfigError for what only a shared model can be."""
         if self.objective == "multi:softprob":
-            raise ConfigError("multi:softprob is for models of XGBoost that are shared: train with multi:ova")
+            raise ConfigError("multi:softprob is only for shared models of XGBoost: train with multi:ova")
 
 
 def canonical(parameters: Mapping[str, Any]) -> dict[str, Any]:

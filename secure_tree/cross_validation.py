@@ -79,7 +79,9 @@ def grid_search(
     The best is by the mean of the last metric; of equals the first. Each combination costs `folds` trainings.
     """
     if not grid or not all(grid.values()):
-        raise ConfigError("grid must give some values for each parameter, got " + (str(dict(grid)) if grid else "none"))
+        raise ConfigError(
+            "grid must list at least one value for each parameter, got " + (str(dict(grid)) if grid else "none")
+        )
     combinations = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
     candidates = [_changed(estimator, combination) for combination in combinations]
     scores = _of_candidates(party, candidates, X, y, folds, sample_weight)
@@ -108,7 +110,7 @@ def _of_candidates(
         if config.test_size:
             raise ConfigError(f"test_size must be 0: the folds are held out, got {config.test_size:g}")
         if config.metrics != configs[0].metrics:
-            raise ConfigError("eval_metric must be the same for all candidates, which are compared by it")
+            raise ConfigError("eval_metric must be the same for all candidates, since they are compared by it")
     if not 2 <= folds <= MOST_FOLDS:
         raise ConfigError(f"folds must be a number from 2 to {MOST_FOLDS}, got {folds}")
     mine = FoldFacts.of(folds=folds, candidates=len(configs))

@@ -44,7 +44,7 @@ def _weight(party: Party, model: SharedModel) -> np.ndarray:
 def _total(party: Party, model: SharedModel, what: Literal["gain", "cover"]) -> np.ndarray:
     statistics, features = model.ensemble.statistics, model.ensemble.features
     if statistics is None:
-        raise DataError("a model that was brought in has no gains and covers here: its owner knows them")
+        raise DataError("a shared plain model has no gains and covers here: ask its owner")
     of_gain, of_cover = model.facts.statistics_units
     if what == "gain":
         values, unit = statistics.gains, of_gain

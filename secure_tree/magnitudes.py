@@ -119,7 +119,7 @@ def check_resolution(context: TrainingContext, own: OwnRows) -> None:
     reach = max(abs(label - centre) for label, _ in ends)
     if config.base_score is not None and abs(median - config.base_score) > reach:
         raise DataError(
-            f"base_score must be near the labels, whose differences, about {typical:g}, would be lost beside their "
+            f"base_score must be near the labels: their differences, about {typical:g}, would be lost beside their "
             f"distance from it, got {config.base_score:g} for labels about {median:g}: leave it out"
         )
     farthest, row = max(ends, key=lambda end: abs(end[0] - median))

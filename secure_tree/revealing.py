@@ -72,9 +72,9 @@ def check_macs(party: Party, method: Method) -> None:
     if not party.randomness.masks_operands:
         raise ConfigError('MACs need a dealer, who makes the tags: offline must be "dealer", got "pairwise"')
     if party.audit is not None:
-        raise ConfigError("a prediction takes MACs or an audit, and both were asked for")
+        raise ConfigError("a prediction must use MACs or an audit, not both")
     if party.workers:
-        raise ConfigError("MACs are for predictions of one process at each party: they take no shards")
+        raise ConfigError("MACs must be used with one process at each party: leave out shards")
 
 
 def predict_shards(

@@ -92,9 +92,9 @@ def read_training(
         raise DataError("X: a party needs at least one row to train")
     if y is None:
         if config.partition == "horizontal":
-            raise DataError("y: labels are needed; without them only vertical data can be trained on")
+            raise DataError("y must have labels: only vertical data can be trained on without them")
         if weights is not None:
-            raise DataError("sample_weight: weights stand beside labels")
+            raise DataError("sample_weight needs labels")
         return table
     labels = _column("y", "label", y, n)
     allowed = range(config.num_class or 2)
@@ -125,7 +125,7 @@ def read_validation(
     if table.names != names:
         raise DataError("eval_set: its features or their order differ from those of X")
     if (table.labels is not None) != labelled:
-        raise DataError("eval_set: the party that has labels for X has those for the eval_set")
+        raise DataError("eval_set: the party with the labels of X must have those of the eval_set, and the other none")
     return table
 
 

@@ -99,7 +99,7 @@ def agree_on_counts(party: Party, shards: Shards, vertical: bool) -> Counts:
     theirs = exchange(party, "shards.rows", ShardFacts.of(rows=mine)).rows
     for who, rows in (("this party", mine), ("the other", theirs)):
         if len(rows) != count:
-            raise ConfigError(f"{who} has rows in {len(rows)} shards, and there are {count} workers")
+            raise ConfigError(f"{who} has rows in {len(rows)} shards, but there are {count} workers")
     if vertical:
         for i, (own, other) in enumerate(zip(mine, theirs, strict=True)):
             if own != other:
@@ -122,7 +122,7 @@ def trained_on(counts: Counts, config: TrainConfig, hold_out: bool) -> Counts:
 def needs_workers(party: Party, rows: tuple[int, ...]) -> ConfigError:
     """Why rows in shards cannot be used."""
     if party.workers is None:
-        return ConfigError("rows in shards need workers, and this party has none: set shards")
+        return ConfigError("rows in shards need workers, but this party has none: set shards")
     return ConfigError(f"rows in {party.workers.count} shards need as many at either party, got {min(rows)}")
 
 

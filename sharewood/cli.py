@@ -37,8 +37,8 @@ def _print_version(asked: bool) -> None:
 
 @app.callback()
 def _root(
-    log_level: Annotated[LogLevel, typer.Option(help="Least severity of what is logged.")] = LogLevel.info,
-    log_format: Annotated[LogFormat, typer.Option(help="json: an object per line.")] = LogFormat.text,
+    log_level: Annotated[LogLevel, typer.Option(help="Lowest severity to log.")] = LogLevel.info,
+    log_format: Annotated[LogFormat, typer.Option(help="text, or json: one object per line.")] = LogFormat.text,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version, and exit.")
     ] = False,
@@ -52,7 +52,7 @@ def demo(
     data: Annotated[tuple[Path, Path] | None, typer.Option(help="Two tables, CSV or parquet: one per party.")] = None,
     label: Annotated[str, typer.Option(help="Label column of the files, where no schema file declares it.")] = "y",
     schema: Annotated[
-        list[Path] | None, typer.Option(help="Schema file of both tables, or, given twice, of each.")
+        list[Path] | None, typer.Option(help="Schema file of both tables; give it twice for one file per table.")
     ] = None,
     test: Annotated[Path | None, typer.Option(help="Table to evaluate the model on.")] = None,
     rows: Annotated[int | None, typer.Option(help="Rows of a synthetic table.")] = None,
@@ -66,23 +66,23 @@ def demo(
     local_bins: Annotated[
         int | None, typer.Option(help="Bins of each party under private edges: a multiple of --bins.")
     ] = None,
-    objective: Annotated[str, typer.Option(help="Or reg:squarederror, count:poisson.")] = "binary:logistic",
+    objective: Annotated[
+        str, typer.Option(help="binary:logistic, reg:squarederror or count:poisson.")
+    ] = "binary:logistic",
     test_size: Annotated[float, typer.Option(help="Share of rows held out; 0 evaluates on the training rows.")] = 0.2,
     partition: Annotated[str, typer.Option(help="horizontal: each party has rows; vertical: columns.")] = "horizontal",
     comparison: Annotated[str, typer.Option(help="bits: fewer bytes; keys: fewer rounds.")] = "bits",
     offline: Annotated[
-        str, typer.Option(help="dealer: a third process deals; pairwise: the two parties do without.")
+        str, typer.Option(help="dealer: a third process deals; pairwise: the two parties work without a dealer.")
     ] = "dealer",
     ot: Annotated[
-        str, typer.Option(help="Oblivious transfers of pairwise: ferret, or softspoken, without LPN.")
+        str, typer.Option(help="Oblivious transfers for pairwise: ferret, or softspoken, which does not rest on LPN.")
     ] = "ferret",
-    audit: Annotated[bool, typer.Option("--audit", help="Check what is computed; some three times the bytes.")] = False,
+    audit: Annotated[bool, typer.Option("--audit", help="Audit the computation; about three times the bytes.")] = False,
     check_dealer: Annotated[
-        bool, typer.Option("--check-dealer", help="Check what is dealt, too: an audit, and a dealer is needed.")
+        bool, typer.Option("--check-dealer", help="Audit the dealer's material as well; needs a dealer.")
     ] = False,
-    shards: Annotated[
-        int, typer.Option(help="Divide each party's rows among so many workers, on a Ray of its own; 0: none.")
-    ] = 0,
+    shards: Annotated[int, typer.Option(help="Number of workers per party, on a Ray of its own; 0: none.")] = 0,
     json: Annotated[Path | None, typer.Option(help="Also write the report to this file.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the report and the model halves.")] = Path("out/demo"),
 ) -> None:
@@ -109,12 +109,12 @@ def demo(
     if json and (json.is_dir() or not json.absolute().parent.is_dir()):
         raise ConfigError(f"--json {json}: {'it is a directory' if json.is_dir() else 'there is no such directory'}")
     if objective.startswith("multi:"):
-        raise ConfigError("the demo learns two classes, numbers or counts: use sharewood train for several classes")
+        raise ConfigError("the demo trains on two classes, numbers or counts: use sharewood train for several classes")
     parameters = _parameters(objective, trees, depth, bins, comparison, edges=edges, local_bins=local_bins)
     config = TrainConfig.of(**parameters)
     logistic = config.logistic
     if data and (rows or features):
-        raise ConfigError("--data names files, --rows and --features ask for a synthetic table: use one of the two")
+        raise ConfigError("--data reads files, --rows and --features make a synthetic table: use one or the other")
     if (test or schema) and not data:
         raise ConfigError(f"--{'test' if test else 'schema'} needs --data")
     if test and divided == "vertical":
@@ -126,12 +126,12 @@ def demo(
     elif rows or features:
         if (rows or 0) < 2 or (features or 0) < 1:
             raise ConfigError(
-                f"a synthetic table needs 2 --rows and 1 of --features at least, got {rows or 0} and {features or 0}"
+                f"a synthetic table needs at least 2 --rows and 1 --features, got {rows or 0} and {features or 0}"
             )
         chosen = demo_data.synthetic(rows or 0, features or 0, config.objective, test_size, divided)
     else:
         if not logistic:
-            raise ConfigError("the built-in set has classes: use --data, or --rows and --features, for regression")
+            raise ConfigError("the built-in dataset has classes: use --data, or --rows and --features, for regression")
         chosen = demo_data.built_in(test_size, divided)
     origin = {"party_a": data[0], "party_b": data[1], "test": test} if data else {}
     how: dict[str, Any] = {"offline": generator, "ot": transfers, "audit": audit, "shards": shards}
@@ -167,7 +167,7 @@ def main() -> None:
         print(f"sharewood: {error}", file=sys.stderr)
         sys.exit(error.exit_status)
     except MemoryError as error:
-        print(f"sharewood: this machine has too little memory for this ({error or 'out of memory'})", file=sys.stderr)
+        print(f"sharewood: this machine has too little memory ({error or 'out of memory'})", file=sys.stderr)
         sys.exit(2)
     except OSError as error:
         if error.errno not in _FULL:

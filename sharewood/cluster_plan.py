@@ -264,4 +264,4 @@ def print_cluster_plan(planned: ClusterPlan) -> None:
         f"{estimate.total_seconds:,.0f} seconds in all, as offline goes on beside online; "
         f"{estimate.worker_hours:,.1f} hours of workers of both parties{price}"
     )
-    console.print("Computing was measured on this machine, with few rows and all processes on it.")
+    console.print("Computing time was measured on this machine, with few rows and all processes on it.")

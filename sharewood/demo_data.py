@@ -193,6 +193,6 @@ def _check_same_rows(paths: Sequence[Path], first: Rows, second: Rows) -> None:
         raise DataError(f"{paths[1]}: by columns it must have the {n} rows of {paths[0]}, got {m}")
     if (first.ids is None) != (second.ids is None):
         has, lacks = paths if second.ids is None else paths[::-1]
-        raise DataError(f"{has} has an id column, and {lacks} has none: by columns both have one, or neither")
+        raise DataError(f"{has} has an id column, and {lacks} has none: by columns both must have one, or neither")
     if first.ids is not None and second.ids is not None and first.ids.tolist() != second.ids.tolist():
         raise DataError(f"{paths[1]}: its ids, or their order, differ from those of {paths[0]}")

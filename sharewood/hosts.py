@@ -104,7 +104,7 @@ def deal(config: HostsConfig, sessions: int | None) -> None:
     """Serve the two parties."""
     address = config.network.dealer
     if address is None or config.dealer is None:
-        raise ConfigError('the configuration names no dealer: with offline = "pairwise" none is needed')
+        raise ConfigError('the configuration has no dealer: with offline = "pairwise" none is needed')
     with listen(address, config.credentials("dealer")) as listener:
         waits = {"patience": config.patience, "timeout": config.timeout}
         run_dealer(listener, config.names, sessions=sessions, memory=config.dealer.memory_bytes, **waits)
@@ -152,7 +152,9 @@ def prepare(config: HostsConfig, name: str) -> Preparation:
     """Make, with the other party, correlated randomness for a training of the sizes in `[plan]`, into a file."""
     with bringing(config, name, supplied=False):
         if config.offline != "pairwise":
-            raise ConfigError('prepare is for offline = "pairwise": a dealer needs nobody to prepare')
+            raise ConfigError(
+                'prepare must be used with offline = "pairwise": with a dealer there is nothing to prepare'
+            )
         out = config.needs(name, "prepared")
         asked = [(demand.kinds, demand.times) for demand in plan_training(*planned(config), dealer=False)]
         plan, key = preparable(asked), config.file_key()
@@ -222,7 +224,9 @@ def _train(config: HostsConfig, name: str, resume: bool, json: Path | None, watc
     except (PeerFailure, DataError) as failure:
         if checkpoints is None or not checkpoints.any_kept():
             raise
-        raise type(failure)(f"{failure}; rounds of trees are kept in {folder}: go on with --resume at both") from None
+        raise type(failure)(
+            f"{failure}; rounds of trees are kept in {folder}: continue with --resume at both parties"
+        ) from None
     from sharewood.page import training_page
 
     write_reports(out, training_page(name, config.names, report), report, json)
@@ -242,7 +246,9 @@ def _predict(config: HostsConfig, name: str, json: Path | None) -> PredictionRep
         model, own = own_half(config, name), config.names.index(name)
         layout, to = model.facts.layout, config.predict.to
         if to is not None and not layout.vertical:
-            raise ConfigError("predict.to is for data by columns: by rows each party learns the predictions of its own")
+            raise ConfigError(
+                "predict.to must be used with data by columns: by rows each party learns those of its own"
+            )
         receiver = model.facts.label_holder if to is None else config.names.index(to)
         rows = rows_to_predict(config, name, model)
         out = check_predictions(config, name) if receiver in (None, own) else None
@@ -282,7 +288,7 @@ def reveal(config: HostsConfig, name: str, to: str) -> PartyReport:
     with bringing(config, name):
         config.party(to)
         if to not in config.party(name).reveal_to:
-            raise ConfigError(f"parties.{name}.reveal_to does not name {to}: this party has not consented")
+            raise ConfigError(f"parties.{name}.reveal_to does not list {to}: this party has not consented")
         key = config.file_key()
         model = SharedModel.load(config.needs(name, "model"), key)
         out = config.needs(name, "revealed") if to == name else None

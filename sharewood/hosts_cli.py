@@ -16,21 +16,25 @@ if TYPE_CHECKING:
     from sharewood.run_report import PartyReport
 
 Config = Annotated[Path, typer.Option(help="TOML file of the job.")]
-PartyName = Annotated[str, typer.Option(help="Which of the two parties this host is.")]
-Audited = Annotated[bool, typer.Option("--audit", help="Check what is computed, at both parties.")]
+PartyName = Annotated[str, typer.Option(help="This host's party, by its name in the configuration.")]
+Audited = Annotated[bool, typer.Option("--audit", help="Audit the computation, at both parties.")]
 Passphrase = Annotated[
-    str | None, typer.Option(help="Of this host's private key: file:PATH or env:NAME.", metavar="SOURCE")
+    str | None, typer.Option(help="Passphrase of this host's private key: file:PATH or env:NAME.", metavar="SOURCE")
 ]
 FilesKey = Annotated[
     str | None,
     typer.Option(help="Key of this host's models, checkpoints and prepared material: file:PATH or env:NAME."),
 ]
-Macs = Annotated[bool, typer.Option("--mac", help="Check by MACs all that is opened, at both parties.")]
-CheckedDealer = Annotated[bool, typer.Option("--check-dealer", help="Check what is dealt, too: an audit.")]
+Macs = Annotated[bool, typer.Option("--mac", help="Check every opened value by MACs, at both parties.")]
+CheckedDealer = Annotated[
+    bool, typer.Option("--check-dealer", help="Audit the dealer's material as well; implies --audit.")
+]
 Json = Annotated[Path | None, typer.Option(help="Also write the report to this file.")]
-Shards = Annotated[int | None, typer.Option(help="Divide the rows among so many workers, as the other party does.")]
+Shards = Annotated[
+    int | None, typer.Option(help="Number of workers that the rows are divided among; equal at both parties.")
+]
 RayAddress = Annotated[
-    str | None, typer.Option("--ray", help="Address of this party's own Ray cluster; none: a Ray on this machine.")
+    str | None, typer.Option("--ray", help="Address of this party's own Ray cluster; by default a Ray on this machine.")
 ]
 
 Choice = TypeVar("Choice")
@@ -40,13 +44,13 @@ app = typer.Typer()
 
 @app.command()
 def keygen(
-    out: Annotated[Path, typer.Option(help="A new folder for keys and certificates.")],
-    names: Annotated[str, typer.Option(help="The first name; further ones follow it.")],
+    out: Annotated[Path, typer.Option(help="New folder for keys and certificates.")],
+    names: Annotated[str, typer.Option(help="First name; the others follow it.")],
     more: Annotated[list[str] | None, typer.Argument(help="Further names.", show_default=False)] = None,
     days: Annotated[int, typer.Option(min=1, max=36500, help="How long the certificates are valid.")] = 365,
     authority: Annotated[
         Path | None,
-        typer.Option(help="Folder of the authority that signs, made where there is none, to renew certificates later."),
+        typer.Option(help="Folder of the signing authority, created if missing; keep it to renew certificates later."),
     ] = None,
 ) -> None:
     """Make keys and certificates for mutual TLS: NAME.key and NAME.crt for every name, and one authority.crt.
@@ -58,11 +62,11 @@ def keygen(
     everybody = [names, *(more or [])]
     for name in everybody:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
-            raise ConfigError(f"a name must be made of letters, digits, dots, dashes and underscores, got {name!r}")
+            raise ConfigError(f"a name must consist of letters, digits, dots, dashes and underscores, got {name!r}")
     if len(set(everybody)) < len(everybody):
-        raise ConfigError("names must differ from each other, got one twice")
+        raise ConfigError("names must be distinct, got a duplicate")
     if (out / "authority.crt").exists():
-        raise ConfigError(f"{out} has certificates already: choose another folder")
+        raise ConfigError(f"{out} already has certificates: choose another folder")
     kept = Authority.kept(authority) if authority else None
     for name, credentials in make_credentials(everybody, days, kept).items():
         credentials.save(out, name)
@@ -74,7 +78,7 @@ def init(
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("."),
     address: Annotated[str, typer.Option(help="host:port where party_a listens.")] = "127.0.0.1:50011",
     dealer: Annotated[str, typer.Option(help="host:port where the dealer listens.")] = "127.0.0.1:50010",
-    offline: Annotated[str, typer.Option(help="dealer, or pairwise: without a third party.")] = "dealer",
+    offline: Annotated[str, typer.Option(help="dealer; or pairwise, without a third party.")] = "dealer",
     partition: Annotated[str, typer.Option(help="horizontal: each party has rows; vertical: columns.")] = "horizontal",
 ) -> None:
     """Write a commented configuration for each host of a job: party_a.toml, party_b.toml, dealer.toml."""
@@ -95,7 +99,7 @@ def init(
 @app.command()
 def check(
     config: Config,
-    party: Annotated[str, typer.Option(help="Which role this host has: one of the parties, or dealer.")],
+    party: Annotated[str, typer.Option(help="This host's role: one of the parties, or dealer.")],
     seconds: Annotated[float, typer.Option(min=0.1, help="How long to wait for each other host.")] = 5.0,
 ) -> None:
     """Check this host before an appointment: files, schema, certificate, clock, port, and the way to the other hosts.
@@ -118,18 +122,20 @@ def check(
 def plan(
     config: Config,
     json: Json = None,
-    shards: Annotated[int | None, typer.Option(min=1, help="Plan for rows in so many shards per party.")] = None,
+    shards: Annotated[int | None, typer.Option(min=1, help="Number of shards per party to plan for.")] = None,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Plan for so many workers per party, one shard at a time each."),
+        typer.Option(min=1, help="Number of workers per party to plan for; each holds one shard at a time."),
     ] = None,
     memory: Annotated[
-        float | None, typer.Option(min=0.1, help="GiB of memory per worker: prints how many shards that takes.")
+        float | None, typer.Option(min=0.1, help="Memory per worker in GiB; prints how many shards are needed.")
     ] = None,
-    link: Annotated[float, typer.Option(min=1e-3, help="Gbit/s between the clusters, each way.")] = 10.0,
-    round_trip: Annotated[float, typer.Option(min=0, help="Milliseconds of a round trip between the clusters.")] = 10.0,
-    hour_price: Annotated[float, typer.Option(min=0, help="Price of an hour of one worker.")] = 0.0,
-    gigabyte_price: Annotated[float, typer.Option(min=0, help="Price of a GB that is sent.")] = 0.0,
+    link: Annotated[float, typer.Option(min=1e-3, help="Bandwidth between the clusters in Gbit/s, each way.")] = 10.0,
+    round_trip: Annotated[
+        float, typer.Option(min=0, help="Round-trip time between the clusters in milliseconds.")
+    ] = 10.0,
+    hour_price: Annotated[float, typer.Option(min=0, help="Price of one worker per hour.")] = 0.0,
+    gigabyte_price: Annotated[float, typer.Option(min=0, help="Price per GB sent.")] = 0.0,
 ) -> None:
     """Estimate a training: correlated randomness, rounds, bytes, time. Reads no data, and computes on made-up rows.
 
@@ -160,7 +166,9 @@ def plan(
 @app.command()
 def dealer(
     config: Config,
-    sessions: Annotated[int | None, typer.Option(min=1, help="End after so many sessions.")] = None,
+    sessions: Annotated[
+        int | None, typer.Option(min=1, help="Number of sessions after which the dealer exits.")
+    ] = None,
     passphrase: Passphrase = None,
 ) -> None:
     """Deal correlated randomness to the two parties, session after session, until interrupted."""
@@ -174,7 +182,7 @@ def align(
     config: Config,
     party: PartyName,
     shards: Annotated[
-        int, typer.Option(min=0, max=4096, help="Write a folder of so many files, which no process holds as a whole.")
+        int, typer.Option(min=0, max=4096, help="Write a folder of this many files; no process holds the whole table.")
     ] = 0,
     passphrase: Passphrase = None,
 ) -> None:
@@ -198,8 +206,8 @@ def prepare(config: Config, party: PartyName, passphrase: Passphrase = None, fil
 
     job = _job(config, passphrase=passphrase, files_key=files_key)
     made = prepare(job, party)
-    typer.echo(f"prepared {made.pieces:,} of {made.requests:,} requests; the others need data, or take no message")
-    typer.echo(f"{made.traffic / 1e6:.2f} MB with the other party")
+    typer.echo(f"prepared {made.pieces:,} of {made.requests:,} requests; the rest needs data or exchanges no messages")
+    typer.echo(f"{made.traffic / 1e6:.2f} MB exchanged with the other party")
     typer.echo(f"wrote {job.needs(party, 'prepared')}, {made.size / 1e6:.2f} MB")
 
 
@@ -207,7 +215,7 @@ def prepare(config: Config, party: PartyName, passphrase: Passphrase = None, fil
 def train(
     config: Config,
     party: PartyName,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoints, at both parties.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoints, at both parties.")] = False,
     audit: Audited = False,
     check_dealer: CheckedDealer = False,
     shards: Shards = None,
@@ -262,7 +270,7 @@ def predict(
 
 @app.command()
 def report(
-    reports: Annotated[list[Path], typer.Argument(help="Reports in JSON, as --json writes them.")],
+    reports: Annotated[list[Path], typer.Argument(help="Reports in JSON, written by --json.")],
     page: Annotated[Path | None, typer.Option(help="Also write the comparison to this file, as a page.")] = None,
 ) -> None:
     """Compare runs by their reports: what differs in their configurations, their quality and what they cost."""
@@ -288,7 +296,7 @@ def serve(config: Config, party: PartyName, passphrase: Passphrase = None, files
 def reveal(
     config: Config,
     party: PartyName,
-    to: Annotated[str, typer.Option(help="The party that is to see the model.")],
+    to: Annotated[str, typer.Option(help="Party that sees the model.")],
     passphrase: Passphrase = None,
     files_key: FilesKey = None,
 ) -> None:
@@ -324,7 +332,7 @@ def importance(
 @app.command()
 def export(
     model: Annotated[Path, typer.Option(help="A revealed model.")],
-    out: Annotated[Path, typer.Option(help="Where to write it.")],
+    out: Annotated[Path, typer.Option(help="File to write.")],
     format: Annotated[str, typer.Option(help="xgboost: JSON that xgboost.Booster loads.")] = "xgboost",
     files_key: FilesKey = None,
 ) -> None:
@@ -376,8 +384,8 @@ def _print_costs(what: str, report: PartyReport, started: float) -> None:
     stages = report.costs.stages
     rounds, sent = sum(stage.rounds for stage in stages.values()), sum(stage.bytes for stage in stages.values())
     parts = ", ".join(f"{name.replace('_', ' ')} {stage.seconds:.1f} s" for name, stage in stages.items())
-    typer.echo(f"{what} in {monotonic() - started:.1f} s with start and waiting ({parts})")
-    typer.echo(f"{rounds:.0f} rounds, {sent / 1e6:.2f} MB with the other party")
+    typer.echo(f"{what} in {monotonic() - started:.1f} s, including start-up and waiting ({parts})")
+    typer.echo(f"{rounds:.0f} rounds, {sent / 1e6:.2f} MB exchanged with the other party")
     learned = "; ".join(report.costs.revealed) or "nothing"
     typer.echo(f"this party learned, besides row counts, feature names and parameters: {learned}")
     if report.written:

@@ -68,7 +68,9 @@ class PartySection(Strict):
     @model_validator(mode="after")
     def _named_once(self) -> PartySection:
         if self.columns and (self.label or self.weight):
-            raise ValueError("label and weight must be named in the schema file `columns` only, got them beside it")
+            raise ValueError(
+                "label and weight must be named only in the schema file `columns`, got them in this section as well"
+            )
         return self
 
 
@@ -115,7 +117,7 @@ class Serve(Strict):
         if self.largest_batch & (self.largest_batch - 1):
             raise ValueError(f"largest_batch must be a power of two, got {self.largest_batch}")
         if (self.certificate is None) != (self.key is None):
-            raise ValueError("certificate and key must be named together, got one of them")
+            raise ValueError("certificate and key must be set together, got only one")
         if self.queue_rows < self.request_rows:
             raise ValueError(f"queue_rows must be at least request_rows, {self.request_rows}, got {self.queue_rows}")
         return self
@@ -211,19 +213,23 @@ class HostsConfig(Strict):
                 f"parties must name two parties, neither of them called dealer, got {', '.join(self.parties) or 'none'}"
             )
         if self.offline == "dealer" and self.dealer is None:
-            raise ValueError('dealer.address is needed, or offline = "pairwise", which takes no dealer')
+            raise ValueError('dealer.address must be set, or offline = "pairwise", which needs no dealer')
         _check_generator(self.offline, self.check_dealer)
         for name, party in self.parties.items():
             if party.prepared and self.offline == "dealer":
-                raise ValueError(f'parties.{name}.prepared is for offline = "pairwise": a dealer takes no material')
+                raise ValueError(
+                    f'parties.{name}.prepared must be used with offline = "pairwise": with a dealer, leave it out'
+                )
             if party.prepared and self.shards:
-                raise ValueError(f"parties.{name}.prepared is made for one process: it takes no shards")
+                raise ValueError(
+                    f"parties.{name}.prepared must be used with one process at each party: leave out shards"
+                )
         if self.checked and self.shards:
-            raise ValueError("an audit checks the work of one process at each party: it takes no shards")
+            raise ValueError("an audit must be used with one process at each party: leave out shards")
         if self.predict.mac and self.offline != "dealer":
             raise ValueError('predict.mac needs a dealer: offline must be "dealer", got "pairwise"')
         if self.parties[self.names[0]].address is None:
-            raise ValueError(f"parties.{self.names[0]}.address is needed: the first party by name listens there")
+            raise ValueError(f"parties.{self.names[0]}.address must be set: the first party by name listens there")
         if self.predict.to is not None and self.predict.to not in self.parties:
             raise ValueError(f"predict.to must name a party, {' or '.join(self.names)}, got {self.predict.to!r}")
         return self
@@ -255,9 +261,9 @@ class HostsConfig(Strict):
         """The same with MACs where the command line, or the file, asks for them; checked. Raises ConfigError."""
         predict = self.predict.model_copy(update={"mac": self.predict.mac or mac})
         if predict.mac and self.checked:
-            raise ConfigError("a prediction takes mac or audit, and both were asked for")
+            raise ConfigError("a prediction must use mac or audit, not both")
         if predict.mac and self.shards:
-            raise ConfigError("predict.mac is for one process at each party: it takes no shards")
+            raise ConfigError("predict.mac must be used with one process at each party: leave out shards")
         return validated(HostsConfig, {**dict(self), "predict": dict(predict)})
 
     def below(self, folder: Path) -> HostsConfig:
@@ -316,14 +322,14 @@ class HostsConfig(Strict):
     def party(self, name: str) -> PartySection:
         """The section of a party. Raises ConfigError for a stranger."""
         if name not in self.parties:
-            raise ConfigError(f"party {name!r} is not among the parties {', '.join(self.names)}")
+            raise ConfigError(f"party {name!r} is not one of the parties {', '.join(self.names)}")
         return self.parties[name]
 
     def needs(self, name: str, field: str) -> Path:
         """A path that a command cannot do without. Raises ConfigError."""
         path = getattr(self.party(name), field)
         if path is None:
-            raise ConfigError(f"parties.{name}.{field} is needed for this, and not in the configuration")
+            raise ConfigError(f"parties.{name}.{field} must be set in the configuration for this command")
         return path
 
     def credentials(self, name: str) -> Credentials:

@@ -149,7 +149,7 @@ def _check_ids(party: Party, theirs: JobFacts, *tables: Rows | Sharded | None) -
     if here != there:
         raise DataError(
             f"{'this party' if here else 'the other'}'s table has an id column, and "
-            f"{'the other' if here else 'this party'}'s has none: by columns both tables have one, or neither"
+            f"{'the other' if here else 'this party'}'s has none: by columns both tables must have one, or neither"
         )
     ids = [table.ids for table in own if isinstance(table, Rows) and table.ids is not None]
     if ids:

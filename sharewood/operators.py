@@ -120,7 +120,7 @@ class _Operator:
 
     def _effective(self, config: dict[str, Any]) -> Any:
         if self.party not in config:
-            raise ConfigError(f"party {self.party!r} is not among the sections {', '.join(sorted(config))}")
+            raise ConfigError(f"party {self.party!r} is not one of the sections {', '.join(sorted(config))}")
         sections = {"common": config.get("common", {}), self.party: config.get(self.party, {})}
         for name, section in sections.items():
             if not isinstance(section, dict):
@@ -129,7 +129,7 @@ class _Operator:
         if len(mine.parties) != 2:
             raise ConfigError(f"parties must name two parties, got {len(mine.parties)}")
         if self.party not in mine.parties:
-            raise ConfigError(f"party {self.party!r} is not among the parties {', '.join(sorted(mine.parties))}")
+            raise ConfigError(f"party {self.party!r} is not one of the parties {', '.join(sorted(mine.parties))}")
         for name in (n for n in config if n != "common" and n not in mine.parties):
             raise ConfigError(f"unknown section {name}")
         return mine

@@ -40,10 +40,10 @@ def training_tables(config: HostsConfig, name: str) -> tuple[TrainConfig, Rows |
     parameters = TrainConfig.of(**config.train)
     parameters.check_trainable()
     if parameters.partition == "horizontal" and columns.named("label") is None:
-        raise ConfigError(f"parties.{name}.columns names no label, and by rows each party has its own")
+        raise ConfigError(f"parties.{name}.columns names no label, but by rows each party has its own")
     test_data = config.party(name).test_data
     if test_data and parameters.test_size:
-        raise ConfigError("test_size and test_data both specify the rows for validation: use one of the two")
+        raise ConfigError("test_size and test_data must not both be set: each specifies the rows for validation")
 
     def table(path: Path) -> Rows:
         rows = read_table(_one_file(path), columns, parameters.may_miss)

@@ -189,7 +189,7 @@ def planned(job: HostsConfig) -> tuple[TrainConfig, Sizes]:
     """
     shape = job.plan
     if shape is None:
-        raise ConfigError("plan.rows is needed for this, and not in the configuration")
+        raise ConfigError("plan.rows must be set in the configuration for this command")
     config = TrainConfig.of(**job.train)
     schemas = [Columns.read(path) if (path := job.party(name).columns) else None for name in job.names]
     specified = [None, None] if shape.features is None else [_names(features) for features in shape.features]
@@ -205,7 +205,7 @@ def planned(job: HostsConfig) -> tuple[TrainConfig, Sizes]:
     names = [own or features for own, features in zip(declared, specified, strict=True)]
     for name, own in zip(job.names, names, strict=True):
         if own is None:
-            raise ConfigError(f"plan.features is needed: no schema file of {name} is named here")
+            raise ConfigError(f"plan.features must be set: this configuration names no schema file of {name}")
     missing = {name for schema in schemas if schema for name in schema.missing}
     if missing and config.missing != "all":
         missing |= set(config.missing) if isinstance(config.missing, tuple) else set()
@@ -291,12 +291,12 @@ def print_plan(plan: Plan, names: tuple[str, str]) -> None:
     console.print(table)
     if keyed := plan.offline.key_nodes:
         console.print(
-            f"comparison keys: {keyed:,} nodes; who evaluates AES T times finds the seed of one with probability "
+            f"comparison keys: {keyed:,} nodes; whoever evaluates AES T times finds the seed of one with probability "
             f"T / 2^{SEED_BITS - math.log2(keyed):.1f}"
         )
     _print_network(console, "With a dealer", plan.online, plan.network_seconds, plan.times, plan.config)
     if plan.pairwise is None:
-        console.print("Without a dealer: not with comparison keys, which only a dealer makes.")
+        console.print("Without a dealer: not possible with comparison keys, which only a dealer makes.")
     else:
         paired = plan.pairwise
         console.print(
@@ -304,9 +304,9 @@ def print_plan(plan: Plan, names: tuple[str, str]) -> None:
             f"{paired.bytes:,} bytes in both directions"
         )
         _print_network(console, "Without a dealer", paired.online, paired.network_seconds, paired.times, plan.config)
-    console.print("Computing was measured on this machine, with all of them on it.")
+    console.print("Computing time was measured on this machine, with all processes on it.")
     if plan.config.early_stopping_rounds:
-        console.print(f"All {plan.config.n_estimators} rounds were planned: a training that stops needs less.")
+        console.print(f"All {plan.config.n_estimators} rounds were planned: a training that stops early needs less.")
 
 
 def _print_network(

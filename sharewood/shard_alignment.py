@@ -62,7 +62,7 @@ def align_in_shards(peer: Channel, rank: int, source: Path, columns: Columns, co
 def check_folder(path: Path) -> None:
     """Raises DataError unless a folder can be made at `path`, or there is the result of such a division."""
     if path.is_dir() and any(path.iterdir()) and not (path / MANIFEST).is_file():
-        raise DataError(f"{path}: cannot be written, it is a folder that sharewood align --shards has not made")
+        raise DataError(f"{path}: cannot be written: it is a folder that sharewood align --shards has not made")
     if not path.is_dir():
         writable(path)
 

@@ -79,7 +79,7 @@ def read_pieces(
                 skipped = max(start - first, 0)
                 yield Place(path, first + skipped), frame.iloc[skipped : stop - first].reset_index(drop=True)
         if at < stop:
-            raise DataError(f"{path}: has {at} rows, and had {stop}: files must not change while they are read")
+            raise DataError(f"{path}: now has {at} rows and had {stop}: files must not change while they are read")
 
 
 def _parquet_pieces(path: Path, start: int, stop: int, rows: int) -> Iterator[tuple[int, pd.DataFrame]]:
@@ -117,7 +117,7 @@ def _csv(path: Path, header: list[str], text: Collection[str] | None, rows: int 
 
 def _check_cells(path: Path, frame: pd.DataFrame, header: list[str], whole: bool = True) -> None:
     if list(frame) != header or not whole:
-        raise DataError(f"{path}: quotes and line ends leave open where its cells end")
+        raise DataError(f"{path}: quotes and line ends do not show where its cells end")
 
 
 def count_rows(path: Path) -> int:
@@ -163,9 +163,9 @@ def _opened(path: Path) -> io.TextIOWrapper:
 def _header(path: Path, names: list[str]) -> list[str]:
     """The first line of a CSV file. Raises DataError unless it names the columns."""
     if not names:
-        raise DataError(f"{path}: line 1 is blank: a CSV file begins with the names of its columns")
+        raise DataError(f"{path}: line 1 is blank: a CSV file must begin with the names of its columns")
     if all(map(_is_number, names)) and names != [str(i) for i in range(len(names))]:
-        raise DataError(f"{path}: line 1 has numbers only: a CSV file begins with the names of its columns")
+        raise DataError(f"{path}: line 1 has numbers only: a CSV file must begin with the names of its columns")
     return _checked_names(path, names)
 
 
@@ -230,7 +230,7 @@ def writable(path: Path) -> None:
     Removes what a killed process may have left of writing it.
     """
     if path.is_dir():
-        raise DataError(f"{path}: cannot be written, it is a folder")
+        raise DataError(f"{path}: cannot be written: it is a folder")
     if not path.absolute().parent.is_dir() or not os.access(path.absolute().parent, os.W_OK):
-        raise DataError(f"{path}: cannot be written, there is no such folder or it is not ours")
+        raise DataError(f"{path}: cannot be written: there is no such folder, or this user may not write there")
     discard_partial(path)

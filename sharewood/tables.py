@@ -108,7 +108,7 @@ def asked_of(path: Path, columns: Columns, names: Sequence[str]) -> tuple[dict[s
             raise DataError(f"{path} has no column {name!r}, which the model needs")
     for name in asked.features(present):
         if name not in behind:
-            raise DataError(f"{path}: the model knows no column {name!r}")
+            raise DataError(f"{path}: the model has no column {name!r}")
     return behind, asked
 
 
@@ -297,11 +297,11 @@ def check_no_ids(path: Path, features: pd.DataFrame) -> None:
             continue
         if _LIKE_AN_ID.search(str(name)) and len(np.unique(values)) == n:
             raise DataError(
-                f"{path}: column {name!r} has another whole number in each row, as an id: call it {ID!r}, or declare "
-                "in a schema file what it is"
+                f"{path}: column {name!r} has a different whole number in each row, like an id: name it {ID!r}, or "
+                "declare its type in a schema file"
             )
         if (np.diff(values) == 1).all():
-            log.warning("%s: column %r numbers the rows, and is used as a feature", path, name)
+            log.warning("%s: column %r numbers the rows and is used as a feature", path, name)
 
 
 def ids_of(place: Place, frame: pd.DataFrame, columns: Columns) -> pd.Series | None:

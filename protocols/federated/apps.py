@@ -197,5 +197,5 @@ def _rows(path: str, label: str) -> tuple[pd.DataFrame, pd.Series]:
     features = table.drop(columns="id", errors="ignore")
     for name in features:
         if str(name).lower() in _LIKE_AN_ID and features[name].dtype.kind in "iu" and features[name].is_unique:
-            raise DataError(f"{path}: column {name!r} has another whole number in each row: rename it to 'id'")
+            raise DataError(f"{path}: column {name!r} has a different whole number in each row: rename it to 'id'")
     return features, labels

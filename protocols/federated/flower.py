@@ -74,7 +74,7 @@ class FlowerFederation(Federation):
         self._nodes: dict[int, int] = {}
         for node, (client, _) in self._round(HELLO, dict.fromkeys(nodes, Message())).items():
             if client in self._nodes:
-                raise ProtocolDesync(f"two nodes name themselves {_name(client)}")
+                raise ProtocolDesync(f"two nodes have the name {_name(client)}")
             self._nodes[client] = node
         super().__init__((i for i in self._nodes if i != HELPER), minimum)
 

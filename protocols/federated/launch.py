@@ -130,7 +130,7 @@ def _follow(report: Path, running: Mapping[Path, subprocess.Popen[bytes]], spare
                 # Without its superlink, the server's process would ask for it for ever.
                 with suppress(ProcessLookupError):
                     os.kill(facts["pid"], signal.SIGKILL)
-            raise PeerVanished(f"{log.stem} ended with status {process.returncode}; its last words: {_last_words(log)}")
+            raise PeerVanished(f"{log.stem} ended with status {process.returncode}; its last lines: {_last_words(log)}")
         time.sleep(_POLL_SECONDS)
 
 

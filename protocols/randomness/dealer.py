@@ -47,13 +47,13 @@ def serve(first: Channel, second: Channel) -> int:
         try:
             return _serve((first, second))
         except MemoryError:
-            raise ProtocolDesync("a session of the dealer has no memory for a plan of this length") from None
+            raise ProtocolDesync("the dealer has too little memory for a plan of this length") from None
 
 
 def _serve(parties: tuple[Channel, Channel]) -> int:
     (first, domain), (second, other) = (_hello(channel) for channel in parties)
     if domain != other:
-        raise ProtocolDesync(f"{parties[0].peer} and {parties[1].peer} came for different shards, or jobs")
+        raise ProtocolDesync(f"{parties[0].peer} and {parties[1].peer} came for different shards or jobs")
     nonce = os.urandom(NONCE_BYTES) + first + second + domain
     seeds = os.urandom(SEED_BYTES), os.urandom(SEED_BYTES)
     for channel, seed in zip(parties, seeds, strict=True):
@@ -117,7 +117,7 @@ def _deal(request: Correlation[Any], view: DealerView) -> None:
     try:
         request.deal(view)
     except MemoryError:
-        raise ProtocolDesync(f"a session of the dealer has no memory for {request}") from None
+        raise ProtocolDesync(f"the dealer has too little memory for {request}") from None
     except Exception as error:  # a plan can ask for anything
         raise ProtocolDesync(f"{request} cannot be dealt: {type(error).__name__}: {error}") from error
 

@@ -230,16 +230,16 @@ def _greet(rank: int, channel: Channel, ot: OtKind, prepared: Prepared | None, d
     nonce, pair = os.urandom(NONCE_BYTES), prepared.label.pair if prepared else None
     theirs = channel.exchange_public("pair.hello", {"nonce": nonce, "ot": ot, "prepared": pair}, FEW_BYTES)
     if not isinstance(theirs, dict) or theirs.keys() != {"nonce", "ot", "prepared"}:
-        raise ProtocolDesync(f"{channel.peer} must greet with a nonce, the kind of transfers, and what is prepared")
+        raise ProtocolDesync(f"{channel.peer} must begin with a nonce, the kind of transfers, and what is prepared")
     if theirs["ot"] != ot:
         raise ConfigError(f"the parties disagree on ot: {ot} here, {theirs['ot']!r} at {channel.peer}")
     if (theirs["prepared"] is None) != (pair is None):
         owner = channel.peer if pair is None else "this party"
-        raise ConfigError(f"both parties or neither must name prepared material, got that of {owner} only")
+        raise ConfigError(f"both parties or neither must name prepared material, only {owner} does")
     if prepared and theirs["prepared"] != pair:
         raise DataError(f"{prepared.path}: made in another run than the file of {channel.peer}: prepare again at both")
     if not isinstance(theirs["nonce"], bytes) or len(theirs["nonce"]) != NONCE_BYTES:
-        raise ProtocolDesync(f"{channel.peer} must greet with a nonce of {NONCE_BYTES} bytes")
+        raise ProtocolDesync(f"{channel.peer} must begin with a nonce of {NONCE_BYTES} bytes")
     both = (nonce, theirs["nonce"]) if rank == 0 else (theirs["nonce"], nonce)
     return hashlib.sha256(b"sharewood pair" + both[0] + both[1] + domain).digest()
 

@@ -172,7 +172,7 @@ class Prepared:
         limit = self._used.nbytes + FEW_BYTES
         theirs = channel.exchange_public("pair.used", self._used, limit)
         if not isinstance(theirs, np.ndarray) or theirs.dtype != U64 or theirs.shape != self._used.shape:
-            raise ProtocolDesync(f"{channel.peer} must say how much of its prepared material is used")
+            raise ProtocolDesync(f"{channel.peer} must send how much of its prepared material is used")
         self._used = np.maximum(self._used, np.minimum(theirs, self._counts))
         self._refuse_if_used_up()
 
@@ -239,9 +239,7 @@ class Prepared:
         if status.st_size != start:
             self._refuse()
         if status.st_ino != facts["inode"]:
-            raise DataError(
-                f"{self.path}: a copy of prepared material, which only the file that was written first may be"
-            )
+            raise DataError(f"{self.path}: this is a copy of prepared material: only the original file may be used")
         marks = os.pread(self._file.fileno(), _MARK * len(plan), self._marks_start)
         self._used, complement = np.frombuffer(marks, U64).reshape(-1, 2).T.copy()
         if (self._used != ~complement).any() or (self._used > self._counts).any():

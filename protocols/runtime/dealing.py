@@ -55,7 +55,7 @@ def run_dealer(
         while desk.ended != sessions:
             desk.turn(_LOOK if idle is None else min(idle, _LOOK))
             if idle is not None and desk.unused >= idle:
-                raise PeerTimeout(f"{' and '.join(parties)} did not both come to the dealer within {idle:g} s")
+                raise PeerTimeout(f"{' and '.join(parties)} did not both connect to the dealer within {idle:g} s")
     finally:
         desk.close()
 
@@ -179,7 +179,7 @@ class _Desk:
         except PeerFailure as failure:
             log.warning("session ended early: %.500s", failure)
         except Exception:
-            log.exception("session ended early by a fault of this program")
+            log.exception("session ended early through a fault of this program")
 
     def _look_after(self, session: _Session, ready: set[int]) -> None:
         """Notice that a session has ended; end it where a party has left and its process does not."""
@@ -195,7 +195,7 @@ class _Desk:
         elif session.left is None and any(guest.link.fileno() in ready for guest in session.guests):
             session.left = now
         elif session.left is not None and now >= session.left + _GRACE:
-            log.warning("a party has left a session that goes on: its process is ended")
+            log.warning("a party left a running session: its process is ended")
             session.process.kill()
 
     def _look_at(self, guest: _Guest, ready: set[int]) -> None:

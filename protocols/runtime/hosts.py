@@ -250,7 +250,7 @@ def _hinting(name: str) -> Iterator[None]:
     try:
         yield
     except PeerTimeout as failure:
-        raise PeerTimeout(f"{failure}; is it running? Where it has refused its own files, it says so itself") from None
+        raise PeerTimeout(f"{failure}; is it running? If it refused its own files, its log has the reason") from None
 
 
 def _greet(peer: Channel, rank: int, expected: dict[str, Any], seconds: float) -> bytes:
@@ -263,12 +263,12 @@ def _greet(peer: Channel, rank: int, expected: dict[str, Any], seconds: float) -
         who = "this party" if "shards" in expected else peer.peer
         raise ConfigError(f"the hosts disagree on shards: only {who} divides its rows")
     if not isinstance(theirs, dict) or theirs.keys() != {*expected, "nonce"}:
-        raise ProtocolDesync(f"{peer.peer} must greet with a hello")
+        raise ProtocolDesync(f"{peer.peer} must begin with a hello")
     for what, value in expected.items():
         if encode(theirs[what]) != encode(value):
             raise ConfigError(f"the hosts disagree on {what}: {value!r} here, {theirs[what]!r} at {peer.peer}")
     if not isinstance(theirs["nonce"], bytes) or len(theirs["nonce"]) != _NONCE_BYTES:
-        raise ProtocolDesync(f"{peer.peer} must greet with a nonce of {_NONCE_BYTES} bytes")
+        raise ProtocolDesync(f"{peer.peer} must begin with a nonce of {_NONCE_BYTES} bytes")
     both = (nonce, theirs["nonce"]) if rank == 0 else (theirs["nonce"], nonce)
     return hashlib.sha256(b"sharewood session" + both[0] + both[1]).digest()[:_NONCE_BYTES]
 
@@ -290,7 +290,7 @@ def _same_session(peer: Channel, randomness: DealtRandomness) -> None:
     """Raises PeerFailure unless the dealer serves both parties in one session."""
     theirs = peer.exchange_public("session.dealer", randomness.session, FEW_BYTES)
     if not isinstance(theirs, bytes) or theirs != randomness.session:
-        raise PeerFailure(f"the dealer has paired this party and {peer.peer} with others: run both again")
+        raise PeerFailure(f"the dealer paired this party and {peer.peer} with others: run both again")
 
 
 def _part(peer: Channel) -> None:
@@ -298,7 +298,7 @@ def _part(peer: Channel) -> None:
     try:
         peer.exchange_public("session.end", None, FEW_BYTES)
     except PeerFailure as failure:
-        log.warning("this party is done, and %s did not say that it is: %s", peer.peer, failure)
+        log.warning("this party is done, but %s did not confirm that it is: %s", peer.peer, failure)
 
 
 def _give_up(failure: PeerFailure) -> NoReturn:

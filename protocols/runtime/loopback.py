@@ -49,7 +49,7 @@ def loopback_credentials(names: Iterable[str], name: str) -> Credentials:
             shutil.rmtree(folder, ignore_errors=True)
             for who, credentials in make_credentials(names).items():
                 credentials.save(folder, who)
-            log.warning("no common.tls is named: made certificates for this machine in %s, valid for a day", folder)
+            log.warning("common.tls is not set: made certificates for this machine in %s, valid for one day", folder)
         return Credentials.load(folder, name)
 
 
@@ -71,7 +71,7 @@ def loopback_dealer(network: Network) -> Iterator[Address]:
         port = process.stdout.readline().strip()
         if not port:
             raise ConfigError("the dealer process did not start")
-        log.warning("no common.dealer is named: started a dealer process on this machine (pid %d)", process.pid)
+        log.warning("common.dealer is not set: started a dealer process on this machine (pid %d)", process.pid)
         yield "127.0.0.1", int(port)
     finally:
         with contextlib.suppress(subprocess.TimeoutExpired):

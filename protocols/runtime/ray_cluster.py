@@ -56,7 +56,7 @@ def ray_cluster(address: str | None = None, workers: int | None = None) -> Itera
             if left and address is None:
                 continue  # it gives up after half a minute on a machine that is busy
             where = f"at {address}" if address else "on this machine"
-            raise ConfigError(f"no Ray {where}: {' '.join(str(error).split())[:300]}") from error
+            raise ConfigError(f"cannot use a Ray {where}: {' '.join(str(error).split())[:300]}") from error
     try:
         yield
     finally:

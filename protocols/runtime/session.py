@@ -118,7 +118,7 @@ def run_session(
     if check_dealer and offline != "dealer":
         raise ConfigError("check_dealer needs a dealer: with offline='pairwise' use audit")
     if (audit or check_dealer) and shards:
-        raise ConfigError("an audit checks the work of one process at each party: it takes no shards")
+        raise ConfigError("an audit must be used with one process at each party: leave out shards")
     with _divided(shards, offline) as division:
         roles = {PARTIES[rank]: party_role(rank, job, offline, ot, audit, check_dealer, division) for rank in (0, 1)}
         if offline == "dealer":

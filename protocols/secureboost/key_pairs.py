@@ -26,7 +26,7 @@ def load_public_key(library: Library, encoded: bytes) -> PublicKey:
     """The key that `PublicKey.to_bytes` wrote. Raises ProtocolDesync; ConfigError without the guest's library."""
     if library == "heu":
         if not find_spec("heu"):
-            raise ConfigError("the guest encrypts with sf-heu, which is not installed here")
+            raise ConfigError("the guest encrypts with sf-heu, which is not installed on this host")
         from protocols.secureboost import heu_encryption
 
         return heu_encryption.HeuPublicKey.from_bytes(encoded)

@@ -65,13 +65,13 @@ class Credentials:
                 raise ConfigError("the passphrase does not open the private key") from None
             raise ConfigError(f"credentials: not PEM, or they do not fit each other ({error})") from error
         except OSError as error:
-            raise ConfigError(f"credentials: no place in memory for a private key ({error.strerror})") from error
+            raise ConfigError(f"credentials: cannot keep a private key in memory ({error.strerror})") from error
         return context
 
     def _password(self) -> bytes:
         if self.passphrase is None:
             raise ConfigError(
-                "the private key has a passphrase: name it by passphrase in the configuration, or --passphrase, as "
+                "the private key has a passphrase: set passphrase in the configuration, or --passphrase, as "
                 "file:PATH or env:NAME"
             )
         return self.passphrase
@@ -232,6 +232,6 @@ def _read(path: Path) -> bytes:
 def _save_pair(folder: Path, name: str, key: bytes, certificate: bytes) -> None:
     make_folder(folder)
     if (folder / f"{name}.key").exists():
-        raise ConfigError(f"{folder / name}.key exists: keys are never replaced, choose another folder")
+        raise ConfigError(f"{folder / name}.key exists: keys are never replaced: choose another folder")
     write_bytes(folder / f"{name}.key", key)
     write_bytes(folder / f"{name}.crt", certificate)

@@ -57,7 +57,7 @@ def exchange(party: Party, tag: str, mine: M) -> M:
     """
     told = party.exchange_public(tag, {"version": VERSION, **mine.model_dump()})
     if not isinstance(told, dict):
-        raise ProtocolDesync(f"{tag}: the other party sent no message with named parts")
+        raise ProtocolDesync(f"{tag}: the other party's message must have named parts")
     version = told.pop("version", None)
     if type(version) is not int or version != VERSION:
         other = version if type(version) is int and 0 <= version < 1 << 31 else "unknown"
@@ -73,7 +73,7 @@ def checked(schema: type[M], told: dict[str, Any], tag: str) -> M:
     try:
         return schema.model_validate(told)
     except ValidationError as error:
-        raise ProtocolDesync(f"{tag}: the other party told something that does not fit: {_sentence(error)}") from None
+        raise ProtocolDesync(f"{tag}: the other party's message is not valid:  {_sentence(error)}") from None
 
 
 def _sentence(error: ValidationError) -> str:

@@ -103,7 +103,7 @@ def agree_on_reveal(party: Party, model: SharedModel, to: int) -> None:
     theirs = exchange(party, "reveal.facts", RevealFacts.of(**_identity(model), to=to))
     _same_model(model, theirs)
     if theirs.to != to:
-        raise ConfigError("the parties disagree on who is to see the model")
+        raise ConfigError("the parties disagree on who sees the model")
 
 
 def agree_on_importance(party: Party, model: SharedModel, kind: Importance) -> None:
@@ -125,7 +125,7 @@ def agree_on_sharing(party: Party, brought: PlainFacts | None, missing: Missing)
     public = mine.model or theirs.model
     if public is None or (mine.model and theirs.model):
         raise ConfigError(
-            f"{'neither party brings' if public is None else 'both parties bring'} a model to share: one does"
+            f"{'neither party brings' if public is None else 'both parties bring'} a model to share: exactly one must"
         )
     if theirs.missing != mine.missing:
         raise ConfigError(
@@ -145,4 +145,6 @@ def _same_model(model: SharedModel, theirs: ModelFacts) -> None:
     if theirs.pairing != model.facts.pairing:
         raise DataError("the two halves of the model come from different trainings")
     if theirs.public != of_model(model):
-        raise DataError("the two halves of the model differ in their public facts: one is not what training wrote")
+        raise DataError(
+            "the two halves of the model differ in their public facts: one of them has been altered since training"
+        )

@@ -54,9 +54,9 @@ class TrainingFacts(Message):
     @model_validator(mode="after")
     def _consistent(self) -> TrainingFacts:
         if self.indicators and not max(self.indicators) < len(self.names):
-            raise ValueError("an indicator is none of the features")
+            raise ValueError("every indicator must be one of the features")
         if self.weights is not None and not self.labelled:
-            raise ValueError("there are weights without labels")
+            raise ValueError("weights need labels")
         return self
 
 
@@ -116,7 +116,9 @@ def agree_on_resumption(party: Party, resume: bool, training: str | None, points
     """
     theirs = exchange(party, "resume.facts", ResumeFacts.of(resume=resume, training=training, points=sorted(points)))
     if theirs.resume != resume:
-        raise ConfigError("one party resumes a training, and the other starts one")
+        raise ConfigError(
+            "one party resumes a training and the other starts a new one: both must pass --resume, or neither"
+        )
     if not resume:
         return 0
     for own, who in ((training, "this party"), (theirs.training, "the other party")):
@@ -126,7 +128,7 @@ def agree_on_resumption(party: Party, resume: bool, training: str | None, points
         raise DataError("the checkpoints of the two parties come from different trainings")
     common = set(points) & set(theirs.points)
     if not common:
-        raise ConfigError("no round is whole at both parties: train without --resume")
+        raise ConfigError("no round is complete at both parties: train without --resume")
     return max(common)[0]
 
 
@@ -201,7 +203,7 @@ def check_validation_rows(rows: tuple[int, int]) -> None:
         if 0 < count < LEAST_VALIDATION_ROWS:
             raise DataError(
                 f"a party must hold out at least {LEAST_VALIDATION_ROWS} rows or none, got {count}: a metric over so "
-                "few would tell how single rows fared"
+                "few would reveal single rows"
             )
 
 
@@ -222,7 +224,9 @@ def check_bins(layout: Layout) -> None:
 def same_rows(mine: int, theirs: int) -> None:
     """Raises DataError unless vertical tables have as many rows."""
     if mine != theirs:
-        raise DataError(f"this party has {mine} rows, the other {theirs}: vertical tables have the same rows, in order")
+        raise DataError(
+            f"this party has {mine} rows, the other {theirs}: vertical tables must have the same rows in the same order"
+        )
 
 
 def same_names(

@@ -60,7 +60,7 @@ def from_files(paths: Sequence[Path], label: str, objective: str) -> Tables:
         return Tables(tables, labels, ids, _title(paths))
     for path, rows in zip(paths, (guest, *hosts), strict=True):
         if rows.ids is not None:
-            raise DataError(f"{path}: it has a column {ID!r} and another file has none: all of them or none")
+            raise DataError(f"{path}: has a column {ID!r}, but another file has none: all files must have it, or none")
         if len(rows.features) != len(labels):
             raise DataError(
                 f"{path}: {len(rows.features)} rows, and {len(labels)} in {paths[0]}: a column {ID!r} would align them"

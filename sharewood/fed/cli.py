@@ -208,7 +208,7 @@ def secureboost(
     if len(files) == 1:
         raise ConfigError("--data must name the guest's file and one file per host, got one file")
     if not files and objective != "binary:logistic":
-        raise ConfigError("the built-in set has classes: use --data for other objectives")
+        raise ConfigError("the built-in dataset has classes: use --data for other objectives")
     chosen = by_columns.from_files(files, label, objective) if files else by_columns.built_in(parties)
     _finish(by_columns.run(config, chosen, test_size, out), json)
 
@@ -230,7 +230,7 @@ def _by_rows(
 
     _checked(test_size, json, out)
     if not files and objective != "binary:logistic":
-        raise ConfigError("the built-in set has classes: use --data for regression")
+        raise ConfigError("the built-in dataset has classes: use --data for regression")
     if files:
         chosen = by_rows.from_files(files, label, test, test_size, objective)
     else:

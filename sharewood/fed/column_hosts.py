@@ -109,7 +109,7 @@ class ColumnHosts(BaseModel):
         """A path that the command cannot do without. Raises ConfigError."""
         path = getattr(self.section(name), field)
         if path is None:
-            raise ConfigError(f"parties.{name}.{field} is needed for this, and not in the configuration")
+            raise ConfigError(f"parties.{name}.{field} must be set in the configuration for this command")
         return path
 
     def hello(self, step: str) -> dict[str, Any]:
@@ -230,7 +230,7 @@ def _greet(channel: Channel, expected: dict[str, Any]) -> None:
     """Raises ConfigError where the two expect different things."""
     theirs = channel.exchange_public("secureboost.hello", expected, _HELLO_BYTES)
     if type(theirs) is not dict or theirs.keys() != expected.keys():
-        raise ProtocolDesync(f"{channel.peer} must greet with a hello")
+        raise ProtocolDesync(f"{channel.peer} must begin with a hello")
     for what, value in expected.items():
         if encode(theirs[what]) != encode(value):
             raise ConfigError(f"the parties disagree on {what}: {value!r} here, {theirs[what]!r} at {channel.peer}")

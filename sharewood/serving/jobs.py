@@ -79,7 +79,7 @@ class Queue:
         """Raises Unavailable where there is no room."""
         with self._lock:
             if self.rows + len(job) > self._room:
-                raise Unavailable(f"{self.rows} rows wait already, of at most {self._room}")
+                raise Unavailable(f"{self.rows} rows are waiting already, of at most {self._room}")
             self._jobs.append(job)
             self.rows += len(job)
 

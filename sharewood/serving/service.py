@@ -58,12 +58,14 @@ class Service:
             raise DataError(f"{config.party(name).model}: must be the half of {name}, got that of the other party")
         if config.checked:
             raise ConfigError(
-                "audit must be false for sharewood serve: predictions with an audit take sharewood predict"
+                "audit must be false for sharewood serve: use sharewood predict for predictions with an audit"
             )
         self.peer, layout = config.names[1 - own], self.model.facts.layout
         to = config.predict.to
         if to is not None and not layout.vertical:
-            raise ConfigError("predict.to is for data by columns: by rows each party learns the predictions of its own")
+            raise ConfigError(
+                "predict.to must be used with data by columns: by rows each party learns those of its own"
+            )
         self._to = None if to is None else config.names.index(to)
         receiver = self.model.facts.label_holder if self._to is None else self._to
         self._owners: Sequence[int] = [receiver] if layout.vertical and receiver is not None else [0, 1]
@@ -128,7 +130,7 @@ class Service:
             except SharewoodError as failure:
                 why = str(failure)
             except Exception:
-                log.exception("the session has failed by a fault of this program")
+                log.exception("the session failed through a fault of this program")
                 why = "the session has failed; the log says why"
             self._waits(why)
             self._queue.fail(Unavailable(f"{self.name} makes no predictions now: {why}"))

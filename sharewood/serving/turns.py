@@ -60,7 +60,9 @@ def take_turn(party: Party, mine: Turn, largest: int, owners: Sequence[int], by_
     theirs = exchange(party, "service.turn", mine)
     allowed = largest if 1 - party.rank in owners else 0
     if theirs.rows > allowed or theirs.rows & (theirs.rows - 1):
-        raise ProtocolDesync(f"the other party offers {theirs.rows} rows: at most {allowed}, a power of two, may come")
+        raise ProtocolDesync(
+            f"the other party offers {theirs.rows} rows: at most {allowed}, a power of two, are accepted"
+        )
     if theirs.rows and by_id and not theirs.rows // 2 < len(theirs.ids) <= theirs.rows:
         raise ProtocolDesync(f"the other party offers {theirs.rows} rows and {len(theirs.ids)} ids")
     return (mine, theirs) if party.rank == 0 else (theirs, mine)
@@ -70,7 +72,7 @@ def ask_for(party: Party, count: int) -> list[int]:
     """Which of `count` ids the other party has no row for, by place, ascending. Raises ProtocolDesync."""
     unknown = exchange(party, "service.held", Held.of(unknown=[])).unknown
     if unknown != sorted(set(unknown)) or (unknown and unknown[-1] >= count):
-        raise ProtocolDesync("the other party must tell places of ids, ascending")
+        raise ProtocolDesync("the other party must send the positions of ids in ascending order")
     return unknown
 
 

@@ -47,7 +47,7 @@ def test_chunks_keep_their_order_and_their_file():
     swapped = one[:start] + chunks[1] + chunks[0] + chunks[2] + chunks[3]
     mixed = one[:start] + two[start:]
     for altered in (swapped, mixed, one[:start] + b"".join(chunks[:3])):
-        with pytest.raises(DataError, match=r"does not open under the key of file:files.key"):
+        with pytest.raises(DataError, match=r"cannot be decrypted with the key of file:files.key"):
             opened(altered, "role", KEY, "f")
 
 
@@ -55,9 +55,11 @@ def test_sentences():
     encrypted = KEY.encrypt(b"content", "checkpoint")
     with pytest.raises(DataError, match=r"^f: encrypted as checkpoint, must be half of a model$"):
         opened(encrypted, "half of a model", KEY, "f")
-    with pytest.raises(DataError, match=r"^f: does not open under the key of env:OTHER: encrypted under another key"):
+    with pytest.raises(
+        DataError, match=r"^f: cannot be decrypted with the key of env:OTHER: encrypted under another key"
+    ):
         opened(encrypted, "checkpoint", OTHER, "f")
-    with pytest.raises(DataError, match=r"^f: encrypted, and no key is named: set files_key"):
+    with pytest.raises(DataError, match=r"^f: encrypted, but no key is set: set files_key"):
         opened(encrypted, "checkpoint", None, "f")
     with pytest.raises(DataError, match=r"^f: not encrypted, although file:files.key is named"):
         opened(b"content", "checkpoint", KEY, "f")

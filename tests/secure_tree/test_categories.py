@@ -142,7 +142,7 @@ def test_quality_beside_xgboosts_one_hot_splits():
         (lambda t: t, lambda t: t.assign(colour=1.0), "'colour' is categorical at one party, and not at the other"),
         (lambda t: t, lambda t: t.assign(colour=t["colour"].astype(object)), "'colour' is categorical at one party"),
         (lambda t: t.rename(columns={"colour": "a=b"}), lambda t: t, "'a=b' has '=' in its name"),
-        (lambda t: t.rename(columns={"x": "colour=red"}), lambda t: t, "'colour=red' is named like an indicator"),
+        (lambda t: t.rename(columns={"x": "colour=red"}), lambda t: t, "'colour=red' has the name of an indicator"),
         (
             lambda t: t.assign(colour=t["colour"].where(t["x"] < 0)),
             lambda t: t,

@@ -150,7 +150,7 @@ def test_parties_without_a_common_round(kept):
     for n in (3, 4, 5):
         (kept / "0" / f"margin_0000{n}.npz").unlink()
     (kept / "1" / "margin_00002.npz").unlink()
-    with pytest.raises(ConfigError, match="no round is whole at both parties: train without --resume"):
+    with pytest.raises(ConfigError, match="no round is complete at both parties: train without --resume"):
         train(kept, **AGAIN)
 
 

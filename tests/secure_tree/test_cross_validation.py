@@ -87,7 +87,7 @@ def test_what_is_refused():
     refused("folds must be a number from 2 to 100, got 1", folds=(1, 1))
     refused("test_size must be 0", test_size=0.2)
     refused("at least 5 rows or none, got 4", DataError, folds=(5, 5))
-    with pytest.raises(ConfigError, match="grid must give some values"):
+    with pytest.raises(ConfigError, match="grid must list at least one value"):
         run_both(lambda party: grid_search(party, SecureXGBClassifier(), {"max_depth": []}, X, y))
 
 

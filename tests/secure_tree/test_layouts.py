@@ -117,7 +117,7 @@ def test_a_feature_that_is_missing_throughout():
         ((np.ones((4, 1)), np.ones((5, 1))), (np.ones(4), None), {}, "4|5 rows"),
         ((np.ones((4, 1)), np.ones((4, 1))), (None, None), {}, "neither party has labels"),
         ((np.ones((4, 1)), np.ones((4, 1))), (np.ones(4), np.ones(4)), {}, "both parties have labels"),
-        ((np.ones((4, 1)), np.ones((4, 1))), (np.ones(4), None), {"partition": "horizontal"}, "labels are needed"),
+        ((np.ones((4, 1)), np.ones((4, 1))), (np.ones(4), None), {"partition": "horizontal"}, "y must have labels"),
         ((np.ones((4, 1)), np.full((4, 1), np.nan)), (np.ones(4), None), {}, "value is missing"),
         ((np.ones((4, 1)), np.full((4, 1), np.inf)), (np.ones(4), None), {"missing": "all"}, "value is infinite"),
     ],

@@ -142,7 +142,7 @@ def test_whatever_is_changed_in_what_is_sent_is_caught(parameters, change):
                 if party.rank == rank:
                     party.link = Lying(party.link, lie_at, change)
 
-            with pytest.raises(MacFailure, match="does not fit its MACs"):
+            with pytest.raises(MacFailure, match="do not match their MACs"):
                 predict(halves, rows=3, wrap=wrap)
 
 
@@ -186,7 +186,7 @@ def test_a_party_that_shares_another_value_and_goes_on_with_it_is_caught(monkeyp
     assert liar.opened == openings, "of each group of rows four, and its predictions"
     for lie_at in range(1, openings + 1):
         for error in (1, 1 << 3, 12345678901234567, (1 << 64) - 1):
-            with pytest.raises(MacFailure, match="does not fit its MACs"):
+            with pytest.raises(MacFailure, match="do not match their MACs"):
                 liar.predict(halves, lie_at, error)
         # Beyond the bits that are read: it may pass, and then changes nothing.
         with suppress(MacFailure):

@@ -114,7 +114,7 @@ def test_an_outlier_of_weight_0_is_not_there():
         (SIGNAL * 1e300, {}, "y: the largest label must be between 1e-30 and 1e+30 in magnitude, got"),
         (SIGNAL * 1e-310, {}, "y: the largest label must be between 1e-30 and 1e+30 in magnitude, got"),
         (np.where(np.arange(1000) == 3, 1e12, SIGNAL), {}, "y: row 3: label 1e+12 is so far from the others"),
-        (SIGNAL + 1e9, {"base_score": 0.5}, "base_score must be near the labels, whose differences, about"),
+        (SIGNAL + 1e9, {"base_score": 0.5}, "base_score must be near the labels: their differences, about"),
     ],
 )
 def test_labels_beyond_the_arithmetic(labels, parameters, sentence):

@@ -124,7 +124,7 @@ def test_weights_of_vertical_data_stand_beside_the_labels():
     heavy = train_both(*columns(X, y, 1), weights=(np.full(40, 0.25), None), partition="vertical", **SMALL)
     check(heavy, 2)
     assert heavy.facts.weight_scale == 0.25
-    with pytest.raises(DataError, match="weights stand beside labels"):
+    with pytest.raises(DataError, match="sample_weight needs labels"):
         train_both(*columns(X, y, 1), weights=(None, np.ones(40)), partition="vertical", **SMALL)
 
 
@@ -145,8 +145,8 @@ def test_bad_weights(weights, sentence):
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
-        ({"objective": "multi:ova"}, "num_class belongs to objectives of several classes"),
-        ({"num_class": 3}, "num_class belongs to objectives of several classes"),
+        ({"objective": "multi:ova"}, "num_class must be set for multi:ova"),
+        ({"num_class": 3}, "num_class must be set for multi:ova"),
         ({"subsample": 0}, "subsample"),
         ({"colsample_bytree": 1.5}, "colsample_bytree"),
     ],

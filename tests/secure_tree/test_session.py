@@ -50,5 +50,5 @@ def test_both_halves_of_a_model_have_the_same_public_facts():
     training = train_both(*columns(X, y, 1), partition="vertical", **SMALL)
     model = training.models[1].model
     training.models[1].model = replace(model, facts=replace(model.facts, label_scale=2.0))
-    with pytest.raises(DataError, match="differ in their public facts: one is not what training wrote"):
+    with pytest.raises(DataError, match="differ in their public facts: one of them has been altered since training"):
         run_both(lambda party: training.models[party.rank].predict_margin(party, X[:, [party.rank]]))

@@ -204,7 +204,7 @@ def test_a_shared_model_has_no_bins():
 
 
 def test_softmax_is_predicted_and_not_trained():
-    with pytest.raises(ConfigError, match="multi:softprob is for models of XGBoost that are shared"):
+    with pytest.raises(ConfigError, match="multi:softprob is only for shared models of XGBoost"):
         SecureXGBClassifier(objective="multi:softprob", num_class=3).fit(None, X, LABELS["multi:softprob"])
 
 

@@ -166,7 +166,7 @@ def test_counts_are_evaluated_as_counts(tmp_path):
         (GOOD, ["--partition", "diagonal"], "--partition must be horizontal or vertical"),
         (GOOD[: GOOD.rindex("4,")], ["--partition", "vertical"], "must have the 4 rows of"),
         (GOOD, ["--partition", "vertical", "--test", "t.csv"], "--test is for data divided by rows"),
-        (GOOD, ["--rows", 10], "use one of the two"),
+        (GOOD, ["--rows", 10], "use one or the other"),
         (GOOD, ["--schema", "none.toml"], "none.toml: cannot be read"),
         (GOOD, ["--test-size", 1], "--test-size"),
     ],
@@ -193,7 +193,7 @@ def test_an_unknown_option(tmp_path):
 
 def test_too_little_memory_is_one_sentence(monkeypatch, capsys):
     said = complaint(monkeypatch, capsys, "demo", "--rows", 10**11, "--features", 10**5)
-    assert "this machine has too little memory for this (Unable to allocate" in said
+    assert "this machine has too little memory (Unable to allocate" in said
 
 
 @pytest.mark.parametrize(

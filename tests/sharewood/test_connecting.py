@@ -66,7 +66,7 @@ def test_which_party_this_host_is(tmp_path):
     (tmp_path / "job.toml").write_text((tmp_path / "party_a.toml").read_text())
     with pytest.raises(ConfigError, match="needs a party, party_a or party_b"), connect(tmp_path / "job.toml"):
         pass
-    with pytest.raises(ConfigError, match="'party_c' is not among"), connect(tmp_path / "job.toml", "party_c"):
+    with pytest.raises(ConfigError, match="'party_c' is not one of"), connect(tmp_path / "job.toml", "party_c"):
         pass
 
 

@@ -81,7 +81,7 @@ def test_idx_at_both_parties_is_no_feature(write):
     """As published by FATE, by columns: motor_hetero_guest and _host both begin with idx."""
     first = write("a.csv", "idx,y,a\n" + "".join(f"{i * 7 % 31},{i % 2},{i}.5\n" for i in range(31)))
     second = write("b.csv", "idx,b\n" + "".join(f"{i * 7 % 31},{i}.5\n" for i in range(31)))
-    with pytest.raises(DataError, match="column 'idx' has another whole number in each row, as an id: call it 'id'"):
+    with pytest.raises(DataError, match="column 'idx' has a different whole number in each row, like an id"):
         from_columns(Files((first, second), "y"), 0, LOGISTIC)
     schemas = write("a.toml", 'idx = "id"\ny = "label"\na = "numeric"'), write("b.toml", 'idx = "id"\nb = "numeric"')
     data = from_columns(Files((first, second), "y", schemas), 0, LOGISTIC)

@@ -221,7 +221,7 @@ BAD_LABEL = rows(20, 0).assign(y=7)
         (["fedxgbllr", "--trees", 1], ConfigError, "total_trees must be at least the number of clients, 2, got 1"),
         (["fedxgbllr", "--test", "a.csv"], ConfigError, "--test needs --data"),
         (["fedxgbllr", "--test-size", 1], ConfigError, "--test-size"),
-        (["fedxgbllr", "--objective", "reg:squarederror"], ConfigError, "the built-in set has classes"),
+        (["fedxgbllr", "--objective", "reg:squarederror"], ConfigError, "the built-in dataset has classes"),
         (["fedxgbllr", "--data", "bare.csv"], DataError, "bare.csv: there is no column besides the label and the id"),
         (["fedxgbllr", "--out", "a.csv/model"], ConfigError, "--out a.csv/model: Not a directory"),
         (["fedxgbllr", "--json", "nowhere/r.json"], ConfigError, "there is no such directory"),
@@ -237,12 +237,12 @@ BAD_LABEL = rows(20, 0).assign(y=7)
         (
             ["secureboost", "--data", "a.csv", "idx.csv"],
             DataError,
-            "idx.csv: column 'idx' has another whole number in each row",
+            "idx.csv: column 'idx' has a different whole number in each row",
         ),
         (
             ["virtual-samples", "--data", "idx.csv", "--label", "b"],
             DataError,
-            "column 'idx' has another whole number in each row",
+            "column 'idx' has a different whole number in each row",
         ),
         (["secureboost", "--bins", 500], ConfigError, "must be a whole number from 2 to 126 in SecureBoost, got 500"),
         (["secureboost", "--objective", "multi:softprob"], ConfigError, "use --data for other objectives"),

@@ -189,5 +189,5 @@ def test_without_a_schema_file_ids_that_pass_as_features_are_refused(ray, tmp_pa
     frame = frame_of(30)[["age", "y"]].fillna(1).assign(customer_id=np.arange(30) * 3)
     folder = folder_of(tmp_path, frame, ".csv", [10, 20])
     shards = shards_of(folder, Columns.inferred("y"), 2)
-    with pytest.raises(DataError, match="column 'customer_id' has another whole number in each row"):
+    with pytest.raises(DataError, match="column 'customer_id' has a different whole number in each row"):
         shards[1].read(Columns.inferred("y"))

@@ -52,7 +52,9 @@ def test_a_model_that_does_not_fit(place, monkeypatch):
     for p in "ab":
         (place / f"{p}.npz").unlink()
         (place / f"{p}.report.html").unlink()
-    sentence = r"[ab]\.npz: cannot be written \(File too large\); rounds of trees are kept in .*: go on with --resume"
+    sentence = (
+        r"[ab]\.npz: cannot be written \(File too large\); rounds of trees are kept in .*: continue with --resume"
+    )
     with files_below(before["a.npz"] - 1), pytest.raises(DataError, match=sentence):
         in_threads(monkeypatch, place, train, False, None)
     assert sizes(place) == {name: size for name, size in before.items() if name[1:] not in (".npz", ".report.html")}

@@ -117,10 +117,10 @@ def test_reveal_needs_consent(place):
         ("[parties.party_a]\naddress", "[parties.party_a]\n# address", "parties.party_a.address is needed: the first"),
         ("eval_epochs = 10", "eval_epochs = 0", "eval_epochs"),
         ("[train]", "[train", "not TOML"),
-        ("[train]", "[train]\nnum_class = 3", "num_class belongs to objectives of several"),
+        ("[train]", "[train]\nnum_class = 3", "num_class must be set for multi:ova"),
         ("[predict]", '[predict]\nto = "party_c"', "predict.to must name a party, party_a or party_b, got 'party_c'"),
         ('label = "defaulted"', 'label = "defaulted"\nweight = "w"', "there is no weight column 'w'"),
-        ('label = "defaulted"', 'label = "defaulted"\ntest_data = "a.csv"', "both specify the rows for validation"),
+        ('label = "defaulted"', 'label = "defaulted"\ntest_data = "a.csv"', "each specifies the rows for validation"),
         ("[parties.party_b]", "[parties.dealer]", "neither of them called dealer"),
         ('"a.csv"', '"none.csv"', "there is no such file"),
         ('"model_a.json"', '"no/model_a.json"', "cannot be written"),
@@ -164,17 +164,17 @@ def test_a_failure_names_checkpoints_that_this_training_can_resume_from(
     (place / "checkpoints").mkdir()
     with pytest.raises(type(failure), match=str(failure)) as told:
         train(HostsConfig.read(path), "party_a", False, None)
-    assert (f"kept in {place / 'checkpoints'}: go on with --resume" in str(told.value)) == hint
+    assert (f"kept in {place / 'checkpoints'}: continue with --resume" in str(told.value)) == hint
 
 
 def test_keys_are_never_replaced(place):
     status, _, said = sharewood("keygen", "--out", "keys", "--names", "party_c", cwd=place)
-    assert status == 2 and "certificates already" in said
+    assert status == 2 and "already has certificates" in said
     assert (place / "keys" / "party_a.key").stat().st_mode & 0o077 == 0
 
 
 def test_a_strangers_section(place):
-    with pytest.raises(ConfigError, match="'party_c' is not among"):
+    with pytest.raises(ConfigError, match="'party_c' is not one of"):
         HostsConfig.read(place / "party_a.toml").party("party_c")
 
 
@@ -185,5 +185,5 @@ def test_one_certificate_is_made_again_by_a_kept_authority(tmp_path):
     certificates = [(tmp_path / folder / "authority.crt").read_bytes() for folder in ("keys", "new", "ca")]
     assert len(set(certificates)) == 1
     assert Credentials.load(tmp_path / "new", "party_b")
-    with pytest.raises(ConfigError, match="has certificates already"):
+    with pytest.raises(ConfigError, match="already has certificates"):
         keygen(tmp_path / "ca", "party_c")

@@ -202,7 +202,7 @@ def test_bad_configurations(tmp_path, change, sentence):
 
 
 def test_a_party_of_another_name(tmp_path):
-    with pytest.raises(ConfigError, match="'party_c' is not among"):
+    with pytest.raises(ConfigError, match="'party_c' is not one of"):
         alone(seed_config("iris_binary_mini", tmp_path), party="party_c")
 
 

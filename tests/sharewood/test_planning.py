@@ -187,7 +187,7 @@ def test_features_that_are_not_planned(job, shape, train, sentence):
 def test_early_stopping_is_told(capsys):
     config = TrainConfig.of(n_estimators=7, max_depth=1, max_bin=4, early_stopping_rounds=2, test_size=0.2)
     print_plan(plan(config, Sizes.numeric((30, 40), 2), Computing(1.0, 2.0, 3.0)), ("a", "b"))
-    assert "All 7 rounds were planned: a training that stops needs less." in capsys.readouterr().out
+    assert "All 7 rounds were planned: a training that stops early needs less." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("partition", ["horizontal", "vertical"])

@@ -149,7 +149,7 @@ def test_wrong_and_missing_keys_are_sentences(place, monkeypatch, capsys):
     write_secret(place / "other.key", "0f" * 32)
     monkeypatch.setenv("OTHER", "0f" * 32)
     for source in (f"file:{place / 'other.key'}", "env:OTHER"):
-        assert f"model_a.json: does not open under the key of {source}" in told("predict", "--files-key", source)
+        assert f"model_a.json: cannot be decrypted with the key of {source}" in told("predict", "--files-key", source)
     assert "env:MISSING: the environment has no variable MISSING" in told("predict", "--files-key", "env:MISSING")
     assert "must be file:PATH or env:NAME, not the secret itself" in told("predict", "--passphrase", "a secret")
     (place / "model_a.json").write_bytes((place / "kept_a" / "round_00001.npz").read_bytes())
@@ -172,7 +172,7 @@ def test_a_training_goes_on_from_encrypted_rounds(place, monkeypatch):
     assert len(pd.read_csv(place / "out_a.csv")) == 20
     config = place / "party_a.toml"
     config.write_text(config.read_text().replace("files_key", "# files_key"))
-    with pytest.raises(DataError, match=r"round_00001.npz: encrypted, and no key is named"):
+    with pytest.raises(DataError, match=r"round_00001.npz: encrypted, but no key is set"):
         in_threads(monkeypatch, place, train, True, None)
 
 

@@ -225,7 +225,7 @@ def test_rows_named_by_id(tmp_path, mac):
         ('address = "0.0.0.0:8080"', "serve.address must be on loopback"),
         ('address = "8080"', "must be host:port"),
         ("largest_batch = 100", "largest_batch must be a power of two, got 100"),
-        ('key = "x"', "certificate and key must be named together"),
+        ('key = "x"', "certificate and key must be set together"),
         ("queue_rows = 5", "queue_rows must be at least request_rows"),
         ('token_file = "short"', "must have at least 16 characters, got 3"),
         ('token_file = "none"', "cannot be read"),

@@ -69,7 +69,7 @@ def test_a_service_that_lies_is_caught(by_rows, tmp_path):
         finally:
             liar.kill()
             liar.communicate()
-    assert answers[-1].status_code == 503 and "does not fit its MACs" in answers[-1].json()["detail"]
+    assert answers[-1].status_code == 503 and "do not match their MACs" in answers[-1].json()["detail"]
     for answer in answers[:-1]:
         np.testing.assert_allclose(answer.json()["predictions"], truth[:2], atol=1e-3)
 
@@ -105,7 +105,7 @@ def test_what_it_does_not_go_with_is_refused(by_rows, tmp_path):
         path.write_text(changed)
         with pytest.raises(ConfigError, match=sentence):
             HostsConfig.read(path)
-    for line, sentence in [("shards = 2", "takes no shards"), ("audit = true", "a prediction takes mac or audit")]:
+    for line, sentence in [("shards = 2", "leave out shards"), ("audit = true", "a prediction must use mac or audit")]:
         path.write_text(f"{line}\n{text}")
         with pytest.raises(ConfigError, match=sentence):
             HostsConfig.read(path).with_macs(mac=False)

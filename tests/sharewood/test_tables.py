@@ -109,7 +109,7 @@ def test_predictions_come_back(tmp_path):
         (
             "who,age,note,good,times,colour",
             "1,2,3,4,5,6.5",
-            "line 1 has numbers only: a CSV file begins with the names",
+            "line 1 has numbers only: a CSV file must begin with the names",
         ),
         ("who,age", "1,1", "column '1' appears twice"),
         ("007", '"007', "not a CSV table .unexpected end of data.$"),
@@ -187,7 +187,7 @@ def test_lines_of_one_cell_are_counted(tmp_path):
 def test_an_id_by_another_name_is_no_feature(tmp_path, name):
     text = f"{name},x,y\n" + "".join(f"{i * 37 % 1009},{i}.5,{i % 2}\n" for i in range(20))
     with pytest.raises(
-        DataError, match=f"column '{name}' has another whole number in each row, as an id: call it 'id'"
+        DataError, match=f"column '{name}' has a different whole number in each row, like an id: name it 'id'"
     ):
         read_table(written(tmp_path / "t.csv", text), Columns.inferred("y"))
     schema = written(tmp_path / "s.toml", f'"{name}" = "numeric"\nx = "numeric"\ny = "label"')
@@ -207,7 +207,7 @@ def test_features_that_are_no_ids(tmp_path, name, value):
 def test_a_number_of_each_row_is_told(tmp_path, caplog):
     text = "n,y\n" + "".join(f"{i},{i % 2}\n" for i in range(20))
     assert list(read_table(written(tmp_path / "t.csv", text), Columns.inferred("y")).features) == ["n"]
-    assert "column 'n' numbers the rows, and is used as a feature" in caplog.text
+    assert "column 'n' numbers the rows and is used as a feature" in caplog.text
 
 
 def test_times_are_not_numbers(tmp_path):
@@ -234,7 +234,7 @@ def test_counts_are_not_negative(tmp_path):
 
 def test_a_folder_is_no_file_to_write(tmp_path):
     writable(tmp_path / "model.json")
-    with pytest.raises(DataError, match="cannot be written, it is a folder"):
+    with pytest.raises(DataError, match="cannot be written: it is a folder"):
         writable(tmp_path)
     with pytest.raises(DataError, match="there is no such folder"):
         writable(tmp_path / "nowhere" / "model.json")

@@ -44,7 +44,7 @@ class FedXGBllrClient(Participant):
         trees = int(field(message, "trees", np.int64, ()))
         if not 1 <= trees <= self._config.total_trees:
             raise ProtocolDesync(
-                f"a client must grow 1 to {self._config.total_trees} trees, the server asks for {trees}"
+                f"a client must grow 1 to {self._config.total_trees} trees, the server asked for {trees}"
             )
         ensemble = fit_ensemble(self._X, self._targets(message, self._y), trees, self._config)
         return {"ensemble": as_bytes(ensemble)}
@@ -88,7 +88,7 @@ class FedXGBllrClient(Participant):
             trees = len(ensembles[0])
             if {len(each) for each in ensembles} != {trees} or trees * len(ensembles) > self._config.total_trees:
                 most = self._config.total_trees
-                raise ProtocolDesync(f"all ensembles must have as many trees, {most} together at most")
+                raise ProtocolDesync(f"all ensembles must have the same number of trees, at most {most} together")
             training, held = (
                 np.concatenate([each.outputs(X) for each in ensembles], axis=1) for X in (self._X, self._held_X)
             )

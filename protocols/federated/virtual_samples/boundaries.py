@@ -96,7 +96,9 @@ def agree(federation: Federation, new: bool = False) -> None:
         replies = federation.broadcast("rank", {"round": np.array(number)} | message)
         missing = sorted(set(federation.clients) - set(replies))
         if missing:
-            raise PeerVanished(f"node {missing[0]} dropped out while cluster boundaries were agreed; start without it")
+            raise PeerVanished(
+                f"node {missing[0]} dropped out while cluster boundaries were being agreed on: start again without it"
+            )
         if number <= DIGITS:
             words = [field(reply, "masked", np.uint64, (-1,)) for reply in replies.values()]
             message["total"] = np.asarray(np.sum(words, axis=0, dtype=np.uint64))

@@ -100,7 +100,7 @@ def test_a_helper_needs_the_keys_of_its_clients(setting, tmp_path, keys, sentenc
         ({}, {"group-key": __file__}, ConfigError, "must have 32 bytes, got"),
         ({}, {"data": "nowhere.csv"}, DataError, "nowhere.csv"),
         ({}, {"label": "target"}, DataError, "there is no column 'target'"),
-        ({}, {"data": "numbered.csv"}, DataError, "numbered.csv: column 'idx' has another whole number in each row"),
+        ({}, {"data": "numbered.csv"}, DataError, "numbered.csv: column 'idx' has a different whole number"),
     ],
 )
 def test_bad_configuration_is_one_sentence(setting, of_run, of_node, error, sentence):

@@ -122,7 +122,7 @@ def test_too_many_processes_that_die_end_the_run_with_a_sentence(tmp_path, monke
     write_rows(tmp_path)
     nodes = [{"client-id": i, "data": str(tmp_path / f"rows-{i}.csv"), "label": "y"} for i in range(3)]
     kill_when_started(monkeypatch, tmp_path, name)
-    with pytest.raises(PeerVanished, match=rf"^{name} ended with status -9; its last words: [^\x1b\n]+$"):
+    with pytest.raises(PeerVanished, match=rf"^{name} ended with status -9; its last lines: [^\x1b\n]+$"):
         deployed(tmp_path, nodes, system="fedxgbllr", parameters=QUICK_LLR.model_dump_json(), minimum=minimum)
 
 

@@ -461,8 +461,8 @@ def test_material_under_a_key(known, tmp_path):
     assert not any(secret in encrypted for secret in secrets)
     assert any(secret in plain[0].read_bytes() for secret in (bare.label.seed, bare.label.pair))
     for path, wrong, sentence in (
-        (paths[0], other, "does not open under the key of env:K"),
-        (paths[0], None, "encrypted, and no key is named"),
+        (paths[0], other, "cannot be decrypted with the key of env:K"),
+        (paths[0], None, "encrypted, but no key is set"),
         (plain[0], key, "not encrypted, although env:K is named"),
     ):
         with pytest.raises(DataError, match=sentence):

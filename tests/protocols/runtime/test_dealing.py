@@ -207,6 +207,6 @@ def test_more_than_is_due_is_refused_before_there_is_memory_for_it(dealer):
 def test_a_dealer_that_nobody_comes_to_ends(tmp_path):
     with (
         listen(("127.0.0.1", 0), CREDENTIALS["dealer"]) as listener,
-        pytest.raises(PeerTimeout, match=r"party_a and party_b did not both come to the dealer within 0\.2 s"),
+        pytest.raises(PeerTimeout, match=r"party_a and party_b did not both connect to the dealer within 0\.2 s"),
     ):
         run_dealer(listener, NAMES, idle=0.2)

@@ -295,7 +295,7 @@ def test_a_dealer_that_pairs_wrongly_is_found_out(dealer, monkeypatch):
 
     monkeypatch.setattr(hosts, "DealtRandomness", Elsewhere)
     failures = both(dealer.network())
-    assert any(type(f) is PeerFailure and "the dealer has paired this party" in str(f) for f in failures)
+    assert any(type(f) is PeerFailure and "the dealer paired this party" in str(f) for f in failures)
 
 
 @pytest.mark.parametrize(

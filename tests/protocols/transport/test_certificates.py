@@ -51,7 +51,7 @@ def test_no_memory_for_a_key_is_a_sentence(credentials):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
     try:
-        with pytest.raises(ConfigError, match=r"no place in memory for a private key \(File too large\)"):
+        with pytest.raises(ConfigError, match=r"cannot keep a private key in memory \(File too large\)"):
             credentials["party_a"].context(server=True)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -73,7 +73,7 @@ def test_a_key_with_a_passphrase_is_a_sentence(keys, monkeypatch):
     path = keys / "party_a.key"
     key = load_pem_private_key(path.read_bytes(), None)
     path.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret")))
-    with pytest.raises(ConfigError, match=r"party_a.key .*: the private key has a passphrase: name it by passphrase"):
+    with pytest.raises(ConfigError, match=r"party_a.key .*: the private key has a passphrase: set passphrase"):
         Credentials.load(keys, "party_a")
     for wrong in (b"", b"Secret", b"secret" * 1000):
         with pytest.raises(ConfigError, match=r"the passphrase does not open the private key$"):

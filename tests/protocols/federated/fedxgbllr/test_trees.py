@@ -118,8 +118,8 @@ def test_the_server_names_the_client_whose_ensemble_cannot_be_used(sent, sentenc
         ({"weights": np.zeros(3, np.float32)}, "'weights': expected float32"),
         ({"unit": np.zeros(2)}, "the unit of the labels must be above 0"),
         ({"ensembles": as_bytes(b"abc"), "lengths": np.array([3])}, "an ensemble must have"),
-        (pack_ensembles([fit_ensemble(*table(), trees, SMALL_LLR) for trees in (3, 4)]), "must have as many trees"),
-        (pack_ensembles([fit_ensemble(*table(), 7, SMALL_LLR)] * 2), "12 together at most"),
+        (pack_ensembles([fit_ensemble(*table(), trees, SMALL_LLR) for trees in (3, 4)]), "the same number of trees"),
+        (pack_ensembles([fit_ensemble(*table(), 7, SMALL_LLR)] * 2), "at most 12 together"),
     ],
 )
 def test_an_update_that_does_not_fit_is_refused(change, sentence):
@@ -132,5 +132,5 @@ def test_an_update_that_does_not_fit_is_refused(change, sentence):
 
 def test_a_client_grows_no_more_trees_than_the_configuration_has():
     client = FedXGBllrClient(0, *table(), SMALL_LLR, OpenSum())
-    with pytest.raises(ProtocolDesync, match="1 to 12 trees, the server asks for 13"):
+    with pytest.raises(ProtocolDesync, match="1 to 12 trees, the server asked for 13"):
         client.answer("ensemble", {"trees": np.array(13), "unit": np.array([0.0, 1.0])})

@@ -55,7 +55,7 @@ def test_the_server_of_the_agreement_sees_words_that_do_not_repeat():
 
 def test_a_node_that_drops_out_of_the_agreement_ends_it_with_a_sentence():
     federation = LocalFederation(vs_nodes(), 1, lambda step, client: client == 2)
-    with pytest.raises(PeerVanished, match="node 2 dropped out while cluster boundaries were agreed"):
+    with pytest.raises(PeerVanished, match="node 2 dropped out while cluster boundaries were being agreed on"):
         agree(federation)
 
 
