@@ -9,14 +9,13 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 from pandas.io.parsers import TextFileReader
-from pyarrow.parquet import ParquetFile, read_metadata, read_schema
 
-from mpc.errors import DataError
+from mpc.errors import ConfigError, DataError
 from mpc.files import discard_partial, write_bytes
 
 PARQUET = ".parquet"
@@ -51,6 +50,7 @@ def read_cells(path: Path, text: Collection[str] | None) -> pd.DataFrame:
     """
     with _reading(path):
         if path.suffix == PARQUET:
+            _parquet()
             frame = pd.read_parquet(path)
             frame.columns = frame.columns.map(str)
         else:
@@ -83,15 +83,26 @@ def read_pieces(
 
 
 def _parquet_pieces(path: Path, start: int, stop: int, rows: int) -> Iterator[tuple[int, pd.DataFrame]]:
-    with ParquetFile(path) as file:
+    with _parquet().ParquetFile(path) as file:
         ends = np.cumsum([0, *(file.metadata.row_group(g).num_rows for g in range(file.num_row_groups))])
         groups = [g for g in range(file.num_row_groups) if ends[g + 1] > start and ends[g] < stop]
         at = int(ends[groups[0]]) if groups else 0
         for batch in file.iter_batches(rows, groups):
-            frame = pa.Table.from_batches([batch]).to_pandas()
+            frame = batch.to_pandas()
             frame.columns = frame.columns.map(str)
             yield at, frame
             at += len(frame)
+
+
+def _parquet() -> ModuleType:
+    """`pyarrow.parquet`, which the base does not install. Raises ConfigError."""
+    try:
+        from pyarrow import parquet
+    except ModuleNotFoundError:
+        raise ConfigError(
+            "parquet tables need pyarrow, which is not installed: pip install 'sharewood[parquet]'"
+        ) from None
+    return parquet
 
 
 def _csv_pieces(path: Path, text: Collection[str] | None, stop: int, rows: int) -> Iterator[tuple[int, pd.DataFrame]]:
@@ -123,7 +134,7 @@ def _check_cells(path: Path, frame: pd.DataFrame, header: list[str], whole: bool
 def count_rows(path: Path) -> int:
     """The rows of a file, at least one; of a CSV file each has a cell for each column. Raises DataError."""
     with _reading(path):
-        rows = int(read_metadata(path).num_rows) if path.suffix == PARQUET else _lines(path)[1]
+        rows = int(_parquet().read_metadata(path).num_rows) if path.suffix == PARQUET else _lines(path)[1]
     if not rows:
         raise DataError(f"{path}: the table has no rows")
     return rows
@@ -133,7 +144,7 @@ def column_names(path: Path) -> list[str]:
     """The columns of a file. Raises DataError."""
     with _reading(path):
         if path.suffix == PARQUET:
-            return _checked_names(path, read_schema(path).names)
+            return _checked_names(path, _parquet().read_schema(path).names)
         with _opened(path) as file:
             return _header(path, next(csv.reader(file, strict=True), []))
 
@@ -217,6 +228,7 @@ def _reading(path: Path) -> Iterator[None]:
 def write_frame(path: Path, frame: pd.DataFrame) -> None:
     """A table as CSV or parquet, whole or not at all."""
     if path.suffix == PARQUET:
+        _parquet()
         buffer = io.BytesIO()
         frame.to_parquet(buffer, index=False)
         write_bytes(path, buffer.getvalue())
@@ -227,8 +239,10 @@ def write_frame(path: Path, frame: pd.DataFrame) -> None:
 def writable(path: Path) -> None:
     """Raises DataError unless a file can be made at `path`: asked before an hour of work, not after.
 
-    Removes what a killed process may have left of writing it.
+    Removes what a killed process may have left of writing it. Raises ConfigError without the extra for parquet.
     """
+    if path.suffix == PARQUET:
+        _parquet()
     if path.is_dir():
         raise DataError(f"{path}: cannot be written: it is a folder")
     if not path.absolute().parent.is_dir() or not os.access(path.absolute().parent, os.W_OK):

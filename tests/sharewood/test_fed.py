@@ -226,7 +226,7 @@ BAD_LABEL = rows(20, 0).assign(y=7)
         (["fedxgbllr", "--out", "a.csv/model"], ConfigError, "--out a.csv/model: Not a directory"),
         (["fedxgbllr", "--json", "nowhere/r.json"], ConfigError, "there is no such directory"),
         (["secureboost", "--data", "a.csv"], ConfigError, "the guest's file and one file per host"),
-        (["secureboost", "--data", "a.csv", "less.csv"], DataError, "a.csv: it has a column 'id' and another file"),
+        (["secureboost", "--data", "a.csv", "less.csv"], DataError, "a.csv: has a column 'id', but another file"),
         (["secureboost", "--data", "less.csv", "short.csv"], DataError, "short.csv: 5 rows, and 20 in less.csv"),
         (
             ["secureboost", "--data", "bare.csv", "less.csv"],

@@ -1,0 +1,52 @@
+"""What an installation without an optional package answers: a sentence with the extra to install, before any work."""
+
+import subprocess
+import sys
+
+import pytest
+
+# The package is hidden in a process of its own: this one has it loaded, or may.
+HIDDEN = """
+import sys
+sys.modules[{package!r}] = None
+from sharewood.cli import main
+sys.argv = ["sharewood", *{words!r}]
+main()
+"""
+
+
+def without(package, *words, cwd):
+    """Exit status and messages of a command where a package is not installed."""
+    program = HIDDEN.format(package=package, words=words)
+    done = subprocess.run([sys.executable, "-c", program], cwd=cwd, capture_output=True, text=True, timeout=300)
+    return done.returncode, " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "words"),
+    [
+        ("pyarrow", "parquet", ["demo", "--data", "a.parquet", "b.parquet"]),
+        ("xgboost", "xgboost", ["demo", "--rows", "40", "--features", "2", "--trees", "1"]),
+        ("xgboost", "xgboost", ["fed", "secureboost"]),
+    ],
+)
+def test_a_package_that_is_not_installed_is_named_with_its_extra(tmp_path, package, extra, words):
+    for name in ("a.parquet", "b.parquet"):
+        (tmp_path / name).write_bytes(b"PAR1")
+    status, said = without(package, *words, cwd=tmp_path)
+    assert status == 2 and "Traceback" not in said
+    assert f"pip install 'sharewood[{extra}]'" in said
+
+
+def test_csv_tables_need_no_pyarrow(tmp_path):
+    program = (
+        "import sys; sys.modules['pyarrow'] = None\n"
+        "from pathlib import Path\n"
+        "from sharewood.table_files import count_rows, read_cells, write_frame\n"
+        "table = read_cells(Path('a.csv'), {'shop'})\n"
+        "write_frame(Path('b.csv'), table)\n"
+        "assert list(table['shop']) == ['north', '007'] and count_rows(Path('b.csv')) == 2\n"
+    )
+    (tmp_path / "a.csv").write_text("x,shop\n1.5,north\n,007\n")
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, timeout=300)
+    assert (tmp_path / "b.csv").read_text() == "x,shop\n1.5,north\n,007\n"
