@@ -116,7 +116,7 @@ def _configuration() -> Iterator[str]:
 def _section(model: type[BaseModel], title: str) -> Iterator[str]:
     yield from (f"## {title}", "", (model.__doc__ or "").strip().replace("\n    ", "\n"), "")
     below = {}
-    yield from ("| key | default | type |", "|---|---|---|")
+    yield from ("| key | default | type | meaning |", "|---|---|---|---|")
     for name, entry in model.model_fields.items():
         found = [part for part in (entry.annotation, *_parts(entry.annotation)) if _is_model(part)]
         if found:
@@ -124,7 +124,7 @@ def _section(model: type[BaseModel], title: str) -> Iterator[str]:
             continue
         default = "required" if entry.default is PydanticUndefined else f"`{entry.default!r}`"
         if name != "train":
-            yield f"| `{name}` | {default} | {_cell(_type(entry.annotation))} |"
+            yield f"| `{name}` | {default} | {_cell(_type(entry.annotation))} | {_cell(entry.description or '')} |"
     yield ""
     for heading, section in below.items():
         yield from _section(section, heading)

@@ -2,179 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from mpc.encryption import FileKey
 from mpc.errors import ConfigError
 from protocols.ot.correlated import OtKind
 from protocols.runtime.hosts import Network, Offline, parse_address
-from protocols.runtime.loopback import is_loopback
 from protocols.runtime.ray_cluster import MOST_SHARDS
 from protocols.transport.certificates import Credentials
-from protocols.transport.tcp import Address
-from secure_tree.config import Method, TrainConfig, validated
+from secure_tree.config import TrainConfig, validated
 from sharewood.columns import Columns
-from sharewood.jobs import Output
+from sharewood.hosts_sections import Dealer, PartySection, PlanShape, Predict, Serve, Strict
 from sharewood.secret_sources import SecretSource, Source
 from sharewood.toml import read_toml
-
-_LEAST_TOKEN = 16
-
-
-class Strict(BaseModel):
-    """Frozen, and unknown names are errors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Dealer(Strict):
-    """Where the dealer listens, and the GB that one session may take there (None: half of the machine's memory)."""
-
-    address: str
-    memory: float | None = Field(None, gt=0, allow_inf_nan=False)
-
-    @property
-    def memory_bytes(self) -> int | None:
-        return None if self.memory is None else int(self.memory * 1e9)
-
-
-class PartySection(Strict):
-    """A party: where it listens, if it is the first by name, and in its own file what it brings and takes away.
-
-    By columns, the party that names a label has the labels. A schema file `columns` names label and weight itself.
-    """
-
-    address: str | None = None
-    ray: str | None = None
-    columns: Path | None = None
-    label: str | None = None
-    weight: str | None = None
-    align_data: Path | None = None
-    aligned: Path | None = None
-    train_data: Path | None = None
-    test_data: Path | None = None
-    model: Path | None = None
-    checkpoints: Path | None = None
-    prepared: Path | None = None
-    predict_data: Path | None = None
-    predictions: Path | None = None
-    reveal_to: list[str] = []
-    revealed: Path | None = None
-
-    @model_validator(mode="after")
-    def _named_once(self) -> PartySection:
-        if self.columns and (self.label or self.weight):
-            raise ValueError(
-                "label and weight must be named only in the schema file `columns`, got them in this section as well"
-            )
-        return self
-
-
-class Predict(Strict):
-    """How predictions are made, and, by columns, who learns them; equal at both parties.
-
-    `mac`: check all that is opened by MACs.
-    """
-
-    output: Output = "probability"
-    method: Method = "thresholds"
-    to: str | None = None
-    mac: bool = False
-
-    @model_validator(mode="after")
-    def _by_thresholds(self) -> Predict:
-        if self.mac and self.method != "thresholds":
-            raise ValueError(f'with mac the method must be "thresholds", got {self.method!r}')
-        return self
-
-
-class Serve(Strict):
-    """How `sharewood serve` answers this party's clients: each host has its own, but for `largest_batch` and `ahead`.
-
-    `address`: where it listens for HTTP, with TLS if it has a `certificate` and its `key`. `token_file` holds a token
-    that clients name; the environment variable SHAREWOOD_TOKEN does as well. A batch has at most `largest_batch` rows,
-    a power of two. `ahead`: MB of correlated randomness that is kept ready. A request has at most `request_rows` rows
-    and `request_mb` MB, at most `queue_rows` rows wait, and none longer than `answer_within` seconds.
-    """
-
-    address: str = "127.0.0.1:8080"
-    certificate: Path | None = None
-    key: Path | None = None
-    token_file: Path | None = None
-    largest_batch: int = Field(default=1024, ge=1, le=1 << 16)
-    ahead: float = Field(default=256.0, ge=0, le=1e6, allow_inf_nan=False)
-    request_rows: int = Field(default=10_000, ge=1)
-    request_mb: float = Field(default=16.0, gt=0, le=1e4, allow_inf_nan=False)
-    queue_rows: int = Field(default=50_000, ge=1)
-    answer_within: float = Field(default=30.0, gt=0, le=86_400, allow_inf_nan=False)
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Serve:
-        if self.largest_batch & (self.largest_batch - 1):
-            raise ValueError(f"largest_batch must be a power of two, got {self.largest_batch}")
-        if (self.certificate is None) != (self.key is None):
-            raise ValueError("certificate and key must be set together, got only one")
-        if self.queue_rows < self.request_rows:
-            raise ValueError(f"queue_rows must be at least request_rows, {self.request_rows}, got {self.queue_rows}")
-        return self
-
-    @property
-    def place(self) -> Address:
-        """Where it listens. Raises ConfigError."""
-        return parse_address(self.address)
-
-    @property
-    def ahead_bytes(self) -> int:
-        return int(self.ahead * 1e6)
-
-    @property
-    def request_bytes(self) -> int:
-        return int(self.request_mb * 1e6)
-
-    def token(self) -> str | None:
-        """The token that clients name, if any. Raises ConfigError where other hosts could ask without one."""
-        token = os.environ.get("SHAREWOOD_TOKEN", "").strip()
-        if self.token_file:
-            try:
-                token = self.token_file.read_text().strip()
-            except (OSError, UnicodeDecodeError) as error:
-                raise ConfigError(f"serve.token_file: {self.token_file} cannot be read ({error})") from None
-        if (token or self.token_file) and len(token) < _LEAST_TOKEN:
-            raise ConfigError(f"the token of serve must have at least {_LEAST_TOKEN} characters, got {len(token)}")
-        if not token and not is_loopback(self.place[0]):
-            raise ConfigError(
-                f"serve.address must be on loopback, such as 127.0.0.1:8080, where clients name no token, got "
-                f"{self.address}: set serve.token_file or SHAREWOOD_TOKEN"
-            )
-        return token or None
-
-
-Features = Annotated[int, Field(ge=1, le=100_000)] | Annotated[tuple[str, ...], Field(min_length=1)]
-Rows = Annotated[int, Field(ge=1, le=1_000_000_000)]
-HeldRows = Annotated[int, Field(ge=0, le=1_000_000_000)]
-
-
-class PlanShape(Strict):
-    """Public sizes for `sharewood plan` and `sharewood prepare`, which read no data.
-
-    `features`: a number, or names, of which indicators have a = in them; of both parties alike, or of each. A schema
-    file gives those of its party, and by rows of both.
-    """
-
-    rows: tuple[Rows, Rows]
-    features: tuple[Features, Features] | None = None
-    test_rows: tuple[HeldRows, HeldRows] | None = None
-    largest_weight: float | None = Field(None, gt=0)
-
-    @field_validator("features", mode="before")
-    @classmethod
-    def _of_each(cls, given: Any) -> Any:
-        each = isinstance(given, list) and not all(isinstance(part, str) for part in given)
-        return given if each else (given, given)
 
 
 def _check_generator(offline: Offline, check_dealer: bool) -> None:
@@ -184,27 +27,35 @@ def _check_generator(offline: Offline, check_dealer: bool) -> None:
 
 
 class HostsConfig(Strict):
-    """One job between two hosts, with a dealer or, `offline = "pairwise"`, without one.
-
-    `passphrase` of this host's private key; `files_key`: of its models, checkpoints and prepared material.
-    """
+    """One job between two hosts, with a dealer or, `offline = "pairwise"`, without one."""
 
     tls: Path
+    """Folder with this host's certificate, its private key and `authority.crt`."""
     dealer: Dealer | None = None
     parties: dict[str, PartySection]
-    train: dict[str, Any] = {}
+    train: dict[str, Any] = Field(default_factory=dict)
+    """Parameters of training."""
     predict: Predict = Predict()
     plan: PlanShape | None = None
     serve: Serve = Field(default_factory=Serve)
     offline: Offline = "dealer"
+    """Who makes correlated randomness: a dealer, or the two parties."""
     ot: OtKind = "ferret"
+    """Oblivious transfers without a dealer; `softspoken` sends more bytes and does not rest on LPN."""
     audit: bool = False
+    """Audit the computation, at both parties."""
     check_dealer: bool = False
+    """Audit the dealer's material as well."""
     passphrase: Source | None = None
+    """Passphrase of this host's private key: `file:PATH` or `env:NAME`."""
     files_key: Source | None = None
+    """Key of this host's models, checkpoints and prepared material: `file:PATH` or `env:NAME`."""
     patience: float = Field(default=60.0, gt=0, allow_inf_nan=False)
+    """Seconds to wait for another host to appear."""
     timeout: float = Field(default=600.0, gt=0, allow_inf_nan=False)
+    """Seconds of silence after which a host is given up."""
     shards: int = Field(default=0, ge=0, le=MOST_SHARDS)
+    """Number of workers per party that the rows are divided among; 0: one process per party."""
 
     @model_validator(mode="after")
     def _two_parties(self) -> HostsConfig:

@@ -29,7 +29,7 @@ from secure_tree.config import Edges, TrainConfig, validated
 from secure_tree.model import SharedModel
 from secure_tree.storage import from_document, read_sealed_json, reading, to_document, write_sealed_json
 from sharewood.columns import Columns
-from sharewood.hosts_config import Strict
+from sharewood.hosts_sections import Strict
 from sharewood.jobs import Output, fit, predict
 from sharewood.table_files import writable
 from sharewood.tables import check_classes, read_rows, read_table, write_predictions

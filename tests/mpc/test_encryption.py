@@ -61,7 +61,7 @@ def test_sentences():
         opened(encrypted, "checkpoint", OTHER, "f")
     with pytest.raises(DataError, match=r"^f: encrypted, but no key is set: set files_key"):
         opened(encrypted, "checkpoint", None, "f")
-    with pytest.raises(DataError, match=r"^f: not encrypted, although file:files.key is named"):
+    with pytest.raises(DataError, match=r"^f: not encrypted, although file:files.key is set"):
         opened(b"content", "checkpoint", KEY, "f")
     assert opened(b"content", "checkpoint", None, "f") == b"content"
 

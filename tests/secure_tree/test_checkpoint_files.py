@@ -90,7 +90,9 @@ def test_files_of_another_training_under_the_same_key_are_refused(trained, kept,
         train(other, dying=(1, TREES, True))
     for rank in "01":
         shutil.copy(other / rank / "round_00002.npz", kept.parent / "one" / rank / "round_00002.npz")
-    with pytest.raises(DataError, match=r"round_00002.npz: the checkpoint is of another training than round 1"):
+    with pytest.raises(
+        DataError, match=r"round_00002.npz: the checkpoint belongs to another training than that of round 1"
+    ):
         train(kept.parent / "one", **AGAIN)
 
 

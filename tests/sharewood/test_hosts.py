@@ -10,7 +10,7 @@ import xgboost
 
 from mpc.errors import ConfigError, DataError, PeerTimeout
 from protocols.transport.certificates import Credentials
-from sharewood import hosts
+from sharewood import hosts, hosts_sections
 from sharewood.hosts import export, reveal, train
 from sharewood.hosts_cli import keygen
 from sharewood.hosts_config import HostsConfig
@@ -43,7 +43,9 @@ def test_the_example_of_two_hosts(place):
         both("reveal", "--to", "party_b", cwd=place)
     assert all("predictions of its own rows" in text for text in said)
     for text, name in zip(trained, "ab", strict=True):
-        assert re.search(r"^trained in [\d.]+ s with start and waiting \(.*online [\d.]+ s\)$", text, re.MULTILINE)
+        assert re.search(
+            r"^trained in [\d.]+ s, including start-up and waiting \(.*online [\d.]+ s\)$", text, re.MULTILINE
+        )
         assert f"wrote {place}/model_{name}.json and {place}/model_{name}.report.html" in text
     for name in ("a", "b"):
         truth, table = pd.read_csv(place / f"new_{name}.csv"), pd.read_csv(place / f"predictions_{name}.csv")
@@ -187,3 +189,15 @@ def test_one_certificate_is_made_again_by_a_kept_authority(tmp_path):
     assert Credentials.load(tmp_path / "new", "party_b")
     with pytest.raises(ConfigError, match="already has certificates"):
         keygen(tmp_path / "ca", "party_c")
+
+
+def test_every_key_of_the_configuration_has_a_meaning():
+    """The reference of the site is made of these lines."""
+    sections = [HostsConfig, *(vars(hosts_sections)[name] for name in ("Dealer", "PartySection", "Predict", "Serve"))]
+    nameless = [
+        f"{section.__name__}.{name}"
+        for section in (*sections, hosts_sections.PlanShape)
+        for name, entry in section.model_fields.items()
+        if not entry.description and name not in ("dealer", "parties", "predict", "plan", "serve")
+    ]
+    assert nameless == []

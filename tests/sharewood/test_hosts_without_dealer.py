@@ -122,14 +122,14 @@ def test_what_is_wrong_with_material_is_one_sentence(place, monkeypatch, capsys)
     def told(command, name="party_a"):
         return complaint(monkeypatch, capsys, command, "--config", place / f"{name}.toml", "--party", name)
 
-    assert "parties.party_a.prepared is needed for this" in told("prepare")
+    assert "parties.party_a.prepared must be set in the configuration" in told("prepare")
     name_material(place)
     assert "there is no such file: run sharewood prepare at both parties" in told("train")
     change(place, "party_b", "max_bin = 8", 'max_bin = 8\ncomparison = "keys"')
     assert "must come from a dealer" in told("prepare", "party_b")
     dealt = (place / "party_a.toml").read_text().replace('"pairwise"', '"dealer"')
     (place / "party_a.toml").write_text(dealt + '[dealer]\naddress = "127.0.0.1:1"\n')
-    assert "parties.party_a.prepared is for offline" in told("train")
+    assert "parties.party_a.prepared must be used with offline" in told("train")
 
 
 def test_a_dealer_is_not_needed(place):

@@ -176,7 +176,11 @@ def test_the_plan_reads_the_schema_file(job):
     ("shape", "train", "sentence"),
     [
         ("rows = [40, 30]\nfeatures = 2", "", "plan.features must have 3 of a, as its schema file has, got 2"),
-        ("rows = [40, 40]", 'partition = "vertical"', "plan.features is needed: no schema file of b is named here"),
+        (
+            "rows = [40, 40]",
+            'partition = "vertical"',
+            "plan.features must be set: this configuration names no schema file of b",
+        ),
     ],
 )
 def test_features_that_are_not_planned(job, shape, train, sentence):

@@ -463,7 +463,7 @@ def test_material_under_a_key(known, tmp_path):
     for path, wrong, sentence in (
         (paths[0], other, "cannot be decrypted with the key of env:K"),
         (paths[0], None, "encrypted, but no key is set"),
-        (plain[0], key, "not encrypted, although env:K is named"),
+        (plain[0], key, "not encrypted, although env:K is set"),
     ):
         with pytest.raises(DataError, match=sentence):
             opened(path, key=wrong)

@@ -256,7 +256,7 @@ def test_a_peer_that_dies_when_all_is_done_leaves_a_result_and_a_warning(dealer,
     peer.start()
     assert outcome(network, 0, done_or_dead) == 7
     peer.join()
-    assert "this party is done, and party_b did not say that it is" in caplog.text
+    assert "this party is done, but party_b did not confirm that it is" in caplog.text
 
 
 def test_a_run_that_is_longer_than_the_time_out(tmp_path):

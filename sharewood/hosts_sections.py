@@ -1,0 +1,198 @@
+"""The sections of a job's TOML file: what each key means, and what it may be. Read by `sharewood.hosts_config`.
+
+The text below a key is its line in the configuration reference.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from mpc.errors import ConfigError
+from protocols.runtime.hosts import parse_address
+from protocols.runtime.loopback import is_loopback
+from protocols.transport.tcp import Address
+from secure_tree.config import Method
+from sharewood.jobs import Output
+
+_LEAST_TOKEN = 16
+
+
+class Strict(BaseModel):
+    """Frozen, and unknown names are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Dealer(Strict):
+    """The dealer; left out with `offline = "pairwise"`."""
+
+    address: str
+    """Where the dealer listens, as host:port."""
+    memory: float | None = Field(None, gt=0, allow_inf_nan=False)
+    """GB that one session may take at the dealer; by default half of the machine's memory."""
+
+    @property
+    def memory_bytes(self) -> int | None:
+        return None if self.memory is None else int(self.memory * 1e9)
+
+
+class PartySection(Strict):
+    """A party: where it listens, if it is the first by name, and in its own file what it brings and takes away.
+
+    By columns, the party that names a label has the labels. A schema file `columns` names label and weight itself.
+    """
+
+    address: str | None = None
+    """Where this party listens, as host:port; needed for the first party by name only."""
+    ray: str | None = None
+    """Address of this party's own Ray cluster; by default a Ray on this machine."""
+    columns: Path | None = None
+    """Schema file: the type of each column."""
+    label: str | None = None
+    """Column of the labels; by rows `label` by default. By columns, only the party that has the labels sets it."""
+    weight: str | None = None
+    """Column of the row weights."""
+    align_data: Path | None = None
+    """Table that `sharewood align` joins with the other party's."""
+    aligned: Path | None = None
+    """Table that `sharewood align` writes: the rows that both parties have."""
+    train_data: Path | None = None
+    """Table to train on."""
+    test_data: Path | None = None
+    """Rows for validation, in place of `test_size`."""
+    model: Path | None = None
+    """This party's half of the model, `.npz` or `.json`: written by `train`, read by `predict`."""
+    checkpoints: Path | None = None
+    """Folder for the checkpoints that `train --resume` continues from."""
+    prepared: Path | None = None
+    """Correlated randomness that `sharewood prepare` writes and `train` uses once; without a dealer."""
+    predict_data: Path | None = None
+    """Table of the rows to predict."""
+    predictions: Path | None = None
+    """Predictions, written by `predict`."""
+    reveal_to: list[str] = []
+    """Parties that may see the model by `sharewood reveal`; both files must list them."""
+    revealed: Path | None = None
+    """File for a model that is revealed to this party."""
+
+    @model_validator(mode="after")
+    def _named_once(self) -> PartySection:
+        if self.columns and (self.label or self.weight):
+            raise ValueError(
+                "label and weight must be named only in the schema file `columns`, got them in this section as well"
+            )
+        return self
+
+
+class Predict(Strict):
+    """How predictions are made, and, by columns, who learns them; equal at both parties."""
+
+    output: Output = "probability"
+    """What is predicted."""
+    method: Method = "thresholds"
+    """`thresholds` for any rows, `bins` for rows that were trained on."""
+    to: str | None = None
+    """By columns, the party that learns the predictions; by default the one that has the labels."""
+    mac: bool = False
+    """Check every opened value by MACs."""
+
+    @model_validator(mode="after")
+    def _by_thresholds(self) -> Predict:
+        if self.mac and self.method != "thresholds":
+            raise ValueError(f'with mac the method must be "thresholds", got {self.method!r}')
+        return self
+
+
+class Serve(Strict):
+    """How `sharewood serve` answers this party's clients; each host has its own, but for `largest_batch`, `ahead`."""
+
+    address: str = "127.0.0.1:8080"
+    """Where the service listens for HTTP, as host:port."""
+    certificate: Path | None = None
+    """Certificate for HTTPS, together with `key`."""
+    key: Path | None = None
+    """Private key of `certificate`."""
+    token_file: Path | None = None
+    """File with the token that clients send; the environment variable SHAREWOOD_TOKEN may hold it instead."""
+    largest_batch: int = Field(default=1024, ge=1, le=1 << 16)
+    """Most rows in one batch, a power of two; equal at both parties."""
+    ahead: float = Field(default=256.0, ge=0, le=1e6, allow_inf_nan=False)
+    """MB of correlated randomness that is kept ready; equal at both parties."""
+    request_rows: int = Field(default=10_000, ge=1)
+    """Most rows in one request."""
+    request_mb: float = Field(default=16.0, gt=0, le=1e4, allow_inf_nan=False)
+    """Most MB in one request."""
+    queue_rows: int = Field(default=50_000, ge=1)
+    """Most rows that may wait."""
+    answer_within: float = Field(default=30.0, gt=0, le=86_400, allow_inf_nan=False)
+    """Seconds after which a waiting request is refused."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Serve:
+        if self.largest_batch & (self.largest_batch - 1):
+            raise ValueError(f"largest_batch must be a power of two, got {self.largest_batch}")
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("certificate and key must be set together, got only one")
+        if self.queue_rows < self.request_rows:
+            raise ValueError(f"queue_rows must be at least request_rows, {self.request_rows}, got {self.queue_rows}")
+        return self
+
+    @property
+    def place(self) -> Address:
+        """Where it listens. Raises ConfigError."""
+        return parse_address(self.address)
+
+    @property
+    def ahead_bytes(self) -> int:
+        return int(self.ahead * 1e6)
+
+    @property
+    def request_bytes(self) -> int:
+        return int(self.request_mb * 1e6)
+
+    def token(self) -> str | None:
+        """The token that clients name, if any. Raises ConfigError where other hosts could ask without one."""
+        token = os.environ.get("SHAREWOOD_TOKEN", "").strip()
+        if self.token_file:
+            try:
+                token = self.token_file.read_text().strip()
+            except (OSError, UnicodeDecodeError) as error:
+                raise ConfigError(f"serve.token_file: {self.token_file} cannot be read ({error})") from None
+        if (token or self.token_file) and len(token) < _LEAST_TOKEN:
+            raise ConfigError(f"the token of serve must have at least {_LEAST_TOKEN} characters, got {len(token)}")
+        if not token and not is_loopback(self.place[0]):
+            raise ConfigError(
+                f"serve.address must be on loopback, such as 127.0.0.1:8080, where clients name no token, got "
+                f"{self.address}: set serve.token_file or SHAREWOOD_TOKEN"
+            )
+        return token or None
+
+
+Features = Annotated[int, Field(ge=1, le=100_000)] | Annotated[tuple[str, ...], Field(min_length=1)]
+Rows = Annotated[int, Field(ge=1, le=1_000_000_000)]
+HeldRows = Annotated[int, Field(ge=0, le=1_000_000_000)]
+
+
+class PlanShape(Strict):
+    """Public sizes for `sharewood plan` and `sharewood prepare`, which read no data."""
+
+    rows: tuple[Rows, Rows]
+    """Rows of each party, in order of the parties' names."""
+    features: tuple[Features, Features] | None = None
+    """A number or names, for both parties or for each; a name of an indicator contains `=`. A schema file
+    gives those of its party.
+    """
+    test_rows: tuple[HeldRows, HeldRows] | None = None
+    """Rows for validation of each party."""
+    largest_weight: float | None = Field(None, gt=0)
+    """Largest row weight; without it, rows have no weights."""
+
+    @field_validator("features", mode="before")
+    @classmethod
+    def _of_each(cls, given: Any) -> Any:
+        each = isinstance(given, list) and not all(isinstance(part, str) for part in given)
+        return given if each else (given, given)
