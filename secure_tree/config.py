@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -24,6 +24,8 @@ _OF_NUMBERS: tuple[Metric, ...] = ("rmse", "mae")
 # multi:softprob is not trained: it is what XGBoost's models of several classes are, once they are shared.
 Objective = Literal["binary:logistic", "multi:ova", "multi:softprob", "reg:squarederror", "count:poisson"]
 Missing = Literal["none", "all"] | tuple[str, ...]
+# Whether predictions must rise (1) or fall (-1) with a feature.
+Direction = Literal[-1, 0, 1]
 Edges = Literal["joint", "private"]
 MOST_BINS, MOST_LOCAL_BINS = 1024, 8192
 # Without `local_bins`: of up to MANY_BINS, bins for each edge, and of more.
@@ -53,7 +55,6 @@ _NAMES = {
 
 # XGBoost's parameters that change what is learned, and that trees on shares do not have.
 _NOT_HERE = {
-    "monotone_constraints": "no split is checked for its direction, so predictions could rise where they must fall",
     "warm_start": "keep checkpoints in fit, and fit again with resume=True and a larger n_estimators",
     "interaction_constraints": "a path's features are secret, so splits cannot be held to groups of them",
     "max_leaves": "trees are grown level by level; use max_depth",
@@ -144,6 +145,7 @@ class TrainConfig(BoostingConfig):
     early_stopping_rounds: int | None = Field(None, ge=1)
     partition: Partition = "horizontal"
     missing: Missing = "none"
+    monotone_constraints: tuple[Direction, ...] | dict[str, Direction] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -173,6 +175,10 @@ class TrainConfig(BoostingConfig):
         for metric in self.metrics:
             if (metric in _OF_NUMBERS) == self.logistic or (metric in _OF_TWO_CLASSES and self.num_class):
                 raise ValueError(f"eval_metric must suit {self.objective}, got {metric}")
+        if self.reg_alpha and self._constrained:
+            raise ValueError(
+                "reg_alpha must be 0 beside monotone_constraints: splits are checked on weights without it"
+            )
         if len(set(self.metrics)) < len(self.metrics):
             raise ValueError(f"eval_metric must name different metrics, got {', '.join(self.metrics)}")
         return self
@@ -236,6 +242,27 @@ class TrainConfig(BoostingConfig):
         if self.joint:
             return f"{self.max_bin} bins with joint edges"
         return f"{self.max_bin} bins with private edges, {self.max_bin * self.finer} local ones"
+
+    @property
+    def _constrained(self) -> bool:
+        given = self.monotone_constraints or ()
+        return any(given.values() if isinstance(given, dict) else given)
+
+    def directions(self, names: Sequence[str]) -> tuple[int, ...]:
+        """Of each feature, whether predictions must rise (1) or fall (-1) with it, or 0. Raises ConfigError."""
+        given = self.monotone_constraints
+        if not given:
+            return (0,) * len(names)
+        if isinstance(given, dict):
+            if strange := [name for name in given if name not in names]:
+                raise ConfigError(f"monotone_constraints: no party has a feature {strange[0]!r}")
+            return tuple(given.get(name, 0) for name in names)
+        if len(given) != len(names):
+            raise ConfigError(
+                f"monotone_constraints must have a direction for each of the {len(names)} features of the whole table, "
+                f"got {len(given)}: give a dict of names"
+            )
+        return given
 
     def may_miss(self, name: str) -> bool:
         """Whether `missing` declares that the feature may have missing values."""

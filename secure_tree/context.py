@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
 from secure_tree.config import TrainConfig
 from secure_tree.layout import Layout
 from secure_tree.numerics import Numerics, Size, plan_numerics
@@ -81,6 +83,11 @@ class TrainingContext:
             masses = (sum(masses),)
         size = Size(rows, masses, facts.margin_unit, facts.hessian_unit)
         return plan_numerics(self.config, size)
+
+    @cached_property
+    def directions(self) -> np.ndarray:
+        """Of every candidate but the null split: whether weights must rise (1), fall (-1) or neither (0)."""
+        return np.array(self.config.directions(self.facts.names))[self.layout.candidate_features]
 
     def of_rows(self, rows: tuple[int, int]) -> TrainingContext:
         """A shard that has so many of the rows."""

@@ -112,6 +112,7 @@ class _SecureXGB(Parametrised):
         early_stopping_rounds: int | None = None,
         partition: str = "horizontal",
         missing: str | Sequence[str] = "none",
+        monotone_constraints: Sequence[int] | dict[str, int] | None = None,
         **aliases: Any,
     ) -> None:
         self.model: SharedModel | None = None

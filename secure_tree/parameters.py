@@ -90,6 +90,12 @@ TABLE: dict[str, tuple[str, str, str]] = {
         "NaN",
         "Features that may hold NaN; only these cost more. Which they are is public.",
     ),
+    "monotone_constraints": (
+        "list of int or dict, optional",
+        "None",
+        "Of each feature of the whole table, or by name: 1 where predictions must not fall as it rises, -1 where "
+        "they must not rise, 0. Public. Not beside `reg_alpha`.",
+    ),
 }
 
 

@@ -1,9 +1,10 @@
 """Which splits of a grown tree pay: exact gains of all nodes at once, and the tree without the splits that do not.
 
 A split lasts where both children have the least weight and the least rows, their gains exceed the node's by more than
-min_split_loss, and all splits above it last. A node whose split does not has the null split, which sends all rows of a
-left child left, and those of others right, so that one leaf below has its weight, and the rest 0. The rows of the
-training are where the search has sent them: they get the weight from each of these leaves.
+min_split_loss, their weights have the order that a constraint asks for (secure_tree/monotone.py), and all splits above
+it last. A node whose split does not has the null split, which sends all rows of a left child left, and those of others
+right, so that one leaf below has its weight, and the rest 0. The rows of the training are where the search has sent
+them: they get the weight from each of these leaves.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from mpc.shares import AShare, BShare, concatenate, public_bits, stack
 from mpc.truncation import truncate
 from secure_tree.context import TrainingContext
 from secure_tree.ensemble import TreeShares, left_children
+from secure_tree.monotone import constrained, hold, in_order
 from secure_tree.numerics import RATE_SCALE
 from secure_tree.score import COUNT_BITS
 from secure_tree.weights import weights
@@ -34,16 +36,20 @@ def prune(
     m = len(winner)
     by_weight, w, leaf, heavy = yield from weights(party, context.numerics, sums[:, 0], sums[:, 1])
     rate = round(context.config.learning_rate * (1 << RATE_SCALE))
-    (gains, pays), shrunk, many = yield from parallel(
+    ways = constrained(context, winner) if context.directions.any() else None
+    (gains, pays), shrunk, more = yield from parallel(
         _net_gains(party, context, by_weight, w, m),
         truncate.steps(party, leaf.times(-rate, RATE_SCALE), RATE_SCALE),
-        _many_rows(party, context, sums),
+        parallel(_many_rows(party, context, sums), *(() if ways is None else (in_order(party, ways, w),))),
     )
-    tests = [pays, *(test[side::2][:m] for test in (heavy, *many) for side in (1, 2))]
-    own = yield from all_of.steps(party, stack(tests, axis=1))
+    many, *right = more
+    tests = [pays, *right, *(test[side::2][:m] for test in (heavy, *many) for side in (1, 2))]
     paths = _paths(m)
-    nothing = public_bits(np.ones(1), party.rank)
-    lasts = yield from all_of.steps(party, concatenate([own, nothing])[paths[:m, :-1]])
+    lasts, *held = yield from parallel(
+        _lasting(party, stack(tests, axis=1), paths[:m, :-1]),
+        *(() if ways is None else (hold(party, ways, shrunk, context.numerics.leaf_bits),)),
+    )
+    (shrunk,) = held or (shrunk,)
     to_leaves = paths[m:]
     on_path = lasts[to_leaves[:, :-1]]
     root_heavy = heavy[np.zeros((m + 1, 1), int)]
@@ -64,6 +70,13 @@ def prune(
         covers=concatenate([sums[:m, 1], covers.times(reached).sum(axis=1)]),
     )
     return tree, steps.sum(axis=1)
+
+
+def _lasting(party: Party, tests: BShare, above: np.ndarray) -> Steps[BShare]:
+    """<what must hold at every node>, [m, tests], and the nodes above each -> <its split lasts>, [m]."""
+    own = yield from all_of.steps(party, tests)
+    nothing = public_bits(np.ones(1), party.rank)
+    return (yield from all_of.steps(party, concatenate([own, nothing])[above]))
 
 
 def _net_gains(

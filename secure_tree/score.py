@@ -35,6 +35,7 @@ from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, concatenate, stack
 from mpc.weighted_choice import choose
 from mpc.widening import widen
+from secure_tree.monotone import ordered
 from secure_tree.numerics import FINER_SIDE, LOG_UNIT, NODE_HIGH, Numerics
 from secure_tree.weights import cut_off, soft_threshold
 
@@ -72,15 +73,23 @@ def node_scales(party: Party, numerics: Numerics, total: AShare) -> Steps[NodeSc
 
 
 def keys(
-    party: Party, numerics: Numerics, left: AShare, total: AShare, scale: NodeScale, min_samples: int
+    party: Party,
+    numerics: Numerics,
+    left: AShare,
+    total: AShare,
+    scale: NodeScale,
+    min_samples: int,
+    directions: np.ndarray,
 ) -> Steps[AShare]:
     """[left sums], [v, s, C], and [totals], [v, s], s = (G, H) or (G, H, rows), and scales -> [key], uint16 [v, C],
-    below 2^key_bits: the score, and above it whether the candidate is valid.
+    below 2^key_bits: the score, and above it whether the candidate is valid. `directions`, int[C]: whether weights must
+    rise (1) or fall (-1) from its left side to its right one.
     """
     sides = stack([left, total.map(lambda t: t[..., None]) - left])
     H = sides[:, :, 1] + numerics.l2
     terms, valid = yield from parallel(
-        _terms(party, numerics, sides[:, :, 0], H, total, scale), _valid(party, numerics, sides, H, min_samples)
+        _terms(party, numerics, sides[:, :, 0], H, total, scale),
+        _valid(party, numerics, sides, H, min_samples, directions),
     )
     score = terms[0] if len(terms) == 1 else (yield from log_sum.steps(party, *terms))
     return score + valid.times(1 << numerics.score_bits)
@@ -156,13 +165,18 @@ def _slope(party: Party, numerics: Numerics, x: AShare, y: AShare) -> Steps[ASha
     return (yield from logarithm.steps(party, u, numerics.slope))
 
 
-def _valid(party: Party, numerics: Numerics, sides: AShare, H: AShare, min_samples: int) -> Steps[AShare]:
-    """[both sides' sums], [2, v, s, C], and [a, b] -> [1 where both have the least weight and the least rows]."""
+def _valid(
+    party: Party, numerics: Numerics, sides: AShare, H: AShare, min_samples: int, directions: np.ndarray
+) -> Steps[AShare]:
+    """[both sides' sums], [2, v, s, C], and [a, b] -> [1 where both have the least weight and the least rows, and their
+    weights the order that they must have].
+    """
     tests = [below.steps(party, H, [numerics.min_weight], numerics.high + 3)]
     if sides.shape[2] == 3:
         tests.append(below.steps(party, sides[:, :, 2], [min_samples], COUNT_BITS))
-    few = yield from parallel(*tests)
-    enough = concatenate([~bits[..., 0] for bits in few])
+    order = [ordered(party, sides[:, :, 0], H, directions)] if directions.any() else []
+    few, right = yield from parallel(parallel(*tests), parallel(*order))
+    enough = concatenate([*(~bits[..., 0] for bits in few), *(bits[None] for bits in right)])
     flat = enough.reshape(len(enough), -1).map(lambda b: b.T)
     valid = (yield from all_of.steps(party, flat)).reshape(*enough.shape[1:])
     return (yield from to_ring.steps(party, valid, Z16))

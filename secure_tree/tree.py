@@ -50,7 +50,8 @@ def grow(
         totals.append(_children(total, totals[-1] if totals else None))
         left = _children(sums, left)
         party.part("gains")
-        key = yield from keys(party, numerics, left, totals[-1], scale, config.min_child_samples)
+        directions = context.directions[sample[:-1]]
+        key = yield from keys(party, numerics, left, totals[-1], scale, config.min_child_samples, directions)
         party.part("best split")
         best, _ = yield from argmax.steps(party, key, numerics.key_bits)
         if party.audit is not None:

@@ -69,6 +69,8 @@ def _parameters(config: BoostingConfig) -> dict[str, object]:
     if config.base_score is not None:
         parameters["base_score"] = config.base_score
     if isinstance(config, TrainConfig):
+        if config.monotone_constraints:
+            parameters["monotone_constraints"] = config.monotone_constraints
         parameters["max_delta_step"] = config.max_delta_step
         if config.objective == "binary:logistic":
             parameters["scale_pos_weight"] = config.scale_pos_weight

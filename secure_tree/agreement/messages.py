@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from mpc.errors import ConfigError, DataError, ProtocolDesync
 from mpc.party import Party
+from secure_tree.config import Direction
 
 # Of what the parties tell each other and compute; it changes when either does.
 VERSION = 8
@@ -27,7 +28,18 @@ Names = Annotated[list[Text], Field(min_length=1), AfterValidator(_distinct)]
 Hexadecimal = Annotated[str, Field(pattern="^[0-9a-f]{32,64}$")]
 Count = Annotated[int, Field(ge=0, lt=1 << 31)]
 # A value of a configuration.
-Plain = bool | Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)] | float | str | list[Text] | tuple[Text, ...] | None
+Plain = (
+    bool
+    | Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
+    | float
+    | str
+    | list[Text]
+    | tuple[Text, ...]
+    | list[Direction]
+    | tuple[Direction, ...]
+    | dict[Text, Direction]
+    | None
+)
 Rank = Annotated[int, Field(ge=0, le=1)]
 # Exponents of two of public magnitudes: far beyond what the arithmetic takes, and within float64.
 Power = Annotated[int, Field(ge=-1000, le=1000)]

@@ -154,12 +154,14 @@ def _joined(config: TrainConfig, rank: int, mine: TrainingFacts, theirs: Trainin
         raise ConfigError("early_stopping_rounds needs held-out rows: set test_size, test_data or an eval_set")
     layout = lay_out(config, names, (ordered[0].rows, ordered[1].rows))
     check_bins(layout)
+    every = names[0] + names[1] if layout.vertical else names[0]
+    config.directions(every)
     bound = math.ldexp(1.0, max((f.exponent for f in ordered if f.exponent is not None), default=0))
     weight_scale, masses = _weights(ordered)
     indicators = {layout.features_of(p).start + f for p in (0, 1) for f in ordered[p].indicators}
     return PublicFacts(
         pairing=pairing_id(ordered[0].token, ordered[1].token),
-        names=names[0] + names[1] if layout.vertical else names[0],
+        names=every,
         layout=layout,
         label_scale=bound,
         weight_scale=weight_scale,

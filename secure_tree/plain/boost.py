@@ -15,7 +15,7 @@ from secure_tree.ensemble import left_children
 from secure_tree.layout import Layout, Names, lay_out
 from secure_tree.numerics import Numerics, Size, plan_numerics
 from secure_tree.plain.joint import pooled_edges
-from secure_tree.plain.search import Coins, PlainCandidates, bounded, keys, lasting, soft_threshold
+from secure_tree.plain.search import Coins, PlainCandidates, bounded, hold, keys, lasting, soft_threshold
 from secure_tree.public import ceil_log2
 
 
@@ -30,11 +30,12 @@ class PlainTree:
 
 @dataclass(frozen=True)
 class PlainData:
-    """Both parties' bins and the candidates they make."""
+    """Both parties' bins and the candidates they make; `directions` as of `TrainingContext`."""
 
     layout: Layout
     bins: tuple[Bins, Bins]
     candidates: PlainCandidates
+    directions: np.ndarray
 
     @classmethod
     def of(
@@ -55,7 +56,9 @@ class PlainData:
             first, second = (Bins(x, edges, edges) for x in plain)
         else:
             first, second = (make_bins(x, size, layout.finer) for x, size in zip(plain, layout.sizes, strict=True))
-        return cls(layout, (first, second), PlainCandidates.of((first, second), layout))
+        every = names[0] + names[1] if layout.vertical else names[0]
+        directions = np.array(config.directions(every))[layout.candidate_features]
+        return cls(layout, (first, second), PlainCandidates.of((first, second), layout), directions)
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -116,20 +119,27 @@ def grow(
         blocks = data.histograms(values, at_node)
         total = sum(blocks[p][:, :, 0].sum(axis=-1) for p in data.layout.cover)
         left = data.candidates.left_sums(blocks)[..., edges]
-        best = edges[keys(numerics, left, total, config.min_child_samples, of_level).argmax(axis=1)].tolist()
+        key = keys(numerics, left, total, config.min_child_samples, of_level, data.directions[edges])
+        best = edges[key.argmax(axis=1)].tolist()
         goes = [data.goes_left(winner) for winner in best]
         nodes.append(np.stack([at_node[v // 2] & (goes[v // 2] ^ (v % 2 == 1)) for v in range(2 * len(best))]))
         winners += best
     sums = np.concatenate(nodes) @ values.T.astype(np.int64)
-    lasts = lasting(numerics, sums, config.min_child_samples)
+    ways = data.directions[winners]
+    lasts = lasting(numerics, sums, config.min_child_samples, ways)
     winner = np.where(lasts, winners, null)
     leaf = data.leaves(winner)
-    at_leaf = leaf == np.arange(len(winner) + 1)[:, None]
-    return PlainTree(winner, _leaf_weights(config, numerics, at_leaf @ values.T.astype(np.int64)), leaf)
+    held = hold(ways, _weights(config, numerics, sums))
+    at_end = np.arange(len(held))
+    for node in range(1, len(held)):
+        parent = (node - 1) // 2
+        at_end[node] = node if parent == at_end[parent] and lasts[parent] else at_end[parent]
+    reached = np.isin(np.arange(len(winner) + 1), leaf)
+    return PlainTree(winner, np.where(reached, held[at_end[len(winner) :]], 0), leaf)
 
 
-def _leaf_weights(config: TrainConfig, numerics: Numerics, sums: np.ndarray) -> np.ndarray:
-    """[leaves, s] -> float64[leaves]; as in XGBoost, 0 where H is below min_child_weight."""
+def _weights(config: TrainConfig, numerics: Numerics, sums: np.ndarray) -> np.ndarray:
+    """[nodes, s] -> float64[nodes]; as in XGBoost, 0 where H is below min_child_weight."""
     G, H = sums[:, 0], sums[:, 1]
     unit = 1 << numerics.histogram_scale
     numerator = bounded(numerics, soft_threshold(G, numerics.l1), H) / unit

@@ -126,7 +126,14 @@ def weights(numerics: Numerics, G: np.ndarray, H: np.ndarray) -> tuple[np.ndarra
 Coins = tuple[np.ndarray, ...]
 
 
-def keys(numerics: Numerics, left: np.ndarray, total: np.ndarray, min_samples: int, coins: Coins) -> np.ndarray:
+def keys(
+    numerics: Numerics,
+    left: np.ndarray,
+    total: np.ndarray,
+    min_samples: int,
+    coins: Coins,
+    directions: np.ndarray | int = 0,
+) -> np.ndarray:
     """[v, s, C], [v, s] -> key [v, C], as `secure_tree.score.keys`."""
     sides = np.stack([left, total[..., None] - left])
     H = sides[:, :, 1] + numerics.l2
@@ -152,19 +159,38 @@ def keys(numerics: Numerics, left: np.ndarray, total: np.ndarray, min_samples: i
         shrunk = logs + 2 * LOG_UNIT * exponent + numerics.shrunk_offset
         score = rounded_sum(score, shrunk + 2 * numerics.side.largest)
     valid = (numerics.min_weight <= H).all(axis=0)
+    valid &= directions * (sides[0, :, 0] * H[1] - sides[1, :, 0] * H[0]) >= 0
     if sides.shape[2] == 3:
         valid &= (sides[:, :, 2] >= min_samples).all(axis=0)
     return score + (valid << numerics.score_bits)
 
 
-def lasting(numerics: Numerics, sums: np.ndarray, min_samples: int) -> np.ndarray:
-    """[2 m + 1, s], sums of all nodes -> whether the split of each of the first m lasts, as `secure_tree.pruning`."""
+def lasting(numerics: Numerics, sums: np.ndarray, min_samples: int, ways: np.ndarray | int = 0) -> np.ndarray:
+    """[2 m + 1, s], sums of all nodes -> whether the split of each of the first m lasts, as `secure_tree.pruning`.
+
+    `ways`, int[m]: whether weights must rise (1) or fall (-1) from the left child to the right one.
+    """
     m = len(sums) // 2
     by_weight, w, _, enough = weights(numerics, sums[:, 0], sums[:, 1])
     gain = by_weight * w
     if sums.shape[1] == 3:
         enough = enough & (sums[:, 2] >= min_samples)
     lasts = (gain[1::2] + gain[2::2] - gain[:m] > numerics.split_loss) & enough[1::2] & enough[2::2]
+    lasts &= ways * (w[1::2] - w[2::2]) >= 0
     for node in range(1, m):
         lasts[node] &= lasts[(node - 1) // 2]
     return lasts
+
+
+def hold(ways: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """int[m], and float64[2 m + 1], weights of all nodes -> the same within their bounds, as `secure_tree.monotone`."""
+    m, held = len(ways), values.copy()
+    low, high = np.full(2 * m + 1, -np.inf), np.full(2 * m + 1, np.inf)
+    for node, way in enumerate(ways.tolist()):
+        left, right = 2 * node + 1, 2 * node + 2
+        middle = np.clip(values[[left, right]], low[node], high[node]).mean()
+        low[left], high[left] = middle if way < 0 else low[node], middle if way > 0 else high[node]
+        low[right], high[right] = middle if way > 0 else low[node], middle if way < 0 else high[node]
+        for child in (left, right):
+            held[child] = np.clip(values[child], low[child], high[child])
+    return held

@@ -126,8 +126,8 @@ def levels(monkeypatch):
     """Every level that the twin searches from here on."""
     seen = []
 
-    def keys(numerics, left, total, min_samples, coins):
-        found = search.keys(numerics, left, total, min_samples, coins)
+    def keys(numerics, left, total, min_samples, coins, directions):
+        found = search.keys(numerics, left, total, min_samples, coins, directions)
         assert (found >= 0).all() and (found < 1 << numerics.key_bits).all()
         seen.append(Level(numerics, left, total, min_samples, found))
         return found

@@ -54,6 +54,7 @@ def halves(X, y, cut):
         {"max_depth": 3, "max_bin": 8, "max_delta_step": 0.4},
         {"max_depth": 2, "max_bin": 8, "max_delta_step": 0.4, "reg_alpha": 0.7},
         {"max_depth": 2, "max_bin": 8, "max_delta_step": 0.1, "reg_lambda": 0.0, "min_child_weight": 0.0},
+        {"max_depth": 3, "max_bin": 8, "monotone_constraints": (-1, 0, 1, 1)},
         {"max_depth": 3, "max_bin": 8, "max_delta_step": 3.0, "objective": "squarederror", "min_child_samples": 9},
     ],
 )
