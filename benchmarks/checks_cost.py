@@ -5,7 +5,8 @@ a prediction with MACs.
 
 Two processes and a dealer over TLS on loopback, made-up rows by rows with private edges, all rows predicted by
 thresholds. MB are of both directions, or from the dealer, and of set-up both; seconds are those of the wall clock, of
-offline and online together per tree; CPU seconds those of both parties and the dealer. Prints Markdown.
+offline and online together per tree; CPU seconds those of both parties and the dealer. Then what a batch of a service
+costs, rehearsed. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -15,14 +16,19 @@ import resource
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.tree_stages import made_up_rows
 from mpc.party import Party
+from mpc.tracing import Trace
+from protocols.randomness.sizes import request_bytes
 from protocols.runtime.session import PARTIES, Offline, run_session
+from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier
+from sharewood.serving.batches import Batches, Shape
 
 # Rows, features and depth.
 SIZES = {"569": (569, 30, 3), "10000": (10_000, 20, 4)}
@@ -73,6 +79,26 @@ def _cpu_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def a_batch(rows: int, mac: bool) -> tuple[int, int, int]:
+    """Rounds, bytes of both directions, and bytes dealt for a batch of a service: 20 trees of depth 4, 20 features."""
+
+    def fit(party: Party) -> SecureXGBClassifier:
+        return SecureXGBClassifier(n_estimators=20, max_depth=4, max_bin=8).fit(
+            party, *made_up_rows(30, 20, party.rank)
+        )
+
+    model = run_both(fit)[0][0].model
+    assert model is not None, "it was trained"
+    batches, shape, trace = Batches(model, "thresholds", (0, 1), rows, mac), Shape(0, rows), Trace.at(0)
+    taken = batches.take_in(trace.party) if mac else None
+    trace.cut()
+    total = trace.party.meter.total
+    rounds, moved = total.rounds, total.sent + total.received
+    batches.predict(trace.party, shape, np.zeros((rows, batches.width), np.float32), np.ones(rows, np.int64), taken)
+    dealt = sum(sum(request_bytes(request).corrections) for request in trace.cut())
+    return total.rounds - rounds, (total.sent + total.received - moved) // 8, dealt
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trees", type=int, default=3)
@@ -86,7 +112,11 @@ def main() -> None:
             figures = measure(rows, features, depth, options.trees, options.offline, checks)
             size = f"{rows:,} x {features}, depth {depth}"
             table.add_row(size, checks, *("" if figure is None else f"{figure:.4g}" for figure in figures))
-    Console(width=240).print(table)
+    batches = Table("rows of a batch", "MACs", "rounds", "bytes", "bytes dealt", box=MARKDOWN)
+    for rows in (1, 64):
+        for mac in (False, True):
+            batches.add_row(str(rows), "yes" if mac else "no", *(f"{figure:,}" for figure in a_batch(rows, mac)))
+    Console(width=240).print(table, batches)
 
 
 if __name__ == "__main__":

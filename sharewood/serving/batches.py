@@ -74,11 +74,11 @@ class Batches:
         if (shape, masks) not in self._demands:
             trace = Trace.at(self.model.rank, masks)
             trace.party.comparison = self.model.config.comparison
-            authentic = self._take_in(trace.party) if self.mac else None
+            authentic = self.take_in(trace.party) if self.mac else None
             trace.cut()
             count = len(self.own_rows(shape, slice(0, shape.rows)))
             features, shown = np.zeros((count, self.width), np.float32), np.ones(shape.rows, np.int64)
-            self._margins(trace.party, shape, features, shown, authentic)
+            self.predict(trace.party, shape, features, shown, authentic)
             requests = trace.cut()
             held = sum(request_bytes(request).held for request in requests)
             self._demands[shape, masks] = Demand(requests, trace.party.matrices, held)
@@ -88,9 +88,10 @@ class Batches:
         """Before the first batch of a session. Raises MacFailure."""
         if self.mac:
             check_macs(party, self._method)
-            self._authentic = planned(party, "take_in", self._take_in)
+            self._authentic = planned(party, "take_in", self.take_in)
 
-    def _take_in(self, party: Party) -> AuthenticModel:
+    def take_in(self, party: Party) -> AuthenticModel:
+        """Own half of the model, under new keys. Raises MacFailure."""
         authentic = party.run(take_in_model(party, self.model.ensemble, self.model.facts.layout))
         party.require_macs(authentic.keyring)
         return authentic
@@ -128,15 +129,16 @@ class Batches:
         lot.begin()
         comparison = self.model.config.comparison
         party = Party(self.model.rank, link, lot, comparison=comparison, matrices=lot.first)
-        own = self._margins(party, shape, features, shown, self._authentic)
+        own = self.predict(party, shape, features, shown, self._authentic)
         if own is None:
             return None
         margin = own.T if self.model.config.num_class else own[0]
         return margin * (self.model.facts.margin_unit / (1 << MARGIN_SCALE))
 
-    def _margins(
+    def predict(
         self, party: Party, shape: Shape, features: np.ndarray, shown: np.ndarray, authentic: AuthenticModel | None
     ) -> np.ndarray | None:
+        """Margins of a batch, int64[classes, rows] at MARGIN_SCALE, at its owner."""
         model, what = self.model, "predictions of rows that were asked for"
         if authentic is not None:
             layout = self.layout(shape)
