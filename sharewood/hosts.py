@@ -107,6 +107,7 @@ def deal(config: HostsConfig, sessions: int | None) -> None:
         raise ConfigError('the configuration has no dealer: with offline = "pairwise" none is needed')
     with listen(address, config.credentials("dealer")) as listener:
         waits = {"patience": config.patience, "timeout": config.timeout}
+        warm_up()  # once, and not in every session's process
         run_dealer(listener, config.names, sessions=sessions, memory=config.dealer.memory_bytes, **waits)
 
 

@@ -106,7 +106,7 @@ class HostsConfig(Strict):
         """The same with what the command line asks for, too. Raises ConfigError."""
         _check_generator(self.offline, check_dealer)
         more = {"audit": self.audit or audit, "check_dealer": self.check_dealer or check_dealer}
-        return self.model_copy(update=more)
+        return validated(HostsConfig, {**dict(self), **more}) if audit or check_dealer else self
 
     def with_macs(self, mac: bool) -> HostsConfig:
         """The same with MACs where the command line, or the file, asks for them; checked. Raises ConfigError."""

@@ -2,11 +2,11 @@
 
 A configuration has a section `common` and one a party; a party's effective configuration is `common` overlaid by its
 own section. Party 0 is the first by name. Parameters, defaults and file types are PETML's; `max_bin`, `edges`,
-`offline`, `ot`, `dealer` and `tls` (a folder as `sharewood keygen` writes it) are Sharewood's own. Where no dealer is
-named, parties on different hosts make their correlated randomness by themselves, and on one machine a dealer is started
-for them, unless `offline` says which. `base_score` and
-`eval_threshold` are margins under `logitraw`, which predicts margins; under `logistic`, which predicts probabilities,
-the base margin is 0 and `eval_threshold` a probability.
+`offline`, `ot`, `audit`, `dealer` and `tls` (a folder as `sharewood keygen` writes it) are Sharewood's own. Where no
+dealer is named, parties on different hosts make their correlated randomness by themselves, and on one machine a dealer
+is started for them, unless `offline` says which. `base_score` and `eval_threshold` are margins under `logitraw`, which
+predicts margins; under `logistic`, which predicts probabilities, the base margin is 0 and `eval_threshold` a
+probability.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ class _Common(Strict):
     network_scheme: Literal["socket"] = "socket"
     offline: Offline | None = None
     ot: OtKind = "ferret"
+    audit: bool = False
     dealer: str | None = None
     tls: Path | None = None
 
@@ -152,7 +153,8 @@ class _Operator:
         if offline == "dealer" and (config.tls is None) != (config.dealer is None):
             raise ConfigError("name both common.tls and common.dealer, or, on one machine, neither")
         dealer = parse_address(config.dealer) if config.dealer else None
-        network = Network((first, second), addresses[first], dealer, DEALER, offline=offline, ot=config.ot)
+        how: dict[str, Any] = {"offline": offline, "ot": config.ot, "audit": config.audit}
+        network = Network((first, second), addresses[first], dealer, DEALER, **how)
         if config.tls is not None:
             credentials = Credentials.load(config.tls, self.party)
         else:

@@ -71,11 +71,17 @@ class _Guest:
 
 @dataclass
 class _Session:
-    """Two parties, the process that deals to them, and when one of them hung up."""
+    """Two parties, the process that deals to them, and when one of them hung up: soon it is killed, once."""
 
     process: BaseProcess
     guests: tuple[_Guest, _Guest]
     left: float | None = None
+    killed: bool = False
+
+    @property
+    def until(self) -> float:
+        """When the process is to be killed."""
+        return float("inf") if self.left is None or self.killed else self.left + _GRACE
 
 
 class _Desk:
@@ -132,7 +138,7 @@ class _Desk:
     def _soonest(self) -> float:
         """Seconds until someone has waited for long enough."""
         ends = [guest.since + self._patience for guest in self._guests()]
-        ends += [session.left + _GRACE for session in self._sessions if session.left is not None]
+        ends += [session.until for session in self._sessions]
         return max(0.0, min(ends, default=float("inf")) - time.monotonic())
 
     def _admit(self, link: TlsLink) -> None:
@@ -194,9 +200,10 @@ class _Desk:
                 guest.channel.close()
         elif session.left is None and any(guest.link.fileno() in ready for guest in session.guests):
             session.left = now
-        elif session.left is not None and now >= session.left + _GRACE:
+        elif now >= session.until:
             log.warning("a party left a running session: its process is ended")
             session.process.kill()
+            session.killed = True
 
     def _look_at(self, guest: _Guest, ready: set[int]) -> None:
         """Forget one who has left or has waited for long enough."""

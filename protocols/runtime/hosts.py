@@ -21,7 +21,7 @@ from typing import Any, Literal, NoReturn, TypeVar
 from mpc.errors import ConfigError, PeerFailure, PeerTimeout, ProtocolDesync
 from mpc.party import Party
 from mpc.process import leave_no_core_dump
-from mpc.verdict import begin
+from mpc.verdict import begin, settle
 from protocols.ot.correlated import OtKind
 from protocols.randomness.dealer import FEW_BYTES
 from protocols.randomness.dealt import DealtRandomness, checking
@@ -112,7 +112,7 @@ def joined(
     `own_dealer`, at party 0, starts a dealer on this machine and returns its address. Party 0 may listen already, by a
     `listener` that is closed once the peer is there. A pair without a dealer may bring
     `prepared` material, which is closed in the end. Raises PeerFailure, and ConfigError or DataError where the parties
-    expect different things.
+    expect different things. In an audit, AuditFailure at the end of the block for what no verdict was about.
     """
     keep_freed_memory()
     leave_no_core_dump()
@@ -126,6 +126,7 @@ def joined(
         if network.audit or network.check_dealer:
             begin(party, checking(randomness, network.check_dealer))
         yield party
+        settle(party)
         _part(peer)
         with suppress(PeerFailure):
             randomness.close()

@@ -18,7 +18,7 @@ from mpc.errors import ConfigError
 from mpc.party import Party
 from mpc.process import end_with
 from mpc.session import session
-from mpc.verdict import begin
+from mpc.verdict import begin, settle
 from protocols.ot.correlated import OtKind
 from protocols.randomness.dealer import serve
 from protocols.randomness.dealt import DealtRandomness, checking
@@ -84,6 +84,7 @@ def party_role(
                 with with_workers(party, division.shards, network, _HERE, partial(replace, own)) as workers:
                     result = job(party)
                     costs = {"workers": workers.costs()}
+            settle(party)
         randomness.close()
         return {"result": result, **costs, **_process()}
 

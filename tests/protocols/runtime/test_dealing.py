@@ -161,6 +161,8 @@ def test_a_party_that_hangs_up_ends_a_session_that_is_at_work(tmp_path, monkeypa
         time.sleep(0.5)
         first.close()
         until(dealer, "its process is ended")
+        until(dealer, "a session's process ended with status -9")
+        assert sum("its process is ended" in line for line in dealer.lines) == 1
         with second, pytest.raises(PeerVanished):
             while True:
                 second.receive("dealer.batch")
