@@ -160,7 +160,8 @@ def _begin(
     margin: AShare | None,
 ) -> None:
     party.comparison = context.config.comparison
-    table = kept[PART].table if PART in kept else _rehearsed(bins, context.layout.rows[party.rank])
+    # In a rehearsal there are none. From here on the features are needed as blocks only.
+    table = kept.pop(PART).table if PART in kept else _rehearsed(bins, context.layout.rows[party.rank])
     blocks = party.run(share_blocks(party, replace(bins, features=table.features), context.layout))
     rows = kept[_ROWS] = local_rows(party, context, blocks, table, base)
     rows.begin(party, margin)

@@ -8,6 +8,7 @@ Lost workers   parts are opened again by new ones, and the question is asked aga
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
@@ -29,6 +30,8 @@ from secure_tree.own_rows import Part, Survey
 from secure_tree.same_rows import check_same_rows
 from secure_tree.schema import Table, held_rows, rows_of
 from secure_tree.sketches import Sketch, SketchReport, bins_of_shards, check_exact, merge, sketch
+
+log = logging.getLogger("sharewood")
 
 # What a worker keeps, by name.
 Kept = dict[str, Any]
@@ -235,9 +238,10 @@ class AtWorkers:
             try:
                 with self.party.stage(self.stage):
                     return job()
-            except WorkersLost:
+            except WorkersLost as lost:
                 if not left:
                     raise
+                log.warning("%s: all workers begin again, and open their rows", lost)
                 self._open = False
                 assert self.party.workers is not None, "some were lost"
                 self.party.workers.restart(self.party)
