@@ -116,6 +116,8 @@ def test_reveal_needs_consent(place):
         ('"binary:logistic"', '"multi:softprob"\nnum_class = 3', "train with multi:ova"),
         ("127.0.0.1", "127.0.0.1:", "host:port"),
         ('tls = "keys"', "", "tls: Field required"),
+        ('tls = "keys"', 'tls = "keys"\naudit = true\nshards = 2', "an audit checks the work of one process at each"),
+        ('tls = "keys"', 'tls = "keys"\ncheck_dealer = true\nshards = 2', "an audit checks the work of one process at each"),
         ("[parties.party_a]\naddress", "[parties.party_a]\n# address", "parties.party_a.address is needed: the first"),
         ("eval_epochs = 10", "eval_epochs = 0", "eval_epochs"),
         ("[train]", "[train", "not TOML"),

@@ -119,12 +119,14 @@ def test_material_of_a_larger_plan_lasts_for_two_trainings(place):
 
 
 def test_what_is_wrong_with_material_is_one_sentence(place, monkeypatch, capsys):
-    def told(command, name="party_a"):
-        return complaint(monkeypatch, capsys, command, "--config", place / f"{name}.toml", "--party", name)
+    def told(command, name="party_a", *more):
+        return complaint(monkeypatch, capsys, command, "--config", place / f"{name}.toml", "--party", name, *more)
 
     assert "parties.party_a.prepared must be set in the configuration" in told("prepare")
     name_material(place)
     assert "there is no such file: run sharewood prepare at both parties" in told("train")
+    refused = "parties.party_a.prepared is made for one process: it takes no shards"
+    assert refused in told("train", "party_a", "--shards", "2")
     change(place, "party_b", "max_bin = 8", 'max_bin = 8\ncomparison = "keys"')
     assert "must come from a dealer" in told("prepare", "party_b")
     dealt = (place / "party_a.toml").read_text().replace('"pairwise"', '"dealer"')
