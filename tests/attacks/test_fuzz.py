@@ -197,7 +197,7 @@ def test_the_dealer_up_to_its_requests(count):
             ends.append(there)
         try:
             for channel in ends:
-                dealing_side._nonce(channel)
+                dealing_side._hello(channel)
             asked = dealing_side._next_plan(ends)
             if asked is not None:
                 decode_plan(decode(asked, PLAN_ROOM))

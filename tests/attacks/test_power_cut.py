@@ -14,7 +14,7 @@ from tests.attacks.power import Disk
 from tests.secure_tree.test_checkpoint import TREES, Killed, train
 
 BEGUN = {"first": 0, "resumed": 3, "over an older one": TREES}
-NAME = re.compile(r"(round|margin)_([0-9]+)\.npz")
+NAME = re.compile(r"(bins|round|margin)_([0-9]+)\.npz")
 MANY = 150
 
 

@@ -125,7 +125,7 @@ def test_what_is_wrong_with_material_is_one_sentence(place, monkeypatch, capsys)
     assert "parties.party_a.prepared must be set in the configuration" in told("prepare")
     name_material(place)
     assert "there is no such file: run sharewood prepare at both parties" in told("train")
-    refused = "parties.party_a.prepared is made for one process: it takes no shards"
+    refused = "parties.party_a.prepared must be used with one process at each party"
     assert refused in told("train", "party_a", "--shards", "2")
     change(place, "party_b", "max_bin = 8", 'max_bin = 8\ncomparison = "keys"')
     assert "must come from a dealer" in told("prepare", "party_b")

@@ -94,7 +94,7 @@ def test_a_number_of_shards_is_refused():
 
 
 def test_an_audit_with_shards_is_refused():
-    with pytest.raises(ConfigError, match="an audit checks the work of one process at each party: it takes no shards"):
+    with pytest.raises(ConfigError, match="an audit must be used with one process at each party: leave out shards"):
         run_local(train(), shards=2, audit=True)
 
 
