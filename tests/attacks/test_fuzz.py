@@ -14,8 +14,9 @@ import pytest
 from mpc.catalogue import correlations
 from mpc.errors import PeerFailure, ProtocolDesync, SharewoodError
 from protocols.randomness import dealer as dealing_side
-from protocols.randomness.dealer import PLAN_ROOM
+from protocols.randomness.dealer import NONCE_BYTES, PLAN_ROOM
 from protocols.randomness.plan import decode_plan, encode_plan
+from protocols.randomness.prg import DOMAIN_BYTES
 from protocols.transport.channel import Intake
 from protocols.transport.codec import DTYPES, decode, encode
 from protocols.transport.frames import FACTS_LIMIT, Kind, head, read_head, read_to_the_end
@@ -98,8 +99,9 @@ def plan(rng):
 
 
 def greeting(rng):
-    """The frames that a party sends first to the dealer: its nonce, and a plan."""
-    nonce, tree = (b"".join(encode(each)) for each in (bytes(16), b"".join(encode(plan(rng)))))
+    """The frames that a party or a worker sends first to the dealer: its nonce, and a plan, checked or not."""
+    hello, asked = bytes(rng.choice((NONCE_BYTES, NONCE_BYTES + DOMAIN_BYTES))), b"".join(encode(plan(rng)))
+    nonce, tree = (b"".join(encode(each)) for each in (hello, rng.choice((asked, {"checked": asked}))))
     hello, asked = ("dealer.hello", nonce), ("dealer.plan", tree)
     return [head(Kind.TREE, tag, number, len(data)) + data for number, (tag, data) in enumerate((hello, asked))]
 
@@ -200,7 +202,7 @@ def test_the_dealer_up_to_its_requests(count):
                 dealing_side._hello(channel)
             asked = dealing_side._next_plan(ends)
             if asked is not None:
-                decode_plan(decode(asked, PLAN_ROOM))
+                decode_plan(decode(asked[0], PLAN_ROOM))
         except SharewoodError as error:
             assert "\n" not in str(error)
             refused += 1

@@ -199,8 +199,8 @@ def test_what_an_audit_does_not_go_with_is_refused(tmp_path, setting, monkeypatc
     monkeypatch.setattr(HostsConfig, "needs", lambda *_: tmp_path)
     with pytest.raises(ConfigError, match=f"{setting} must be false for sharewood serve"):
         Service(config, "party_a")
-    with pytest.raises(ConfigError, match="it takes no shards"):
+    with pytest.raises(ConfigError, match="leave out shards"):
         config.on_cluster("party_a", 2, None)
     plain = HostsConfig.read(written(tmp_path / "more", "shards = 2"))
-    with pytest.raises(ConfigError, match="it takes no shards"):
+    with pytest.raises(ConfigError, match="leave out shards"):
         plain.audited(setting == "audit", setting == "check_dealer")

@@ -118,7 +118,11 @@ def test_reveal_needs_consent(place):
         ('tls = "keys"', "", "tls: Field required"),
         ('tls = "keys"', 'tls = "keys"\naudit = true\nshards = 2', "an audit must be used with one process"),
         ('tls = "keys"', 'tls = "keys"\ncheck_dealer = true\nshards = 2', "an audit must be used with one process"),
-        ("[parties.party_a]\naddress", "[parties.party_a]\n# address", "parties.party_a.address is needed: the first"),
+        (
+            "[parties.party_a]\naddress",
+            "[parties.party_a]\n# address",
+            "party_a.address must be set: the first",
+        ),
         ("eval_epochs = 10", "eval_epochs = 0", "eval_epochs"),
         ("[train]", "[train", "not TOML"),
         ("[train]", "[train]\nnum_class = 3", "num_class must be set for multi:ova"),
