@@ -116,8 +116,8 @@ class Bins:
 
     @cached_property
     def numbers(self) -> np.ndarray:
-        """The bin of every value, uint16[n, d], L where it is missing. No value is below the least cut."""
-        return bin_rows(self.features, self.cuts) - np.uint16(1)
+        """The bin of every value, uint16[n, d], L where it is missing; a value below the least cut is in the first."""
+        return np.maximum(bin_rows(self.features, self.cuts), 1) - np.uint16(1)
 
 
 def order_key(values: np.ndarray) -> np.ndarray:

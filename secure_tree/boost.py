@@ -17,6 +17,7 @@ from secure_tree.binning import ORDER_BITS, Bins
 from secure_tree.candidates import Candidates, compare_edges
 from secure_tree.context import TrainingContext
 from secure_tree.ensemble import Ensemble, NodeStatistics, Routes, TreeShares, left_children, winning_edges
+from secure_tree.going_on import Begun
 from secure_tree.histogram import share_blocks
 from secure_tree.own_rows import Here, OwnRows
 from secure_tree.rows import Rows, TreeRows, local_rows
@@ -29,8 +30,8 @@ from secure_tree.validation import Validation, share_validation_rows
 
 @dataclass
 class Boosting:
-    """A training once it is set up: its rows, the candidates, the keys of their edges, [base], and held-out rows where
-    there are any.
+    """A training once it is set up: its rows, the candidates, the keys of their edges, [base], held-out rows where
+    there are any, and the model that it goes on from, if any.
     """
 
     context: TrainingContext
@@ -39,6 +40,7 @@ class Boosting:
     edges: EdgeKeys
     base: AShare
     validation: Validation | None
+    before: Ensemble | None = None
 
     @property
     def matrices(self) -> list[Releasable]:
@@ -48,8 +50,10 @@ class Boosting:
         return [*self.edges.matrices, *self.rows.matrices, *fixed, *(m for router in routers for m in router.matrices)]
 
 
-def set_up(party: Party, context: TrainingContext, base: AShare, bins: Bins, own: OwnRows) -> Steps[Boosting]:
-    """Own rows and bins -> Boosting at the first margin."""
+def set_up(
+    party: Party, context: TrainingContext, base: AShare, bins: Bins, own: OwnRows, begun: Begun | None = None
+) -> Steps[Boosting]:
+    """Own rows and bins -> Boosting at the first margin; held-out rows at that of a training begun before."""
     layout = context.layout
     candidates, rows, edges = yield from parallel(
         compare_edges(party, bins, layout),
@@ -59,7 +63,9 @@ def set_up(party: Party, context: TrainingContext, base: AShare, bins: Bins, own
     held_out = None
     if any(context.facts.validation_rows):
         held_out = yield from share_validation_rows(party, context, base, bins.cuts, own.validation)
-    return Boosting(context, rows, candidates, edges, base, held_out)
+        if begun:
+            held_out.margin = held_out.margin + begun.added_held_out
+    return Boosting(context, rows, candidates, edges, base, held_out, begun.ensemble if begun else None)
 
 
 def _rows(party: Party, context: TrainingContext, base: AShare, bins: Bins, own: OwnRows) -> Steps[Rows]:
@@ -90,7 +96,8 @@ def _boost_class(party: Party, boosting: Boosting, k: int, sample: np.ndarray) -
 
 
 def finish(party: Party, boosting: Boosting, trees: list[TreeShares]) -> Steps[Ensemble]:
-    """Trees -> Ensemble: every node's feature as a one-hot and its threshold's key. Two rounds for all trees.
+    """Trees -> Ensemble: every node's feature as a one-hot and its threshold's key. Two rounds for all trees. The trees
+    of the model that the training goes on from come first.
 
     A null split compares 0 with a threshold above every key where the node is a left child, else with 0.
     """
@@ -99,7 +106,9 @@ def finish(party: Party, boosting: Boosting, trees: list[TreeShares]) -> Steps[E
     count = len(trees) * m
     path = Routes.of(layout, trees)
     winning, missing_left = winning_edges(layout, winners.reshape(count, -1))
-    statistics, keys = yield from parallel(_statistics(party, trees), boosting.edges.of(party, winning))
+    statistics, keys = yield from parallel(
+        _statistics(party, trees, boosting.before), boosting.edges.of(party, winning)
+    )
     features = path.features.reshape(count, -1)
     missing_right = (features ^ missing_left)[:, list(layout.missing)]
     above_all = path.null.reshape(count).masked(np.tile(left_children(m), len(trees)))
@@ -109,7 +118,7 @@ def finish(party: Party, boosting: Boosting, trees: list[TreeShares]) -> Steps[E
     )
     thresholds = threshold_bits.times(1 << np.arange(ORDER_BITS + 2)).sum(axis=-1)
     shape = (len(trees), m)
-    return Ensemble(
+    ensemble = Ensemble(
         sets=path.sets,
         features=path.features,
         null=path.null,
@@ -119,9 +128,25 @@ def finish(party: Party, boosting: Boosting, trees: list[TreeShares]) -> Steps[E
         base=boosting.base,
         statistics=statistics,
     )
+    return boosting.before.then(ensemble) if boosting.before else ensemble
 
 
-def _statistics(party: Party, trees: list[TreeShares]) -> Steps[NodeStatistics]:
-    """Gains at a scale at which the sum of all of them fits. One round."""
+def _statistics(party: Party, trees: list[TreeShares], before: Ensemble | None) -> Steps[NodeStatistics]:
+    """Gains at a scale at which the sum of all of them fits. One round, and one more after those of a model."""
     gains, covers = stack([t.gains for t in trees]), stack([t.covers for t in trees])
-    return NodeStatistics((yield from truncate.steps(party, gains, max(1, (gains.size - 1).bit_length()))), covers)
+    gains = yield from truncate.steps(party, gains, max(1, (gains.size - 1).bit_length()))
+    if before is None or before.statistics is None:
+        return NodeStatistics(gains, covers)
+    # Each half of the sum has a bit less.
+    gain_scale = min(gains.scale, before.statistics.gains.scale) - 1
+    cover_scale = min(covers.scale, before.statistics.covers.scale)
+    of_model, of_trees, *all_covers = yield from parallel(
+        *(_at_scale(party, x, gain_scale) for x in (before.statistics.gains, gains)),
+        *(_at_scale(party, x, cover_scale) for x in (before.statistics.covers, covers)),
+    )
+    return NodeStatistics(concatenate([of_model, of_trees]), concatenate(list(all_covers)))
+
+
+def _at_scale(party: Party, x: AShare, scale: int) -> Steps[AShare]:
+    """At most the scale of x."""
+    return x if x.scale == scale else (yield from truncate.steps(party, x, x.scale - scale))

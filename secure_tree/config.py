@@ -55,7 +55,7 @@ _NAMES = {
 
 # XGBoost's parameters that change what is learned, and that trees on shares do not have.
 _NOT_HERE = {
-    "warm_start": "keep checkpoints in fit, and fit again with resume=True and a larger n_estimators",
+    "warm_start": "pass the fitted estimator to fit as xgb_model",
     "interaction_constraints": "a path's features are secret, so splits cannot be held to groups of them",
     "max_leaves": "trees are grown level by level; use max_depth",
     "grow_policy": "trees are grown level by level; use max_depth",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpc.shares import AShare, BShare, stack
+from mpc.shares import AShare, BShare, concatenate, stack
 from secure_tree.layout import Layout
 
 
@@ -80,6 +80,13 @@ class Ensemble(Routes):
         bits = self.features[trees], self.null[trees]
         base = self.base.map(np.zeros_like) if trees.start else self.base
         return Ensemble(sets, *bits, self.thresholds[trees], self.chosen[trees], self.leaves[trees], base)
+
+    def then(self, more: Ensemble) -> Ensemble:
+        """The trees of both, which have the same bins; statistics are those of `more`, if any."""
+        sets = [concatenate(pair) for pair in zip(self.sets, more.sets, strict=True)]
+        parts = ("features", "null", "thresholds", "chosen", "leaves")
+        every = {name: concatenate([getattr(self, name), getattr(more, name)]) for name in parts}
+        return Ensemble(sets=sets, **every, base=self.base, statistics=more.statistics)
 
 
 def left_children(nodes: int) -> np.ndarray:

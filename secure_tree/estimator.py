@@ -17,7 +17,7 @@ from mpc.errors import ConfigError
 from mpc.party import Party
 from mpc.tracing import planned
 from secure_tree.agreement.models import agree_on_prediction
-from secure_tree.agreement.numbers import agree_on_numbers, of_scales
+from secure_tree.agreement.numbers import agree_on_numbers, of_model, of_scales
 from secure_tree.agreement.training import agree_on_terms, agree_on_training
 from secure_tree.base_score import settle
 from secure_tree.categories import Dictionary, columns_behind, dictionary
@@ -26,6 +26,7 @@ from secure_tree.config import Importance, Method, TrainConfig
 from secure_tree.context import TrainingContext
 from secure_tree.conventions import needs_party, not_fitted, one_pair
 from secure_tree.edges import cut_bins
+from secure_tree.going_on import as_the_model, begin, bins_of, more_rounds, shared_model
 from secure_tree.importance import feature_importance
 from secure_tree.inputs import ColumnLike, EvalSet, TableLike
 from secure_tree.links import classes, probabilities, values
@@ -76,6 +77,12 @@ def _own_rows(
         labelled = own.validation.labels is not None
         own.validation = read_validation(one_pair(eval_set), config, known, own.names, labelled)
     return own
+
+
+def _categories(model: SharedModel, rank: int, X: TableLike) -> Dictionary:
+    """What the model knows of the columns of a party's table."""
+    trained_on = model.facts.names[model.facts.layout.features_of(rank)]
+    return columns_behind(trained_on, [str(c) for c in X.columns]) if hasattr(X, "columns") else {}
 
 
 class _SecureXGB(Parametrised):
@@ -129,6 +136,7 @@ class _SecureXGB(Parametrised):
         eval_set: EvalSet | None = None,
         observer: Observer | None = None,
         checkpoints: Checkpoints | None = None,
+        xgb_model: _SecureXGB | SharedModel | str | Path | None = None,
     ) -> Self:
         """Train on both parties' tables. X: [n, d] array or DataFrame of this party, y: the labels of its rows.
 
@@ -148,6 +156,9 @@ class _SecureXGB(Parametrised):
 
         With `checkpoints`, which both parties have or neither, every round is kept as it is made.
 
+        `xgb_model`: an estimator that is fitted, or the path of a half that `save` wrote. The training goes on from it,
+        with `n_estimators` more rounds at its cuts (secure_tree/going_on.py).
+
         Public: row counts, feature names with all categories, parameters, powers of two above the largest label
         (regression) and weight. Nothing is revealed but the curve.
         Stages of the meter: setup, offline, online. Raises DataError, ConfigError, PeerFailure.
@@ -157,22 +168,34 @@ class _SecureXGB(Parametrised):
         needs_party(party, "fit(party, X, y)")
         self.curves.clear()
         self.curves.update({metric: [] for metric in config.metrics})
-        known = agree_on_terms(party, config, dictionary(X.header if isinstance(X, Shards) else X))
+        header = X.header if isinstance(X, Shards) else X
+        before = None if xgb_model is None else shared_model(xgb_model)
+        known = agree_on_terms(party, config, dictionary(header), of_model(before) if before else None)
+        if before:
+            config = more_rounds(party, before, config, kept=checkpoints is not None)
+            known = _categories(before, party.rank, header)
         own = _own_rows(party, X, y, sample_weight, eval_set, config, known)
         context = agree_on_training(party, config, own)
+        if before:
+            context = as_the_model(before, context)
         pairing, attempt = context.facts.pairing, None
         if checkpoints:
             attempt = checkpoints.start(party, pairing, config.model_dump(), own)
             context = TrainingContext(config, replace(context.facts, pairing=attempt.training))
         with _compared_by(party, config.comparison):
-            cut = partial(cut_bins, party, context, own)
-            bins = attempt.bins(own, cut) if attempt else cut()
+            begun = None
+            if before:
+                assert isinstance(own, Here), "there are no workers"
+                bins, base, begun = bins_of(before, own), before.ensemble.base, begin(party, context, before, own)
+            else:
+                cut = partial(cut_bins, party, context, own)
+                bins = attempt.bins(own, cut) if attempt else cut()
+                context, base = settle(party, context, own)
             self.division = own.division if isinstance(own, AtWorkers) else None
-            context, base = settle(party, context, own)
             if config.squared:
                 agree_on_numbers(party, "training.unit", of_scales(context))
             check_resolution(context, own)
-            ensemble = train(party, context, base, bins, own, self.curves, observer, attempt)
+            ensemble = train(party, context, base, bins, own, self.curves, observer, attempt, begun)
         # Shares of the same trees that two runs have finished do not fit each other.
         self.model = SharedModel(party.rank, config, replace(context.facts, pairing=pairing), bins.cuts, ensemble)
         return self
@@ -198,9 +221,8 @@ class _SecureXGB(Parametrised):
             raise ConfigError("`to` is party 0 or 1 of vertical data; horizontally each party learns its own rows")
         if mac:
             check_macs(party, method)
-        trained_on = model.facts.names[model.facts.layout.features_of(party.rank)]
         table = X.header if isinstance(X, Shards) else X
-        known = columns_behind(trained_on, [str(c) for c in table.columns]) if hasattr(table, "columns") else {}
+        known = _categories(model, party.rank, table)
         features, names = read_features(table, model.config, known=known)
         rows = len(X) if isinstance(X, Shards) else len(features)
         layout = agree_on_prediction(party, model, names, rows, method, to, mac)

@@ -20,6 +20,7 @@ from secure_tree.checkpoint import Attempt
 from secure_tree.config import RISING, Metric, TrainConfig
 from secure_tree.context import TrainingContext
 from secure_tree.ensemble import Ensemble, TreeShares
+from secure_tree.going_on import Begun
 from secure_tree.own_rows import OwnRows
 from secure_tree.rows import TreeRows
 from secure_tree.sampling import Samples, alike, samples_by_round
@@ -55,6 +56,7 @@ def train(
     curves: Curves,
     observer: Observer | None = None,
     attempt: Attempt | None = None,
+    begun: Begun | None = None,
 ) -> Ensemble:
     """Grow the trees -> the ensemble. What is revealed of the held-out rows is added to `curves` as it comes.
 
@@ -65,21 +67,25 @@ def train(
     Stages of the meter: setup, offline, online. Correlated randomness is asked for before the first round, and comes in
     while the trees grow; with early stopping it is asked for up to the next evaluation, so that none is left over, and
     with workers a few rounds ahead. Where a worker is lost, the training goes back to the last whole round.
-    An `attempt` keeps every round; the rounds that it has already are evaluated again, not grown again.
+    An `attempt` keeps every round; the rounds that it has already are evaluated again, not grown again. A training that
+    was `begun` as a model only has its later rounds left, and none before them is dropped.
     """
 
     def begin(party: Party) -> Boosting:
-        boosting = party.run(set_up(party, context, base, bins, own))
+        boosting = party.run(set_up(party, context, base, bins, own, begun))
         settle(party)
         return boosting
 
-    config, rounds = context.config, samples_by_round(context)
+    config, first = context.config, begun.rounds if begun else 0
+    rounds, margin = samples_by_round(context)[first:], begun.margin(context) if begun else None
+    if attempt:
+        margin = attempt.margin
     with party.stage("setup"):
         rehearsal = _Rehearsal(party, begin)
         _provide(party, [rehearsal.asked()])
         boosting = begin(party)
         try:
-            boosting.rows.begin(party, attempt.margin if attempt else None)
+            boosting.rows.begin(party, margin)
         except WorkersLost as lost:
             _recover(party, boosting, lost)
     trees, curve = list[TreeShares](), curves[config.metric]
@@ -108,19 +114,19 @@ def train(
                 while len(trees) < end * config.classes:
                     samples = rounds[len(trees) // config.classes]
                     try:
-                        trees += _grow(party, boosting, samples, len(trees), observer, attempt)
+                        trees += _grow(party, boosting, samples, first * config.classes + len(trees), observer, attempt)
                     except WorkersLost as lost:
                         party.randomness.discard()
                         _recover(party, boosting, lost)
                         provide(start)
                 if boosting.validation:
                     grown = trees[start * config.classes : end * config.classes]
-                    for metric, value in boosting.validation.measure(party, grown, end).items():
-                        curves[metric].append((end, value))
-            if config.early_stopping_rounds and end - best_round(curve, config) >= config.early_stopping_rounds:
+                    for metric, value in boosting.validation.measure(party, grown, first + end).items():
+                        curves[metric].append((first + end, value))
+            if config.early_stopping_rounds and first + end - best_round(curve, config) >= config.early_stopping_rounds:
                 break
         if config.early_stopping_rounds:
-            trees = trees[: best_round(curve, config) * config.classes]
+            trees = trees[: (best_round(curve, config) - first) * config.classes]
         if stepwise:
             with party.stage("offline"):
                 _provide(party, rehearsal.finish(len(trees) // config.classes))

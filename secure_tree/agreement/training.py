@@ -28,6 +28,8 @@ LEAST_VALIDATION_ROWS = 5
 # Edges of a feature, whose numbers are 16 bits, and by rows pairs of a party's bin and the other's edge.
 MOST_EDGES = (1 << 16) - 3
 MOST_PAIRS = 1 << 26
+# Among the parameters, where a training goes on from a model.
+_MODEL = "xgb_model"
 
 
 class Terms(Message):
@@ -68,18 +70,30 @@ class ResumeFacts(Message):
     points: list[tuple[Count, Text]]
 
 
-def agree_on_terms(party: Party, config: TrainConfig, categories: Dictionary) -> Dictionary:
+def agree_on_terms(party: Party, config: TrainConfig, categories: Dictionary, model: str | None = None) -> Dictionary:
     """The same version and parameters at both, and the categories of this party's categorical columns.
 
-    By rows they are both parties' categories. Raises ConfigError or DataError at both.
+    By rows they are both parties' categories. `model`: a digest of what is public in the model that the training goes
+    on from. Raises ConfigError or DataError at both.
     """
-    mine = Terms.of(config=config.model_dump(), categories=categories)
+    parameters = config.model_dump()
+    mine = Terms.of(config=parameters if model is None else {**parameters, _MODEL: model}, categories=categories)
     theirs = exchange(party, "training.terms", mine)
+    told = dict(theirs.config)
+    of_model = told.pop(_MODEL, None)
     try:
-        other = validated(TrainConfig, theirs.config).model_dump()
+        other = validated(TrainConfig, told).model_dump()
     except ConfigError as error:
         raise ConfigError(f"the other party's parameters: {error}") from None
-    _same_config(mine.config, other)
+    _same_config(parameters, other)
+    if (model is None) != (of_model is None):
+        raise ConfigError(
+            "one party goes on from a model and the other starts a new one: both must pass xgb_model, or neither"
+        )
+    if model != of_model:
+        raise DataError(
+            "the halves of xgb_model come from different trainings, or one of them has been altered since training"
+        )
     if config.partition == "vertical":
         return categories
     ordered = (mine, theirs) if party.rank == 0 else (theirs, mine)

@@ -1,0 +1,271 @@
+"""Going on from a model: the trees of one longer training, and what does not fit the model is refused."""
+
+import numpy as np
+import pytest
+
+from mpc.errors import ConfigError, DataError
+from protocols.testing.two_parties import made_by_both, opened, run_both, with_workers
+from secure_tree import SecureXGBClassifier, SecureXGBRegressor
+from secure_tree.checkpoint import Checkpoints
+from secure_tree.going_on import RESIDUALS
+from secure_tree.layout import place
+
+ROWS, FEATURES = (90, 110), 3
+SHAPE = {"max_depth": 2, "max_bin": 8, "learning_rate": 0.5}
+RNG = np.random.default_rng(7)
+X = RNG.normal(size=(sum(ROWS), FEATURES))
+HOLES = np.where(RNG.random(X.shape) < 0.1, np.nan, X)
+# No two splits of a node are nearly as good: coins of another run change no tree.
+MARGIN = 2 * (X[:, 0] > 0.3) + (X[:, 1] > -0.5) + 0.5 * (X[:, 2] > 0.1)
+LABELS = {
+    "binary:logistic": (MARGIN > 1.2).astype(float),
+    "multi:ova": np.digitize(MARGIN, [0.7, 2.2]).astype(float),
+    "reg:squarederror": 100 * MARGIN + 1000,
+    "count:poisson": np.round(3 * MARGIN + 1),
+}
+SECOND = (b"c" * 16, b"d" * 16)
+
+
+def estimator(objective="binary:logistic", **parameters):
+    kind = SecureXGBRegressor if objective in ("reg:squarederror", "count:poisson") else SecureXGBClassifier
+    classes = {"num_class": 3} if objective == "multi:ova" else {}
+    return kind(objective=objective, **{**SHAPE, **classes, **parameters})
+
+
+def own(party, table, labels, vertical=False):
+    if vertical:
+        return table[:, place(party.rank, (1, FEATURES - 1))], labels if party.rank == 0 else None
+    rows = place(party.rank, ROWS)
+    return table[rows], labels[rows]
+
+
+def in_two(objective, first=2, second=3, table=X, source=None, seeds=SECOND, then=None, **parameters):
+    """Margins of all rows after a training of first + second rounds, and after one that goes on; and both models."""
+    labels, vertical = LABELS[objective], parameters.get("partition") == "vertical"
+    whole = estimator(objective, n_estimators=first + second, **parameters).config.n_estimators
+
+    def job(party, models):
+        mine = own(party, table, labels, vertical)
+        if models is None:
+            model = estimator(objective, n_estimators=whole, **parameters).fit(party, *mine)
+        else:
+            begun = estimator(objective, n_estimators=first, **parameters).fit(party, *mine)
+            model = estimator(objective, n_estimators=second, **parameters).fit(party, *mine, xgb_model=begun)
+        return model, model.predict_margin(party, mine[0]), model.feature_importance(party, "total_gain")
+
+    both = {"source": source} if source else {}
+    return [run_both(lambda party, m=m: job(party, m), **both)[0] for m in (None, True)]
+
+
+CASES = [
+    ("binary:logistic", {}),
+    ("binary:logistic", {"edges": "joint", "table": HOLES, "missing": "all"}),
+    ("binary:logistic", {"partition": "vertical", "colsample_bytree": 1.0}),
+    ("binary:logistic", {"monotone_constraints": [1, 1, 0], "min_child_samples": 3}),
+    ("multi:ova", {}),
+    ("multi:ova", {"partition": "vertical", "table": HOLES, "missing": "all"}),
+    ("reg:squarederror", {}),
+    ("reg:squarederror", {"partition": "vertical"}),
+    ("count:poisson", {"edges": "joint"}),
+]
+
+
+@pytest.mark.parametrize(("objective", "parameters"), CASES)
+def test_it_is_one_longer_training(objective, parameters):
+    whole, two = in_two(objective, **parameters)
+    unit = whole[0][0].model.facts.margin_unit
+    for (seen, margin, gains), (wanted, of_whole, of_gains) in zip(two, whole, strict=True):
+        assert seen.model.rounds == wanted.model.rounds == 5
+        assert seen.model.config.n_estimators == 5
+        assert np.abs(margin - of_whole).max(initial=0) < 1e-2 * unit, "several edges may part the rows alike"
+        assert np.abs(gains - of_gains).max() < 0.02 * of_gains.max()
+
+
+def fitted(objective="binary:logistic", source=None, vertical=False, labels=None, workers=0, **parameters):
+    """Both parties' models of two rounds."""
+    labels = LABELS[objective] if labels is None else labels
+    parameters |= {"partition": "vertical" if vertical else "horizontal"}
+
+    def job(party):
+        return estimator(objective, n_estimators=2, **parameters).fit(party, *own(party, X, labels, vertical))
+
+    return run_both(with_workers(job, workers) if workers else job, **({"source": source} if source else {}))[0]
+
+
+def go_on(models, objective="binary:logistic", table=X, labels=None, weights=None, fit=None, workers=0, **parameters):
+    """Both parties' results of `fit(party, estimator, *own, xgb_model)`, and the parties."""
+    labels = LABELS[objective] if labels is None else labels
+    fit = fit or (lambda party, model, rows, own_labels, before: model.fit(party, rows, own_labels, xgb_model=before))
+
+    def job(party):
+        model = estimator(objective, **{"n_estimators": 2, **parameters})
+        mine = own(party, table, labels, parameters.get("partition") == "vertical")
+        return fit(party, model, *mine, models[party.rank] if models else None)
+
+    return run_both(with_workers(job, workers) if workers else job)
+
+
+def test_it_goes_on_again_from_files(tmp_path):
+    for rank, model in enumerate(fitted()):
+        model.save(tmp_path / f"{rank}.npz")
+    more = go_on([tmp_path / f"{rank}.npz" for rank in (0, 1)])[0]
+    for rank, model in enumerate(more):
+        model.save(tmp_path / f"more_{rank}.npz")
+    again = go_on([str(tmp_path / f"more_{rank}.npz") for rank in (0, 1)])
+    assert [model.model.rounds for model in again[0]] == [6, 6]
+    whole = go_on(None, n_estimators=6, fit=lambda party, model, rows, labels, _: model.fit(party, rows, labels))
+    leaves = [opened([m.model.ensemble.leaves for m in run[0]]) / 2**20 for run in (again, whole)]
+    assert np.abs(np.sort(leaves[0]) - np.sort(leaves[1])).max() < 1e-2
+    assert again[0][0].model.facts.pairing != more[0].model.facts.pairing
+
+
+def test_rows_held_out_start_at_the_margins_of_the_model():
+    def fit(party, model, rows, labels, before):
+        validation = [(rows[:40], labels[:40])]
+        return model.fit(party, rows, labels, eval_set=validation, xgb_model=before).curve
+
+    shown = {"eval_epochs": 1, "eval_metric": "logloss"}
+    (curve, other), parties = go_on(fitted(), n_estimators=3, fit=fit, **shown)
+    whole = go_on(None, n_estimators=5, fit=fit, **shown)[0][0]
+    assert curve == other
+    assert [rounds for rounds, _ in curve] == [3, 4, 5]
+    assert np.allclose([value for _, value in curve], [value for _, value in whole[2:]], atol=2e-3)
+    assert all("logloss of held-out rows" in what for what in parties[0].revealed)
+
+
+@pytest.mark.parametrize("objective", ["reg:squarederror", "binary:logistic"])
+def test_early_stopping_keeps_the_trees_of_the_model(objective):
+    labels = LABELS[objective]
+
+    def fit(party, model, rows, own_labels, before):
+        other = own_labels[::-1]
+        return model.fit(party, rows, own_labels, eval_set=[(rows, other)], xgb_model=before)
+
+    models = fitted(objective)
+    (first, second), _ = go_on(
+        models, objective, labels=labels, fit=fit, n_estimators=8, early_stopping_rounds=2, eval_epochs=1
+    )
+    assert first.model.rounds == second.model.rounds
+    assert 3 <= first.model.rounds < 10, "held-out labels are of other rows"
+    before, after = (opened([m.model.ensemble.leaves for m in pair]) for pair in (models, (first, second)))
+    assert np.array_equal(after[:2], before)
+
+
+def test_the_parties_bring_other_rows():
+    other = np.random.default_rng(9).normal(size=X.shape) * 1.5
+    labels = (other[:, 0] > 0.3).astype(float)
+
+    def fit(party, model, rows, own_labels, before):
+        model.fit(party, rows, own_labels, xgb_model=before)
+        return model.predict_margin(party, rows)
+
+    (first, second), parties = go_on(fitted(), table=other, labels=labels, fit=fit, n_estimators=6)
+    margins = np.concatenate([first, second])
+    assert np.mean((margins > 0) == labels) > 0.85, "values beyond the model's least cut are in its first bin"
+    assert all("predictions" in what for what in parties[0].revealed)
+
+
+def test_only_a_regression_reveals_and_only_one_bit():
+    _, parties = go_on(fitted("reg:squarederror"), "reg:squarederror")
+    assert list(parties[0].revealed) == list(parties[1].revealed) == [RESIDUALS]
+    assert not go_on(fitted())[1][0].revealed
+
+
+def test_labels_far_from_the_model_are_refused():
+    models = fitted("reg:squarederror")
+    labels = np.where(np.arange(len(X)) % 2, 2000.0, -2000.0)
+    with pytest.raises(DataError, match="far from what xgb_model predicts"):
+        go_on(models, "reg:squarederror", labels=labels)
+    with pytest.raises(DataError, match=r"labels must be at most 2048 in magnitude, .* got up to 16384"):
+        go_on(models, "reg:squarederror", labels=10 * LABELS["reg:squarederror"])
+    go_on(models, "reg:squarederror", labels=LABELS["reg:squarederror"] + 10)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"max_depth": 3}, "xgb_model was trained with max_depth 2, got 3"),
+        ({"learning_rate": 0.1}, "xgb_model was trained with learning_rate 0.5, got 0.1"),
+        ({"missing": "all"}, "xgb_model was trained with missing none, got all"),
+        ({"partition": "vertical"}, "xgb_model was trained with partition horizontal, got vertical"),
+        ({"n_estimators": 9999}, "n_estimators"),
+    ],
+)
+def test_other_parameters_are_refused(parameters, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        go_on(fitted(), **parameters)
+
+
+def test_what_is_no_model_of_the_training_is_refused(tmp_path):
+    models = fitted()
+    with pytest.raises(DataError, match="come from different trainings"):
+        go_on([models[0], fitted()[1]])
+    with pytest.raises(DataError, match="belongs to party 1, and this is party 0"):
+        go_on(models[::-1])
+    with pytest.raises(ConfigError, match="both must pass xgb_model, or neither"):
+        go_on([models[0], None])
+    with pytest.raises(ConfigError, match=r"must be a fitted estimator of Sharewood or the path .* got dict"):
+        go_on([{}, {}])
+    with pytest.raises(DataError, match="fit"):
+        go_on([estimator(), estimator()])
+    with pytest.raises(DataError, match="the model has 3 features, the table 2"):
+        go_on(models, table=X[:, :2])
+    with pytest.raises(ConfigError, match="xgb_model was trained with objective binary:logistic, got count:poisson"):
+        go_on(models, "count:poisson")
+
+    def weighted(party, model, rows, labels, before):
+        return model.fit(party, rows, labels, np.full(len(labels), 3.0), xgb_model=before)
+
+    with pytest.raises(DataError, match="largest weight must be that of the training of xgb_model, no weights, got 4"):
+        go_on(models, fit=weighted)
+
+    def kept(party, model, rows, labels, before):
+        folder = Checkpoints(tmp_path / str(party.rank))
+        return model.fit(party, rows, labels, checkpoints=folder, xgb_model=before)
+
+    with pytest.raises(ConfigError, match="without checkpoints and shards: resume with a larger n_estimators"):
+        go_on(models, fit=kept)
+    with pytest.raises(ConfigError, match="without checkpoints and shards"):
+        go_on(models, workers=2)
+
+
+def test_columns_divided_otherwise_are_refused():
+    models = fitted(vertical=True)
+
+    def fit(party, model, rows, labels, before):
+        columns = place(party.rank, (2, FEATURES - 2))
+        return model.fit(party, X[:, columns], labels, xgb_model=before)
+
+    with pytest.raises(DataError, match=r"must have 1 and 2 columns, .* got 2 and 1"):
+        go_on(models, partition="vertical", fit=fit)
+
+
+def test_the_labels_stay_where_they_were():
+    def fit(party, model, rows, labels, before):
+        return model.fit(party, rows, LABELS["binary:logistic"] if party.rank == 1 else None, xgb_model=before)
+
+    with pytest.raises(DataError, match="party 0 must have the labels"):
+        go_on(fitted(vertical=True), partition="vertical", fit=fit)
+
+
+def test_categories_are_those_of_the_model():
+    pandas = pytest.importorskip("pandas")
+    colours = np.where(X[:, 0] > 0.3, "red", np.where(X[:, 1] > 0, "green", "blue"))
+
+    def fit(party, model, rows, labels, before):
+        own = colours[place(party.rank, ROWS)]
+        known = ["blue", "green", "red"] if before is None else ["green", "red"]
+        own = np.where(np.isin(own, known), own, "green")
+        frame = pandas.DataFrame({"colour": pandas.Categorical(own, known), "size": rows[:, 2]})
+        return model.fit(party, frame, labels, xgb_model=before)
+
+    models = go_on(None, fit=fit)[0]
+    more = go_on(models, fit=fit)[0]
+    assert more[0].model.facts.names == models[0].model.facts.names
+    assert more[0].model.facts.indicators == (0, 1, 2)
+    assert more[0].model.rounds == 4
+
+
+def test_without_a_dealer():
+    whole, two = in_two("binary:logistic", source=made_by_both, max_depth=1, max_bin=4)
+    assert np.abs(two[0][1] - whole[0][1]).max() < 1e-2
