@@ -28,6 +28,8 @@ from sharewood.planning import Networks, Tables, plan, plan_pairwise
 # Rows of the larger table that are planned, and that are trained on.
 PLANNED = 60_000, 200_000
 COMPUTED = 10_000, 40_000
+# Bytes of memory of a worker on Ray beyond those of a process that does the same.
+OF_RAY = 128 << 20
 PHASES = "setup", "offline", "online"
 GIB = 1 << 30
 GB = 1e9
@@ -190,9 +192,9 @@ def _needed(cluster: Cluster, memory: Line) -> int | None:
     """The shards that fit the memory of a worker."""
     if cluster.memory is None:
         return None
-    room = cluster.memory * GIB - memory.fixed - WINDOW
+    room = cluster.memory * GIB - memory.fixed - OF_RAY - WINDOW
     if room <= 0:
-        least = math.ceil((memory.fixed + WINDOW) / GIB)
+        least = math.ceil((memory.fixed + OF_RAY + WINDOW) / GIB)
         raise ConfigError(f"memory must be above {least} GiB for a worker of this training, got {cluster.memory:g}")
     return max(1, math.ceil(memory.of_rows / room))
 
@@ -215,12 +217,14 @@ def _estimate(
     total = seconds["setup"] + max(seconds["offline"], seconds["online"])
     sent, dealt = (round(lines[name].at(1.0)) for name in ("bytes", "dealt"))
     hours = 2 * workers * total / 3600
+    # Material that is there ahead of its use: of a dealer, one party's part of all; made, up to the bound.
+    ahead = WINDOW if lines["ahead"].at(1.0) else min(WINDOW, lines["dealt"].at(at_once) / 2)
     return Estimate(
         rounds=round(lines["rounds"].at(at_once)),
         bytes=sent,
         bytes_offline=round(lines["ahead"].at(1.0)),
         bytes_dealer=dealt,
-        memory=round(computing["memory"].at(at_once)) + WINDOW,
+        memory=round(computing["memory"].at(at_once) + OF_RAY + ahead),
         shards_needed=needed,
         network_seconds=network,
         row_seconds=rows,

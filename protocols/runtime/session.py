@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import resource
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -101,8 +102,9 @@ def dealer_role(channels: dict[str, Channel]) -> Any:
     return {"result": serve(channels[PARTIES[0]], channels[PARTIES[1]]), **_process()}
 
 
-def _process() -> dict[str, int]:
-    return {"pid": os.getpid(), "memory_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+def _process() -> dict[str, Any]:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {"pid": os.getpid(), "memory_peak_bytes": peak, "cpu_seconds": time.process_time()}
 
 
 def run_session(
@@ -115,7 +117,7 @@ def run_session(
     check_dealer: bool = False,
     shards: int = 0,
 ) -> dict[str, dict[str, Any]]:
-    """Run `job` at both parties; for each process its result, its pid and its peak memory, and `workers`, if any."""
+    """Run `job` at both parties; for each process its result, pid, peak memory, CPU seconds, and `workers`, if any."""
     if check_dealer and offline != "dealer":
         raise ConfigError("check_dealer needs a dealer: with offline='pairwise' use audit")
     if (audit or check_dealer) and shards:

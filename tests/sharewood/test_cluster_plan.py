@@ -10,7 +10,7 @@ from secure_tree.config import TrainConfig
 from secure_tree.planning import Sizes
 from sharewood import cluster_plan
 from sharewood.calibration import Computing
-from sharewood.cluster_plan import GIB, PHASES, Cluster, Line, plan_cluster, print_cluster_plan
+from sharewood.cluster_plan import GIB, OF_RAY, PHASES, Cluster, Line, plan_cluster, print_cluster_plan
 from sharewood.planning import plan
 
 CONFIG = TrainConfig.of(n_estimators=4, max_depth=3, max_bin=16, learning_rate=0.3)
@@ -70,7 +70,7 @@ def test_memory_tells_the_shards():
     sizes = Sizes.numeric((4_000_000, 4_000_000), 3)
     found = plan_cluster(CONFIG, sizes, Cluster(memory=2), measure=linear)
     assert found.shards == found.estimate.shards_needed == 6  # 8 * 10^6 KiB over 1.5 GiB
-    assert found.estimate.memory == pytest.approx(GIB // 4 + 8e6 * 1024 / 6 + WINDOW, rel=1e-3)
+    assert 0 < found.estimate.memory - (GIB // 4 + 8e6 * 1024 / 6 + OF_RAY) <= WINDOW
     assert found.estimate.memory <= 2 * GIB
     fewer = plan_cluster(CONFIG, sizes, Cluster(shards=5, memory=2), measure=linear)
     assert fewer.shards == 5 and fewer.estimate.shards_needed == 6 and fewer.estimate.memory > 2 * GIB

@@ -1,0 +1,200 @@
+"""Training over shards: what depends on their number, and what does not; and two million rows on one machine.
+
+python -m benchmarks.cluster            measures; writes docs/figures/cluster.json, the figure and docs/cluster_cost.md
+python -m benchmarks.cluster --page     writes figure and page from the JSON that is there
+python -m benchmarks.cluster --quick --out DIR      a few thousand rows, all of it to DIR
+
+Each training runs in a new process. What grows with rows is the difference between two sizes, in proportion to all
+rows: start-up, and what every worker has to import, are not in it. Memory of a run is that of all of its processes at
+one time, Ray's and the dealers' among them: the largest sum of their PSS, read five times a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.cluster_page import draw, page
+from benchmarks.tree_stages import made_up_rows
+from mpc.meter import Stage
+from mpc.party import Party
+from protocols.runtime.session import PARTIES, run_session
+from secure_tree import SecureXGBClassifier
+from secure_tree.config import TrainConfig
+from secure_tree.planning import Sizes
+from sharewood.cluster_plan import Cluster, plan_cluster
+from sharewood.shard_costs import with_workers
+from sharewood.warming_up import warm_up
+
+DOCS = Path(__file__).parents[1] / "docs"
+FEATURES, DEPTH, TREES = 20, 4, 2
+SHARDS = (0, 1, 2, 4)  # 0: one process at each party, without Ray
+FULL = {"rows": 200_000, "few": 20_000, "large": 2_000_000}
+QUICK = {"rows": 4_000, "few": 1_000, "large": 8_000}
+HELD_OUT = 0.05
+LOOPBACK = 100e9  # bits a second: loopback takes no time that is not computing
+
+
+def train(rows: int, shards: int) -> dict[str, Any]:
+    """What one training takes: rounds of party A with B, bytes in both directions, of each process memory and CPU."""
+
+    def job(party: Party) -> dict[str, Any]:
+        X, y = made_up_rows(rows // 2, FEATURES, party.rank)
+        SecureXGBClassifier(n_estimators=TREES, max_depth=DEPTH).fit(party, X, y)
+        return {name: asdict(stage) for name, stage in party.stages.items()}
+
+    outcome = run_session(job, shards=shards)
+    of_party = [outcome[name] for name in PARTIES]
+    workers = [party.get("workers", []) for party in of_party]
+    of_both = [
+        with_workers({name: Stage(**s) for name, s in party["result"].items()}, those)
+        for party, those in zip(of_party, workers, strict=True)
+    ]
+    stages, dealt = of_both[0], sum(stage.bytes_dealt for each in of_both for stage in each.values())
+    of_rows = [each for party in workers for each in party] or of_party
+    return {
+        "rounds": sum(stage.rounds for stage in stages.values()),
+        "bytes": sum(stage.bytes_sent + stage.bytes_received for stage in stages.values()),
+        "bytes_dealt": dealt,
+        "seconds": {name: stage["seconds"] for name, stage in of_party[0]["result"].items()},
+        "cpu_seconds": [each["cpu_seconds"] for each in of_rows],
+        "memory": [each["memory_peak_bytes"] for each in of_rows],
+    }
+
+
+def watched(*command: object) -> tuple[str, int, float]:
+    """Run Python; what it printed, the most memory of it and its descendants at one time, and its seconds."""
+    began = time.perf_counter()
+    child = subprocess.Popen([sys.executable, *map(str, command)], stdout=subprocess.PIPE, text=True)
+    most = 0
+    while child.poll() is None:
+        most = max(most, sum(map(_memory, _with_descendants(child.pid))))
+        time.sleep(0.2)
+    assert child.stdout is not None, "it is a pipe"
+    if child.returncode:
+        raise SystemExit(f"{' '.join(map(str, command))} failed")
+    return child.stdout.read(), most, time.perf_counter() - began
+
+
+def _with_descendants(pid: int) -> set[int]:
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue  # it has ended
+    found, new = {pid}, {pid}
+    while new := {child for child, parent in parents.items() if parent in new} - found:
+        found |= new
+    return found
+
+
+def _memory(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:")), 0)
+
+
+def of_shards(sizes: dict[str, int]) -> list[dict[str, Any]]:
+    """The trainings of `sizes` by number of shards."""
+    points = []
+    for shards in SHARDS:
+        found = {}
+        for size in ("few", "rows"):
+            told, together, _ = watched("-m", "benchmarks.cluster", "--one", sizes[size], shards)
+            found[size] = json.loads(told.splitlines()[-1]) | {"memory_together": together}
+        points.append({"shards": shards, **found})
+        if shards:
+            points[-1]["planned"] = planned(sizes["rows"], shards)
+        print(points[-1], flush=True)
+    return points
+
+
+def planned(rows: int, shards: int) -> dict[str, float]:
+    """What `sharewood plan` says of it, if shards take turns on this machine, over a link that takes no time."""
+    config = TrainConfig.of(n_estimators=TREES, max_depth=DEPTH)
+    cluster = Cluster(shards, workers=1, link=LOOPBACK, round_trip=0.0)
+    found = plan_cluster(config, Sizes.numeric((rows // 2, rows - rows // 2), FEATURES), cluster).estimate
+    return {
+        "bytes": found.bytes,
+        "bytes_dealt": found.bytes_dealer,
+        "seconds": found.total_seconds,
+        "memory": found.memory,
+    }
+
+
+def large(rows: int) -> dict[str, Any]:
+    """`sharewood demo` over the most shards: memory, seconds, and the metric beside XGBoost's on the pooled rows."""
+    size = ("--rows", rows, "--features", FEATURES, "--depth", DEPTH, "--trees", TREES, "--test-size", HELD_OUT)
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.json")
+        _, together, seconds = watched(
+            "-c",
+            "from sharewood.cli import main; main()",
+            "demo",
+            *size,
+            "--shards",
+            max(SHARDS),
+            "--json",
+            report,
+            "--out",
+            folder,
+        )
+        told = json.loads(report.read_text())
+    measured = {
+        "bytes": told["setup"]["bytes"] + told["online"]["bytes"],
+        "bytes_dealt": told["offline"]["bytes_dealer"],
+        "seconds": told["setup"]["seconds"] + told["online"]["seconds"],
+        "memory": max(max(told["memory_peak_bytes"][name].values()) for name in PARTIES),
+    }
+    return {
+        "rows": round(rows * (1 - HELD_OUT)),
+        "shards": max(SHARDS),
+        "seconds": seconds,
+        "memory_together": together,
+        "quality": told["quality"],
+        "measured": measured,
+        "planned": planned(round(rows * (1 - HELD_OUT)), max(SHARDS)),
+    }
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--page", action="store_true")
+    parser.add_argument("--out", type=Path, default=DOCS)
+    parser.add_argument("--only", choices=("shards", "large"), help="measure this part, and keep the other one")
+    parser.add_argument("--one", type=int, nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.one:
+        warm_up("bits")
+        print(json.dumps(train(*options.one)))
+        return
+    measured, sizes = options.out / "figures" / "cluster.json", QUICK if options.quick else FULL
+    if not options.page:
+        measured.parent.mkdir(parents=True, exist_ok=True)
+        study = json.loads(measured.read_text()) if options.only and measured.exists() else {}
+        study |= {"sizes": sizes, "features": FEATURES, "depth": DEPTH, "trees": TREES, "cores": os.cpu_count()}
+        if options.only != "large":
+            study["shards"] = of_shards(sizes)
+        if options.only != "shards":
+            study["large"] = large(sizes["large"])
+        measured.write_text(json.dumps(study, indent=1) + "\n")
+    study = json.loads(measured.read_text())
+    draw(study, options.out / "figures" / "cluster")
+    (options.out / "cluster_cost.md").write_text(page(study))
+
+
+if __name__ == "__main__":
+    main()

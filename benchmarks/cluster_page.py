@@ -1,0 +1,129 @@
+"""The page and the figure of the benchmark of shards, made from its JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from benchmarks.complexity import table
+from benchmarks.figures import save, small_multiples
+
+GB, MB, MIB = 1e9, 1e6, 1 << 20
+PLANNED = {
+    "bytes": ("GB between the parties", GB),
+    "bytes_dealt": ("GB dealt", GB),
+    "seconds": ("seconds", 1.0),
+    "memory": ("peak memory of a worker, MiB", MIB),
+}
+
+
+def of_rows(study: dict[str, Any], point: dict[str, Any], what: str) -> list[float]:
+    """What grows with rows in each process that has rows: the difference of both sizes, in proportion to all rows."""
+    rows, few = study["sizes"]["rows"], study["sizes"]["few"]
+    return [(a - b) * rows / (rows - few) for a, b in zip(point["rows"][what], point["few"][what], strict=True)]
+
+
+def measured(point: dict[str, Any]) -> dict[str, float]:
+    """Figures of a training that a plan states, too."""
+    if "measured" in point:
+        return point["measured"]
+    run = point["rows"]
+    return {
+        "bytes": run["bytes"],
+        "bytes_dealt": run["bytes_dealt"],
+        "seconds": run["seconds"]["setup"] + max(run["seconds"]["online"], run["seconds"]["offline"]),
+        "memory": max(run["memory"]),
+    }
+
+
+def draw(study: dict[str, Any], path: Path) -> None:
+    """CPU time and memory that grow with rows, by number of shards, beside 1/N of one process."""
+    points = study["shards"]
+    names = ["no Ray" if not p["shards"] else str(p["shards"]) for p in points]
+    cpu = [sum(of_rows(study, p, "cpu_seconds")) for p in points]
+    memory = [max(of_rows(study, p, "memory")) / MIB for p in points]
+    figure, axes = small_multiples(1, 2)
+    for axis, values, label in (
+        (axes[0, 0], cpu, "CPU s, all workers"),
+        (axes[0, 1], memory, "MiB, largest worker"),
+    ):
+        axis.bar(names, values, color="#0072B2", width=0.6)
+        axis.set_xlabel("shards per party")
+        axis.set_ylabel(label)
+    parts = [memory[0] / max(1, p["shards"]) for p in points]
+    axes[0, 1].plot(names, parts, color="#D55E00", marker="o", linestyle="--", label="1/N of one process")
+    axes[0, 1].legend(frameon=False)
+    figure.set_size_inches(5.6, 2.4)
+    save(figure, path)
+
+
+def _shards(study: dict[str, Any]) -> str:
+    points, rows = study["shards"], []
+    one = points[0]
+    for p in points:
+        cpu, memory = sum(of_rows(study, p, "cpu_seconds")), max(of_rows(study, p, "memory"))
+        rows.append(
+            [
+                str(p["shards"]) if p["shards"] else "one process, no Ray",
+                f"{p['rows']['rounds']:,}",
+                f"{p['rows']['bytes'] / MB:,.1f}",
+                f"{cpu:.1f}",
+                f"{cpu / sum(of_rows(study, one, 'cpu_seconds')):.2f}",
+                f"{memory / MIB:,.0f}",
+                f"{memory / max(of_rows(study, one, 'memory')):.2f}",
+                f"{p['rows']['memory_together'] / MIB:,.0f}",
+            ]
+        )
+    head = ["shards per party", "rounds", "MB between the parties", "CPU s of rows", "times one process"]
+    head += ["MiB of rows, largest worker", "times one process", "MiB of all processes"]
+    return table(head, rows, words_first=1)
+
+
+def _plans(study: dict[str, Any]) -> str:
+    rows = []
+    runs = [(study["sizes"]["rows"], p["shards"], p) for p in study["shards"] if p["shards"]]
+    runs.append((study["large"]["rows"], study["large"]["shards"], study["large"]))
+    for count, shards, point in runs:
+        cells = []
+        for name, (_, unit) in PLANNED.items():
+            plan, run = point["planned"][name], measured(point)[name]
+            cells.append(f"{plan / unit:,.2f}, {run / unit:,.2f} ({plan / run - 1:+.0%})")
+        rows.append([f"{count:,}", str(shards), *cells])
+    return table(["rows", "shards", *(label for label, _ in PLANNED.values())], rows)
+
+
+def page(study: dict[str, Any]) -> str:
+    sizes, large = study["sizes"], study["large"]
+    quality = large["quality"]
+    return f"""# What shards cost
+
+Written by `python -m benchmarks.cluster` from what it measured, `figures/cluster.json`: edit nothing here.
+
+Both parties, their Rays and the dealers share one machine of {study["cores"]} cores: seconds of a run tell little about
+a cluster, and what is compared is rounds, bytes, CPU time and memory. Half of the rows are at either party,
+{study["features"]} features, depth {study["depth"]}, {study["trees"]} trees, private edges, with a dealer.
+
+## By number of shards
+
+{sizes["rows"]:,} rows. CPU time and memory "of rows" are what grows with rows: the difference to {sizes["few"]:,} rows,
+in proportion to all rows. CPU time is that of all workers of both parties, or of both processes.
+
+{_shards(study)}
+
+![CPU time and memory by number of shards](figures/cluster.png)
+
+## Many rows on one machine
+
+{large["rows"]:,} rows in {large["shards"]} shards per party, whose workers take turns on the cores, took
+{large["seconds"]:,.0f} seconds from start to finish, XGBoost on the pooled rows included. All processes together had at
+most {large["memory_together"] / 2**30:.1f} GiB of memory. AUC on held-out rows: {quality["auc"]:.4f}, XGBoost
+{quality["xgboost"]["auc"]:.4f}.
+
+## Plans
+
+What `sharewood plan --shards` states beforehand, and what was measured. One worker is planned to do all shards in turn,
+over a link that takes no time, since the plan measures few rows with all processes on this machine. Seconds are those
+of the training, without starting Ray.
+
+{_plans(study)}
+"""
