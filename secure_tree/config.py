@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -300,7 +301,8 @@ def canonical(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 Model = TypeVar("Model", bound=BaseModel)
-_TYPES = ("literal", "int", "lax", "tuple")
+# What pydantic puts into the place of an error for each type of a union.
+_TYPE = re.compile(r"(literal|lax-or-strict|tuple|dict)\[.*|int|float|str")
 
 
 def validated(schema: type[Model], values: dict[str, Any]) -> Model:
@@ -309,7 +311,7 @@ def validated(schema: type[Model], values: dict[str, Any]) -> Model:
         return schema.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"] if not str(part).startswith(_TYPES))
+        where = ".".join(str(part) for part in first["loc"] if not _TYPE.fullmatch(str(part)))
         if first["type"] == "extra_forbidden" and first["loc"][-1] in _NOT_HERE:
             raise ConfigError(f"{where} is not supported: {_NOT_HERE[str(first['loc'][-1])]}") from None
         if first["type"] == "extra_forbidden":

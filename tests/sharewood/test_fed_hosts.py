@@ -92,7 +92,7 @@ def test_a_host_whose_file_says_otherwise_refuses_and_nobody_has_a_model(job, ol
         ("n_estimators = 4", "n_estimators = 0", "n_estimators"),
         (":softprob", ":hinge", "objective"),
         ("address = ", "location = ", "address"),
-        ('data = "bank.csv"', "", "parties.bank.data is needed"),
+        ('data = "bank.csv"', "", "parties.bank.data must be set"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_one_sentence(job, old, new, sentence):

@@ -238,7 +238,7 @@ def test_schemas_by_rows(tmp_path, monkeypatch):
         ('label = "bad"', 'label = "worse"', "train", "there is no label column 'worse'"),
         ("b0", "b1", "train", "b.csv: column 'b0', line "),
         ('"b.csv"', '"b_new.csv"', "train", "there is no label column 'bad'"),
-        ('model = "b_model.npz"', "", "predict", "parties.party_b.model is needed"),
+        ('model = "b_model.npz"', "", "predict", "parties.party_b.model must be set"),
         ("[70, 70]", "[70, 71]", "plan", "the same number of rows"),
         ('features = [["a0", "a1"], ["b0", "b1", "b2"]]', "features = [2, 3]", "plan", "no party has a feature 'a0'"),
     ],

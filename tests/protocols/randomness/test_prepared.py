@@ -263,7 +263,7 @@ def test_a_copy_is_refused_and_a_file_may_move(known, tmp_path):
     path, _ = made(tmp_path)
     copy, moved = tmp_path / "copy", tmp_path / "moved"
     shutil.copy2(path, copy)
-    with pytest.raises(DataError, match="copy: a copy of prepared material"):
+    with pytest.raises(DataError, match="copy: this is a copy of prepared material"):
         opened(copy)
     path.rename(moved)
     with opened(moved) as prepared:
@@ -332,7 +332,7 @@ def test_files_of_two_runs_or_of_others_are_refused(known, tmp_path):
     with pytest.raises(DataError, match="prepared by party_a and party_c, and for party_a"):
         Prepared(paths[0], 0, ("party_a", "party_c"))
     for failure, owner in zip(in_session([None, paths[1]], squares), ("party_b", "this party"), strict=True):
-        assert isinstance(failure, ConfigError) and f"got that of {owner} only" in str(failure)
+        assert isinstance(failure, ConfigError) and f"only {owner} does" in str(failure)
 
 
 def test_a_peer_that_lies_about_what_is_used_is_refused(known, tmp_path):

@@ -40,7 +40,7 @@ def test_a_job_that_is_too_large_for_the_dealer_is_a_sentence(monkeypatch):
     monkeypatch.setattr(memory, "machine_memory", lambda: 400_000_000)
     small, large = ([([Triples((words,), Z64)], 1)] for words in (1_000, 100_000_000))
     run_local(lambda party: party.randomness.provide(small))
-    with pytest.raises(ProtocolDesync, match="dealer: a session of the dealer has no memory for Triples"):
+    with pytest.raises(ProtocolDesync, match="dealer: the dealer has too little memory for Triples"):
         run_local(lambda party: party.randomness.provide(large))
 
 
