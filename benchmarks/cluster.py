@@ -121,10 +121,12 @@ def of_shards(sizes: dict[str, int]) -> list[dict[str, Any]]:
     return points
 
 
-def planned(rows: int, shards: int) -> dict[str, float]:
-    """What `sharewood plan` says of it, if shards take turns on this machine, over a link that takes no time."""
+def planned(rows: int, shards: int, memory: float | None = None) -> dict[str, float]:
+    """What `sharewood plan` says of it, if shards take turns on this machine, over a link that takes no time. `memory`:
+    GiB that a party has for them and for its files.
+    """
     config = TrainConfig.of(n_estimators=TREES, max_depth=DEPTH)
-    cluster = Cluster(shards, workers=1, link=LOOPBACK, round_trip=0.0)
+    cluster = Cluster(shards, 1, memory, link=LOOPBACK, round_trip=0.0, disk=_disk() / 2 if memory else 500e6)
     found = plan_cluster(config, Sizes.numeric((rows // 2, rows - rows // 2), FEATURES), cluster).estimate
     return {
         "bytes": found.bytes,
@@ -132,6 +134,21 @@ def planned(rows: int, shards: int) -> dict[str, float]:
         "seconds": found.total_seconds,
         "memory": found.memory,
     }
+
+
+def _disk(size: int = 1 << 31) -> float:
+    """Bytes a second that a temporary file of this size is written and read at."""
+    block = memoryview(bytes(1 << 22))
+    with tempfile.TemporaryFile(buffering=0) as file:
+        began = time.perf_counter()
+        for _ in range(size // len(block)):
+            file.write(block)
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        file.seek(0)
+        while file.read(len(block)):
+            pass
+        return 2 * size / (time.perf_counter() - began)
 
 
 def large(rows: int) -> dict[str, Any]:
@@ -158,6 +175,8 @@ def large(rows: int) -> dict[str, Any]:
         "seconds": told["setup"]["seconds"] + told["online"]["seconds"],
         "memory": max(max(told["memory_peak_bytes"][name].values()) for name in PARTIES),
     }
+    # What other processes leave to a party's worker and files.
+    left = measured["memory"] + (os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") - together) / 2
     return {
         "rows": round(rows * (1 - HELD_OUT)),
         "shards": max(SHARDS),
@@ -165,7 +184,7 @@ def large(rows: int) -> dict[str, Any]:
         "memory_together": together,
         "quality": told["quality"],
         "measured": measured,
-        "planned": planned(round(rows * (1 - HELD_OUT)), max(SHARDS)),
+        "planned": planned(round(rows * (1 - HELD_OUT)), max(SHARDS), left / 2**30),
     }
 
 

@@ -122,8 +122,9 @@ most {large["memory_together"] / 2**30:.1f} GiB of memory. AUC on held-out rows:
 ## Plans
 
 What `sharewood plan --shards` states beforehand, and what was measured. One worker is planned to do all shards in turn,
-over a link that takes no time, since the plan measures few rows with all processes on this machine. Seconds are those
-of the training, without starting Ray.
+over a link that takes no time, since the plan measures few rows with all processes on this machine. For the last run it
+was told the memory that other processes leave to a party, and the rate of the disk as measured, half of it per party.
+Seconds are those of the training, without starting Ray.
 
 {_plans(study)}
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -23,13 +24,14 @@ from sharewood.warming_up import warm_up
 @dataclass(frozen=True)
 class Computing:
     """Seconds of the slower party without a network to wait for: set-up, and a round of trees offline and online. Bytes
-    of memory that the larger party has taken at most.
+    of memory that the larger party has taken at most. What the first training of a process takes longer: `start`.
     """
 
     setup: float
     offline: float
     online: float
     memory: int = 0
+    start: float = 0.0
 
 
 def calibrate(config: TrainConfig, sizes: Sizes, offline: Offline = "dealer", ot: OtKind = "ferret") -> Computing:
@@ -49,18 +51,21 @@ def calibrate(config: TrainConfig, sizes: Sizes, offline: Offline = "dealer", ot
         X = _made_up(n, sizes.names[party.rank])
         y = None if config.partition == "vertical" and party.rank else np.arange(n) % (config.num_class or 2)
         weights = None if sizes.largest_weight is None or y is None else np.full(n, sizes.largest_weight)
+        began = perf_counter()
         kind(**once.model_dump()).fit(party, X, y, weights)
+        first = perf_counter() - began
         party.stages.clear()
         kind(**once.model_dump()).fit(party, X, y, weights)
-        return {name: stage.seconds for name, stage in party.stages.items()}
+        second = perf_counter() - began - first
+        return {"start": max(0.0, first - second), **{name: stage.seconds for name, stage in party.stages.items()}}
 
     outcome = run_session(job, offline=offline, ot=ot)
-    setup, ahead, online = (
-        [outcome[party]["result"][name] for party in PARTIES] for name in ("setup", "offline", "online")
+    setup, ahead, online, start = (
+        [outcome[party]["result"][name] for party in PARTIES] for name in ("setup", "offline", "online", "start")
     )
     # One party waits for the dealer longer than the other, which waits for it meanwhile, and counts that as online.
     memory = max(outcome[party]["memory_peak_bytes"] for party in PARTIES)
-    return Computing(max(setup), max(ahead), min(online), memory)
+    return Computing(max(setup), max(ahead), min(online), memory, min(start))
 
 
 def _made_up(rows: int, names: tuple[str, ...]) -> pd.DataFrame:

@@ -2,8 +2,11 @@
 
 What a training takes has a part that does not depend on the rows, and one that is linear in them. Both are found from
 two plans of fewer rows (sharewood/planning.py) and from computing two small trainings on this machine. The part of the
-rows is laid out over shards and workers, the other one counts once. At 10^6 rows this line meets planned bytes to 0.2%.
-What each shard repeats, corrections of its histograms and the start of its session, is left out.
+rows is laid out over shards and workers, the other one counts once, and what a process takes at its start once per
+shard. At 10^6 rows this line meets planned bytes to 0.2%. Corrections of each shard's histograms are left out.
+
+Masked bins lie in temporary files. Where a worker's memory does not hold them as well, they are written to its disk in
+the set-up, and what is beyond the memory is read for every level of every tree.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from sharewood.planning import Networks, Tables, plan, plan_pairwise
 PLANNED = 60_000, 200_000
 COMPUTED = 10_000, 40_000
 # Bytes of memory of a worker on Ray beyond those of a process that does the same.
-OF_RAY = 128 << 20
+OF_RAY = 64 << 20
 PHASES = "setup", "offline", "online"
 GIB = 1 << 30
 GB = 1e9
@@ -40,7 +43,8 @@ Seconds = dict[str, float]
 @dataclass(frozen=True)
 class Cluster(Figures):
     """What each party has: shards, workers that run one shard at a time, the GiB of memory of one. Of both: bits a
-    second of the link in each direction, its round trip in seconds, and prices of a worker's hour and of a GB sent.
+    second of the link in each direction, its round trip in seconds, bytes a second of a worker's disk, and prices of a
+    worker's hour and of a GB sent.
     """
 
     shards: int | None = None
@@ -50,6 +54,7 @@ class Cluster(Figures):
     round_trip: float = 10e-3
     hour_price: float = 0.0
     gigabyte_price: float = 0.0
+    disk: float = 500e6
 
     def __post_init__(self) -> None:
         for name in ("shards", "workers"):
@@ -87,9 +92,10 @@ class Line:
 @dataclass(frozen=True)
 class Estimate(Figures):
     """rounds: of a shard, which all shards do at once; bytes: between the parties, both
-    directions, and of these offline; bytes_dealer. memory: the most of a worker. shards_needed: for the memory of the
-    cluster, if one is stated. Seconds by phase: what the network takes, what computing takes that is linear in the
-    rows, what else computing takes, and the sum, of which offline goes on beside online.
+    directions, and of these offline; bytes_dealer. memory: the most of a worker; files: its temporary ones, in bytes.
+    shards_needed: for the memory of the cluster, if one is stated. Seconds by phase: what the network takes, what
+    computing takes that is linear in the rows, what else computing takes, what the disk takes, and the sum, of which
+    offline goes on beside online.
     """
 
     rounds: int
@@ -97,10 +103,12 @@ class Estimate(Figures):
     bytes_offline: int
     bytes_dealer: int
     memory: int
+    files: int
     shards_needed: int | None
     network_seconds: Seconds
     row_seconds: Seconds
     other_seconds: Seconds
+    disk_seconds: Seconds
     seconds: Seconds
     total_seconds: float
     worker_hours: float
@@ -132,14 +140,15 @@ def plan_cluster(
 
     Raises ConfigError where no number of shards fits the memory.
     """
-    computing = _through(COMPUTED, sizes, lambda some: _measured(config, some, offline, ot, measure))
+    starts: list[float] = []
+    computing = _through(COMPUTED, sizes, lambda some: _measured(config, some, offline, ot, measure, starts))
     needed = _needed(cluster, computing["memory"])
     shards = cluster.shards or max(cluster.workers or 1, needed or 1)
     workers = cluster.workers or shards
     networks = {"trips": (cluster.round_trip, math.inf), "bytes": (0.0, cluster.link)}
     planned = _through(PLANNED, sizes, lambda some: _planned(config, some, offline, ot, networks))
     tables = Tables(list(sizes.rows), [len(names) for names in sizes.names])
-    estimate = _estimate(config, cluster, shards, workers, planned, computing, needed)
+    estimate = _estimate(config, cluster, shards, workers, planned, computing, min(starts), needed)
     return ClusterPlan(tables, config, cluster, offline, shards, workers, estimate)
 
 
@@ -150,9 +159,16 @@ def _through(rows: tuple[int, int], sizes: Sizes, figures: Callable[[Sizes], dic
 
 
 def _measured(
-    config: TrainConfig, sizes: Sizes, offline: Offline, ot: OtKind, measure: Callable[[Sizes], Computing] | None
+    config: TrainConfig,
+    sizes: Sizes,
+    offline: Offline,
+    ot: OtKind,
+    measure: Callable[[Sizes], Computing] | None,
+    starts: list[float],
 ) -> dict[str, float]:
-    return asdict(measure(sizes) if measure else calibrate(config, sizes, offline, ot))
+    found = measure(sizes) if measure else calibrate(config, sizes, offline, ot)
+    starts.append(found.start)
+    return asdict(found)
 
 
 def _planned(config: TrainConfig, sizes: Sizes, offline: Offline, ot: OtKind, networks: Networks) -> dict[str, float]:
@@ -206,6 +222,7 @@ def _estimate(
     workers: int,
     lines: dict[str, Line],
     computing: dict[str, Line],
+    start: float,
     needed: int | None,
 ) -> Estimate:
     at_once, turns = 1 / shards, math.ceil(shards / workers)
@@ -213,7 +230,17 @@ def _estimate(
     network = {p: turns * lines[f"trips {p}"].at(at_once) + lines[f"bytes {p}"].at(1.0) for p in PHASES}
     rows = {p: times[p] * computing[p].of_rows * turns * at_once for p in PHASES}
     other = {p: times[p] * computing[p].fixed for p in PHASES}
-    seconds = {p: network[p] + rows[p] + other[p] for p in PHASES}
+    other["setup"] += turns * start
+    # In the set-up a party receives little but masked bins.
+    files = lines["bytes setup"].of_rows * cluster.link / 8 * at_once
+    memory = computing["memory"].at(at_once) + OF_RAY
+    room = math.inf if cluster.memory is None else max(0.0, cluster.memory * GIB - memory)
+    beyond = max(0.0, turns * files - room)
+    levels = config.n_estimators * (config.num_class or 1) * config.max_depth
+    disk = dict.fromkeys(PHASES, 0.0)
+    if beyond:
+        disk |= {"setup": turns * files / cluster.disk, "online": levels * beyond / cluster.disk}
+    seconds = {p: network[p] + rows[p] + other[p] + disk[p] for p in PHASES}
     total = seconds["setup"] + max(seconds["offline"], seconds["online"])
     sent, dealt = (round(lines[name].at(1.0)) for name in ("bytes", "dealt"))
     hours = 2 * workers * total / 3600
@@ -224,11 +251,13 @@ def _estimate(
         bytes=sent,
         bytes_offline=round(lines["ahead"].at(1.0)),
         bytes_dealer=dealt,
-        memory=round(computing["memory"].at(at_once) + OF_RAY + ahead),
+        memory=round(memory + ahead),
+        files=round(files),
         shards_needed=needed,
         network_seconds=network,
         row_seconds=rows,
         other_seconds=other,
+        disk_seconds=disk,
         seconds=seconds,
         total_seconds=total,
         worker_hours=hours,
@@ -253,14 +282,15 @@ def print_cluster_plan(planned: ClusterPlan) -> None:
         + (f", {estimate.bytes_dealer / GB:,.1f} GB from the dealer" if estimate.bytes_dealer else "")
     )
     console.print(
-        f"memory of a worker: {estimate.memory / GIB:,.1f} GiB"
+        f"memory of a worker: {estimate.memory / GIB:,.1f} GiB, and {estimate.files / GIB:,.1f} GiB of temporary files"
         + ("" if cluster.memory is None else f"; {cluster.memory:g} GiB need {estimate.shards_needed} shards")
     )
     table = Table(title="Time, an estimate in seconds", title_justify="left")
-    for column in ("phase", "network", "computing, rows", "computing, other", "in all"):
+    for column in ("phase", "network", "computing, rows", "computing, other", "disk", "in all"):
         table.add_column(column, justify="left" if column == "phase" else "right")
     for phase in PHASES:
-        parts = (estimate.network_seconds, estimate.row_seconds, estimate.other_seconds, estimate.seconds)
+        computing = estimate.row_seconds, estimate.other_seconds
+        parts = (estimate.network_seconds, *computing, estimate.disk_seconds, estimate.seconds)
         table.add_row(phase, *(f"{part[phase]:,.1f}" for part in parts))
     console.print(table)
     price = f", {estimate.price:,.2f} at the prices given" if cluster.hour_price or cluster.gigabyte_price else ""

@@ -136,6 +136,9 @@ def plan(
     ] = 10.0,
     hour_price: Annotated[float, typer.Option(min=0, help="Price of one worker per hour.")] = 0.0,
     gigabyte_price: Annotated[float, typer.Option(min=0, help="Price per GB sent.")] = 0.0,
+    disk: Annotated[
+        float, typer.Option(min=1, help="MB/s of a worker's disk, for temporary files that --memory does not hold.")
+    ] = 500.0,
 ) -> None:
     """Estimate a training: correlated randomness, rounds, bytes, time. Reads no data, and computes on made-up rows.
 
@@ -150,7 +153,8 @@ def plan(
     job = HostsConfig.read(config)
     shape = planning.planned(job)
     if shards or workers or memory:
-        cluster = Cluster(shards, workers, memory, link * 1e9, round_trip / 1e3, hour_price, gigabyte_price)
+        prices = hour_price, gigabyte_price
+        cluster = Cluster(shards, workers, memory, link * 1e9, round_trip / 1e3, *prices, disk * 1e6)
         over_shards = plan_cluster(*shape, cluster, job.offline, job.ot)
         if json:
             write_json(json, over_shards.document())

@@ -1,6 +1,7 @@
 """Plans of clusters: bytes and rounds are those of a plan of all rows; time, memory and money follow from the parts."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -76,6 +77,25 @@ def test_memory_tells_the_shards():
     assert fewer.shards == 5 and fewer.estimate.shards_needed == 6 and fewer.estimate.memory > 2 * GIB
     with pytest.raises(ConfigError, match=r"memory must be above 1 GiB for a worker of this training, got 0.5"):
         plan_cluster(CONFIG, sizes, Cluster(memory=0.5), measure=linear)
+
+
+def test_files_beyond_the_memory_take_the_disk_and_every_shard_a_start():
+    sizes = Sizes.numeric((4_000_000, 4_000_000), 3)
+
+    def measure(some):
+        return replace(linear(some), start=0.5)
+
+    held, small = (
+        plan_cluster(CONFIG, sizes, Cluster(4, workers, memory, disk=1e9), measure=measure).estimate
+        for workers, memory in ((4, 64), (1, 4))
+    )
+    # The masked bins of the other party's rows, 64 local ones per feature.
+    assert held.files == small.files == pytest.approx(10**6 * 3 * 64 * 4, rel=0.05)
+    assert held.disk_seconds == dict.fromkeys(PHASES, 0.0)
+    room = 4 * GIB - (GIB // 4 + 2e6 * 1024 + OF_RAY)
+    assert small.disk_seconds["setup"] == pytest.approx(4 * small.files / 1e9)
+    assert small.disk_seconds["online"] == 4 * 3 * max(0, 4 * small.files - room) / 1e9
+    assert small.other_seconds["setup"] - held.other_seconds["setup"] == pytest.approx(3 * 0.5)
 
 
 def test_money_is_hours_and_gigabytes(capsys):
