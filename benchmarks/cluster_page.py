@@ -51,7 +51,8 @@ def draw(study: dict[str, Any], path: Path) -> None:
         axis.set_xlabel("shards per party")
         axis.set_ylabel(label)
     parts = [memory[0] / max(1, p["shards"]) for p in points]
-    axes[0, 1].plot(names, parts, color="#D55E00", marker="o", linestyle="--", label="1/N of one process")
+    axes[0, 1].plot(names[1:], parts[1:], color="#D55E00", marker="o", linestyle="--", label="1/N of one process")
+    axes[0, 1].set_ylim(0, 1.3 * max(memory))
     axes[0, 1].legend(frameon=False)
     figure.set_size_inches(5.6, 2.4)
     save(figure, path)

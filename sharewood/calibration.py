@@ -34,11 +34,14 @@ class Computing:
     start: float = 0.0
 
 
-def calibrate(config: TrainConfig, sizes: Sizes, offline: Offline = "dealer", ot: OtKind = "ferret") -> Computing:
+def calibrate(
+    config: TrainConfig, sizes: Sizes, offline: Offline = "dealer", ot: OtKind = "ferret", shards: int = 0
+) -> Computing:
     """Train twice: one round of trees that finds everything cold, then one that is measured.
 
     The rows are made up, since the work depends only on sizes. All processes share this machine, and what loopback
-    costs is in the figures. Raises ConfigError for sizes that contradict each other.
+    costs is in the figures. With `shards`, workers on Ray have the rows, and memory is that of the larger worker.
+    Raises ConfigError for sizes that contradict each other, or where Ray is not installed.
     """
     sizes.context(config)
     once = config.model_copy(update={"n_estimators": 1, "test_size": 0.0, "early_stopping_rounds": None})
@@ -59,12 +62,13 @@ def calibrate(config: TrainConfig, sizes: Sizes, offline: Offline = "dealer", ot
         second = perf_counter() - began - first
         return {"start": max(0.0, first - second), **{name: stage.seconds for name, stage in party.stages.items()}}
 
-    outcome = run_session(job, offline=offline, ot=ot)
+    outcome = run_session(job, offline=offline, ot=ot, shards=shards)
     setup, ahead, online, start = (
         [outcome[party]["result"][name] for party in PARTIES] for name in ("setup", "offline", "online", "start")
     )
     # One party waits for the dealer longer than the other, which waits for it meanwhile, and counts that as online.
-    memory = max(outcome[party]["memory_peak_bytes"] for party in PARTIES)
+    of_rows = [each for party in PARTIES for each in outcome[party].get("workers", [outcome[party]])]
+    memory = max(each["memory_peak_bytes"] for each in of_rows)
     return Computing(max(setup), max(ahead), min(online), memory, min(start))
 
 

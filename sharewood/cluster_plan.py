@@ -1,9 +1,9 @@
 """`sharewood plan --shards | --workers | --memory`: a training whose rows lie in shards at each party.
 
 What a training takes has a part that does not depend on the rows, and one that is linear in them. Both are found from
-two plans of fewer rows (sharewood/planning.py) and from computing two small trainings on this machine. The part of the
-rows is laid out over shards and workers, the other one counts once, and what a process takes at its start once per
-shard. At 10^6 rows this line meets planned bytes to 0.2%. Corrections of each shard's histograms are left out.
+two plans of fewer rows (sharewood/planning.py) and from two small trainings on this machine, with a worker on Ray. The
+part of the rows is laid out over shards and workers, the other one counts once, and what a process takes at its start
+once per shard. At 10^6 rows this line meets planned bytes to 0.2%. Corrections of each shard's histograms are left out.
 
 Masked bins lie in temporary files. Where a worker's memory does not hold them as well, they are written to its disk in
 the set-up, and what is beyond the memory is read for every level of every tree.
@@ -31,8 +31,6 @@ from sharewood.planning import Networks, Tables, plan, plan_pairwise
 # Rows of the larger table that are planned, and that are trained on.
 PLANNED = 60_000, 200_000
 COMPUTED = 10_000, 40_000
-# Bytes of memory of a worker on Ray beyond those of a process that does the same.
-OF_RAY = 64 << 20
 PHASES = "setup", "offline", "online"
 GIB = 1 << 30
 GB = 1e9
@@ -138,7 +136,7 @@ def plan_cluster(
 ) -> ClusterPlan:
     """What a training of these sizes takes. `measure` computes some of its rows, by default on this machine.
 
-    Raises ConfigError where no number of shards fits the memory.
+    Raises ConfigError where no number of shards fits the memory, or Ray is not installed.
     """
     starts: list[float] = []
     computing = _through(COMPUTED, sizes, lambda some: _measured(config, some, offline, ot, measure, starts))
@@ -166,7 +164,7 @@ def _measured(
     measure: Callable[[Sizes], Computing] | None,
     starts: list[float],
 ) -> dict[str, float]:
-    found = measure(sizes) if measure else calibrate(config, sizes, offline, ot)
+    found = measure(sizes) if measure else calibrate(config, sizes, offline, ot, shards=1)
     starts.append(found.start)
     return asdict(found)
 
@@ -208,9 +206,9 @@ def _needed(cluster: Cluster, memory: Line) -> int | None:
     """The shards that fit the memory of a worker."""
     if cluster.memory is None:
         return None
-    room = cluster.memory * GIB - memory.fixed - OF_RAY - WINDOW
+    room = cluster.memory * GIB - memory.fixed - WINDOW
     if room <= 0:
-        least = math.ceil((memory.fixed + OF_RAY + WINDOW) / GIB)
+        least = math.ceil((memory.fixed + WINDOW) / GIB)
         raise ConfigError(f"memory must be above {least} GiB for a worker of this training, got {cluster.memory:g}")
     return max(1, math.ceil(memory.of_rows / room))
 
@@ -233,7 +231,7 @@ def _estimate(
     other["setup"] += turns * start
     # In the set-up a party receives little but masked bins.
     files = lines["bytes setup"].of_rows * cluster.link / 8 * at_once
-    memory = computing["memory"].at(at_once) + OF_RAY
+    memory = computing["memory"].at(at_once)
     room = math.inf if cluster.memory is None else max(0.0, cluster.memory * GIB - memory)
     beyond = max(0.0, turns * files - room)
     levels = config.n_estimators * (config.num_class or 1) * config.max_depth

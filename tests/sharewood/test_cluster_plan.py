@@ -11,7 +11,7 @@ from secure_tree.config import TrainConfig
 from secure_tree.planning import Sizes
 from sharewood import cluster_plan
 from sharewood.calibration import Computing
-from sharewood.cluster_plan import GIB, OF_RAY, PHASES, Cluster, Line, plan_cluster, print_cluster_plan
+from sharewood.cluster_plan import GIB, PHASES, Cluster, Line, plan_cluster, print_cluster_plan
 from sharewood.planning import plan
 
 CONFIG = TrainConfig.of(n_estimators=4, max_depth=3, max_bin=16, learning_rate=0.3)
@@ -71,7 +71,7 @@ def test_memory_tells_the_shards():
     sizes = Sizes.numeric((4_000_000, 4_000_000), 3)
     found = plan_cluster(CONFIG, sizes, Cluster(memory=2), measure=linear)
     assert found.shards == found.estimate.shards_needed == 6  # 8 * 10^6 KiB over 1.5 GiB
-    assert 0 < found.estimate.memory - (GIB // 4 + 8e6 * 1024 / 6 + OF_RAY) <= WINDOW
+    assert 0 < found.estimate.memory - (GIB // 4 + 8e6 * 1024 / 6) <= WINDOW
     assert found.estimate.memory <= 2 * GIB
     fewer = plan_cluster(CONFIG, sizes, Cluster(shards=5, memory=2), measure=linear)
     assert fewer.shards == 5 and fewer.estimate.shards_needed == 6 and fewer.estimate.memory > 2 * GIB
@@ -92,7 +92,7 @@ def test_files_beyond_the_memory_take_the_disk_and_every_shard_a_start():
     # The masked bins of the other party's rows, 64 local ones per feature.
     assert held.files == small.files == pytest.approx(10**6 * 3 * 64 * 4, rel=0.05)
     assert held.disk_seconds == dict.fromkeys(PHASES, 0.0)
-    room = 4 * GIB - (GIB // 4 + 2e6 * 1024 + OF_RAY)
+    room = 4 * GIB - (GIB // 4 + 2e6 * 1024)
     assert small.disk_seconds["setup"] == pytest.approx(4 * small.files / 1e9)
     assert small.disk_seconds["online"] == 4 * 3 * max(0, 4 * small.files - room) / 1e9
     assert small.other_seconds["setup"] - held.other_seconds["setup"] == pytest.approx(3 * 0.5)
