@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from mpc.errors import ConfigError
 from secure_tree.categories import covers
@@ -27,6 +27,7 @@ Objective = Literal["binary:logistic", "multi:ova", "multi:softprob", "reg:squar
 Missing = Literal["none", "all"] | tuple[str, ...]
 # Whether predictions must rise (1) or fall (-1) with a feature.
 Direction = Literal[-1, 0, 1]
+_DIRECTIONS = {"1": 1, "0": 0, "-1": -1}
 Edges = Literal["joint", "private"]
 MOST_BINS, MOST_LOCAL_BINS = 1024, 8192
 # Without `local_bins`: of up to MANY_BINS, bins for each edge, and of more.
@@ -154,6 +155,21 @@ class TrainConfig(BoostingConfig):
         if values.get("max_delta_step") is not None:
             return values
         return {**values, "max_delta_step": MAX_DELTA_STEP if values.get("objective") == "count:poisson" else 0.0}
+
+    @field_validator("monotone_constraints", mode="before")
+    @classmethod
+    def _directions_in_any_form(cls, given: Any) -> Any:
+        parts = given
+        if isinstance(given, str) and given[:1] + given[-1:] == "()":
+            parts = [_DIRECTIONS.get(part.strip(), part) for part in given[1:-1].removesuffix(",").split(",")]
+        values = (
+            parts.values() if isinstance(parts, dict) else parts if isinstance(parts, list | tuple) else [str(parts)]
+        )
+        if given is not None and any(isinstance(way, str) or way not in (-1, 0, 1) for way in values):
+            raise ValueError(
+                f'must be a list of 1, 0 or -1, a dict of names, or text such as "(1,0,-1)", got {given!r}'
+            )
+        return parts
 
     @model_validator(mode="after")
     def _consistent(self) -> TrainConfig:

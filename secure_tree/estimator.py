@@ -119,7 +119,7 @@ class _SecureXGB(Parametrised):
         early_stopping_rounds: int | None = None,
         partition: str = "horizontal",
         missing: str | Sequence[str] = "none",
-        monotone_constraints: Sequence[int] | dict[str, int] | None = None,
+        monotone_constraints: Sequence[int] | dict[str, int] | str | None = None,
         **aliases: Any,
     ) -> None:
         self.model: SharedModel | None = None

@@ -1,5 +1,7 @@
 """Monotone constraints: predictions along a grid of the feature, splits of the twin, and what XGBoost makes of them."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -7,8 +9,11 @@ from mpc.errors import ConfigError
 from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.config import TrainConfig
+from secure_tree.exchange import reveal_model
 from secure_tree.layout import place
 from secure_tree.plain.search import hold as plain_hold
+from secure_tree.planning import Sizes, plan_training
+from secure_tree.xgboost_json import to_xgboost
 from tests.secure_tree.training import train_both
 
 pandas = pytest.importorskip("pandas")
@@ -72,13 +77,35 @@ def test_predictions_are_monotone(kind, partition):
         assert np.ptp(held[k]) > 0.3
 
 
-def test_leaves_are_held_as_the_twins():
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"max_depth": 4, "missing": "all"},
+        {"max_depth": 5, "missing": "all", "partition": "vertical"},
+        {"max_depth": 3, "edges": "joint", "comparison": "keys"},
+        {"max_depth": 3, "scale_pos_weight": 3.0, "max_delta_step": 0.5, "min_child_samples": 9},
+        {"max_depth": 2, "objective": "multi:ova", "num_class": 3, "subsample": 0.7},
+        {"max_depth": 3, "objective": "count:poisson", "colsample_bytree": 0.7},
+        {"max_depth": 3, "objective": "reg:squarederror", "weighted": True},
+    ],
+)
+def test_splits_and_leaves_are_the_twins(parameters):
     X, y = table(300, 3)
-    labels = (y > 0).astype(float)
-    parameters = {"n_estimators": 3, "max_depth": 4, "max_bin": 8, "learning_rate": 0.5, "missing": "all"}
-    training = train_both(
-        (X[:140], X[140:]), (labels[:140], labels[140:]), monotone_constraints=(1, -1, 0), **parameters
-    )
+    parameters = {"n_estimators": 3, "max_bin": 8, "learning_rate": 0.5} | parameters
+    objective = parameters.get("objective", "binary:logistic")
+    labels = {
+        "binary:logistic": y > 0,
+        "multi:ova": np.digitize(y, [-1, 1]),
+        "count:poisson": np.round(np.exp(y / 3)),
+        "reg:squarederror": y,
+    }[objective].astype(float)
+    weights = np.random.default_rng(4).uniform(0.2, 5, 300) if parameters.pop("weighted", False) else None
+    if parameters.get("partition") == "vertical":
+        parts = ((X[:, :1], X[:, 1:]), (labels, None))
+    else:
+        parts = ((X[:140], X[140:]), (labels[:140], labels[140:]))
+    divided = (None, None) if weights is None else (weights[:140], weights[140:])
+    training = train_both(*parts, weights=divided, monotone_constraints=(1, -1, 0), **parameters)
     ways = 0
     for seen, twin in zip(training.trees, training.twins(), strict=True):
         assert np.array_equal(seen.winner, twin.winner)
@@ -124,3 +151,62 @@ def test_constraints_are_checked():
         TrainConfig.of(monotone_constraints=[1, 0], reg_alpha=0.1)
     with pytest.raises(ConfigError, match="monotone_constraints"):
         SecureXGBClassifier(monotone_constraints=[2])
+
+
+@pytest.mark.parametrize(
+    ("comparison", "rounds", "sent"),
+    [
+        ("bits", [4, 10, 16, 22], {"horizontal": [1452, 4460, 10479, 22515], "vertical": [775, 2429, 5740, 12360]}),
+        ("keys", [2, 6, 10, 14], {"horizontal": [1370, 4201, 9866, 21195], "vertical": [727, 2272, 5365, 11550]}),
+    ],
+)
+@pytest.mark.parametrize("partition", ["horizontal", "vertical"])
+def test_what_constraints_cost(comparison, rounds, sent, partition):
+    names = ("a", "b", "c")
+    own = (names[:1], names[1:]) if partition == "vertical" else (names, names)
+    shared = {"max_bin": 8, "partition": partition, "comparison": comparison}
+
+    def of_trees(depth, rows, constraints):
+        config = TrainConfig.of(max_depth=depth, monotone_constraints=constraints, **shared)
+        setup, trees, finish = plan_training(config, Sizes((rows, rows), own))
+        return trees, setup, finish
+
+    found = []
+    for depth in (1, 2, 3, 4):
+        more = []
+        for rows in (90, 900):
+            free, constrained = of_trees(depth, rows, None), of_trees(depth, rows, (0, 1, -1))
+            assert of_trees(depth, rows, (0, 0, 0)) == of_trees(depth, rows, {"a": 0}) == free, "nothing for none"
+            assert constrained[1:] == free[1:], "only trees cost more"
+            more.append((constrained[0].rounds - free[0].rounds, constrained[0].sent - free[0].sent))
+        assert more[0] == more[1], "whatever the number of rows"
+        found.append(more[0])
+    assert found == list(zip(rounds, sent[partition], strict=True))
+
+
+def test_constraints_have_the_forms_of_xgboost():
+    for given in ((1, 0, -1), [1, 0, -1], "(1,0,-1)", " (1, 0,-1,)".strip()):
+        assert TrainConfig.of(monotone_constraints=given).directions(["a", "b", "c"]) == (1, 0, -1)
+    assert TrainConfig.of(monotone_constraints={"c": -1, "a": 1}).directions(["a", "b", "c"]) == (1, 0, -1)
+    for given in ("1,0", "(2,0)", "()", [2], {"a": "up"}, 1, False):
+        with pytest.raises(ConfigError, match="monotone_constraints: must be a list of 1, 0 or -1, a dict of names"):
+            TrainConfig.of(monotone_constraints=given)
+
+
+def test_the_exported_model_is_monotone():
+    xgboost = pytest.importorskip("xgboost")
+    X, y = table(300, 8)
+
+    def job(party):
+        rows = slice(0, 140) if party.rank == 0 else slice(140, None)
+        model = SecureXGBRegressor(monotone_constraints=[1, -1, 0], n_estimators=4, max_depth=3, learning_rate=0.5)
+        model.fit(party, X[rows], y[rows])
+        return reveal_model(party, model.model, to=0)
+
+    plain = run_both(job)[0][0]
+    booster = xgboost.Booster()
+    booster.load_model(bytearray(json.dumps(to_xgboost(plain)).encode()))
+    for feature, way in ((0, 1), (1, -1)):
+        margins = booster.inplace_predict(along(feature, 12, 2), predict_type="margin")
+        assert (way * rises(margins)).min() > -1e-4, "XGBoost adds in float32"
+        assert np.ptp(margins) > 0.3

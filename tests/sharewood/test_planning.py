@@ -26,6 +26,7 @@ NAMES = "w", "x", "y", "kind=a", "kind=b"
         ({"colsample_bytree": 0.5, "subsample": 0.5}, {}),
         ({"missing": ("w", "kind")}, {"largest_weight": 3.0}),
         ({"edges": "joint", "edge_bits": 16}, {"largest_weight": 3.0}),
+        ({"monotone_constraints": {"w": 1, "y": -1}}, {}),
         ({"edges": "private", "local_bins": 16, "test_size": 0.2}, {}),
         ({"objective": "multi:ova", "num_class": 3, "missing": "all"}, {"validation_rows": (5, 0)}),
         ({"objective": "count:poisson", "test_size": 0.2, "eval_epochs": 2}, {}),
