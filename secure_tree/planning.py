@@ -101,8 +101,9 @@ def plan_training(config: TrainConfig, sizes: Sizes, dealer: bool = True) -> lis
     without. Raises RangeError.
 
     The label scale of a regression is taken as 1; rounds and bytes do not depend on it. Early stopping may need less;
-    with `colsample_bytree` the coin may draw features of more or fewer candidates, where some are indicators or may be
-    missing. Joint edges of features with frequent values take further passes of the bisection, which no size tells.
+    with `colsample_bytree` the coin may draw features of more or fewer candidates, where some are indicators, may be
+    missing or are constrained. Joint edges of features with frequent values take further passes of the bisection, which
+    no size tells.
     """
     context = sizes.context(config)
     layout, names = context.layout, sizes.names[0]
@@ -127,7 +128,7 @@ def plan_training(config: TrainConfig, sizes: Sizes, dealer: bool = True) -> lis
     context = context.with_label_scale(1.0)
     boosting = party.run(set_up(party, context, base, bins, own))
     record("set-up")
-    for samples, times in alike(samples_by_round(context)):
+    for samples, times in alike(context, samples_by_round(context)):
         grown = party.run(boost_once(party, boosting, samples))
         record("one round of trees", times)
     trees = [tree for tree, _ in grown]

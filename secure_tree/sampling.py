@@ -55,8 +55,13 @@ def samples_by_round(context: TrainingContext) -> list[Samples]:
     return [every[i : i + classes] for i in range(0, len(every), classes)]
 
 
-def alike(rounds: Sequence[Samples]) -> Iterator[tuple[Samples, int]]:
+def sizes(context: TrainingContext, samples: Samples) -> tuple[tuple[int, int], ...]:
+    """What the cost of a round depends on: of each sample how many candidates, and how many of them are constrained."""
+    return tuple((len(sample), int(np.count_nonzero(context.directions[sample[:-1]]))) for sample in samples)
+
+
+def alike(context: TrainingContext, rounds: Sequence[Samples]) -> Iterator[tuple[Samples, int]]:
     """Runs of rounds whose samples have the same sizes, and so the same cost: the first, and how many."""
-    for _, run in groupby(rounds, key=lambda samples: [len(s) for s in samples]):
+    for _, run in groupby(rounds, key=lambda samples: sizes(context, samples)):
         first, *others = run
         yield first, 1 + len(others)

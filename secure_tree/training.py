@@ -23,7 +23,7 @@ from secure_tree.ensemble import Ensemble, TreeShares
 from secure_tree.going_on import Begun
 from secure_tree.own_rows import OwnRows
 from secure_tree.rows import TreeRows
-from secure_tree.sampling import Samples, alike, samples_by_round
+from secure_tree.sampling import Samples, alike, samples_by_round, sizes
 
 log = logging.getLogger("sharewood")
 
@@ -181,7 +181,7 @@ class _Rehearsal:
         self._trace = Trace(party)
         self._boosting = begin(self._trace.party)
         self._trees = list[TreeShares]()
-        self._asked = dict[tuple[int, ...], Step]()
+        self._asked = dict[tuple[tuple[int, int], ...], Step]()
 
     def like(self, trees: list[TreeShares]) -> None:
         """Trees of a round that was grown before, whose shapes those to come have, too."""
@@ -193,7 +193,7 @@ class _Rehearsal:
 
     def step(self, rounds: Sequence[Samples], count: int) -> list[Step]:
         """To grow rounds of trees, and to evaluate the last `count` on the held-out rows."""
-        plan = [replace(self._round(samples), times=times) for samples, times in alike(rounds)]
+        plan = [replace(self._round(samples), times=times) for samples, times in alike(self._boosting.context, rounds)]
         if validation := self._boosting.validation:
             validation.measure(self._trace.party, self._trees * count, 0)
             plan.append(self.asked())
@@ -201,13 +201,13 @@ class _Rehearsal:
 
     def _round(self, samples: Samples) -> Step:
         """To grow a round of trees: rehearsed once for samples of these sizes."""
-        sizes = tuple(map(len, samples))
-        if sizes not in self._asked:
+        costs = sizes(self._boosting.context, samples)
+        if costs not in self._asked:
             grown = self._trace.party.run(boost_once(self._trace.party, self._boosting, samples))
             settle(self._trace.party)
             self._trees = [tree for tree, _ in grown]
-            self._asked[sizes] = self.asked()
-        return self._asked[sizes]
+            self._asked[costs] = self.asked()
+        return self._asked[costs]
 
     def finish(self, count: int) -> list[Step]:
         """To finish a model of so many rounds, and to release what was kept: then a training needs no dealer."""

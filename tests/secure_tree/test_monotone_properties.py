@@ -98,6 +98,17 @@ def test_margins_never_go_the_wrong_way(seed):
     assert falls(seed)[0] == 0, "exactly: leaves add up as integers"
 
 
+def test_columns_may_be_drawn_without_any_that_is_constrained():
+    X, y = np.random.default_rng(5).normal(size=(60, FEATURES)), np.arange(60) % 2.0
+
+    def job(party):
+        drawn = {"colsample_bytree": 0.25, "monotone_constraints": [1, 0, 0, -1]}
+        model = SecureXGBClassifier(n_estimators=12, max_depth=2, max_bin=4, **drawn)
+        return model.fit(party, X[party.rank :: 2], y[party.rank :: 2]).model.rounds
+
+    assert run_both(job)[0] == [12, 12]
+
+
 def test_margins_of_shards_never_go_the_wrong_way():
     assert falls(3, workers=2)[0] == 0
 
