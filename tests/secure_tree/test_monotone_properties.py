@@ -106,7 +106,7 @@ def test_columns_may_be_drawn_without_any_that_is_constrained():
         model = SecureXGBClassifier(n_estimators=12, max_depth=2, max_bin=4, **drawn)
         return model.fit(party, X[party.rank :: 2], y[party.rank :: 2]).model.rounds
 
-    assert run_both(job)[0] == [12, 12]
+    assert run_both(job, source=made_by_both)[0] == [12, 12], "all of it was planned"
 
 
 def test_margins_of_shards_never_go_the_wrong_way():
