@@ -9,6 +9,7 @@ from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.checkpoint import Checkpoints
 from secure_tree.going_on import RESIDUALS
 from secure_tree.layout import place
+from tests.secure_tree.training import train_both
 
 ROWS, FEATURES = (90, 110), 3
 SHAPE = {"max_depth": 2, "max_bin": 8, "learning_rate": 0.5}
@@ -81,6 +82,43 @@ def test_it_is_one_longer_training(objective, parameters):
         assert np.abs(gains - of_gains).max() < 0.02 * of_gains.max()
 
 
+@pytest.mark.parametrize(
+    ("objective", "parameters"),
+    [
+        ("binary:logistic", {"missing": "all"}),
+        ("binary:logistic", {"edges": "joint", "monotone_constraints": [1, 0, -1]}),
+        ("multi:ova", {"num_class": 3, "max_delta_step": 0.7}),
+        ("reg:squarederror", {"reg_alpha": 0.5}),
+        ("count:poisson", {}),
+    ],
+)
+def test_later_splits_are_the_twins(objective, parameters):
+    table = HOLES if "missing" in parameters else X
+    parts = [(part[: ROWS[0]], part[ROWS[0] :]) for part in (table, LABELS[objective])]
+    parameters = {"objective": objective, **SHAPE, **parameters}
+    begun = train_both(*parts, n_estimators=2, **parameters)
+    later = train_both(*parts, n_estimators=3, before=begun.models, **parameters)
+    classes = later.config.classes
+    assert len(later.trees) == 3 * classes
+    margins = [tree.margins for tree in begun.trees[-classes:]]
+    for number, (seen, twin) in enumerate(zip(later.trees, later.twins(), strict=True)):
+        assert np.array_equal(seen.winner, twin.winner)
+        assert np.abs(seen.leaves - twin.leaves).max() < 1e-4
+        margins[number % classes] = margins[number % classes] + twin.leaves[twin.leaf]
+        assert np.abs(seen.margins - margins[number % classes]).max() < 1e-3, "the first is the model's, exactly"
+
+
+def test_only_new_rounds_cost():
+    def costs(party, model, rows, labels, before):
+        model.fit(party, rows, labels, xgb_model=before)
+        return party.stages["online"].rounds, party.stages["online"].bytes_sent
+
+    rounds, sent = go_on(None, n_estimators=3, fit=costs)[0][0]
+    more, more_sent = go_on(fitted(), n_estimators=3, fit=costs)[0][0]
+    assert more - rounds == 1, "statistics are brought to one scale"
+    assert sent <= more_sent < 1.02 * sent
+
+
 def fitted(objective="binary:logistic", source=None, vertical=False, labels=None, workers=0, **parameters):
     """Both parties' models of two rounds."""
     labels = LABELS[objective] if labels is None else labels
@@ -105,15 +143,19 @@ def go_on(models, objective="binary:logistic", table=X, labels=None, weights=Non
     return run_both(with_workers(job, workers) if workers else job)
 
 
-def test_it_goes_on_again_from_files(tmp_path):
-    for rank, model in enumerate(fitted()):
+@pytest.mark.parametrize("constraints", [None, [1, 0, 0], {"f0": 1}])
+def test_it_goes_on_again_from_files(tmp_path, constraints):
+    shared = {"monotone_constraints": constraints}
+    for rank, model in enumerate(fitted(**shared)):
         model.save(tmp_path / f"{rank}.npz")
-    more = go_on([tmp_path / f"{rank}.npz" for rank in (0, 1)])[0]
+    more = go_on([tmp_path / f"{rank}.npz" for rank in (0, 1)], **shared)[0]
     for rank, model in enumerate(more):
         model.save(tmp_path / f"more_{rank}.npz")
-    again = go_on([str(tmp_path / f"more_{rank}.npz") for rank in (0, 1)])
+    again = go_on([str(tmp_path / f"more_{rank}.npz") for rank in (0, 1)], **shared)
     assert [model.model.rounds for model in again[0]] == [6, 6]
-    whole = go_on(None, n_estimators=6, fit=lambda party, model, rows, labels, _: model.fit(party, rows, labels))
+    whole = go_on(
+        None, n_estimators=6, fit=lambda party, model, rows, labels, _: model.fit(party, rows, labels), **shared
+    )
     leaves = [opened([m.model.ensemble.leaves for m in run[0]]) / 2**20 for run in (again, whole)]
     assert np.abs(np.sort(leaves[0]) - np.sort(leaves[1])).max() < 1e-2
     assert again[0][0].model.facts.pairing != more[0].model.facts.pairing

@@ -85,12 +85,12 @@ def added(first, second):
 
 
 def train_both(
-    tables, labels, then=None, weights=(None, None), plain=None, source=dealt, workers=0, **parameters
+    tables, labels, then=None, weights=(None, None), plain=None, source=dealt, workers=0, before=None, **parameters
 ) -> Training:
     """Train; `then(model, party)` runs at both parties afterwards. Numbers are opened in the test alone.
 
     `plain` are the tables as the twin is to see them, where that is not as they are; `source` as of `run_both`;
-    `workers`: how many each party divides its rows among.
+    `workers`: how many each party divides its rows among; `before`: both parties' models to go on from.
     """
     kind = SecureXGBClassifier if TrainConfig.of(**parameters).logistic else SecureXGBRegressor
     classes, depth = TrainConfig.of(**parameters).classes, TrainConfig.of(**parameters).max_depth
@@ -106,7 +106,7 @@ def train_both(
             shares[party.rank].append((tree.winner, rows.gradients, tree.leaves, rows.margin))
 
         own = tables[party.rank], labels[party.rank], weights[party.rank]
-        model = kind(**parameters).fit(party, *own, observer=observe)
+        model = kind(**parameters).fit(party, *own, observer=observe, xgb_model=before and before[party.rank])
         models[party.rank] = model
         return then(model, party) if then else None
 
