@@ -172,7 +172,7 @@ class _SecureXGB(Parametrised):
         before = None if xgb_model is None else shared_model(xgb_model)
         known = agree_on_terms(party, config, dictionary(header), of_model(before) if before else None)
         if before:
-            config = more_rounds(party, before, config, kept=checkpoints is not None)
+            config = more_rounds(party, before, config)
             known = _categories(before, party.rank, header)
         own = _own_rows(party, X, y, sample_weight, eval_set, config, known)
         context = agree_on_training(party, config, own)
@@ -180,16 +180,16 @@ class _SecureXGB(Parametrised):
             context = as_the_model(before, context)
         pairing, attempt = context.facts.pairing, None
         if checkpoints:
-            attempt = checkpoints.start(party, pairing, config.model_dump(), own)
+            asked = self.config.model_dump() | ({"xgb_model": of_model(before)} if before else {})
+            attempt = checkpoints.start(party, pairing, asked, own)
             context = TrainingContext(config, replace(context.facts, pairing=attempt.training))
         with _compared_by(party, config.comparison):
-            begun = None
-            if before:
-                assert isinstance(own, Here), "there are no workers"
-                bins, base, begun = bins_of(before, own), before.ensemble.base, begin(party, context, before, own)
+            cut = partial(bins_of, before, own) if before else partial(cut_bins, party, context, own)
+            bins = attempt.bins(own, cut) if attempt else cut()
+            begun = begin(party, context, before, own) if before else None
+            if begun:
+                base = begun.ensemble.base
             else:
-                cut = partial(cut_bins, party, context, own)
-                bins = attempt.bins(own, cut) if attempt else cut()
                 context, base = settle(party, context, own)
             self.division = own.division if isinstance(own, AtWorkers) else None
             if config.squared:

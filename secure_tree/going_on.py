@@ -38,7 +38,7 @@ from secure_tree.ensemble import Ensemble
 from secure_tree.layout import Layout
 from secure_tree.model import SharedModel
 from secure_tree.numerics import MARGIN_SCALE, OVERSHOOT, OVERSHOOT_OF_SAMPLES
-from secure_tree.own_rows import Here
+from secure_tree.own_rows import Here, OwnRows
 from secure_tree.predict import margins
 from secure_tree.public import ceil_log2
 from secure_tree.rows import first_margin, own_rows, targets_of
@@ -90,15 +90,13 @@ def shared_model(given: Any) -> SharedModel:
     return model
 
 
-def more_rounds(party: Party, model: SharedModel, config: TrainConfig, kept: bool) -> TrainConfig:
-    """The parameters of the whole training: `n_estimators` rounds more than the model has. `kept`: in checkpoints.
+def more_rounds(party: Party, model: SharedModel, config: TrainConfig) -> TrainConfig:
+    """The parameters of the whole training: `n_estimators` rounds more than the model has.
 
     Raises ConfigError, DataError.
     """
-    if kept or party.workers:
-        raise ConfigError(
-            "xgb_model must be used without checkpoints and shards: resume with a larger n_estimators instead"
-        )
+    if party.workers:
+        raise ConfigError("xgb_model must be used without shards: keep checkpoints, and resume with more n_estimators")
     if model.rank != party.rank:
         raise DataError(f"this half of xgb_model belongs to party {model.rank}, and this is party {party.rank}")
     if model.cuts.shape[1] == 0 or model.ensemble.statistics is None:
@@ -145,8 +143,9 @@ def _weight(scale: float | None) -> str:
     return "no weights" if scale is None else f"{scale:g}"
 
 
-def bins_of(model: SharedModel, own: Here) -> Bins:
+def bins_of(model: SharedModel, own: OwnRows) -> Bins:
     """Own rows in the bins of the model."""
+    assert isinstance(own, Here), "there are no workers"
     columns = own.table.features.T
     medians = [Counted.of(x[~np.isnan(x)]).medians(cuts) for x, cuts in zip(columns, model.cuts, strict=True)]
     layout = model.facts.layout
@@ -154,8 +153,9 @@ def bins_of(model: SharedModel, own: Here) -> Bins:
     return Bins(own.table.features, model.cuts, inner, layout.finer)
 
 
-def begin(party: Party, context: TrainingContext, model: SharedModel, own: Here) -> Begun:
+def begin(party: Party, context: TrainingContext, model: SharedModel, own: OwnRows) -> Begun:
     """Stage: setup. Raises DataError."""
+    assert isinstance(own, Here), "there are no workers"
     held_out = replace(context.layout, rows=context.facts.validation_rows)
     parts = [(context.layout, own.table), (held_out, own.validation)]
 

@@ -78,7 +78,7 @@ def train(
 
     config, first = context.config, begun.rounds if begun else 0
     rounds, margin = samples_by_round(context)[first:], begun.margin(context) if begun else None
-    if attempt:
+    if attempt and attempt.margin is not None:
         margin = attempt.margin
     with party.stage("setup"):
         rehearsal = _Rehearsal(party, begin)
@@ -114,7 +114,9 @@ def train(
                 while len(trees) < end * config.classes:
                     samples = rounds[len(trees) // config.classes]
                     try:
-                        trees += _grow(party, boosting, samples, first * config.classes + len(trees), observer, attempt)
+                        done = len(trees) // config.classes
+                        number = (first + done) * config.classes
+                        trees += _grow(party, boosting, samples, number, done + 1, observer, attempt)
                     except WorkersLost as lost:
                         party.randomness.discard()
                         _recover(party, boosting, lost)
@@ -141,16 +143,17 @@ def _grow(
     boosting: Boosting,
     samples: Samples,
     number: int,
+    kept: int,
     observer: Observer | None,
     attempt: Attempt | None,
 ) -> list[TreeShares]:
-    """One round of trees, from tree `number` on; kept, and shown to the observer."""
+    """One round of trees, from tree `number` on; kept as round `kept` (from 1), and shown to the observer."""
     grown = party.run(boost_once(party, boosting, samples))
     settle(party)
     trees = [tree for tree, _ in grown]
     boosting.rows.keep(party)
     if attempt:
-        attempt.save(number // len(trees) + 1, trees, boosting.rows.margin)
+        attempt.save(kept, trees, boosting.rows.margin)
     if observer:
         for k, (tree, rows) in enumerate(grown):
             observer(number + k, tree, rows)

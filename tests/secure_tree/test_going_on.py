@@ -238,7 +238,7 @@ def test_other_parameters_are_refused(parameters, sentence):
         go_on(fitted(), **parameters)
 
 
-def test_what_is_no_model_of_the_training_is_refused(tmp_path):
+def test_what_is_no_model_of_the_training_is_refused():
     models = fitted()
     with pytest.raises(DataError, match="come from different trainings"):
         go_on([models[0], fitted()[1]])
@@ -261,14 +261,40 @@ def test_what_is_no_model_of_the_training_is_refused(tmp_path):
     with pytest.raises(DataError, match="largest weight must be that of the training of xgb_model, no weights, got 4"):
         go_on(models, fit=weighted)
 
-    def kept(party, model, rows, labels, before):
-        folder = Checkpoints(tmp_path / str(party.rank))
-        return model.fit(party, rows, labels, checkpoints=folder, xgb_model=before)
-
-    with pytest.raises(ConfigError, match="without checkpoints and shards: resume with a larger n_estimators"):
-        go_on(models, fit=kept)
-    with pytest.raises(ConfigError, match="without checkpoints and shards"):
+    with pytest.raises(ConfigError, match="xgb_model must be used without shards"):
         go_on(models, workers=2)
+
+
+@pytest.mark.parametrize("objective", ["binary:logistic", "multi:ova", "reg:squarederror"])
+def test_its_rounds_are_kept_and_resumed(tmp_path, objective):
+    class Killed(Exception):
+        pass
+
+    def dying(number, tree, rows):
+        if number == (2 + 2) * classes:
+            raise Killed
+
+    def kept(resume, observer=None):
+        def fit(party, model, rows, labels, before):
+            folder = Checkpoints(tmp_path / str(party.rank), resume)
+            return model.fit(party, rows, labels, checkpoints=folder, xgb_model=before, observer=observer)
+
+        return fit
+
+    classes = 3 if objective == "multi:ova" else 1
+    models = fitted(objective)
+    whole = go_on(models, objective, n_estimators=4)[0]
+    with pytest.raises(Killed):
+        go_on(models, objective, n_estimators=4, fit=kept(False, dying))
+    assert len(list((tmp_path / "0").glob("round_*"))) == 3
+    with pytest.raises(DataError, match="another configuration or other data"):
+        go_on(fitted(objective), objective, n_estimators=4, fit=kept(True))
+    with pytest.raises(DataError, match="another configuration or other data"):
+        go_on(None, objective, n_estimators=4, fit=kept(True))
+    resumed = go_on(models, objective, n_estimators=4, fit=kept(True))[0]
+    assert [model.model.rounds for model in resumed] == [6, 6]
+    leaves = [opened([m.model.ensemble.leaves for m in run]) / 2**20 for run in (whole, resumed)]
+    assert np.abs(np.sort(leaves[0]) - np.sort(leaves[1])).max() < 1e-2
 
 
 def test_columns_divided_otherwise_are_refused():
