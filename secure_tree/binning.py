@@ -142,6 +142,11 @@ def bin_rows(features: np.ndarray, cuts: np.ndarray) -> np.ndarray:
     return out
 
 
+def counted(features: np.ndarray) -> list[Counted]:
+    """features float32[n, d] -> the values of each that are there."""
+    return [Counted.of(column[~np.isnan(column)]) for column in features.T]
+
+
 def make_bins(features: np.ndarray, size: int, finer: int = 1) -> Bins:
     """features float32[n, d] -> Bins with `size` private edges a feature, and `finer` bins for each."""
-    return Bins.of(features, (Counted.of(column[~np.isnan(column)]) for column in features.T), size, finer)
+    return Bins.of(features, counted(features), size, finer)

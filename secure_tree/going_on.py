@@ -24,13 +24,14 @@ from mpc.comparison import below
 from mpc.errors import ConfigError, DataError
 from mpc.one_hot import all_of
 from mpc.party import Party
+from mpc.ring import U64
 from mpc.rounds import Steps, parallel
-from mpc.shares import AShare, BShare, concatenate
+from mpc.shares import AShare, BShare, concatenate, stack
 from mpc.tracing import planned
 from mpc.truncation import truncate
 from secure_tree.agreement.training import same_names
 from secure_tree.base_score import SPREAD_BITS
-from secure_tree.binning import Bins, Counted
+from secure_tree.binning import Bins
 from secure_tree.config import TrainConfig
 from secure_tree.context import TrainingContext
 from secure_tree.conventions import not_fitted
@@ -43,6 +44,8 @@ from secure_tree.predict import margins
 from secure_tree.public import ceil_log2
 from secure_tree.rows import first_margin, own_rows, targets_of
 from secure_tree.schema import Table
+from secure_tree.shards import gathered
+from secure_tree.sources import PART, AtWorkers, Kept
 
 RESIDUALS = "whether the residuals are in the range of the model's arithmetic"
 # Of the sum of the squares of the residuals.
@@ -95,8 +98,6 @@ def more_rounds(party: Party, model: SharedModel, config: TrainConfig) -> TrainC
 
     Raises ConfigError, DataError.
     """
-    if party.workers:
-        raise ConfigError("xgb_model must be used without shards: keep checkpoints, and resume with more n_estimators")
     if model.rank != party.rank:
         raise DataError(f"this half of xgb_model belongs to party {model.rank}, and this is party {party.rank}")
     if model.cuts.shape[1] == 0 or model.ensemble.statistics is None:
@@ -145,74 +146,103 @@ def _weight(scale: float | None) -> str:
 
 def bins_of(model: SharedModel, own: OwnRows) -> Bins:
     """Own rows in the bins of the model."""
-    assert isinstance(own, Here), "there are no workers"
-    columns = own.table.features.T
-    medians = [Counted.of(x[~np.isnan(x)]).medians(cuts) for x, cuts in zip(columns, model.cuts, strict=True)]
-    layout = model.facts.layout
-    inner = model.cuts if layout.joint else np.stack(medians).astype(np.float32)
-    return Bins(own.table.features, model.cuts, inner, layout.finer)
+    layout, cuts, none = model.facts.layout, model.cuts, np.zeros((0, len(model.cuts)), np.float32)
+    medians = cuts
+    if not (layout.joint or layout.vertical):
+        medians = np.stack([x.medians(line) for x, line in zip(own.columns(), cuts, strict=True)]).astype(np.float32)
+    return own.with_features(Bins(none, cuts, medians, layout.finer))
 
 
 def begin(party: Party, context: TrainingContext, model: SharedModel, own: OwnRows) -> Begun:
     """Stage: setup. Raises DataError."""
-    assert isinstance(own, Here), "there are no workers"
     held_out = replace(context.layout, rows=context.facts.validation_rows)
-    parts = [(context.layout, own.table), (held_out, own.validation)]
+    of_workers = _of_workers(context, model, own) if isinstance(own, AtWorkers) else None
 
-    def program(party: Party) -> tuple[list[AShare], bool]:
-        added = [party.run(_added(party, model, layout, table)) for layout, table in parts]
+    def program(party: Party) -> tuple[AShare, AShare, bool]:
+        added, totals = of_workers or party.run(_of_rows(party, context, model, context.layout, _table(own)))
+        validation, far = party.run(_of_rows(party, context, model, held_out, own.validation, held_out=True))
         if not context.config.squared:
-            return added, True
-        inside = party.reveal(party.run(_in_range(party, context, model, parts, added)), what=RESIDUALS)
+            return added, validation, True
+        inside = party.reveal(party.run(_in_range(party, context, totals, far)), what=RESIDUALS)
         assert inside is not None, "revealed to both"
-        return added, bool(inside[0])
+        return added, validation, bool(inside[0])
 
-    added, inside = planned(party, "setup", program)
+    added, validation, inside = planned(party, "setup", program)
     if not inside:
         raise DataError(
             "y: the labels are so far from what xgb_model predicts that its arithmetic cannot hold the differences: "
             "train a new model"
         )
-    return Begun(model.ensemble, model.rounds, *added)
+    return Begun(model.ensemble, model.rounds, added, validation)
 
 
-def _added(party: Party, model: SharedModel, layout: Layout, table: Table) -> Steps[AShare]:
-    """[sum of the weights of the leaves that rows reach], [classes, n]."""
-    classes = model.config.classes
-    if not layout.row_count:
-        return model.ensemble.base.map(lambda w: np.zeros((classes, 0), w.dtype))
-    trees = replace(model.ensemble, base=model.ensemble.base.map(np.zeros_like))
-    return (yield from margins(party, trees, layout, model.cuts, table.features, "bins", classes))
+def _table(own: OwnRows) -> Table:
+    assert isinstance(own, Here), "rows are here or at workers"
+    return own.table
 
 
-def _in_range(
-    party: Party, context: TrainingContext, model: SharedModel, parts: list[tuple[Layout, Table]], added: list[AShare]
-) -> Steps[BShare]:
-    """<the squares of the residuals of the rows to train on have the mean that `numerics` counts on, and the held-out
-    labels are near enough to the base>, [1].
+def _of_workers(context: TrainingContext, model: SharedModel, own: AtWorkers) -> tuple[AShare, AShare]:
+    """`_of_rows` of all rows to train on."""
+    counts = list(zip(*own.trained, strict=True))
+    shards = [(context.of_rows(rows),) for rows in counts]
+    added, totals = zip(*own.ask(_at_worker, model, own=shards), strict=True)
+    return gathered(context.layout, counts, list(added), axis=1), stack(list(totals)).sum(axis=0)
+
+
+def _at_worker(party: Party, kept: Kept, model: SharedModel, context: TrainingContext) -> tuple[AShare, AShare]:
+    party.comparison = context.config.comparison
+    layout = context.layout
+    # In a rehearsal there are no rows.
+    shape = layout.rows[party.rank], layout.widths[party.rank]
+    table = kept[PART].table if PART in kept else Table(np.zeros(shape, np.float32), ())
+    return party.run(_of_rows(party, context, model, layout, table))
+
+
+def _of_rows(
+    party: Party, context: TrainingContext, model: SharedModel, layout: Layout, table: Table, held_out: bool = False
+) -> Steps[tuple[AShare, AShare]]:
+    """[sum of the weights of the leaves that rows reach], [classes, n], and under squared error [how many residuals are
+    out of reach, and the sum of the squares of the others], [2]; of rows held out, labels are compared with the base.
     """
-    n, overshoot = context.layout.row_count, OVERSHOOT if context.config.subsample == 1 else OVERSHOOT_OF_SAMPLES
-    rows, held_out = (
-        own_rows(party, layout, targets_of(context, table.labels), 1, MARGIN_SCALE)[0]
-        - first_margin(model.ensemble.base, context, layout.row_count)[0]
-        for layout, table in parts
-    )
-    residuals = rows - added[0][0]
-    # A residual beyond this makes the sum too large by itself.
-    most = ceil_log2(overshoot * n**0.5)
-    scale = min(MARGIN_SCALE - 1, (SQUARES_BITS - ceil_log2(n)) // 2 - most)
-    both = concatenate([residuals.times(1 << SPREAD_BITS), held_out.times(1 << most)])
-    reach = 1 << MARGIN_SCALE + SPREAD_BITS + most
+    nothing = AShare(np.zeros(2, U64), party.rank)
+    if not layout.row_count:
+        empty = np.zeros((model.config.classes, 0), U64)
+        return AShare(empty, party.rank, MARGIN_SCALE), nothing
+    trees = replace(model.ensemble, base=model.ensemble.base.map(np.zeros_like))
+    added = yield from margins(party, trees, layout, model.cuts, table.features, "bins", model.config.classes)
+    if not context.config.squared:
+        return added, nothing
+    labels = own_rows(party, layout, targets_of(context, table.labels), 1, MARGIN_SCALE)[0]
+    far = labels - first_margin(model.ensemble.base, context, layout.row_count)[0]
+    reach, scale, _ = _range(context)
+    residuals, reach = (far, SPREAD_BITS) if held_out else (far - added[0], reach)
+    ends = [-(1 << MARGIN_SCALE + reach), 1 << MARGIN_SCALE + reach]
     bits, short = yield from parallel(
-        below.steps(party, both, [-reach, reach], SQUARES_BITS + 2),
-        truncate.steps(party, residuals, MARGIN_SCALE - scale),
+        below.steps(party, residuals, ends, SQUARES_BITS), truncate.steps(party, residuals, MARGIN_SCALE - scale)
     )
     outside, squares = yield from parallel(
         to_ring.steps(party, bits[:, 0] ^ ~bits[:, 1]), multiply.steps(party, short, short)
     )
-    limit = math.floor(math.ldexp(overshoot**2 * n, 2 * scale))
+    return added, stack([outside.sum(), squares.at_scale(0).sum()])
+
+
+def _range(context: TrainingContext) -> tuple[int, int, int]:
+    """The power of two beyond which one residual makes the sum of squares too large by itself; the scale of those that
+    are squared; and the largest sum, at twice that scale.
+    """
+    facts = context.whole or context.facts
+    n, overshoot = facts.layout.row_count, OVERSHOOT if context.config.subsample == 1 else OVERSHOOT_OF_SAMPLES
+    reach = ceil_log2(overshoot * n**0.5)
+    scale = min(MARGIN_SCALE - 1, (SQUARES_BITS - ceil_log2(n)) // 2 - reach)
+    return reach, scale, math.floor(math.ldexp(overshoot**2 * n, 2 * scale))
+
+
+def _in_range(party: Party, context: TrainingContext, totals: AShare, far: AShare) -> Steps[BShare]:
+    """<the squares of the residuals of the rows to train on have the mean that `numerics` counts on, and the held-out
+    labels are near enough to the base>, [1], from both parts' `_of_rows`.
+    """
     few, small = yield from parallel(
-        below.steps(party, outside.sum().reshape(1), [1], 33),
-        below.steps(party, squares.sum().reshape(1), [limit + 1], SQUARES_BITS + 3),
+        below.steps(party, (totals[:1] + far[:1]), [1], 33),
+        below.steps(party, totals[1:], [_range(context)[2] + 1], SQUARES_BITS + 3),
     )
     return (yield from all_of.steps(party, concatenate([few, small], axis=1)))

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from secure_tree.binning import Bins, Counted, make_bins
+from secure_tree.binning import Bins, Counted, counted, make_bins
 from secure_tree.layout import Layout
 from secure_tree.schema import Table
 
@@ -57,6 +57,9 @@ class OwnRows(Protocol):
         where there are many parts.
         """
 
+    def columns(self) -> list[Counted]:
+        """The values of each feature that are there: counted, or likewise."""
+
     def private_bins(self, layout: Layout, rank: int) -> Bins:
         """At the party's own edges. Raises ConfigError."""
 
@@ -92,6 +95,9 @@ class Here:
     def values(self, column: Survey) -> Counted:
         found: np.ndarray = column(self._part)
         return Counted.of(found)
+
+    def columns(self) -> list[Counted]:
+        return counted(self.table.features)
 
     def private_bins(self, layout: Layout, rank: int) -> Bins:
         return make_bins(self.table.features, layout.sizes[rank], layout.finer)

@@ -80,8 +80,7 @@ class ShardedRows:
 
     def gathered(self, parts: list[AShare], axis: int) -> AShare:
         """What workers have of their rows, along an axis, in the order of the training's rows."""
-        order = np.argsort(np.concatenate(_places(self.context.layout, self.counts)))
-        return concatenate(parts, axis=axis).map(lambda w: np.take(w, order, axis=axis))
+        return gathered(self.context.layout, self.counts, parts, axis)
 
     def _begin(self, party: Party) -> None:
         shards = [self.context.of_rows(rows) for rows in self.counts]
@@ -142,6 +141,12 @@ class _AllOfWorkers:
     def release(self, party: Endpoint) -> None:
         with suppress(WorkersLost):
             party.run(ask(party, _release, planned="online"))
+
+
+def gathered(layout: Layout, counts: Sequence[tuple[int, int]], parts: list[AShare], axis: int) -> AShare:
+    """Parts of shards with `counts` rows, along an axis, in the order of all rows."""
+    order = np.argsort(np.concatenate(_places(layout, counts)))
+    return concatenate(parts, axis=axis).map(lambda w: np.take(w, order, axis=axis))
 
 
 def _places(layout: Layout, counts: Sequence[tuple[int, int]]) -> list[np.ndarray]:

@@ -197,6 +197,9 @@ class AtWorkers:
         (merged,) = merge(self.each(_sketch_column, column))
         return merged.values
 
+    def columns(self) -> list[Counted]:
+        return [each.values for each in merge(self.each(_sketch_features))]
+
     def private_bins(self, layout: Layout, rank: int) -> Bins:
         merged = merge(self.each(_sketch_features))
         if self.config.max_bin == "exact":

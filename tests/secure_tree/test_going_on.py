@@ -261,9 +261,6 @@ def test_what_is_no_model_of_the_training_is_refused():
     with pytest.raises(DataError, match="largest weight must be that of the training of xgb_model, no weights, got 4"):
         go_on(models, fit=weighted)
 
-    with pytest.raises(ConfigError, match="xgb_model must be used without shards"):
-        go_on(models, workers=2)
-
 
 @pytest.mark.parametrize("objective", ["binary:logistic", "multi:ova", "reg:squarederror"])
 def test_its_rounds_are_kept_and_resumed(tmp_path, objective):
@@ -295,6 +292,32 @@ def test_its_rounds_are_kept_and_resumed(tmp_path, objective):
     assert [model.model.rounds for model in resumed] == [6, 6]
     leaves = [opened([m.model.ensemble.leaves for m in run]) / 2**20 for run in (whole, resumed)]
     assert np.abs(np.sort(leaves[0]) - np.sort(leaves[1])).max() < 1e-2
+
+
+@pytest.mark.parametrize(
+    ("objective", "parameters"),
+    [
+        ("binary:logistic", {}),
+        ("multi:ova", {"edges": "joint"}),
+        ("reg:squarederror", {"test_size": 0.1}),
+        ("binary:logistic", {"partition": "vertical"}),
+    ],
+)
+def test_shards_go_on_like_one_process(objective, parameters):
+    def fit(party, model, rows, labels, before):
+        model.fit(party, rows, labels, xgb_model=before)
+        return model, model.predict_margin(party, rows)
+
+    vertical = parameters.get("partition") == "vertical"
+    models = fitted(objective, vertical=vertical, **{k: v for k, v in parameters.items() if k != "partition"})
+    runs = [go_on(models, objective, fit=fit, workers=workers, **parameters)[0] for workers in (0, 2)]
+    unit = models[0].model.facts.margin_unit
+    for (one, margin), (sharded, of_shards) in zip(*runs, strict=True):
+        assert sharded.model.rounds == one.model.rounds == 4
+        assert np.abs(of_shards - margin).max(initial=0) < 1e-2 * unit
+    if objective == "reg:squarederror":
+        with pytest.raises(DataError, match="far from what xgb_model predicts"):
+            go_on(models, objective, labels=np.where(np.arange(len(X)) % 2, 2000.0, -2000.0), workers=2, **parameters)
 
 
 def test_columns_divided_otherwise_are_refused():
