@@ -37,7 +37,7 @@ from sharewood.warming_up import warm_up
 DOCS = Path(__file__).parents[1] / "docs"
 FEATURES, DEPTH, TREES = 20, 4, 2
 SHARDS = (0, 1, 2, 4)  # 0: one process at each party, without Ray
-FULL = {"rows": 200_000, "few": 2_000, "large": 2_000_000}
+FULL = {"rows": 200_000, "few": 50_000, "large": 2_000_000}
 QUICK = {"rows": 4_000, "few": 1_000, "large": 8_000}
 HELD_OUT = 0.05
 LOOPBACK = 100e9  # bits a second: loopback takes no time that is not computing

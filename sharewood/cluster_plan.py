@@ -30,7 +30,7 @@ from sharewood.planning import Networks, Tables, plan, plan_pairwise
 
 # Rows of the larger table that are planned, and that are trained on.
 PLANNED = 60_000, 200_000
-COMPUTED = 10_000, 40_000
+COMPUTED = 10_000, 100_000
 PHASES = "setup", "offline", "online"
 GIB = 1 << 30
 GB = 1e9
