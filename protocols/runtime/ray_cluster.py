@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +14,7 @@ from mpc.errors import ConfigError
 MOST_SHARDS = 4096
 _OBJECT_STORE = 256 << 20
 _ATTEMPTS = 4
+_ANSWERING = 10.0
 
 
 def check_shards(name: str, count: int) -> None:
@@ -43,6 +45,8 @@ def ray_cluster(address: str | None = None, workers: int | None = None) -> Itera
     if ray.is_initialized():
         yield
         return
+    if address:
+        _check_answering(address)
     for name in ("ray", "ray.data"):
         logging.getLogger(name).setLevel(logging.ERROR)
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
@@ -61,3 +65,14 @@ def ray_cluster(address: str | None = None, workers: int | None = None) -> Itera
         yield
     finally:
         ray.shutdown()
+
+
+def _check_answering(address: str) -> None:
+    """Raises ConfigError where nothing answers at HOST:PORT, for which Ray itself would wait for minutes."""
+    host, _, port = address.rpartition(":")
+    if not port.isdigit():
+        return  # one of Ray's other names, such as auto
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _ANSWERING).close()
+    except (OSError, OverflowError) as error:
+        raise ConfigError(f"no Ray answers at {address} ({error}): start it there, or correct the address") from error

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import time
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from mpc.errors import ConfigError
+from protocols.runtime.ray_cluster import ray_cluster
 from protocols.runtime.session import run_local
 from secure_tree import SecureXGBClassifier
 from secure_tree.numerics import MARGIN_SCALE
@@ -96,6 +98,14 @@ def test_a_number_of_shards_is_refused():
 def test_an_audit_with_shards_is_refused():
     with pytest.raises(ConfigError, match="an audit must be used with one process at each party: leave out shards"):
         run_local(train(), shards=2, audit=True)
+
+
+def test_a_ray_that_does_not_answer_is_refused_at_once(monkeypatch):
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    with pytest.raises(ConfigError, match=f"no Ray answers at {address}"), ray_cluster(address):
+        pass
 
 
 def test_a_process_with_threads_of_grpc_is_refused(monkeypatch):
