@@ -7,6 +7,7 @@ from mpc.errors import ConfigError, DataError
 from protocols.testing.two_parties import made_by_both, opened, run_both, with_workers
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.checkpoint import Checkpoints
+from secure_tree.exchange import reveal_model, share_model
 from secure_tree.going_on import RESIDUALS
 from secure_tree.layout import place
 from tests.secure_tree.training import train_both
@@ -320,6 +321,16 @@ def test_shards_go_on_like_one_process(objective, parameters):
             go_on(models, objective, labels=np.where(np.arange(len(X)) % 2, 2000.0, -2000.0), workers=2, **parameters)
 
 
+def test_a_model_from_xgboost_has_no_bins_to_go_on_with():
+    def fit(party, model, rows, labels, before):
+        plain = reveal_model(party, before.model, to=0)
+        shared = share_model(party, plain)
+        return model.fit(party, rows, labels, xgb_model=shared)
+
+    with pytest.raises(ConfigError, match="xgb_model was shared and not trained here"):
+        go_on(fitted(), fit=fit)
+
+
 def test_columns_divided_otherwise_are_refused():
     models = fitted(vertical=True)
 
@@ -360,3 +371,21 @@ def test_categories_are_those_of_the_model():
 def test_without_a_dealer():
     whole, two = in_two("binary:logistic", source=made_by_both, max_depth=1, max_bin=4)
     assert np.abs(two[0][1] - whole[0][1]).max() < 1e-2
+
+
+@pytest.mark.parametrize("objective", ["binary:logistic", "count:poisson"])
+def test_weights_go_on(objective):
+    weights = np.random.default_rng(3).uniform(0.5, 3, len(X))
+    weights[:2] = weights[-2:] = 3.5
+
+    def fit(party, model, rows, labels, before):
+        mine = weights[place(party.rank, ROWS)]
+        model.fit(party, rows, labels, mine, xgb_model=before)
+        return model, model.predict_margin(party, rows)
+
+    begun = [model for model, _ in go_on(None, objective, fit=fit)[0]]
+    more, whole = (
+        np.concatenate([margin for _, margin in run])
+        for run in (go_on(begun, objective, fit=fit)[0], go_on(None, objective, fit=fit, n_estimators=4)[0])
+    )
+    assert np.abs(more - whole).max() < 1e-2
