@@ -189,6 +189,20 @@ def test_features_that_are_not_planned(job, shape, train, sentence):
         planned(job(shape, train))
 
 
+def test_constraints_of_a_file_are_by_name_or_by_place(job):
+    costs = []
+    for given in ("{ age = 1 }", "[1, 0, 0]", '"(1,0,0)"', "{ }"):
+        config, sizes = planned(job("rows = [40, 30]", f"monotone_constraints = {given}"))
+        costs.append(plan(config, sizes).online.rounds)
+    assert costs[0] == costs[1] == costs[2] > costs[3]
+    for given, sentence in (
+        ("{ income = 1 }", "no party has a feature 'income'"),
+        ("[1, 0]", "a direction for each of the 3 features of the whole table, got 2"),
+    ):
+        with pytest.raises(ConfigError, match=sentence):
+            plan(*planned(job("rows = [40, 30]", f"monotone_constraints = {given}")))
+
+
 def test_early_stopping_is_told(capsys):
     config = TrainConfig.of(n_estimators=7, max_depth=1, max_bin=4, early_stopping_rounds=2, test_size=0.2)
     print_plan(plan(config, Sizes.numeric((30, 40), 2), Computing(1.0, 2.0, 3.0)), ("a", "b"))
