@@ -11,7 +11,8 @@ import typer
 
 from mpc.errors import ConfigError, SharewoodError
 from mpc.process import leave_no_core_dump
-from sharewood import __version__, hosts_cli
+from sharewood import __version__, hosts_cli, setup_cli
+from sharewood.cli_options import one_of
 from sharewood.fed import cli as fed_cli
 from sharewood.logs import LogFormat, LogLevel, log_to_stderr
 
@@ -25,6 +26,7 @@ app = typer.Typer(
 )
 
 
+app.add_typer(setup_cli.app)
 app.add_typer(hosts_cli.app)
 app.add_typer(fed_cli.app, name="fed")
 
@@ -95,9 +97,9 @@ def demo(
     from sharewood.demo import run_demo
     from sharewood.report import print_report
 
-    divided: Partition = hosts_cli.one_of("--partition", partition, get_args(Partition))
-    generator: Offline = hosts_cli.one_of("--offline", offline, get_args(Offline))
-    transfers: OtKind = hosts_cli.one_of("--ot", ot, get_args(OtKind))
+    divided: Partition = one_of("--partition", partition, get_args(Partition))
+    generator: Offline = one_of("--offline", offline, get_args(Offline))
+    transfers: OtKind = one_of("--ot", ot, get_args(OtKind))
     if check_dealer and generator != "dealer":
         raise ConfigError("--check-dealer needs a dealer: with --offline pairwise use --audit")
     if shards:

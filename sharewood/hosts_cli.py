@@ -1,170 +1,33 @@
-"""The commands for hosts of their own; `sharewood.cli` puts them into the application."""
+"""The commands of a job between hosts; `sharewood.cli` puts them into the application."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mpc.errors import ConfigError
+from sharewood.cli_options import (
+    Audited,
+    CheckedDealer,
+    Config,
+    FilesKey,
+    Json,
+    Macs,
+    PartyName,
+    Passphrase,
+    RayAddress,
+    Shards,
+    one_of,
+)
 
 if TYPE_CHECKING:
     from sharewood.hosts_config import HostsConfig
     from sharewood.run_report import PartyReport
 
-Config = Annotated[Path, typer.Option(help="TOML file of the job.")]
-PartyName = Annotated[str, typer.Option(help="This host's party, by its name in the configuration.")]
-Audited = Annotated[bool, typer.Option("--audit", help="Audit the computation, at both parties.")]
-Passphrase = Annotated[
-    str | None, typer.Option(help="Passphrase of this host's private key: file:PATH or env:NAME.", metavar="SOURCE")
-]
-FilesKey = Annotated[
-    str | None,
-    typer.Option(help="Key of this host's models, checkpoints and prepared material: file:PATH or env:NAME."),
-]
-Macs = Annotated[bool, typer.Option("--mac", help="Check every opened value by MACs, at both parties.")]
-CheckedDealer = Annotated[
-    bool, typer.Option("--check-dealer", help="Audit the dealer's material as well; implies --audit.")
-]
-Json = Annotated[Path | None, typer.Option(help="Also write the report to this file.")]
-Shards = Annotated[
-    int | None, typer.Option(help="Number of workers that the rows are divided among; equal at both parties.")
-]
-RayAddress = Annotated[
-    str | None, typer.Option("--ray", help="Address of this party's own Ray cluster; by default a Ray on this machine.")
-]
-
-Choice = TypeVar("Choice")
-
 app = typer.Typer()
-
-
-@app.command()
-def keygen(
-    out: Annotated[Path, typer.Option(help="New folder for keys and certificates.")],
-    names: Annotated[str, typer.Option(help="First name; the others follow it.")],
-    more: Annotated[list[str] | None, typer.Argument(help="Further names.", show_default=False)] = None,
-    days: Annotated[int, typer.Option(min=1, max=36500, help="How long the certificates are valid.")] = 365,
-    authority: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the signing authority, created if missing; keep it to renew certificates later."),
-    ] = None,
-) -> None:
-    """Make keys and certificates for mutual TLS: NAME.key and NAME.crt for every name, and one authority.crt.
-
-    Give each host its own key and certificate, and authority.crt. Without --authority the authority's key is not kept.
-    """
-    from protocols.transport.certificates import Authority, make_credentials
-
-    everybody = [names, *(more or [])]
-    for name in everybody:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
-            raise ConfigError(f"a name must consist of letters, digits, dots, dashes and underscores, got {name!r}")
-    if len(set(everybody)) < len(everybody):
-        raise ConfigError("names must be distinct, got a duplicate")
-    if (out / "authority.crt").exists():
-        raise ConfigError(f"{out} already has certificates: choose another folder")
-    kept = Authority.kept(authority) if authority else None
-    for name, credentials in make_credentials(everybody, days, kept).items():
-        credentials.save(out, name)
-    typer.echo(f"{out}: keys and certificates for {', '.join(everybody)}, valid for {days} days")
-
-
-@app.command()
-def init(
-    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("."),
-    address: Annotated[str, typer.Option(help="host:port where party_a listens.")] = "127.0.0.1:50011",
-    dealer: Annotated[str, typer.Option(help="host:port where the dealer listens.")] = "127.0.0.1:50010",
-    offline: Annotated[str, typer.Option(help="dealer; or pairwise, without a third party.")] = "dealer",
-    partition: Annotated[str, typer.Option(help="horizontal: each party has rows; vertical: columns.")] = "horizontal",
-) -> None:
-    """Write a commented configuration for each host of a job: party_a.toml, party_b.toml, dealer.toml."""
-    from protocols.runtime.hosts import Offline
-    from secure_tree.config import Partition
-    from sharewood.first_files import write_first_files
-
-    maker: Offline = one_of("--offline", offline, get_args(Offline))
-    divided: Partition = one_of("--partition", partition, get_args(Partition))
-    files = write_first_files(out, address, dealer, maker, divided)
-    typer.echo(f"wrote {', '.join(map(str, files.values()))}")
-    typer.echo("next: edit them, and then")
-    typer.echo(f"  sharewood keygen --out {out / 'keys'} --names {' '.join(files)}")
-    for role, path in files.items():
-        typer.echo(f"  sharewood check --config {path} --party {role}")
-
-
-@app.command()
-def check(
-    config: Config,
-    party: Annotated[str, typer.Option(help="This host's role: one of the parties, or dealer.")],
-    seconds: Annotated[float, typer.Option(min=0.1, help="How long to wait for each other host.")] = 5.0,
-) -> None:
-    """Check this host before an appointment: files, schema, certificate, clock, port, and the way to the other hosts.
-
-    Exit status: 0, 2 where something on this host is wrong, 3 where only another host is at fault.
-    """
-    from sharewood.checking import check
-    from sharewood.hosts_config import HostsConfig
-
-    status = 0
-    for finding in check(HostsConfig.read(config), party, seconds):
-        mark = "error" if finding.error else "warning" if finding.warning else "ok"
-        typer.echo(f"{mark:8}{finding.what}: {finding.text}")
-        if finding.error:
-            status = min(filter(None, (status, finding.error.exit_status)))
-    raise typer.Exit(status)
-
-
-@app.command()
-def plan(
-    config: Config,
-    json: Json = None,
-    shards: Annotated[int | None, typer.Option(min=1, help="Number of shards per party to plan for.")] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="Number of workers per party to plan for; each holds one shard at a time."),
-    ] = None,
-    memory: Annotated[
-        float | None, typer.Option(min=0.1, help="Memory per worker in GiB; prints how many shards are needed.")
-    ] = None,
-    link: Annotated[float, typer.Option(min=1e-3, help="Bandwidth between the clusters in Gbit/s, each way.")] = 10.0,
-    round_trip: Annotated[
-        float, typer.Option(min=0, help="Round-trip time between the clusters in milliseconds.")
-    ] = 10.0,
-    hour_price: Annotated[float, typer.Option(min=0, help="Price of one worker per hour.")] = 0.0,
-    gigabyte_price: Annotated[float, typer.Option(min=0, help="Price per GB sent.")] = 0.0,
-    disk: Annotated[
-        float, typer.Option(min=1, help="MB/s of a worker's disk, for temporary files that --memory does not hold.")
-    ] = 500.0,
-) -> None:
-    """Estimate a training: correlated randomness, rounds, bytes, time. Reads no data, and computes on made-up rows.
-
-    --shards, --workers or --memory plan a training over clusters, from few made-up rows.
-    """
-    from secure_tree.storage import write_json
-    from sharewood import planning
-    from sharewood.calibration import calibrate
-    from sharewood.cluster_plan import Cluster, plan_cluster, print_cluster_plan
-    from sharewood.hosts_config import HostsConfig
-
-    job = HostsConfig.read(config)
-    shape = planning.planned(job)
-    if shards or workers or memory:
-        prices = hour_price, gigabyte_price
-        cluster = Cluster(shards, workers, memory, link * 1e9, round_trip / 1e3, *prices, disk * 1e6)
-        over_shards = plan_cluster(*shape, cluster, job.offline, job.ot)
-        if json:
-            write_json(json, over_shards.document())
-        print_cluster_plan(over_shards)
-        return
-    paired = None if shape[0].comparison == "keys" else calibrate(*shape, "pairwise", job.ot)
-    needed = planning.plan(*shape, calibrate(*shape), paired, job.ot)
-    if json:
-        write_json(json, needed.document())
-    planning.print_plan(needed, job.names)
 
 
 @app.command()
@@ -373,14 +236,6 @@ def _job(config: Path, **sources: str | None) -> HostsConfig:
     from sharewood.secret_sources import named
 
     return HostsConfig.read(config).model_copy(update=named(sources))
-
-
-def one_of(option: str, value: str, choices: tuple[Choice, ...]) -> Choice:
-    """Raises ConfigError."""
-    found = next((choice for choice in choices if choice == value), None)
-    if found is None:
-        raise ConfigError(f"{option} must be {' or '.join(map(str, choices))}, got {value!r}")
-    return found
 
 
 def _print_costs(what: str, report: PartyReport, started: float) -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from protocols.testing.two_parties import run_both
 from sharewood import cli, hosts
-from sharewood.hosts_cli import keygen
 from sharewood.hosts_config import HostsConfig
+from sharewood.setup_cli import keygen
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "two_hosts"
 COMMAND = [sys.executable, "-c", "from sharewood.cli import main; main()"]

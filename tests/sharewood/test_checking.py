@@ -10,8 +10,8 @@ from protocols.transport.certificates import Authority
 from protocols.transport.tcp import listen
 from sharewood.checking import check
 from sharewood.first_files import write_first_files
-from sharewood.hosts_cli import init, keygen
 from sharewood.hosts_config import HostsConfig
+from sharewood.setup_cli import init, keygen
 from tests.sharewood.hosting import ROLES, both, complaint, dealing, free_port, sharewood
 
 

@@ -10,7 +10,7 @@ import pytest
 from mpc.errors import ConfigError, DataError
 from sharewood.cli import app
 from sharewood.fed.column_hosts import ColumnHosts, train
-from sharewood.hosts_cli import keygen
+from sharewood.setup_cli import keygen
 from tests.sharewood.hosting import free_port, start
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "secureboost"

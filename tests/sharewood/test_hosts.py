@@ -12,8 +12,8 @@ from mpc.errors import ConfigError, DataError, PeerTimeout
 from protocols.transport.certificates import Credentials
 from sharewood import hosts, hosts_sections
 from sharewood.hosts import export, reveal, train
-from sharewood.hosts_cli import keygen
 from sharewood.hosts_config import HostsConfig
+from sharewood.setup_cli import keygen
 from tests.sharewood.hosting import ROLES, both, complaint, dealing, example, sharewood, start
 from tests.sharewood.pages import check_page
 

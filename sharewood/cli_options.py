@@ -1,0 +1,42 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from mpc.errors import ConfigError
+
+Config = Annotated[Path, typer.Option(help="TOML file of the job.")]
+PartyName = Annotated[str, typer.Option(help="This host's party, by its name in the configuration.")]
+Audited = Annotated[bool, typer.Option("--audit", help="Audit the computation, at both parties.")]
+Passphrase = Annotated[
+    str | None, typer.Option(help="Passphrase of this host's private key: file:PATH or env:NAME.", metavar="SOURCE")
+]
+FilesKey = Annotated[
+    str | None,
+    typer.Option(help="Key of this host's models, checkpoints and prepared material: file:PATH or env:NAME."),
+]
+Macs = Annotated[bool, typer.Option("--mac", help="Check every opened value by MACs, at both parties.")]
+CheckedDealer = Annotated[
+    bool, typer.Option("--check-dealer", help="Audit the dealer's material as well; implies --audit.")
+]
+Json = Annotated[Path | None, typer.Option(help="Also write the report to this file.")]
+Shards = Annotated[
+    int | None, typer.Option(help="Number of workers that the rows are divided among; equal at both parties.")
+]
+RayAddress = Annotated[
+    str | None, typer.Option("--ray", help="Address of this party's own Ray cluster; by default a Ray on this machine.")
+]
+
+Choice = TypeVar("Choice")
+
+
+def one_of(option: str, value: str, choices: tuple[Choice, ...]) -> Choice:
+    """Raises ConfigError."""
+    found = next((choice for choice in choices if choice == value), None)
+    if found is None:
+        raise ConfigError(f"{option} must be {' or '.join(map(str, choices))}, got {value!r}")
+    return found
