@@ -1,0 +1,62 @@
+"""The page of a training in a real browser: Chromium without a window, where it is installed."""
+
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
+import pytest
+
+from sharewood import live
+from tests.sharewood.hosting import free_port
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+STATE = {
+    "done": 2,
+    "rounds": 5,
+    "ended": False,
+    "seconds_left": 3.0,
+    "bytes": 2_500_000,
+    "metric": "logloss",
+    "curve": [[1, 0.625], [2, 0.5]],
+    "stages": {"histograms": {"seconds": 1.5, "rounds": 40, "bytes": 2_000_000}},
+}
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+
+
+def document(port, profile):
+    """The page as the browser has it once no request is open, and 20 of its own seconds later."""
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}", "--virtual-time-budget=20000"]
+    command = [CHROMIUM, *flags, "--dump-dom", f"http://127.0.0.1:{port}/"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=200, check=True).stdout
+
+
+def test_a_training_that_has_ended(tmp_path):
+    port = free_port()
+    with live.watching(port) as watch:
+        watch({**STATE, "done": 5, "ended": True})
+        page = document(port, tmp_path)
+    assert '<p id="state">The training has ended; 2.5 MB with the other party.</p>' in page
+    assert '<p id="lost" hidden="">' in page
+    assert "<td>histograms</td><td>1.50</td><td>40</td><td>2.00</td>" in page
+    assert "logloss on held-out rows: 0.50000 after 2 rounds of trees" in page and 'points="20,5 40,95"' in page
+
+
+def test_a_training_whose_host_goes_away(tmp_path, monkeypatch):
+    """The page says so beside what it knew last."""
+    port, asked, original = free_port(), Event(), live._Feed.states
+
+    def states(feed):
+        asked.set()
+        return original(feed)
+
+    monkeypatch.setattr(live._Feed, "states", states)
+    with ThreadPoolExecutor(1) as pool:
+        with live.watching(port) as watch:
+            watch(STATE)
+            reading = pool.submit(document, port, tmp_path)
+            assert asked.wait(100)
+        page = reading.result()
+    assert "2 of 5 rounds of trees, about 3 s left; 2.5 MB with the other party." in page
+    assert '<p id="lost">No connection to the training' in page
