@@ -105,7 +105,10 @@ class Workers(Protocol):
         """Have each worker ask for what lists of calls take, each repeated a number of times."""
 
     def costs(self) -> list[dict[str, Any]]:
-        """Of each so far, in plain values: stages, rounds, cpu_seconds, memory_peak_bytes, pid. Raises WorkersLost."""
+        """Of each so far, in plain values: stages, rounds, cpu_seconds, busy, memory_peak_bytes, pid.
+
+        Raises WorkersLost.
+        """
 
     def restart(self, party: Endpoint) -> None:
         """New ones that have kept nothing, in the place of all. Raises PeerFailure where they do not come."""

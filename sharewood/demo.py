@@ -30,7 +30,7 @@ from sharewood.progress import Progress
 from sharewood.quality import quality
 from sharewood.reference import Reference, check_xgboost
 from sharewood.report import Curve, DemoCosts, DemoReport, DemoTables
-from sharewood.shard_costs import peaks, with_workers
+from sharewood.shard_costs import by_shard, peaks, with_workers
 from sharewood.warming_up import warm_up
 
 log = logging.getLogger("sharewood")
@@ -111,6 +111,7 @@ def run_demo(
         pid={name: outcome[name]["pid"] for name in outcome},
         generator=offline,
         shards=shards,
+        by_shard={name: by_shard(each) for name, each in zip(PARTIES, workers, strict=True)} if shards else None,
     )
     write_json(out / "result.json", report.document())
     write_bytes(out / "report.html", demo_page(report, labels, margins).encode())

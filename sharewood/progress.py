@@ -7,11 +7,13 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
+from mpc.errors import WorkersLost
 from mpc.meter import Stage
 from mpc.party import Party
 from secure_tree.config import TrainConfig
 from secure_tree.training import Curves
 from sharewood.figures import Phase
+from sharewood.shard_costs import ShardCosts, by_shard
 
 log = logging.getLogger("sharewood")
 _SILENCE = 10.0
@@ -31,6 +33,7 @@ class Progress:
         self._party, self._config, self._watch, self._curves = party, config, watch, {} if curves is None else curves
         self._grown = 0
         self._first = self._logged = -_SILENCE
+        self._shards: list[ShardCosts] = []
 
     def __call__(self, number: int, *_: Any) -> None:
         rounds, classes = self._config.n_estimators, self._config.classes
@@ -41,19 +44,23 @@ class Progress:
         now = monotonic()
         if self._grown == 1:
             self._first = now
+        tenth = done * 10 // rounds > (done - 1) * 10 // rounds
+        says = tenth or now - self._logged >= _SILENCE
+        if says or self._watch:
+            self._shards = self._asked()
         if self._watch:
             self._watch(self._state(done, now))
-        tenth = done * 10 // rounds > (done - 1) * 10 // rounds
-        if not (tenth or now - self._logged >= _SILENCE):
+        if not says:
             return
         self._logged = now
         party = self._party
         log.info(
-            "%d of %d rounds of trees: %d rounds of messages, %.1f MB with the other party, %s, about %.0f s left",
+            "%d of %d rounds of trees: %d rounds of messages, %.1f MB with the other party%s, %s, about %.0f s left",
             done,
             rounds,
             party.meter.total.rounds,
-            (party.link.wire_sent + party.link.wire_received) / 1e6,
+            self._sent() / 1e6,
+            self._slowest(),
             self._ahead(),
             (rounds - done) * self._seconds(now),
         )
@@ -75,14 +82,36 @@ class Progress:
             "metric": self._config.metric,
             "curve": list(self._curves.get(self._config.metric, ())),
             "stages": stages,
-            "bytes": party.link.wire_sent + party.link.wire_received,
+            "bytes": self._sent(),
             "bytes_dealt": party.randomness.dealt,
         }
+
+    def _asked(self) -> list[ShardCosts]:
+        """What the workers have done so far; nothing where one was lost, which is found out by the training itself."""
+        if self._party.workers is None:
+            return []
+        try:
+            return by_shard(self._party.workers.costs())
+        except WorkersLost:
+            return []
+
+    def _sent(self) -> int:
+        """Bytes between the parties in both directions, of all shards."""
+        link = self._party.link
+        return link.wire_sent + link.wire_received + sum(each.bytes for each in self._shards)
+
+    def _slowest(self) -> str:
+        """How many shards there are, and which one has worked longest."""
+        if not self._shards:
+            return ""
+        longest = max(self._shards, key=lambda each: sum(each.busy_seconds.values()))
+        seconds = sum(longest.busy_seconds.values())
+        return f" in {len(self._shards)} shards, of which shard {longest.shard} has worked longest ({seconds:.0f} s)"
 
     def _ahead(self) -> str:
         """What has come of correlated randomness so far."""
         if self._party.randomness.masks_operands:
-            return f"{self._party.randomness.dealt / 1e6:.1f} MB dealt to both"
+            return f"{self._party.randomness.dealt / 1e6:.1f} MB dealt to both{' leads' if self._shards else ''}"
         stage = self._party.stages.get("offline", Stage())
         return f"{(stage.bytes_sent + stage.bytes_received) / 1e6:.1f} MB with it offline"
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from mpc.meter import Stage
 from secure_tree.config import Partition, TrainConfig
 from sharewood.figures import IN_PLACE, MEASURES, Figures, Offline, Online, Phase, Prediction, Quality, Run
-from sharewood.shard_costs import Peak
+from sharewood.shard_costs import Peak, ShardCosts
 
 Stages = dict[str, Stage]
 
@@ -94,6 +94,7 @@ class DemoReport(Figures):
     pid: dict[str, int]
     generator: str
     shards: int = 0
+    by_shard: dict[str, list[ShardCosts]] | None = None
 
 
 def print_report(report: DemoReport, out: Path) -> None:

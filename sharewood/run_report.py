@@ -15,7 +15,7 @@ from secure_tree.config import Metric, TrainConfig
 from secure_tree.storage import write_json
 from secure_tree.training import Curve, Curves
 from sharewood.figures import IN_PLACE, Figures, Measures, Offline, Online, Phase, Prediction, Run
-from sharewood.shard_costs import Peak, peaks, with_workers
+from sharewood.shard_costs import Peak, ShardCosts, by_shard, peaks, with_workers
 
 log = logging.getLogger("sharewood")
 
@@ -29,6 +29,7 @@ class PartyCosts(Figures):
     revealed: list[str]
     memory_peak_bytes: dict[str, Peak]
     shards: int = 0
+    by_shard: list[ShardCosts] | None = None
 
     @classmethod
     def of(cls, party: Party, name: str, *, trees: int | None = None, rows: int = 0) -> PartyCosts:
@@ -44,7 +45,7 @@ class PartyCosts(Figures):
             stages["predict"] = Prediction(**vars(stages["predict"]), rows=rows)
         parts = {part: Phase.of_party(spent) for part, spent in party.parts.items()}
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        return cls(stages, parts, party.revealed, {name: peaks(peak, workers)}, len(workers))
+        return cls(stages, parts, party.revealed, {name: peaks(peak, workers)}, len(workers), by_shard(workers) or None)
 
 
 @dataclass

@@ -3,13 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mpc.meter import Stage
+from sharewood.figures import Figures
 
 # Peak memory in bytes of a process; of a party with workers, of its lead and of every shard.
 Peak = int | dict[str, int]
+
+
+@dataclass(frozen=True)
+class ShardCosts(Figures):
+    """One worker: rounds, bytes with its peer and from the dealer, CPU seconds, peak memory, seconds of work by phase,
+    and when it worked: [phase, begin, end] in seconds since the first of the party's workers began.
+    """
+
+    shard: int
+    rounds: int
+    bytes: int
+    bytes_dealt: int
+    cpu_seconds: float
+    memory_peak_bytes: int
+    busy_seconds: dict[str, float]
+    busy: list[tuple[str, float, float]]
+
+
+def by_shard(workers: Sequence[Mapping[str, Any]]) -> list[ShardCosts]:
+    """What each of a party's workers has told of its costs."""
+    zero = min((begin for each in workers for _, begin, _ in each["busy"]), default=0.0)
+    return [_shard(number, each, zero) for number, each in enumerate(workers)]
+
+
+def _shard(number: int, told: Mapping[str, Any], zero: float) -> ShardCosts:
+    stages = [Stage(**stage) for stage in told["stages"].values()]
+    busy = [(phase, begin - zero, end - zero) for phase, begin, end in told["busy"]]
+    seconds: dict[str, float] = {}
+    for phase, begin, end in busy:
+        seconds[phase] = seconds.get(phase, 0.0) + end - begin
+    return ShardCosts(
+        shard=number,
+        rounds=told["rounds"],
+        bytes=sum(stage.bytes_sent + stage.bytes_received for stage in stages),
+        bytes_dealt=sum(stage.bytes_dealt for stage in stages),
+        cpu_seconds=told["cpu_seconds"],
+        memory_peak_bytes=told["memory_peak_bytes"],
+        busy_seconds=seconds,
+        busy=busy,
+    )
 
 
 def with_workers(stages: Mapping[str, Stage], workers: Sequence[Mapping[str, Any]]) -> dict[str, Stage]:

@@ -126,10 +126,16 @@ class RayWorkers:
     def _start(self, party: Endpoint) -> None:
         import ray
 
-        remote = ray.remote(Worker).options(num_cpus=1, max_restarts=0)
-        self._actors = [remote.remote(self._rank, self._credentials) for _ in range(self.count)]
         places: list[list[Any]] | None = []
         token = secrets.token_hex(16)
+        who = self._network.parties[self._rank]
+        # Names for Ray's dashboard: those of one job and one start.
+        names = [f"{who}, shard {i} of {self.count}, {token[:8]}" for i in range(self.count)]
+        remote = ray.remote(Worker)
+        self._actors = [
+            remote.options(num_cpus=1, max_restarts=0, name=name).remote(self._rank, self._credentials)
+            for name in names
+        ]
         if self._rank == 0:
             try:
                 places = [list(place) for place in self._gather([self._listening(actor) for actor in self._actors])]

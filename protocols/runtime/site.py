@@ -13,6 +13,7 @@ from mpc.endpoint import Call, Program
 from mpc.party import Party
 from mpc.tracing import Trace
 from mpc.workers import is_unplanned
+from protocols.runtime.busy import Busy
 
 
 class Site:
@@ -23,28 +24,31 @@ class Site:
         self._trace = Trace(party)
         self._kept: dict[str, Any] = {}
         self._rehearsed: dict[str, Any] = {}
+        self._busy = Busy()
 
     def perform(self, program: Program, given: Sequence[Any], planned: str) -> Any:
         """Run a program of both workers of a pair, which is `planned` now or was before."""
         if planned and not is_unplanned(program):
             self.provide([([(program, tuple(given))], 1)])
-        with self.party.stage(planned or "online"):
+        phase = planned or "online"
+        with self.party.stage(phase), self._busy.at(phase):
             return program(self.party, self._kept, *given)
 
     def provide(self, plan: Sequence[tuple[Sequence[Call], int]]) -> None:
         """Rehearse lists of calls, and ask for what they take, each a number of times."""
-        with self.party.stage("offline"):
+        with self.party.stage("offline"), self._busy.at("offline"):
             for calls, times in plan:
                 for program, given in calls:
                     program(self._trace.party, self._rehearsed, *given)
                 self.party.randomness.provide([(self._trace.cut(), times)])
 
     def costs(self) -> dict[str, Any]:
-        """Of this worker so far, in plain values: stages, rounds, CPU seconds, peak of memory, pid."""
+        """Of this worker so far, in plain values: stages, rounds, CPU seconds, spans of work, peak of memory, pid."""
         return {
             "stages": {name: asdict(stage) for name, stage in self.party.stages.items()},
             "rounds": self.party.meter.total.rounds,
             "cpu_seconds": time.process_time(),
+            "busy": [list(span) for span in self._busy.spans],
             "memory_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             "pid": os.getpid(),
         }

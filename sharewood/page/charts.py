@@ -113,6 +113,33 @@ def bars(name: str, caption: str, values: Mapping[str, float]) -> Chart:
     return Chart(name, _svg(name, draw, (5.2, 0.5 + 0.36 * len(values))), caption)
 
 
+def spans(
+    name: str, caption: str, rows: Mapping[str, Sequence[tuple[str, float, float]]], phases: Mapping[str, str]
+) -> Chart:
+    """When each row worked on which phase, from left to right in seconds: (phase, begin, end). The first row is at the
+    top; `phases` are the names of phases in the legend.
+    """
+    colours = dict(zip(phases, (_MUTED, _THEIRS, _OURS, _INK), strict=False))
+
+    def draw(figure: Figure) -> None:
+        axes = figure.add_subplot()
+        for place, drawn in enumerate(rows.values()):
+            for phase, colour in colours.items():
+                parts = [(begin, end - begin) for which, begin, end in drawn if which == phase]
+                axes.broken_barh(
+                    parts, (place - 0.31, 0.62), facecolor=colour, label=phases[phase] if not place else None
+                )
+        axes.set_yticks(range(len(rows)), list(rows))
+        axes.set_xlabel("seconds")
+        axes.set_xlim(left=0)
+        axes.grid(visible=False, axis="y")
+        axes.tick_params(axis="y", length=0, labelcolor=_INK)
+        axes.invert_yaxis()
+        figure.legend(loc="outside upper center", ncols=len(colours))
+
+    return Chart(name, _svg(name, draw, (7.0, 1.0 + 0.32 * len(rows))), caption)
+
+
 def _svg(name: str, draw: Callable[[Figure], None], size: tuple[float, float]) -> Markup:
     text = io.StringIO()
     with rc_context(_STYLE):  # type: ignore[arg-type]  # its names are literals there

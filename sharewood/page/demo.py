@@ -32,6 +32,7 @@ def demo_page(report: DemoReport, labels: np.ndarray, margins: Mapping[str, np.n
             _cost(costs),
             sections.tree_parts(costs.parts, config.n_estimators),
             _disclosure(report),
+            *([sections.shards(report.by_shard)] if report.by_shard else []),
             sections.memory(report.memory_peak_bytes),
             sections.configuration(config),
         ],

@@ -40,6 +40,7 @@ def training_page(name: str, parties: tuple[str, str], report: TrainingReport) -
             _learning(report),
             *_costs(name, report),
             _disclosure(name, report, facts),
+            *_by_shard(name, report),
             sections.memory(report.costs.memory_peak_bytes),
             sections.configuration(config),
             sections.files(report.run),
@@ -80,12 +81,18 @@ def prediction_page(
             _quality(measures, margins, labels, binary),
             *_costs(name, report),
             _disclosure(name, report, facts),
+            *_by_shard(name, report),
             sections.memory(report.costs.memory_peak_bytes),
             sections.configuration(report.config),
             sections.files(report.run),
         ],
     )
     return page.html()
+
+
+def _by_shard(name: str, report: PartyReport) -> list[Section]:
+    workers = report.costs.by_shard
+    return [sections.shards({name: workers})] if workers else []
 
 
 def _rounds(trees: RoundsOfTrees) -> str:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import numpy as np
 
 from secure_tree.config import TrainConfig
 from sharewood.figures import MEASURES, Phase, Run
-from sharewood.page.charts import Chart, Line, Whose, bars, lines, some
+from sharewood.page.charts import Chart, Line, Whose, bars, lines, some, spans
 from sharewood.page.document import Section, Table
 from sharewood.page.units import number, seconds, size
-from sharewood.shard_costs import Peak, by_process
+from sharewood.shard_costs import Peak, ShardCosts, by_process
 
 _WHOSE: dict[str, Whose] = {"Sharewood": "ours", "XGBoost": "theirs"}
 _STEPS = 200
@@ -112,6 +112,29 @@ def memory(peaks: Mapping[str, Peak]) -> Section:
     return Section(
         "Memory", ["The most that a process ever held, libraries included."], table=Table(["process", "peak"], rows)
     )
+
+
+_WORK = {"setup": "set-up", "offline": "offline", "online": "online", "predict": "prediction"}
+
+
+def shards(workers: Mapping[str, Sequence[ShardCosts]]) -> Section:
+    """What every worker of a party has done, and when."""
+    named = {f"{name}, shard {each.shard}": each for name, some in workers.items() for each in some}
+    rows = [
+        [
+            name,
+            *(seconds(each.busy_seconds.get(phase, 0.0)) for phase in _WORK),
+            seconds(each.cpu_seconds),
+            size(each.bytes),
+            size(each.memory_peak_bytes),
+        ]
+        for name, each in named.items()
+    ]
+    caption = "When each worker had work of its lead, waiting for its peer and the dealer included."
+    chart = spans("shards", caption, {name: each.busy for name, each in named.items()}, _WORK)
+    columns = ["worker", *_WORK.values(), "CPU time", "with its peer", "peak memory"]
+    what = "Seconds of work by phase. A worker that was replaced is not in it. Clocks of a party's machines may differ."
+    return Section("Work by shard", [what], [chart], Table(columns, rows))
 
 
 def configuration(config: TrainConfig) -> Section:

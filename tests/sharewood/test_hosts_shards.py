@@ -1,6 +1,9 @@
 """Two hosts with workers that read their own rows, from folders: by rows and by columns, the models of one process."""
 
+import contextlib
 import json
+import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,7 +19,7 @@ from sharewood.columns import Columns
 from sharewood.hosts import train
 from sharewood.hosts_config import HostsConfig
 from sharewood.sharded import to_predict, to_train_on, write_shards
-from tests.sharewood.hosting import ROLES, both, dealing, write_job
+from tests.sharewood.hosting import LONGEST, ROLES, both, both_end, dealing, start, write_job
 
 TRAIN = {"n_estimators": 4, "max_depth": 2, "max_bin": 16, "learning_rate": 0.5}
 SHARDS = ("--shards", "2")
@@ -93,6 +96,7 @@ def test_folders_by_rows_make_the_model_of_one_process(by_rows):
     place, fresh = by_rows
     with dealing(11, cwd=place):
         both("train", *SHARDS, "--json", "{}.train.json", cwd=place)
+        pages = {name: (place / f"model_{name}.report.html").read_text() for name in "ab"}
         both("predict", *SHARDS, "--json", "{}.predict.json", cwd=place)
         both("train", *SHARDS, "--resume", cwd=place)
         in_files = {name: (place / f"{name}.toml").read_text() for name in ROLES[:2]}
@@ -108,8 +112,8 @@ def test_folders_by_rows_make_the_model_of_one_process(by_rows):
         assert division["rows"] == [[150, 150], [200, 200]]
         assert set(division["rank_errors"]) == {"w", "x", "y", "z", "colour=red", "colour=green", "colour=blue"}
         assert max(division["rank_errors"].values()) == 0
-        page = (place / f"model_{name}.report.html").read_text()
-        assert "Rows in 2 shards per party, of 150 to 200 rows." in page
+        assert "Rows in 2 shards per party, of 150 to 200 rows." in pages[name] and "Work by shard" in pages[name]
+        assert [each["shard"] for each in report_of(place, f"party_{name}", "train")["by_shard"]] == [0, 1]
     for name, rows in (("a", slice(0, 100)), ("b", slice(100, 300))):
         ours, files = predictions(place, name)
         assert [len(each) for each in files] == [(rows.stop - rows.start) // 2] * 2
@@ -119,6 +123,60 @@ def test_folders_by_rows_make_the_model_of_one_process(by_rows):
         assert np.abs(ours - single).max() < 1e-3
         assert roc_auc_score(truth, ours) > 0.8
         assert report_of(place, f"party_{name}", "predict")["quality"]["auc"] > 0.8
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("lost", ROLES[:2])
+def test_a_training_goes_on_after_a_lead_was_lost(by_rows, lost, monkeypatch):
+    place, fresh = by_rows
+    monkeypatch.setenv("SHAREWOOD_TEST", str(place))
+    for name in ROLES[:2]:
+        path = place / f"{name}.toml"
+        path.write_text(path.read_text().replace("n_estimators = 4", "n_estimators = 40"))
+    with dealing_on(place):
+        work = {
+            name: start("train", "--config", f"{name}.toml", "--party", name, *SHARDS, cwd=place) for name in ROLES[:2]
+        }
+        until = time.monotonic() + LONGEST
+        while not all((place / f"kept_{name[-1]}" / "round_00003.npz").exists() for name in work):
+            assert time.monotonic() < until and all(process.poll() is None for process in work.values())
+            time.sleep(0.02)
+        work[lost].kill()
+        said = {name: process.communicate(timeout=LONGEST)[1] for name, process in work.items()}
+        (other,) = set(work) - {lost}
+        last = said[other].strip().splitlines()[-1]
+        assert work[other].returncode == 3 and lost in last and "--resume" in last, said
+        until = time.monotonic() + 60
+        while left := workers_of(place):
+            assert time.monotonic() < until, f"Ray outlives its lead: {left}"
+            time.sleep(0.2)
+        again = both_end("train", *SHARDS, "--resume", cwd=place)
+        assert all(status == 0 and "resumed after round" in log for status, _, log in again), again
+        both("predict", *SHARDS, cwd=place)
+    for name, rows in (("a", slice(0, 100)), ("b", slice(100, 300))):
+        assert roc_auc_score(fresh[rows].set_index("id")["label"], predictions(place, name)[0]) > 0.8
+
+
+@contextlib.contextmanager
+def dealing_on(place):
+    """A dealer of which a session may fail."""
+    dealer = start("dealer", "--config", "dealer.toml", cwd=place)
+    try:
+        yield
+    finally:
+        dealer.kill()
+        dealer.communicate()
+
+
+def workers_of(place):
+    """Processes of Ray that were started by processes of this test."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            name = (path / "cmdline").read_bytes().split(b"\0")[0].decode()
+            if "ray" in name.rpartition("/")[2] and f"SHAREWOOD_TEST={place}" in (path / "environ").read_text():
+                found[path.name] = name
+    return found
 
 
 def on_shards(place, shards=2):

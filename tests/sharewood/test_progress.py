@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from mpc.errors import WorkersLost
 from mpc.meter import Stage, Traffic
 from secure_tree.config import TrainConfig
 from sharewood import progress
@@ -11,7 +12,7 @@ from sharewood.learning_curve import POINTS, points
 from sharewood.progress import Progress
 
 
-def said(caplog, monkeypatch, classes=1, waiting=0.0, **parameters):
+def said(caplog, monkeypatch, classes=1, waiting=0.0, workers=None, **parameters):
     """The lines of a training of ten rounds that take two seconds each online, beside those of waiting."""
     clock = [100.0]
     monkeypatch.setattr(progress, "monotonic", lambda: clock[0])
@@ -20,6 +21,7 @@ def said(caplog, monkeypatch, classes=1, waiting=0.0, **parameters):
         link=SimpleNamespace(wire_sent=1_000_000, wire_received=2_000_000),
         randomness=SimpleNamespace(dealt=5_000_000, masks_operands=True),
         parts={"gains": Stage()},
+        workers=workers,
     )
     caplog.set_level("INFO", "sharewood")
     watch = Progress(party, TrainConfig.of(n_estimators=10, **parameters))
@@ -37,6 +39,31 @@ def test_a_line_for_each_tenth(caplog, monkeypatch):
         "3 of 10 rounds of trees: 7 rounds of messages, 3.0 MB with the other party, 5.0 MB dealt to both, "
         "about 14 s left"
     )
+
+
+class Workers:
+    """Two, of which the second has worked longer; they are lost on the second question."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def costs(self):
+        self.asked += 1
+        if self.asked == 2:
+            raise WorkersLost("shard 0: its worker has ended")
+        stage = {"rounds": 3, "seconds": 1.0, "bytes_sent": 400_000, "bytes_received": 600_000, "bytes_dealt": 0}
+        told = {"stages": {"online": stage}, "rounds": 3, "cpu_seconds": 1.0, "memory_peak_bytes": 5}
+        spans = [[["online", 50.0, 53.0]], [["setup", 51.0, 53.0], ["online", 53.0, 55.0]]]
+        return [told | {"busy": busy} for busy in spans]
+
+
+def test_shards_are_named(caplog, monkeypatch):
+    lines = said(caplog, monkeypatch, workers=Workers())
+    assert (
+        "5.0 MB with the other party in 2 shards, of which shard 1 has worked longest (4 s), 5.0 MB dealt" in lines[0]
+    )
+    assert "3.0 MB with the other party, 5.0 MB dealt" in lines[1], "the training itself finds out"
+    assert lines[2].replace("3 of 10", "1 of 10")[:60] == lines[0][:60]
 
 
 def test_several_trees_a_round(caplog, monkeypatch):
