@@ -18,7 +18,7 @@ Source     Beaver, CRYPTO 1991 (precomputation); pseudorandom correlation by see
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Protocol, TypeVar, dataclass_transform
 
 import numpy as np
@@ -86,7 +86,16 @@ CORRELATIONS: dict[str, type] = {}
 
 @dataclass_transform(frozen_default=True)
 def correlation(described: type[C]) -> type[C]:
-    """A class of public shapes with `deal`, as a frozen dataclass that plans can name."""
+    """A class of public shapes with `deal`, as a frozen dataclass that plans can name.
+
+    Its module has `from __future__ import annotations`: a plan reads the types of the fields as text. Raises TypeError.
+    """
     made = dataclass(frozen=True)(described)
+    for each in fields(made):  # type: ignore[arg-type]  # it is a dataclass
+        if not isinstance(each.type, str):
+            raise TypeError(
+                f"{made.__name__}.{each.name} must have its type as text, got {each.type!r}: begin the module with "
+                "`from __future__ import annotations`"
+            )
     CORRELATIONS[made.__name__] = made
     return made

@@ -19,6 +19,7 @@ Plan = Sequence[tuple[Sequence[Correlation[object]], int]]
 _WORDS = ("uint8", "uint16", "uint32", "uint64")
 _LARGEST = 1 << 36
 _MOST_REQUESTS, _MOST_DIMENSIONS = 1 << 24, 16
+_LONGEST_NAME = 40
 
 
 def in_order(plan: Plan) -> Iterator[Correlation[object]]:
@@ -57,7 +58,9 @@ def _count(value: Any) -> int:
 
 def _decode(tree: Any) -> Correlation[object]:
     name, *values = tree
-    described = correlations()[name]
+    described = correlations().get(name)
+    if described is None:
+        raise ValueError(f"no correlation is named {str(name)[:_LONGEST_NAME]!r}; @correlation makes one, in mpc")
     if len(values) != len(fields(described)):
         raise ValueError(f"{name} must have {len(fields(described))} values, got {len(values)}")
     return described(*(_value(f.type, value) for f, value in zip(fields(described), values, strict=True)))

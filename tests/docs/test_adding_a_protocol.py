@@ -43,7 +43,8 @@ def test_the_page_word_for_word(tmp_path):
     before = contents(root)
     page = PAGE.read_text()
     programs = PROGRAMS.findall(page)
-    assert [path for path, _ in programs] == ["mpc/absolute.py", "tests/mpc/test_absolute.py"]
+    written = ["mpc/absolute.py", "tests/mpc/test_absolute.py", "tests/mpc/test_absolute_ahead.py"]
+    assert [path for path, _ in programs] == written
     for path, program in programs:
         (root / path).write_text(program)
     for block in COMMANDS.findall(page):

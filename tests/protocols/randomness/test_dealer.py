@@ -3,7 +3,7 @@
 import importlib
 import pkgutil
 import threading
-from dataclasses import is_dataclass
+from dataclasses import dataclass, is_dataclass
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from mpc.all_pairs import GroupMasks
 from mpc.beaver import Triples, multiply
 from mpc.bit_product import BitTriples, RingBits
 from mpc.catalogue import correlations
+from mpc.correlation import correlation
 from mpc.errors import MaskReuse, PeerFailure, PeerVanished, ProtocolDesync
 from mpc.linear_map import MatrixMask, MatrixVectors
 from mpc.matrix_product import MatrixMasks
@@ -108,6 +109,30 @@ def test_a_plan_of_300_rounds_of_ten_classes_has_room_where_no_two_are_alike():
 def test_what_is_not_a_plan_is_refused(tree):
     with pytest.raises(ProtocolDesync):
         decode_plan(tree)
+
+
+def test_a_correlation_that_no_module_of_mpc_makes_is_named():
+    @dataclass(frozen=True)
+    class Cubes:
+        size: "int"
+
+    with pytest.raises(ProtocolDesync, match="no correlation is named 'Cubes'; @correlation makes one, in mpc"):
+        decode_plan(encode_plan([([Cubes(3)], 1)]))
+    with pytest.raises(ProtocolDesync, match=f"named '{'x' * 40}';"):
+        decode_plan([[[["x" * 10_000, 3]], 1]])
+
+
+def test_a_correlation_with_types_that_are_no_text_is_refused():
+    with pytest.raises(TypeError, match=r"Cubes\.size must have its type as text, got <class 'int'>: begin"):
+
+        @correlation
+        class Cubes:
+            size: int
+
+            def deal(self, view):
+                return view.mask(Z64, (self.size,))
+
+    assert "Cubes" not in correlations()
 
 
 def test_every_correlation_of_the_modules_is_known():
