@@ -25,8 +25,9 @@ lint: $(STAMP)
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
+# Not quiet: mkdocs would then count no warnings, and pass a site with broken links.
 docs: $(STAMP)
-	NO_MKDOCS_2_WARNING=1 PYTHONWARNINGS=ignore $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 PYTHONWARNINGS=ignore $(BIN)/mkdocs build
 
 # CrypTen's metadata names packages that no longer exist, so it goes in without them, after what it needs.
 $(STAMP): pyproject.toml

@@ -41,7 +41,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Links as the repository has them -> links of the site."""
     uri = page.file.src_uri
-    here = {made: name for name, made in AT_ROOT.items()}.get(uri, posixpath.join("docs", uri))
+    in_docs = uri if uri.startswith("notebooks/") else posixpath.join("docs", uri)
+    here = {made: name for name, made in AT_ROOT.items()}.get(uri, in_docs)
 
     def on_the_site(link: re.Match[str]) -> str:
         picture, text, path, anchor = link.groups()
