@@ -29,18 +29,21 @@ class Site:
     def perform(self, program: Program, given: Sequence[Any], planned: str) -> Any:
         """Run a program of both workers of a pair, which is `planned` now or was before."""
         if planned and not is_unplanned(program):
-            self.provide([([(program, tuple(given))], 1)])
+            self._rehearse([(program, tuple(given))], 1, self._rehearsed)
         phase = planned or "online"
         with self.party.stage(phase), self._busy.at(phase):
             return program(self.party, self._kept, *given)
 
     def provide(self, plan: Sequence[tuple[Sequence[Call], int]]) -> None:
-        """Rehearse lists of calls, and ask for what they take, each a number of times."""
+        """Rehearse lists of calls, and ask for what they take, each a number of times. What a list keeps is dropped."""
+        for calls, times in plan:
+            self._rehearse(calls, times, dict(self._rehearsed))
+
+    def _rehearse(self, calls: Sequence[Call], times: int, kept: dict[str, Any]) -> None:
         with self.party.stage("offline"), self._busy.at("offline"):
-            for calls, times in plan:
-                for program, given in calls:
-                    program(self._trace.party, self._rehearsed, *given)
-                self.party.randomness.provide([(self._trace.cut(), times)])
+            for program, given in calls:
+                program(self._trace.party, kept, *given)
+            self.party.randomness.provide([(self._trace.cut(), times)])
 
     def costs(self) -> dict[str, Any]:
         """Of this worker so far, in plain values: stages, rounds, CPU seconds, spans of work, peak of memory, pid."""
