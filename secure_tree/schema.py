@@ -60,7 +60,9 @@ def read_features(
     allowed = np.isnan(features) & np.array([config is not None and config.may_miss(name) for name in names])
     if not (np.isfinite(features) | allowed).all():
         row, column = np.argwhere(~(np.isfinite(features) | allowed))[0]
-        what = "missing" if np.isnan(features[row, column]) else "infinite, or beyond float32"
+        what = "infinite, or beyond float32"
+        if np.isnan(features[row, column]):
+            what = "missing, and `missing` does not name the column" if config is not None else "missing"
         raise DataError(f"{source}: column {names[column]!r}, row {row}: value is {what}")
     return features, names
 

@@ -15,7 +15,9 @@ from collections.abc import Callable, Collection, Mapping
 from itertools import combinations
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
-from typing import NoReturn
+from typing import Any, NoReturn
+
+import numpy as np
 
 from mpc import errors
 from mpc.errors import PeerFailure, PeerTimeout, PeerVanished, ProtocolDesync, SharewoodError
@@ -105,12 +107,21 @@ def _play(
     keep_freed_memory()
     try:
         channels = _open_channels(name, listening, credentials)
-        report = encode({"result": role(channels)})
+        report = encode({"result": _plain(role(channels))})
     except BaseException as error:
         report = encode(_describe(error))
     sys.stdout.flush()
     # The report goes first and the channels end with the process: a cause arrives before its consequences.
     reply.send_bytes(b"".join(report))
+
+
+def _plain(result: Any) -> Tree:
+    """The same with numbers of Python for those of numpy, of which results often have some."""
+    if isinstance(result, np.generic):
+        return result.item()
+    if type(result) in (list, tuple):
+        return type(result)(map(_plain, result))
+    return {name: _plain(value) for name, value in result.items()} if type(result) is dict else result
 
 
 def _open_channels(

@@ -188,7 +188,8 @@ def run_local(
     With `shards`, each party starts a Ray of its own on this machine, and divides its rows among so many workers.
 
     Inside the job the operators of mpc/session.py talk through its party: `x * y`, `x @ y`, `x < y`, `x == y`.
-    Results come back through Sharewood's own codec: plain values, lists, tuples, dicts and arrays.
+    Results come back through Sharewood's own codec: plain values, lists, tuples, dicts and arrays; numbers of numpy as
+    numbers of Python.
     """
     checks = {"audit": audit, "check_dealer": check_dealer}
     outcome = run_session(job, timeout=timeout, offline=offline, ot=ot, shards=shards, **checks)

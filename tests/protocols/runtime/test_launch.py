@@ -55,6 +55,15 @@ def test_large_results_come_back_whole_and_writable():
     assert results["party_b"] == (None, 2.5)
 
 
+def test_numbers_of_numpy_come_back_as_those_of_python():
+    def role(_):
+        return {"auc": np.float64(0.5), "counts": [(np.int32(3), np.bool_(True), "x")]}
+
+    result = run_processes({"party_a": role})["party_a"]
+    assert result == {"auc": 0.5, "counts": [(3, True, "x")]}
+    assert [type(result["auc"]), *map(type, result["counts"][0])] == [float, int, bool, str]
+
+
 def test_an_error_of_ours_comes_back_as_itself_and_ends_the_others_at_once():
     roles = {
         "party_a": wait_for("party_b"),
