@@ -1,4 +1,4 @@
-"""The demo: two party processes, with or without a dealer, train and predict, beside XGBoost on the pooled rows."""
+"""The demo: two party processes, with or without a dealer, train and predict; beside XGBoost where it is installed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sharewood.learning_curve import points, staged_margins
 from sharewood.page import demo_page
 from sharewood.progress import Progress
 from sharewood.quality import quality
-from sharewood.reference import Reference, check_xgboost
+from sharewood.reference import Reference, without_xgboost
 from sharewood.report import Curve, DemoCosts, DemoReport, DemoTables
 from sharewood.shard_costs import by_shard, peaks, with_workers
 from sharewood.warming_up import warm_up
@@ -56,7 +56,8 @@ def run_demo(
     read = Inputs.of(**files)
     missing = data.missing or "none"
     config = TrainConfig.of(**parameters, partition=data.partition, missing=missing)
-    check_xgboost()
+    if why := without_xgboost():
+        log.warning("%s. The demo goes on without it", why)
     make_folder(out)
     warm_up(config.comparison, offline, ot)
     estimator = SecureXGBClassifier if config.logistic else SecureXGBRegressor
@@ -91,8 +92,11 @@ def run_demo(
     stages = [with_workers(own, each) for own, each in zip(stages, workers, strict=True)]
     memory = {name: peaks(outcome[name]["memory_peak_bytes"], outcome[name].get("workers", [])) for name in outcome}
     X, labels = data.pooled(data.test)
-    reference = Reference.alike(config, *data.pooled(data.train))
-    margins = {"Sharewood": np.concatenate([r["margins"] for r in results]), "XGBoost": reference.margins(X)}
+    margins = {"Sharewood": np.concatenate([r["margins"] for r in results])}
+    reference = None if why else Reference.alike(config, *data.pooled(data.train))
+    if reference:
+        margins["XGBoost"] = reference.margins(X)
+    measures = {name: quality(labels, each, config) for name, each in margins.items()}
     report = DemoReport(
         run=Run.now(results[0]["pairing"], read),
         data=DemoTables(
@@ -103,7 +107,7 @@ def run_demo(
             judged_on="training rows" if data.test is data.train else f"{len(labels)} held-out rows",
         ),
         config=config,
-        quality=Quality(quality(labels, margins["Sharewood"], config), quality(labels, margins["XGBoost"], config)),
+        quality=Quality(measures["Sharewood"], measures.get("XGBoost", {})),
         curve=_curve(data, config, [r["staged"] for r in results], reference),
         costs=DemoCosts.of(max(r["seconds"] for r in results), stages, parts, config.n_estimators, len(labels)),
         revealed=[r["revealed"] for r in results],
@@ -118,7 +122,7 @@ def run_demo(
     return report
 
 
-def _curve(data: DemoData, config: TrainConfig, staged: list[np.ndarray], reference: Reference) -> Curve:
+def _curve(data: DemoData, config: TrainConfig, staged: list[np.ndarray], reference: Reference | None) -> Curve:
     """The metric after ever more trees, beside XGBoost's: this process has both parties' labels and predictions."""
     curve = Curve(config.metric, points(config.n_estimators))
     start = [0, 0]
@@ -127,10 +131,11 @@ def _curve(data: DemoData, config: TrainConfig, staged: list[np.ndarray], refere
         counts = [len(x) if r.shape[1] else 0 for (x, _), r in zip(tables, staged, strict=True)]
         mine = np.concatenate([r[:, s : s + n] for r, s, n in zip(staged, start, counts, strict=True)], axis=1)
         start = [s + n for s, n in zip(start, counts, strict=True)]
-        theirs = [reference.margins(features, count) for count in curve.trees]
         curve.rows[name] = len(labels)
-        for values, margins in ((curve.sharewood, mine), (curve.xgboost, theirs)):
-            values[name] = [_metric(labels, m, config) for m in margins]
+        curve.sharewood[name] = [_metric(labels, m, config) for m in mine]
+        if reference:
+            theirs = (reference.margins(features, count) for count in curve.trees)
+            curve.xgboost[name] = [_metric(labels, m, config) for m in theirs]
     return curve
 
 

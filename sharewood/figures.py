@@ -161,7 +161,7 @@ class Prediction(Phase):
 
 @dataclass(frozen=True)
 class Quality(Figures):
-    """Measures of a model, and of what it is compared with."""
+    """Measures of a model, and of what it is compared with: none where XGBoost is not installed."""
 
     own: Measures = field(metadata=IN_PLACE)
     xgboost: Measures

@@ -13,16 +13,21 @@ from secure_tree.config import BoostingConfig, TrainConfig
 from secure_tree.inputs import ColumnLike, TableLike
 
 
-def check_xgboost() -> None:
-    """Raises ConfigError where XGBoost cannot be used to compare with."""
+def without_xgboost() -> str | None:
+    """Why XGBoost cannot be used to compare with, and what to install; None where it can."""
     try:
         import xgboost
 
         xgboost.DMatrix(np.zeros((1, 1)))
     except Exception as error:  # of its own kind where its library is gone, and others where half of it is
-        raise ConfigError(
-            f"the comparison needs XGBoost, which cannot be imported ({error}): pip install 'sharewood[xgboost]'"
-        ) from None
+        return f"the comparison needs XGBoost, which cannot be imported ({error}): pip install 'sharewood[xgboost]'"
+    return None
+
+
+def check_xgboost() -> None:
+    """Raises ConfigError where XGBoost cannot be used to compare with."""
+    if why := without_xgboost():
+        raise ConfigError(why)
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ class DemoReport(Figures):
 
 
 def print_report(report: DemoReport, out: Path) -> None:
-    """Quality beside XGBoost, cost by phase, and what each party learned."""
+    """Quality beside XGBoost if it is installed, cost by phase, and what each party learned."""
     console = Console()
     data, config = report.data, report.config
     console.print(
@@ -120,10 +120,13 @@ def _quality(report: DemoReport) -> Table:
     table = Table(title=f"Quality on {report.data.judged_on}", title_justify="left")
     table.add_column("measure")
     table.add_column("Sharewood, on secret shares", justify="right")
-    table.add_column("XGBoost, on pooled rows", justify="right")
+    if report.quality.xgboost:
+        table.add_column("XGBoost, on pooled rows", justify="right")
     for key, value in report.quality.own.items():
         if value is not None:
-            table.add_row(MEASURES[key], f"{value:.4f}", f"{report.quality.xgboost[key]:.4f}")
+            table.add_row(
+                MEASURES[key], *(f"{each[key]:.4f}" for each in (report.quality.own, report.quality.xgboost) if each)
+            )
     return table
 
 

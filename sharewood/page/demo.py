@@ -48,7 +48,8 @@ def _headlines(report: DemoReport) -> list[Headline]:
         Headline(
             sections.named(key),
             sections.measured(quality.own[key]),
-            f"on {report.data.judged_on}; XGBoost on pooled rows {sections.measured(quality.xgboost[key])}",
+            f"on {report.data.judged_on}"
+            + (f"; XGBoost on pooled rows {sections.measured(quality.xgboost[key])}" if quality.xgboost else ""),
         ),
         Headline("Training in all", seconds(costs.training_seconds), "set-up, then offline beside online"),
         Headline("Per tree, online", seconds(each.seconds), f"{each.rounds:,.0f} rounds"),
@@ -73,8 +74,8 @@ def _ahead(report: DemoReport) -> Headline:
 def _quality(report: DemoReport, labels: np.ndarray, margins: Mapping[str, np.ndarray]) -> Section:
     quality, curve = report.quality, report.curve
     rows = [
-        [MEASURES[key], sections.measured(value), sections.measured(quality.xgboost[key])]
-        for key, value in quality.own.items()
+        [MEASURES[key], *(sections.measured(each[key]) for each in (quality.own, quality.xgboost) if each)]
+        for key in quality.own
     ]
     named = {"training": "training rows", "held_out": "held-out rows"}
     systems: list[tuple[str, dict[str, list[float]], Whose]] = [
@@ -88,9 +89,8 @@ def _quality(report: DemoReport, labels: np.ndarray, margins: Mapping[str, np.nd
     ]
     evaluated = " and ".join(f"{count:,} {named[kind]}" for kind, count in curve.rows.items())
     charts = [sections.learning(curve.metric, evaluated, drawn)]
-    sentences = [
-        f"XGBoost has the same parameters and the rows of both parties pooled. Measured on {report.data.judged_on}."
-    ]
+    compared = "has the same parameters and the rows of both parties pooled" if quality.xgboost else "is not installed"
+    sentences = [f"XGBoost {compared}. Measured on {report.data.judged_on}."]
     if report.config.objective != "binary:logistic":
         sentences.append("ROC and precision-recall are of classes, and the labels are numbers.")
     elif len(set(labels.tolist())) == 2:
@@ -101,9 +101,8 @@ def _quality(report: DemoReport, labels: np.ndarray, margins: Mapping[str, np.nd
         "The process that started the demo owns both parties' rows and draws the curves from the predictions that each "
         "party received; the training itself reveals none of this."
     )
-    return Section(
-        "Quality", sentences, charts, Table(["measure", "Sharewood, on secret shares", "XGBoost, on pooled rows"], rows)
-    )
+    columns = ["measure", "Sharewood, on secret shares", "XGBoost, on pooled rows"]
+    return Section("Quality", sentences, charts, Table(columns[: 3 if quality.xgboost else 2], rows))
 
 
 def _cost(costs: DemoCosts) -> Section:

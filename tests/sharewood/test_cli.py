@@ -1,6 +1,7 @@
 """The command: what the demo writes, and one sentence and an exit status for bad input."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -89,15 +90,21 @@ def test_demo_writes_what_interfaces_name(tmp_path):
     assert "party_a" in done.stdout and "XGBoost" in done.stdout
 
 
-def test_demo_with_joint_edges(tmp_path):
+def test_demo_with_joint_edges_and_without_xgboost(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    (tmp_path / "gone" / "xgboost.py").write_text("raise ImportError('it is gone')\n")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'gone'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     done = sharewood(
         "demo", "--trees", 2, "--depth", 2, "--bins", 8, "--edges", "joint", "--json", "r.json", cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
+    assert "(it is gone): pip install 'sharewood[xgboost]'. The demo goes on without it" in done.stderr
+    assert "XGBoost" not in done.stdout and "Sharewood, on secret shares" in done.stdout
     report = json.loads((tmp_path / "r.json").read_text())
     assert report["quality"]["auc"] > 0.9 and [r[0] for r in report["revealed"]] == [EDGES] * 2
     page = check_page((tmp_path / "out" / "demo" / "report.html").read_text())
     assert "8 bins with joint edges" in page and EDGES in page
+    assert report["quality"]["xgboost"] == report["curve"]["xgboost"] == {} and "XGBoost is not installed" in page
 
 
 def test_demo_by_columns(tmp_path, files):
