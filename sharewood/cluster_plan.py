@@ -138,15 +138,15 @@ def plan_cluster(
 
     Raises ConfigError where no number of shards fits the memory, or Ray is not installed.
     """
-    starts: list[float] = []
-    computing = _through(COMPUTED, sizes, lambda some: _measured(config, some, offline, ot, measure, starts))
+    measured = measure or (lambda some: calibrate(config, some, offline, ot, shards=1))
+    computing = _through(COMPUTED, sizes, lambda some: asdict(measured(some)))
     needed = _needed(cluster, computing["memory"])
     shards = cluster.shards or max(cluster.workers or 1, needed or 1)
     workers = cluster.workers or shards
     networks = {"trips": (cluster.round_trip, math.inf), "bytes": (0.0, cluster.link)}
     planned = _through(PLANNED, sizes, lambda some: _planned(config, some, offline, ot, networks))
     tables = Tables(list(sizes.rows), [len(names) for names in sizes.names])
-    estimate = _estimate(config, cluster, shards, workers, planned, computing, min(starts), needed)
+    estimate = _estimate(config, cluster, shards, workers, planned, computing, needed)
     return ClusterPlan(tables, config, cluster, offline, shards, workers, estimate)
 
 
@@ -154,19 +154,6 @@ def _through(rows: tuple[int, int], sizes: Sizes, figures: Callable[[Sizes], dic
     """Lines through the figures of two parts of all rows."""
     (x0, first), (x1, second) = ((x, figures(some)) for x, some in (_part(sizes, count) for count in rows))
     return {name: Line.through((x0, first[name]), (x1, second[name])) for name in first}
-
-
-def _measured(
-    config: TrainConfig,
-    sizes: Sizes,
-    offline: Offline,
-    ot: OtKind,
-    measure: Callable[[Sizes], Computing] | None,
-    starts: list[float],
-) -> dict[str, float]:
-    found = measure(sizes) if measure else calibrate(config, sizes, offline, ot, shards=1)
-    starts.append(found.start)
-    return asdict(found)
 
 
 def _planned(config: TrainConfig, sizes: Sizes, offline: Offline, ot: OtKind, networks: Networks) -> dict[str, float]:
@@ -220,15 +207,15 @@ def _estimate(
     workers: int,
     lines: dict[str, Line],
     computing: dict[str, Line],
-    start: float,
     needed: int | None,
 ) -> Estimate:
     at_once, turns = 1 / shards, math.ceil(shards / workers)
     times = {"setup": 1, "offline": config.n_estimators, "online": config.n_estimators}
     network = {p: turns * lines[f"trips {p}"].at(at_once) + lines[f"bytes {p}"].at(1.0) for p in PHASES}
     rows = {p: times[p] * computing[p].of_rows * turns * at_once for p in PHASES}
+    rows["setup"] += computing["start"].of_rows * turns * at_once
     other = {p: times[p] * computing[p].fixed for p in PHASES}
-    other["setup"] += turns * start
+    other["setup"] += turns * computing["start"].fixed
     # In the set-up a party receives little but masked bins.
     files = lines["bytes setup"].of_rows * cluster.link / 8 * at_once
     memory = computing["memory"].at(at_once)
