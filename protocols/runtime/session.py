@@ -9,7 +9,7 @@ import resource
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -153,8 +153,7 @@ def _divided(shards: int, offline: Offline) -> Iterator[Division | None]:
 
 def _check_forkable() -> None:
     """Raises ConfigError where this process has threads of gRPC: in one that is forked from it, Ray never starts."""
-    names = (Path("/proc/self/task", thread, "comm").read_text() for thread in os.listdir("/proc/self/task"))
-    if any(name.startswith(("grpc_", "event_engine", "gcs_client")) for name in names):
+    if any(name.startswith(("grpc_", "event_engine", "gcs_client")) for name in _threads()):
         raise ConfigError(
             "shards need a process that has not used Ray or gRPC before, and this one has: run the job in a new process"
         )
@@ -166,6 +165,13 @@ def _deal_to_workers(listener: Listener, parent: int) -> None:
     logging.getLogger("sharewood").setLevel(logging.ERROR)
     os.nice(AHEAD)
     run_dealer(listener, PARTIES)
+
+
+def _threads() -> Iterator[str]:
+    """Names of this process's threads, of libraries too."""
+    for thread in Path("/proc/self/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended since
+            yield (thread / "comm").read_text()
 
 
 def run_local(
