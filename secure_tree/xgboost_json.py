@@ -163,8 +163,11 @@ def from_xgboost(document: dict[str, Any], source: str) -> PlainModel:
 def _accepted(learner: dict[str, Any], source: str) -> str:
     """The objective under our name, of a kind of model that can be shared."""
     name, booster = str(learner["objective"]["name"]), learner["gradient_booster"]
-    if booster["name"] != "gbtree":
-        raise DataError(f"{source}: a {booster['name']} model cannot be shared, only gbtree")
+    # XGBoost 3.4 writes a dart model as a gbtree whose trees have weights.
+    weighted = any(float(weight) != 1 for weight in booster.get("model", {}).get("weight_drop", []))
+    if booster["name"] != "gbtree" or weighted:
+        kind = "dart" if weighted else booster["name"]
+        raise DataError(f"{source}: a {kind} model cannot be shared, only gbtree")
     if name not in OBJECTIVES:
         raise DataError(f"{source}: a model with objective {name} cannot be shared, only {', '.join(OBJECTIVES)}")
     if int(learner["learner_model_param"].get("num_target", 1)) != 1:

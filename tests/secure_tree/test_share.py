@@ -186,7 +186,7 @@ def test_the_wire_does_not_depend_on_the_model():
 
         return run_both(job)[0]
 
-    full, sparse = (train("binary:logistic", max_depth=3, gamma=gamma) for gamma in (0.0, 12.0))
+    full, sparse = (train("binary:logistic", max_depth=3, gamma=gamma) for gamma in (0.0, 8.0))
     splits = [(plain_of(booster).features != NO_SPLIT).sum() for booster in (full, sparse)]
     assert splits[0] > 2 * splits[1] and messages(full) == messages(sparse)
 
@@ -211,7 +211,7 @@ def test_softmax_is_predicted_and_not_trained():
 @pytest.mark.parametrize(
     ("objective", "parameters", "sentence"),
     [
-        ("binary:logistic", {"booster": "dart"}, "a dart model cannot be shared, only gbtree"),
+        ("binary:logistic", {"booster": "dart", "one_drop": True}, "a dart model cannot be shared, only gbtree"),
         ("binary:logistic", {"booster": "gblinear"}, "a gblinear model cannot be shared, only gbtree"),
         ("rank:pairwise", {}, "a model with objective rank:pairwise cannot be shared"),
         ("multi:softprob", {"num_class": 3, "multi_strategy": "multi_output_tree"}, "several outputs a leaf"),
@@ -235,10 +235,19 @@ def test_models_that_cannot_be_shared(objective, parameters, sentence):
         booster = xgboost.train({"eta": 1.0}, xgboost.DMatrix(rows, label=rows[:, 0] * 1e12), 1)
     else:
         data = xgboost.DMatrix(rows, label=np.arange(60) % 2)
-        booster = xgboost.train({"objective": objective, **parameters}, data, 1)
+        booster = xgboost.train({"objective": objective, **parameters}, data, 3)
     with pytest.raises((DataError, RangeError), match=sentence):
         plain = plain_of(booster)
         run_both(lambda party: share_model(party, plain if party.rank == 0 else None))
+
+
+def test_a_dart_model_as_xgboost_3_4_writes_it():
+    document = json.loads(train("binary:logistic", rounds=2, max_depth=2).save_raw("json"))
+    document["learner"]["gradient_booster"]["model"]["weight_drop"] = [1.0, 1.0]
+    assert from_xgboost(document, "m.json").features.shape == (2, 3)
+    document["learner"]["gradient_booster"]["model"]["weight_drop"] = [1.0, 0.5]
+    with pytest.raises(DataError, match=r"m\.json: a dart model cannot be shared, only gbtree"):
+        from_xgboost(document, "m.json")
 
 
 def bad(change):
