@@ -121,8 +121,8 @@ def test_folders_by_rows_make_the_model_of_one_process(by_rows):
         truth = fresh[rows].set_index("id")["label"]
         assert (ours.index == truth.index).all() and (single.index == truth.index).all()
         assert np.abs(ours - single).max() < 1e-3
-        assert roc_auc_score(truth, ours) > 0.8
-        assert report_of(place, f"party_{name}", "predict")["quality"]["auc"] > 0.8
+        assert roc_auc_score(truth, ours) > 0.75
+        assert report_of(place, f"party_{name}", "predict")["quality"]["auc"] > 0.75
 
 
 @pytest.mark.long
@@ -154,7 +154,7 @@ def test_a_training_goes_on_after_a_lead_was_lost(by_rows, lost, monkeypatch):
         assert all(status == 0 and "resumed after round" in log for status, _, log in again), again
         both("predict", *SHARDS, cwd=place)
     for name, rows in (("a", slice(0, 100)), ("b", slice(100, 300))):
-        assert roc_auc_score(fresh[rows].set_index("id")["label"], predictions(place, name)[0]) > 0.8
+        assert roc_auc_score(fresh[rows].set_index("id")["label"], predictions(place, name)[0]) > 0.75
 
 
 @contextlib.contextmanager
@@ -271,5 +271,5 @@ def test_aligned_folders_by_columns_make_the_model_of_one_process(tmp_path):
     single = pd.read_csv(place / "single_a").set_index("id")["prediction"]
     assert (ours.index == single.index).all() and np.abs(ours - single).max() < 1e-3
     truth = people.set_index("id")["label"].loc[ours.index]
-    assert roc_auc_score(truth, ours) > 0.8
+    assert roc_auc_score(truth, ours) > 0.75
     assert not (place / "predictions_b").exists()
