@@ -24,6 +24,7 @@ from tests.sharewood.hosting import write_job
 ROOT = Path(__file__).parents[2]
 # Dates on certificates, logs, pages and reports, which no other host compares with its own.
 READ_THE_DATE = {
+    "protocols/runtime/busy.py",
     "protocols/runtime/loopback.py",
     "protocols/transport/certificates.py",
     "protocols/transport/tls.py",
@@ -104,7 +105,7 @@ def test_a_clock_that_is_set_in_the_middle_of_a_run_changes_nothing(tmp_path, mo
 
 
 def test_nothing_else_reads_the_date():
-    """Waits and time-outs go by the monotonic clock."""
+    """Waits and time-outs go by the monotonic clock; certificates, logs and the picture of work by shard have dates."""
     found = set()
     for folder in ("mpc", "protocols", "secure_tree", "sharewood"):
         for path in (ROOT / folder).rglob("*.py"):

@@ -26,7 +26,6 @@ def without(package, *words, cwd):
     ("package", "extra", "words"),
     [
         ("pyarrow", "parquet", ["demo", "--data", "a.parquet", "b.parquet"]),
-        ("xgboost", "xgboost", ["demo", "--rows", "40", "--features", "2", "--trees", "1"]),
         ("xgboost", "xgboost", ["fed", "secureboost"]),
     ],
 )
