@@ -70,7 +70,8 @@ def predictions(place, name):
     found = place / f"predictions_{name}"
     files = sorted(found.glob("shard-*")) if found.is_dir() else [found]
     tables = [pd.read_csv(path) if path.suffix != ".parquet" else pd.read_parquet(path) for path in files]
-    return pd.concat(tables, ignore_index=True).set_index("id")["prediction"], tables
+    together = pd.concat(tables, ignore_index=True).astype({"id": "int64"})  # in parquet they are text
+    return together.set_index("id")["prediction"], tables
 
 
 @pytest.fixture
