@@ -85,7 +85,7 @@ def test_predictions_are_monotone(kind, partition):
         {"max_depth": 3, "edges": "joint", "comparison": "keys"},
         {"max_depth": 3, "scale_pos_weight": 3.0, "max_delta_step": 0.5, "min_child_samples": 9},
         {"max_depth": 2, "objective": "multi:ova", "num_class": 3, "subsample": 0.7},
-        {"max_depth": 3, "objective": "count:poisson", "colsample_bytree": 0.7},
+        {"max_depth": 3, "objective": "count:poisson", "colsample_bytree": 0.7, "n_estimators": 6},
         {"max_depth": 3, "objective": "reg:squarederror", "weighted": True},
     ],
 )
@@ -112,7 +112,7 @@ def test_splits_and_leaves_are_the_twins(parameters):
         assert np.abs(seen.leaves - twin.leaves).max() < 1e-4
         of_split = np.append(training.data.directions, 0)[twin.winner]
         ways += np.abs(of_split).sum()
-    assert ways > 2
+    assert ways > 5
 
 
 def test_bounds_halve_at_constrained_splits():
