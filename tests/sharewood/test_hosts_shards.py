@@ -115,15 +115,15 @@ def test_folders_by_rows_make_the_model_of_one_process(by_rows):
         assert max(division["rank_errors"].values()) == 0
         assert "Rows in 2 shards per party, of 150 to 200 rows." in pages[name] and "Work by shard" in pages[name]
         assert [each["shard"] for each in report_of(place, f"party_{name}", "train")["by_shard"]] == [0, 1]
-    for name, rows in (("a", slice(0, 100)), ("b", slice(100, 300))):
+    for name, rows, least in (("a", slice(0, 100), 0.78), ("b", slice(100, 300), 0.85)):
         ours, files = predictions(place, name)
         assert [len(each) for each in files] == [(rows.stop - rows.start) // 2] * 2
         single = pd.read_csv(place / f"single_{name}").set_index("id")["prediction"]
         truth = fresh[rows].set_index("id")["label"]
         assert (ours.index == truth.index).all() and (single.index == truth.index).all()
         assert np.abs(ours - single).max() < 1e-3
-        assert roc_auc_score(truth, ours) > 0.75
-        assert report_of(place, f"party_{name}", "predict")["quality"]["auc"] > 0.75
+        assert roc_auc_score(truth, ours) > least
+        assert report_of(place, f"party_{name}", "predict")["quality"]["auc"] > least
 
 
 @pytest.mark.long
@@ -155,7 +155,7 @@ def test_a_training_goes_on_after_a_lead_was_lost(by_rows, lost, monkeypatch):
         assert all(status == 0 and "resumed after round" in log for status, _, log in again), again
         both("predict", *SHARDS, cwd=place)
     for name, rows in (("a", slice(0, 100)), ("b", slice(100, 300))):
-        assert roc_auc_score(fresh[rows].set_index("id")["label"], predictions(place, name)[0]) > 0.75
+        assert roc_auc_score(fresh[rows].set_index("id")["label"], predictions(place, name)[0]) > 0.8
 
 
 @contextlib.contextmanager
