@@ -272,5 +272,5 @@ def test_aligned_folders_by_columns_make_the_model_of_one_process(tmp_path):
     single = pd.read_csv(place / "single_a").set_index("id")["prediction"]
     assert (ours.index == single.index).all() and np.abs(ours - single).max() < 1e-3
     truth = people.set_index("id")["label"].loc[ours.index]
-    assert roc_auc_score(truth, ours) > 0.75
+    assert roc_auc_score(truth, ours) > 0.8
     assert not (place / "predictions_b").exists()
