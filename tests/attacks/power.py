@@ -58,14 +58,16 @@ class Disk:
         whole = {event.file: event.content for event in self.events if event.what == "sync"}
         for path, (file, content) in sorted(names.items()):
             place = root / path.relative_to(self.root)
+            if not place.parent.exists():
+                continue
             if content is True:
                 place.mkdir()
-            elif place.parent.exists():
-                if content is None:
-                    full = whole.get(file, b"")
-                    torn = full if not _below(path, hit) else _torn(full, rng)
-                    content = written.get(file, torn)
-                place.write_bytes(content)
+                continue
+            if content is None:
+                full = whole.get(file, b"")
+                torn = full if not _below(path, hit) else _torn(full, rng)
+                content = written.get(file, torn)
+            place.write_bytes(content)
 
     def _noting(self, note, original):
         def call(*arguments, **named):
