@@ -202,7 +202,7 @@ class TlsLink(Link):
 
     def _encrypt(self, chunks: Iterator[memoryview]) -> memoryview:
         """The TLS records of the next chunk, and of the one after a small one; empty after the last."""
-        while self._outgoing.pending < _SMALL and (chunk := next(chunks, None)):
+        while self._outgoing.pending < _SMALL and (chunk := next(chunks, None)) is not None:
             while chunk:
                 chunk = chunk[self._tls.write(chunk) :]
         return memoryview(self._outgoing.read())

@@ -26,7 +26,8 @@ def test_exchange_swaps_arrays_of_any_dtype(pair):
         np.testing.assert_array_equal(got, expected)
 
 
-@pytest.mark.parametrize("rows", [0, 3, 700, 5000])
+# The last: as many bytes as a whole number of the chunks that a link sends.
+@pytest.mark.parametrize("rows", [0, 3, 700, 5000, 1 << 15])
 def test_pieces_are_sent_as_the_array_would_be(pair, rows):
     a, b = pair
     array = words(rows * 37).reshape(rows, 37)
