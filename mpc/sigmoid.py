@@ -101,6 +101,13 @@ def _series(party: Endpoint, x: AShare, scale: int, ring: Z2k) -> Steps[tuple[AS
 
     Beyond the range of its fit a series is out of the range of `truncate`, and times 0.
     """
+    sums, angle = yield from _sums(party, x)
+    rounded = yield from truncate.steps(party, sums, sums.scale - scale, ring)
+    return rounded, angle
+
+
+def _sums(party: Endpoint, x: AShare) -> Steps[tuple[AShare, np.ndarray]]:
+    """As `_series`, in the upper bits of words, not rounded. What is dealt for them is large, and freed at the end."""
     r, shares = party.randomness.take(TrigonometricMasks(x.shape))
     masked = x.map(lambda w: low_bits(w.reshape(-1).astype(U32) * U32.type(TURN) + r, ANGLE_BITS))
     (e,) = yield from open_shares(masked, bits=[ANGLE_BITS])
@@ -109,9 +116,8 @@ def _series(party: Endpoint, x: AShare, scale: int, ring: Z2k) -> Steps[tuple[AS
     if party.rank == 0:
         out += encode_signed(constants())[:, None]
     up = 64 - _SUM_BITS
-    sums = AShare((out << U64.type(up)).reshape(2, 2, *x.shape), party.rank, _SUM_SCALE + up)
-    rounded = yield from truncate.steps(party, sums, sums.scale - scale, ring)
-    return rounded, angle.reshape(x.shape)
+    out <<= U64.type(up)
+    return AShare(out.reshape(2, 2, *x.shape), party.rank, _SUM_SCALE + up), angle.reshape(x.shape)
 
 
 def _ends(angle: np.ndarray, scale: int) -> np.ndarray:

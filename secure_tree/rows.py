@@ -166,6 +166,7 @@ class LocalTreeRows:
         self.at_node = interleave(left, self.at_node ^ left)
 
     def add_leaves(self, party: Party, leaves: AShare) -> Steps[None]:
+        del self.masks, self.values, self.fixed  # large, and not needed again
         bits = self.rows.context.numerics.leaf_bits
         # A row is at one leaf: the first, unless it moves to another.
         moves = (leaves[1:] - leaves[:1]).map(lambda w: w[:, None])

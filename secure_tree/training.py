@@ -11,6 +11,7 @@ from mpc.endpoint import Call
 from mpc.errors import WorkersLost
 from mpc.linear_map import released
 from mpc.party import Party
+from mpc.process import give_back_freed_memory
 from mpc.shares import AShare
 from mpc.tracing import Trace
 from mpc.verdict import settle
@@ -192,6 +193,7 @@ class _Rehearsal:
 
     def asked(self) -> Step:
         """What was asked for since the last call."""
+        give_back_freed_memory()
         return Step(self._trace.cut(), self._trace.cut_calls())
 
     def step(self, rounds: Sequence[Samples], count: int) -> list[Step]:
@@ -206,9 +208,9 @@ class _Rehearsal:
         """To grow a round of trees: rehearsed once for samples of these sizes."""
         costs = sizes(self._boosting.context, samples)
         if costs not in self._asked:
-            grown = self._trace.party.run(boost_once(self._trace.party, self._boosting, samples))
-            settle(self._trace.party)
-            self._trees = [tree for tree, _ in grown]
+            party = self._trace.party
+            self._trees = [tree for tree, _ in party.run(boost_once(party, self._boosting, samples))]
+            settle(party)
             self._asked[costs] = self.asked()
         return self._asked[costs]
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from mpc.endpoint import Call, Program
 from mpc.party import Party
+from mpc.process import give_back_freed_memory
 from mpc.tracing import Trace
 from mpc.workers import is_unplanned
 from protocols.runtime.busy import Busy
@@ -43,6 +44,8 @@ class Site:
         with self.party.stage("offline"), self._busy.at("offline"):
             for program, given in calls:
                 program(self._trace.party, kept, *given)
+            del kept  # with what only this rehearsal needed
+            give_back_freed_memory()
             self.party.randomness.provide([(self._trace.cut(), times)])
 
     def costs(self) -> dict[str, Any]:
