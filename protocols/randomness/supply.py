@@ -28,7 +28,7 @@ from protocols.randomness.window import Window
 from protocols.transport.channel import Channel
 
 T = TypeVar("T")
-WINDOW = 1 << 28
+WINDOW = 1 << 25
 # By how much what works ahead is nicer than the program.
 AHEAD = 5
 _STOPPING = 1.0

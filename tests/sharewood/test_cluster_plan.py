@@ -70,13 +70,13 @@ def test_rounds_do_not_depend_on_the_shards_and_seconds_of_rows_divide_by_them()
 def test_memory_tells_the_shards():
     sizes = Sizes.numeric((4_000_000, 4_000_000), 3)
     found = plan_cluster(CONFIG, sizes, Cluster(memory=2), measure=linear)
-    assert found.shards == found.estimate.shards_needed == 6  # 8 * 10^6 KiB over 1.5 GiB
-    assert 0 < found.estimate.memory - (GIB // 4 + 8e6 * 1024 / 6) <= WINDOW
+    assert found.shards == found.estimate.shards_needed == 5  # 8 * 10^6 KiB over 1.7 GiB
+    assert 0 < found.estimate.memory - (GIB // 4 + 8e6 * 1024 / 5) <= WINDOW
     assert found.estimate.memory <= 2 * GIB
-    fewer = plan_cluster(CONFIG, sizes, Cluster(shards=5, memory=2), measure=linear)
-    assert fewer.shards == 5 and fewer.estimate.shards_needed == 6 and fewer.estimate.memory > 2 * GIB
-    with pytest.raises(ConfigError, match=r"memory must be above 1 GiB for a worker of this training, got 0.5"):
-        plan_cluster(CONFIG, sizes, Cluster(memory=0.5), measure=linear)
+    fewer = plan_cluster(CONFIG, sizes, Cluster(shards=4, memory=2), measure=linear)
+    assert fewer.shards == 4 and fewer.estimate.shards_needed == 5 and fewer.estimate.memory > 2 * GIB
+    with pytest.raises(ConfigError, match=r"memory must be above 1 GiB for a worker of this training, got 0.25"):
+        plan_cluster(CONFIG, sizes, Cluster(memory=0.25), measure=linear)
 
 
 def test_files_beyond_the_memory_take_the_disk_and_every_shard_a_start():
@@ -108,7 +108,7 @@ def test_money_is_hours_and_gigabytes(capsys):
     assert estimate.price == pytest.approx(0.5 * estimate.worker_hours + 0.1 * sent)
     print_cluster_plan(found)
     said = " ".join(capsys.readouterr().out.split())
-    assert "8 shards on 8 workers" in said and "2 GiB need 6 shards" in said and "at the prices given" in said
+    assert "8 shards on 8 workers" in said and "2 GiB need 5 shards" in said and "at the prices given" in said
     assert json.loads(json.dumps(found.document()))["estimate"]["bytes"] == estimate.bytes
 
 
