@@ -20,7 +20,7 @@ KINDS = {
         "Squares": ((9,), Z2k(U64, 20)),
         "DotMasks": ((5, 3), (5, 3), Z64),
         "NewtonMasks": ((8,),),
-        "BitTriples": ((3,), U64),
+        "BitTriples": ((40,), U64),
         "RowTriples": ((8, 4),),
         "RingBits": ((9,), Z64),
         "SelectMasks": ((9, 1), (9, 3), Z64),
