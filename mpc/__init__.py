@@ -1,1 +1,1 @@
-"""Two-party additive secret sharing: shares, protocols on shares, numba kernels."""
+"""Two-party additive secret sharing: shares, protocols on shares, and numba kernels."""

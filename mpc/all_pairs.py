@@ -1,20 +1,23 @@
-"""The first largest of small groups of shared integers: all pairs are compared, then whoever wins all is looked up.
+"""First maximum within small groups of shared integers: compare all pairs, then look up the key that wins them all.
 
-compare_pairs  [k_1 .. k_r], 0 <= k < 2^B -> for each, [how many of its group it comes before], modulo 2^w >= r
-pick_winner    these, and bits of every key -> <one-hot of the first largest>, each <and> its key's bits, and [it]
+compare_pairs  [k_1 .. k_r], 0 <= k < 2^B -> for each key, [how many keys of its group it precedes], modulo 2^w >= r
+pick_winner    these counts, and bits of every key -> <one-hot of the first maximum>, each bit of it <and> the bits of
+               its key, and [the maximum]
 
 Messages       compare_pairs, round 1: k_i + r_i, a word of the ring;  round 2: for every pair the 2m - 1 masked bits of
                mpc/thermometer.py.  pick_winner, one round: the counts + rho modulo 2^w, the keys' bits xor alpha
-Cost           r words, (2m - 1) r (r - 1) / 2 bits, then w r bits and those of the keys, each way. Offline from the
-               dealer, with K the power of two from r up: a pair has m thermometers of 2^c bits and 1.5 2^m integers of
-               w bits; a key 2 (K - 1) words, but for the first, and K - 1 bits for each of its own; masks seeds only
+Cost           r words and (2m - 1) r (r - 1) / 2 bits, then w r bits and the keys' own bits, each way. Offline, with K
+               the smallest power of two >= r, the dealer sends m thermometers of 2^c bits and 1.5 2^m integers of w
+               bits per pair; for each key, 2 (K - 1) words (none for the first key) and K - 1 bits per bit of its own.
+               Masks are expanded from seeds
 Security       semi-honest, perfect: every message is a one-time pad
-How            k_i - k_j = (e_i - e_j) - (r_i - r_j): the dealer knows the difference d of the masks, and the sign is
-               msb(e_i - e_j) xor t xor the borrow, t the top bit of d. In a ring that is t + (1 - 2 t) borrow, or 1
-               less that; the products that make the borrow are dealt with the factor 1 - 2 t. The signs of a key add up
-               to its wins. A look-up in 1{k = rho_i} tells whether they are r - 1, w_i = 1, and one in
-               1{k = rho_i} (r_i - r_0) gives w_i (r_i - r_0): the key that won is k_0 + sum_i w_i (k_i - k_0)
-Source         as mpc/thermometer.py and mpc/equality.py
+How            k_i - k_j = (e_i - e_j) - (r_i - r_j). The dealer knows the difference d of the masks, so the sign is
+               msb(e_i - e_j) xor t xor the borrow, where t is the top bit of d. In a ring t xor borrow is
+               t + (1 - 2 t) borrow; the dealer multiplies the products that make up the borrow by 1 - 2 t. The signs of
+               a key add up to its number of wins. A look-up in 1{k = rho_i} gives w_i, which is 1 where that number is
+               r - 1; a look-up in 1{k = rho_i} (r_i - r_0) gives w_i (r_i - r_0). The winning key is
+               k_0 + sum_i w_i (k_i - k_0)
+Source         see mpc/thermometer.py and mpc/equality.py
 """
 
 from __future__ import annotations
@@ -49,13 +52,15 @@ from mpc.thermometer import (
 )
 from mpc.transfers import Making
 
-# Counts are modulo at most 2^8.
+# Counts are modulo 2^8 at most.
 MOST_KEYS = 256
 
 
 @dataclass(frozen=True)
 class WinnerTables:
-    """[rho]; for all k but the last [1{k = rho_i}], [1{k = rho_i} (r_i - r_0)], i > 0; <alpha>, <1{k = rho} alpha>."""
+    """[rho]; [1{k = rho_i}] and, for i > 0, [1{k = rho_i} (r_i - r_0)], for all k but the last; <alpha>, <1{k = rho}
+    alpha>.
+    """
 
     rho: np.ndarray
     words: np.ndarray
@@ -65,7 +70,7 @@ class WinnerTables:
 
 @dataclass(frozen=True)
 class SignedProducts:
-    """The bit t of differences above the windows of their cut, then 1 - 2 t times the products of bit masks."""
+    """Top bit t of each difference, above the windows of its cut, then the products of bit masks times 1 - 2 t."""
 
     cut: Cut
     masks: np.ndarray
@@ -89,7 +94,7 @@ class SignedProducts:
 
 @dataclass(frozen=True)
 class _Winners:
-    """Tables for the winners of groups; the one window of a cut of rho are the bits that count."""
+    """Base of the tables for the winners of groups. The only window of the cut of rho holds the bits that count."""
 
     cut: Cut
     rho: np.ndarray
@@ -139,9 +144,10 @@ class ToSpread(_Winners):
 
 @correlation
 class GroupMasks:
-    """For `count` groups of `size` keys below 2^bits in `ring`, every key with `members` bits of its own: [r];
-    thermometers of the differences in a group, bit masks, the top bits t, and products with the factor 1 - 2 t; and
-    tables for the winner.
+    """Masks for `count` groups of `size` keys below 2^bits in `ring`, each key with `members` bits of its own.
+
+    Dealt: [r]; thermometers of the differences within a group, bit masks, the top bits t, and products times 1 - 2 t;
+    and the tables for the winner.
     """
 
     count: int
@@ -160,12 +166,12 @@ class GroupMasks:
 
     @property
     def places(self) -> int:
-        """K: how many counts are told apart."""
+        """K of the header: the number of entries in a table of counts."""
         return 1 << (self.size - 1).bit_length()
 
     @property
     def counts(self) -> PackedIntegers:
-        """The ring of the counts, the narrowest that has a place for each: 1, 2, 4 or 8 bits wide."""
+        """The ring of the counts, the narrowest that holds all of them: 1, 2, 4 or 8 bits wide."""
         bits = (self.size - 1).bit_length()
         return packed_integers(1 << (bits - 1).bit_length())
 
@@ -183,7 +189,7 @@ class GroupMasks:
         return 8 * (self.counts.words(count) + packed_size(count * self.members, 1))
 
     def dealt_bytes(self) -> int:
-        """What the dealer sends."""
+        """Bytes that the dealer sends."""
         chunks = self.chunks
         products = self.counts.words(1 + borrow.ring_product_words(chunks.m))
         tables = (self.size - 1) * 2 * self.ring.dtype.itemsize + -(-self.size * self.members // 8)
@@ -216,7 +222,7 @@ def _chunking(bits: int, counts: PackedIntegers) -> Chunking:
 
 @dataclass(frozen=True)
 class Compared:
-    """Groups after all comparisons: the opened e = k + r, <r>, [counts] in uint8[n, r], and tables for the winner."""
+    """Groups after all comparisons: the opened e = k + r, <r>, [counts] as uint8[n, r], and the tables for the winner."""
 
     groups: GroupMasks
     e: np.ndarray
@@ -226,7 +232,7 @@ class Compared:
 
 
 def groups_of(keys: AShare, bits: int, members: int = 0) -> GroupMasks:
-    """The shapes of [keys], [n, r]."""
+    """Return the shapes of [keys], [n, r]."""
     count, size = keys.shape
     return GroupMasks(count, size, bits, keys.ring, members)
 
@@ -235,8 +241,9 @@ def groups_of(keys: AShare, bits: int, members: int = 0) -> GroupMasks:
     cost=lambda keys, bits, members=0: Cost(2, both(groups_of(keys, bits, members).comparison_bits())), exact=False
 )
 def compare_pairs(party: Endpoint, keys: AShare, bits: int, members: int = 0) -> Steps[Compared]:
-    """[keys], [n, r], 0 <= key < 2^bits, `bits` below those of a word, 2 <= r <= 256 -> what `pick_winner` takes, for
-    keys with so many bits of their own.
+    """[keys], [n, r] -> the input of `pick_winner`, for keys with `members` bits of their own.
+
+    0 <= key < 2^bits, `bits` is less than the width of a word, and 2 <= r <= 256.
     """
     groups, first = groups_of(keys, bits, members), party.rank == 0
     chunks = groups.chunks
@@ -253,8 +260,9 @@ def compare_pairs(party: Endpoint, keys: AShare, bits: int, members: int = 0) ->
 
 @protocol(cost=lambda compared, own=None: Cost(1, both(compared.groups.choice_bits())), exact=False)
 def pick_winner(party: Endpoint, compared: Compared, own: BShare | None = None) -> Steps[tuple[BShare, AShare]]:
-    """-> <one-hot of the first largest>, [n, r], and [it], [n], at scale 0. With the keys' <own> bits, [n, r, members],
-    the first result is <the winner's own bits, and zeros elsewhere>, [n, r, members].
+    """-> <one-hot of the first maximum>, [n, r], and [the maximum], [n], at scale 0.
+
+    With `own`, the keys' own bits, [n, r, members], the first result is <the winner's own bits, and zeros elsewhere>.
     """
     groups, tables, ring = compared.groups, compared.tables, compared.groups.counts
     masked = ring.join((compared.counts + tables.rho).reshape(-1))
@@ -262,7 +270,7 @@ def pick_winner(party: Endpoint, compared: Compared, own: BShare | None = None) 
     sent, widths = ([masked], [8]) if own is None else ([masked, hidden], [8, 1])
     answer = yield from exchange_words(sent, widths)
     counts = ring.split(ring.add(masked, answer[0]), math.prod(groups.keys)).reshape(groups.keys)
-    # The count is r - 1 where rho is what was opened less that.
+    # The count is r - 1 where rho equals the opened sum minus (r - 1).
     place = counts - U8.type(groups.size - 1) & U8.type(groups.places - 1)
     won, key = kernels.look_up(tables.words, place, compared.e, compared.r, party.rank == 0)
     if own is not None:
@@ -283,7 +291,9 @@ def _compared_with_zero(party: Endpoint, key: AShare) -> Steps[BShare]:
 def _picked_from_two(
     party: Endpoint, key: AShare | None, wins: BShare, own: BShare | None = None
 ) -> Steps[tuple[BShare, AShare]]:
-    """Of the pairs (0, key) the second where it `wins`, whatever it is; without a key, of the public (1, 2)."""
+    """From each pair (0, key), pick the second where `wins`, whatever its value; without keys, from the public pair (1,
+    2).
+    """
     groups = GroupMasks(len(wins), 2, 1, Z16, 0 if own is None else own.shape[-1])
     r, _, _, tables = party.randomness.take(groups)
     e = np.tile(np.array([1, 2], U16), (len(wins), 1))

@@ -1,11 +1,11 @@
-"""One-hot vector and value of the first largest of many shared integers, by a tournament.
+"""One-hot vector and value of the first maximum of many shared integers, by a tournament.
 
-Functionality  [k_1 .. k_C], 0 <= k < 2^B -> <1{k_i is the first largest}> for all i, and [the largest]
-Messages       a layer: those of mpc/all_pairs.py in groups of r keys, 3 rounds; its one-hot within the groups and the
-               members' one-hots, <and>ed beside the next layer (mpc/bit_product.py), in the last in its look-up
-Cost           3 rounds per layer: as few layers as compare at most MOST_PAIRS pairs per key, two for 12 to about 200
-               keys and three up to 10,000 and more, of the radices with the fewest bytes, online and offline. One key:
-               nothing
+Functionality  [k_1 .. k_C], 0 <= k < 2^B -> <1{k_i is the first maximum}> for all i, and [the maximum]
+Messages       per layer: mpc/all_pairs.py on groups of r keys, 3 rounds. The one-hot within each group is <and>ed with
+               its members' one-hots beside the next layer (mpc/bit_product.py), in the last layer within its look-up
+Cost           3 rounds per layer. The number of layers is the smallest that compares at most MOST_PAIRS pairs per key:
+               two for 12 to about 200 keys, three up to 10,000 and more. The radices minimise the bytes, online and
+               offline. A single key costs nothing
 Security       composition: perfect
 Source         tournaments of any radix as in Keller and Sun, ICML 2022
 """
@@ -28,13 +28,13 @@ from mpc.rings import Z16, Z2k
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, S, public_bits
 
-# Pairs per key that the layers may compare: another layer is 3 more rounds.
+# Pairs per key that the layers may compare: one more layer costs 3 more rounds.
 MOST_PAIRS = 5
 
 
 @functools.lru_cache
 def radices(count: int, bits: int, ring: Z2k) -> tuple[int, ...]:
-    """The sizes of the groups, layer by layer."""
+    """Return the sizes of the groups, layer by layer."""
     for layers in range(1, count):
         plans = list(_plans(count, layers, MOST_PAIRS * count))
         if plans:
@@ -43,7 +43,7 @@ def radices(count: int, bits: int, ring: Z2k) -> tuple[int, ...]:
 
 
 def _plans(count: int, layers: int, pairs: int) -> Iterator[tuple[int, ...]]:
-    """Radices of so many layers that compare no more than `pairs` pairs."""
+    """Yield the radices of `layers` layers that compare at most `pairs` pairs."""
     if layers == 1:
         if count <= MOST_KEYS and count * (count - 1) // 2 <= pairs:
             yield (count,)
@@ -57,7 +57,7 @@ def _plans(count: int, layers: int, pairs: int) -> Iterator[tuple[int, ...]]:
 
 
 def _bytes(plan: tuple[int, ...], count: int, bits: int, ring: Z2k) -> float:
-    """Bytes of a tournament, online in both directions and offline, but for the <and>s."""
+    """Return the bytes of a tournament, online in both directions and offline, without the <and>s."""
     total = 0.0
     for layer, radix in enumerate(plan):
         last = 0 < layer == len(plan) - 1
@@ -70,8 +70,10 @@ def _bytes(plan: tuple[int, ...], count: int, bits: int, ring: Z2k) -> float:
 
 @protocol(exact=True)
 def argmax(party: Endpoint, keys: AShare, bits: int) -> Steps[tuple[BShare, AShare]]:
-    """[keys], [.., C], 0 <= key < 2^bits, `bits` below those of a word -> <one-hot of the first largest>, [.., C], and
-    [largest], [..], at scale and in the ring of the keys.
+    """[keys], [.., C] -> <one-hot of the first maximum>, [.., C], and [the maximum], [..], at the scale and ring of the
+    keys.
+
+    0 <= key < 2^bits, and `bits` is less than the width of a word.
     """
     *batch, count = keys.shape
     if count == 1:
@@ -101,13 +103,13 @@ def argmax(party: Endpoint, keys: AShare, bits: int) -> Steps[tuple[BShare, ASha
 
 
 def _done(value: BShare | None) -> Steps[BShare | None]:
-    """No round."""
+    """Return `value` without a round."""
     return value
     yield
 
 
 def _in_groups(share: S, radix: int) -> S:
-    """[n, C, ..] -> [n, ceil(C / radix), radix, ..]; what is missing in the last group is zero, which never wins."""
+    """[n, C, ..] -> [n, ceil(C / radix), radix, ..]; the last group is padded with zeros, which never win."""
     rows, count, *rest = share.shape
 
     def split(words: np.ndarray) -> np.ndarray:

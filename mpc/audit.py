@@ -1,16 +1,17 @@
-"""An audit: what both parties check beside a program, so that a wrong word anywhere ends in an error and no result.
+"""Audit: checks that both parties run beside a program, so that any wrong word ends in an error and no result.
 
-Functionality  shares of values that have to be zero, by stage -> for every stage whether they all are
-Messages       of what has to be zero, each party digests its own share; the bits in which the digests differ are shared
-               by xor as they are. Whether all are zero: mpc/one_hot.py, three rounds; one bit a stage is revealed
-Security       that of its parts: pass or fail of every stage, and nothing else, is revealed. A digest never leaves its
-               party. Whatever fault does not depend on SHA-256 passes with probability 2^-128
+Functionality  shares of values that must be zero, by stage -> for each stage, whether all of them are
+Messages       Each party hashes its own share of what must be zero; the differing bits of the two digests are shared by
+               xor without further work. mpc/one_hot.py tests whether all are zero, in three rounds; one bit per stage
+               is revealed
+Security       that of its parts: only pass or fail of every stage is revealed. A digest never leaves its party. A fault
+               that does not depend on SHA-256 goes unnoticed with probability 2^-128
 What is zero   relations between stages, which secure_tree states; and the difference between two evaluations of every
-               protocol, on the same shares with other correlated randomness. Most results are exact functions of the
-               shares that they are made of, coins included; of the others the difference is within stated bounds, which
-               comparisons find out
-Source         random linear combinations of what has to be zero are common practice; modulo 2^k they miss an error of
-               2^(k-1) every other time, and a digest stands in their place
+               protocol, on the same shares with independent correlated randomness. Most results are exact functions of
+               the shares that they are computed from, coins included; the difference of the others is within stated
+               bounds, which are checked by comparisons
+Source         the usual check is a random linear combination of the values that must be zero; modulo 2^k it misses an
+               error of 2^(k-1) half of the time, so a digest is used instead
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ FIRST_STAGE = "set-up"
 
 
 def turned(x: S, places: int, elements: int) -> S:
-    """A share whose leading axes are `elements` in all, these turned by so many places."""
+    """Rotate the elements of a share by `places`; its leading axes hold `elements` elements in all."""
 
     def turn(words: np.ndarray) -> np.ndarray:
         return np.roll(words.reshape(elements, -1), places, axis=0).reshape(words.shape)
@@ -39,7 +40,7 @@ def turned(x: S, places: int, elements: int) -> S:
 
 
 def turned_all(result: Any, places: int, elements: int) -> Any:
-    """The same of a share, or of each of several."""
+    """Rotate a share, or each share of a tuple, as `turned` does."""
     if isinstance(result, tuple):
         return tuple(turned_all(part, places, elements) for part in result)
     return turned(result, places, elements)
@@ -49,17 +50,19 @@ class DealerChecks(Protocol):
     """Proofs that what the program took from a dealer is right."""
 
     def said(self) -> bytes:
-        """What the other party has to know of those since the last verdict."""
+        """Return what the other party needs to check the proofs since the last verdict."""
 
     def hold(self, theirs: object) -> bool:
-        """Whether they do, by what the other party said. Raises ProtocolDesync."""
+        """Return whether the proofs hold, given the other party's message. Raises ProtocolDesync."""
 
 
 @dataclass
 class Audit:
-    """What has been found since the last verdict, by stage; the same stages in the same order at both parties.
+    """Digests of what must be zero since the last verdict, by stage; both parties have the same stages in the same
+    order.
 
-    The `seed`, which the parties have in common and the dealer does not know, turns the elements of second evaluations.
+    `seed` is known to both parties but not to the dealer. It determines by how much the elements of second evaluations
+    are rotated.
     """
 
     seed: bytes = b""
@@ -70,7 +73,7 @@ class Audit:
     _turns: int = 0
 
     def zero(self, x: Share, relation: str, bits: int | None = None) -> None:
-        """[x] has to be zero, modulo 2^bits where words are wider; `relation` names it in the verdict. Local."""
+        """Require [x] = 0, modulo 2^bits if the words are wider; `relation` names the check in the verdict. Local."""
         self._zero(f"{self.stage}: {relation}", x, bits)
 
     def _zero(self, name: str, x: Share, bits: int | None = None) -> None:
@@ -84,17 +87,17 @@ class Audit:
         digest.update(np.ascontiguousarray(words).reshape(-1).view(np.uint8))
 
     def turn(self, count: int) -> int:
-        """By how many places the next second evaluation turns so many elements: uniform but for 2^-60."""
+        """Return by how many places the next second evaluation rotates `count` elements; uniform up to 2^-60."""
         self._turns += 1
         drawn = hashlib.sha256(self.seed + self._turns.to_bytes(8, "big")).digest()
         return int.from_bytes(drawn[:16], "big") % max(1, count)
 
     def later(self, check: Steps[Share], relation: str) -> None:
-        """Before the verdict, take these steps to what has to be zero."""
+        """Before the verdict, run `check`, whose result must be zero."""
         self._later.append((f"{self.stage}: {relation}", check))
 
     def same(self, first: object, second: object, relation: str, ring: Z2k | None = None) -> None:
-        """Two results, each a share or several, have to be the same secrets."""
+        """Require that two results, each one share or a tuple of shares, hold the same secrets."""
         if isinstance(first, tuple) and isinstance(second, tuple):
             for one, other in zip(first, second, strict=True):
                 self.same(one, other, relation, ring)
@@ -103,18 +106,18 @@ class Audit:
         elif isinstance(first, BShare) and isinstance(second, BShare):
             self.zero(first ^ second, relation)
         else:
-            assert isinstance(first, PShare) and isinstance(second, PShare), f"{relation}: results that are no shares"
+            assert isinstance(first, PShare) and isinstance(second, PShare), f"{relation}: results must be shares"
             self.zero(first ^ second, relation)
 
     def checks(self) -> Steps[None]:
-        """Take the steps that were put off."""
+        """Run the deferred checks."""
         put_off, self._later = self._later, []
         found = yield from parallel(*(check for _, check in put_off))
         for (name, _), x in zip(put_off, found, strict=True):
             self._zero(name, x)
 
     def take(self) -> tuple[list[str], np.ndarray]:
-        """The names of what was to be zero since the last call, and this party's digests of it, bits [names, 128]."""
+        """Return and clear the names of the relations since the last call, and this party's digests, bits [names, 128]."""
         digests, self._digests = self._digests, {}
         words = b"".join(digest.digest()[: DIGEST_BITS // 8] for digest in digests.values())
         return list(digests), np.unpackbits(np.frombuffer(words, np.uint8)).reshape(-1, DIGEST_BITS)

@@ -1,12 +1,14 @@
-"""Rows that one party knows, times an authentic matrix; and the choice of authentic words by a small authentic number.
+"""Product of rows that one party knows and an authentic matrix; selection of authentic words by a small authentic
+number.
 
 Functionality  `product`: rows M of the owner, authentic [C] -> authentic [M C^T]
                `choose`: authentic [k] and [w], w modulo 2^64 -> wide authentic [w if k = 0, else 0]
 Messages       rows: the owner sends D = M - U once;  product: none;  choose: k + rho
-Cost           8 bytes per word of M from the owner; 8 bytes per element of k each way; one round for either. From the
-               dealer 16 bytes per word of M, 24 per word of the product, and 64 * 2^b + 8 per element of k, of b bits
-How            E = C - r is public since C was taken in (mpc/macs.py), with r kept by the dealer, who deals [U r^T]:
-               M C^T = D C^T + U E^T + U r^T. Likewise w = E + r, up to 2^64, and tables have 1{k = 0} and 1{k = 0} r
+Cost           8 bytes per word of M from the owner; 8 bytes per element of k each way; one round for either. The dealer
+               sends 16 bytes per word of M, 24 per word of the product, and 64 * 2^b + 8 per element of k, of b bits
+How            E = C - r became public when C was taken in (mpc/macs.py). The dealer kept r and deals [U r^T]:
+               M C^T = D C^T + U E^T + U r^T. Likewise w = E + r modulo 2^64, and the tables hold 1{k = 0} and
+               1{k = 0} r
 Security       as mpc/macs.py; D is a one-time pad. The owner may send any D: its rows are its own choice
 Source         Beaver, CRYPTO 1991, with MACs as in SPDZ2k: Cramer et al., CRYPTO 2018
 """
@@ -39,9 +41,9 @@ from mpc.ring import U8, U64, low_bits
 from mpc.rings import Z64, Z128
 from mpc.rounds import Round, Steps
 
-# Places of the masks that the dealer keeps: of the rows of each party, then of what is taken in.
+# Where the dealer keeps masks: those of each party's rows, then those of values taken in.
 _ROWS, _TAKEN = FIRST_PLACE, FIRST_PLACE + 2
-# Of the number that chooses.
+# Bits of the number that `choose` selects by.
 MOST_BITS = 8
 
 
@@ -62,7 +64,7 @@ class RowMask:
 
 @correlation
 class RowProducts:
-    """Authentic [U r^T] for the rows' mask U and some rows of the mask r at this place."""
+    """Authentic [U r^T] for the mask U of the rows and some rows of the mask r kept at this place."""
 
     place: int
     owner: int
@@ -83,8 +85,9 @@ class RowProducts:
 
 @correlation
 class ChoiceTables:
-    """Authentic [rho], and tables of 1{k = rho} and 1{k = rho} r modulo 2^128, for words of the mask r at this place,
-    from `first` up, each for so many rows.
+    """Authentic [rho], and tables of 1{k = rho} and 1{k = rho} r modulo 2^128.
+
+    r are words, from `first` up, of the mask kept at this place; each has tables for `count` rows.
     """
 
     place: int
@@ -95,7 +98,7 @@ class ChoiceTables:
 
     def deal(self, view: View) -> list[tuple[np.ndarray, np.ndarray]]:
         if not 1 <= self.bits <= MOST_BITS:
-            raise ValueError(f"numbers of 1 to {MOST_BITS} bits choose, got {self.bits}")
+            raise ValueError(f"bits must be 1 to {MOST_BITS}, got {self.bits}")
         shape = (self.rows, self.count)
         rho = view.mask(Z64, shape)
 
@@ -111,7 +114,7 @@ class ChoiceTables:
 
 @dataclass(frozen=True)
 class Taken:
-    """What both parties have taken in: its difference E from the mask at `place`, and the authentic share."""
+    """A value that both parties have taken in: its difference E from the mask at `place`, and the authentic share."""
 
     place: int
     difference: np.ndarray
@@ -128,7 +131,7 @@ class AuthenticRows:
 
 
 def take_in_at(party: Endpoint, keyring: Keyring, number: int, own: np.ndarray) -> Steps[Taken]:
-    """Own halves of words -> Taken, with a mask that the dealer keeps under this number."""
+    """Own halves of words -> Taken, with a mask that the dealer keeps under `number`."""
     masked = AuthenticShare(*party.randomness.take(AuthenticMask(_TAKEN + number, own.shape)), keyring)
     return Taken(_TAKEN + number, *(yield from take_in.steps(party, masked, own)))
 
@@ -173,7 +176,7 @@ def product(party: Endpoint, rows: AuthenticRows, taken: Taken, first: int, coun
 
 @protocol(cost=lambda k, bits, taken, first: Cost(1, both(64 * k.size)), exact=False)
 def choose(party: Endpoint, k: AuthenticShare, bits: int, taken: Taken, first: int) -> Steps[WideShare]:
-    """Authentic [k], [n, count], of so many bits, and words of `taken` from `first` up -> wide [w where k = 0]."""
+    """Authentic [k], [n, count], of `bits` bits, and words of `taken` from `first` up -> wide [w where k = 0]."""
     rows, count = k.shape
     request = ChoiceTables(taken.place, first, count, rows, bits)
     (rho, rho_macs), (table, table_macs) = party.randomness.take(request)

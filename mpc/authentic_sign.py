@@ -1,17 +1,18 @@
-"""Signs of authentic values: [x] -> [x < 0] with MACs, by tables that the dealer makes.
+"""Signs of authentic values: [x] -> [x < 0] with MACs, by dealt tables.
 
 Functionality  authentic [x] -> authentic [x < 0], exact while -2^(B-1) <= x < 2^(B-1)
-Messages       round 1: y = x + r;  round 2: for each group of three chunks its masked comparison;  round 3: that of the
+Messages       round 1: y = x + r;  round 2: the masked comparison of each group of three chunks;  round 3: that of the
                groups. All are opened with MACs (mpc/macs.py)
 Cost           8 (2 + g) bytes per element each way for g groups of chunks, in three rounds; from the dealer
                40 + 8 g + 16 (48 g + 16 g + 2^(g + 1)) bytes. B = 35: g = 3, 40 bytes and 3,392
 How            x < 0 is bit B - 1 of y - r. The low B - 1 bits of y and r are cut into m chunks of four bits. The sign
-               of y_j - r_j, of -1, 0, 1, is read from a table of 16 at the public y_j. s_0 + 2 s_1 + 4 s_2 has the sign
-               of the highest chunk that differs; masked by rho modulo 16, it is opened, and its sign read from the next
-               table. In the last one stands bit 3 of the sum of the groups' signs, times powers of two, and of 8 times
-               bit B - 1 of r and of y. Everything between openings is linear, and the MACs with it
-Security       as mpc/macs.py: openings are one-time pads, and a lie about one is caught
-Source         as mpc/thermometer.py; MACs beside tables: TinyTable, Damgard et al., CRYPTO 2017
+               of y_j - r_j, which is -1, 0 or 1, is read from a table of 16 entries at the public y_j. The sum
+               s_0 + 2 s_1 + 4 s_2 has the sign of the highest chunk that differs; it is opened under a mask rho modulo
+               16, and its sign is read from the next table. The last table holds bit 3 of the weighted sum of the
+               groups' signs and of 8 times bit B - 1 of r and of y. Everything between openings is linear, and so are
+               the MACs
+Security       as mpc/macs.py: openings are one-time pads, and a false opening is caught
+Source         see mpc/thermometer.py; MACs beside tables: TinyTable, Damgard et al., CRYPTO 2017
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from mpc.rings import Z64
 from mpc.rounds import Steps
 
 CHUNK = 4
-# Chunks of a group: with one bit for the sign, what a table of the same size takes.
+# Chunks per group: with the bit for the sign, a table has the size of those for chunks.
 GROUP = 3
 # Four groups: the last table has 32 entries.
 MOST_BITS = 49
@@ -37,7 +38,7 @@ _TOP = np.uint64(CHUNK - 1)
 
 
 def group_count(bits: int) -> int:
-    """Groups of chunks that the low bits of a value take."""
+    """Return the number of groups of chunks in the low bits of a value."""
     return -(-(bits - 1) // (CHUNK * GROUP))
 
 
@@ -59,8 +60,8 @@ def _signs(number: np.ndarray) -> np.ndarray:
 
 @correlation
 class SignTables:
-    """Authentic [r] and its bit B - 1; at every chunk the signs of 0 .. 15 less it; masks rho of the groups and of all,
-    and what they hide as tables: the sign, and at last the top bit.
+    """Authentic [r] and its bit B - 1; for each chunk, the signs of 0 .. 15 minus the chunk; masks rho of the groups
+    and of their sum; and for each of these masks, the table of what it hides: the sign, and finally the top bit.
     """
 
     count: int
@@ -68,7 +69,7 @@ class SignTables:
 
     def deal(self, view: View) -> list[tuple[np.ndarray, np.ndarray]]:
         if not 2 <= self.bits <= MOST_BITS:
-            raise ValueError(f"signs of 2 to {MOST_BITS} bits are dealt, got {self.bits}")
+            raise ValueError(f"bits must be 2 to {MOST_BITS}, got {self.bits}")
         n, groups = self.count, group_count(self.bits)
         entries = np.arange(_SIZE, dtype=U64)
 
@@ -100,7 +101,7 @@ class SignTables:
 
 
 def look_up(table: AuthenticShare, places: np.ndarray) -> AuthenticShare:
-    """Entries of tables along the last axis, at one public place of each."""
+    """Look up one public place in each table; tables lie along the last axis."""
     at = places.astype(np.int64)[..., None]
     words = np.take_along_axis(table.words, at, axis=-1)[..., 0]
     return AuthenticShare(words, np.take_along_axis(table.macs, at[None], axis=-1)[..., 0], table.keyring)

@@ -72,7 +72,7 @@ def square(party: Endpoint, x: AShare) -> Steps[AShare]:
 
 @correlation
 class DotMasks:
-    """[a], [b], and the inner products of the two along their last axis, which broadcast."""
+    """[a], [b], and their inner products along the last axis; the shapes broadcast."""
 
     shape: Shape
     other: Shape
@@ -93,7 +93,7 @@ def _dot_cost(x: AShare, y: AShare, ring: Z2k | None = None) -> Cost:
 def dot(party: Endpoint, x: AShare, y: AShare, ring: Z2k | None = None) -> Steps[AShare]:
     """[x], [.., k], and [y], [.., k], of shapes that broadcast -> [inner products], [..]; scales add.
 
-    `ring`, of the same words with fewer bits, is one that the result is shared in.
+    `ring` may have fewer bits than the words of x; the result is shared in it.
     """
     ring = ring or x.ring
     a, b, products = party.randomness.take(DotMasks(x.shape, y.shape, ring))

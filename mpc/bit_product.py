@@ -54,7 +54,7 @@ class BitTriples:
 
 @correlation
 class RowTriples:
-    """<alpha>, <beta_1 .. beta_M>, <alpha and beta_k>; `shape` is that of beta, and alpha's but for the last axis."""
+    """<alpha>, <beta_1 .. beta_M>, <alpha and beta_k>; `shape` is that of beta, and alpha lacks its last axis."""
 
     shape: Shape
 
@@ -101,7 +101,7 @@ def and_bits(party: Endpoint, a: B, b: B) -> Steps[B]:
     same_shape(a, b)
     if isinstance(a, BShare) and isinstance(b, BShare):
         return (yield from and_bits.steps(party, a.packed(), b.packed())).unpacked(a.shape)
-    assert isinstance(a, PShare) and isinstance(b, PShare), "both operands are bits, or both are packed"
+    assert isinstance(a, PShare) and isinstance(b, PShare), "operands must both be bits or both be packed"
     alpha, beta, product = party.randomness.take(BitTriples(a.shape, a.dtype))
     d, e = yield from open_words(a.words ^ alpha, b.words ^ beta)
     d, e, alpha, beta, product = (w.reshape(-1) for w in (d, e, alpha, beta, product))
@@ -138,9 +138,9 @@ def _select_cost(b: BShare, x: AShare, ring: Z2k | None = None, summed: bool = F
 
 @protocol(cost=_select_cost)
 def select(party: Endpoint, b: BShare, x: AShare, ring: Z2k | None = None, summed: bool = False) -> Steps[AShare]:
-    """<b>, [x] -> [b x]; the shapes broadcast, the scale is that of x. `summed`: the sum along the first axis.
+    """<b>, [x] -> [b x]; the shapes broadcast, the scale is that of x. `summed`: return the sum along the first axis.
 
-    `ring`, of the words of x with fewer bits, is one that x and the result are shared in.
+    `ring` may have fewer bits than the words of x; x and the result are shared in it.
     """
     ring = ring or x.ring
     beta, lifted, a, product = party.randomness.take(SelectMasks(b.shape, x.shape, ring))
@@ -158,9 +158,10 @@ def chosen(
     first: bool,
     summed: bool = False,
 ) -> np.ndarray:
-    """A share of b x from opened c = b xor beta, d = x - a and shares of what `SelectMasks` deals; shapes broadcast.
+    """Return a share of b x from opened c = b xor beta, d = x - a and the shares dealt by `SelectMasks`; shapes
+    broadcast.
 
-    `summed`: of the sum along the first axis.
+    `summed`: return the sum along the first axis.
     """
     whole = [np.broadcast_to(w, product.shape) for w in (c, d, lifted, a)]
     out = np.zeros(product.shape[summed:], product.dtype)

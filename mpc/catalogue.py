@@ -1,4 +1,4 @@
-"""The catalogue: what every protocol declares of itself, beside itself.
+"""The catalogue: each protocol's samples, prices and evidence, declared next to the protocol.
 
     describe(
         square,
@@ -7,8 +7,8 @@
         evidence=[Enumerated("Z_4", (word(2),), lambda x: x * x)],
     )
 
-Readers: wire pins, contracts and leakage tests (samples), docs/complexity.md and the benchmarks (priced), proofs
-(evidence), plans (correlations).
+Used by wire pins, contract checks and leakage tests (samples), docs/complexity.md and the benchmarks (priced), proofs
+(evidence), and plans (correlations).
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ from mpc.shares import AShare, BShare, PShare
 
 
 class Inputs(Protocol):
-    """Makes the arguments of a call at one party: of random numbers, of fixed ones, or of zeros."""
+    """Makes the arguments of a call at one party, from random numbers, fixed numbers or zeros."""
 
     party: Endpoint
 
     def words(self, low: int, high: int, *shape: int, ring: Z2k = Z64, scale: int = 0) -> AShare:
-        """Shares of integers low .. high - 1."""
+        """Return shares of integers low .. high - 1."""
 
     def bits(self, *shape: int) -> BShare:
-        """Shares of bits."""
+        """Return shares of bits."""
 
     def packed(self, *shape: int) -> PShare:
-        """Shares of words of bits."""
+        """Return shares of words of bits."""
 
     def known(self, low: int, high: int, *shape: int) -> np.ndarray:
-        """Integers low .. high - 1 in the clear."""
+        """Return integers low .. high - 1 in the clear."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call: arguments for a size n, named arguments, and for the complexity page what n counts."""
+    """One call: positional arguments for a size n, named arguments, and, for the complexity page, what n counts."""
 
     arguments: Callable[[Inputs, int], Sequence[Any]]
     named: dict[str, Any]
@@ -61,7 +61,7 @@ class Call:
 def calls(
     arguments: Callable[[Inputs, int], Sequence[Any]], *named: dict[str, Any], element: str = ""
 ) -> tuple[Call, ...]:
-    """The same arguments with each of several sets of named ones."""
+    """Return one call per set of named arguments, all with the same positional arguments."""
     return tuple(Call(arguments, variant, element) for variant in named or ({},))
 
 
@@ -71,7 +71,9 @@ BOTH = BITS, KEYS
 
 @dataclass(frozen=True)
 class Entry:
-    """A protocol with its calls and evidence; `lanes` are samples with a run on every index of the first axis."""
+    """A protocol with its calls and evidence; `lanes` are samples in which each index of the first axis is a separate
+    run.
+    """
 
     protocol: Contract[..., Any]
     samples: Sequence[Call]
@@ -91,7 +93,7 @@ def describe(
     evidence: Sequence[Evidence],
     lanes: Sequence[Call] | None = None,
 ) -> None:
-    """Put a protocol into the catalogue."""
+    """Add a protocol to the catalogue."""
     _ENTRIES[protocol.name] = Entry(protocol, samples, priced, evidence, samples if lanes is None else lanes)
 
 
@@ -102,20 +104,20 @@ def _load() -> None:
 
 
 def entries() -> list[Entry]:
-    """Every protocol of this package, module by module."""
+    """Return every protocol of this package, sorted by module."""
     _load()
     return sorted(_ENTRIES.values(), key=lambda entry: entry.protocol.name.split(".")[0])
 
 
 def correlations() -> dict[str, type]:
-    """Every correlation by the name of its class."""
+    """Return every correlation by the name of its class."""
     _load()
     return CORRELATIONS
 
 
 @dataclass(frozen=True)
 class Zeros:
-    """Inputs that are all zero, for calls of which only the shapes count."""
+    """Inputs that are all zero, for calls in which only the shapes matter."""
 
     party: Endpoint
 

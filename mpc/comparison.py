@@ -1,14 +1,14 @@
-"""Comparison with public thresholds: [x] -> <x < t> for any number of t on one opening; and what follows from it.
+"""Comparison with public thresholds, [x] -> <x < t> for any number of t on one opening, and protocols built on it.
 
 Functionality  [x] in Z_2^64 and public t_1 .. t_T -> <x < t_k>, exact while -2^(B-1) <= x - t_k < 2^(B-1)
 Messages       round 1: x_i + r_i mod 2^B;  round 2: for each t_k the 2m - 1 masked bits gt_j, eq_j
-Cost           B |x| bits, then (2m - 1) T |x| bits, each way, packed by mpc/ring.py; offline from the dealer, an
-               element: [r] has seeds only; m thermometers of 2^c bits, one bit, and 1.5 2^m bits a threshold
+Cost           B |x| bits, then (2m - 1) T |x| bits, each way, packed by mpc/ring.py. Offline the dealer sends, per
+               element, m thermometers of 2^c bits and one bit, and 1.5 2^m bits per threshold; [r] takes only seeds
 Security       semi-honest, perfect: r mod 2^B and the bit masks are one-time pads
 How            x - t = e - t - r, so its sign is msb(e - t) xor msb(r) xor the borrow of the low bits, which
                mpc/thermometer.py opens chunk by chunk under bit masks. borrow = xor_j gt_j prod_{i>j} eq_i is linear
-               in the products of those masks, and the dealer shares them all.
-Source         as mpc/thermometer.py
+               in the products of those masks, and the dealer shares all of these products
+Source         see mpc/thermometer.py
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from mpc.thermometer import (
 
 
 def product_type(m: int) -> np.dtype:
-    """The narrowest word for the mask products of m chunks, or for a part of them."""
+    """Return the narrowest word for the mask products of m chunks, or for a part of them."""
     return smallest_word(min(borrow.product_bits(m), 64))
 
 
 def chunking(bits: int, thresholds: int) -> Chunking:
-    """How a comparison of B = bits + 1 with so many thresholds cuts the low bits."""
+    """Return how a comparison of B = bits + 1 bits with this number of thresholds cuts the low bits."""
     return cheapest_chunking(bits, lambda m: thresholds * borrow.product_words(m) * product_type(m).itemsize)
 
 
@@ -102,7 +102,7 @@ def below(party: Endpoint, x: AShare, thresholds: Sequence[int], bits: int, by: 
     """[x], public thresholds -> <x < t>, shape x.shape + (T,); `bits` is B of the header, 2 .. 64.
 
     `by` names the variant: "bits" as above; "keys" (mpc/comparison_keys.py), one round; "carries" (mpc/conversion.py),
-    with only bit triples offline. None leaves it to the party's setting.
+    which needs only bit triples offline. None selects the party's setting.
     """
     by = by or party.comparison
     if by == "keys":
@@ -140,7 +140,9 @@ def maximum(
 
 
 def beyond(party: Endpoint, x: AShare, most: int, bits: int) -> Steps[BShare]:
-    """[x] -> <x < -most> and <x > most>, shape x.shape + (2,), both 0 only where |x| <= most, for all of Z_2^bits."""
+    """[x] -> <x < -most> and <x > most>, shape x.shape + (2,). Both are 0 only where |x| <= most, for every x in
+    Z_2^bits.
+    """
     ends = yield from below.steps(party, x, [-most, most + 1], bits)
     return stack([ends[..., 0], ~ends[..., 1]], axis=-1)
 

@@ -5,15 +5,15 @@ floor_by_keys   [x] -> [floor(x / 2^f)] exactly, |x| < 2^62
 larger_by_keys  [x], [y] -> [max(x, y)] and <x < y>, exact while |x - y| < 2^(B-1)
 
 Messages       the masked operand: x + r mod 2^B; x + 2^62 + r; x - y + r                    (one round)
-Cost           8 ceil(B / 8) |x| bits, or 64 |x| bits, each way. Offline, an element, the dealer sends to either party a
-               key of B - 1 levels of 17 bytes (below), f levels of 25 (floor), B - 1 levels of 33 (larger)
-Security       semi-honest: messages are one-time pads; keys are pseudorandom under fixed-key AES as a
-               correlation-robust hash, which is computational: who evaluates AES T times, before the run or after
-               it, finds a seed of one of N nodes, the levels of all keys, with probability about N T / 2^126.
+Cost           8 ceil(B / 8) |x| bits, or 64 |x| bits, each way. Offline, for each element, the dealer sends either
+               party a key of B - 1 levels of 17 bytes (below), f levels of 25 (floor), or B - 1 levels of 33 (larger)
+Security       semi-honest: messages are one-time pads. Keys are pseudorandom if fixed-key AES is a correlation-robust
+               hash, which is a computational assumption: an adversary that evaluates AES T times, before or after the
+               run, finds a seed of one of N nodes (the levels of all keys) with probability about N T / 2^126.
                One key serves every threshold on an opening
 How            the sign of e - t - r is msb(e - t) xor msb(r) xor the borrow 1{low(e - t) < low(r)}: a comparison
-               function of a public point whose secret the dealer knows. With payload (1 - 2 msb r) (1, r) it gives
-               [b] and [b r], and b (x - y) = e [b] - [b r] needs no further message
+               function at a public point, whose secret threshold the dealer knows. With payload (1 - 2 msb r) (1, r)
+               it gives [b] and [b r], and b (x - y) = e [b] - [b r] needs no further message
 Source         Boyle, Chandran, Gilboa, Gupta, Ishai, Kumar and Rathee, EUROCRYPT 2021
 """
 
@@ -38,13 +38,13 @@ from mpc.rings import GF2, Z8, Z64, Z2k
 from mpc.rounds import Steps, open_shares
 from mpc.shares import AShare, BShare, same_shape
 
-# A node's seed fills a block of AES but for two control bits.
+# A node's seed is one AES block, less two control bits.
 SEED_BITS = 126
 
 
 @dataclass(frozen=True)
 class OwnKeys:
-    """One party's keys: its root seeds, what both hold, and the session's permutation key."""
+    """One party's keys: its root seeds, the part that both parties hold, and the session's permutation key."""
 
     root: np.ndarray
     common: Keys
@@ -56,7 +56,7 @@ class OwnKeys:
 
 
 def deal_keys(view: View, alpha: np.ndarray, beta: list[np.ndarray], bits: int) -> OwnKeys:
-    """Keys for secrets alpha uint64[n], of which the low `bits` count, and payload words beta (none: the bit 1)."""
+    """Deal keys for secrets alpha uint64[n], reduced to their low `bits`, and payload words beta (empty: the bit 1)."""
     n, width = alpha.size, len(beta)
     roots, own = private_to_each(view, Z64, (n, 2))
     permutation = view.permutation_key()
@@ -125,7 +125,7 @@ class MaximumKeys:
 
 
 def nodes(request: Correlation[object]) -> int:
-    """The nodes of the keys that a request deals, whose seeds have 126 bits; 0 for other correlations."""
+    """Return the number of nodes, with seeds of 126 bits, of the keys that a request deals; 0 for other correlations."""
     match request:
         case SignKeys(shape, bits) | MaximumKeys(shape, bits):
             return math.prod(shape) * (bits - 1)

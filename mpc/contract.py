@@ -1,11 +1,11 @@
-"""`@protocol`: a generator of rounds as an object that runs, composes and prices itself.
+"""`@protocol`: a generator of rounds as an object that can be run, composed and priced.
 
 @protocol(cost=lambda x, y: Cost(rounds=1, bits=both(2 * x.bits * x.size)))
 def multiply(party: Endpoint, x: AShare, y: AShare) -> Steps[AShare]: ...
 
 z = multiply(party, x, y)                       runs it
 z = yield from multiply.steps(party, x, y)      composes it
-multiply.cost(x, y)                             as stated, or rehearsed where it is made of others
+multiply.cost(x, y)                             the stated cost, or that of a rehearsal if it is composed of others
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class Cost:
 
 
 def both(bits: int) -> tuple[int, int]:
-    """The same number of bits in each direction."""
+    """Return the same number of bits for each direction."""
     return bits, bits
 
 
 class Contract(Generic[P, T]):
-    """A protocol: what it costs and what it reveals, beside the steps that it takes.
+    """A protocol: its steps, its cost and what it reveals.
 
-    `name` is the tag of its rounds. `cost` is a function of public shapes: stated for a protocol with messages of its
-    own, and for one that is made of others what a rehearsal of them counts.
+    `name` is the tag of its rounds. `cost` is a function of public shapes: stated for a protocol that sends messages of
+    its own, counted in a rehearsal for a protocol that is composed of others.
     """
 
     def __init__(
@@ -62,18 +62,20 @@ class Contract(Generic[P, T]):
         self._exact, self._near, self._elementwise = exact, near, elementwise
 
     def __call__(self, party: Endpoint, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run it with the peer."""
+        """Run the protocol with the peer."""
         return party.run(self.steps(party, *args, **kwargs))
 
     def steps(self, party: Endpoint, *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
-        """Its rounds, to be composed with others; in an audit those of two evaluations, whose results are compared."""
+        """Return its rounds, to be composed with others; in an audit, those of two evaluations, whose results are
+        compared.
+        """
         exact = self._exact(*args, **kwargs) if callable(self._exact) else self._exact
         if party.audit is None or not exact:
             return named(self.name, self._steps(party, *args, **kwargs))
         return named(self.name, self._twice(party, party.audit, *args, **kwargs))
 
     def _twice(self, party: Endpoint, audit: Audit, *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
-        """The first of two evaluations in the same rounds; in the second elements are in another order."""
+        """Evaluate twice in the same rounds, the second time with rotated elements; return the first result."""
         inner = party.unaudited()
         count = next(x.size for x in args if isinstance(x, Share)) if self._elementwise else 0
         places = audit.turn(count)
@@ -90,7 +92,7 @@ class Contract(Generic[P, T]):
         return first
 
     def cost(self, *args: P.args, **kwargs: P.kwargs) -> Cost:
-        """What a call with arguments of these shapes costs."""
+        """Return the cost of a call with arguments of these shapes."""
         if self._stated is not None:
             return self._stated(*args, **kwargs)
         endpoint = rehearsing(0)
@@ -116,10 +118,11 @@ def protocol(
 ) -> Callable[[Callable[Concatenate[Endpoint, P], Steps[T]]], Contract[P, T]]:
     """Turn a generator of rounds into a protocol.
 
-    `exact`: whether its result, shares, is a function of the secret inputs and of how they are shared, for these
-    arguments, or with `near` all but: by default what states its cost is. An audit compares two evaluations, word by
-    word, or by `near` of both results and the arguments: what has to be zero. `elementwise`: shares among the
-    positional arguments have one shape, and the result what belongs to each of their elements, in order.
+    `exact` tells whether the result, shares, is a function of the secret inputs and of how they are shared, either for
+    all arguments or as a function of them. With `near` it need only be approximately so. By default it holds for
+    protocols with a stated cost or with `near`. An audit evaluates such a protocol twice and compares the results word
+    by word, or by `near`, which takes both results and the arguments and returns what must be zero. `elementwise`: the
+    shares among the positional arguments have one shape, and the result holds one entry per element, in order.
     """
 
     def declare(steps: Callable[Concatenate[Endpoint, P], Steps[T]]) -> Contract[P, T]:

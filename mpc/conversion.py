@@ -1,13 +1,14 @@
-"""From additive shares to shared bits; the way back is `mpc.bit_product.to_ring`.
+"""Conversion of additive shares to shared bits; `mpc.bit_product.to_ring` is the converse.
 
 Functionality  [x] in Z_2^k -> <bits of x mod 2^B>
-Messages       products of bits: each party's own word against the other's, then a parallel prefix tree of carries
-Cost           1 + ceil(log2(B - 1)) rounds of at most 4 w |x| bits each way, w the bits of the smallest word that holds
-               B; offline: bit triples only
+Messages       products of bits: each party's own word with the other's, then a parallel prefix tree of carries
+Cost           1 + ceil(log2(B - 1)) rounds of at most 4 w |x| bits each way, w the width of the smallest word of at
+               least B bits; offline: only bit triples
 Security       semi-honest, perfect: every message is a one-time pad
-How            x = x_0 + x_1, and each party knows the bits of its own word. A carry is made where both have a 1
-               and passed on where one has; the first is one and, the second is local; carries compose in a tree. The
-               bits of a word stay in it: a step of the tree is a shift and a product of words
+How            x = x_0 + x_1, and each party knows the bits of its own word. A position generates a carry where both
+               bits are 1 and propagates one where exactly one is; the former takes a product, the latter is local.
+               Carries compose in a tree. The bits stay in their word: a step of the tree is a shift and a product of
+               words
 Source         carry look-ahead on shared bits: Kogge and Stone, IEEE ToC 1973; ABY: Demmler et al., NDSS 2015
 """
 
@@ -26,7 +27,7 @@ from mpc.shares import AShare, BShare, PShare, stack
 
 
 def _steps(bits: int) -> list[int]:
-    """Distances of the prefix tree over bits 0 .. B - 2."""
+    """Return the distances of the prefix tree over bits 0 .. B - 2."""
     return [1 << i for i in range((bits - 2).bit_length())] if bits > 2 else []
 
 

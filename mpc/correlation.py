@@ -1,16 +1,16 @@
-"""Correlated randomness: one description, read by the dealer, by either party and by the planner.
+"""Correlated randomness: one description, used by the dealer, by either party and by the planner.
 
-A correlation is a frozen dataclass of public shapes with one method, `deal(view)`, that names in order the values that
-both parties will hold. Whose view it is decides what happens:
+A correlation is a frozen dataclass of public shapes with one method, `deal(view)`, which requests in order the values
+that both parties will hold. The view determines what happens:
 
-* the dealer's view draws both parties' streams, computes what is derived and writes the corrections;
+* the dealer's view draws both parties' streams, computes the derived values and writes the corrections;
 * a party's view draws its own stream, and reads the corrections that the dealer sent to it;
-* the planner's view returns zeros: a program that runs on it lists its demand without a private byte.
+* the planner's view returns zeros: a program that runs on it lists its demand without any private data.
 
 `@correlation` makes the dataclass and registers it, so that a plan on the wire can name it.
 
 Security   every value that a party holds is a word of its own stream, or a correction that is masked by a
-           word of the other's stream: uniform, so one party by itself learns nothing.
+           word of the other's stream: it is uniform, so neither party learns anything from its own values.
 Source     Beaver, CRYPTO 1991 (precomputation); pseudorandom correlation by seed and correction as in
            Araki et al., CCS 2016.
 """
@@ -28,46 +28,48 @@ from mpc.rings import AnyRing
 
 T_co = TypeVar("T_co", covariant=True)
 C = TypeVar("C")
-# What a derived value is: an object of mpc/recipes.py, or any function where only a dealer can make it.
+# How a derived value is computed: an object of mpc/recipes.py, or any function where only a dealer can make the value.
 Recipe = Callable[[], np.ndarray]
 
 
 class View(Protocol):
-    """What `Correlation.deal` may ask for. The dealer gets values, a party its share of them."""
+    """The values that `Correlation.deal` may request. The dealer gets the values, a party its share of them."""
 
     def mask(self, ring: AnyRing, shape: Shape) -> np.ndarray:
-        """A uniform secret array, shared."""
+        """Return a uniform secret array, shared."""
 
     def private(self, owner: int, ring: AnyRing, shape: Shape) -> Any:
-        """A uniform array that only `owner` knows; the other party gets None."""
+        """Return a uniform array that only `owner` knows; the other party gets None."""
 
     def private_rows(self, owner: int, ring: AnyRing, shape: Shape) -> Any:
-        """As `private`, drawn as slices of rows are read: x[a:b] is an array."""
+        """As `private`, but drawn as slices of rows are read: x[a:b] is an array."""
 
     def derived(self, ring: AnyRing, shape: Shape, recipe: Recipe, to: int = 1) -> np.ndarray:
-        """A function of dealt values, computed by the dealer only, shared; `to` receives the correction."""
+        """Return a share of a function of dealt values, which only the dealer computes; `to` receives the correction."""
 
     def both(self, ring: AnyRing, shape: Shape, recipe: Recipe) -> np.ndarray:
-        """What the dealer sends to both parties alike: corrections of keys, pseudorandom to either."""
+        """Return what the dealer sends to both parties: corrections of keys, pseudorandom to either."""
 
     def permutation_key(self) -> bytes:
-        """The session's key for fixed-key AES, known to all three."""
+        """Return the session's key for fixed-key AES, known to the dealer and both parties."""
 
     def computed(self, owner: int, ring: AnyRing, shape: Shape, recipe: Recipe) -> np.ndarray | None:
-        """What `owner` works out of its own words and kept matrices, offline where the request is known; else None."""
+        """Return what `owner` computes from its own words and kept matrices, offline if the request is known; else
+        None.
+        """
 
     def keep(self, number: int, mask: Any) -> None:
-        """The dealer remembers the mask of a known matrix, or where to draw it."""
+        """Keep the mask of a known matrix, or where to draw it, at the dealer."""
 
     def kept(self, number: int) -> Any:
-        """The dealer's mask U of a known matrix; at the party that does not own the matrix, D = M - U."""
+        """Return the dealer's mask U of a known matrix; at the party that does not own the matrix, D = M - U."""
 
     def drop(self, number: int) -> None:
-        """Forget what `kept` would give."""
+        """Delete what `kept` returns."""
 
 
 def private_to_each(view: View, ring: AnyRing, shape: Shape) -> tuple[list[Any], Any]:
-    """A uniform array for each party that only it knows: both, as the dealer sees them, and the one that is seen."""
+    """Draw a uniform array for each party that only it knows; return both, as the dealer sees them, and the view's own."""
     both = [view.private(owner, ring, shape) for owner in (0, 1)]
     return both, both[0] if both[0] is not None else both[1]
 
@@ -76,7 +78,7 @@ class Correlation(Protocol[T_co]):
     """A request for correlated randomness: a frozen dataclass of public shapes."""
 
     def deal(self, view: View) -> T_co:
-        """This view of the dealt values."""
+        """Return this view of the dealt values."""
 
     def __hash__(self) -> int: ...
 
@@ -86,9 +88,10 @@ CORRELATIONS: dict[str, type] = {}
 
 @dataclass_transform(frozen_default=True)
 def correlation(described: type[C]) -> type[C]:
-    """A class of public shapes with `deal`, as a frozen dataclass that plans can name.
+    """Turn a class of public shapes with `deal` into a frozen dataclass that plans can name.
 
-    Its module has `from __future__ import annotations`: a plan reads the types of the fields as text. Raises TypeError.
+    Its module must have `from __future__ import annotations`: plans read the types of the fields as text. Raises
+    TypeError.
     """
     made = dataclass(frozen=True)(described)
     for each in fields(made):  # type: ignore[arg-type]  # it is a dataclass

@@ -1,7 +1,7 @@
-"""Shares to and from CrypTen, which shares over the same ring: Z_2^64, additive, fixed point. Local, no message.
+"""Conversion of shares to and from CrypTen, which uses the same ring: Z_2^64, additive, fixed point. No message.
 
-CrypTen 0.4.1 with its default provider deals its own triples at party 0 (a trusted first party): what happens to a
-share after `to_crypten` is as secure as that. The only import of torch in this layer, made when it is first needed.
+CrypTen 0.4.1 with its default provider deals its own triples at party 0 (a trusted first party), which determines the
+security of a share after `to_crypten`. This is the only import of torch in this package; it happens on first use.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from mpc.shares import AShare
 
 
 def load_crypten() -> ModuleType:
-    """CrypTen, ready to import on a current torch. Raises ConfigError where it is not installed."""
-    # CrypTen looks for this module, gone from torch, before it falls back to another that is gone, too.
+    """Import CrypTen so that it works on a current torch. Raises ConfigError if it is not installed."""
+    # CrypTen imports this module, which torch has removed, before it falls back to another one that is also gone.
     sys.modules.setdefault("torch.onnx.symbolic_registry", ModuleType("torch.onnx.symbolic_registry"))
     try:
         return importlib.import_module("crypten")
@@ -31,7 +31,7 @@ def load_crypten() -> ModuleType:
 def to_crypten(x: AShare) -> Any:
     """[x] over Z_2^64 at its scale -> CrypTen's MPCTensor of the same shape and precision. Raises ShapeMismatch."""
     if x.ring != Z64:
-        raise ShapeMismatch(f"CrypTen shares over 64 bits, this share has {x.ring.bits}")
+        raise ShapeMismatch(f"CrypTen needs a share of 64 bits, got {x.ring.bits}")
     crypten = load_crypten()
     torch = importlib.import_module("torch")
     words = torch.from_numpy(np.ascontiguousarray(x.words).view(np.int64).copy())

@@ -2,10 +2,10 @@
 
 Functionality  [x], [y] -> [floor(x / y 2^scale)], 2^lo <= y < 2^(hi + 1); 0 where y < 2^lo
 Error          relative 2^-16 of the quotient, and one unit of the result
-Range          |x / y| < 2^q and q + hi + 18 <= 61; hi - lo = 20 covers six decades of y with quotients up to 2^15 or so
-Messages       a reciprocal, of which x s is computed alongside; one product; one floor
+Range          |x / y| < 2^q and q + hi + 18 <= 61; hi - lo = 20 covers six decades of y with quotients up to about 2^15
+Messages       a reciprocal, with x s computed alongside; one product; one floor
 Security       semi-honest, perfect: composition of perfect protocols
-Source         as mpc/reciprocal.py
+Source         see mpc/reciprocal.py
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def divide(
         raise ScaleMismatch(f"cannot divide scale {x.scale} by scale {y.scale}")
     shift = MANTISSA + hi - scale
     if shift < 1:
-        raise RangeError(f"a quotient at scale {scale} needs a scale below {MANTISSA + hi}")
+        raise RangeError(f"the scale of the quotient must be below {MANTISSA + hi}, got {scale}")
     u, s, _ = yield from normalise.steps(party, y, lo, hi, by=by)
     inverse, scaled = yield from parallel(invert.steps(party, u, by), multiply.steps(party, x, s))
     product = yield from multiply.steps(party, scaled, inverse)

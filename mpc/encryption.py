@@ -1,12 +1,12 @@
-"""Files encrypted at rest under one key: authenticated chunks.
+"""Encryption of files at rest under one key, in authenticated chunks.
 
-Functionality  key, role of a file, bytes -> encrypted bytes; and back, or a sentence
+Functionality  key, role of a file, bytes -> encrypted bytes, and back; an error in one sentence where that fails
 File           "sharewood encrypted" | version u8 | length of the role u8 | role | salt, 32 bytes; then the content in
                chunks of 64 KiB, the last one shorter or empty, each followed by its tag, 16 bytes
-Security       ChaCha20-Poly1305 under a key of each file's own: HKDF-SHA256 of the key and a random salt. The nonce of
-               a chunk is its number, 11 bytes, and 1 for the last one; the header is associated data. So content that
-               is altered, cut off, put into another order, or from a file of another role is refused. Not hidden: the
-               role and the length. An older file under the same name is not noticed
+Security       ChaCha20-Poly1305 under a separate key per file, HKDF-SHA256 of the key and a random salt. The nonce of a
+               chunk is its number, 11 bytes, and 1 for the last chunk, else 0; the header is associated data. Content
+               that was altered, truncated or reordered, or that comes from a file of another role, is refused. The role
+               and the length are not hidden. Replacement by an older file of the same name is not detected
 Source         STREAM: Hoang, Reyhanitabar, Rogaway, Vizar, CRYPTO 2015, in the form of the age file format
 """
 
@@ -32,14 +32,14 @@ _SALT, _CHUNK, _NONCE = 32, 64 << 10, 12
 
 @dataclass(frozen=True)
 class FileKey:
-    """The key of all encrypted files of a host, and where it comes from, for sentences."""
+    """The key of all encrypted files of a host, and its origin, for error messages."""
 
     secret: bytes = field(repr=False)
     source: str
 
     @classmethod
     def parse(cls, text: str, source: str) -> FileKey:
-        """A key written as 64 hexadecimal digits. Raises ConfigError, which does not repeat them."""
+        """Parse a key of 64 hexadecimal digits. Raises ConfigError, whose message does not contain the digits."""
         try:
             secret = bytes.fromhex(text.strip())
         except ValueError:
@@ -52,7 +52,7 @@ class FileKey:
         return cls(secret, source)
 
     def encrypt(self, data: bytes, role: str) -> bytes:
-        """What `decrypt` reads."""
+        """Encrypt `data`. Inverse of `decrypt`."""
         header = _MAGIC + bytes((_VERSION, len(role.encode()))) + role.encode() + os.urandom(_SALT)
         cipher, parts = self.cipher(header[-_SALT:], b"sharewood file"), [header]
         view = memoryview(data)
@@ -82,11 +82,11 @@ class FileKey:
         return b"".join(parts)
 
     def cipher(self, salt: bytes, purpose: bytes) -> ChaCha20Poly1305:
-        """A cipher under a key of its own, for a salt that is used once."""
+        """Return a cipher under a key derived from a salt that is used once."""
         return ChaCha20Poly1305(HKDF(SHA256(), KEY_BYTES, salt, purpose).derive(self.secret))
 
     def refuse(self, path: str | Path) -> NoReturn:
-        """Raises DataError."""
+        """Raise DataError."""
         raise DataError(
             f"{path}: cannot be decrypted with the key of {self.source}: encrypted under another key, "
             "altered or cut short"
@@ -94,12 +94,12 @@ class FileKey:
 
 
 def is_encrypted(data: bytes) -> bool:
-    """Whether a file that begins so is encrypted."""
+    """Return whether a file that begins with `data` is encrypted."""
     return data.startswith(_MAGIC)
 
 
 def opened(data: bytes, role: str, key: FileKey | None, path: str | Path) -> bytes:
-    """The content of a file, which is encrypted if and only if there is a key. Raises DataError."""
+    """Return the content of a file, which must be encrypted if and only if there is a key. Raises DataError."""
     if key is None:
         if is_encrypted(data):
             raise DataError(f"{path}: encrypted, but no key is set: set files_key, or --files-key")

@@ -1,4 +1,4 @@
-"""One end of the connection: everything that a protocol may touch outside itself.
+"""One end of the connection: everything outside itself that a protocol may use.
 
 An endpoint cannot reveal. `mpc.party.Party` adds what a program needs: input, output, and the cost of its stages.
 """
@@ -22,10 +22,10 @@ from mpc.rounds import Round, Steps
 
 T = TypeVar("T")
 Like = tuple[Shape, np.dtype] | RowsInFile
-# What runs at a worker: program(its party, what it has kept by name, what it is given).
+# A function that runs at a worker: program(its party, values kept by name, arguments).
 Program = Callable[..., Any]
 Call = tuple[Program, tuple[Any, ...]]
-# How comparisons are made where a protocol is not told: see mpc/comparison.py and mpc/comparison_keys.py.
+# How comparisons are made unless a protocol is given a variant: see mpc/comparison.py and mpc/comparison_keys.py.
 Variant = Literal["bits", "keys", "carries"]
 
 
@@ -48,37 +48,37 @@ class Peer(Protocol):
 class Randomness(Protocol):
     """The source of this party's part of the correlated randomness, in the order of the plan."""
 
-    # Whether matrices that stay have to be masked, as somebody else makes the masks of what they are applied to.
+    # Whether fixed operands and known matrices must be masked, because somebody else makes the masks of their products.
     masks_operands: bool
-    # The stage that the provision of what is asked for from now on counts towards, whenever it takes place.
+    # The stage to which the provision of later requests is charged, whenever it takes place.
     billed: Stage | None
 
     @property
     def waited(self) -> float:
-        """Seconds that the program has waited for what was not there yet."""
+        """Seconds that the program has waited for material that had not arrived."""
 
     @property
     def dealt(self) -> int:
-        """Bytes of the dealer's corrections to both parties in the requests that have come in so far."""
+        """Bytes of the dealer's corrections to both parties in the requests that have arrived so far."""
 
     @property
     def used(self) -> int:
         """Bytes of the dealer's corrections in the requests given out so far."""
 
     def provide(self, plan: Sequence[tuple[Sequence[Correlation[object]], int]]) -> None:
-        """Have a plan fulfilled ahead, after earlier ones: lists of requests, each repeated a number of times."""
+        """Request a plan ahead of its use, after earlier ones: lists of requests, each repeated a number of times."""
 
     def take(self, request: Correlation[T]) -> T:
-        """This party's part of one request; each is given out once."""
+        """Return this party's part of one request; each is given out once."""
 
     def discard(self) -> None:
-        """Take what was provided and not taken so far, for no use."""
+        """Take everything that was provided but not yet taken, and drop it."""
 
     def keep(self, number: int, matrix: Any) -> None:
-        """The peer's known matrix as it arrived, masked; where operands are not masked, this party's part of it."""
+        """Keep the peer's known matrix as it arrived, masked; if operands are not masked, this party's part of it."""
 
     def forget(self, number: int) -> None:
-        """A known matrix or its mask is not needed any more; nobody else is told."""
+        """Forget a known matrix or its mask, which is no longer needed; nobody else is notified."""
 
 
 class Workers(Protocol):
@@ -86,41 +86,42 @@ class Workers(Protocol):
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of workers."""
 
     def each(
         self, program: Program, given: tuple[Any, ...], own: Sequence[tuple[Any, ...]], planned: str, keep: bool
     ) -> list[Any]:
-        """The answers of all to program(party, kept, *given, *own of this worker), in order. Raises WorkersLost.
+        """Return the workers' answers to program(party, kept, *given, *own of this worker), in order. Raises
+        WorkersLost.
 
-        `planned`: its correlated randomness is asked for now, and the costs count towards this stage; where it is "",
-        `provide` has asked, and the stage is online. `keep`: not the answers
-        come back, but what stands for them where they are `given` or `own` later.
+        `planned` names the stage that the costs count towards; the correlated randomness is requested now. If it is "",
+        `provide` has already requested it, and the stage is online. With `keep` the answers stay at the workers, and
+        references to them are returned, to be passed in `given` or `own` later.
         """
 
     def fetch(self, kept: Sequence[Any]) -> list[Any]:
-        """The answers that were kept. Local."""
+        """Return answers that were kept. Local."""
 
     def provide(self, plan: Sequence[tuple[Sequence[Call], int]]) -> None:
-        """Have each worker ask for what lists of calls take, each repeated a number of times."""
+        """Have each worker request what lists of calls take, each repeated a number of times."""
 
     def costs(self) -> list[dict[str, Any]]:
-        """Of each so far, in plain values: stages, rounds, cpu_seconds, busy, memory_peak_bytes, pid.
+        """Return each worker's costs so far, in plain values: stages, rounds, cpu_seconds, busy, memory_peak_bytes,
+        pid.
 
         Raises WorkersLost.
         """
 
     def restart(self, party: Endpoint) -> None:
-        """New ones that have kept nothing, in the place of all. Raises PeerFailure where they do not come."""
+        """Replace all workers by new ones that have kept nothing. Raises PeerFailure if they do not connect."""
 
 
 @dataclass
 class Endpoint:
     """A party as its protocols see it: rank, link to the peer, correlated randomness, meter.
 
-    `draw` gives so many random bytes that nobody else knows, the dealer included. With an `audit` protocols are
-    evaluated twice, and the results compared. `workers`
-    have its rows, where it is more than one process.
+    `draw` returns a number of random bytes that nobody else knows, not even the dealer. With an `audit`, protocols are
+    evaluated twice, and the results are compared. `workers` hold the party's rows if it has more than one process.
     """
 
     rank: int
@@ -135,11 +136,11 @@ class Endpoint:
 
     @property
     def evaluations(self) -> int:
-        """How often a protocol is evaluated: supplies of masks are for so many times what a program uses."""
+        """How often each protocol is evaluated; supplies of masks must hold this multiple of what a program uses."""
         return 1 if self.audit is None else 2
 
     def unaudited(self) -> Self:
-        """The same end of the connection, without the audit."""
+        """Return the same end of the connection without the audit."""
         end = copy.copy(self)
         end.audit = None
         return end
@@ -155,12 +156,12 @@ class Endpoint:
             return result
 
     def exchange_public(self, tag: str, facts: object) -> Any:
-        """Tell the peer public facts (a tree of plain values) and return its own."""
+        """Send public facts (a tree of plain values) to the peer and return those of the peer."""
         self.meter.total.rounds += 1
         return self.link.exchange_public(tag, facts)
 
     def next_matrix(self) -> int:
-        """A number for a known matrix, the same at both parties."""
+        """Return a number for a known matrix, the same at both parties."""
         self.matrices += 1
         return self.matrices
 

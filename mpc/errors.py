@@ -1,4 +1,4 @@
-"""Every error that Sharewood raises on purpose, and the exit status the command line gives it."""
+"""Every error that Sharewood raises on purpose, and the exit status that the command line returns for it."""
 
 
 class SharewoodError(Exception):
@@ -14,7 +14,7 @@ class PeerFailure(SharewoodError):
 
 
 class ProtocolDesync(PeerFailure):
-    """The peer sent something other than what this step of the protocol expects."""
+    """The peer sent something other than this step of the protocol expects."""
 
 
 class PeerTimeout(PeerFailure):
@@ -22,13 +22,13 @@ class PeerTimeout(PeerFailure):
 
 
 class AuditFailure(SharewoodError):
-    """What both parties computed contradicts itself: a fault of a machine, a wrong program, or a dealer's error."""
+    """What both parties computed is inconsistent: a hardware fault, a wrong program, or an error of the dealer."""
 
     exit_status = 3
 
 
 class MacFailure(SharewoodError):
-    """What was opened does not fit its MACs: a lie or a fault of the other party, of this one, or of the dealer."""
+    """An opened value does not match its MACs: a lie or a fault of the other party, of this one, or of the dealer."""
 
     exit_status = 3
 
@@ -38,11 +38,11 @@ class PeerVanished(PeerFailure):
 
 
 class WorkersLost(PeerFailure):
-    """A worker of this party or of the other has ended. Both parties know, at the same step."""
+    """A worker of this party or of the other one has ended. Both parties learn this at the same step."""
 
 
 class ShapeMismatch(SharewoodError):
-    """Operands whose shapes do not fit each other."""
+    """Operands whose shapes do not match."""
 
 
 class ScaleMismatch(SharewoodError):

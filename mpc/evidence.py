@@ -1,7 +1,7 @@
-"""How a protocol's privacy is shown: enumerated, composed of others, or argued with a bound.
+"""Evidence for a protocol's privacy: enumerated, composed of others, or argued with a bound.
 
-What is declared here is run elsewhere: `protocols/testing/exhaustive.py` enumerates, `tests/notebooks` compares
-compositions with their parts, and `tests/leakage` assesses the transcripts of all.
+Declared here, checked elsewhere: `protocols/testing/exhaustive.py` enumerates, `tests/notebooks` compares compositions
+with their parts, and `tests/leakage` assesses the transcripts of all protocols.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from mpc.shares import AShare, BShare, PShare, Share
 
 @dataclass(frozen=True)
 class Window:
-    """The `bits` bits of a word from bit `low` up that are enumerated and looked at."""
+    """The `bits` bits of a word from bit `low` up, which are enumerated and compared."""
 
     bits: int
     low: int = 0
 
     def look(self, words: np.ndarray) -> np.ndarray:
-        """These bits of the words, as small integers."""
+        """Return these bits of the words, as small integers."""
         return (words.astype(U64) >> np.uint64(self.low) & np.uint64((1 << self.bits) - 1)).astype(np.uint16)
 
 
@@ -53,12 +53,12 @@ def bit(*shape: int) -> EveryValue:
 
 
 def packed(k: int, *shape: int) -> EveryValue:
-    """Shared bytes of which k bits vary."""
+    """Shared bytes in which k bits vary."""
     return EveryValue(Window(k), U8, shape, kind=PShare)
 
 
 def private(owner: int, k: int, *shape: int, dtype: np.dtype = U64) -> EveryValue:
-    """Words of k bits that `owner` passes in the clear, the other party None."""
+    """Words of k bits that `owner` passes in the clear; the other party passes None."""
     return EveryValue(Window(k), dtype, shape, known_to=(owner,))
 
 
@@ -69,10 +69,11 @@ def public(k: int, *shape: int, dtype: np.dtype = U64) -> EveryValue:
 
 @dataclass(frozen=True)
 class Enumerated:
-    """Checked on every case, as `protocols.testing.exhaustive.check` takes it: `name` says over what.
+    """Checked on every case by `protocols.testing.exhaustive.check`; `name` states the domain.
 
-    `steps` is what is run where the protocol is not run by itself. `padded` is False for what reveals; `fresh` where a
-    party's output share is a function of its own input share. `long`: minutes rather than seconds.
+    `steps` replaces the protocol where it is not run by itself. `padded` is False for protocols that reveal, and
+    `fresh` is
+    False where a party's output share is a function of its own input share. `long`: takes minutes rather than seconds.
     """
 
     name: str
@@ -92,14 +93,14 @@ class Enumerated:
 
 @dataclass(frozen=True)
 class Composed:
-    """Sends the messages of its parts, on their correlations, and none of its own: private as they are."""
+    """Sends only the messages of its parts, on their correlations, and is private because they are."""
 
     parts: tuple[Contract[..., Any], ...]
 
 
 @dataclass(frozen=True)
 class Argued:
-    """Not enumerable: why, and the bound of the simulation."""
+    """Not enumerable: the reason, and the bound of the simulation."""
 
     why: str
     bound: str
@@ -109,15 +110,15 @@ Evidence: TypeAlias = Enumerated | Composed | Argued
 
 
 def composed(*parts: Contract[..., Any]) -> tuple[Composed]:
-    """Evidence of a protocol that is made of these."""
+    """Return the evidence of a protocol that is composed of these parts."""
     return (Composed(parts),)
 
 
 def signed(value: np.ndarray, k: int) -> np.ndarray:
-    """Numbers below 2^k as two's complement."""
+    """Read numbers below 2^k as two's complement."""
     return (value ^ 1 << k - 1) - (1 << k - 1)
 
 
 def in_half_range(k: int) -> Callable[[np.ndarray], np.ndarray]:
-    """The inputs of k bits whose sum with the offset of a truncation or widening stays below the top bit."""
+    """Select inputs of k bits whose sum with the offset of a truncation or widening stays below the top bit."""
     return lambda x: np.abs(signed(x, k) + 0.5) < 1 << k - 2

@@ -1,4 +1,4 @@
-"""Files that only their owner may read, written whole or not at all, and still there after a power cut."""
+"""Files that only their owner may read, written completely or not at all, and durable after a power failure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from mpc.errors import ConfigError, DataError
 
 @contextmanager
 def writing(path: str | Path) -> Iterator[BinaryIO]:
-    """A new file of mode 0600, which takes the place of any that is there once the block has ended well.
+    """Open a new file of mode 0600, which replaces an existing one once the block has ended without an error.
 
-    The file and its folder are flushed to the disk then. Raises DataError, and leaves no part of it.
+    The file and its folder are then flushed to disk. Raises DataError, and leaves no partial file.
     """
     path = Path(path)
     partial = _partial(path)
@@ -36,13 +36,13 @@ def writing(path: str | Path) -> Iterator[BinaryIO]:
 
 
 def write_bytes(path: str | Path, data: bytes) -> None:
-    """Write a file as `writing` does. Raises DataError, and leaves no part of it."""
+    """Write a file as `writing` does. Raises DataError, and leaves no partial file."""
     with writing(path) as file:
         file.write(data)
 
 
 def read_private(path: Path, what: str) -> bytes:
-    """A file that only its owner can read. Raises ConfigError; `what` says what the file is."""
+    """Read a file that only its owner can read. `what` names its kind. Raises ConfigError."""
     try:
         with path.open("rb") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
@@ -56,7 +56,7 @@ def read_private(path: Path, what: str) -> bytes:
 
 
 def make_folder(path: Path) -> None:
-    """A folder of mode 0700, if there is none yet; it is on the disk then. Raises DataError."""
+    """Make a folder of mode 0700 if there is none yet, and flush it to disk. Raises DataError."""
     try:
         new = [each for each in (path, *path.parents) if not each.exists()]
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -76,12 +76,12 @@ def remove(path: Path) -> None:
 
 
 def discard_partial(path: Path) -> None:
-    """Remove what a killed process left of writing `path`. Raises DataError."""
+    """Remove what a killed process left behind while writing `path`. Raises DataError."""
     remove(_partial(path))
 
 
 def flush_folder(path: Path) -> None:
-    """Have what was made, renamed and removed in a folder on the disk. Raises DataError."""
+    """Flush to disk what was created, renamed and removed in a folder. Raises DataError."""
     try:
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:

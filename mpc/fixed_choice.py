@@ -1,8 +1,9 @@
-"""Products of fresh shared bits with shared elements that stay: one opening of the elements serves all uses.
+"""Products of fresh shared bits with fixed shared elements: one opening of the elements serves all uses.
 
 Functionality  [x], shape [s, n], once, then <b>, shape [v, n] -> [b x], shape [v, s, n], over Z_2^k
 Messages       once: x - a                              each use: b xor beta            (one round each)
-Cost           k |x| bits once, |b| bits a use, each way; offline, a row of n bits: n words [beta], s n words [beta a]
+Cost           k |x| bits once, |b| bits per use, each way; offline, per row of n bits: n words [beta] and s n words
+               [beta a]
 Security       semi-honest, perfect: every message is a one-time pad; a hides one x
 Source         as mpc/bit_product.py, with the opening of the fixed operand kept: Mohassel and Zhang, IEEE S&P 2017
 """
@@ -36,7 +37,7 @@ class FixedValues:
     used: int = 0
 
     def take(self, count: int) -> slice:
-        """The next rows of the supply. Asserts that it has so many."""
+        """Take the next `count` rows of the supply, which must hold them."""
         rows = slice(self.used, self.used + count)
         assert rows.stop <= len(self.beta), f"the supply has {len(self.beta)} rows of bits, {rows.stop} are used"
         self.used = rows.stop
@@ -62,7 +63,7 @@ def select_fixed(party: Endpoint, b: BShare, values: FixedValues) -> Steps[AShar
 
 
 def _select_each(party: Endpoint, x: AShare, b: BShare) -> Steps[AShare]:
-    """Fix an element of each row, and multiply it by one bit of the row after the other."""
+    """Fix one element per row, and multiply it by the bits of the row one after another."""
     values = yield from fix_values.steps(party, x.reshape(1, -1), b.shape[-1])
     products = []
     for i in range(b.shape[-1]):

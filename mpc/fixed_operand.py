@@ -1,8 +1,8 @@
-"""Matrix product of fresh secret rows with a secret matrix that stays.
+"""Matrix product of fresh secret rows with a fixed secret matrix.
 
 Functionality  [M] once, then [x] -> [x M], batched: x [b, v, k], M [b, k, m] -> [b, v, m], over Z_2^k or GF(2)
 Messages       once: M - A                             each use: x - rho            (one round each)
-Cost           |M| words once, |x| words a use, each way; offline: [A], and [rho], [rho A] a use
+Cost           |M| words once, |x| words per use, each way; offline: [A], and [rho], [rho A] per use
 Security       semi-honest, perfect: every message is a one-time pad; A hides one M, rho one x
 Source         Beaver, CRYPTO 1991, with the opening of the fixed operand kept: Mohassel and Zhang, IEEE S&P 2017
 """
@@ -29,7 +29,7 @@ from mpc.shares import AShare, BShare, S
 
 @correlation
 class OperandMask:
-    """[A] for the operand of this number."""
+    """[A] for the operand with this number."""
 
     number: int
     shape: Shape
@@ -58,8 +58,8 @@ class OperandProduct:
 
 @dataclass(frozen=True)
 class FixedOperand:
-    """A shared matrix after its opening: M - A, and this party's share of A; where nobody else makes the masks, A is M
-    and nothing is opened.
+    """A shared matrix after its opening: M - A, and this party's share of A. If the parties make the masks themselves,
+    A is M and nothing is opened.
     """
 
     number: int
@@ -68,7 +68,7 @@ class FixedOperand:
     ring: Ring
 
     def release(self, party: Endpoint) -> None:
-        """No further products: the dealer forgets A."""
+        """End the use of the operand: the dealer forgets A."""
         party.randomness.take(MatrixRelease(self.number))
 
 
@@ -78,7 +78,7 @@ def _wire(x: AShare | BShare) -> int:
 
 @dataclass(frozen=True)
 class OperandShare:
-    """A party's share of a matrix, and where its elements are bits in a ring, those bits as they are shared by xor."""
+    """A party's share of a matrix; if its elements are bits lifted to a ring, also those bits as shared by xor."""
 
     words: np.ndarray
     bits: np.ndarray | None
@@ -86,7 +86,9 @@ class OperandShare:
 
 @protocol(cost=lambda matrix, bits=None: Cost(1, both(_wire(matrix))), exact=False)
 def fix(party: Endpoint, matrix: AShare | BShare, bits: BShare | None = None) -> Steps[FixedOperand]:
-    """[M] of shape [b, k, m] -> FixedOperand, for any number of `multiply_fixed`; <M> where its elements are bits."""
+    """[M] of shape [b, k, m] -> FixedOperand, for any number of `multiply_fixed`; pass <M> too if its elements are
+    bits.
+    """
     number = party.next_matrix()
     if not party.randomness.masks_operands:
         party.randomness.keep(number, OperandShare(matrix._words, None if bits is None else bits.bits))

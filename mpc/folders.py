@@ -1,4 +1,4 @@
-"""Folders that only this user may enter."""
+"""Folders that only the current user may enter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _IN_MEMORY = "/dev/shm"
 
 
 def private_folder(path: Path) -> Path:
-    """The folder, made if there is none. Raises ConfigError where others may enter it, OSError where it cannot be."""
+    """Make the folder if it does not exist, and return it.
+
+    Raises ConfigError if others may enter it, OSError if it cannot be made.
+    """
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     facts = path.lstat()
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or stat.S_IMODE(facts.st_mode) & 0o077:
@@ -23,19 +26,19 @@ def private_folder(path: Path) -> Path:
 
 
 def temporary_folder() -> Path:
-    """This user's own among the temporary ones. Raises ConfigError, OSError."""
+    """Return this user's private folder in the system's temporary folder. Raises ConfigError, OSError."""
     return private_folder(Path(tempfile.gettempdir()) / f"sharewood-{os.getuid()}")
 
 
 def memory_folder() -> Path:
-    """This user's own where files lie in memory; among the temporary ones where the system has no such place."""
+    """Return this user's private folder in memory, or the temporary one where the system has no file system in memory."""
     if not os.access(_IN_MEMORY, os.W_OK):
         return temporary_folder()
     return private_folder(Path(_IN_MEMORY) / f"sharewood-{os.getuid()}")
 
 
 def cache_folder() -> Path:
-    """Where to keep what can be made again: the user's cache, or else the temporary folder. Raises ConfigError."""
+    """Return the folder for reproducible files: the user's cache, or else the temporary folder. Raises ConfigError."""
     for base in _caches():
         try:
             folder = private_folder(base / "sharewood")

@@ -1,9 +1,9 @@
-"""What depends on who makes the correlated randomness: a dealer, or the two parties by themselves.
+"""Protocols chosen by the source of the correlated randomness: a dealer, or the two parties themselves.
 
 | generator | sigmoid |
 |---|---|
 | dealer | "fourier": mpc/sigmoid.py; its sines and cosines are cheap to deal |
-| parties | "table": mpc/sigmoid_table.py; made by transfers, the sines would take 18 kB and 1,500 transfers a row |
+| parties | "table": mpc/sigmoid_table.py; by transfers, the sines would take 18 kB and 1,500 transfers per row |
 """
 
 from __future__ import annotations
@@ -27,5 +27,5 @@ DEALER, PARTIES = Generator(sigmoid="fourier"), Generator(sigmoid="table")
 
 
 def generator_of(party: Endpoint) -> Generator:
-    """Only what a dealer makes has operands masked."""
+    """Return the party's generator: operands are masked only if a dealer makes the randomness."""
     return DEALER if party.randomness.masks_operands else PARTIES

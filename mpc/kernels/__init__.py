@@ -1,4 +1,4 @@
-"""Numba kernels: arrays in, arrays out; no party, no globals but constant tables."""
+"""Numba kernels: arrays in, arrays out; no party, and no globals except constant tables."""
 
 from mpc.kernels.compiled import keep_compiled
 

@@ -61,7 +61,7 @@ def _hash(low: np.uint64, high: np.uint64, keys: np.ndarray) -> tuple[np.uint64,
 
 @numba.njit(cache=True, nogil=True)
 def _sub_word(word: np.uint32) -> np.uint32:
-    """The S-box on four bytes: with all columns equal, the last round's ShiftRows changes nothing."""
+    """Apply the S-box to four bytes: with all columns equal, the last round's ShiftRows changes nothing."""
     twice = np.uint64(word) | np.uint64(word) << np.uint64(32)
     return np.uint32(_aesenclast(twice, twice, np.uint64(0), np.uint64(0))[0] & np.uint64(0xFFFFFFFF))
 
@@ -106,7 +106,7 @@ def expand(seeds: np.ndarray, tweaks: tuple[int, ...], key: bytes) -> np.ndarray
 
 
 def expand_portably(seeds: np.ndarray, tweaks: np.ndarray, key: bytes) -> np.ndarray:
-    """The same by `cryptography`."""
+    """Compute `expand` with `cryptography`."""
     blocks = np.repeat(seeds[:, None, :], tweaks.size, axis=1)
     blocks[:, :, 0] ^= tweaks
     # ECB applies the fixed-key permutation to blocks that are pseudorandom seeds; it is not used to encrypt.

@@ -1,7 +1,7 @@
-"""Kernels of the first largest of small groups, all pairs of which are compared (see mpc/all_pairs.py).
+"""Kernels for the first maximum of small groups by comparing all pairs (see mpc/all_pairs.py).
 
-Arrays are of groups of equal size; the pairs of a group are (0, 1), (0, 2) .. (1, 2) .. `first` tells the party that
-adds what is public.
+All groups have the same size; the pairs of a group are (0, 1), (0, 2) .. (1, 2) .. `first` marks the party that adds
+public values.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ import functools
 import numba
 import numpy as np
 
-# Up to so many chunks a table of all products has at most 1,024 rows.
+# With at most this many chunks, a table of all products has at most 1,024 rows.
 _TABULATED = 5
 
 
 @numba.njit(cache=True, nogil=True)
 def differences(words: np.ndarray) -> np.ndarray:
-    """w_i - w_j of every pair, i < j: words[n, r] -> uint64[n r (r - 1) / 2], of which the bits of a word count."""
+    """Return w_i - w_j for every pair, i < j: words[n, r] -> uint64[n r (r - 1) / 2], significant up to the width of a
+    word.
+    """
     groups, size = words.shape
     out = np.empty(groups * (size * (size - 1) // 2), np.uint64)
     pair = 0
@@ -31,8 +33,10 @@ def differences(words: np.ndarray) -> np.ndarray:
 
 @numba.njit(cache=True, nogil=True)
 def signed_products(apart: np.ndarray, place: int, masks: np.ndarray, m: int, width: int) -> np.ndarray:
-    """For every pair the bit t at `place` of uint64[n], then 1 - 2 t times each of `borrow.ring_mask_products` of
-    uint32[n]: modulo 2^width, as many to a byte as it has room for, lowest first, uint8[n, words].
+    """For every pair, the bit t at `place` of uint64[n], then 1 - 2 t times each of `borrow.ring_mask_products` of
+    uint32[n].
+
+    The results are modulo 2^width, packed into bytes, lowest first: uint8[n, words].
     """
     subsets = 1 << (m - 1)
     out = np.empty((masks.size, -(-(3 * subsets - 1) * width // 8)), np.uint8)
@@ -56,14 +60,14 @@ def signed_products(apart: np.ndarray, place: int, masks: np.ndarray, m: int, wi
 
 @functools.lru_cache
 def _signed_rows(m: int, width: int) -> np.ndarray:
-    """`signed_products` of every t and masks: t stands above the bits of the masks."""
+    """Tabulate `signed_products` for every t and every word of masks; t is the bit above the masks."""
     keys = np.arange(1 << 2 * m, dtype=np.uint64)
     masks = (keys & np.uint64((1 << 2 * m - 1) - 1)).astype(np.uint32)
     return signed_products(keys, 2 * m - 1, masks, m, width)
 
 
 def look_up_signed_products(apart: np.ndarray, place: int, masks: np.ndarray, m: int, width: int) -> np.ndarray:
-    """`signed_products`, from a table where that is small."""
+    """Compute `signed_products`, from a table if that is small."""
     if m > _TABULATED:
         return signed_products(apart, place, masks, m, width)
     top = (apart >> np.uint64(place) & np.uint64(1)).astype(np.uint32)
@@ -74,10 +78,10 @@ def look_up_signed_products(apart: np.ndarray, place: int, masks: np.ndarray, m:
 def count_wins(
     opened: np.ndarray, top: np.ndarray, borrowed: np.ndarray, place: int, groups: int, size: int, first: bool
 ) -> np.ndarray:
-    """How many of its group each key comes before: shares uint8[n, r], modulo 256.
+    """Return shares of the number of keys in its group that each key precedes: uint8[n, r], modulo 256.
 
-    For every pair, the opened difference uint64, and shares uint64 of the top bit t at `place` of the masks' difference
-    and of (1 - 2 t) times the borrow.
+    For every pair: the opened difference, uint64; shares, uint64, of the top bit t, at `place`, of the difference of
+    the masks; and shares of (1 - 2 t) times the borrow.
     """
     out = np.zeros((groups, size), np.uint8)
     one = np.uint64(first)
@@ -96,7 +100,7 @@ def count_wins(
 
 @numba.njit(cache=True, nogil=True)
 def to_look_up(rho: np.ndarray, r: np.ndarray, places: int) -> np.ndarray:
-    """What the table of `look_up` shares, words[n, r - 1, K - 1, 2], for uint8[n, r] modulo K = `places`."""
+    """Return the table for `look_up`, words[n, r - 1, K - 1, 2], for uint8[n, r] modulo K = `places`."""
     groups, size = r.shape
     out = np.zeros((groups, size - 1, places - 1, 2), r.dtype)
     for group in range(groups):
@@ -110,7 +114,7 @@ def to_look_up(rho: np.ndarray, r: np.ndarray, places: int) -> np.ndarray:
 
 @numba.njit(cache=True, nogil=True)
 def to_spread(rho: np.ndarray, alpha: np.ndarray, places: int) -> np.ndarray:
-    """What the table of `spread` shares, uint8[n, r, K - 1, M], for uint8[n, r] modulo K = `places`."""
+    """Return the table for `spread`, uint8[n, r, K - 1, M], for uint8[n, r] modulo K = `places`."""
     groups, size, members = alpha.shape
     out = np.zeros((groups, size, places - 1, members), np.uint8)
     for group in range(groups):
@@ -125,11 +129,11 @@ def to_spread(rho: np.ndarray, alpha: np.ndarray, places: int) -> np.ndarray:
 def look_up(
     table: np.ndarray, place: np.ndarray, e: np.ndarray, r: np.ndarray, first: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Shares of the one-hot of every group's winner, uint8[n, r], and of its key: words[n].
+    """Return shares of the one-hot of every group's winner, uint8[n, r], and of the winning key, words[n].
 
-    For every key i but the first, `table` has shares of 1{k = rho_i} and 1{k = rho_i} (r_i - r_0) for all k but the
-    last, words[n, r - 1, K - 1, 2]; these, and those of the last, add up to 1 and r_i - r_0. The keys are e - r, e
-    opened.
+    For every key i except the first, `table` has shares of 1{k = rho_i} and 1{k = rho_i} (r_i - r_0) for all k but the
+    last, words[n, r - 1, K - 1, 2]. The entries for all k, including the last, add up to 1 and r_i - r_0. The keys are
+    e - r with e opened.
     """
     groups, others, entries, _ = table.shape
     won = np.empty((groups, 1 + others), np.uint8)
@@ -156,7 +160,7 @@ def look_up(
 
 @numba.njit(cache=True, nogil=True)
 def spread(table: np.ndarray, place: np.ndarray, won: np.ndarray, opened: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    """Shares of <won> and <b_1 .. b_M>, uint8[n, r, M], for opened b xor alpha.
+    """Return shares of <won> and <b_1 .. b_M>, uint8[n, r, M], for opened b xor alpha.
 
     `table` has shares of 1{k = rho} alpha for all k but the last, uint8[n, r, K - 1, M].
     """

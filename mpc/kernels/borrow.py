@@ -1,10 +1,10 @@
-"""Kernels of the borrow of e - r, e public, r dealt (see mpc/comparison.py for the protocol).
+"""Kernels for the borrow of e - r with e public and r dealt (see mpc/comparison.py for the protocol).
 
 r's low bits are cut into m <= 9 chunks of c bits, chunk 0 the lowest. A "thermometer" of chunk r_j is the
 2^c bits T[k] = 1{r_j > k}, little-endian in bytes. The 2 m - 1 masked bits of all chunks make one word: bit j is gt_j,
 bit m + i - 1 is eq_i (i >= 1). Subsets S of {1 .. m-1} are numbered with bit i - 1 for i. Words of products hold, from
 bit 0, prod_S eps for all 2^(m-1) subsets, then for j = 0, 1, ... gamma_j prod_S eps for the 2^(m-1-j) subsets of
-{j+1 .. m-1}, numbered from bit 0 again. Products in the ring come in the same order, one to a word, without the first,
+{j+1 .. m-1}, numbered from bit 0 again. Products in the ring come in the same order, one per word, without the first,
 which is 1.
 """
 
@@ -24,7 +24,7 @@ ONES = 0xFFFFFFFFFFFFFFFF
 
 
 def _sets(rows: int, holds: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
-    """uint64[rows, words]: in row z the bits s of all subsets that `holds(s, z)`."""
+    """uint64[rows, words]: in row z, the bits s of all subsets for which `holds(s, z)`."""
     z, s = np.ogrid[:rows, : 1 << MOST_CHUNKS - 1]
     return np.packbits(holds(s, z), axis=1, bitorder="little").view(np.uint64)
 
@@ -35,12 +35,12 @@ LOW_ZERO = _sets(MOST_CHUNKS, lambda s, z: s % (1 << z) == 0)
 
 
 def product_bits(m: int) -> int:
-    """How many products m chunks have."""
+    """Return the number of products of m chunks."""
     return (1 << (m - 1)) + (1 << m) - 1
 
 
 def product_words(m: int) -> int:
-    """uint64 words that hold the products of m chunks."""
+    """Return the number of uint64 words that hold the products of m chunks."""
     return -(-product_bits(m) // 64)
 
 
@@ -55,7 +55,7 @@ def thermometers(r: np.ndarray, c: int, m: int) -> np.ndarray:
 
 @numba.njit(cache=True, nogil=True)
 def fill_thermometers(out: np.ndarray, r: np.ndarray, c: int) -> None:
-    """The thermometers of r in words of any width, [n, m, words]."""
+    """Write the thermometers of r to words of any width, [n, m, words]."""
     width = 8 * out.itemsize
     chunk_mask = np.uint64((1 << c) - 1)
     for i in range(r.size):
@@ -92,13 +92,13 @@ def chunk_bits(
 
 @numba.njit(cache=True, nogil=True)
 def _words(count: int) -> int:
-    """Words of 64 bits that so many bits take up."""
+    """Return the number of 64-bit words for `count` bits."""
     return (count + 63) >> 6
 
 
 @numba.njit(cache=True, nogil=True)
 def _whole(count: int) -> np.uint64:
-    """The low bits of a word, as many as `count` or all."""
+    """Return a word in which the low `count` bits are 1, or all bits if it has fewer."""
     return np.uint64(ONES) >> np.uint64(64 - min(count, 64))
 
 
@@ -126,14 +126,16 @@ def mask_products(masks: np.ndarray, m: int, words: int) -> np.ndarray:
 
 @functools.lru_cache
 def choices(m: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which products the opened bits choose: of gamma by the unequal chunks, of eps by these and the opened gt."""
+    """Return which products the opened bits select: gamma's by the unequal chunks, eps's by these and the opened gt."""
     return chosen_products(m, product_words(m))
 
 
 @numba.njit(cache=True, nogil=True)
 def chosen_products(m: int, words: int) -> tuple[np.ndarray, np.ndarray]:
-    """Masks on the words of products: uint64[2^(m-1), words], and for every nibble of the gt bits, which add up by
-    xor, on those of all subsets: [m / 4, 2^(m-1), 16, words].
+    """Return masks on the words of products: uint64[2^(m-1), words], and [m / 4, 2^(m-1), 16, words].
+
+    The latter holds, for every nibble of the gt bits, masks on the products of all subsets; those of the nibbles add up
+    by xor.
     """
     subsets = 1 << (m - 1)
     gamma = np.zeros((subsets, words), np.uint64)
@@ -159,7 +161,7 @@ def chosen_products(m: int, words: int) -> tuple[np.ndarray, np.ndarray]:
 def borrows(opened: np.ndarray, products: np.ndarray, m: int, gamma: np.ndarray, eps: np.ndarray) -> np.ndarray:
     """opened uint32[n], shared products uint64[n, words], `choices(m)` -> shares of the borrow: uint8[n].
 
-    xor_j gt_j prod_{i>j} eq_i, with every bit opened under its mask, is the parity of the chosen products.
+    xor_j gt_j prod_{i>j} eq_i, with every bit opened under its mask, is the parity of the selected products.
     """
     out = np.empty(opened.size, np.uint8)
     subsets = (1 << (m - 1)) - 1
@@ -180,7 +182,9 @@ def borrows(opened: np.ndarray, products: np.ndarray, m: int, gamma: np.ndarray,
 def flip_to_signs(
     borrows: np.ndarray, top: np.ndarray, e: np.ndarray, thresholds: np.ndarray, bits: int, first: bool
 ) -> None:
-    """Shares of the borrow in uint8[n, T] become those of bit B - 1 = bits - 1 of e - t - r, given r's: uint8[n]."""
+    """Turn shares of the borrow, uint8[n, T], into shares of bit B - 1 = bits - 1 of e - t - r, given that of r,
+    uint8[n].
+    """
     place = np.uint64(bits - 1)
     for i in range(e.size):
         for t in range(thresholds.size):
@@ -189,7 +193,7 @@ def flip_to_signs(
 
 
 def ring_product_words(m: int) -> int:
-    """Words of the ring that hold the products of m chunks."""
+    """Return the number of ring words that hold the products of m chunks."""
     return product_bits(m) - 1
 
 
@@ -215,11 +219,11 @@ def ring_mask_products(masks: np.ndarray, m: int, words: int) -> np.ndarray:
 def ring_borrows(opened: np.ndarray, products: np.ndarray, one: np.ndarray, m: int) -> np.ndarray:
     """opened uint32[n], products[n, words] shared in the ring -> shares of the borrow as 0 or 1: uint64[n].
 
-    `one` holds shares of the empty product, uint64[n]; where it and the products are multiplied by a factor, the borrow
-    is, too.
+    `one` holds shares of the empty product, uint64[n]. If it and the products are multiplied by a factor, so is the
+    borrow.
 
-    At most one gt_j prod_{i>j} eq_i is 1, so that they add up; with a bit b = c xor mask as c + (1 - 2 c) mask, a
-    product over opened bits c_i is a signed sum of the dealt products over the supersets of {i: c_i = 0}.
+    At most one gt_j prod_{i>j} eq_i is 1, so their sum is the borrow. With a bit b = c xor mask as c + (1 - 2 c) mask,
+    a product over opened bits c_i is a signed sum of the dealt products over the supersets of {i: c_i = 0}.
     """
     out = np.empty(opened.size, np.uint64)
     subsets = 1 << (m - 1)

@@ -1,8 +1,8 @@
 """Keys of the distributed comparison function f(x) = beta 1{x < alpha}, level by level over many keys at once.
 
-A key of L levels is the party's root seed, and for every level what both parties hold alike: a correction of the seed
-uint64[2], control bits (bit 0 left, bit 1 right, and bit 2 the correction of a one-bit payload), and for a payload of
-ring words their correction. Arrays are [L, n, ..], so that one level of all keys lies together.
+A key of L levels is the party's root seed and, for every level, values that both parties hold: a correction of the
+seed, uint64[2], control bits (bit 0 left, bit 1 right, bit 2 the correction of a one-bit payload), and, for a payload
+of ring words, their correction. Arrays are [L, n, ..], so that one level of all keys is contiguous.
 
 Source     Boyle, Chandran, Gilboa, Gupta, Ishai, Kumar and Rathee, EUROCRYPT 2021, figure 1
 """
@@ -45,7 +45,7 @@ def _generate_level(
     beta: np.ndarray,
     one_bit: bool,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Descend one level. first, second: children [n, 2 or 4, 2]; seeds [2, n, 2] and bits [2, n] are replaced."""
+    """Descend one level. first, second: children [n, 2 or 4, 2]; seeds [2, n, 2] and bits [2, n] are overwritten."""
     n, width = alpha.size, beta.shape[1]
     correction = np.empty((n, 2), np.uint64)
     control = np.empty(n, np.uint8)
@@ -99,7 +99,7 @@ def _evaluate_level(
     owner: int,
     one_bit: bool,
 ) -> None:
-    """Descend one level at the public bits x [n, t]; seeds [n, t, 2], bits [n, t], total [n, t, w] are replaced."""
+    """Descend one level at the public bits x [n, t]; seeds [n, t, 2], bits [n, t], total [n, t, w] are overwritten."""
     n, count = x.shape
     one = np.uint64(1)
     clear = ~(CONTROL | VALUE)
@@ -126,12 +126,12 @@ def _evaluate_level(
 
 
 def _last_bit(seeds: np.ndarray) -> np.ndarray:
-    """The last seed as a one-bit payload."""
+    """Return the last seed as a one-bit payload."""
     return seeds[..., :1] >> np.uint64(2) & np.uint64(1)
 
 
 def _last_words(seeds: np.ndarray, width: int) -> np.ndarray:
-    """The last seed as payload words; two at most."""
+    """Return the last seed as payload words, two at most."""
     return seeds[..., :width]
 
 

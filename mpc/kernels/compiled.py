@@ -1,6 +1,6 @@
 """Where numba keeps compiled kernels: beside their sources, or in a folder of this user where those cannot be written.
 
-Whoever may write there can have other code run, so that it is a folder that nobody else may enter.
+Anyone who can write to that folder can run code in this process, so nobody else may enter it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _VARIABLE = "NUMBA_CACHE_DIR"
 
 
 def keep_compiled() -> None:
-    """Have numba, here and in processes started from here, use the folder. Raises ConfigError where there is none."""
+    """Have numba use the folder, here and in child processes. Raises ConfigError if there is none."""
     if os.environ.get(_VARIABLE) or _writable(Path(__file__).parent / "__pycache__"):
         return
     try:

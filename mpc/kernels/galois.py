@@ -1,4 +1,4 @@
-"""Kernels of two rings in which a difference of random points is a unit: proofs about what a dealer dealt.
+"""Kernels of two rings in which differences of random points are units, for proofs that dealt values are right.
 
 GF(2^64) = F_2[X] / (X^64 + X^4 + X^3 + X + 1): an element is a word.
 GR(2^64, 48) = Z_2^64[X] / (X^48 + X^5 + X^3 + X^2 + 1), a Galois ring: an element is 48 words, the coefficients from
@@ -61,7 +61,7 @@ def _reduced(low: np.uint64, high: np.uint64) -> np.uint64:
 
 @numba.njit(cache=True, nogil=True)
 def field_products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Elementwise over GF(2^64), uint64[n]."""
+    """Multiply elementwise over GF(2^64), uint64[n]."""
     out = np.empty_like(a)
     for i in range(a.size):
         low, high = _carryless(a[i], b[i])
@@ -71,7 +71,7 @@ def field_products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 @numba.njit(cache=True, nogil=True)
 def field_dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The inner product over GF(2^64), uint64[1]."""
+    """Return the inner product over GF(2^64), uint64[1]."""
     low, high = np.uint64(0), np.uint64(0)
     for i in range(a.size):
         one, two = _carryless(a[i], b[i])
@@ -92,7 +92,7 @@ def field_between(point: np.uint64, zero: np.ndarray, one: np.ndarray) -> np.nda
 
 @numba.njit(cache=True, nogil=True)
 def field_sums(bits: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """bits uint8[n, k], weights uint64[k] -> the weights of the bits that are 1, added up: uint64[n]."""
+    """bits uint8[n, k], weights uint64[k] -> the xor of the weights whose bit is 1: uint64[n]."""
     out = np.zeros(bits.shape[0], np.uint64)
     for i in range(bits.shape[0]):
         for k in range(bits.shape[1]):
@@ -100,10 +100,10 @@ def field_sums(bits: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return out
 
 
-# Loops are over lengths of arrays: with constants they would be unrolled, and take a minute to compile.
+# Loops run over the lengths of arrays: with constant bounds they would be unrolled, and take a minute to compile.
 @numba.njit(cache=True, nogil=True)
 def _reduce_into(long: np.ndarray, out: np.ndarray) -> None:
-    """2 n coefficients, which are written over -> n."""
+    """Reduce 2 n coefficients, which are overwritten, to n."""
     for i in range(long.size - 1, out.size - 1, -1):
         at, top = i - out.size, long[i]
         long[at] -= top
@@ -115,7 +115,7 @@ def _reduce_into(long: np.ndarray, out: np.ndarray) -> None:
 
 @numba.njit(cache=True, nogil=True)
 def ring_dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The inner product over GR(2^64, 48): uint64[n, 48], twice -> uint64[1, 48]."""
+    """Return the inner product over GR(2^64, 48): two uint64[n, 48] -> uint64[1, 48]."""
     degree = a.shape[1]
     long, out = np.zeros(2 * degree, np.uint64), np.empty((1, degree), np.uint64)
     for i in range(a.shape[0]):
@@ -145,5 +145,5 @@ def ring_between(point: np.ndarray, zero: np.ndarray, one: np.ndarray) -> np.nda
 
 
 def ring_multiples(coefficients: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Words of Z_2^64 times elements whose coefficients are the low 48 bits: uint64[n], twice -> uint64[n, 48]."""
+    """Multiply words of Z_2^64 by elements whose coefficients are the low 48 bits: two uint64[n] -> uint64[n, 48]."""
     return words[:, None] * (coefficients[:, None] >> np.arange(DEGREE, dtype=np.uint64) & np.uint64(1))

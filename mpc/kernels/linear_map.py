@@ -11,7 +11,7 @@ import numpy as np
 
 from mpc.kernels.parity import parity
 
-BLOCK = 32  # a multiple of 4
+BLOCK = 32  # must be a multiple of 4
 
 
 @numba.njit(cache=True, nogil=True)
@@ -33,7 +33,7 @@ def ring_products(vectors: np.ndarray, matrices: np.ndarray) -> np.ndarray:
 
 @numba.njit(cache=True, nogil=True)
 def add_ring_product(out: np.ndarray, matrix: np.ndarray, vectors: np.ndarray) -> None:
-    """Add `ring_product` to `out`. A word that is read serves four inputs of four vectors."""
+    """Add `ring_product` to `out`. Each word read is used for four inputs of four vectors."""
     count, n_in = vectors.shape
     fours, last = count - count % 4, n_in - 1
     for start in range(0, n_in, BLOCK):
@@ -61,7 +61,7 @@ def add_ring_product(out: np.ndarray, matrix: np.ndarray, vectors: np.ndarray) -
 
 @numba.njit(cache=True, nogil=True)
 def _four(vector: np.ndarray, i: int) -> tuple[int, int, int, int]:
-    """Four words from place i on, 0 beyond the end."""
+    """Return four words from place i on, 0 beyond the end."""
     n, none = vector.size, vector.dtype.type(0)
     return (
         vector[i],

@@ -1,8 +1,9 @@
-"""Kernels of the product of shared matrices: what a party and the dealer multiply, and the product.
+"""Kernels of the product of shared matrices: what each party and the dealer multiply, and the product itself.
 
-All words are of one unsigned dtype and wrap around. Matrices of an even inner dimension 2 h are two halves, of columns
-or of rows: z maps (u, v) to (v, v - u) on the right of columns, and (u; v) to (-v; u + v) on the left of rows. It has
-z + 1/z = 1, and 1/z is z with the halves swapped.
+All words are of one unsigned dtype and wrap around. Matrices with an even inner dimension 2 h are two halves, of
+columns or of rows. z maps (u, v) to (v, v - u) when it acts on columns from the right, and (u; v) to (-v; u + v) when
+it
+acts on rows from the left. It satisfies z + 1/z = 1, and 1/z is z with the halves swapped.
 """
 
 from __future__ import annotations
@@ -99,9 +100,10 @@ def _dealt_right(b0: np.ndarray, b1: np.ndarray) -> np.ndarray:
 
 @numba.njit(cache=True, nogil=True)
 def _room(like: np.ndarray, place: int) -> np.ndarray:
-    """Memory for such an array that starts so many bytes into a page.
+    """Return an uninitialised array like `like` that starts `place` bytes into a page.
 
-    What is read lies apart from what is written: where the low bits of their addresses agree, a load waits for a store.
+    Arrays that are read and written start at different offsets: when the low bits of two addresses agree, a load waits
+    for a store.
     """
     room = np.empty(like.size + _PAGE // like.itemsize, like.dtype)
     start = (place - room.ctypes.data) % _PAGE // like.itemsize
@@ -110,10 +112,11 @@ def _room(like: np.ndarray, place: int) -> np.ndarray:
 
 @numba.njit(cache=True, nogil=True)
 def _added_product(start: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """start + a b for start [n, m], a [n, k], b [k, m], with half the multiplications: those of 64 bits take the time.
+    """start + a b for start [n, m], a [n, k], b [k, m], with half of the 64-bit multiplications, which dominate the
+    time.
 
-    x_0 y_0 + x_1 y_1 = (x_0 + y_1) (x_1 + y_0) - x_0 x_1 - y_0 y_1, where the last two are of one row or one column
-    (Winograd, IEEE ToC 1968). Two rows of eight terms each time that words of the sum are touched.
+    x_0 y_0 + x_1 y_1 = (x_0 + y_1) (x_1 + y_0) - x_0 x_1 - y_0 y_1, where each of the last two terms depends on one row
+    or one column (Winograd, IEEE ToC 1968). Each pass over the words of the sum handles two rows of eight terms.
     """
     out = _room(start, 0)
     n, inner = a.shape
@@ -124,7 +127,7 @@ def _added_product(start: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarra
         for v in range(0, n, 2):
             upper, p = out[v], a[v, s : s + 8]
             p0, p1, p2, p3, p4, p5, p6, p7 = p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]
-            w = min(v + 1, n - 1)  # an odd row out pairs with itself, and is written twice alike
+            w = min(v + 1, n - 1)  # an odd last row pairs with itself, and is written twice with the same values
             lower, q = out[w], a[w, s : s + 8]
             q0, q1, q2, q3, q4, q5, q6, q7 = q[0], q[1], q[2], q[3], q[4], q[5], q[6], q[7]
             for k in range(upper.size):

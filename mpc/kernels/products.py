@@ -1,6 +1,6 @@
 """Kernels of share arithmetic: a party's share of a product from opened differences and dealt shares.
 
-Arrays are flat. `first` tells the party that adds what is public. All words are of one unsigned dtype and wrap around.
+Arrays are flat. `first` marks the party that adds public values. All words are of one unsigned dtype and wrap around.
 """
 
 from __future__ import annotations
@@ -95,8 +95,10 @@ def choice(
 def weighted_choice(
     c: np.ndarray, d: np.ndarray, beta: np.ndarray, a: np.ndarray, product: np.ndarray, weights: np.ndarray, first: bool
 ) -> np.ndarray:
-    """s = sum_j w_j b_j and s x, [2, n], for opened bits c = b xor beta, [n, J], opened d = x - a, and shares of
-    beta, [n, J], a, and beta a, [n, J]."""
+    """s = sum_j w_j b_j and s x, [2, n], for opened bits c = b xor beta, [n, J], and opened d = x - a.
+
+    beta, [n, J], a, and product = beta a, [n, J], are shares.
+    """
     n, count = c.shape
     out = np.empty((2, n), d.dtype)
     for i in range(n):

@@ -1,7 +1,7 @@
 """Kernels of the trigonometric sigmoid (see mpc/sigmoid.py): angles are words modulo 2^28, one period.
 
-Both parties must derive the same public integers from an opened angle, on whatever machine: the kernels use
-Only IEEE sums and products, in a fixed order, and no library sine.
+Both parties must derive the same public integers from an opened angle on any machine, so the kernels use only IEEE sums
+and products, in a fixed order, and no library sine.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 ANGLE_BITS = 28
 TERMS = 11
 TRIG_SCALE = 22
-# Angles of a block go through each term together, which the compiler turns into vector instructions.
+# The angles of a block go through each term together, so that the compiler can vectorise the loops.
 BLOCK = 256
 
 _UNIT = 2 * 3.141592653589793 / 2**ANGLE_BITS

@@ -1,4 +1,4 @@
-"""Kernel of the division by 2^f: what is done with the opened sum (see mpc/truncation.py)."""
+"""Kernel of the division by 2^f: the step after the opening (see mpc/truncation.py)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import numpy as np
 
 @numba.njit(cache=True, nogil=True)
 def shift_opened(e: np.ndarray, high: np.ndarray, msb: np.ndarray, shift: int, first: bool) -> np.ndarray:
-    """Shares of (e >> f) - (r >> f) + 2^(64 - f) wrap - 2^(62 - f) for e = x + 2^62 + r, of shares of r >> f, msb r.
+    """Shares of (e >> f) - (r >> f) + 2^(64 - f) wrap - 2^(62 - f) for e = x + 2^62 + r, from shares of r >> f and msb
+    r.
 
-    Flat arrays of 64-bit words; `first` tells the party that adds what is public.
+    Flat arrays of 64-bit words; `first` marks the party that adds public values.
     """
     low, top = np.uint64(shift), np.uint64(64 - shift)
     offset = np.uint64(1) << np.uint64(62 - shift)

@@ -1,4 +1,6 @@
-"""Kernels of overlapping windows: one-hot windows of a mask, and public tables at those of a sum (mpc/windows.py)."""
+"""Kernels of overlapping windows: one-hot windows of a mask, and public tables at windows of a sum (see
+mpc/windows.py).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from mpc.kernels.parity import parity
 
 
 def hot_words(width: int) -> int:
-    """Words of 64 bits that a one-hot window takes up."""
+    """Return the number of 64-bit words of a one-hot window."""
     return max(1, (1 << width) // 64)
 
 
@@ -26,8 +28,10 @@ def one_hot(words: np.ndarray, places: np.ndarray, width: int) -> np.ndarray:
 
 @numba.njit(cache=True, nogil=True)
 def block_parities(hot: np.ndarray, place: np.ndarray, bits: int) -> np.ndarray:
-    """hot uint64[n, hot words], place int64[n] -> for j below `bits` the parity of the aligned block of 2^j bits around
-    the place, uint8[n, bits]."""
+    """hot uint64[n, hot words], place int64[n] -> parities of aligned blocks, uint8[n, bits].
+
+    For each j below `bits`, the block is the one of 2^j bits that contains the place.
+    """
     out = np.empty((place.size, bits), np.uint8)
     for i in range(place.size):
         for j in range(bits):
@@ -44,7 +48,7 @@ def block_parities(hot: np.ndarray, place: np.ndarray, bits: int) -> np.ndarray:
 
 @numba.njit(cache=True, nogil=True)
 def turned(table: np.ndarray, outputs: int) -> np.ndarray:
-    """table uint64[m] -> uint64[m, hot words, outputs]: for every e the bits o of table[(e - b) mod m] at bit b."""
+    """table uint64[m] -> uint64[m, hot words, outputs]: for every e, bit o of table[(e - b) mod m] at bit b."""
     m = table.size
     out = np.zeros((m, max(1, m // 64), outputs), np.uint64)
     for e in range(m):
@@ -58,8 +62,11 @@ def turned(table: np.ndarray, outputs: int) -> np.ndarray:
 
 @numba.njit(cache=True, nogil=True)
 def look_up(e: np.ndarray, places: np.ndarray, hot: np.ndarray, tables: np.ndarray, which: np.ndarray) -> np.ndarray:
-    """Shares of tables at e - r: e uint64[n], shared one-hot windows of r [n, k, hot words], `turned` tables
-    [t, m, hot words, outputs] and which of them belongs to each place, int64[k] -> uint64[n, k]."""
+    """Return shares of tables at e - r, uint64[n, k].
+
+    e: uint64[n]; hot: shared one-hot windows of r, [n, k, hot words]; tables: as `turned` returns them, [t, m, hot
+    words, outputs]; which: the table of each place, int64[k].
+    """
     n, k = e.size, places.size
     m, words, outputs = tables.shape[1], tables.shape[2], tables.shape[3]
     out = np.empty((n, k), np.uint64)

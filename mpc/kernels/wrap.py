@@ -1,6 +1,6 @@
-"""Kernels of the wrap of two shares' sum, for a secret with top bit 0 (see mpc/wrap.py). Arrays are flat.
+"""Kernels for the wrap of two shares' sum, for a secret with top bit 0 (see mpc/wrap.py). Arrays are flat.
 
-A party's bit n is 1 where the top bit of its own word is 0, and the sum stays below 2^k where both are: n_0 n_1 = 1.
+A party's bit n is 1 where the top bit of its own word is 0; the sum stays below 2^k where both bits are 1, n_0 n_1 = 1.
 `first` tells party 0 from party 1.
 """
 
@@ -33,7 +33,8 @@ def add_halves(
     constant: np.uint64,
     first: bool,
 ) -> np.ndarray:
-    """Shares of (x_0 >> down) + (x_1 >> down) + 2^up n_0 n_1 + constant in uint64[n], x_i this party's words + offset.
+    """Shares of (x_0 >> down) + (x_1 >> down) + 2^up n_0 n_1 + constant in uint64[n], x_i being party i's words +
+    offset.
 
     `own` and `other` are the masked bits that this party sent and received, `product` its share of beta_0 beta_1:
     n_0 n_1 = n_0 g_1 + (1 - 2 g_1) (g_0 beta_1 + (1 - 2 g_0) beta_0 beta_1) for the messages g_0, g_1.
