@@ -222,7 +222,7 @@ def _chunking(bits: int, counts: PackedIntegers) -> Chunking:
 
 @dataclass(frozen=True)
 class Compared:
-    """Groups after all comparisons: the opened e = k + r, <r>, [counts] as uint8[n, r], and the tables for the winner."""
+    """Groups after all comparisons: the opened e = k + r, <r>, [counts], uint8[n, r], and the tables for the winner."""
 
     groups: GroupMasks
     e: np.ndarray

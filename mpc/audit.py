@@ -117,7 +117,7 @@ class Audit:
             self._zero(name, x)
 
     def take(self) -> tuple[list[str], np.ndarray]:
-        """Return and clear the names of the relations since the last call, and this party's digests, bits [names, 128]."""
+        """Return and clear the names of the relations so far, and this party's digests, bits [names, 128]."""
         digests, self._digests = self._digests, {}
         words = b"".join(digest.digest()[: DIGEST_BITS // 8] for digest in digests.values())
         return list(digests), np.unpackbits(np.frombuffer(words, np.uint8)).reshape(-1, DIGEST_BITS)

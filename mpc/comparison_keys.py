@@ -125,7 +125,7 @@ class MaximumKeys:
 
 
 def nodes(request: Correlation[object]) -> int:
-    """Return the number of nodes, with seeds of 126 bits, of the keys that a request deals; 0 for other correlations."""
+    """Return the number of nodes, with seeds of 126 bits, of the keys in a request; 0 for other correlations."""
     match request:
         case SignKeys(shape, bits) | MaximumKeys(shape, bits):
             return math.prod(shape) * (bits - 1)

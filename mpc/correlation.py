@@ -45,7 +45,7 @@ class View(Protocol):
         """As `private`, but drawn as slices of rows are read: x[a:b] is an array."""
 
     def derived(self, ring: AnyRing, shape: Shape, recipe: Recipe, to: int = 1) -> np.ndarray:
-        """Return a share of a function of dealt values, which only the dealer computes; `to` receives the correction."""
+        """Return a share of a function of dealt values, computed only by the dealer; `to` gets the correction."""
 
     def both(self, ring: AnyRing, shape: Shape, recipe: Recipe) -> np.ndarray:
         """Return what the dealer sends to both parties: corrections of keys, pseudorandom to either."""
@@ -69,7 +69,7 @@ class View(Protocol):
 
 
 def private_to_each(view: View, ring: AnyRing, shape: Shape) -> tuple[list[Any], Any]:
-    """Draw a uniform array for each party that only it knows; return both, as the dealer sees them, and the view's own."""
+    """Draw a uniform array for each party that only it knows; return both, as the view sees them, and its own."""
     both = [view.private(owner, ring, shape) for owner in (0, 1)]
     return both, both[0] if both[0] is not None else both[1]
 

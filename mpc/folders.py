@@ -31,7 +31,7 @@ def temporary_folder() -> Path:
 
 
 def memory_folder() -> Path:
-    """Return this user's private folder in memory, or the temporary one where the system has no file system in memory."""
+    """Return this user's private folder in memory, or the temporary one if no file system is in memory."""
     if not os.access(_IN_MEMORY, os.W_OK):
         return temporary_folder()
     return private_folder(Path(_IN_MEMORY) / f"sharewood-{os.getuid()}")

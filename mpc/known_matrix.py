@@ -1,4 +1,4 @@
-"""Matrices that one party knows: what they are, how they are masked, applied in the clear, and stored."""
+"""Matrices that one party knows: how they are masked, applied in the clear, and stored."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from mpc.rings import Z64, Ring, Z2k
 
 
 class Matrix(Protocol):
-    """A known matrix: how to mask it, and how to apply it in the clear."""
+    """A known matrix that can be masked, and applied in the clear."""
 
     def masked(self, rows: slice, mask: np.ndarray) -> np.ndarray:
-        """These rows of M - mask, in the storage of `mpc.kernels.linear_map`; `mask` is that of the rows."""
+        """Return these rows of M minus their mask, in the storage of `mpc.kernels.linear_map`."""
 
     def apply(self, vectors: np.ndarray) -> np.ndarray:
         """M x for vectors [v, n_in] -> [v, n_out]."""
@@ -25,7 +25,7 @@ class Matrix(Protocol):
 
 @dataclass(frozen=True)
 class BinColumns:
-    """Rows to histograms: maps n words to d * size sums. `bins` is [n, d] below `size`."""
+    """Linear map from rows to histograms: n words to d * size sums. `bins` is [n, d] below `size`."""
 
     bins: np.ndarray
     size: int
@@ -39,7 +39,7 @@ class BinColumns:
 
 @dataclass(frozen=True)
 class BinRows:
-    """Bits of bins to bits of rows, over GF(2): maps d * size bits to n. `bins` is [n, d] below `size`."""
+    """Linear map from bits of bins to bits of rows, over GF(2): d * size bits to n. `bins` is [n, d] below `size`."""
 
     bins: np.ndarray
     size: int
@@ -86,7 +86,7 @@ def packed_rows(bits: np.ndarray) -> np.ndarray:
 
 
 class Rows(Protocol):
-    """A matrix whose rows are read slice by slice: an array, or one that is drawn as it is read."""
+    """A matrix that is read in slices of rows: an array, or one that is drawn as it is read."""
 
     @property
     def shape(self) -> Shape: ...
@@ -95,26 +95,26 @@ class Rows(Protocol):
 
 
 class Storage(Protocol):
-    """How matrices over a ring, and the masks of their vectors, lie in memory."""
+    """The layout in memory of matrices over a ring, and of the masks of their vectors."""
 
     def matrix(self, n_in: int, n_out: int) -> tuple[Z2k, Shape]:
-        """Words of a matrix."""
+        """Return the ring and the shape of the words of a matrix."""
 
     def vectors(self, count: int, n_in: int) -> tuple[Z2k, Shape]:
-        """Words of the masks of vectors."""
+        """Return the ring and the shape of the words that mask vectors."""
 
     def product(self, matrix: Rows, masks: np.ndarray) -> np.ndarray: ...
 
     def hide(self, x: np.ndarray, masks: np.ndarray) -> np.ndarray:
-        """x less its masks, as it is sent."""
+        """Return x minus its masks, as it is sent."""
 
     def add(self, x: np.ndarray, data: np.ndarray) -> np.ndarray:
-        """x and what the peer hid and sent."""
+        """Return x plus the masked vectors that the peer sent."""
 
 
 @dataclass(frozen=True)
 class _Words:
-    """Over Z_2^k: a word each, matrices [n_in, n_out]."""
+    """Over Z_2^k: one word per element, matrices [n_in, n_out]."""
 
     ring: Z2k
 
@@ -139,7 +139,7 @@ class _Words:
 
 
 class _Packed:
-    """Over GF(2): 64 bits to a word along the inputs, matrices [n_out, n_in / 64]; vectors are sent in bytes."""
+    """Over GF(2): 64 bits per word along the inputs, matrices [n_out, n_in / 64]; vectors are sent in bytes."""
 
     def matrix(self, n_in: int, n_out: int) -> tuple[Z2k, Shape]:
         return Z64, (n_out, -(-n_in // 64))
@@ -163,5 +163,5 @@ class _Packed:
 
 
 def storage_of(ring: Ring) -> Storage:
-    """How matrices over this ring are stored."""
+    """Return the storage of matrices over this ring."""
     return _Words(ring) if isinstance(ring, Z2k) else _Packed()

@@ -1,12 +1,13 @@
-"""Known matrix times shared vectors: the workhorse behind histograms, routing and binned prediction.
+"""Known matrix times shared vectors, used for histograms, routing and binned prediction.
 
 Functionality  the owner p knows M in the clear; [x_1 .. x_v] -> [M x_1 .. M x_v], over Z_2^k or over GF(2)
 Messages       once per matrix   p -> q: D = M - U                                  (`share_masked_matrix`)
                per use           q -> p: e = x_q - r                                 (`apply_matrix`, one round)
                p outputs M (x_p + e) + s_p, evaluated in the clear; q outputs t = D r + s_q
-Cost           online |x| words from q to p, whatever the size of M. Offline: U, r, s_q are seeds, the dealer
-               sends s_p = U r - s_q to p, and q computes t before the online phase. Only q keeps a matrix, from
-               IN_A_FILE bytes on in a file: the others draw U piece by piece, the owner once, the dealer for every s_p
+Cost           online |x| words from q to p, independent of the size of M. Offline: U, r, s_q are expanded from seeds,
+               the dealer sends s_p = U r - s_q to p, and q computes t before the online phase. Only q stores a matrix,
+               in a file if it has at least IN_A_FILE bytes; the others draw U piece by piece, the owner once and the
+               dealer for every s_p
 Security       semi-honest, perfect: D and e are one-time pads. U serves one M, r serves one x
 Source         matrix multiplication triples with one fixed operand: Mohassel and Zhang, IEEE S&P 2017
 """
@@ -38,7 +39,7 @@ from mpc.shares import S
 
 @correlation
 class MatrixMask:
-    """U, known only to `owner`, for the matrix of this number."""
+    """U, known only to `owner`, for the matrix with this number."""
 
     number: int
     owner: int
@@ -56,7 +57,7 @@ class MatrixMask:
 class MatrixVectors:
     """For `count` vectors: r and t = D r + s_q at q, s_p = U r - s_q at the owner.
 
-    `size`: the matrix has a 1 in every so many columns of a row, and zeros elsewhere; 0: any matrix.
+    `size` > 0: each group of `size` columns has a single 1 per row, and zeros elsewhere; 0: any matrix.
     """
 
     number: int
@@ -78,7 +79,7 @@ class MatrixVectors:
 
 @correlation
 class MatrixRelease:
-    """The dealer forgets what it kept, and the party that does not own the matrix, D."""
+    """Releases a matrix: the dealer forgets its mask, and the party that does not own the matrix forgets D."""
 
     number: int
 
@@ -104,14 +105,14 @@ class SharedMatrix:
         return 8 * packed_size(self.n_in, self.ring.bits)
 
     def supply(self, party: Endpoint, count: int) -> VectorSupply:
-        """Masks for `count` vectors, taken at once."""
+        """Take masks for `count` vectors at once."""
         count *= party.evaluations
         request = MatrixVectors(self.number, self.owner, self.n_in, self.n_out, self.ring, count, self.size)
         dealt = party.randomness.take(request)
         return VectorSupply(self, *dealt)
 
     def release(self, party: Endpoint) -> None:
-        """No further vectors: the masked matrix and its mask are forgotten everywhere."""
+        """End the use of the matrix: both parties and the dealer forget the masked matrix and its mask."""
         party.randomness.take(MatrixRelease(self.number))
 
 
@@ -126,8 +127,8 @@ class Releasable(Protocol):
 
 @contextmanager
 def released(party: Endpoint, matrices: Sequence[Releasable]) -> Iterator[None]:
-    """Release the matrices after use. A program that fails is out of step with the dealer: there the party forgets its
-    own part, and the dealer's goes with the session.
+    """Release the matrices after the block. After an error the program is out of step with the dealer, so the party
+    forgets only its own part, and the dealer's part ends with the session.
     """
     try:
         yield
@@ -141,7 +142,7 @@ def released(party: Endpoint, matrices: Sequence[Releasable]) -> Iterator[None]:
 
 @dataclass
 class VectorSupply:
-    """Masks of vectors to come, each used once."""
+    """Masks for later vectors, each used once."""
 
     of: SharedMatrix
     r: np.ndarray | None
@@ -168,7 +169,7 @@ def _share_cost(owner: int, matrix: Matrix | None, n_in: int, n_out: int, ring: 
 def share_masked_matrix(
     party: Endpoint, owner: int, matrix: Matrix | None, n_in: int, n_out: int, ring: Ring, size: int = 0
 ) -> Steps[SharedMatrix]:
-    """The owner's matrix (None at the other party) -> SharedMatrix, over `ring`; `size` as of MatrixVectors."""
+    """The owner's matrix (None at the other party) -> SharedMatrix, over `ring`; `size` as in MatrixVectors."""
     number = party.next_matrix()
     if not party.randomness.masks_operands:
         party.randomness.keep(number, matrix)
@@ -268,7 +269,7 @@ def _of_each(arguments: Callable[[Inputs, int, int, Ring], list[Any]]) -> tuple[
 
 
 def _matrix_lane(i: Inputs, n: int, owner: int, ring: Ring) -> list[Any]:
-    """A row of the matrix as it is sent for every run."""
+    """One row of the matrix as it is sent, for every run."""
     return _dense(i, owner, n, 9, ring) if isinstance(ring, Z2k) else _dense(i, owner, 9, n, ring)
 
 

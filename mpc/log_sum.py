@@ -1,10 +1,12 @@
 """Logarithm of a sum, from the logarithms of its terms.
 
-Functionality  [L], [M] in Z_2^16, |L - M| < 2^14 -> [U log2(2^(L / U) + 2^(M / U))], to a unit, U = 64
-Messages       d = L - M, masked for a table and for two thresholds (2 rounds); what of both counts (1); to the ring (1)
+Functionality  [L], [M] in Z_2^16, |L - M| < 2^14 -> [U log2(2^(L / U) + 2^(M / U))], rounded to a unit, U = 64
+Messages       d = L - M, masked for a table and for two thresholds (2 rounds); the selection of their results (1); the
+               conversion to the ring (1)
 Cost           offline: a one-hot of 1,024 bits, a comparison of 16 bits with two thresholds, ten words of 16 bits
 Security       semi-honest, perfect: composition
-How            the result is M + U log2(1 + 2^(d / U)): a table where |d| is below eight octaves; below, M; above, L
+How            the result is M + U log2(1 + 2^(d / U)). A table gives the second term where |d| is below eight octaves;
+               the result is M where d is lower, and L where it is higher
 Source         Gaussian logarithms: Leonelli, 1803; one-time truth tables as in mpc/windows.py
 """
 
@@ -27,7 +29,7 @@ from mpc.shares import AShare, BShare
 from mpc.windows import Windows, look_up
 
 UNIT = 64
-# The table's end on either side, and the bits of its entries.
+# Half the length of the table, and the bits of its entries.
 END, BITS = 512, 9
 
 
@@ -55,7 +57,7 @@ def log_sum(party: Endpoint, first: AShare, second: AShare) -> Steps[AShare]:
 
 
 def rounded_sum(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """What `log_sum` gives for integers, in the clear: int64."""
+    """Compute `log_sum` of integers in the clear: int64."""
     apart = first - second
     (table,) = _windows().tables
     near = np.array(table)[apart & 2 * END - 1]

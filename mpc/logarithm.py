@@ -1,23 +1,25 @@
-"""Binary logarithm of a shared integer to some seven bits of relative precision: what comparing quotients needs.
+"""Binary logarithm of a shared integer to about seven bits of relative precision, enough to compare quotients.
 
-Functionality  [x] -> [L] in Z_2^16, L = c + U log2(|x| / m) + error, m = 80 2^f, for public c, U and f, or 0 where |x|
-               is no more than 1.2 m, as it is up to m
-Error          |error| <= 0.019 U + 1/2 (1/79 of |x| at most, and the rounding to a unit); random, by coins as in
+Functionality  [x] -> [L] in Z_2^16, L = c + U log2(|x| / m) + error, m = 80 2^f, for public c, U and f. L is 0 where
+               |x| <= m, and may be 0 up to 1.2 m
+Error          |error| <= 0.019 U + 1/2 (at most 1/79 of |x|, and the rounding to a unit); random, by coins as in
                mpc/windows.py, 0.002 U on average
-Range          |x| < 62 2^(f + 4 + 3 j), or 30 2^(f + 4 + 3 j) for signed x, of j + 1 windows, at most 11
-Messages       find_windows, one round: x + r modulo 2^B.  read_window, one round: the bits that choose a window, under
-               masks.  logarithm: find_windows; which windows are near zero above (1); which leads (1); read_window; a
-               table at what was read (1); to the ring (1)
-Cost           find_windows: B |x| bits each way;  read_window: a bit a window and side.  Offline, an element: [r], 8
-               bytes, 6 bytes and for signed x 4 more a window; and 128 bytes for the table
+Range          |x| < 62 2^(f + 4 + 3 j), or 30 2^(f + 4 + 3 j) for signed x, with j + 1 windows, at most 11
+Messages       find_windows, one round: x + r modulo 2^B.  read_window, one round: the bits that select a window, under
+               masks.  logarithm: find_windows; which windows have only windows near zero above them (1); which of those
+               leads (1); read_window; a table at the bits read (1); the conversion to the ring (1)
+Cost           find_windows: B |x| bits each way;  read_window: one bit per window and side.  Offline, per element: 8
+               bytes for [r]; per window 6 bytes, and 4 more for signed x; 128 bytes for the table
 Security       semi-honest, perfect: every message is a one-time pad
-How            windows of six bits overlap by three. The leading one, the highest whose value is 6 or more, tells the
-               octave of x but for three; ten bits of x from four places below it, 769 at most there, are read and
-               looked up. Above it all windows are near zero: from above for x >= 0, from below for x < 0. So there are
-               two chains of "near zero", one for either sign; that of x is unbroken down to the leading window. The
-               other one is unbroken only if all above are zero: then the leading window is below 9, and leads on one
-               side only. At the chosen place g the ten bits are those of (e >> g) - (r >> g): e is public, and the
-               windows of r are dealt as integers
+How            windows of six bits overlap by three. The leading one, the highest whose value is 6 or more, determines
+               the octave of x up to three; ten bits of x, from four places below that window, are read and looked up.
+               Their value there is at most 769. All windows above the leading one are near zero: from above for x >= 0,
+               from below for x < 0. So there are two chains of "near zero", one per sign. The chain for the sign of x
+is
+               unbroken down to the leading window. The other chain is unbroken only if all windows above are zero: then
+               the value of the leading window is below 9, and it leads on one side only. At the selected place g the
+ten
+               bits are those of (e >> g) - (r >> g): e is public, and the windows of r are dealt as integers
 Source         mpc/windows.py; logarithms for comparing products: common practice in floating point
 """
 
@@ -49,29 +51,29 @@ from mpc.windows import Table, Windows, look_up
 
 WIDTH, STEP = 6, 3
 SIZE = 1 << WIDTH
-# A window leads from this value on: 2^(WIDTH - STEP), less what the coins of two windows can differ by.
+# A window leads from this value on: 2^(WIDTH - STEP), less the largest difference that the coins of two windows make.
 LEADING = (1 << STEP) - 2
-# From here on a window's value on one side belongs to the other.
+# From this value on, a window counts for the other side.
 LAST = SIZE - 8
-# What is read: so many bits, from so many places below the window up; the least that a leading window goes with.
+# How many bits are read, how far below the window they start, and the least value that a leading window implies.
 READ_BITS, BELOW = 10, 4
 LEAST_READ = LEADING - 1 << BELOW
-# Of a logarithm, over its unit, but for the rounding.
+# Error of a logarithm in units U, without the rounding.
 ERROR = 0.019
 MOST_WINDOWS, WORD, UNIT_MOST = 11, 64, 160
-# A side's bits in a table of windows: whether the window leads, and whether it is near zero.
+# Bits per side in a table of windows: whether the window leads, and whether it is near zero.
 LEADS, NEAR_ZERO, SIDE_BITS = 1, 2, 2
 
 
 def _log(value: int, unit: int) -> int:
-    """unit * log2(value / LEAST_READ), rounded, for value >= LEAST_READ; computed on integers only."""
+    """Return unit * log2(value / LEAST_READ), rounded, for value >= LEAST_READ, by integer arithmetic."""
     twice = (value ** (2 * unit) // LEAST_READ ** (2 * unit)).bit_length() - 1
     return (twice + 1) // 2
 
 
 @dataclass(frozen=True)
 class Logarithm:
-    """U of the header, f, the number of windows, whether x may be negative, and c."""
+    """Parameters of a logarithm: U of the header, f, the number of windows, whether x may be negative, and c."""
 
     unit: int
     place: int
@@ -81,10 +83,10 @@ class Logarithm:
 
     @classmethod
     def of(cls, unit: int, least: int, most: int, signed: bool = False, base: int = 0) -> Logarithm:
-        """For |x| <= most, with m at most `least`, a positive integer of 80 or more. Raises RangeError."""
+        """Return parameters for |x| <= most, with m <= `least`, a positive integer of 80 or more. Raises RangeError."""
         end, place = (SIZE >> signed) - 1, (least // LEAST_READ).bit_length() - 1
         choices = []
-        # A step or two lower the highest window may end within the word.
+        # With f lower by one or two, the highest window may end within the word.
         for f in range(max(0, place - STEP + 1), place + 1):
             count = 1
             while most >> f + BELOW + STEP * (count - 1) >= end:
@@ -92,12 +94,12 @@ class Logarithm:
             if count <= MOST_WINDOWS and f + STEP * (count - 1) + READ_BITS <= WORD:
                 choices.append(cls(unit, f, count, signed, base))
         if not choices or unit > UNIT_MOST:
-            raise RangeError(f"a logarithm of numbers from {least} to {most} takes too many windows")
+            raise RangeError(f"a logarithm of numbers from {least} to {most} needs too many windows: narrow the range")
         return min(choices, key=lambda log: (log.count, -log.place))
 
     @property
     def sides(self) -> int:
-        """2 where x may be negative."""
+        """Number of sides: 2 if x may be negative."""
         return 1 + self.signed
 
     @property
@@ -107,17 +109,17 @@ class Logarithm:
 
     @property
     def largest(self) -> int:
-        """No L is larger."""
+        """An upper bound of L."""
         return int(self.octaves[-1]) + _log((1 << READ_BITS) - 1, self.unit)
 
     @property
     def octaves(self) -> np.ndarray:
-        """What the logarithm is at least if a window leads, int64[count]."""
+        """The least value of the logarithm where each window leads, int64[count]."""
         return self.base + self.unit * STEP * np.arange(self.count)
 
     @property
     def value(self) -> Windows:
-        """The table at what was read: U log2 of it over LEAST_READ."""
+        """The table at the bits read, v: U log2(v / LEAST_READ)."""
         return _values(self.unit)
 
 
@@ -129,7 +131,10 @@ def _values(unit: int) -> Windows:
 
 @lru_cache(maxsize=8)
 def _tables(signed: bool) -> tuple[Table, ...]:
-    """Of the windows below the highest, and of that, whose own sign counts: the bits of x > 0, above them x < 0."""
+    """Return the tables of the windows below the highest, and of the highest, whose own sign counts.
+
+    The low bits of an entry are for x > 0, the bits above them for x < 0.
+    """
 
     def side(value: int, last: int) -> int:
         return NEAR_ZERO if value < LEADING else LEADS if value < last else 0
@@ -150,8 +155,8 @@ def _turned(signed: bool) -> np.ndarray:
 
 @correlation
 class LogarithmMasks:
-    """[r] modulo 2^B; the one-hots of its windows of six bits; the ten bits at each window's place as [integers], bits
-    <beta> that choose one, as integers, and their products.
+    """[r] modulo 2^B; the one-hots of its windows of six bits; the ten bits at each window's place as [integers]; bits
+    <beta> that select one, the same as integers, and their products.
     """
 
     shape: Shape
@@ -174,7 +179,9 @@ class LogarithmMasks:
 
 @dataclass(frozen=True)
 class Found:
-    """The opened e = x + r, what the tables say of every window, [sides, n, count] each, and what was dealt to read."""
+    """Result of `find_windows`: the opened e = x + r, the table entries of every window, [sides, n, count] each, and
+    the dealt values that `read_window` needs.
+    """
 
     log: Logarithm
     e: np.ndarray
@@ -188,7 +195,7 @@ class Found:
 
 @protocol(cost=lambda x, log: Cost(1, both(8 * packed_size(x.size, log.bits))), exact=False)
 def find_windows(party: Endpoint, x: AShare, log: Logarithm) -> Steps[Found]:
-    """[x] -> which windows lead, and which are near zero, for x > 0 and where there are two sides for x < 0."""
+    """[x] -> which windows lead, and which are near zero, for x > 0 and, with two sides, for x < 0."""
     request = LogarithmMasks(x.shape, log.place, log.count, log.sides)
     r, hot, *dealt = party.randomness.take(request)
     (e,) = yield from open_shares(x.map(lambda w: low_bits(w.reshape(-1) + r, log.bits)), bits=[log.bits])
@@ -202,7 +209,7 @@ def find_windows(party: Endpoint, x: AShare, log: Logarithm) -> Steps[Found]:
 
 @protocol(cost=lambda found, chosen: Cost(1, both(8 * packed_size(chosen.size, 1))), exact=False)
 def read_window(party: Endpoint, found: Found, chosen: BShare) -> Steps[tuple[AShare, AShare]]:
-    """<which window, if any>, [sides, n, count] -> [ten bits of |x| there], uint16 [n], and [chosen], [n, count]."""
+    """<selected window>, if any, [sides, n, count] -> [ten bits of |x|], uint16 [n], and [selected], [n, count]."""
     (c,) = yield from open_shares(chosen.map(lambda b: b ^ found.beta))
     first, sign = U16.type(party.rank == 0), np.array([1, -1], np.int16)[: found.log.sides].astype(U16)
     hidden, one = c.astype(U16), U16.type(1)
@@ -215,8 +222,8 @@ def read_window(party: Endpoint, found: Found, chosen: BShare) -> Steps[tuple[AS
 
 
 def _apart(party: Endpoint, first: AShare, second: AShare, x: AShare, log: Logarithm) -> Steps[BShare]:
-    """Bits that are 0 unless two logarithms of [x] differ by more than their coins can make them."""
-    # Between m and 1.2 m one of them may be 0, and the other what it is there.
+    """Return bits that are 0 unless two logarithms of [x] differ by more than their coins allow."""
+    # Between m and 1.2 m, one of them may be 0 and the other one not.
     most = max(math.ceil(2 * ERROR * log.unit) + 1, log.base + math.ceil((math.log2(1.2) + ERROR) * log.unit) + 1)
     return beyond(party, first - second, most, Z16.bits)
 
@@ -240,7 +247,7 @@ def logarithm(party: Endpoint, x: AShare, log: Logarithm) -> Steps[AShare]:
 
 
 def rounded_logarithm(x: np.ndarray, r: np.ndarray, log: Logarithm) -> np.ndarray:
-    """The L that `logarithm` gives for integers x under masks r, in the clear: int64, shape of x."""
+    """Compute the L that `logarithm` gives for integers x under masks r, in the clear: int64, shape of x."""
     shape = x.shape
     x, r = (w.reshape(-1, 1).astype(U64) for w in (x, r))
     places = (log.place + STEP * np.arange(log.count)).astype(U64)

@@ -1,20 +1,21 @@
-"""Information-theoretic MACs: shares with MACs, so that a party that lies about what it opens is caught.
+"""Information-theoretic MACs: authentic shares, so that a party that sends a false opening is caught.
 
-Functionality  input         shares of x -> x with MACs; the half that a party brings is its own choice
+Functionality  input         shares of x -> x with MACs; each party's half of x is its own choice
                open          authentic [x] -> x, masked, to both; checked later
-               agree         -> whether everything that was opened is what its MACs say: before any result is revealed
+               agree         -> whether everything opened matches its MACs; run before any result is revealed
                reveal        authentic [x] -> x at one party, or nothing at either
-Messages       input: x_i - r_i;  open: x_i;  agree: a commitment, then what it commits to;  reveal: agree, open of
-               x + v, agree; the receiver knows what of v it has to take off
+Messages       input: x_i - r_i;  open: x_i;  agree: a commitment, then its opening;  reveal: agree, open of x + v,
+               agree; the receiver knows v modulo 2^64 and subtracts it
 Cost           input, open: 8 bytes per word of 64 bits each way, one round; agree: 80 bytes each way, two rounds
 How            The dealer shares two keys a of 64 bits, and one of 128; with each secret word x it deals [a x] beside
-               [x]. Sums, and products with public numbers, are local. To check an opened x, party i takes
+               [x]. Sums, and products with public numbers, are local. To check an opened x, party i computes
                z_i = [a x]_i - a_i x, and z_0 + z_1 must be 0: the parties compare SHA-256 digests of z_0 and of -z_1.
-               Messages of inputs go into the digests as they were sent and as they came
+               The digests also cover the messages of inputs, as sent and as received
 Security       the dealer and SHA-256 are trusted. Openings are one-time pads whatever the other party sends. If an
-               opened word is wrong modulo 2^k, the liar has to guess the honest party's share of the key modulo
-               2^(w - k + 1), w its bits: with both keys 2^-60 for k = 35, with one key 2^-61 for k = 4, with
-               the wide key 2^-65 for k = 64. Wrong bits above k change nothing that is read
+               opened word is wrong modulo 2^k, the liar must guess the honest party's share of the key modulo
+               2^(w - k + 1), w being the width of the key. It succeeds with probability 2^-60 with both keys for
+               k = 35, 2^-61 with one key for k = 4, and 2^-65 with the wide key for k = 64. Wrong bits above k change
+               nothing that is read
 Source         SPDZ: Damgard et al., CRYPTO 2012; modulo 2^k: SPDZ2k, Cramer et al., CRYPTO 2018; MACs beside tables:
                TinyTable, Damgard et al., CRYPTO 2017
 """
@@ -40,14 +41,14 @@ from mpc.shares import Share
 
 # Keys of 64 bits: values of more than a few bits need both.
 KEYS = 2
-# Where the dealer keeps what later requests refer to: the keys, and masks of inputs from the third place on.
+# Numbers under which the dealer keeps what later requests use: the keys, and from FIRST_PLACE on the masks of inputs.
 _PLACES = 1 << 35
 _WORD_KEYS, _WIDE_KEY, FIRST_PLACE = _PLACES, _PLACES + 1, _PLACES + 2
 _NONCE, _DIGEST = 16, 32
 
 
 def deal_macs(view: View, words: np.ndarray | None, shape: Shape, keys: int = KEYS) -> np.ndarray:
-    """[a x] for so many of the keys, [keys, *shape]."""
+    """Deal [a x] for the first `keys` keys, [keys, *shape]."""
 
     def macs() -> np.ndarray:
         own = view.kept(_WORD_KEYS)[:keys]
@@ -57,13 +58,13 @@ def deal_macs(view: View, words: np.ndarray | None, shape: Shape, keys: int = KE
 
 
 def deal_wide_macs(view: View, words: np.ndarray) -> np.ndarray:
-    """[a x] of wide integers, for the wide key."""
+    """Deal [a x] of wide integers, for the wide key."""
     return view.derived(Z128, words.shape, lambda: Z128.product(words, view.kept(_WIDE_KEY)))
 
 
 @correlation
 class MacKeys:
-    """Each party's share of the keys, for all that is dealt after; the dealer keeps their sums."""
+    """Each party's share of the keys, for all later requests; the dealer keeps their sums."""
 
     def deal(self, view: View) -> tuple[np.ndarray, np.ndarray]:
         keys, wide = view.mask(Z64, (KEYS,)), view.mask(Z128, (2,))
@@ -112,7 +113,7 @@ class ReceiverMask:
 
 @correlation
 class Nonces:
-    """Bytes of its own for each party."""
+    """Random bytes for each party, which only it knows."""
 
     size: int
 
@@ -131,23 +132,23 @@ class Keyring:
 
     @classmethod
     def begin(cls, party: Endpoint) -> Keyring:
-        """With new keys."""
+        """Take new keys."""
         return cls(party.rank, *party.randomness.take(MacKeys()))
 
     def macs(self, words: np.ndarray, keys: int) -> np.ndarray:
-        """This party's part of the MACs of public words."""
+        """Return this party's part of the MACs of public words."""
         return self.keys[:keys].reshape(-1, *(1 for _ in words.shape)) * words
 
     def note(self, words: np.ndarray) -> None:
-        """What must be the same at both parties."""
+        """Add to the digest words that must be the same at both parties."""
         self._seen.update(np.ascontiguousarray(words).reshape(-1).view(U8))
 
     def difference(self, macs: np.ndarray, expected: np.ndarray, ring: Z2k | WideIntegers) -> None:
-        """Tags and what the opened words say of them have to add up at both parties together."""
+        """Add to the digest the difference of MACs and their expected values; both parties' must sum to 0."""
         self.note(ring.subtract(macs, expected) if self.rank == 0 else ring.subtract(expected, macs))
 
     def noted(self) -> bytes:
-        """The digest so far."""
+        """Return the digest so far."""
         return self._seen.digest()
 
 
@@ -179,12 +180,12 @@ class AuthenticShare(Share):
         return type(self)(self.words.reshape(*shape), self.macs.reshape(len(self.macs), *shape), self.keyring)
 
     def repeated(self, count: int) -> Self:
-        """So many times the same, along a new first axis."""
+        """Repeat the share `count` times along a new first axis."""
         words, macs = np.repeat(self.words[None], count, axis=0), np.repeat(self.macs[:, None], count, axis=1)
         return type(self)(words, macs, self.keyring)
 
     def plus(self, public: np.ndarray) -> Self:
-        """[x] + public words, whose shape is that of x."""
+        """[x] + public words, of the shape of x."""
         words = self.words + public if self.rank == 0 else self.words
         return type(self)(words, self.macs + self.keyring.macs(public, len(self.macs)), self.keyring)
 
@@ -199,11 +200,11 @@ class AuthenticShare(Share):
         return type(self)(self.words * public, self.macs * public, self.keyring)
 
     def sum(self) -> Self:
-        """Along the last axis."""
+        """Sum along the last axis."""
         return type(self)(self.words.sum(axis=-1), self.macs.sum(axis=-1), self.keyring)
 
     def note_opened(self, opened: np.ndarray) -> None:
-        """Have it checked that this is what was shared."""
+        """Record that [x] was opened as `opened`, for `agree` to check."""
         self.keyring.difference(self.macs, self.keyring.macs(opened, len(self.macs)), Z64)
 
 
@@ -238,22 +239,22 @@ class WideShare(Share):
         return type(self)(self.words.reshape(*shape, 2), self.macs.reshape(*shape, 2), self.keyring)
 
     def repeated(self, count: int) -> Self:
-        """So many times the same, along a new first axis."""
+        """Repeat the share `count` times along a new first axis."""
         words, macs = (np.repeat(w[None], count, axis=0) for w in (self.words, self.macs))
         return type(self)(words, macs, self.keyring)
 
     def transposed(self) -> Self:
-        """The first two axes exchanged."""
+        """Exchange the first two axes."""
         return type(self)(self.words.swapaxes(0, 1), self.macs.swapaxes(0, 1), self.keyring)
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """One after another along the first axis."""
+        """Concatenate along the first axis."""
         words, macs = np.concatenate([x.words for x in parts]), np.concatenate([x.macs for x in parts])
         return cls(words, macs, parts[0].keyring)
 
     def plus(self, public: np.ndarray) -> Self:
-        """[x] + public integers, whose shape is that of x."""
+        """[x] + public integers, of the shape of x."""
         words = Z128.add(self.words, public) if self.rank == 0 else self.words
         return type(self)(words, Z128.add(self.macs, Z128.product(public, self.keyring.wide)), self.keyring)
 
@@ -265,11 +266,11 @@ class WideShare(Share):
         return type(self)(Z128.product(self.words, public), Z128.product(self.macs, public), self.keyring)
 
     def sum(self, axis: int) -> Self:
-        """Along an axis, counted from the front."""
+        """Sum along an axis, counted from the front."""
         return type(self)(Z128.sum(self.words, axis), Z128.sum(self.macs, axis), self.keyring)
 
     def note_opened(self, opened: np.ndarray) -> None:
-        """Have it checked that this is what was shared."""
+        """Record that [x] was opened as `opened`, for `agree` to check."""
         self.keyring.difference(self.macs, Z128.product(opened, self.keyring.wide), Z128)
 
 
@@ -293,7 +294,7 @@ def take_in(party: Endpoint, masked: Authentic, own: np.ndarray) -> Steps[tuple[
 
 @protocol(cost=lambda x: _both_ways(x.words), exact=False)
 def open_authentic(party: Endpoint, x: Authentic) -> Steps[np.ndarray]:
-    """Masked authentic [x] -> x, which is to be checked by `agree` before a result is revealed."""
+    """Masked authentic [x] -> x; `agree` must check it before any result is revealed."""
     (came,) = yield from exchange_words([x.words], [64])
     opened: np.ndarray = x.ring.add(x.words, came)
     x.keyring.note(opened)
@@ -302,7 +303,7 @@ def open_authentic(party: Endpoint, x: Authentic) -> Steps[np.ndarray]:
 
 
 def agree(party: Endpoint, keyring: Keyring) -> Steps[bool]:
-    """Whether everything opened under the keys is what its MACs say; both parties commit to their digests first."""
+    """Return whether everything opened under the keys matches its MACs; both parties first commit to their digests."""
     told = np.concatenate([party.randomness.take(Nonces(_NONCE)), np.frombuffer(keyring.noted(), U8)])
     commitment = np.frombuffer(_commitment(party.rank, told), U8)
     (promised,) = yield from named("macs.agree", exchange_words([commitment], [8]))
@@ -316,25 +317,25 @@ def _commitment(rank: int, told: np.ndarray) -> bytes:
 
 
 def open_to(party: Endpoint, x: WideShare, to: int) -> Steps[tuple[np.ndarray, Any]]:
-    """Authentic [x] -> x + v, which both see, and u at the party `to`: x = x + v - u modulo 2^64."""
+    """Authentic [x] -> x + v, which both parties see, and u at the party `to`: x = x + v - u modulo 2^64."""
     u, v, macs = party.randomness.take(ReceiverMask(to, x.shape))
     opened = yield from open_authentic.steps(party, x + WideShare(v, macs, x.keyring))
     return opened[..., 0], u
 
 
 def masked_words(i: Inputs, *shape: int) -> AuthenticShare:
-    """A dealt mask with MACs, under keys of its own."""
+    """Return a dealt mask with MACs, under keys of its own."""
     keyring = Keyring.begin(i.party)
     return AuthenticShare(*i.party.randomness.take(AuthenticMask(FIRST_PLACE, shape)), keyring)
 
 
 def authentic_words(i: Inputs, low: int, high: int, *shape: int) -> AuthenticShare:
-    """Words low .. high - 1 with MACs."""
+    """Return words low .. high - 1 with MACs."""
     return i.party.run(take_in.steps(i.party, masked_words(i, *shape), i.words(low, high, *shape).words))[1]
 
 
 def hidden_words(i: Inputs, low: int, high: int, *shape: int) -> AuthenticShare:
-    """The same under a mask, as they may be opened."""
+    """Return words low .. high - 1 with MACs, under a mask, so that they may be opened."""
     x = authentic_words(i, low, high, *shape)
     return x + AuthenticShare(*i.party.randomness.take(AuthenticMask(FIRST_PLACE, shape)), x.keyring)
 
@@ -342,7 +343,7 @@ def hidden_words(i: Inputs, low: int, high: int, *shape: int) -> AuthenticShare:
 PADS = (
     Argued(
         "MACs are never sent, and keys are too long to be enumerated; tests/mpc/test_macs.py counts with short ones",
-        "none for privacy: each word that is sent is hidden by a dealt word that is used once",
+        "perfect for privacy: each word that is sent is hidden by a dealt word that is used once",
     ),
 )
 describe(

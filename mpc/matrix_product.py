@@ -1,16 +1,16 @@
-"""Product of shared matrices, with one multiplication of matrices at each party and one at the dealer.
+"""Product of shared matrices, with one matrix multiplication at each party and one at the dealer.
 
 Functionality  [X], [Y] -> [X Y] for X [n, k], Y [k, m] over Z_2^b
 Messages       P_i -> P_(1-i): X_i - A_i, Y_i - B_i                                           (one round)
 Cost           b (|X| + |Y|) payload bits each way; offline: the dealer sends one word for every word of the result
 Security       semi-honest, perfect: the messages are one-time pads
-How            let z turn pairs of columns of X, or of rows of Y, by the matrix (0 -1; 1 1), a sixth root of unity:
+How            let z multiply pairs of columns of X, or of rows of Y, by the matrix (0 -1; 1 1), a sixth root of unity:
                z + 1/z = 1. With z_0 = z, z_1 = 1/z, party i knows U_i = X - A_(1-i) - A_i z_i and
-               V_i = z_i (Y - B_(1-i)) + 1/z_i B_i, and U_0 V_0 + U_1 V_1 = X Y - (A_0 z + A_1) (B_0 + 1/z B_1), of
-               which the dealer shares the last term. With integers for z_i, which must have inverses, the sum is of
-               2 X Y at best: 1 is no sum of two odd numbers. An odd k is filled up by a zero
+               V_i = z_i (Y - B_(1-i)) + 1/z_i B_i, and U_0 V_0 + U_1 V_1 = X Y - (A_0 z + A_1) (B_0 + 1/z B_1). The
+               dealer shares the last term. Integers cannot take the place of z_i: they need inverses, so both are odd,
+               and 1 is not a sum of two odd numbers; the best result is 2 X Y. An odd k is padded with zeros
 Source         correlated randomness: Beaver, CRYPTO 1991; matrices: Mohassel and Zhang, IEEE S&P 2017; one product
-               a party by units of the Eisenstein integers: ours
+               per party by units of the Eisenstein integers: ours
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ from mpc.transfers import Making
 
 @dataclass(frozen=True)
 class TurnedProduct:
-    """(A_0 z + A_1) (B_0 + 1/z B_1) = A_0 z B_0 + A_1 1/z B_1 + A_0 B_1 + A_1 B_0 for A_i [n, k], B_i [k, m]; between
-    two parties, None for what the other knows.
+    """(A_0 z + A_1) (B_0 + 1/z B_1) = A_0 z B_0 + A_1 1/z B_1 + A_0 B_1 + A_1 B_0 for A_i [n, k], B_i [k, m].
+
+    Between two parties, the matrices that only the other one knows are None.
     """
 
     ring: Z2k
@@ -93,7 +94,7 @@ def matmul(party: Endpoint, x: AShare, y: AShare) -> Steps[AShare]:
 
 
 def _even(matrix: np.ndarray, axis: int) -> np.ndarray:
-    """The matrix, row after row in memory, with an even number of columns or rows: zeros where one is missing."""
+    """Return the matrix in row-major order, with an even number of columns or rows, padded with zeros."""
     if matrix.shape[axis] % 2:
         return np.pad(matrix, [(0, 1) if a == axis else (0, 0) for a in (0, 1)])
     return np.ascontiguousarray(matrix)
@@ -103,7 +104,7 @@ describe(
     matmul,
     samples=calls(lambda i, n: [i.words(-99, 99, n, 4), i.words(-99, 99, 4, 3)]),
     priced=calls(lambda i, n: [i.words(0, 1, n, 32), i.words(0, 1, 32, 32)], element="row of X, Y 32 x 32"),
-    # A row times a column, with a run for each of their entries.
+    # A row times a column, with one run per entry.
     lanes=calls(lambda i, n: [i.words(-99, 99, n, 1).map(np.transpose), i.words(-99, 99, n, 1)]),
     evidence=[
         Enumerated(

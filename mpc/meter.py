@@ -1,4 +1,4 @@
-"""Meters: rounds and payload bits by protocol, and what each stage of the work has cost."""
+"""Meters: rounds and payload bits by protocol, and the cost of each stage of the work."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from threading import Lock
 
 # Seconds, rounds, and bytes sent, received and dealt so far.
 Counters = tuple[float, int, int, int, int]
-# A stage is added to by the program and by the thread that takes in material.
+# The program and the thread that receives material both add to a stage.
 _ADDING = Lock()
 
 
 @dataclass
 class Traffic:
-    """Rounds and payload bits, this party's point of view."""
+    """Rounds and payload bits, from this party's point of view."""
 
     rounds: int = 0
     sent: int = 0
@@ -37,7 +37,7 @@ class Meter:
 
 @dataclass
 class Stage:
-    """What a phase has cost: seconds, rounds, bytes on the wire to and from the peer, bytes dealt."""
+    """The cost of a phase: seconds, rounds, bytes on the wire to and from the peer, bytes dealt."""
 
     seconds: float = 0.0
     rounds: int = 0
@@ -46,7 +46,7 @@ class Stage:
     bytes_dealt: int = 0
 
     def add(self, before: Counters, now: Counters) -> None:
-        """Count what lies between two readings of the counters."""
+        """Add the difference of two readings of the counters."""
         seconds, rounds, sent, received, dealt = (b - a for a, b in zip(before, now, strict=True))
         with _ADDING:
             self.seconds += seconds

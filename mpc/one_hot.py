@@ -4,7 +4,7 @@ one_hot        <i> as b bits -> <1{k = i}> for k = 0 .. 2^b - 1
 all_of         <i> as b bits -> <1{i = 2^b - 1}>: whether all of the bits are 1
 
 Messages       i xor r                                                       (one round)
-Cost           b bits an index each way; offline: r, and 2^b bits an index from the dealer
+Cost           b bits per index each way; offline: r, and 2^b bits per index from the dealer
 Security       semi-honest, perfect: the message is a one-time pad
 Source         one-time truth tables: Ishai et al., TCC 2013
 """
@@ -27,7 +27,7 @@ from mpc.shares import BShare
 
 @correlation
 class OneHotMasks:
-    """<r>, b bits each of `count` indices, and <1{k = r}>."""
+    """<r>, b bits for each of `count` indices, and <1{k = r}>."""
 
     count: int
     bits: int
@@ -47,13 +47,13 @@ def one_hot(party: Endpoint, index: BShare) -> Steps[BShare]:
 
 @protocol(cost=one_hot.cost)
 def all_of(party: Endpoint, bits: BShare) -> Steps[BShare]:
-    """<bits>, shape [n, b] -> <all of a row are 1>, shape [n]."""
+    """<bits>, shape [n, b] -> <all bits of a row are 1>, shape [n]."""
     shift, table = yield from _open(party, bits)
     return BShare(table[np.arange(len(table)), table.shape[1] - 1 - shift], party.rank)
 
 
 def _open(party: Endpoint, index: BShare) -> Steps[tuple[np.ndarray, np.ndarray]]:
-    """i xor r as integers, and the shares of 1{k = r}."""
+    """Return i xor r as integers, and the shares of 1{k = r}."""
     r, table = party.randomness.take(OneHotMasks(*index.shape))
     (shift,) = yield from open_shares(index.map(lambda w: w ^ r))
     return number(shift), table

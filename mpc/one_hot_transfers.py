@@ -1,7 +1,7 @@
-"""One-hot vectors of what two parties share, and carries, by transfers (mpc/transfers.py).
+"""One-hot vectors and carries of values that two parties share, by transfers (mpc/transfers.py).
 
 one_hot        <i> of b bits -> <1{j = i}>, 2^b bits                       2 b - 2 transfers, of 2, 4 .. 2^(b - 1) bits
-one_hots       [x] modulo 2^k -> one-hots of its windows, carries          k transfers of up to 32 bits, some a window
+one_hots       [x] modulo 2^k -> one-hots of its windows, carries          k transfers of up to 32 bits, some per window
 subset_products  <k bits> -> <the product over each subset>                2 k transfers of up to 2^(k - 1) bits
 
 Security       semi-honest, as the transfers: nothing else is sent
@@ -19,27 +19,29 @@ from mpc.rings import GF2, BitRing, PackedBits, packed_bits
 from mpc.transfers import Making, and_each, bits_of_words, private, together, unpack
 
 _BYTE = 8
-# Windows of which one-hots, or carries only, are made by shifts.
+# Widest windows whose one-hots, or only whose carries, are made by shifts.
 _HOT_BITS, _CARRY_BITS = 4, 3
 
 
 def one_hot(rank: int, index: np.ndarray, bits: int) -> Making[np.ndarray]:
-    """<i>, words [n] of which the low bits count -> <1{j = i}>, bit j of consecutive words, [n, w].
+    """<i>, the low bits of words [n] -> <1{j = i}>, bit j of consecutive words, [n, w].
 
-    Words are the narrowest that have room for 2^bits, or of 64 bits; what is above those bits is 0.
+    Words are the narrowest that hold 2^bits bits, or have 64 bits; unused bits are 0.
     """
     return (yield from _doubled(rank, np.full((len(index), 1), rank == 0, U8), bits_of_words(index, bits)))
 
 
 def _doubled(rank: int, hot: np.ndarray, bits: np.ndarray) -> Making[np.ndarray]:
-    """The one-hot of the lower bits of an index, uint8[n, 2^b], and <the bits above>, uint8[n, k] -> that of the index,
-    as `one_hot` gives it: for each bit the string, if it is 0, followed by the string, if it is 1.
+    """One-hot of an index's lower bits, uint8[n, 2^b], and <the bits above>, uint8[n, k] -> the index's one-hot, as
+    `one_hot`.
+
+    Each bit doubles the string: its first half is the string where the bit is 0, its second half where it is 1.
     """
     ring: BitRing | PackedBits = GF2
     for place in range(bits.shape[1]):
         if ring == GF2 and hot.shape[1] >= _BYTE:
             hot, ring = np.packbits(hot, axis=1, bitorder="little"), packed_bits(U8)
-        # Nothing is sent for the first bit of all: the string is 1.
+        # The very first bit needs no transfer: the string is 1.
         upper = (
             bits[:, :1] if hot.shape[1] == 1 and ring == GF2 else (yield from and_each(rank, bits[:, place], hot, ring))
         )
@@ -49,9 +51,9 @@ def _doubled(rank: int, hot: np.ndarray, bits: np.ndarray) -> Making[np.ndarray]
 
 
 def _hot_sums(rank: int, windows: np.ndarray, bits: int) -> Making[np.ndarray]:
-    """The low bits of each party's words, [n, m] -> <1{k = their sum}> for k < 2^(bits + 1), the bits of a word each.
+    """The low bits of each party's words, [n, m] -> <1{k = their sum}> for k < 2^(bits + 1), in one word each.
 
-    Party 0 begins with the one-hot of its own; every bit of party 1's shifts it or does not.
+    Party 0 starts with the one-hot of its own value; each bit of party 1's value shifts it or leaves it in place.
     """
     word = smallest_word(2 << bits)
     own = low_bits(windows, bits).astype(word).reshape(-1)
@@ -66,8 +68,10 @@ def _hot_sums(rank: int, windows: np.ndarray, bits: int) -> Making[np.ndarray]:
 
 
 def _carries(rank: int, made: np.ndarray, passed: np.ndarray, wanted: set[int]) -> Making[np.ndarray]:
-    """Of windows from the lowest up, <it makes a carry>, <it passes one on>, uint8[n, m] -> <carry out of each>, right
-    for those wanted.
+    """<generates a carry>, <propagates a carry> for windows from the lowest up, uint8[n, m] -> <carry out of each
+    window>.
+
+    Only the wanted carries are right.
     """
     count, windows = made.shape
     made, passed = made.copy(), passed.copy()
@@ -92,18 +96,18 @@ def _carries(rank: int, made: np.ndarray, passed: np.ndarray, wanted: set[int]) 
 
 
 def _before(places: np.ndarray, level: int) -> np.ndarray:
-    """The last window of the block of 2^level windows that comes before each one's."""
+    """Return, for each window, the last window of the block of 2^level windows before its own."""
     return (places >> level << level) - 1
 
 
 def _parts(width: int, most: int) -> list[int]:
-    """A window of so many bits as parts of at most so many, lowest first."""
+    """Split a window of `width` bits into parts of at most `most` bits, lowest first."""
     count = -(-width // most)
     return [(width + i) // count for i in reversed(range(count))]
 
 
 def _joined(rank: int, hots: list[np.ndarray], widths: list[int]) -> Making[np.ndarray]:
-    """The one-hots of a window's parts, [n, 1] -> that of the window."""
+    """The one-hots of a window's parts, [n, 1] -> the one-hot of the window."""
     if len(hots) == 1:
         return hots[0]
     bits = [_bits_of_hot(hot[:, 0], width) for hot, width in zip(hots[1:], widths[1:], strict=True)]
@@ -117,8 +121,11 @@ def _bits_of_hot(hots: np.ndarray, width: int) -> np.ndarray:
 
 
 def one_hots(rank: int, x: np.ndarray, widths: Sequence[int], hot: int) -> Making[tuple[list[np.ndarray], np.ndarray]]:
-    """[x], words [n], cut into windows of these widths from bit 0 up -> the one-hots of the first `hot` of them, as
-    `one_hot` gives them, and <the carries of the shares' sum out of all of them>, uint8[n, windows].
+    """[x], words [n], cut into windows of these widths from bit 0 up -> one-hots of the first `hot` windows, and
+    <carries>.
+
+    The one-hots are as `one_hot` returns them; the carries are those of the shares' sum out of every window, uint8[n,
+    windows].
     """
     parts = [_parts(width, _HOT_BITS if j < hot else _CARRY_BITS) for j, width in enumerate(widths)]
     flat = np.array([width for several in parts for width in several])
@@ -137,7 +144,7 @@ def one_hots(rank: int, x: np.ndarray, widths: Sequence[int], hot: int) -> Makin
     for (width, these), sums in zip(columns.items(), every, strict=True):
         hots = _folded(sums, width)
         found |= {column: hots[:, [i]] for i, column in enumerate(these.tolist())}
-        # The lowest window gets no carry.
+        # The lowest window has no carry in.
         above_first = (these > 0) & (these < last)
         turning.append((width, these[above_first], hots[:, above_first]))
     turned = yield from together(*(_with_carry(rank, hots, carries[:, of - 1], width) for width, of, hots in turning))
@@ -167,7 +174,7 @@ def _with_carry(rank: int, hots: np.ndarray, carries: np.ndarray, width: int) ->
 
 
 def parity(words: np.ndarray) -> np.ndarray:
-    """Whether an odd number of bits is 1, uint8."""
+    """Return 1 if an odd number of bits is 1, else 0, uint8."""
     shift = 4 * words.dtype.itemsize
     while shift:
         words = words ^ words >> words.dtype.type(shift)

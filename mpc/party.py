@@ -22,7 +22,7 @@ from mpc.sharing import agree_on_shape, reveal, share
 
 @dataclass
 class Party(Endpoint):
-    """One of two parties, as a program sees it; `reveal` is the only way out of shares."""
+    """One of two parties, as a program sees it; only `reveal` opens shares."""
 
     stages: dict[str, Stage] = field(default_factory=dict)
     parts: dict[str, Stage] = field(default_factory=dict)
@@ -31,10 +31,11 @@ class Party(Endpoint):
 
     @contextmanager
     def stage(self, name: str) -> Iterator[Stage]:
-        """Count what happens inside as part of the phase `name`, and the provision of what is asked for inside.
+        """Charge what happens inside to the phase `name`, and with it the provision of what is requested inside.
 
-        Provision goes on beside the program: its time counts towards its stage even while the program is in another,
-        and the time in which the program waits for it counts nowhere else. A stage inside itself counts once.
+        Provision runs in parallel with the program: its time is charged to the stage that requested it, even while the
+        program is in another, and the time that the program waits for it is charged nowhere else. A nested stage of the
+        same name counts once.
         """
         stage = self.stages.setdefault(name, Stage())
         if self.randomness.billed is stage:
@@ -49,9 +50,9 @@ class Party(Endpoint):
             stage.add(before, self._counters(0))
 
     def part(self, name: str | None) -> None:
-        """From here to the next call, costs count towards the part `name` of the work; None: towards no part.
+        """Charge costs to the part `name` of the work from here to the next call; None: to no part.
 
-        Bytes dealt are those of the requests that it uses, whenever they arrived. Programs that run in parallel enter
+        Bytes dealt are those of the requests used in a part, whenever they arrived. Programs that run in parallel enter
         their parts together, so that no cost is counted twice.
         """
         if self.audit is not None:
@@ -72,23 +73,24 @@ class Party(Endpoint):
         )
 
     def share(self, values: ArrayLike | None, owner: int, scale: int = 0) -> AShare:
-        """The owner's numbers as shares; the other party passes None.
+        """Return shares of the owner's numbers; the other party passes None.
 
-        Integers are in units of 2^-scale; floats are rounded to units, and at scale 0 are integers. Raises DataError,
-        RangeError.
+        Integers are in units of 2^-scale; floats are rounded to units, and at scale 0 must be integers. Raises
+        DataError, RangeError.
         """
         units = None if values is None else to_units(values, scale)
         shape = agree_on_shape(self, None if units is None else units.shape, owner, scale)
         return share(self, units, owner, shape, scale)
 
     def reveal(self, x: AShare | BShare | WideShare, *, to: int | None = None, what: str) -> np.ndarray | None:
-        """The secret as signed integers, or bits, at party `to` (None: both), which records that it learned `what`.
+        """Open the secret as signed integers, or bits, at party `to` (None: both), which records that it learned
+        `what`.
 
-        In an audit it is opened twice: raises AuditFailure where the two differ. What has MACs goes to one party, and
-        only if all that was opened before fits them: raises MacFailure.
+        An audit opens it twice, and raises AuditFailure if the two differ. A share with MACs is revealed to one party,
+        and only if everything opened before matches its MACs; otherwise raises MacFailure.
         """
         if isinstance(x, WideShare):
-            assert to is not None, "what has MACs is revealed to one party"
+            assert to is not None, "a share with MACs is revealed to one party"
             return self._reveal_authentic(x, to, what)
         if to != 1 - self.rank:
             self.revealed.append(what)
@@ -107,7 +109,7 @@ class Party(Endpoint):
         return decode_signed(opened - known)
 
     def require_macs(self, keyring: Keyring) -> None:
-        """Raises MacFailure where what was opened does not fit its MACs."""
+        """Raise MacFailure if an opened value does not match its MACs."""
         if not self.run(agree(self, keyring)):
             raise MacFailure(
                 "the values opened in the prediction do not match their MACs, and no prediction is shown: the other "

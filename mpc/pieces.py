@@ -1,4 +1,4 @@
-"""Matrices of rows that are made, sent, received and used piece by piece: nobody ever has all of one in memory."""
+"""Matrices that are made, sent, received and used piece by piece: no process holds a whole one in memory."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ import numpy as np
 
 from mpc.errors import DataError
 
-# Bytes of a piece, which stay in the cache of a core.
+# Bytes per piece: a piece fits in the cache of a core.
 PIECE = 1 << 19
-# Bytes from which on a matrix that is received lies in a file.
+# A received matrix of at least this many bytes is kept in a file.
 IN_A_FILE = 1 << 25
 
 
 def pieces(rows: int, width: int) -> Iterator[slice]:
-    """So many rows of `width` bytes each, in slices of about PIECE bytes."""
+    """Yield slices of about PIECE bytes over `rows` rows of `width` bytes each."""
     count = max(1, PIECE // max(1, width))
     return (slice(start, start + count) for start in range(0, rows, count))
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """A message of so many rows of `width` bytes, of which the sender never has all: `make` gives some as an array."""
+    """A message of `rows` rows of `width` bytes, which the sender never holds as a whole: `make` returns a slice of
+    rows.
+    """
 
     rows: int
     width: int
@@ -50,10 +52,10 @@ class Pieces:
 
 
 class RowsInFile:
-    """A matrix that is received and read in slices of rows, from a file in the system's temporary folder.
+    """A matrix that is received and read in slices of rows, in a file in the system's temporary folder.
 
-    The file has no name, so that it goes with the process however that ends. To receive it, fill the buffers that it
-    yields. Raises DataError where the folder has no room.
+    The file has no name, so it disappears with the process, however that ends. To receive the matrix, iterate and fill
+    the buffers. Raises DataError if the folder has no room.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
@@ -77,7 +79,7 @@ class RowsInFile:
         start, stop, _ = rows.indices(self.shape[0])
         out = np.empty((stop - start, *self.shape[1:]), self._dtype)
         found = os.preadv(self._file.fileno(), [out.reshape(-1).view(np.uint8).data], start * self.width)
-        assert found == out.nbytes, "all of it was received"
+        assert found == out.nbytes, "the whole matrix was received"
         return out
 
     @contextmanager

@@ -1,15 +1,15 @@
-"""Quantiles of columns of which either party holds a part: public at the end, and nothing else is.
+"""Quantiles of columns of which each party holds a part. Only the quantiles become public.
 
 pooled_quantiles   own parts of columns, public ranks -> the quantiles, to both parties
-short_of           [mass], [total] -> <mass / total < rank / parts>, of public ranks and parts
+short_of           [mass], [total], public ranks and parts -> <mass / total < rank / parts>
 
-Messages       for each bit of a key, of all columns and ranks together: `short_of`, and its result revealed
-Cost           for each bit of a key the rounds of a comparison and one more; a comparison and a bit for each quantile
-Security       semi-honest, perfect (under "keys" as mpc/comparison_keys.py): a comparison shows nothing, and what is
-               revealed are the bits of the quantile itself, which anybody who knows the quantile can write down
+Messages       for each bit of a key, for all columns and ranks together: `short_of`, and its revealed result
+Cost           per bit of a key: the rounds of a comparison and one more; per quantile a comparison and a bit
+Security       semi-honest, perfect (under "keys" as mpc/comparison_keys.py): a comparison reveals nothing, and the
+               revealed bits are those of the quantile, which anyone who knows the quantile can compute
 How            bisection: quantile r/s is the least key v such that keys up to v have at least r/s of the mass. It
-               exceeds a key m iff s mass(up to m) < r total, so that this bit, of the middle of the 2^b keys that are
-               left, is bit b - 1 of the quantile. Either party adds up the masses of its own keys in the clear
+               exceeds a key m iff s mass(up to m) < r total. For m in the middle of the 2^b remaining keys, that
+               comparison is bit b - 1 of the quantile. Each party adds up the masses of its own keys in the clear
 Source         Aggarwal, Mishra and Pinkas, EUROCRYPT 2004 (secure computation of the k-th ranked element)
 """
 
@@ -32,28 +32,28 @@ from mpc.shares import AShare, BShare
 
 @dataclass(frozen=True)
 class Column:
-    """One party's part of a column: keys int64[n] in ascending order; the mass up to each place, int64[n + 1]."""
+    """One party's part of a column: keys int64[n] in ascending order, and the mass up to each place, int64[n + 1]."""
 
     keys: np.ndarray
     masses: np.ndarray
 
     @classmethod
     def of(cls, keys: np.ndarray, masses: np.ndarray) -> Column:
-        """From keys in any order and their masses, whole numbers, both int64[n]."""
+        """Make a column from keys in any order and their integer masses, both int64[n]."""
         order = np.argsort(keys, kind="stable")
         return cls(keys[order], np.concatenate([[0], np.cumsum(masses[order])]))
 
     def up_to(self, keys: np.ndarray) -> np.ndarray:
-        """The mass of keys up to each of `keys`."""
+        """Return the mass of the keys up to each of `keys`."""
         return self.masses[np.searchsorted(self.keys, keys, side="right")]
 
 
-# Keys int64[f, k] -> the mass of a party's own keys up to each, of f columns, int64[f, k].
+# For f columns: keys int64[f, k] -> the mass of a party's own keys up to each of them, int64[f, k].
 UpTo = Callable[[np.ndarray], np.ndarray]
 
 
 def masses_of(columns: Sequence[Column]) -> UpTo:
-    """Of columns that this process holds."""
+    """Return the masses of columns that this process holds."""
     return lambda keys: np.stack([column.up_to(line) for column, line in zip(columns, keys, strict=True)])
 
 
@@ -67,7 +67,7 @@ def short_of(
     bits: int = 64,
     by: Variant | None = None,
 ) -> Steps[BShare]:
-    """[mass], [total] and public whole numbers, int64 of one shape -> <mass / total < rank / parts>.
+    """[mass], [total] and public integers, int64 of one shape -> <mass / total < rank / parts>.
 
     Exact while parts * mass and rank * total are below 2^(bits - 1).
     """
@@ -84,10 +84,10 @@ def pooled_quantiles(
     bits: int,
     what: str,
 ) -> np.ndarray:
-    """Own masses of f columns -> int64[f, k], quantiles `rank` of `parts` of the pooled ones, revealed as `what`.
+    """Own masses of f columns -> int64[f, k], quantiles `rank` of `parts` of the pooled columns, revealed as `what`.
 
-    Keys are below 2^key_bits, and pooled masses times parts below 2^(bits - 1); rank <= parts are public int64[f, k],
-    and quantile 0 is key 0. Of a column without mass every quantile is 0.
+    Keys are below 2^key_bits, and pooled masses times parts below 2^(bits - 1); rank <= parts are public int64[f, k].
+    Quantile 0 is key 0, and every quantile of a column without mass is 0.
     """
     found = np.zeros(rank.shape, np.int64)
     total = _share(party, own(np.full(rank.shape, (1 << key_bits) - 1)))
@@ -101,7 +101,7 @@ def pooled_quantiles(
 
 
 def _share(party: Endpoint, own: np.ndarray) -> AShare:
-    """Own masses as a share of the pooled ones."""
+    """Return own masses as a share of the pooled ones."""
     return AShare(own.astype(np.uint64), party.rank)
 
 

@@ -1,11 +1,11 @@
-"""Which of a row of shared bits, from the highest down, come before the first 0.
+"""Prefix conjunction: which of a row of shared bits, from the highest down, come before the first 0.
 
 Functionality  <b_1 .. b_m> -> for each j, <b_j and all b_i, i > j, are 1>
 Messages       b xor r                                                                          (one round)
-Cost           m bits per row each way; offline: r, and the 2^m bits of its one-hot a row from the dealer
+Cost           m bits per row each way; offline: r, and the 2^m bits of its one-hot per row from the dealer
 Security       semi-honest, perfect: the message is a one-time pad
-How            b_j .. b_m are 1 where the bits of r from j up are the complement of those opened: an aligned block of
-               2^j entries of the one-hot, of which the sum is local
+How            b_j .. b_m are 1 where the bits of r from j up are the complement of those opened. The one-hot of r then
+               lies in an aligned block of 2^j entries, whose sum is local
 Source         one-time truth tables: Ishai et al., TCC 2013
 """
 
@@ -30,7 +30,7 @@ MOST_BITS = 16
 
 @correlation
 class PrefixMasks:
-    """<r>, `bits` bits each of `count` rows in words, and the one-hot of each, in words of up to 64 bits."""
+    """<r>, `bits` bits for each of `count` rows, in words, and the one-hot of each, in words of up to 64 bits."""
 
     count: int
     bits: int

@@ -1,9 +1,10 @@
 """Recipes: how a derived value follows from dealt ones, as small callable objects.
 
-Called, a recipe gives the dealer the whole value. `between` gives a party its share, by transfers (mpc/transfers.py):
-there the fields are its own shares, or None for what only the other knows. A correlation whose derived values are all
-recipes is one that two parties can make by themselves; a lambda in place of a recipe needs a dealer. `check` states
-what its value has to be to its fields, on shares of all (mpc/relations.py); a recipe without it is taken on trust.
+Calling a recipe gives the dealer the whole value. `between` gives a party its share, by transfers (mpc/transfers.py);
+there the fields are its own shares, or None for values that only the other party knows. Two parties can make a
+correlation by themselves if all its derived values are recipes; a lambda in place of a recipe needs a dealer. `check`
+states the relations between the value and the fields, on shares of all of them (mpc/relations.py); a recipe without
+`check` is trusted.
 """
 
 from __future__ import annotations
@@ -23,16 +24,18 @@ from mpc.transfers import Making
 
 
 class Pair(Protocol):
-    """What a party knows while two make derived values: who it is, what both know, and operands that stay."""
+    """A party's context while two parties make derived values: its rank, what both know, and the operands that are
+    kept.
+    """
 
     @property
     def rank(self) -> int: ...
 
     def common(self, ring: AnyRing, shape: Shape) -> np.ndarray:
-        """Uniform elements that both parties know and nobody else."""
+        """Return uniform elements that both parties know and nobody else does."""
 
     def applied(self, recipe: Applied) -> Making[np.ndarray]:
-        """A share of the product of an operand that is kept with dealt vectors."""
+        """Return a share of the product of a kept operand and dealt vectors."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class Zero:
 
 @dataclass(frozen=True)
 class Product:
-    """a b, elementwise: over Z_2^k, or the conjunction of bits; a is b for a square."""
+    """a b, elementwise: over Z_2^k, or the conjunction of bits; pass a as b for a square."""
 
     ring: ShareRing
     a: np.ndarray
@@ -118,7 +121,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Crossed:
-    """The product of the low bits of two bytes, each of which one party knows."""
+    """The product of the low bits of two bytes, each known to one party."""
 
     ring: Z2k
     first: Any
@@ -161,8 +164,9 @@ class OneHot:
 
 @dataclass(frozen=True)
 class Applied:
-    """The matrix that is kept under `number`, multiplied by dealt vectors: `product(matrix, vectors)`. `request` is the
-    correlation that asks for it.
+    """The matrix that is kept under `number`, multiplied by dealt vectors: `product(matrix, vectors)`.
+
+    `request` is the correlation that contains this recipe.
     """
 
     product: Callable[[Any, np.ndarray], np.ndarray]
@@ -211,7 +215,7 @@ class _Windows:
 
     @property
     def bits(self) -> np.ndarray:
-        """Of all windows, [windows, width]."""
+        """The bits of all windows, [windows, width]."""
         return bits_of((self.words[:, None] >> self.places.astype(self.words.dtype)).reshape(-1), self.width)
 
 
@@ -279,25 +283,27 @@ class Dot:
 
 
 class Cut:
-    """[x] modulo 2^k, words [n], cut into windows of these widths from bit 0 up. What the recipes of a request need of
-    it, the one-hots of the first `hot` windows and the carries, is made once for all of them.
+    """[x] modulo 2^k, words [n], cut into windows of these widths from bit 0 up.
+
+    The one-hots of the first `hot` windows and the carries, which several recipes of a request need, are made only
+    once.
     """
 
     def __init__(self, x: np.ndarray, widths: Sequence[int], hot: int) -> None:
         self.x, self.widths, self._hot = x, widths, hot
-        # The dealt bit above the windows, once there is one.
+        # The dealt bit above the windows, once it exists.
         self.above: np.ndarray | None = None
         self._begun = False
         self._made: tuple[list[np.ndarray], np.ndarray] | None = None
 
     def check(self, bits: np.ndarray, relations: Relations) -> None:
-        """Its lowest bits are these, and the dealt one above them, if any."""
+        """Require that the lowest bits of x are `bits`, followed by the dealt bit above them, if any."""
         if self.above is not None:
             bits = np.concatenate([bits, self.above.reshape(-1, 1)], axis=1)
         relations.number(self.x, bits)
 
     def between(self, pair: Pair) -> Making[tuple[list[np.ndarray], np.ndarray]]:
-        """The shared one-hots and <carries>, as `one_hot_transfers.one_hots` gives them."""
+        """Return the shared one-hots and <carries>, as `one_hot_transfers.one_hots` does."""
         if not self._begun:
             self._begun = True
             self._made = yield from one_hot_transfers.one_hots(pair.rank, self.x, self.widths, self._hot)
@@ -307,7 +313,7 @@ class Cut:
 
 
 def bit_of(words: np.ndarray, place: int) -> np.ndarray:
-    """One bit of words, uint8."""
+    """Return one bit of each word, uint8."""
     return (words >> words.dtype.type(place)).astype(U8) & U8.type(1)
 
 
@@ -321,7 +327,7 @@ class BitAbove:
         return bit_of(self.cut.x, sum(self.cut.widths))
 
     def check(self, value: np.ndarray, relations: Relations) -> None:
-        # Together with the bits below it, which are dealt later.
+        # Checked together with the bits below it, which are dealt later.
         self.cut.above = value
 
     def between(self, pair: Pair) -> Making[np.ndarray]:
@@ -331,7 +337,7 @@ class BitAbove:
 
 @dataclass(frozen=True)
 class OneHotOf:
-    """1{k = x} for the low bits of x, which are the one window of its cut."""
+    """1{k = x} for the low bits of x, which are the only window of its cut."""
 
     cut: Cut
 
@@ -348,5 +354,5 @@ class OneHotOf:
 
 
 def number(bits: np.ndarray) -> np.ndarray:
-    """Bits along the last axis, lowest first, as an integer."""
+    """Return the integers whose bits lie along the last axis, lowest first."""
     return bits.astype(np.int64) @ (1 << np.arange(bits.shape[-1]))

@@ -7,10 +7,10 @@ Range          0 <= lo <= hi <= 44
 Messages       octave of x by public thresholds (2 rounds), s and U = s x (1), floor to 18 bits (2); twice a Newton
                step on one opened word (1) and a floor (2)
 Security       semi-honest, perfect: every message is a one-time pad
-How            U / 2^hi is in [1, 2); start y = (24 - 8 u) / 17 (6%), y <- 2 y - u y^2 twice. The dealer shares the
-               monomials of the masks a of u and b of y up to a^3 and a b^2, so that a cubic takes one round, and u is
-               opened once for both. Exact floors in between keep every product below 2^62. The last step centres
-               Newton's one-sided error.
+How            u = U / 2^hi is in [1, 2). Start with y = (24 - 8 u) / 17 (6% error), then y <- 2 y - u y^2 twice. The
+               dealer shares the monomials of the masks a of u and b of y up to a^3 and a b^2, so that a cubic takes one
+               round, and u is opened once for both steps. Exact floors in between keep every product below 2^62. The
+               last step centres Newton's one-sided error.
 Source         Goldschmidt and Newton iterations; normalisation as in Catrina and Saxena, FC 2010; products of any
                degree on one opening: Ohata and Nuida, FC 2020
 """
@@ -48,7 +48,7 @@ LAST_SHIFT = 2 * NEWTON_SCALE + MANTISSA - RESULT_SCALE
 
 
 def leading_power(short: BShare) -> BShare:
-    """<x < 2^j> for ascending j along the last axis -> <2^j is the highest of these powers that x reaches>. Local."""
+    """<x < 2^j> for ascending j along the last axis -> <2^j is the highest of these powers that is <= x>. Local."""
     reached = ~short
     return reached.map(lambda b: b ^ np.concatenate([b[..., 1:], np.zeros_like(b[..., :1])], axis=-1))
 
@@ -65,8 +65,8 @@ def normalise(
 ) -> Steps[tuple[AShare, AShare, BShare]]:
     """[x] -> ([u], [s], <x < t> for t in `also`): u = floor(s x 2^(17 - hi)) in 2^17 .. 2^18, s of the header.
 
-    Octaves and thresholds are those of the integers behind x. u is at scale 17, in 1 .. 2, and s at scale hi less that
-    of x, so that the reciprocal of the number that x stands for is s / u.
+    Octaves and thresholds refer to the integers behind x. u is at scale 17, in 1 .. 2, and s at scale hi minus that of
+    x, so that the reciprocal of the number that x stands for is s / u.
     """
     octaves = hi - lo + 1
     compared = yield from below.steps(party, x, [*(1 << j for j in range(lo, hi + 1)), *also], hi + 2, by)
@@ -101,14 +101,16 @@ class NewtonMasks:
 def _apart(
     party: Endpoint, first: AShare, second: AShare, u: AShare, by: Variant | None = None, exact: bool = True
 ) -> Steps[AShare]:
-    """The difference of two reciprocals, 0 where u is: what is too small to be inverted is 0, and has none."""
+    """Return the difference of two reciprocals, or 0 where u is 0: x was too small to be inverted, and has no
+    reciprocal.
+    """
     none = yield from below.steps(party, u, [1], MANTISSA + 3, by)
     return (yield from select.steps(party, ~none[..., 0], first - second))
 
 
 @protocol(exact=lambda u, by=None, exact=True: exact, near=_apart, elementwise=True)
 def invert(party: Endpoint, u: AShare, by: Variant | None = None, exact: bool = True) -> Steps[AShare]:
-    """[u] in 1 .. 2 at scale 17 -> [y], 1 / u at scale 18 with relative error 2^-16, less what u was floored by."""
+    """[u] in 1 .. 2 at scale 17 -> [y], 1 / u at scale 18, of relative error 2^-16 without the error of flooring u."""
     a, b, aa, aaa, ab, bb, abb = party.randomness.take(NewtonMasks(u.shape))
     first = party.rank == 0
     (d,) = yield from open_shares(u.map(lambda w: w.reshape(-1) - a))
@@ -129,7 +131,7 @@ def invert(party: Endpoint, u: AShare, by: Variant | None = None, exact: bool = 
     (e,) = yield from open_shares(y.map(lambda w: w.reshape(-1) - b))
     words = products.product_with_square(d, e, a, b, ab, bb, abb, first).reshape(u.shape)
     uyy = AShare(words, party.rank, MANTISSA + 2 * NEWTON_SCALE)
-    # Newton's error is negative, 2^-16.3 at most after two steps: half of it makes it two-sided.
+    # Newton's error is negative, at most 2^-16.3 after two steps; adding half of that makes it two-sided.
     two = (2 << MANTISSA + NEWTON_SCALE) + (4 << MANTISSA)
     return (yield from shift_right(party, y.times(two, MANTISSA + NEWTON_SCALE) - uyy, LAST_SHIFT, by, exact))
 
@@ -140,8 +142,8 @@ def reciprocal(
 ) -> Steps[tuple[AShare, AShare]]:
     """[x] -> ([y], [s]) with 1 / x = y s, each at its scale, shape of x; see the header for range and error.
 
-    `exact` False rounds at random instead of down: fewer rounds and far fewer bytes from the dealer, but an error of up
-    to 2^-15, and a result that differs from run to run.
+    With `exact` False, rounding is random instead of down: fewer rounds and far fewer bytes from the dealer, but an
+    error of up to 2^-15, and a result that differs from run to run.
     """
     u, s, _ = yield from normalise.steps(party, x, lo, hi, (), by, exact)
     y = yield from invert.steps(party, u, by, exact)
@@ -160,7 +162,7 @@ describe(
     priced=calls(lambda i, n: [i.words(0, 1, n, scale=MANTISSA)], *BOTH, element="mantissa"),
     evidence=[
         Argued(
-            "its words are of 64 bits; it opens u and y, as a product does, and the floors are those of floor",
+            "its words have 64 bits; it opens u and y as a product does, and rounds down by floor",
             "perfect: every message is a one-time pad",
         )
     ],

@@ -1,6 +1,6 @@
 """A rehearsal: protocols run on zeros, with no peer and no dealer.
 
-Rounds and requests depend on public shapes only, so that what is counted on zeros is what the real run takes.
+Rounds and requests depend only on public shapes, so the counts of a rehearsal are those of the real run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class TraceView:
-    """Zeros wherever this rank would hold a value."""
+    """A view that returns zeros where this rank would hold a value."""
 
     def __init__(self, rank: int) -> None:
         self._rank = rank
@@ -58,7 +58,7 @@ class TraceView:
 
 
 class Requests:
-    """Randomness that records what is asked for, and gives out zeros."""
+    """Randomness that records requests, and returns zeros."""
 
     dealt = used = 0
     waited = 0.0
@@ -97,11 +97,11 @@ class Silence:
         return [each if isinstance(each, RowsInFile) else np.zeros(*each) for each in like or []]
 
     def exchange_public(self, tag: str, tree: object) -> Any:
-        raise AssertionError("a rehearsal has no peer to tell facts")
+        raise AssertionError("a rehearsal has no peer to exchange facts with")
 
 
 class NoWorkers:
-    """Implements `Workers` in a rehearsal: nobody answers, and what is asked for goes on a list."""
+    """Implements `Workers` in a rehearsal: records requests, and returns no answers."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -115,7 +115,7 @@ class NoWorkers:
         return []
 
     def fetch(self, kept: Sequence[Any]) -> list[Any]:
-        raise AssertionError("in a rehearsal nobody keeps anything")
+        raise AssertionError("nothing is kept in a rehearsal")
 
     def provide(self, plan: Sequence[tuple[Sequence[Call], int]]) -> None:
         pass
@@ -124,9 +124,9 @@ class NoWorkers:
         return []
 
     def restart(self, party: Endpoint) -> None:
-        raise AssertionError("in a rehearsal no worker is lost")
+        raise AssertionError("no worker is lost in a rehearsal")
 
 
 def rehearsing(rank: int) -> Endpoint:
-    """An endpoint without a peer."""
+    """Return an endpoint without a peer."""
     return Endpoint(rank, Silence(), Requests(rank))

@@ -19,45 +19,47 @@ Shape = tuple[int, ...]
 
 
 def smallest_word(bits: int) -> np.dtype:
-    """The narrowest word of at least so many bits, 1 .. 64."""
+    """Return the narrowest word of at least `bits` bits, 1 .. 64."""
     return next(dtype for dtype in (U8, U16, U32, U64) if bits <= 8 * dtype.itemsize)
 
 
 def to_units(values: ArrayLike, scale: int = 0, rounded: Callable[[np.ndarray], np.ndarray] = np.rint) -> np.ndarray:
-    """Public numbers in units of 2^-scale, int64: integers as they are, floats `rounded` to whole units.
+    """Return public numbers in units of 2^-scale, int64: integers as they are, floats `rounded` to whole units.
 
-    At scale 0 `np.rint` takes integers only. Raises DataError for what is no such number, RangeError beyond 64 bits.
+    With `np.rint` at scale 0, floats must be integers. Raises DataError for anything else, RangeError beyond 64 bits.
     """
     try:
         array = np.asarray(values)
     except ValueError:
-        raise DataError("a share takes an array of numbers: all its rows have one length") from None
+        raise DataError("a share takes an array of numbers: all rows must have the same length") from None
     kind = array.dtype.kind
     if kind in "bi" or (kind == "u" and (array.itemsize < 8 or not (array >> np.uint64(63)).any())):
         return array.astype(np.int64)
     if kind == "u" or (kind == "O" and all(isinstance(v, int) for v in array.flat)):
-        raise RangeError("an integer beyond 64 bits with sign does not fit a share")
+        raise RangeError("integers of a share must fit 64 bits with sign, got a larger one")
     if kind != "f":
         raise DataError(f"a share takes integers or floats, got {np.ravel(array)[:1].tolist() or array.dtype}")
     scaled = np.ldexp(array.astype(np.float64), scale)
     units = rounded(scaled)
     if np.isnan(scaled).any():
-        raise DataError("a share takes numbers, got nan")
+        raise DataError("numbers of a share must be finite, got nan")
     if (np.abs(scaled) >= 2.0**63).any():
         raise RangeError(f"{np.abs(array).max():g} at scale {scale} does not fit the 64 bits of a share")
     if scale == 0 and rounded is np.rint and (units != scaled).any():
         first = array[units != scaled].flat[0]
-        raise DataError(f"a share at scale 0 holds integers, got {first:g}: share with a scale, as in scale=16")
+        raise DataError(
+            f"values of a share at scale 0 must be integers, got {first:g}: share with a scale, as in scale=16"
+        )
     return units.astype(np.int64)
 
 
 def encode_signed(values: ArrayLike, dtype: np.dtype = U64, scale: int = 0) -> np.ndarray:
-    """Public numbers, as `to_units` takes them, to two's complement words of `dtype`."""
+    """Encode public numbers, as `to_units` takes them, in two's complement words of `dtype`."""
     return to_units(values, scale).astype(dtype)
 
 
 def decode_signed(words: np.ndarray) -> np.ndarray:
-    """Words to the signed integers that they stand for, as int64."""
+    """Decode words to the signed integers that they stand for, as int64."""
     return words.view(np.dtype(f"i{words.dtype.itemsize}")).astype(np.int64)
 
 
@@ -69,9 +71,10 @@ def low_bits(words: np.ndarray, bits: int) -> np.ndarray:
 
 
 def _parts(bits: int) -> Iterator[tuple[np.dtype, int]]:
-    """What a word of so many bits is cut into on the wire: the type of each part, and its place in the word.
+    """Yield the parts of a word of `bits` bits on the wire: the type of each part, and its place in the word.
 
-    Whole bytes in the widest types that fit them, lowest first; a single bit over whole bytes is a part by itself.
+    Parts are whole bytes in the widest types that fit, lowest first; a single bit beyond whole bytes is a separate
+    part.
     """
     single = bits % 8 == 1
     size, place = (bits if single else bits + 7) // 8, 0
@@ -84,17 +87,17 @@ def _parts(bits: int) -> Iterator[tuple[np.dtype, int]]:
 
 
 def packed_sizes(count: int, bits: int) -> list[int]:
-    """Bytes of the arrays of `pack_words` for so many words."""
+    """Return the bytes of each array of `pack_words` for `count` words."""
     return [-(-count // 8) if dtype == _BIT else count * dtype.itemsize for dtype, _ in _parts(bits)]
 
 
 def packed_size(count: int, bits: int) -> int:
-    """Bytes that `count` words of `bits` bits take up on the wire."""
+    """Return the bytes of `count` words of `bits` bits on the wire."""
     return sum(packed_sizes(count, bits))
 
 
 def pack_words(words: np.ndarray, bits: int) -> list[np.ndarray]:
-    """Words below 2^bits as flat byte arrays, one for each part of a word; single bits go eight to a byte."""
+    """Pack words below 2^bits into flat byte arrays, one for each part of a word; single bits go eight to a byte."""
     flat = np.ascontiguousarray(words).reshape(-1)
     packed = []
     for dtype, place in _parts(bits):
@@ -105,7 +108,7 @@ def pack_words(words: np.ndarray, bits: int) -> list[np.ndarray]:
 
 
 def _shifted(words: np.ndarray, dtype: np.dtype, place: int) -> np.ndarray:
-    """The bits of flat words from `place` on, as many as the type holds."""
+    """Return the bits of flat words from `place` up, as many as the type holds."""
     if not place:
         return words.astype(dtype, copy=False)
     out = np.empty(words.size, dtype)
@@ -126,12 +129,12 @@ def unpack_words(packed: Sequence[np.ndarray], shape: Shape, dtype: np.dtype, bi
 
 
 def _part(data: np.ndarray, narrow: np.dtype, shape: Shape) -> np.ndarray:
-    """Flat, as it was packed."""
+    """Return a packed part as a flat array."""
     return unpack_bits(data, (math.prod(shape),)) if narrow == _BIT else data.view(narrow)
 
 
 def pack_bits(bits: np.ndarray) -> np.ndarray:
-    """0/1 bytes, eight to a byte, little-endian."""
+    """Pack 0/1 bytes, eight to a byte, little-endian."""
     return np.packbits(np.ascontiguousarray(bits).reshape(-1), bitorder="little")
 
 

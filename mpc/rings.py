@@ -1,9 +1,9 @@
-"""Rings as objects: what the words of a share, or of a dealt value, are elements of.
+"""Rings as objects: the set that the words of a share, or of a dealt value, are elements of.
 
-Z2k    integers modulo 2^k, one in a word; all bits of the word, or the low ones
-GF2    bits, one to a byte
-GF2^k  bits, as many to a word as it has: `PackedBits`
-Z2k^n  integers modulo 2^k, k = 1, 2, 4 or 8, as many to a byte as it has room for: `PackedIntegers`
+Z2k    integers modulo 2^k, one per word; all bits of the word, or the low ones
+GF2    bits, one per byte
+GF2^k  bits, filling the words: `PackedBits`
+Z2k^n  integers modulo 2^k, k = 1, 2, 4 or 8, filling the bytes: `PackedIntegers`
 Z2128  integers modulo 2^128, each two words along the last axis, the low one first: `WideIntegers`
 """
 
@@ -41,17 +41,17 @@ class Stream(Protocol):
 
 
 class _Packing:
-    """Elements on the wire, for rings that say how many bits one of them takes."""
+    """Elements on the wire, for rings whose elements have a fixed number of bits."""
 
     dtype: np.dtype
     bits: int
 
     def sizes(self, shape: Shape) -> list[int]:
-        """Bytes of the arrays of `pack`."""
+        """Return the bytes of each array of `pack`."""
         return packed_sizes(math.prod(shape), self.bits)
 
     def pack(self, words: np.ndarray) -> list[np.ndarray]:
-        """Elements as flat byte arrays."""
+        """Pack elements into flat byte arrays."""
         return pack_words(words, self.bits)
 
     def unpack(self, packed: Sequence[np.ndarray], shape: Shape) -> np.ndarray:
@@ -59,12 +59,12 @@ class _Packing:
         return unpack_words(packed, shape, self.dtype, self.bits)
 
     def draw(self, stream: Stream, shape: Shape) -> np.ndarray:
-        """Uniform elements."""
+        """Draw uniform elements."""
         return stream.words(shape, self.dtype)
 
 
 class _Xor(_Packing):
-    """Sums by xor, products by and."""
+    """Rings whose sum is xor and whose product is and."""
 
     def add(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return x ^ y
@@ -78,7 +78,7 @@ class _Xor(_Packing):
 
 @dataclass(frozen=True)
 class Z2k(_Packing):
-    """Integers modulo 2^bits in words of `dtype`, by default all bits of the word; what is above does not count."""
+    """Integers modulo 2^bits in words of `dtype`; by default all bits of the word. Higher bits are ignored."""
 
     dtype: np.dtype
     bits: int = 0
@@ -110,14 +110,14 @@ class Z2k(_Packing):
 
 @dataclass(frozen=True)
 class BitRing(_Xor):
-    """Bits, one to a byte."""
+    """Bits, one per byte."""
 
     dtype: np.dtype = U8
     bits: int = 1
     name: str = "bool"
 
     def matmul(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        # Sums of bits are taken modulo 256, which keeps their parity.
+        # Sums of bits modulo 256 keep their parity.
         return ring_products(np.ascontiguousarray(x), np.ascontiguousarray(y)) & U8.type(1)
 
     def pack(self, words: np.ndarray) -> list[np.ndarray]:
@@ -129,7 +129,7 @@ class BitRing(_Xor):
 
 @dataclass(frozen=True)
 class PackedBits(_Xor):
-    """Bits, as many to a word of `dtype` as it has."""
+    """Bits that fill words of `dtype`."""
 
     dtype: np.dtype
 
@@ -152,7 +152,7 @@ class PackedIntegers(_Packing):
 
     @property
     def _top(self) -> np.uint8:
-        """The top bit of every integer: what it carries is dropped."""
+        """The top bit of every integer; its carry is dropped."""
         return np.uint8(sum(1 << self.width * i - 1 for i in range(1, self.per_word + 1)))
 
     def add(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -164,11 +164,11 @@ class PackedIntegers(_Packing):
         return np.bitwise_xor((x | top) - (y & ~top), ~(x ^ y) & top, out=out)
 
     def words(self, count: int) -> int:
-        """Words that so many integers take up."""
+        """Return the number of words for `count` integers."""
         return -(-count // self.per_word)
 
     def join(self, integers: np.ndarray) -> np.ndarray:
-        """Integers uint8[.., k], of which the low bits count -> words uint8[.., words(k)]."""
+        """The low bits of integers uint8[.., k] -> words uint8[.., words(k)]."""
         words = np.zeros((*integers.shape[:-1], self.words(integers.shape[-1])), U8)
         for i in range(self.per_word):
             part = low_bits(integers[..., i :: self.per_word], self.width)
@@ -176,7 +176,7 @@ class PackedIntegers(_Packing):
         return words
 
     def split(self, words: np.ndarray, count: int) -> np.ndarray:
-        """Inverse of `join` for so many integers, 0 .. 2^width - 1."""
+        """Inverse of `join` for `count` integers, 0 .. 2^width - 1."""
         parts = np.empty((*words.shape, self.per_word), U8)
         for i in range(self.per_word):
             parts[..., i] = low_bits(words >> U8.type(self.width * i), self.width)
@@ -199,7 +199,7 @@ class WideIntegers(_Packing):
         return np.stack([low, x[..., 1] - y[..., 1] - (x[..., 0] < y[..., 0])], axis=-1, out=out)
 
     def product(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """The leading axes broadcast."""
+        """Multiply; the leading axes broadcast."""
         half = np.uint64(32)
         (a, b), (c, d) = ((low_bits(w[..., 0], 32), w[..., 0] >> half) for w in (x, y))
         middle = b * c + (a * c >> half)
@@ -208,21 +208,22 @@ class WideIntegers(_Packing):
         return np.stack([x[..., 0] * y[..., 0], high + x[..., 0] * y[..., 1] + x[..., 1] * y[..., 0]], axis=-1)
 
     def sum(self, x: np.ndarray, axis: int) -> np.ndarray:
-        """Along an axis, counted from the front, of fewer than 2^32 elements."""
+        """Sum along an axis, counted from the front, of fewer than 2^32 elements."""
         low, high = (low_bits(x[..., 0], 32).sum(axis=axis), (x[..., 0] >> np.uint64(32)).sum(axis=axis))
         upper = high + (low >> np.uint64(32))
         carry = upper >> np.uint64(32)
         return np.stack([low_bits(low, 32) | upper << np.uint64(32), x[..., 1].sum(axis=axis) + carry], axis=-1)
 
     def widened(self, words: np.ndarray) -> np.ndarray:
-        """Words of 64 bits as integers 0 .. 2^64 - 1."""
+        """Return 64-bit words as integers 0 .. 2^64 - 1."""
         return np.stack([words, np.zeros_like(words)], axis=-1)
 
 
 GF2 = BitRing()
 Z128 = WideIntegers()
 Z8, Z16, Z32, Z64 = (Z2k(dtype) for dtype in (U8, U16, U32, U64))
-# What whole shares are over; packed bits are between a product of bits and the next; all that is dealt or sent.
+# Ring: of shares that programs hold. ShareRing adds packed bits, which occur only between products of bits. AnyRing:
+# whatever is dealt or sent.
 Ring: TypeAlias = Z2k | BitRing
 ShareRing: TypeAlias = Ring | PackedBits
 AnyRing: TypeAlias = ShareRing | PackedIntegers | WideIntegers

@@ -1,7 +1,7 @@
 """Rounds, and protocols as generators of rounds.
 
 A protocol yields the `Round`s it needs and receives the peer's arrays; `Endpoint.run` drives it, one message per round
-in each direction. `parallel` merges several, so that steps which do not depend on one another share their rounds.
+in each direction. `parallel` merges several, so that steps that do not depend on one another share their rounds.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ T3 = TypeVar("T3")
 
 @dataclass
 class Round:
-    """What one protocol sends in one round, and what it expects back: sizes of arrays, or rows that are received into a
-    file; the protocol's name is filled in.
+    """What one protocol sends in one round, and what it expects in return: sizes of arrays, or rows to receive into a
+    file.
+
+    `name` is that of the protocol; `named` sets it.
     """
 
     sent: Sequence[np.ndarray | Pieces]
@@ -37,7 +39,7 @@ Steps: TypeAlias = Generator[Round | list[Round], list[Any], T]
 
 
 def named(name: str, steps: Steps[T]) -> Steps[T]:
-    """The same steps, with `name` on every round that bears none yet."""
+    """Yield the same steps, with `name` on every round that has no name yet."""
     try:
         asked = next(steps)
         while True:
@@ -65,7 +67,7 @@ def parallel(*protocols: Steps[T]) -> Steps[tuple[T, ...]]: ...
 
 
 def parallel(*protocols: Steps[Any]) -> Steps[Any]:
-    """Run several protocols in the same rounds; their results in order."""
+    """Run several protocols in the same rounds; return their results in order."""
     results: list[Any] = [None] * len(protocols)
     waiting: dict[int, list[Round]] = {}
 
@@ -90,7 +92,7 @@ def parallel(*protocols: Steps[Any]) -> Steps[Any]:
 
 
 def exchange_words(words: Sequence[np.ndarray], widths: Sequence[int]) -> Steps[list[np.ndarray]]:
-    """One round in which both parties send words below 2^width, masked; the peer's, of the same shapes and types."""
+    """Exchange masked words below 2^width in one round; return the peer's, of the same shapes and types."""
     packed = [pack_words(w, bits) for w, bits in zip(words, widths, strict=True)]
     sizes = [size for w, bits in zip(words, widths, strict=True) for size in packed_sizes(w.size, bits)]
     answer = iter((yield Round([array for arrays in packed for array in arrays], sizes)))
@@ -99,7 +101,7 @@ def exchange_words(words: Sequence[np.ndarray], widths: Sequence[int]) -> Steps[
 
 
 def open_shares(*shares: Share, bits: Sequence[int] | None = None) -> Steps[list[np.ndarray]]:
-    """One round in which both parties send their shares; the public values, as words or 0/1 bytes.
+    """Open masked shares in one round; return the public values, as words or 0/1 bytes.
 
     `bits` narrows an additive share to Z_2^bits on the wire. Only masked shares may be opened.
     """
@@ -109,6 +111,6 @@ def open_shares(*shares: Share, bits: Sequence[int] | None = None) -> Steps[list
 
 
 def open_words(*words: np.ndarray, bits: int | None = None) -> Steps[list[np.ndarray]]:
-    """One round that opens words shared by xor, of so many bits or all; they must be masked."""
+    """Open masked words shared by xor in one round; `bits` is their width, None for all bits of a word."""
     widths = [bits or 8 * w.dtype.itemsize for w in words]
     return [w ^ other for w, other in zip(words, (yield from exchange_words(words, widths)), strict=True)]

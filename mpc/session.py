@@ -5,7 +5,7 @@
         b = x < y
         e = x == y
 
-A job of `protocols.runtime.run_local` runs within one. Library code names the protocol and its party.
+Jobs of `protocols.runtime.run_local` run within a session. Library code names the protocol and its party instead.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class _Session:
         return below(self.party, x, [0], 64)[..., 0]
 
     def zero(self, x: AShare) -> BShare:
-        # Both signs are needed: -2^63 is below 0, and one less wraps to above it.
+        # Both signs are needed: -2^63 is below 0, and -2^63 - 1 wraps to a positive number.
         signs = below(self.party, x, [0, 1], 64)
         return and_bits(self.party, ~signs[..., 0], signs[..., 1])
 
 
 @contextmanager
 def session(party: Party) -> Iterator[Party]:
-    """Make `party` the one that operators on shares talk through, in this thread."""
+    """Make `party` the one that operators on shares use, in this thread."""
     token = SESSION.set(_Session(party))
     try:
         yield party

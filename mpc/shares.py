@@ -1,15 +1,15 @@
-"""Shares: one party's half of a secret array. They refuse to pass as values.
+"""Shares: one party's half of a secret array. Using one as a value raises TypeError.
 
 AShare  x = x_0 + x_1 mod 2^k, k = 8, 16, 32 or 64: two's complement integers at a fixed-point `scale`
         (the secret stands for x / 2^scale).
-BShare  b = b_0 xor b_1: bits, one to a byte, so that they can be sliced and broadcast; eight to a byte on the wire.
-PShare  w = w_0 xor w_1: packed bits, as many as a word has. Products of bits are made on these.
+BShare  b = b_0 xor b_1: bits, one per byte, so that they can be sliced and broadcast; eight per byte on the wire.
+PShare  w = w_0 xor w_1: packed bits, filling the words. Products of bits are computed on these.
 
-Addition, public factors and slicing are local. What needs a message is a protocol: `x * y`, `x @ y`, `x < y` and
-`x == y` ask the session that they are used in for it (mpc/session.py), and raise TypeError without one.
-A share knows its party's rank, so that a public constant is added by party 0 only.
+Addition, public factors and slicing are local. Operations that need messages are protocols: `x * y`, `x @ y`, `x < y`
+and `x == y` run through the current session (mpc/session.py), and raise TypeError without one.
+A share knows its party's rank, so that only party 0 adds a public constant.
 Public operands: integers are in units of 2^-scale, as `party.share` takes them and `party.reveal` returns them; floats
-are the numbers themselves, rounded to units. At scale 0 a float that is no integer is refused.
+are the numbers themselves, rounded to units. At scale 0, a float that is not an integer is refused.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from mpc.errors import DataError, ScaleMismatch, ShapeMismatch
 from mpc.ring import Shape, encode_signed, pack_bits, to_units, unpack_bits
 from mpc.rings import GF2, Z64, BitRing, PackedBits, ShareRing, Z2k, integers, packed_bits
 
-# What a share is added to, multiplied by or compared with: another one, or public numbers.
+# The other operand of a share: another share, or public numbers.
 Operand: TypeAlias = "AShare | ArrayLike"
 
 
 class Operations(Protocol):
-    """What the operators of shares ask of a session."""
+    """The protocols that the operators of shares need from a session."""
 
     def multiply(self, x: AShare, y: AShare) -> AShare: ...
 
@@ -53,7 +53,7 @@ def _session(symbol: str) -> Operations:
 
 
 class Share:
-    """What all kinds have in common: shape, slicing, and the refusal to be a value."""
+    """Base of all shares: shape, slicing, and errors where a share is used as a value."""
 
     rank: int
 
@@ -63,7 +63,7 @@ class Share:
 
     @property
     def ring(self) -> ShareRing:
-        """What the words are elements of."""
+        """The ring that the words are elements of."""
         raise NotImplementedError
 
     def _like(self, words: np.ndarray) -> Self:
@@ -88,7 +88,7 @@ class Share:
         return self._like(self._words[key])
 
     def map(self, function: Callable[[np.ndarray], np.ndarray]) -> Self:
-        """Apply a re-arrangement of entries (transpose, take, repeat ...) to the share."""
+        """Apply a rearrangement of entries (transpose, take, repeat ...) to the share."""
         return self._like(function(self._words))
 
     def reshape(self, *shape: int) -> Self:
@@ -170,12 +170,12 @@ class AShare(_WordShare):
         return AShare(self.words @ encode_signed(other, self.dtype, scale), self.rank, self.scale + scale)
 
     def _scale(self, factor: Any) -> int:
-        """That of a public factor: floats are rounded to the scale of the share, integers are what they are."""
+        """Return the scale of a public factor: floats are rounded to the share's scale, integers are exact."""
         return self.scale if np.asarray(factor).dtype.kind == "f" else 0
 
     def __lt__(self, other: Operand) -> BShare:
         """<x < y>, y shared or public."""
-        # On integers x < y and x < ceil(y) are the same.
+        # For integers, x < y is equivalent to x < ceil(y).
         bound = other if isinstance(other, AShare) else to_units(other, self.scale, np.ceil)
         return _session("<").negative(self - bound)
 
@@ -202,7 +202,7 @@ class AShare(_WordShare):
         return self._like(self.words.cumsum(axis=axis, dtype=self.dtype))
 
     def at_scale(self, scale: int) -> AShare:
-        """The same integers read at another scale."""
+        """Return the same integers, read at another scale."""
         return AShare(self.words, self.rank, scale)
 
     def narrow(self, ring: Z2k) -> AShare:
@@ -249,7 +249,7 @@ class BShare(Share):
         return self._like(np.bitwise_xor.reduce(self.bits, axis=axis))
 
     def packed(self) -> PShare:
-        """The same bits, flat, eight to a byte."""
+        """Return the same bits, flat, eight per byte."""
         return PShare(pack_bits(self.bits), self.rank)
 
 
@@ -275,7 +275,7 @@ class PShare(_WordShare):
         return self._like(~self.words if self.rank == 0 else self.words)
 
     def __lshift__(self, places: int) -> PShare:
-        """Every bit `places` up within its word, zeros below."""
+        """Shift every bit up by `places` within its word, with zeros below."""
         return self._like(self.words << self.dtype.type(places))
 
     def unpacked(self, shape: Shape) -> BShare:
@@ -299,26 +299,26 @@ def stack(shares: Sequence[S], axis: int = 0) -> S:
 
 
 def public_ring(values: ArrayLike, rank: int, scale: int = 0, ring: Z2k = Z64) -> AShare:
-    """A trivial sharing of public numbers: party 0 holds them, party 1 zeros."""
+    """Return a trivial sharing of public numbers: party 0 holds them, party 1 holds zeros."""
     words = encode_signed(values, ring.dtype, scale)
     return AShare(words if rank == 0 else np.zeros_like(words), rank, scale)
 
 
 def public_bits(values: ArrayLike, rank: int) -> BShare:
-    """A trivial sharing of public bits."""
+    """Return a trivial sharing of public bits."""
     bits = _bits(values)
     return BShare(bits if rank == 0 else np.zeros_like(bits), rank)
 
 
 def _bits(values: ArrayLike) -> np.ndarray:
-    """Public bits as uint8. Raises DataError for anything else."""
+    """Return public bits as uint8. Raises DataError for anything else."""
     array = np.asarray(values)
     if not ((array == 0) | (array == 1)).all():
-        raise DataError("public bits beside a BShare are 0 or 1")
+        raise DataError("public bits must be 0 or 1")
     return array.astype(np.uint8, copy=False)
 
 
 def same_shape(*shares: Share) -> None:
-    """Raises ShapeMismatch unless all shapes agree."""
+    """Raise ShapeMismatch unless all shapes agree."""
     if len({s.shape for s in shares}) > 1:
         raise ShapeMismatch(f"shapes differ: {', '.join(str(s.shape) for s in shares)}")

@@ -3,9 +3,9 @@
 share          the owner's array x -> [x]                  one round, owner to peer, |x| words
 reveal         [x] -> x, to one party or to both           one round, to the named party only
 
-Security       semi-honest, perfect. share: the peer gets x minus a mask that only the owner knows. reveal: what the
-               receiver learns of the other half, x and its own half fix anyway; a dealt sharing of zero makes that
-               half uniform even where a share was not, as one of a public value
+Security       semi-honest, perfect. share: the peer gets x minus a mask that only the owner knows. reveal: the other
+               half is determined by x and the receiver's own half. A dealt sharing of zero makes it uniform even if the
+               sharing of x was not, as with a public value
 Source         Beaver, CRYPTO 1991
 """
 
@@ -64,7 +64,7 @@ MOST = 1 << 30
 
 
 def agree_on_shape(party: Endpoint, shape: Shape | None, owner: int, scale: int) -> Shape:
-    """The public shape of what `owner` shares; the other party has None. Raises DataError, ProtocolDesync."""
+    """Return the public shape of what `owner` shares; the other party passes None. Raises DataError, ProtocolDesync."""
     mine = {"owner": owner, "scale": scale, "shape": None if shape is None else list(shape)}
     theirs = party.exchange_public("share.shape", mine)
     if (
@@ -73,15 +73,17 @@ def agree_on_shape(party: Endpoint, shape: Shape | None, owner: int, scale: int)
         or not all(type(theirs[name]) is int and 0 <= theirs[name] <= MOST for name in ("owner", "scale"))
         or not _is_shape(theirs["shape"])
     ):
-        raise ProtocolDesync("share.shape: the other party sent something other than an owner, a scale and a shape")
+        raise ProtocolDesync(
+            "share.shape: expected an owner, a scale and a shape, and the other party sent something else"
+        )
     for name in ("owner", "scale"):
         if theirs[name] != mine[name]:
             raise DataError(f"share: the parties disagree on {name}: {mine[name]} here, {theirs[name]} at the other")
     if (mine["shape"] is None) == (party.rank == owner) or (theirs["shape"] is None) != (party.rank == owner):
-        raise DataError(f"share: party {owner} passes the values, and the other party passes None")
+        raise DataError(f"share: party {owner} must pass the values, and the other party must pass None")
     agreed = shape if shape is not None else tuple(theirs["shape"])
     if math.prod(agreed) > MOST:
-        raise DataError(f"share: an array of shape {agreed} has more than 2^30 numbers")
+        raise DataError(f"share: an array must have at most 2^30 numbers, got shape {agreed}")
     return agreed
 
 

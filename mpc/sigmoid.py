@@ -1,6 +1,6 @@
 """Logistic function and its derivative, by Fourier series on one opening.
 
-Functionality  [x] at scale 20 -> [sigma(x)], [sigma(x) (1 - sigma(x))] at a scale of choice
+Functionality  [x] at scale 20 -> [sigma(x)], [sigma(x) (1 - sigma(x))] at a given scale
 Error          sigma: 4e-7, derivative: 6e-7; their means at any x are within 2e-7 and 4e-7. Then one unit of the
                output scale, rounded without bias. Range: |x| < 2^21 - 13 with the default `bits`, wider with more.
                Outside +-12, or from +-12.25, both stay at their values at +-12: sigma is then off by at most 6.2e-6
@@ -8,12 +8,12 @@ Messages       13 x + r modulo 2^28; truncation of the series; alongside, the co
                the choice between the series and the clipped values (1)
 Cost           3 rounds; offline the dealer sends sin(k w r), cos(k w r) for k = 1 .. 11, 132 bytes per element
 Security       semi-honest, perfect: every message is a one-time pad
-How            of either function there is one series for x >= 0 and one for x < 0, its mirror image: least-squares fits
-               on [-0.3, 12.3] of period 2^8 / 13 = 19.7, the derivative held to 1/4 + 2^-22 at 0: a sum of derivatives
-               there reaches its multiple of 1/4 at any rounding, as min_child_weight in a first tree needs. sin k w
-               (e - r), cos k w (e - r) are linear in the dealt values, which thus serve all four series.
-               Near 0, and between 12 and 12.25, either choice is right, so that the comparison takes multiples of 1/4:
-               the sum of both shares over 2^18, each rounded down, is x over 2^18 rounded down or 1 less
+How            each function has one series for x >= 0 and one for x < 0, its mirror image: least-squares fits on
+               [-0.3, 12.3] of period 2^8 / 13 = 19.7. The derivative is constrained to 1/4 + 2^-22 at 0, so that a sum
+               of derivatives there reaches its multiple of 1/4 at any rounding, which min_child_weight needs in a first
+               tree. sin k w (e - r), cos k w (e - r) are linear in the dealt values, which thus serve all four series.
+               Near 0, and between 12 and 12.25, either choice is right, so it suffices to compare multiples of 1/4: the
+               sum of both shares over 2^18, each rounded down, is x over 2^18 rounded down, or 1 less
 Source         Fourier sigmoid for secure boosting: Lu et al. (Squirrel), USENIX Security 2023
 """
 
@@ -40,12 +40,13 @@ from mpc.shares import AShare, BShare, stack
 from mpc.sigmoid_table import COARSE, LIMITS, RANGE_BITS, SCALE, sigmoid_table
 from mpc.truncation import truncate
 
-# What either function is off by at most, but for the rounding to a unit: by series, and by the table.
+# Largest error of either function without the rounding to a unit: by series, and by the table.
 SERIES_ERROR, TABLE_ERROR = 6.5e-6, 0.0125
-# Units of 2^-20 go 2^28 / 13 to the period.
+# One period is 2^28 / 13 units of 2^-20.
 TURN = 13
 
-# Of sigma - 1/2 and of the derivative for x >= 0, on 1, cos w x .. cos 11 w x and on sin w x .. sin 11 w x.
+# Series of sigma - 1/2 and of the derivative for x >= 0: coefficients of 1, cos w x .. cos 11 w x, and of sin w x ..
+# sin 11 w x.
 COEFFICIENT_SCALE = 28
 VALUE_COSINES = np.array(
     [81583470, -77032149, -22474895, 9855667, 10148564, 831894] + [-2314134, -901661, 137948, 145691, 20800, -1183]
@@ -61,7 +62,7 @@ SLOPE_SINES = np.array(
 )
 FACTOR_SCALE = 25
 _SUM_SCALE = FACTOR_SCALE + TRIG_SCALE
-# |sigma - 1/2| stays below 1/2, and the derivative as well: sums modulo 2^48 hold them with their sign.
+# |sigma - 1/2| and the derivative stay below 1/2: sums modulo 2^48 hold them with their sign.
 _SUM_BITS = _SUM_SCALE + 1
 # 1 / (1 + e^-12) and e^-12 / (1 + e^-12)^2 at that scale.
 END_SCALE = 58
@@ -69,15 +70,17 @@ AT_CLIP, SLOPE_AT_CLIP = 288228605213955006, 1770926875787
 
 
 def factors() -> np.ndarray:
-    """Coefficients of the cosines and sines in the series of x >= 0, and of x < 0, for either function at FACTOR_SCALE:
-    float64 [4, 2, TERMS]."""
+    """Return the coefficients of cosines and sines at FACTOR_SCALE, float64 [4, 2, TERMS].
+
+    The four series are those for x >= 0 and those for x < 0, of either function.
+    """
     value, slope = np.array([[VALUE_COSINES[1:], VALUE_SINES], [SLOPE_COSINES[1:], SLOPE_SINES]], float)
     odd, even = np.array([[-1.0], [1.0]]), np.array([[1.0], [-1.0]])
     return np.stack([value, slope, odd * value, even * slope]) / (1 << COEFFICIENT_SCALE - FACTOR_SCALE)
 
 
 def constants() -> np.ndarray:
-    """The series' terms of degree 0, in the order of `factors`, at the scale of the sums: int64 [4]."""
+    """Return the series' terms of degree 0, in the order of `factors`, at the scale of the sums: int64 [4]."""
     value, slope = int(VALUE_COSINES[0]), int(SLOPE_COSINES[0])
     return np.array([value, slope, -value, slope]) << _SUM_SCALE - COEFFICIENT_SCALE
 
@@ -96,10 +99,10 @@ class TrigonometricMasks:
 
 
 def _series(party: Endpoint, x: AShare, scale: int, ring: Z2k) -> Steps[tuple[AShare, np.ndarray]]:
-    """[sigma - 1/2] and [derivative] as for x >= 0, and as for x < 0, rounded to `scale` in `ring`, (2, 2, *x.shape);
-    and the opened angle.
+    """Return [sigma - 1/2] and [derivative] by the series for x >= 0 and by those for x < 0, and the opened angle.
 
-    Beyond the range of its fit a series is out of the range of `truncate`, and times 0.
+    Both are rounded to `scale` in `ring`, (2, 2, *x.shape). Where x is outside the fit, a series may leave the range of
+    `truncate`, but it is multiplied by 0.
     """
     sums, angle = yield from _sums(party, x)
     rounded = yield from truncate.steps(party, sums, sums.scale - scale, ring)
@@ -107,7 +110,7 @@ def _series(party: Endpoint, x: AShare, scale: int, ring: Z2k) -> Steps[tuple[AS
 
 
 def _sums(party: Endpoint, x: AShare) -> Steps[tuple[AShare, np.ndarray]]:
-    """As `_series`, in the upper bits of words, not rounded. What is dealt for them is large, and freed at the end."""
+    """As `_series`, in the upper bits of words and not rounded. The large dealt arrays are freed on return."""
     r, shares = party.randomness.take(TrigonometricMasks(x.shape))
     masked = x.map(lambda w: low_bits(w.reshape(-1).astype(U32) * U32.type(TURN) + r, ANGLE_BITS))
     (e,) = yield from open_shares(masked, bits=[ANGLE_BITS])
@@ -121,7 +124,9 @@ def _sums(party: Endpoint, x: AShare) -> Steps[tuple[AShare, np.ndarray]]:
 
 
 def _ends(angle: np.ndarray, scale: int) -> np.ndarray:
-    """sigma - 1/2 and the derivative at 12, rounded to `scale` without bias: the opened angle is a public coin."""
+    """Return sigma - 1/2 and the derivative at 12, rounded to `scale` without bias, with the opened angle as a
+    public coin.
+    """
     exact = np.array([AT_CLIP - (1 << END_SCALE - 1), SLOPE_AT_CLIP]).reshape(2, *[1] * angle.ndim)
     shift = END_SCALE - scale
     coin = angle.astype(np.int64) << max(shift - ANGLE_BITS, 0) >> max(ANGLE_BITS - shift, 0)
@@ -138,7 +143,7 @@ def _apart(
     by: Variant | None = None,
     bits: int = RANGE_BITS,
 ) -> Steps[BShare]:
-    """Bits that are 0 unless two evaluations differ by more than rounding can make them."""
+    """Return bits that are 0 unless two evaluations differ by more than rounding allows."""
     error = TABLE_ERROR if generator_of(party).sigmoid == "table" else SERIES_ERROR
     most = math.ceil(2 * error * (1 << scale)) + 2
     return beyond(party, stack([a - b for a, b in zip(first, second, strict=True)]), most, ring.bits)
@@ -156,8 +161,10 @@ def sigmoid(
     """[x] at scale 20 -> ([sigma(x)], [sigma(x) (1 - sigma(x))]) at `scale` in `ring`, shape of x.
 
     |x| < 2^(bits - 21) - 13. `scale` is 1 .. 57 and at least 2 below the bits of the ring. Keys for the comparison
-    would be 0.8 KB an element: they are used where `by` names them, not by the party's setting.
-    Where two parties make their randomness, this is `sigmoid_table`.
+    would
+    take 0.8 KB per element: they are used only where `by` names them, not by the party's setting. If two parties make
+    their
+    own randomness, this is `sigmoid_table`.
     """
     if generator_of(party).sigmoid == "table":
         return (yield from sigmoid_table.steps(party, x, scale, ring, by, bits))

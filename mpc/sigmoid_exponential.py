@@ -1,8 +1,9 @@
-"""Logistic function as CrypTen computes it: 1 / (1 + exp(-|x|)) with exp by repeated squaring, then the sign.
+"""Logistic function as in CrypTen: 1 / (1 + exp(-|x|)) with exp by repeated squaring, then the sign.
 
 Functionality  [x] at scale f -> [sigma(x)] at scale f
-Error          0.001, from exp(-|x|) as (1 - |x| / 2^8)^(2^8), which is taken as 0 beyond |x| = 2^7. Kept for comparison
-               with mpc/sigmoid.py. Range |x| < 2^61
+Error          0.001, from exp(-|x|) as (1 - |x| / 2^8)^(2^8), which is replaced by 0 beyond |x| = 2^7. Range |x| <
+2^61.
+               Kept for comparison with mpc/sigmoid.py
 Messages       sign, |x| and a clip at 2^7; eight squarings with a truncation each; a reciprocal; the choice by sign
 Security       semi-honest, perfect: composition of perfect protocols
 Source         CrypTen: Knott et al., NeurIPS 2021
@@ -36,7 +37,7 @@ def sigmoid_exponential(party: Endpoint, x: AShare, by: Variant | None = None) -
     negative, inside = bits[..., 0], bits[..., 1] ^ bits[..., 2]
     size = x - (yield from select.steps(party, negative, x)).times(2)
     near = yield from select.steps(party, inside, limit - size)
-    # 1 - |x| / 2^8, and 1/2 outside the range, whose 2^8-th power is 0.
+    # 1 - |x| / 2^8, or 1/2 outside the range: its 2^8-th power is 0.
     power = near.times(1 << SCALE - SQUARINGS - x.scale, SCALE - x.scale) + (1 << SCALE - 1)
     for _ in range(SQUARINGS):
         power = yield from truncate.steps(party, (yield from square.steps(party, power)), SCALE)

@@ -1,7 +1,7 @@
-"""Logistic function by three straight pieces: 0 below -1/2, x + 1/2 between, 1 above.
+"""Logistic function in three linear pieces: 0 below -1/2, x + 1/2 between, 1 above.
 
 Functionality  [x] at scale f -> [approximation], [its derivative 1 or 0] at scale f
-Error          at most 0.378, at |x| = 1/2: a stand-in used in training, not the function itself. Range |x| < 2^61
+Error          at most 0.378, at |x| = 1/2: a substitute used in training, not the function itself. Range |x| < 2^61
 Messages       one comparison with both ends, then the choice
 Security       semi-honest, perfect: composition of perfect protocols
 Source         SecureML: Mohassel and Zhang, IEEE S&P 2017

@@ -1,17 +1,17 @@
 """Logistic function and its derivative by a public table, for randomness that two parties make by themselves.
 
-Functionality  [x] at scale 20 -> [sigma(x)], [sigma(x) (1 - sigma(x))] at a scale of choice
-Error          x is rounded to a multiple of 1/20 next to it, up or down at random, without bias: sigma is off by up to
+Functionality  [x] at scale 20 -> [sigma(x)], [sigma(x) (1 - sigma(x))] at a given scale
+Error          x is rounded to a neighbouring multiple of 1/20, at random and without bias: sigma is off by up to
                0.0125, the derivative by 0.0049, but their means at any x by no more than 3.1e-5 and 4e-5. At multiples
-               of 1/20 nothing is random, and either is within 2.4e-7. Then one unit of the output scale, rounded
-               without bias. Range: |x| < 2^21 - 13 with the default `bits`, wider with more. Outside +-12, or from
-               +-12.25, both stay at their values at +-12: sigma is then off by at most 6.4e-6
+               of 1/20 nothing is random, and both are within 2.4e-7. Then one unit of the output scale, rounded without
+               bias. Range: |x| < 2^21 - 13 with the default `bits`, wider with more. Outside +-12, or from +-12.25,
+               both stay at their values at +-12: sigma is then off by at most 6.4e-6
 Messages       5 x + r modulo 2^27; alongside, the comparison with +-12 (2 rounds); bits of the table where x is inside
-               (1); these as integers (1); truncation (1)
-Cost           5 rounds; offline by transfers, an element: one-hots of nine bits, a comparison, and 42 bits in the ring
+               (1); their conversion to integers (1); truncation (1)
+Cost           5 rounds; offline by transfers, per element: one-hots of nine bits, a comparison, and 42 bits in the ring
 Security       semi-honest, perfect: composition of perfect protocols
-How            both functions at +-12.8 are one table of 2^9 entries, 22 and 20 bits at scale 22, which mpc/windows.py
-               looks up at 5 x: the random rounding is that of its window. 1/4 less the derivative has one bit less
+How            both functions on +-12.8 are one table of 2^9 entries, 22 and 20 bits at scale 22, which mpc/windows.py
+               looks up at 5 x, with the random rounding of its window. 1/4 minus the derivative takes one bit less
 Source         one-time truth tables: Ishai et al., TCC 2013
 """
 
@@ -39,15 +39,15 @@ SCALE = 20
 CLIP = 12
 RANGE_BITS = 42
 
-# Of shares that are rounded down to 2^COARSE units, the sum is up to one such step too low.
+# With both shares rounded down to units of 2^COARSE, their sum is up to one such unit too low.
 COARSE = 18
 LIMITS = -(CLIP << SCALE - COARSE) - 1, CLIP << SCALE - COARSE
 
 TURN = 5
 PLACE, WIDTH = 18, 9
-# Entries to the unit of x.
+# Entries per unit of x.
 GRID = TURN << SCALE - PLACE
-# Of sigma, and of 1/4 less the derivative, at TABLE_SCALE.
+# Bits of sigma, and of 1/4 minus the derivative, at TABLE_SCALE.
 TABLE_SCALE = 22
 VALUE_BITS, SLOPE_BITS = 22, 20
 # The ring of the entries, whose numbers are within a quarter of it.
@@ -55,7 +55,7 @@ ENTRIES = Z2k(U32, TABLE_SCALE + 2)
 
 
 def _entry(place: int) -> int:
-    """The bits at x = place / GRID, clipped, in exact arithmetic."""
+    """Return the entry at x = place / GRID, clipped, in exact arithmetic."""
     with localcontext(prec=40):
         x = Decimal(max(-CLIP * GRID, min(CLIP * GRID, place))) / GRID
         value = 1 / (1 + (-x).exp())
@@ -65,7 +65,7 @@ def _entry(place: int) -> int:
 
 @lru_cache(maxsize=1)
 def table() -> Windows:
-    """The table: entry k is that of k / GRID, or of (k - 2^WIDTH) / GRID for the upper half."""
+    """Return the table: entry k is the value at k / GRID, or at (k - 2^WIDTH) / GRID in the upper half."""
     half = 1 << WIDTH - 1
     entries = tuple(_entry((k ^ half) - half) for k in range(2 * half))
     return Windows(PLACE, 1, (entries,), (0,), VALUE_BITS + SLOPE_BITS)

@@ -1,12 +1,12 @@
-"""Chunks of an opened e = x + r against chunks of the dealt r, as masked bits: one round (a part of other protocols).
+"""Comparison of chunks of an opened e = x + r with chunks of the dealt r, as masked bits: one round of other protocols.
 
 Functionality  public e and t, dealt r -> the comparisons of every chunk of e - t with r's, as bits opened under masks
 Messages       for each threshold t the 2 m - 1 masked bits gt_j, eq_j
-Cost           (2 m - 1) T |x| bits each way, packed by mpc/ring.py; offline, an element: m thermometers of 2^c bits
+Cost           (2 m - 1) T |x| bits each way, packed by mpc/ring.py; offline, per element: m thermometers of 2^c bits
 Security       semi-honest, perfect: the bits are opened under one-time pads
-How            the low bits of r are cut into m chunks of c bits. The thermometer of r_j is T[k] = 1{r_j > k}, so that
-               gt_j = 1{r_j > e_j} and eq_j = 1{r_j = e_j} are look-ups at public places. What is wanted is the
-               borrow 1{e - t < r} of the low bits, xor_j gt_j prod_{i>j} eq_i: linear in dealt products of the masks
+How            the low bits of r are cut into m chunks of c bits. The thermometer of r_j is T[k] = 1{r_j > k}, so
+               gt_j = 1{r_j > e_j} and eq_j = 1{r_j = e_j} are look-ups at public places. The result is the borrow
+               1{e - t < r} of the low bits, xor_j gt_j prod_{i>j} eq_i, which is linear in dealt products of the masks
 Source         one-time truth tables: Ishai et al., TCC 2013; chunked comparison: Garay, Schoenmakers and Villegas,
                PKC 2007; masked products in one round: Ohata and Nuida, FC 2020
 """
@@ -44,21 +44,21 @@ class Chunking:
 
     @property
     def widths(self) -> list[int]:
-        """Of each chunk the bits that it has."""
+        """The width of each chunk in bits."""
         return [min(self.c, self.bits - low) for low in range(0, self.bits, self.c)]
 
     @property
     def opened(self) -> int:
-        """Bits that are opened for a threshold."""
+        """Bits opened per threshold."""
         return 2 * self.m - 1
 
     def wire_bits(self, count: int) -> int:
-        """Payload bits of `open_chunks` for so many thresholds in all, each way."""
+        """Return the payload bits of `open_chunks` for `count` thresholds in all, each way."""
         return 8 * packed_size(count, self.opened)
 
 
 def cheapest_chunking(bits: int, product_bytes: Callable[[int], int]) -> Chunking:
-    """The chunking with the least material from the dealer; `product_bytes` of m is that for the mask products."""
+    """Return the chunking with the fewest bytes from the dealer; `product_bytes(m)` are those of the mask products."""
     choices = [
         Chunking(bits, -(-bits // m), m) for m in range(1, min(borrow.MOST_CHUNKS, bits) + 1) if -(-bits // m) <= 16
     ]
@@ -82,7 +82,7 @@ class ChunkThermometers:
         )
 
     def check(self, value: np.ndarray, relations: Relations) -> None:
-        # Differences of neighbours make a thermometer a one-hot.
+        # Differences of neighbours turn a thermometer into a one-hot.
         size = 1 << self.chunks.c
         above = unpacked(value.reshape(-1, value.shape[-1]))
         relations.zero_bits(above[:, size - 1 :])
@@ -106,7 +106,7 @@ def mask_products(rank: int, masks: np.ndarray, m: int) -> Making[np.ndarray]:
     """<bit masks>, uint32[n] -> <every product that mpc/kernels/borrow.py names>, uint8[n, products]."""
     bits = transfers.bits_of_words(masks, 2 * m - 1)
     subsets = yield from one_hot_transfers.subset_products(rank, bits[:, m:])
-    # Of the subsets those of {j + 1 ..}.
+    # The subsets of {j + 1 ..}.
     strings = [subsets[:, :: 1 << j] for j in range(m)]
     each = yield from transfers.together(
         *(transfers.and_each(rank, bits[:, j], string) for j, string in enumerate(strings[:-1]))
@@ -116,7 +116,7 @@ def mask_products(rank: int, masks: np.ndarray, m: int) -> Making[np.ndarray]:
 
 @dataclass(frozen=True)
 class MaskProducts:
-    """The products of bit masks as bits in words of `dtype`, which hold those of m chunks."""
+    """The products of bit masks as bits, packed in words of `dtype`, which hold the products of m chunks."""
 
     masks: np.ndarray
     m: int
@@ -164,8 +164,9 @@ class RingMaskProducts:
 
 
 def deal_thermometers(view: View, cut: Cut, thresholds: int, chunks: Chunking) -> Thermometers:
-    """For the low bits of dealt words, [n], of which the chunks are a `cut`'s first windows: <thermometers>,
-    uint8[n, m, 2^c / 8], and <bit masks>, uint32[n, T].
+    """Deal <thermometers>, uint8[n, m, 2^c / 8], and <bit masks>, uint32[n, T], for the low bits of dealt words, [n].
+
+    The chunks are the first windows of `cut`.
     """
     shape = len(cut.x), chunks.m, chunks.table_bytes
     table = view.derived(PackedBits(U8), shape, ChunkThermometers(cut, chunks))
@@ -175,7 +176,7 @@ def deal_thermometers(view: View, cut: Cut, thresholds: int, chunks: Chunking) -
 def open_chunks(
     party: Endpoint, e: np.ndarray, thresholds: np.ndarray, chunks: Chunking, dealt: Thermometers
 ) -> Steps[np.ndarray]:
-    """The bits of (e - t) mod 2^bits against r, masked and opened: uint32[n, T]; `dealt` is of `deal_thermometers`."""
+    """Mask and open the comparisons of (e - t) mod 2^bits with r: uint32[n, T]; `dealt` is from `deal_thermometers`."""
     table, masks = dealt
     seen = borrow.chunk_bits(e, thresholds, table, chunks.bits, chunks.c, chunks.m, party.rank == 0)
     (opened,) = yield from open_words(seen ^ masks, bits=chunks.opened)

@@ -1,4 +1,4 @@
-"""Planning: rehearse a program, and list the correlated randomness that it asks for."""
+"""Planning: rehearse a program, and list the correlated randomness that it requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class _Rehearsing(Party):
-    """A party that learns nothing: with no peer, what it opens is half a result, and means nothing."""
+    """A party in a rehearsal: without a peer, opened values are meaningless, so `reveal` returns zeros."""
 
     def reveal(self, x: AShare | BShare | WideShare, *, to: int | None = None, what: str) -> np.ndarray | None:
         opened = super().reveal(x, to=to, what=what)
@@ -31,7 +31,7 @@ class _Rehearsing(Party):
 
 
 class Trace:
-    """A rehearsal of what `party` is about to do: run programs on `trace.party`, then `cut()` the demand so far."""
+    """A rehearsal of the next steps of `party`: run programs on `trace.party`, then `cut()` the demand so far."""
 
     def __init__(self, party: Party) -> None:
         self._requests = Requests(party.rank, party.randomness.masks_operands)
@@ -48,16 +48,16 @@ class Trace:
 
     @classmethod
     def at(cls, rank: int, masks_operands: bool = True) -> Trace:
-        """A rehearsal of party `rank` from its first step, where there is no party yet."""
+        """Return a rehearsal of party `rank` from its first step, before the party exists."""
         return cls(Party(rank, Silence(), Requests(rank, masks_operands)))
 
     def cut(self) -> list[Correlation[object]]:
-        """The requests since the last cut."""
+        """Return and clear the requests since the last cut."""
         asked, self._requests.asked = self._requests.asked, []
         return asked
 
     def cut_calls(self) -> list[Call]:
-        """What workers were asked since the last cut."""
+        """Return and clear the calls to workers since the last cut."""
         if self._workers is None:
             return []
         asked, self._workers.asked = self._workers.asked, []
@@ -65,9 +65,9 @@ class Trace:
 
 
 def planned(party: Party, stage: str, program: Callable[[Party], T], offline: str | None = None) -> T:
-    """Run a program once the correlated randomness that it asks for is there: rehearsed, provided, run.
+    """Rehearse a program, provide the correlated randomness that it requests, and run it.
 
-    Its costs count towards `stage`; with `offline` those of the provision count towards that stage instead.
+    Its costs are charged to `stage`; with `offline`, those of the provision are charged to that stage instead.
     """
     with party.stage(offline or stage):
         trace = Trace(party)

@@ -1,16 +1,16 @@
-"""What two parties compute on their shares by transfers: products of a bit of one party and words of the other.
+"""Computations of two parties on their shares by transfers: products of a bit of one party and words of the other.
 
-A transfer is one correlated oblivious transfer: the chooser puts in a bit c, the sender words w, and both get shares of
-c w that look uniform to either. The functions below are protocols of the offline phase, as generators: they yield lists
-of transfers that need not wait for one another, and are sent this party's shares. `together` joins several. What is
-told in between (`Told`) is masked.
+A transfer is one correlated oblivious transfer: the chooser inputs a bit c, the sender words w, and both get shares of
+c w, each uniform by itself. The functions below are protocols of the offline phase, as generators: they yield lists of
+independent transfers, and receive this party's shares. `together` joins several. Messages in between (`Told`) are
+masked.
 
 and_each       <b>, <s> -> <b s>, a bit times a string of bits             2 transfers of the string
 choose         <b>, [a] -> [b a]; lift: a = 1                              2 transfers of the words (lift: 1)
 multiply       [a], [b] -> [a b] modulo 2^k                                2 k transfers, of k, k - 1 .. bits
 join           <words of k bits> -> [their integers] modulo 2^k            k transfers of k, k - 1 .. bits
 
-One-hot vectors and carries are made of these in mpc/one_hot_transfers.py.
+mpc/one_hot_transfers.py makes one-hot vectors and carries from these.
 
 Security       semi-honest, as the transfers: nothing else is sent
 Source         products: Gilboa, CRYPTO 1999; bits: Goldreich, Micali and Wigderson, STOC 1987, with the strings of
@@ -36,7 +36,9 @@ _BYTE = 8
 @dataclass(frozen=True)
 class Transfer:
     """`count` transfers of `width` elements each: choices uint8[count] at the chooser, words [count, width] at the
-    other; None stands for what this party does not put in.
+    sender.
+
+    At each party, the other party's input is None.
     """
 
     chooser: int
@@ -49,7 +51,9 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Told:
-    """What one party tells the other in the round of the transfers' words: words [count], masked; None at the other."""
+    """A message from one party to the other in the round of the transfers' words: masked words [count]; None at the
+    receiver.
+    """
 
     sender: int
     count: int
@@ -59,8 +63,10 @@ class Told:
 
 @dataclass(frozen=True)
 class Correlated:
-    """`count` transfers of blocks that differ by the sender's secret delta: it gets random blocks b, and the chooser
-    b xor c delta, both uint64[count, 2], for its choices c, uint8[count]; None at the other.
+    """`count` transfers of blocks that differ by the sender's secret delta.
+
+    The sender gets random blocks b, and the chooser b xor c delta, both uint64[count, 2], for its choices c,
+    uint8[count]; None at the sender.
     """
 
     chooser: int
@@ -73,7 +79,7 @@ Making: TypeAlias = Generator[Sequence[Asked], list[np.ndarray], T]
 
 
 def together(*makings: Making[Any]) -> Making[list[Any]]:
-    """Several at once: each list of transfers has those of all that are not done; their results in order."""
+    """Run several at once, merging the lists of transfers of all that are not done; return their results in order."""
     results: list[Any] = [None] * len(makings)
     asked: dict[int, Sequence[Asked]] = {}
 
@@ -96,7 +102,7 @@ def together(*makings: Making[Any]) -> Making[list[Any]]:
 
 
 def crosswise(rank: int, bits: np.ndarray, words: np.ndarray, ring: AnyRing) -> list[Transfer]:
-    """Each party's own bits, [n], times the other's words, [n, m]: two transfers."""
+    """Return two transfers: each party's own bits, [n], times the other's words, [n, m]."""
     count, width = words.shape
     return [
         Transfer(chooser, count, width, ring, bits if rank == chooser else None, None if rank == chooser else words)
@@ -105,7 +111,7 @@ def crosswise(rank: int, bits: np.ndarray, words: np.ndarray, ring: AnyRing) -> 
 
 
 def private(rank: int, chooser: int, own: np.ndarray, ring: AnyRing, width: int = 1) -> Transfer:
-    """Bits that the chooser knows, [n], times words that the other knows, [n, width]; `own` is what this party has."""
+    """Return a transfer: the chooser's bits, [n], times the sender's words, [n, width]; `own` is this party's input."""
     mine = rank == chooser
     return Transfer(chooser, len(own), width, ring, own if mine else None, None if mine else own)
 
@@ -120,7 +126,7 @@ def and_each(rank: int, bits: np.ndarray, strings: np.ndarray, ring: BitRing | P
 
 @dataclass(frozen=True)
 class _Spread:
-    """Bits and elements of shapes that broadcast, as rows: for each bit the elements that it multiplies."""
+    """Bits and elements of shapes that broadcast, rearranged as rows: for each bit, the elements that it multiplies."""
 
     bits: Shape
     elements: Shape
@@ -131,7 +137,7 @@ class _Spread:
 
     @property
     def _axes(self) -> list[int]:
-        """The axes along which the bits differ, then the others."""
+        """The axes along which the bits vary, then the others."""
         shape = self.shape
         bits = (1,) * (len(shape) - len(self.bits)) + self.bits
         return sorted(range(len(shape)), key=lambda axis: (bits[axis] != shape[axis], axis))
@@ -162,7 +168,7 @@ def choose(rank: int, bits: np.ndarray, a: np.ndarray, ring: Z2k) -> Making[np.n
 
 
 def choose_packed(rank: int, bits: np.ndarray, a: np.ndarray, ring: PackedIntegers) -> Making[np.ndarray]:
-    """<b>, uint8[n], and [a], uint8[n, m], modulo 2^k -> [b a]; several are sent in a byte."""
+    """<b>, uint8[n], and [a], uint8[n, m], modulo 2^k -> [b a], packed in bytes on the wire."""
     signed = bits[:, None]
     first, second = yield crosswise(rank, bits, ring.join((U8.type(1) - signed - signed) * a), ring)
     return signed * a + ring.split(ring.add(first, second), a.shape[1])
@@ -177,8 +183,10 @@ def lift(rank: int, bits: np.ndarray, ring: Z2k) -> Making[np.ndarray]:
 
 
 def _cross(rank: int, chooser: int | None, bits_of: np.ndarray, words: np.ndarray, ring: Z2k) -> Making[np.ndarray]:
-    """Sums over the bits i of b, [n], of 2^i times words [n, m]: with a chooser, b is its own and the words the
-    other's; without, both parties' b and words, crosswise. Eight bits have messages of one width.
+    """Return sums over the bits i of b, [n], of 2^i times words [n, m].
+
+    With a chooser, b is its own and the words are the other's; without one, both parties' b and words are multiplied
+    crosswise. Groups of eight bits have messages of one width.
     """
     asked, per = [], 2 if chooser is None else 1
     count, width = words.shape
@@ -203,7 +211,7 @@ def _cross(rank: int, chooser: int | None, bits_of: np.ndarray, words: np.ndarra
 
 
 def multiply(rank: int, a: np.ndarray, b: np.ndarray, ring: Z2k) -> Making[np.ndarray]:
-    """[a], [b] -> [a b]; the shapes broadcast. The bits of the smaller operand are the choices."""
+    """[a], [b] -> [a b]; the shapes broadcast. The bits of the operand with fewer elements are the choices."""
     if b.size > a.size:
         a, b = b, a
     spread = _Spread(b.shape, a.shape)
@@ -213,7 +221,7 @@ def multiply(rank: int, a: np.ndarray, b: np.ndarray, ring: Z2k) -> Making[np.nd
 
 
 def multiply_private(rank: int, chooser: int, own: np.ndarray, width: int, ring: Z2k) -> Making[np.ndarray]:
-    """b that the chooser knows, [n], times words that the other knows, [n, width]; `own` is what this party has."""
+    """b, known to the chooser, [n], times words known to the other, [n, width]; `own` is this party's input."""
     mine = rank == chooser
     bits_of = own if mine else np.zeros(len(own), ring.dtype)
     words = np.zeros((len(own), width), ring.dtype) if mine else own
@@ -221,8 +229,9 @@ def multiply_private(rank: int, chooser: int, own: np.ndarray, width: int, ring:
 
 
 def matmul_private(rank: int, left: int, a: np.ndarray, b: np.ndarray, ring: Z2k) -> Making[np.ndarray]:
-    """a [n, k] that party `left` knows, times b [k, m] that the other knows; each passes zeros for the other's matrix.
-    The bits of the smaller one are the choices.
+    """a [n, k], known to party `left`, times b [k, m], known to the other; each passes zeros for the other's matrix.
+
+    The bits of the matrix with fewer elements are the choices.
     """
     (n, k), m = a.shape, b.shape[1]
     if n > m:
@@ -233,7 +242,7 @@ def matmul_private(rank: int, left: int, a: np.ndarray, b: np.ndarray, ring: Z2k
 
 
 def multiply_bits(rank: int, own: np.ndarray, ring: Z2k) -> Making[np.ndarray]:
-    """A bit of either party, uint8[n], that only it knows -> [their product]."""
+    """uint8[n] bits, one known to each party -> [their product]."""
     (share,) = yield [private(rank, 1, own if rank == 1 else own.astype(ring.dtype)[:, None], ring)]
     return share[:, 0]
 
@@ -241,8 +250,8 @@ def multiply_bits(rank: int, own: np.ndarray, ring: Z2k) -> Making[np.ndarray]:
 def join(rank: int, words: np.ndarray, ring: Z2k) -> Making[np.ndarray]:
     """<words of bits>, [n] -> [the integers that they stand for], modulo 2^k.
 
-    With w_0, w_1 the shares of a word, w = w_0 + sum_i 2^i b_1 (1 - 2 b_0) over their bits. Eight bits have messages of
-    one width.
+    With w_0, w_1 the shares of a word, w = w_0 + sum_i 2^i b_1 (1 - 2 b_0) over their bits. Groups of eight bits have
+    messages of one width.
     """
     bits, asked = bits_of_words(words, ring.bits), []
     for low in range(0, ring.bits, _BYTE):
@@ -266,15 +275,13 @@ def bits_of_words(words: np.ndarray, count: int) -> np.ndarray:
 
 
 def unpack(words: np.ndarray, count: int) -> np.ndarray:
-    """Bits that lie in consecutive words, [n, w] -> uint8[n, count]."""
+    """Bits packed in consecutive words, [n, w] -> uint8[n, count]."""
     data = np.ascontiguousarray(words).view(U8)
     return np.unpackbits(data, axis=1, count=count, bitorder="little")
 
 
 def and_bits(rank: int, x: np.ndarray, y: np.ndarray, ring: BitRing | PackedBits) -> Making[np.ndarray]:
-    """<x>, <y> in a ring of bits -> <x and y>; the shapes broadcast. Where each bit of x meets many of y, or the other
-    way round, these are one string.
-    """
+    """<x>, <y> in a ring of bits -> <x and y>; the shapes broadcast. If one bit multiplies many, they form a string."""
     if isinstance(ring, PackedBits):
         bits = [np.unpackbits(np.ascontiguousarray(w).view(U8).reshape(-1), bitorder="little") for w in (x, y)]
         product = yield from and_each(rank, bits[0], bits[1][:, None])

@@ -1,23 +1,23 @@
-"""Division of a shared integer by 2^f, without wild values.
+"""Division of a shared integer by 2^f, without the large errors of local truncation.
 
 truncate       [x] -> [floor(x / 2^f) + c], c = 1 where x_1 mod 2^f < x mod 2^f, else 0, for the shares x_0, x_1 of x:
-               one round. Over uniform shares c = 1 with probability (x mod 2^f) / 2^f; over any others c is 0 or 1, too
+               one round. c = 1 with probability (x mod 2^f) / 2^f if the shares are uniform; c is 0 or 1 in any case
 floor          [x] -> [floor(x / 2^f)] exactly: two rounds, or one from dealt keys (mpc/comparison_keys.py)
 
-Range          |x| < 2^62, always right in that range
+Range          |x| < 2^62, without exception
 Messages       truncate: one masked bit of mpc/wrap.py;  floor: x + 2^62 + r, and the 2m - 1 masked chunk bits of
                mpc/thermometer.py
 Cost           truncate: |x| bits each way, offline [beta_0 beta_1] modulo 2^f, or 2^(f - 64 + k) for a result in Z_2^k;
                floor: (64 + 2m - 1) |x| bits packed by mpc/ring.py, offline [r >> f], [msb r] modulo 2^f, m thermometers
                of 2^c bits of the low f bits of r, and the 1.5 2^m products of the bit masks as words of the ring
 Security       semi-honest, perfect: every message is a one-time pad
-How            truncate: x' = x + 2^62 - 1 < 2^63, so that the wrap w of its shares is told by their top bits, and
-               floor(x' / 2^f) = (x'_0 >> f) + (x'_1 >> f) - 2^(64 - f) w + 1{x'_1 mod 2^f > x' mod 2^f}. With 1 for
-               the last bit, the rounding is c: the coin is the low bits of a share. Each party knows those of its
-               own share (of party 0, (x_0 - 1) mod 2^f gives the same c), and they say nothing of x.
+How            truncate: x' = x + 2^62 - 1 < 2^63, so the top bits of its shares determine the wrap w, and
+               floor(x' / 2^f) = (x'_0 >> f) + (x'_1 >> f) - 2^(64 - f) w + 1{x'_1 mod 2^f > x' mod 2^f}. With the last
+               term replaced by 1, the result is rounded by c: the coin is the low bits of a share. Each party knows the
+               low bits of its own share (for party 0, (x_0 - 1) mod 2^f gives the same c); they reveal nothing about x.
                floor: x' = x + 2^62 < 2^63 and e = x' + r mod 2^64 wraps exactly when msb r = 1 and msb e = 0, so
-               floor(x' / 2^f) = (e >> f) - (r >> f) + 2^(64 - f) wrap - 1{e mod 2^f < r mod 2^f}. The last bit is the
-               borrow of a comparison; from products in the ring it comes out in the ring.
+               floor(x' / 2^f) = (e >> f) - (r >> f) + 2^(64 - f) wrap - 1{e mod 2^f < r mod 2^f}. The last term is the
+               borrow of a comparison; products of masks in the ring give it in the ring.
 Source         floor: Escudero, Ghosh, Keller, Rachuri and Scholl, CRYPTO 2020;  truncate: Rathee et al. (SIRNN), IEEE
                S&P 2021, and Huang et al. (Cheetah), USENIX Security 2022, with the dealer in place of their transfers
 """
@@ -79,10 +79,10 @@ class LiftedAbove:
 
 @dataclass(frozen=True)
 class ShiftedDown:
-    """x / 2^shift, rounded down; the last window of its cut are the bits from `shift` to the last but one.
+    """x / 2^shift, rounded down. The last window of its cut holds the bits from `shift` to the last but one.
 
-    With t the top bit, a carry l into the bits shifted to and a carry u into t, it is the sum of the shares without
-    their top bits, shifted, plus l - 2^(63 - shift) (u - t).
+    Let t be the top bit, l the carry into the bits that remain, and u the carry into t. The result is the sum of the
+    shares without their top bits, shifted, plus l - 2^(63 - shift) (u - t).
     """
 
     cut: Cut
@@ -129,7 +129,7 @@ class FloorMasks:
 def truncate(party: Endpoint, x: AShare, shift: int, ring: Z2k = Z64) -> Steps[AShare]:
     """[x] -> [x / 2^shift] in `ring`, of more than 64 - shift bits; 1 <= shift <= 62; the scale falls by shift.
 
-    Up or down by the low bits of a share.
+    The low bits of a share decide whether it rounds up or down.
     """
     up, constant = 64 - shift, 1 - (OFFSET_64 >> shift)
     words = yield from add_halves(party, x, OFFSET_64 - 1, shift, up, constant, ring)
@@ -153,14 +153,14 @@ def floor_by_bits(party: Endpoint, x: AShare, shift: int) -> Steps[AShare]:
 def floor(party: Endpoint, x: AShare, shift: int, by: Variant | None = None) -> Steps[AShare]:
     """[x] -> [floor(x / 2^shift)], exact; 1 <= shift <= 62; the scale falls by shift.
 
-    Keys take 50 bytes per bit of the shift: the party's setting uses them up to SHORT bits, `by` always.
+    Keys take 50 bytes per bit of the shift: the party's setting selects them up to SHORT bits, `by` for any shift.
     """
     by_keys = by == "keys" or (by is None and party.comparison == "keys" and shift <= SHORT)
     return (yield from (floor_by_keys if by_keys else floor_by_bits).steps(party, x, shift))
 
 
 def shift_right(party: Endpoint, x: AShare, shift: int, by: Variant | None = None, exact: bool = True) -> Steps[AShare]:
-    """[x] -> [x / 2^shift] by `floor`, or by `truncate` where it need not be exact; the scale falls by shift."""
+    """[x] -> [x / 2^shift] by `floor`, or by `truncate` if it need not be exact; the scale falls by shift."""
     return (yield from (floor.steps(party, x, shift, by) if exact else truncate.steps(party, x, shift)))
 
 
@@ -168,7 +168,7 @@ BIG = 1 << 61
 
 
 def _truncated(k: int, shift: int) -> Enumerated:
-    """The k top bits, of which `low` are shifted out; the coin is those of party 1's share."""
+    """Return the case of the k top bits, `low` of them shifted out; the coin is the low bits of party 1's share."""
     low = shift - (64 - k)
     part = (1 << low) - 1
     return Enumerated(
@@ -176,7 +176,7 @@ def _truncated(k: int, shift: int) -> Enumerated:
         (word(k, low=64 - k), shift),
         lambda x, coin: (signed(x, k) >> low) + ((coin & part) < (x & part)),
         draws=[Window(1), Window(1), Window(2)],
-        # Of the dealt product two bits, from bit 64 - shift of the result up.
+        # Two bits of the dealt product, from bit 64 - shift of the result up.
         output=Window(66 - shift),
         promise=in_half_range(k),
         halves=True,
@@ -196,8 +196,8 @@ describe(
     priced=calls(lambda i, n: [i.words(0, 1, n), 20], element="word, by 20 bits"),
     evidence=[
         Argued(
-            "looks at both ends of a word of 64 bits; its high part is enumerated in truncation.ipynb, and the chunks' "
-            "bits are opened as in below",
+            "uses both ends of a word of 64 bits; its high part is enumerated in truncation.ipynb, and the bits of "
+            "chunks are opened as in below",
             "perfect: every message is a one-time pad",
         )
     ],

@@ -1,9 +1,9 @@
-"""The verdict of an audit: one bit a stage, revealed to both parties.
+"""The verdict of an audit: one bit per stage, revealed to both parties.
 
-Functionality  both parties' digests of what has to be zero -> for each stage whether they differ
-Messages       three times all_of of eight bits, by mpc/one_hot.py; the bits that are left are revealed
-Security       composition, perfect: the digests that either party holds are its share of how they differ
-Source         as mpc/one_hot.py
+Functionality  both parties' digests of what must be zero -> for each stage, whether they differ
+Messages       `all_of` on eight bits at a time, three times, by mpc/one_hot.py; the remaining bits are revealed
+Security       composition, perfect: each party's digests are its shares of their difference
+Source         see mpc/one_hot.py
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ REVEALED = "whether the audit found a fault, by stage"
 def begin(party: Party, check: Callable[[bytes], DealerChecks] | None = None) -> None:
     """Audit what the party computes from now on, with a seed from both parties. Raises ProtocolDesync.
 
-    `check`, where what is dealt is checked, is given a seed that the dealer does not know.
+    `check` makes the checks of dealt values, if any, from a seed that the dealer does not know.
     """
     mine = party.draw(SEED_BYTES)
     theirs = party.exchange_public("audit.seed", mine)
     if not isinstance(theirs, bytes) or len(theirs) != SEED_BYTES:
-        raise ProtocolDesync(f"audit.seed: the other party sent no seed of {SEED_BYTES} bytes")
+        raise ProtocolDesync(
+            f"audit.seed: expected a seed of {SEED_BYTES} bytes, and the other party sent something else"
+        )
     seed = bytes(a ^ b for a, b in zip(mine, theirs, strict=True))
     party.audit = Audit(seed)
     if check is not None:
@@ -42,7 +44,7 @@ def begin(party: Party, check: Callable[[bytes], DealerChecks] | None = None) ->
 
 
 def settle(party: Party) -> None:
-    """Raise AuditFailure at both parties where a stage since the last call contradicts itself, in an audit."""
+    """In an audit, raise AuditFailure at both parties if a stage since the last call is inconsistent."""
     if party.audit is None:
         return
     party.run(party.audit.checks())
@@ -55,17 +57,17 @@ def settle(party: Party) -> None:
     assert broken is not None, "revealed to both"
     if known:
         party.revealed.pop()
-    # Last, so that what the verdict itself took is among what was proved.
+    # Last, so that the proofs also cover what the verdict itself took.
     if (dealer := party.audit.dealer) is not None and not dealer.hold(party.exchange_public(DEALER, dealer.said())):
         raise AuditFailure(
-            "the audit found that what was dealt is wrong. The model or prediction is not to be used; suspect the "
-            "dealer, and use another"
+            "the audit found wrong values from the dealer. Do not use the model or prediction; suspect the dealer, and "
+            "use another"
         )
     if broken.any():
         found = ", ".join(name for name, bit in zip(names, broken, strict=True) if bit)
         raise AuditFailure(
-            f"the audit found what contradicts itself in: {found}. The model or prediction is not to be used; suspect "
-            "memory, processor or program of either party, or the dealer, and run it again"
+            f"the audit found inconsistent values in: {found}. Do not use the model or prediction; suspect the memory, "
+            "processor or program of either party, or the dealer, and run it again"
         )
 
 

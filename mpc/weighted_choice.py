@@ -1,8 +1,8 @@
-"""Product of a shared integer with one of several public factors, chosen by shared bits.
+"""Product of a shared integer and one of several public factors, selected by shared bits.
 
 Functionality  (<b_1> .. <b_J>), [x], public w_1 .. w_J -> [s], [s x] for s = sum_j w_j b_j
 Messages       b_j xor beta_j, x - a                                         (one round)
-Cost           J |x| bits and 64 |x| bits each way; offline: 2 J words an element: [beta_j], [beta_j a]
+Cost           J |x| bits and 64 |x| bits each way; offline: 2 J words per element: [beta_j], [beta_j a]
 Security       semi-honest, perfect: every message is a one-time pad
 Source         as mpc/bit_product.py
 """
@@ -37,7 +37,7 @@ def choose(party: Endpoint, bits: BShare, x: AShare, weights: Sequence[int]) -> 
 
 
 def _ideal(bits: np.ndarray, x: np.ndarray) -> list[np.ndarray]:
-    """With weights 1 .. J."""
+    """Compute the results with weights 1 .. J."""
     factor = bits @ np.arange(1, bits.shape[-1] + 1)
     return [factor, factor * x]
 

@@ -4,9 +4,9 @@ Functionality  [x] mod 2^b -> [x] mod 2^64, |x| < 2^(b-2)
 Messages       one masked bit of mpc/wrap.py                                  (one round)
 Cost           |x| payload bits each way; offline: [beta_0 beta_1] modulo 2^(64-b), (64 - b) |x| bits
 Security       semi-honest, perfect: the message is a one-time pad
-How            x + 2^(b-2) < 2^(b-1), so that the wrap of its shares is told by their top bits; x = x_0 + x_1 - 2^b w.
-               Shares in wider words are moved to the words' top first
-Source         as mpc/wrap.py
+How            x + 2^(b-2) < 2^(b-1), so the top bits of its shares determine the wrap w; x = x_0 + x_1 - 2^b w.
+               Shares in wider words are first shifted to the top of the word
+Source         see mpc/wrap.py
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mpc.wrap import add_halves, wire_bits
 
 @protocol(cost=lambda x, bits=None: Cost(1, both(wire_bits(x.size))), elementwise=True)
 def widen(party: Endpoint, x: AShare, bits: int | None = None) -> Steps[AShare]:
-    """[x] modulo 2^bits, by default the bits of its words, at most 63 -> [x] in Z_2^64, same shape and scale."""
+    """[x] modulo 2^bits, by default the width of its words, at most 63 -> [x] in Z_2^64, same shape and scale."""
     width = x.ring.bits
     bits = bits or width
     down = width - bits

@@ -1,13 +1,13 @@
 """Public tables at overlapping windows of a shared integer, all on one opening.
 
 Functionality  [x] in Z_2^64 and for each window j a place f_j and a public table T_j of 2^w words
-               -> <T_j[v_j mod 2^w]>, v_j = floor(x / 2^f_j) + c_j, x being read modulo 2^B, B the last window's end.
+               -> <T_j[v_j mod 2^w]>, v_j = floor(x / 2^f_j) + c_j; x is read modulo 2^B, B the end of the last window.
                c_j = 1 where (x mod 2^f_j) + (r mod 2^f_j) >= 2^f_j, else 0, for the dealt r: a random rounding
 Messages       x + r mod 2^B                                                                    (one round)
-Cost           8 ceil(B / 8) |x| bits each way; offline, an element: [r], and 2^w bits a window
+Cost           8 ceil(B / 8) |x| bits each way; offline: [r] per element, and 2^w bits per window
 Security       semi-honest, perfect: the message is a one-time pad
-How            e = x + r is opened. A window of e less the same window of r is v_j mod 2^w, so that T_j there is a sum
-               over the shared one-hot of r's window, turned by e's: local for any number of output bits
+How            e = x + r is opened. A window of e minus the same window of r is v_j mod 2^w, so T_j there is a sum over
+               the shared one-hot of r's window, rotated by e's window: local for any number of output bits
 Source         one-time truth tables: Ishai et al., TCC 2013; several windows on one opening: ours
 """
 
@@ -36,7 +36,7 @@ Table = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Windows:
-    """f_j = place + step j, tables of 2^w words, and which of them each window has; `outputs`: bits of their words."""
+    """f_j = place + step j, tables of 2^w words, and the table of each window; `outputs`: bits of the tables' words."""
 
     place: int
     step: int
@@ -101,7 +101,7 @@ def look_up(party: Endpoint, x: AShare, windows: Windows) -> Steps[PShare]:
 
 
 def values_at(x: np.ndarray, r: np.ndarray, windows: Windows) -> np.ndarray:
-    """What `look_up` gives for integers x under masks r, in the clear: uint64, shape x.shape + (windows,)."""
+    """Compute `look_up` of integers x under masks r in the clear: uint64, shape x.shape + (windows,)."""
     places = windows.places.astype(U64)
     r = r.astype(U64)[..., None]
     v = (x.astype(U64)[..., None] + r >> places) - (r >> places)

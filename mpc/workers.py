@@ -1,10 +1,12 @@
-"""Workers: processes of one party that hold parts of its rows. Worker i has a party of its own, whose peer is worker i
-of the other party; what they compute there comes back to the party that has asked, as shares.
+"""Workers: processes of one party that hold parts of its rows.
 
-Functionality  a program runs at all workers of both parties, pair by pair -> at each party the answers of its own
-Messages       each party -> the other: whether its workers are all there, one byte                    (one round)
-Cost           one round, whatever the number of workers; what a program costs is on the workers' own meters
-Security       the byte is public: it tells that a process has ended
+Each worker is a party of its own, whose peer is the worker with the same number at the other party. The results of the
+workers return to the calling party as shares.
+
+Functionality  a program runs at all workers of both parties, pair by pair -> at each party, the answers of its workers
+Messages       each party -> the other: whether all its workers are running, one byte                  (one round)
+Cost           one round, whatever the number of workers; the cost of a program is on the workers' own meters
+Security       the byte is public: it reveals that a process has ended
 """
 
 from __future__ import annotations
@@ -23,15 +25,13 @@ _THERE, _LOST, _FAILED = range(3)
 
 
 def unplanned(program: Program) -> Program:
-    """Mark a program that is not rehearsed where it is asked as a planned one: it takes no correlated randomness, or
-    plans what it takes by itself.
-    """
+    """Mark a program that workers do not rehearse: it takes no correlated randomness, or plans what it takes."""
     program.unplanned = True  # type: ignore[attr-defined]
     return program
 
 
 def is_unplanned(program: Program) -> bool:
-    """Whether it is marked so."""
+    """Return whether a program is marked by `unplanned`."""
     return getattr(program, "unplanned", False)
 
 
@@ -43,15 +43,15 @@ def ask(
     planned: str = "",
     keep: bool = False,
 ) -> Steps[list[Any]]:
-    """Run a program at all workers, of both parties; as `Workers.each`.
+    """Run a program at all workers of both parties, as `Workers.each`.
 
-    Raises WorkersLost at both parties where one has lost a worker, what a program has raised, and PeerFailure at the
-    other party.
+    Raises WorkersLost at both parties if either has lost a worker. If the program raises, raises that error here and
+    PeerFailure at the other party.
     """
     answers: list[Any] = []
     failure: Exception | None = None
     try:
-        assert party.workers is not None, "whoever asks workers has some"
+        assert party.workers is not None, "only a party with workers calls them"
         answers = party.workers.each(program, given, own, planned, keep)
     except Exception as error:
         failure = error

@@ -1,4 +1,5 @@
-"""Shares over the integers: whether the sum of two shares wraps, for a secret with top bit 0 (a part of protocols).
+"""Wrap of two shares: whether their sum over the integers wraps, for a secret with top bit 0 (a part of other
+protocols).
 
 Functionality  [x] in Z_2^k, 0 <= x < 2^(k-1) -> [(x_0 >> f) + (x_1 >> f) - 2^u w + c] in Z_2^m, public c, w = 1 where
                x_0 + x_1 >= 2^k; x = x_0 + x_1 - 2^k w over the integers
@@ -6,7 +7,7 @@ Messages       n_i xor beta_i, n_i = 1 where the top bit of x_i is 0            
 Cost           |x| bits each way; offline: [beta_0 beta_1] modulo 2^(m - u)
 Security       semi-honest, perfect: every message is a one-time pad of a bit
 How            the top bit of x is 0, so the sum wraps unless both top bits are 0: w = 1 - n_0 n_1, a product of two
-               bits that either party knows one of
+               bits, each known to one party
 Source         wrap by known top bits: Rathee et al. (SIRNN), IEEE S&P 2021; Huang et al. (Cheetah), USENIX Security
                2022, there by oblivious transfer
 """
@@ -42,7 +43,7 @@ class WrapMasks:
 
 
 def wire_bits(count: int) -> int:
-    """Payload bits of `add_halves` for so many words, each way."""
+    """Return the payload bits of `add_halves` for `count` words, each way."""
     return 8 * packed_size(count, 1)
 
 

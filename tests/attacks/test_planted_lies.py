@@ -197,5 +197,5 @@ def test_training_stops_after_a_lie(monkeypatch):
     def wrong(i, ring, shape):
         return np.ones(shape, np.uint64) if isinstance(ring, Z2k) and ring.bits == 64 else None
 
-    with lying(monkeypatch, wrong), pytest.raises(AuditFailure, match="what was dealt is wrong"):
+    with lying(monkeypatch, wrong), pytest.raises(AuditFailure, match="wrong values from the dealer"):
         run_local(train, check_dealer=True)

@@ -223,13 +223,13 @@ def test_operands_that_a_share_cannot_hold_are_refused(run):
 @pytest.mark.parametrize(
     ("values", "scale", "sentence"),
     [
-        ([1.5, -2.7], 0, r"a share at scale 0 holds integers, got 1\.5: share with a scale"),
+        ([1.5, -2.7], 0, r"a share at scale 0 must be integers, got 1\.5: share with a scale"),
         ([1.0, NAN], 16, "got nan"),
         ([1.0, float("inf")], 16, "does not fit"),
         ([2.0**50], 16, "at scale 16 does not fit"),
-        ([2**64], 0, "beyond 64 bits"),
+        ([2**64], 0, "must fit 64 bits with sign"),
         (["a"], 0, "takes integers or floats"),
-        ([[1], [2, 3]], 0, "all its rows have one length"),
+        ([[1], [2, 3]], 0, "all rows must have the same length"),
     ],
 )
 def test_values_that_cannot_be_shared_are_refused_before_a_message(values, scale, sentence):

@@ -125,7 +125,7 @@ def test_a_fault_in_a_program_of_the_users_own_leaves_no_result():
         faulty(party, "beaver.multiply")
         return operators(party)
 
-    with pytest.raises(AuditFailure, match=r"found what contradicts itself in: set-up: beaver\.multiply"):
+    with pytest.raises(AuditFailure, match=r"found inconsistent values in: set-up: beaver\.multiply"):
         run_local(job, audit=True)
 
 

@@ -32,7 +32,7 @@ def test_operators_on_shares_within_a_job():
 
 
 def test_the_owner_passes_the_values():
-    with pytest.raises(DataError, match="party 0 passes the values"):
+    with pytest.raises(DataError, match="party 0 must pass the values"):
         run_local(lambda party: party.share(X, owner=0).rank)
 
 
