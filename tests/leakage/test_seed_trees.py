@@ -1,4 +1,4 @@
-"""What is told on trees of seeds is uniform to whoever is told, whatever matrix, bits and words go in."""
+"""Messages on trees of seeds are uniform to their receiver, for any matrix, bits and words."""
 
 import numpy as np
 import pytest
@@ -18,26 +18,26 @@ from tests.mpc.ideal_transfers import DELTAS, Ideal
 LANES, KEY = 10_000, bytes(16)
 
 
-def told(makings, seed):
-    """Of what party 0 tells, message by message, each lane after the other."""
+def messages(makings, seed):
+    """Tally party 0's messages in order, lane after lane."""
     ideal = Ideal(seed)
     ideal.run(makings)
     words = [one.words for one in ideal.asked if isinstance(one, Told) and one.words is not None]
     *sums, last = words
-    # Sums of levels come level by level, with two words a lane.
+    # Sums of levels come level by level, with two words per lane.
     by_lane = [np.ascontiguousarray(w.reshape(-1, LANES, 2).swapaxes(0, 1)) for w in sums]
-    return Tally.by_lane([message.tobytes() for message in (*by_lane, last)], LANES)
+    return Tally.by_lane([part.tobytes() for part in (*by_lane, last)], LANES)
 
 
 def of_columns(fixed, seed):
     """Routing: each column is a lane."""
     rng, height, vectors = np.random.default_rng(seed), 640, 4
-    assert depth_for(vectors, height) == vectors, "one group, so that a column has one tree"
+    assert depth_for(vectors, height) == vectors, "one group, so that each column has one tree"
     matrix = rng.integers(0, 2, (1 if fixed else LANES, height)).astype(U8)
     bits = rng.integers(0, 2, (vectors, 1 if fixed else LANES)).astype(U8)
     columns = packed_rows(np.broadcast_to(matrix, (LANES, height)))
     own = np.broadcast_to(bits, (vectors, LANES)), columns
-    return told([choose_columns(r, 0, own[r == 0], vectors, height, DELTAS[r], KEY) for r in (0, 1)], seed)
+    return messages([choose_columns(r, 0, own[r == 0], vectors, height, DELTAS[r], KEY) for r in (0, 1)], seed)
 
 
 def of_rows(fixed, seed):
@@ -48,11 +48,12 @@ def of_rows(fixed, seed):
     parties = [Operands(rank, KEY, DELTAS[rank]) for rank in (0, 1)]
     parties[1].keep(1, BinColumns(bins, size))
     request = MatrixVectors(1, 1, LANES, size, Z32, count=count, size=size)
-    return told([party.applied(Applied(None, None, 1, None if party.rank else r, request)) for party in parties], seed)
+    makings = [party.applied(Applied(None, None, 1, None if party.rank else r, request)) for party in parties]
+    return messages(makings, seed)
 
 
 @pytest.mark.parametrize("of", (of_columns, of_rows))
-def test_no_bit_of_what_is_told_tells_fixed_from_random(of):
+def test_no_bit_of_a_message_distinguishes_fixed_from_random(of):
     fixed, other = of(True, 3), of(False, 4)
     assert fixed.ones.size > 0 and leaking_positions(fixed, other).tolist() == []
 

@@ -1,11 +1,11 @@
-"""Leakage assessment of whole trainings. A few dozen of them, and a planted leak, run in notebooks/tree_level.ipynb."""
+"""Leakage assessment of whole trainings. notebooks/tree_level.ipynb runs a few dozen of them, and a planted leak."""
 
 import pytest
 
 from tests.leakage.training import assess, weaken
 from tests.leakage.welch import ALPHA, Tally, false_alarm, leaking_positions
 
-# In either group.
+# Runs per group.
 RUNS = 500
 
 
@@ -21,7 +21,7 @@ RUNS = 500
         ({"reg_alpha": 0.5}, RUNS // 5),
     ],
 )
-def test_trainings_do_not_tell_fixed_rows_from_random_ones(parameters, runs):
+def test_trainings_do_not_distinguish_fixed_rows_from_random_ones(parameters, runs):
     for fixed, other in assess(runs, max_depth=2, **parameters):
         assert leaking_positions(fixed, other).size == 0
 
@@ -34,7 +34,8 @@ def test_a_leak_of_one_bit_is_found_in_trainings(monkeypatch):
 
 
 def test_false_alarms_are_as_rare_as_stated():
-    # Of bits, few runs make the test a little coarser than ALPHA says; many do not.
+    # With few runs, p-values of bits are coarse, and false alarms a little more frequent than ALPHA; with many they are
+    # not.
     assert false_alarm(40, 150_000) < 1e-3
     assert false_alarm(RUNS, 190_000) < 2 * ALPHA
 

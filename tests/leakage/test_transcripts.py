@@ -1,7 +1,7 @@
-"""Leakage assessment: no bit of a transcript tells fixed inputs from random ones, and a planted leak is found.
+"""Leakage assessment: no bit of a transcript distinguishes fixed inputs from random ones, and a planted leak is found.
 
 The sender holds the whole input and the receiver's share is 0: a share that is uniform by itself would hide a leak.
-Seeds are fixed; with fresh ones, a comparison of two groups would find a leak that is none once in 10^5 (see welch.py).
+Seeds are fixed; with fresh ones, the comparison of two groups would report a false leak once in 10^5 (see welch.py).
 """
 
 from functools import partial, reduce
@@ -25,7 +25,7 @@ IDS = [case.name for case in LANES]
 
 
 def held_by(sender, party, rng):
-    """Inputs that are shared trivially: `sender` has them, the other party has zeros."""
+    """Inputs with a trivial sharing: `sender` has the values, the other party has zeros."""
 
     def ring_half(values, rank, dtype=U64, scale=0):
         words = encode_signed(np.asarray(values), dtype)
@@ -39,7 +39,7 @@ def held_by(sender, party, rng):
 
 
 def tally(protocol, call, inputs, sender, lanes, first_seed):
-    """What `sender` sends in `lanes` runs, a batch at a time; `inputs(batch)` makes their generator."""
+    """Tally what `sender` sends in `lanes` runs, batch by batch; `inputs(batch)` makes their generator."""
 
     def job(party, batch):
         given = call.arguments(held_by(sender, party, inputs(batch)), min(lanes, BATCH))
@@ -56,7 +56,7 @@ def tally(protocol, call, inputs, sender, lanes, first_seed):
 
 
 def leaks(sender, protocol, call, lanes):
-    """Positions that tell runs on fixed inputs from runs on random ones, and how many positions there are."""
+    """Return the positions that distinguish fixed inputs from random ones, and the number of positions."""
     fixed = tally(protocol, call, lambda _: FixedInputs(5), sender, lanes, 11)
     other = tally(protocol, call, lambda batch: np.random.default_rng([6, batch]), sender, lanes, 13)
     return leaking_positions(fixed, other).tolist(), fixed.ones.size
@@ -76,18 +76,18 @@ def test_every_protocol_is_assessed():
 
 
 @pytest.mark.parametrize("case", LANES, ids=IDS)
-def test_no_bit_tells_fixed_from_random(case):
+def test_no_bit_distinguishes_fixed_from_random(case):
     assess(case, 2_000)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("case", LANES, ids=IDS)
-def test_no_bit_tells_fixed_from_random_in_100000_runs(case):
+def test_no_bit_distinguishes_fixed_from_random_in_100000_runs(case):
     assess(case, 100_000)
 
 
 def weak_mask(party, x, y):
-    """A product whose first mask has lost its lowest bit."""
+    """A product whose first mask lacks its lowest bit."""
     a, b, _ = party.randomness.take(Triples(x.shape, x.ring))
     keep = np.uint64(0xFFFFFFFFFFFFFFFE)
     party.run(open_shares(x.map(lambda w: w - (a & keep)), y.map(lambda w: w - b)))

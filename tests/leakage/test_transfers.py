@@ -1,4 +1,4 @@
-"""What is sent for a transfer is uniform to whoever receives it, whatever bits are chosen and words sent."""
+"""Messages of a transfer are uniform to their receiver, for any choices and words."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -22,7 +22,7 @@ RINGS = [(GF2, 3), (Z8, 1), (Z64, 2), (Z2k(U64, 24), 1), (PackedBits(U64), 2)]
 
 
 def sent(ring, width, choices, words, seed):
-    """What either party sends in LANES transfers in which party 1 chooses, in order."""
+    """Return what each party sends in LANES transfers, in order; party 1 is the chooser."""
     channels = [Recorder(channel) for channel in memory_pair()]
     session = bytes([seed]) * 32
 
@@ -52,18 +52,18 @@ def tallies(ring, width, seed, fixed):
 
 
 @pytest.mark.parametrize(("ring", "width"), RINGS, ids=str)
-def test_no_bit_of_a_transfer_tells_fixed_from_random(ring, width):
+def test_no_bit_of_a_transfer_distinguishes_fixed_from_random(ring, width):
     for fixed, other in zip(tallies(ring, width, 3, True), tallies(ring, width, 4, False), strict=True):
         assert fixed.ones.size > 0
         assert leaking_positions(fixed, other).tolist() == []
 
 
-def test_no_choice_of_a_block_tells_fixed_from_random():
+def test_no_choice_of_a_block_distinguishes_fixed_from_random():
     chosen = [np.zeros(LANES, np.uint8), np.random.default_rng(4).integers(0, 2, LANES).astype(np.uint8)]
     messages = [sent(None, 2, choices, None, seed) for seed, choices in enumerate(chosen, 3)]
-    # The sender is silent, and the chooser sends what it would prefer, masked.
-    assert all(not silent and len(asked) == 1 for silent, asked in messages)
-    fixed, other = (Tally.by_lane(asked, LANES) for _, asked in messages)
+    # The sender is silent, and the chooser sends the difference between its choices and dealt ones.
+    assert all(not silent and len(chooser) == 1 for silent, chooser in messages)
+    fixed, other = (Tally.by_lane(chooser, LANES) for _, chooser in messages)
     assert fixed.ones.size > 0 and leaking_positions(fixed, other).tolist() == []
 
 

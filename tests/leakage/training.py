@@ -1,4 +1,4 @@
-"""Whole trainings for the leakage assessment: what either party sends, on fixed and on random rows."""
+"""Whole trainings for the leakage assessment: what each party sends on fixed and on random rows."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ Rows = tuple[np.ndarray, np.ndarray]
 
 
 class Listener(Recorder):
-    """Notes the public facts, too."""
+    """Records the public facts as well as the messages."""
 
     def __init__(self, link):
         super().__init__(link)
         self.facts = []
 
     def exchange_public(self, tag, tree):
-        # The token that pairs two models is drawn anew by every training, and digests of public numbers hang on it.
+        # The token that pairs two models is drawn afresh in every training, and digests of public numbers depend on it.
         self.facts.append((tag, {name: value for name, value in tree.items() if name not in ("token", "digests")}))
         return self._link.exchange_public(tag, tree)
 
 
 def random_rows(rng: np.random.Generator) -> Rows:
-    """Features and labels of both parties together."""
+    """Return the features and labels of both parties together."""
     return rng.normal(size=(ROWS, FEATURES)), rng.integers(0, 2, ROWS).astype(float)
 
 
 def transcript(rows: Rows, seed: int, **parameters) -> list[tuple[list, bytes]]:
-    """The facts and the bytes that either party sends while one tree is trained."""
+    """Return each party's public facts, and the bytes that it sends, while one tree is trained."""
     X, y = rows
     if parameters.get("partition") == "vertical":
         tables = (X[:, :1], y), (X[:, 1:], None)
@@ -51,7 +51,7 @@ def transcript(rows: Rows, seed: int, **parameters) -> list[tuple[list, bytes]]:
 
 
 def assess(runs: int, seed: int = 0, **parameters) -> list[tuple[Tally, Tally]]:
-    """For either party, tallies of `runs` trainings on the same rows and of `runs` on fresh ones."""
+    """For each party, return tallies of `runs` trainings on the same rows and of `runs` on fresh ones."""
     rng = np.random.default_rng(seed)
     fixed = random_rows(rng)
     groups: dict[bool, list] = {True: [], False: []}

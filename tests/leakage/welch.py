@@ -1,8 +1,9 @@
 """Fixed against random: Welch's t of every bit of every byte of a transcript, Bonferroni-corrected over the positions.
 
-A bit's mean shows what a byte's mean hides: a mask that lacks its lowest bit moves a byte by half a unit in 74.
-A comparison of two groups finds a leak where there is none with probability ALPHA; where few runs make bits coarse,
-`false_alarm` is the exact figure.
+The mean of a bit shows what the mean of a byte hides: a mask that lacks its lowest bit moves a byte by half a unit,
+with
+a standard deviation of 74. A comparison of two groups reports a false leak with probability ALPHA; where few runs make
+p-values coarse, `false_alarm` gives the exact figure.
 
 Source  Goodwill, Jun, Jaffe and Rohatgi, NIAT 2011 (test vector leakage assessment)
 """
@@ -18,7 +19,7 @@ ALPHA = 1e-5
 
 
 class FixedInputs:
-    """Stands in for a generator: every lane gets the same value, drawn once from the seed."""
+    """A substitute for a generator: every lane gets the same value, drawn once from the seed."""
 
     def __init__(self, seed: int) -> None:
         self._rng = np.random.default_rng(seed)
@@ -30,7 +31,7 @@ class FixedInputs:
 
 @dataclass
 class Tally:
-    """How often each bit of a transcript is 1, int64[positions], in how many runs."""
+    """The number of runs in which each bit of a transcript is 1, int64[positions], and the number of runs."""
 
     ones: np.ndarray
     runs: int
@@ -40,7 +41,7 @@ class Tally:
 
     @classmethod
     def by_lane(cls, messages: list[bytes], lanes: int) -> Tally:
-        """Messages that hold as many bits for every lane, one lane after the other: each lane is a run."""
+        """Tally messages that hold equally many bits per lane, lane after lane: each lane is a run."""
         counts = [cls._of_message(np.frombuffer(message, np.uint8), lanes) for message in messages if message]
         return cls(np.concatenate([np.zeros(0, np.int64), *counts]), lanes)
 
@@ -49,13 +50,13 @@ class Tally:
         if data.size % lanes == 0:
             return _ones(data.reshape(lanes, -1))
         per_lane, rest = divmod(data.size * 8, lanes)
-        assert per_lane and rest < 8, f"{data.size} bytes are not of {lanes} lanes"
+        assert per_lane and rest < 8, f"{data.size} bytes cannot be divided among {lanes} lanes"
         bits = np.unpackbits(data, bitorder="little")[: per_lane * lanes]
         return bits.reshape(lanes, per_lane).sum(axis=0, dtype=np.int64)
 
     @classmethod
     def by_run(cls, transcripts: list[bytes]) -> Tally:
-        """Transcripts of one length, one of each run."""
+        """Tally transcripts of equal length, one per run."""
         return cls(_ones(np.stack([np.frombuffer(t, np.uint8) for t in transcripts])), len(transcripts))
 
 
@@ -66,7 +67,7 @@ def _ones(runs: np.ndarray) -> np.ndarray:
 
 
 def welch(fixed: Tally, other: Tally) -> tuple[np.ndarray, np.ndarray]:
-    """t and two-sided p of every position; 0 and 1 where both groups are the same constant."""
+    """Return t and the two-sided p of every position; 0 and 1 where both groups are the same constant."""
     means = [group.ones / group.runs for group in (fixed, other)]
     squares = [mean * (1 - mean) / (group.runs - 1) for mean, group in zip(means, (fixed, other), strict=True)]
     total, gap = squares[0] + squares[1], means[0] - means[1]
@@ -78,12 +79,12 @@ def welch(fixed: Tally, other: Tally) -> tuple[np.ndarray, np.ndarray]:
 
 
 def leaking_positions(fixed: Tally, other: Tally) -> np.ndarray:
-    """Bits whose mean differs between the two groups."""
+    """Return the bits whose means differ between the two groups."""
     return np.flatnonzero(welch(fixed, other)[1] <= ALPHA / max(1, fixed.ones.size))
 
 
 def false_alarm(runs: int, positions: int) -> float:
-    """A bound of the probability that `leaking_positions` is not empty for uniform bits, `runs` in either group."""
+    """Bound the probability that `leaking_positions` is not empty for uniform bits, with `runs` in either group."""
     count = np.arange(runs + 1)
     first, second = np.meshgrid(count, count)
     p = welch(Tally(first.ravel(), runs), Tally(second.ravel(), runs))[1]

@@ -1,4 +1,4 @@
-"""Two parties' makings side by side in one thread, with transfers as an ideal party would carry them out."""
+"""Runs two parties' makings side by side in one thread, with an ideal functionality for the transfers."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ import numpy as np
 from mpc.rings import Z2k
 from mpc.transfers import Correlated, Told
 
-# Of either party as the sender of correlated transfers.
+# Secret deltas: row i is that of party i as the sender of correlated transfers.
 DELTAS = np.arange(4, dtype=np.uint64).reshape(2, 2) * np.uint64(0x9E3779B97F4A7C15) | np.array([1, 0], np.uint64)
 
 
@@ -24,11 +24,11 @@ class Ideal:
 
     @property
     def waves(self):
-        """How many there were with any transfer."""
+        """The number of waves with at least one transfer."""
         return len(self.starts)
 
     def run(self, makings):
-        """The two results."""
+        """Run both makings and return their results."""
         rng = np.random.default_rng(self.seed)
         results, answers = [None, None], [None, None]
         while True:
@@ -40,7 +40,7 @@ class Ideal:
                     results[rank] = done.value
             if not lists:
                 return results
-            assert len(lists) == 2, "both parties take as many waves"
+            assert len(lists) == 2, "both parties must take equally many waves"
             answers = [[], []]
             if any(one.count for one in lists[0]):
                 self.starts.append(self.elements)
@@ -90,7 +90,7 @@ class Ideal:
 
 
 def shared(ring, values, seed=1):
-    """Values as a random sharing in their ring."""
+    """Return values as a random sharing in their ring."""
     rng = np.random.default_rng(seed)
     values = np.asarray(values, ring.dtype)
     mask = rng.integers(0, 256, (*values.shape, ring.dtype.itemsize), np.uint8).view(ring.dtype)[..., 0]

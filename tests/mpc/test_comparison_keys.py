@@ -1,4 +1,4 @@
-"""One-round comparison from dealt keys, and the kernels beneath: exact at the corners, both halves needed."""
+"""One-round comparison from dealt keys, and its kernels: exact at the corners, and both halves are needed."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Every protocol holds to its declaration: cost, reveals, constant shape, and a pinned wire. No exceptions."""
+"""Every protocol meets its declaration: cost, reveals, constant shape, and a pinned wire. No exceptions."""
 
 import json
 import sys
@@ -41,12 +41,12 @@ def test_the_shape_of_the_wire_does_not_depend_on_the_data(case, seeds):
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
 def test_the_wire_is_pinned(case):
-    # A change of the wire is a choice: `python -m tests.mpc.test_contracts [module]` writes the pins anew.
+    # A change of the wire is a decision: `python -m tests.mpc.test_contracts [module]` rewrites the pins.
     assert wire(case) == json.loads(PINS.read_text())[case.name]
 
 
 if __name__ == "__main__":
-    # All pins, or those of one protocol's module.
+    # Rewrite all pins, or those of one protocol's module.
     module = sys.argv[1] if sys.argv[1:] else ""
     kept = json.loads(PINS.read_text())
     chosen = {

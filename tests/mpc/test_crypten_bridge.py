@@ -1,4 +1,4 @@
-"""Shares to CrypTen and back, between two processes."""
+"""Conversion of shares to and from CrypTen, between two processes."""
 
 import runpy
 from pathlib import Path
@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 
 
 def test_trees_feed_a_crypten_layer():
-    # By path: CrypTen's own distribution takes the name `examples` for a package.
+    # Loaded by path: CrypTen's own distribution has a package named `examples`.
     example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "crypten_layer.py"))
     first, second = example["run"]()
     rows = np.concatenate([first["rows"], second["rows"]])

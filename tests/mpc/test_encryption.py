@@ -1,4 +1,4 @@
-"""Files under a key: they come back whole, and nothing else comes back from anything else."""
+"""Encrypted files: their content is restored exactly, and any other file is refused."""
 
 import random
 

@@ -59,7 +59,7 @@ def test_matrices_that_are_transposed_in_memory(k):
     assert np.array_equal(opened(results), x @ y.T)
 
 
-def test_matrices_that_do_not_fit():
+def test_matrices_of_mismatched_shapes_are_refused():
     x = np.ones((5, 7), int)
     with pytest.raises(ShapeMismatch):
         run_both(lambda party: matmul(party, ring_half(x, party.rank), ring_half(x, party.rank)))
@@ -145,7 +145,7 @@ def test_operators_in_a_session():
 
 
 def in_session(values, run, scale=0):
-    """What `run` makes of values that party 0 shares at a scale, revealed; the operators talk to the peer."""
+    """Return the revealed result of `run` on values that party 0 shares at a scale; the operators run the protocols."""
 
     def job(party):
         with session(party):
@@ -260,7 +260,7 @@ def test_values_that_cannot_be_shared_are_refused_before_a_message(values, scale
         ({"owner": 0, "scale": 0, "shape": None}, DataError),
     ],
 )
-def test_a_lie_about_a_shape_is_a_sentence(lie, error):
+def test_a_false_shape_is_refused_in_one_sentence(lie, error):
     def job(party):
         if party.rank == 0:
             party.exchange_public("share.shape", lie)

@@ -1,4 +1,4 @@
-"""Files are for their owner, whole or not there, and on the disk when the call returns."""
+"""Files are private to their owner, complete or absent, and on disk when the call returns."""
 
 import os
 import resource
@@ -31,13 +31,13 @@ def test_nobody_else_reads_a_file_or_enters_a_folder(tmp_path, lax_umask):
     assert mode(tmp_path / "old") == 0o600
 
 
-def test_a_folder_that_is_there_stays_as_it_is(tmp_path):
+def test_an_existing_folder_is_unchanged(tmp_path):
     tmp_path.chmod(0o755)
     make_folder(tmp_path)
     assert mode(tmp_path) == 0o755
 
 
-def test_content_is_on_the_disk_before_its_name_and_its_name_before_the_end(tmp_path, monkeypatch):
+def test_content_is_flushed_before_the_rename_and_the_folder_after_it(tmp_path, monkeypatch):
     done = []
 
     def noted(name, call):
@@ -62,7 +62,7 @@ def test_a_block_that_fails_leaves_the_old_file(tmp_path):
     assert (tmp_path / "material").read_bytes() == b"old" and len(list(tmp_path.iterdir())) == 1
 
 
-def test_what_a_kill_left_is_no_obstacle(tmp_path):
+def test_leftovers_of_a_killed_process_are_replaced(tmp_path):
     (tmp_path / "elsewhere").write_bytes(b"untouched")
     (tmp_path / "model.partial").symlink_to(tmp_path / "elsewhere")
     write_bytes(tmp_path / "model", b"shares")
@@ -72,7 +72,7 @@ def test_what_a_kill_left_is_no_obstacle(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"model", "elsewhere"}
 
 
-def test_a_full_disk_is_a_sentence_and_leaves_what_was_there(tmp_path):
+def test_a_full_disk_is_reported_in_one_sentence_and_leaves_the_old_file(tmp_path):
     write_bytes(tmp_path / "model", b"old")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
@@ -84,7 +84,7 @@ def test_a_full_disk_is_a_sentence_and_leaves_what_was_there(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["model"] and (tmp_path / "model").read_bytes() == b"old"
 
 
-def test_what_cannot_be_made_or_removed_is_a_sentence(tmp_path):
+def test_failures_to_make_or_remove_are_reported_in_one_sentence(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     (tmp_path / "folder").mkdir()
     with pytest.raises(DataError, match=r"file: the folder cannot be made \(File exists\)"):

@@ -1,4 +1,6 @@
-"""Folders of a user: private ones, and where compiled kernels go when neither the package nor a home can be written."""
+"""A user's folders: private ones, and the place of compiled kernels if neither the package nor a home can be
+written.
+"""
 
 import os
 import shutil
@@ -19,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def no_home(tmp_path, monkeypatch):
-    """An environment whose home and cache cannot be made, even by root."""
+    """An environment whose home and cache cannot be made, not even by root."""
     (tmp_path / "file").touch()
     (tmp_path / "tmp").mkdir()
     for name in ("HOME", "XDG_CACHE_HOME"):
@@ -39,14 +41,14 @@ def test_a_folder_that_others_may_enter_is_refused(tmp_path):
         private_folder(tmp_path / "link")
 
 
-def test_a_folder_of_somebody_else_is_refused(tmp_path, monkeypatch):
+def test_a_folder_of_another_user_is_refused(tmp_path, monkeypatch):
     folder = private_folder(tmp_path / "own")
     monkeypatch.setattr(os, "getuid", lambda: folder.stat().st_uid + 1)
     with pytest.raises(ConfigError, match="own must be a folder"):
         private_folder(folder)
 
 
-def test_keys_of_a_day_lie_in_memory(no_home, tmp_path, monkeypatch):
+def test_the_memory_folder_is_in_memory_or_temporary(no_home, tmp_path, monkeypatch):
     assert memory_folder() == Path(f"/dev/shm/sharewood-{os.getuid()}")
     monkeypatch.setattr(folders, "_IN_MEMORY", str(tmp_path / "nowhere"))
     assert memory_folder() == temporary_folder()
@@ -62,7 +64,7 @@ def test_the_cache_is_the_users_or_a_temporary_folder(no_home, tmp_path, monkeyp
     assert cache_folder() == tmp_path / "home" / ".cache" / "sharewood"
 
 
-def test_without_any_folder_compiled_code_is_one_sentence(no_home, monkeypatch):
+def test_compiled_code_without_any_folder_is_refused_in_one_sentence(no_home, monkeypatch):
     private_folder(no_home / f"sharewood-{os.getuid()}").chmod(0o777)
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setattr(compiled, "_writable", lambda folder: False)
@@ -72,7 +74,9 @@ def test_without_any_folder_compiled_code_is_one_sentence(no_home, monkeypatch):
 
 @pytest.fixture
 def homeless(tmp_path):
-    """Runs Python where any user can write temporary files only: not beside the packages, and in no home."""
+    """Returns a function that runs Python where any user can write only temporary files: no package folder, and no
+    home.
+    """
     for name in ("mpc", "secure_tree", "protocols", "sharewood"):
         shutil.copytree(ROOT / name, tmp_path / "packages" / name, ignore=shutil.ignore_patterns("__pycache__"))
         for folder in (tmp_path / "packages" / name, *(tmp_path / "packages" / name).rglob("*/")):

@@ -1,4 +1,4 @@
-"""The two rings of proofs: against polynomials worked out in Python."""
+"""The two rings of proofs, compared with polynomials computed in Python."""
 
 import numpy as np
 import pytest
@@ -61,7 +61,7 @@ def test_without_carryless_products_of_the_processor():
 
 
 def in_ring(a, b):
-    """Coefficients by long division of Python's integers."""
+    """Return coefficients by long division of Python's integers."""
     long = [0] * 95
     for i, x in enumerate(a.tolist()):
         for j, y in enumerate(b.tolist()):

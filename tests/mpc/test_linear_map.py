@@ -1,4 +1,4 @@
-"""Known matrix times shared vectors: both owners, both fields, against the plain product."""
+"""Known matrix times shared vectors: both owners, both fields, compared with the plain product."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def run(owner, matrix, n_in, n_out, ring, make, uses=2):
 
 @pytest.fixture(params=["in memory", "in a file"])
 def place(request, monkeypatch):
-    """Where the masked matrix is."""
+    """Where the masked matrix is stored."""
     if request.param == "in a file":
         monkeypatch.setattr(linear_map, "IN_A_FILE", 1)
 

@@ -1,4 +1,4 @@
-"""Logarithms of sums over the whole range: to a unit of the real one, and the twin the same."""
+"""Logarithms of sums over the whole range: within a unit of the exact value, and equal to the twin."""
 
 import numpy as np
 import pytest
@@ -14,13 +14,13 @@ def exact(first, second):
     return UNIT * np.logaddexp2(first / UNIT, second / UNIT)
 
 
-def test_the_twin_is_within_a_unit_of_the_real_one():
+def test_the_twin_is_within_a_unit_of_the_exact_value():
     smaller = np.maximum(0, -APART)
     assert np.abs(rounded_sum(smaller + APART, smaller) - exact(smaller + APART, smaller)).max() <= 1
 
 
 @pytest.mark.parametrize("least", [0, 2**15 - 2**14 - 600, 2**16 - 2**14])
-def test_every_distance_is_as_in_the_clear(least):
+def test_every_distance_gives_the_result_of_the_twin(least):
     second = least + np.maximum(0, -APART)
     first = second + APART
     results, parties = run_both(

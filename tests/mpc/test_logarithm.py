@@ -1,4 +1,4 @@
-"""Logarithms over their whole range: the error as stated, the twin bit for bit, and the edges of every window."""
+"""Logarithms over their whole range: the stated error, equality with the twin, and the edges of every window."""
 
 import math
 
@@ -24,7 +24,7 @@ RNG = np.random.default_rng(5)
 
 
 def in_range(log, most):
-    """Every power of two and what is next to it, and numbers of every magnitude, of either sign where there are two."""
+    """Return powers of two and their neighbours, and numbers of every magnitude; of both signs if `log` is signed."""
     powers = [2**k + d for k in range(62) for d in (-1, 0, 1)]
     places = [log.place + BELOW + STEP * j for j in range(log.count)]
     edges = [v << p for p in places for v in range(LEADING - 2, LEADING + 3)]
@@ -50,13 +50,13 @@ def exact(x, log):
 
 
 def away(x, log):
-    """Not where the logarithm may be 0 already."""
+    """Exclude the range in which the logarithm may be 0."""
     least = LEAST_READ << log.place
     return (np.abs(x) <= least) | (np.abs(x) >= 1.2 * least)
 
 
 @pytest.mark.parametrize(("log", "most"), LOGARITHMS)
-def test_the_error_is_as_stated_and_the_twin_says_the_same(log, most):
+def test_the_error_is_as_stated_and_the_twin_is_equal(log, most):
     x = in_range(log, most)
 
     def job(party):
@@ -86,12 +86,12 @@ def test_every_number_and_many_masks_in_the_clear():
         assert np.abs(found - exact(x, log))[away(x, log)].max() <= 0.019 * 64 + 0.5
 
 
-def test_tables_are_rounded_alike_everywhere():
+def test_tables_are_rounded_as_by_the_library():
     (table,) = Logarithm.of(128, 80, 254).value.tables
     assert list(table[LEAST_READ:]) == [round(128 * math.log2(v / LEAST_READ)) for v in range(LEAST_READ, len(table))]
 
 
 @pytest.mark.parametrize(("unit", "least", "most"), [(UNIT_MOST + 1, 80, 99), (32, 79, 99), (32, 80, 2**60)])
-def test_what_does_not_fit_is_refused(unit, least, most):
+def test_parameters_out_of_range_are_refused(unit, least, most):
     with pytest.raises(RangeError):
         Logarithm.of(unit, least, most)

@@ -1,4 +1,6 @@
-"""Authentic words: what a liar can pass with, counted over every key; comparisons and choices against plain numbers."""
+"""Authentic words: how often a false opening passes, counted over all keys; comparisons and choices with plain
+numbers.
+"""
 
 import numpy as np
 import pytest
@@ -48,8 +50,10 @@ def test_integers_of_128_bits(pairs):
 
 
 @pytest.mark.parametrize("bits", [1, 3, 5])
-def test_what_a_liar_has_to_guess(bits):
-    """Words of 8 bits, of which `bits` are read: for each error and each guess, the keys that it passes with."""
+def test_a_false_opening_passes_with_few_keys(bits):
+    """Words of 8 bits, `bits` of which are read: for each error, the largest number of keys with which one guess
+    passes.
+    """
     keys = np.arange(256, dtype=np.uint8)
     for error in range(1, 256):
         if error % (1 << bits):
@@ -64,10 +68,10 @@ def authentic(party: Endpoint, values, number=0):
 
 
 def opened(party, x):
-    """The value, once both agree."""
+    """Open x and return it if both parties agree."""
     words = open_authentic(party, x)
     if not party.run(agree(party, x.keyring)):
-        raise MacFailure("they do not agree")
+        raise MacFailure("the parties do not agree")
     return words
 
 
@@ -113,8 +117,8 @@ def test_known_rows_times_an_authentic_matrix(owner):
         assert np.array_equal(found.astype(np.int64), rows @ matrix[2:6].T)
 
 
-def test_choices():
-    """Words of which an authentic number tells whether they count, modulo 2^64."""
+def test_choices_by_an_authentic_number():
+    """Words are selected modulo 2^64 where an authentic number is 0."""
     numbers = np.array([[0, 1, 2, 0], [7, 8, 0, -8]])
     weights = np.random.default_rng(5).integers(-(2**63), 2**63 - 1, 6)
 
@@ -128,7 +132,7 @@ def test_choices():
 
 
 def test_a_reveal_of_authentic_words():
-    """The receiver gets them modulo 2^64, the other party nothing, in five rounds."""
+    """The receiver gets the words modulo 2^64, and the other party nothing, in five rounds."""
     values = wide([5, 2**64 - 1, 2**70 + 3])
 
     def job(party):
@@ -147,7 +151,7 @@ def test_a_reveal_of_authentic_words():
 
 @pytest.mark.parametrize("size", [1, 1000])
 def test_either_share_of_the_keys_and_every_mac_matters(size):
-    """A party whose keys or MACs are wrong does not agree; one whose are right always does."""
+    """Neither party agrees if a key or a MAC is wrong; both agree otherwise."""
 
     def job(party, spoil):
         x = authentic(party, np.arange(size))
@@ -170,7 +174,7 @@ def test_tables_of_other_sizes_are_not_dealt(request_):
         request_.deal(TraceView(0))
 
 
-def test_keys_are_uniform_and_new_each_time():
+def test_keys_are_fresh_each_time():
     def job(party):
         return np.concatenate([np.concatenate([m.keys, m.wide]) for m in (Keyring.begin(party) for _ in range(3))])
 

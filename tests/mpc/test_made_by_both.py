@@ -1,4 +1,4 @@
-"""Randomness that two parties make: every request against the same derived by a dealer, every protocol on it."""
+"""Randomness that two parties make: every request compared with a dealer's values, and every protocol run on it."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ KEPT = {"InputMask", "MatrixMask", "MatrixVectors", "MatrixRelease", "OperandMas
 
 
 class WholeView:
-    """Whole values of what two parties draw, and what recipes make of them."""
+    """The whole values that two parties draw, and the values that recipes derive from them."""
 
     def __init__(self, streams):
         self._streams, self.derived_values = streams, []
@@ -46,7 +46,7 @@ def streams(rank, index=0):
 
 
 def make(request, ideal):
-    """Both parties' halves of what is derived for a request."""
+    """Return both parties' halves of the derived values of a request."""
     views = [PairView(rank, streams(rank), request) for rank in (0, 1)]
     for view in views:
         request.deal(view)
@@ -56,7 +56,7 @@ def make(request, ideal):
 
 
 def agree(request, ideal):
-    """Whether the halves add up to what a dealer derives from the same masks."""
+    """Return, for each derived value, whether the halves add up to what a dealer derives from the same masks."""
     whole = WholeView([streams(0), streams(1)])
     request.deal(whole)
     halves = make(request, ideal)
@@ -69,9 +69,9 @@ def agree(request, ideal):
     return same
 
 
-def _asked_by_the_catalogue():
-    """One of each request of the protocols' samples."""
-    asked = {}
+def _requests_of_the_catalogue():
+    """Return one of each request in the protocols' samples."""
+    requests = {}
     for case in cases(entries()):
 
         def job(party, case=case):
@@ -80,11 +80,11 @@ def _asked_by_the_catalogue():
             return party.randomness.given
 
         for request, _ in run_both(job)[0][0]:
-            asked.setdefault(repr(request), request)
-    return list(asked.values())
+            requests.setdefault(repr(request), request)
+    return list(requests.values())
 
 
-ASKED = [request for request in _asked_by_the_catalogue() if type(request).__name__ not in KEPT | AUTHENTIC]
+SAMPLED = [request for request in _requests_of_the_catalogue() if type(request).__name__ not in KEPT | AUTHENTIC]
 K = correlations()
 MORE = [
     *(K["SignMasks"]((7,), thresholds, bits) for thresholds in (1, 3, 9) for bits in (2, 3, 4, 9, 23, 42, 63, 64)),
@@ -122,7 +122,7 @@ MORE = [
 ]
 
 
-@pytest.mark.parametrize("request_", ASKED + MORE, ids=repr)
+@pytest.mark.parametrize("request_", SAMPLED + MORE, ids=repr)
 def test_halves_add_up_to_what_a_dealer_derives(request_):
     if type(request_).__name__ in DEALT_ONLY:
         with pytest.raises(NeedsDealer, match="must come from a dealer"):
@@ -140,19 +140,19 @@ FAULTY = [
     K["WindowMasks"]((1,), 2, 1, 1, 3),
     K["SelectMasks"]((2,), (2,), Z8),
 ]
-# Of a window's sum, a carry needs some entries only, and so does an outer product of one-hots.
+# These recipes use only some entries of a window's sum or of an outer product of one-hots.
 PARTLY = [K["SignMasks"]((5,), 1, 9), K["GroupMasks"](2, 3, 7, Z16, 2)]
 
 
 @pytest.mark.parametrize("request_", FAULTY, ids=repr)
-def test_every_wrong_bit_shows(request_):
+def test_every_wrong_bit_is_detected(request_):
     right = Ideal()
     assert all(agree(request_, right)) and right.elements
     assert not any(all(agree(request_, Ideal(fault=fault))) for fault in range(right.elements))
 
 
 @pytest.mark.parametrize("request_", PARTLY, ids=repr)
-def test_wrong_bits_of_every_wave_show(request_):
+def test_a_wrong_bit_is_detected_in_every_wave(request_):
     right = Ideal()
     assert all(agree(request_, right))
     waves = zip(right.starts, [*right.starts[1:], right.elements], strict=True)
@@ -173,7 +173,7 @@ COUNTED = [
 
 
 @pytest.mark.parametrize("request_", COUNTED, ids=repr)
-def test_what_is_counted_is_what_is_sent(request_):
+def test_the_counted_bits_are_the_bits_sent(request_):
     ideal, cost = Ideal(), request_transfers(request_)
     make(request_, ideal)
     chosen = [sum(one.count for one in ideal.asked if one.chooser == rank) for rank in (0, 1)]
@@ -181,12 +181,12 @@ def test_what_is_counted_is_what_is_sent(request_):
     _, parties = run_both(lambda party: party.randomness.take(request_), source=made_by_both)
     for rank, party in enumerate(parties):
         sent = party.randomness._source._maker.endpoint.meter.total.sent
-        # Choices, and single bits of each kind of words, are filled up to bytes.
+        # Choices, and single bits of each kind of words, are padded to whole bytes.
         assert 0 <= sent - cost.bits[rank] < 8 * 6 * (cost.waves + 1)
 
 
 def whole(a, b):
-    """What results at both parties stand for."""
+    """Combine the results of both parties to the values that they stand for."""
     if isinstance(a, AShare):
         words = low_bits(a.words + b.words, a.ring.bits)
         return decode_signed(words) if a.ring.bits == 8 * words.dtype.itemsize else words
@@ -211,20 +211,20 @@ def run_case(case, source):
     return run_both(job, source=source)[0]
 
 
-# Bits that do not count, and what depends on coins: by how many units two runs may differ.
+# Units by which two runs may differ because of coins, and the number of low bits that count.
 COINS = {"sigmoid.sigmoid": 300, "sigmoid_table.sigmoid_table": 300, "reciprocal.reciprocal": 1}
 LOW_BITS = {"beaver.dot-1": 40, "bit_product.select-1": 40, "logarithm.read_window-0": 10}
-# Operands that stay open nothing; the sigmoid is another one.
+# Without a dealer, operands are not opened, and the sigmoid is another protocol.
 OTHER_WIRE = {"fixed_operand.fix", "linear_map.share_masked_matrix", "sigmoid.sigmoid"}
 
 
 def flat(results):
-    """Arrays in order."""
+    """Return the arrays in order."""
     return [array for part in results for array in flat(part)] if isinstance(results, list) else [results]
 
 
 @pytest.mark.parametrize("case", cases(entries()), ids=lambda case: case.name)
-def test_every_protocol_does_the_same_on_either_source(case):
+def test_every_protocol_gives_the_same_result_on_either_source(case):
     name = case.name
     if "keys" in name or case.protocol.name.startswith(("macs.", "authentic_")):
         with pytest.raises(NeedsDealer):
@@ -241,7 +241,7 @@ def test_every_protocol_does_the_same_on_either_source(case):
             assert np.abs(a.astype(object) - b.astype(object)).max(initial=0) <= COINS.get(case.protocol.name, 0)
 
 
-def test_what_needs_a_dealer_is_refused_with_the_plan():
+def test_requests_that_need_a_dealer_are_refused_with_the_plan():
     def plan_keys(party):
         with pytest.raises(NeedsDealer, match="SignKeys must come from a dealer"):
             party.randomness.provide([([K["Triples"]((3,), Z64), K["SignKeys"]((3,), 9)], 2)])

@@ -1,4 +1,4 @@
-"""Rows that are received into a file, and read from it."""
+"""Rows received into a file, and read from it."""
 
 import errno
 import tempfile
@@ -23,7 +23,7 @@ def test_rows_are_read_as_they_were_received(shape):
         assert np.array_equal(rows[some], words[some])
 
 
-def test_a_folder_without_room_is_refused_by_name(monkeypatch):
+def test_a_folder_without_room_is_named_in_the_error(monkeypatch):
     class Full:
         def write(self, _):
             raise OSError(errno.ENOSPC, "No space left on device")

@@ -1,4 +1,4 @@
-"""Quantiles of pooled columns: right, and all that is revealed follows from them."""
+"""Quantiles of pooled columns are right, and everything revealed follows from them."""
 
 from itertools import combinations_with_replacement
 
@@ -12,7 +12,7 @@ BITS = 32
 
 
 def quantile(keys, masses, rank, parts):
-    """The least key such that keys up to it have rank / parts of the mass."""
+    """Return the least key such that keys up to it have rank / parts of the mass."""
     order = np.argsort(keys, kind="stable")
     sums = np.cumsum(masses[order])
     if rank == 0 or not sums.size or sums[-1] == 0:
@@ -21,7 +21,7 @@ def quantile(keys, masses, rank, parts):
 
 
 def bisected(halves, rank, parts, key_bits=BITS, bits=26, comparison="bits"):
-    """halves[p]: party p's (keys, masses) of every column -> quantiles of the pooled ones, and the bits revealed."""
+    """halves[p]: party p's (keys, masses) of every column -> quantiles of the pooled columns, and the revealed bits."""
 
     def job(party):
         party.comparison = comparison
@@ -58,7 +58,7 @@ def test_quantiles_of_pooled_columns(comparison):
 
 
 def test_every_small_column_in_every_division():
-    # All multisets of up to two keys of two bits at either party.
+    # All multisets of up to two keys of two bits at each party.
     columns = [c for n in range(3) for c in combinations_with_replacement(range(4), n)]
     halves = [[ones(a) for a in columns for _ in columns], [ones(b) for _ in columns for b in columns]]
     rank, parts = np.tile([1, 2, 3], (len(columns) ** 2, 1)), np.full((len(columns) ** 2, 3), 3)
@@ -66,11 +66,11 @@ def test_every_small_column_in_every_division():
     for f, (a, b) in enumerate(zip(*halves, strict=True)):
         pooled = ones(np.concatenate([a[0], b[0]]))
         assert [quantile(*pooled, r, 3) for r in (1, 2, 3)] == found[f].tolist()
-    # What is revealed is the quantile, bit by bit.
+    # The revealed bits are those of the quantile.
     assert np.array_equal(revealed, np.stack([found >> 1, found & 1]))
 
 
-def test_the_revealed_bits_do_not_depend_on_who_holds_what():
+def test_the_revealed_bits_do_not_depend_on_the_division_of_rows():
     rng = np.random.default_rng(2)
     pooled = [rng.integers(0, 2**32, 60), rng.integers(0, 5, 60), np.repeat(rng.integers(0, 2**32, 3), 20)]
     rank, parts = np.tile(np.arange(1, 8), (3, 1)), np.full((3, 7), 8)

@@ -1,4 +1,4 @@
-"""Products on shares: equal to the plain product, at the declared cost."""
+"""Products on shares equal the plain product, at the declared cost."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ A, B = RNG.integers(0, 2, (2, 3, 5))
 
 
 def check(protocol, expected, *makers):
-    """Result and cost of a protocol on the shares that `makers` give for a rank."""
+    """Check the result and cost of a protocol on the shares that `makers` return for a rank."""
     results, parties = run_both(lambda party: protocol(party, *[make(party.rank) for make in makers]))
     assert np.array_equal(opened(results), expected)
     cost = protocol.cost(*[make(0) for make in makers])
@@ -137,7 +137,7 @@ def test_one_opening_of_values_serves_fresh_bits():
     assert parties[0].meter.total.rounds == 4
 
 
-def test_a_supply_of_bit_masks_ends():
+def test_an_exhausted_supply_of_bit_masks_raises():
     def job(party):
         fixed = fix_values(party, ring_half(X, party.rank), 1)
         select_fixed(party, bit_half(A[:1], party.rank), fixed)

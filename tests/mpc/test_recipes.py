@@ -1,4 +1,4 @@
-"""Rings and recipes: what each computes for the dealer, against plain arithmetic."""
+"""Rings and recipes: the values that they compute for the dealer, compared with plain arithmetic."""
 
 import numpy as np
 import pytest
@@ -58,7 +58,7 @@ def test_recipes():
 
 
 class _Reader(TraceView):
-    """A view that notes whether a derived value has no recipe."""
+    """A view that records whether any derived value has no recipe."""
 
     needs_dealer = False
 
@@ -96,13 +96,13 @@ MADE = {
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_what_two_parties_could_make_has_recipes(name):
+def test_correlations_that_two_parties_can_make_have_recipes(name):
     view = _Reader(0)
     correlations()[name](*MADE[name]).deal(view)
     assert not view.needs_dealer
 
 
-def test_a_lambda_says_that_a_dealer_is_needed():
+def test_a_lambda_needs_a_dealer():
     view = _Reader(0)
     correlations()["TrigonometricMasks"]((3,)).deal(view)
     assert view.needs_dealer

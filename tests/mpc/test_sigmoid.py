@@ -1,4 +1,4 @@
-"""Logistic function and derivative: over the series' range, at the clip, far outside, and its coefficients."""
+"""Logistic function and derivative: over the range of the series, at the clip, far outside, and the coefficients."""
 
 from decimal import Decimal, localcontext
 
@@ -24,7 +24,7 @@ def evaluate(x, scale, ring=Z64, **named):
 
 
 def sigma(x):
-    """The exact value and derivative."""
+    """Return the exact value and derivative."""
     p = 1 / (1 + np.exp(-x))
     return p, p * (1 - p)
 
@@ -66,13 +66,13 @@ def test_outside_the_clip_nothing_wraps():
         assert (h > 0).all() and h.max() < 7e-6
 
 
-def test_the_range_is_what_the_caller_asks_for():
+def test_the_caller_sets_the_range():
     far = np.array([2.0**35, 2.0**30 + 3, 2.0**22])
     p, h = evaluate(np.concatenate([far, -far]), 40, bits=58)
     assert np.abs(p - np.repeat([1.0, 0.0], 3)).max() < 7e-6 and (h > 0).all() and h.max() < 7e-6
 
 
-def test_the_values_at_the_clip_are_what_exact_arithmetic_gives():
+def test_the_values_at_the_clip_are_those_of_exact_arithmetic():
     with localcontext(prec=60):
         small = Decimal(-CLIP).exp()
         exact = round(2**58 / (1 + small)), round(2**58 * small / (1 + small) ** 2)

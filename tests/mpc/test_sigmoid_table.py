@@ -1,4 +1,4 @@
-"""Logistic function by a table: over its range, at the clip, far outside, its means, and where it is chosen."""
+"""Logistic function by a table: over its range, at the clip, far outside, its means, and when it is selected."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def test_multiples_of_the_grid_are_within_half_a_unit_of_the_table():
         assert np.abs(p - value).max() < 2.4e-7 / 2 + 1e-12 and np.abs(h - slope).max() < 2.4e-7 / 2 + 1e-12
 
 
-def test_inside_the_clip_either_neighbour_on_the_grid():
+def test_inside_the_clip_the_result_is_a_neighbour_on_the_grid():
     x = np.round(np.linspace(-12, 12, 40001) * 2.0**20) / 2.0**20
     (p, h), _ = evaluate(x, 40)
     value, slope = sigma(x)
@@ -53,7 +53,7 @@ def test_inside_the_clip_either_neighbour_on_the_grid():
 
 @pytest.mark.parametrize("x", [0.025, -0.025, 0.61, 1.33, -3.28, 7.01, -11.99])
 def test_the_mean_at_any_argument(x):
-    """Six standard deviations of the rounding, beside what straight lines between entries are off by."""
+    """The bound is six standard deviations of the rounding, plus the error of linear interpolation between entries."""
     x, count = round(x * 2**20) / 2**20, 40000
     (p, h), _ = evaluate(np.full(count, x), 40)
     value, slope = sigma(x)
@@ -61,7 +61,7 @@ def test_the_mean_at_any_argument(x):
     assert abs(h.mean() - slope) < 4e-5 + 6 * h.std() / count**0.5
 
 
-def test_the_lines_between_the_entries_are_as_near_as_stated():
+def test_the_error_of_interpolation_is_as_stated():
     x = np.linspace(-12, 12, 24 * GRID * 50 + 1)
     knots = np.arange(-12 * GRID, 12 * GRID + 1)
     (table,) = module.table().tables
@@ -80,7 +80,7 @@ def test_at_and_beyond_the_clip():
         assert np.abs(p - sigma(12.0 * sign)[0]).max() < 2.4e-7 and np.abs(h - sigma(12.0)[1]).max() < 2.4e-7
 
 
-def test_the_range_is_what_the_caller_asks_for():
+def test_the_caller_sets_the_range():
     far = np.array([2.0**35, 2.0**30 + 3, 2.0**22])
     (p, h), _ = evaluate(np.concatenate([far, -far]), 40, bits=58)
     assert np.abs(p - np.repeat([1.0, 0.0], 3)).max() < 6.5e-6 and np.abs(h - AT_CLIP).max() < 2.4e-7
@@ -92,7 +92,7 @@ def test_rounding_to_a_coarse_scale_is_unbiased():
     assert abs(p.mean() - (1 - AT_CLIP)) < 6e-7
 
 
-def test_the_sigmoid_of_two_parties_by_themselves_is_this_one():
+def test_two_parties_without_a_dealer_use_this_sigmoid():
     x = np.concatenate([np.linspace(-13, 13, 301), [0, 2.0**20, -(2.0**20)]])
     (p, h), parties = evaluate(x, 20, source=made_by_both, by=sigmoid)
     value, slope = sigma(np.clip(x, -12, 12))
@@ -100,7 +100,7 @@ def test_the_sigmoid_of_two_parties_by_themselves_is_this_one():
     assert "windows.look_up" in parties[0].meter.by_protocol
 
 
-def test_the_table_is_what_a_library_computes():
+def test_the_table_equals_that_of_a_library():
     (entries,) = module.table().tables
     places = (np.arange(512) ^ 256) - 256
     value, slope = sigma(np.clip(places / GRID, -12, 12))

@@ -1,4 +1,4 @@
-"""What two parties compute by transfers: in every corner of small rings, in odd shapes, and with a fault."""
+"""Computations of two parties by transfers: all cases in small rings, odd shapes, and faults."""
 
 import itertools
 
@@ -18,12 +18,12 @@ def small(bits):
 
 
 def every(*bits):
-    """All words of so many bits each, one to an array, as a table of all combinations."""
+    """Return all combinations of words of these widths as a table, one array per word."""
     return [np.array(column, U8) for column in zip(*itertools.product(*(range(1 << b) for b in bits)), strict=True)]
 
 
 def made(function, *halves, ideal=None, **named):
-    """The two results of function(rank, *that party's half of each)."""
+    """Return the two results of function(rank, *that party's half of each argument)."""
     ideal = ideal or Ideal()
     return ideal.run([function(rank, *(pair[rank] for pair in halves), **named) for rank in (0, 1)])
 
@@ -139,11 +139,11 @@ def test_one_hots_of_bits(bits):
     assert results[0].dtype == smallest_word(min(64, 1 << bits))
     assert np.array_equal(transfers.unpack(results[0] ^ results[1], 1 << bits), np.arange(1 << bits) == index[:, None])
     data = (results[0] ^ results[1]).view(U8)
-    assert np.unpackbits(data).sum() == len(index), "what is above the entries is 0"
+    assert np.unpackbits(data).sum() == len(index), "bits above the entries must be 0"
 
 
 def windows(bits):
-    """All ways to cut so many bits."""
+    """Yield all ways to cut this number of bits."""
     if not bits:
         return [()]
     return [(width, *rest) for width in range(1, bits + 1) for rest in windows(bits - width)]
@@ -203,7 +203,7 @@ def test_products_over_all_subsets(k):
     assert np.array_equal(np.bitwise_xor(*results), subsets & subsets[:, None] == subsets)
 
 
-def test_several_side_by_side_take_the_waves_of_the_longest():
+def test_parallel_computations_take_the_waves_of_the_longest():
     bits = RNG.integers(0, 2, 5).astype(U8)
     half = split(GF2, bits)
 
@@ -242,13 +242,13 @@ def _words(ring):
 
 
 def _whole(results):
-    """What parties get, added up in bytes: right modulo the ring if the shares are."""
+    """Flatten both parties' results to bytes: their sum is right modulo the ring if the shares are."""
     first, second = (np.concatenate([np.ravel(a) for a in (r if isinstance(r, list) else [r])]) for r in results)
     return first, second
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_wrong_bit_in_any_transfer_shows(name):
+def test_a_wrong_bit_in_any_transfer_is_detected(name):
     right = Ideal()
     first, second = _whole(FAULTS[name](right))
     xor = name in ("one_hot", "one_hots", "subset_products")

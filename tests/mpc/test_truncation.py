@@ -1,4 +1,4 @@
-"""Truncation: floor is exact, truncate is off by at most one unit and unbiased, neither is ever wild."""
+"""Truncation: floor is exact; truncate is off by at most one unit and unbiased; neither is ever off by a wrap."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def shared_by(mask):
 
 
 def up(x, shift, half=ring_half):
-    """Where `truncate` rounds up; nowhere is it off by more."""
+    """Return where `truncate` rounds up, and check that its error is never larger."""
     error = both_ways(truncate, x, shift, half=half) - (x >> shift)
     assert set(np.unique(error)) <= {0, 1}
     assert not error[(x & ((1 << shift) - 1)) == 0].any()
@@ -59,10 +59,10 @@ def test_truncate_is_off_by_at_most_one_unit(shift):
 
 
 @pytest.mark.parametrize("mask", [0, 1, -1, 2**62, 2**63 - 1, -(2**63), 2**12 - 1, 2**63 + 2**11], ids=hex)
-def test_no_sharing_is_wild(mask):
+def test_no_sharing_gives_a_large_error(mask):
     x = values(1000, 5)
     for shift in (1, 12, 62):
-        # Party 1 holds the same word everywhere, as of a public constant; then party 0 does, whose share is x - mask.
+        # First party 1 holds the same word everywhere, as with a public constant; then party 0's share is `mask`.
         up(x, shift, shared_by(np.uint64(mask % 2**64)))
         up(x, shift, shared_by(encode_signed(x) - np.uint64(mask % 2**64)))
 
@@ -82,7 +82,7 @@ def test_the_coin_is_the_low_bits_of_the_share():
 
 
 @pytest.mark.long
-def test_a_hundred_million_truncations_are_never_wild():
+def test_a_hundred_million_truncations_have_no_large_error():
     for run in range(50):
         shift = 1 + run
         x = values(2_000_000, run)

@@ -1,4 +1,4 @@
-"""mypy knows what a protocol takes and gives: a wrong use of either fails `make lint`."""
+"""mypy knows the argument and result types of protocols: a wrong use of either fails `make lint`."""
 
 from mypy import api
 

@@ -1,4 +1,4 @@
-"""Every numba kernel gives the same as its body run by the interpreter."""
+"""Every numba kernel gives the same result as its body run by the interpreter."""
 
 import copy
 import importlib
@@ -184,11 +184,12 @@ CALLS = {
 }
 
 
-def test_every_kernel_is_here():
+def test_every_kernel_is_covered():
     kernels = set()
     for info in pkgutil.iter_modules(mpc.kernels.__path__):
-        # Instructions of the processor have no body in Python: test_comparison_keys holds AES to `cryptography`,
-        # test_galois carryless products to polynomials.
+        # Processor instructions have no body in Python: test_comparison_keys compares AES with `cryptography`, and
+        # test_galois
+        # compares carryless products with polynomials.
         if info.name not in ("aes", "galois"):
             module = importlib.import_module(f"mpc.kernels.{info.name}")
             kernels |= {v for v in vars(module).values() if isinstance(v, CPUDispatcher)}

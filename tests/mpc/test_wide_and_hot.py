@@ -1,4 +1,6 @@
-"""Widening, fixed operands, one-hot vectors, argmax, sharing and revealing: against numpy, cost against the meter."""
+"""Widening, fixed operands, one-hot vectors, argmax, sharing and revealing, compared with numpy, at the declared
+cost.
+"""
 
 import numpy as np
 import pytest
@@ -38,7 +40,7 @@ def test_widening_is_exact_for_every_sharing(dtype, bits, holder):
     for mask in (0, 1, half - 1, half, 2 * half - 1, 2 * half, 4 * half - 1):
 
         def share(rank, mask=mask):
-            """What is above the ring's bits does not count."""
+            """Return a share whose words have random bits above those of the ring."""
             words = np.full(x.shape, mask, dtype)
             above = rng.integers(0, 1 << 8 * dtype.itemsize - bits, x.size).astype(dtype) << dtype.type(bits % 64)
             return AShare((words if rank == holder else encode_signed(x, dtype) - words) + above, rank)
@@ -92,7 +94,7 @@ def test_prefix_and(count):
 
 
 def keys_of_every_kind(count, bits):
-    """Rows of keys: random, all equal, and with many ties, at either end of the range."""
+    """Return rows of keys: random, all equal, and with many ties, at either end of the range."""
     rng, most = np.random.default_rng(count), (1 << bits) - 1
     equal = np.repeat([0, 1, most], count).reshape(3, count)
     ties = rng.integers(0, 3, (4, count)), rng.integers(most - 2, most + 1, (4, count))

@@ -1,4 +1,4 @@
-"""Tables at windows of a shared integer: against the words of the header, and the kernels against plain ones."""
+"""Tables at windows of a shared integer, compared with the specification, and kernels compared with plain ones."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ RNG = np.random.default_rng(6)
 
 
 def plain(x, r, windows):
-    """The header of mpc/windows.py word for word, on Python's integers."""
+    """Compute the specification in mpc/windows.py literally, on Python's integers."""
     found = []
     for place, which in zip(windows.places.tolist(), windows.which, strict=True):
         low = (1 << place) - 1
@@ -22,7 +22,7 @@ def plain(x, r, windows):
 
 
 def drawn_windows(width, place=None, step=None):
-    """Windows at random places that end within the word, with several random tables."""
+    """Return windows at random places that end within the word, with several random tables."""
     place = int(RNG.integers(0, 40)) if place is None else place
     step = int(RNG.integers(1, width + 3)) if step is None else step
     count = min(int(RNG.integers(1, 6)), (64 - width - place) // step + 1)
@@ -32,7 +32,7 @@ def drawn_windows(width, place=None, step=None):
 
 
 def looked_up(x, windows, dtype=U64):
-    """What the two open to, and the mask that they were dealt."""
+    """Return the value that both parties open to, and the mask that was dealt."""
 
     def job(party):
         party.randomness = Dealt(party.randomness)
@@ -73,19 +73,19 @@ def test_a_window_from_bit_0_is_exact_in_a_narrow_ring():
     assert np.array_equal(found[:, 0], x % 1024)
 
 
-def test_both_roundings_occur_as_often_as_the_fraction_says():
+def test_roundings_occur_with_the_probability_of_the_fraction():
     windows = Windows(4, 1, ((*range(256),),), (0,), 8)
     x = np.repeat(np.arange(16), 4000)
     found, _ = looked_up(x, windows)
     up = found[:, 0].reshape(16, 4000)
     assert up.max() == 1 and (up[0] == 0).all()
-    # Six standard deviations at most.
+    # At most six standard deviations.
     assert np.abs(up.mean(axis=1) - np.arange(16) / 16).max() < 6 * 0.5 / 4000**0.5
 
 
 @pytest.mark.parametrize("body", ["compiled", "interpreted"])
 @pytest.mark.parametrize("width", [2, 6, 8])
-def test_kernels_are_the_plain_table(width, body):
+def test_kernels_equal_the_plain_table(width, body):
     one_hot, turned, look = (
         getattr(kernel, "py_func", None) if body == "interpreted" else kernel
         for kernel in (kernels.one_hot, kernels.turned, kernels.look_up)

@@ -1,4 +1,4 @@
-"""The harness of the proofs can fail: planted leaks, wrong results and what it cannot see are caught."""
+"""The proof harness can fail: it catches planted leaks and wrong results, and refuses what it cannot check."""
 
 from dataclasses import dataclass
 
@@ -39,7 +39,7 @@ def test_an_unmasked_opening_is_caught():
     assert verdict.wrong == 0 and min(verdict.leaking) > 0
 
 
-def test_a_leak_to_one_party_alone_is_told_apart():
+def test_a_leak_to_only_one_party_is_attributed_to_it():
     def steps(party, x, y):
         mask = party.randomness.take(Triples(x.shape, x.ring))[0]
         yield from open_shares(x.map(lambda w: w - mask if party.rank == 0 else w))
@@ -73,18 +73,18 @@ def test_a_wrong_protocol_is_caught():
     assert check(steps, word(2), word(2), ideal=lambda x, y: x * y).wrong > 0
 
 
-def test_a_result_that_is_revealed_is_simulated_and_nothing_else_is():
+def test_only_the_revealed_result_is_simulated():
     def steps(party, x):
         both = yield from sharing.reveal.steps(party, x)
         return both & np.uint64(1)
 
-    # Only the lowest bit is meant to be revealed; the message tells all of x.
+    # Only the lowest bit is meant to be revealed, but the message reveals all of x.
     steps.reveals = ("the parity",)
     verdict = check(steps, word(2), ideal=lambda x: x & 1)
     assert verdict.wrong == 0 and min(verdict.leaking) > 0
 
 
-def test_an_output_in_the_clear_has_to_be_declared():
+def test_an_output_in_the_clear_must_be_declared():
     def steps(party, x):
         return (yield from sharing.reveal.steps(party, x))
 
@@ -92,8 +92,8 @@ def test_an_output_in_the_clear_has_to_be_declared():
         check(steps, word(2), ideal=lambda x: x)
 
 
-def test_a_share_that_is_not_fresh_is_told():
-    # The lowest bit of a sum is shared by the lowest bits of its terms.
+def test_a_share_that_is_not_fresh_is_reported():
+    # The shares of a sum's lowest bit are the lowest bits of its terms.
     verdict = check(conversion.to_bits, word(2), 2, ideal=lambda x: x[:, None] >> np.arange(2) & 1)
     assert verdict.proven and not verdict.fresh
 
@@ -117,7 +117,7 @@ def test_the_coin_of_a_truncation_is_party_1s_share(rounds_up, right):
     assert (verdict.wrong == 0) == right and verdict.leaking == (0, 0)
 
 
-def test_what_the_windows_would_hide_is_refused():
+def test_values_that_the_windows_would_hide_are_refused():
     def steps(party, x):
         yield from open_shares(x.map(lambda w: w << np.uint64(32)))
         return nothing(party, x)

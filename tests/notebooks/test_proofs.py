@@ -1,4 +1,4 @@
-"""Every protocol's privacy is shown: enumerated, by its parts, or argued and assessed."""
+"""Every protocol's privacy has evidence: enumerated, composed of its parts, or argued and assessed."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ ONCE = {id(entry): (name, protocol, entry) for name, (protocol, entry) in CHECKS
 COMPOSED = [(p, entry.parts) for p, shown in SHOWN.items() for entry in shown if isinstance(entry, Composed)]
 
 
-def test_every_protocol_is_shown():
+def test_every_protocol_has_evidence():
     assert {protocol.name for protocol in SHOWN} == set(REGISTRY)
     assert all(SHOWN.values())
 
@@ -37,9 +37,9 @@ def test_every_case(protocol, entry):
     assert verdict.proven and (verdict.padded, verdict.fresh) == (entry.padded, entry.fresh), verdict
 
 
-def spoken(protocol):
-    """Names of the rounds and of the correlations over all of the protocol's cases."""
-    said = set()
+def messages(protocol):
+    """Return the names of the rounds and of the correlations over all of the protocol's cases."""
+    names = set()
     for case in cases(entries()):
         if case.protocol is protocol:
 
@@ -51,28 +51,28 @@ def spoken(protocol):
                 case.protocol(party, *arguments, **case.named)
                 return taken | set(party.meter.by_protocol)
 
-            said |= run_both(job)[0][0]
-    return said
+            names |= run_both(job)[0][0]
+    return names
 
 
 @pytest.mark.parametrize(("protocol", "parts"), COMPOSED, ids=[p.name for p, _ in COMPOSED])
-def test_a_composition_says_only_what_its_parts_say(protocol, parts):
-    assert spoken(protocol) <= set().union(*map(spoken, parts))
+def test_a_composition_sends_only_the_messages_of_its_parts(protocol, parts):
+    assert messages(protocol) <= set().union(*map(messages, parts))
 
 
-def test_compositions_rest_on_what_is_shown():
+def test_compositions_rest_on_protocols_with_evidence():
     resting = {
         p: [part for entry in shown if isinstance(entry, Composed) for part in entry.parts]
         for p, shown in SHOWN.items()
     }
 
     def ground(protocol, above=()):
-        assert protocol not in above, "a composition of itself"
+        assert protocol not in above, "a protocol must not be a part of itself"
         return all(ground(part, (*above, protocol)) for part in resting[protocol])
 
     assert all(map(ground, SHOWN))
 
 
-def test_what_is_argued_states_its_bound():
+def test_every_argument_states_its_bound():
     argued = [entry for shown in SHOWN.values() for entry in shown if isinstance(entry, Argued)]
     assert argued and all(entry.why and entry.bound for entry in argued)
