@@ -111,9 +111,9 @@ class Audit:
 
     def checks(self) -> Steps[None]:
         """Run the deferred checks."""
-        put_off, self._later = self._later, []
-        found = yield from parallel(*(check for _, check in put_off))
-        for (name, _), x in zip(put_off, found, strict=True):
+        deferred, self._later = self._later, []
+        results = yield from parallel(*(check for _, check in deferred))
+        for (name, _), x in zip(deferred, results, strict=True):
             self._zero(name, x)
 
     def take(self) -> tuple[list[str], np.ndarray]:

@@ -152,8 +152,8 @@ def take_rows(
         yield Round([difference.reshape(-1).view(U8)], [])
     else:
         mask = np.zeros((rows, columns), U64)
-        (came,) = yield Round([], [8 * rows * columns])
-        difference = came.view(U64).reshape(rows, columns)
+        (received,) = yield Round([], [8 * rows * columns])
+        difference = received.view(U64).reshape(rows, columns)
     keyring.note(difference)
     return AuthenticRows(owner, difference, AuthenticShare(mask, macs, keyring))
 
@@ -183,9 +183,9 @@ def choose(party: Endpoint, k: AuthenticShare, bits: int, taken: Taken, first: i
     hidden = yield from open_authentic.steps(party, k + AuthenticShare(rho, rho_macs, k.keyring))
     at = low_bits(hidden, bits).astype(np.int64)[..., None, None, None]
     words, macs = (np.take_along_axis(w, at, axis=2)[:, :, 0] for w in (table, table_macs))
-    found = Z128.widened(taken.difference.reshape(-1)[first : first + count])
+    difference = Z128.widened(taken.difference.reshape(-1)[first : first + count])
     is_zero, masked = (WideShare(words[:, :, i], macs[:, :, i], k.keyring) for i in (0, 1))
-    return is_zero.times(found) + masked
+    return is_zero.times(difference) + masked
 
 
 def _rows(i: Inputs, n: int) -> list[Any]:

@@ -46,8 +46,8 @@ class FileKey:
             secret = b""
         if len(secret) != KEY_BYTES:
             raise ConfigError(
-                f"{source} must have {2 * KEY_BYTES} hexadecimal digits, got {len(text.strip())} characters that are "
-                "not: openssl rand -hex 32 makes a key"
+                f"{source} must have {2 * KEY_BYTES} hexadecimal digits, got a text of {len(text.strip())} "
+                "characters: make a key with openssl rand -hex 32"
             )
         return cls(secret, source)
 

@@ -148,9 +148,9 @@ class Endpoint:
     def run(self, steps: Steps[T]) -> T:
         """Drive a protocol to its result."""
         try:
-            asked = next(steps)
+            request = next(steps)
             while True:
-                asked = steps.send(self._exchange([asked] if isinstance(asked, Round) else asked))
+                request = steps.send(self._exchange([request] if isinstance(request, Round) else request))
         except StopIteration as done:
             result: T = done.value
             return result
@@ -178,5 +178,5 @@ class Endpoint:
         return answer
 
 
-def _expected_bytes(asked: Round) -> int:
-    return sum(x if isinstance(x, int) else x.size for x in asked.expected)
+def _expected_bytes(request: Round) -> int:
+    return sum(x if isinstance(x, int) else x.size for x in request.expected)

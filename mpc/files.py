@@ -48,7 +48,7 @@ def read_private(path: Path, what: str) -> bytes:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             if mode & 0o077:
                 raise ConfigError(
-                    f"{path}: a {what} is for its owner only, and this file has mode {mode:04o}: chmod 600 {path}"
+                    f"{path}: a {what} must be readable only by its owner, got mode {mode:04o}: chmod 600 {path}"
                 )
             return file.read()
     except OSError as error:

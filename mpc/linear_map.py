@@ -152,7 +152,9 @@ class VectorSupply:
     def take(self, count: int) -> tuple[np.ndarray | None, np.ndarray]:
         start, self.used = self.used, self.used + count
         if self.used > len(self.half):
-            raise MaskReuse(f"matrix {self.of.number}: {self.used} vectors asked of a supply of {len(self.half)}")
+            raise MaskReuse(
+                f"matrix {self.of.number}: the supply has masks for {len(self.half)} vectors, got {self.used}"
+            )
         return None if self.r is None else self.r[start : self.used], self.half[start : self.used]
 
 
@@ -195,7 +197,7 @@ def apply_matrix(party: Endpoint, supply: VectorSupply, x: S) -> Steps[S]:
     """[x] of shape [v, n_in] -> [M x] of shape [v, n_out], in the ring of the matrix; the scale is that of x."""
     shared = supply.of
     if x.shape[1:] != (shared.n_in,):
-        raise ShapeMismatch(f"vectors of shape {x.shape} for a matrix that takes {shared.n_in} words")
+        raise ShapeMismatch(f"vectors must have {shared.n_in} words for this matrix, got shape {x.shape}")
     r, half = supply.take(len(x))
     storage = storage_of(shared.ring)
     if party.rank != shared.owner:

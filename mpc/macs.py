@@ -285,18 +285,18 @@ def _both_ways(words: np.ndarray) -> Cost:
 def take_in(party: Endpoint, masked: Authentic, own: np.ndarray) -> Steps[tuple[np.ndarray, Authentic]]:
     """Own halves of x, as words of the ring, and authentic [r] of a mask -> x - r, public, and authentic [x]."""
     sent = masked.ring.subtract(own, masked.words)
-    (came,) = yield from exchange_words([sent], [64])
-    for words in (sent, came) if masked.rank == 0 else (came, sent):
+    (received,) = yield from exchange_words([sent], [64])
+    for words in (sent, received) if masked.rank == 0 else (received, sent):
         masked.keyring.note(words)
-    difference = masked.ring.add(sent, came)
+    difference = masked.ring.add(sent, received)
     return difference, masked.plus(difference)
 
 
 @protocol(cost=lambda x: _both_ways(x.words), exact=False)
 def open_authentic(party: Endpoint, x: Authentic) -> Steps[np.ndarray]:
     """Masked authentic [x] -> x; `agree` must check it before any result is revealed."""
-    (came,) = yield from exchange_words([x.words], [64])
-    opened: np.ndarray = x.ring.add(x.words, came)
+    (received,) = yield from exchange_words([x.words], [64])
+    opened: np.ndarray = x.ring.add(x.words, received)
     x.keyring.note(opened)
     x.note_opened(opened)
     return opened
@@ -304,16 +304,16 @@ def open_authentic(party: Endpoint, x: Authentic) -> Steps[np.ndarray]:
 
 def agree(party: Endpoint, keyring: Keyring) -> Steps[bool]:
     """Return whether everything opened under the keys matches its MACs; both parties first commit to their digests."""
-    told = np.concatenate([party.randomness.take(Nonces(_NONCE)), np.frombuffer(keyring.noted(), U8)])
-    commitment = np.frombuffer(_commitment(party.rank, told), U8)
+    opening = np.concatenate([party.randomness.take(Nonces(_NONCE)), np.frombuffer(keyring.noted(), U8)])
+    commitment = np.frombuffer(_commitment(party.rank, opening), U8)
     (promised,) = yield from named("macs.agree", exchange_words([commitment], [8]))
-    (came,) = yield from named("macs.agree", exchange_words([told], [8]))
-    kept = _commitment(1 - party.rank, came) == promised.tobytes()
-    return kept and came[_NONCE:].tobytes() == told[_NONCE:].tobytes()
+    (received,) = yield from named("macs.agree", exchange_words([opening], [8]))
+    kept = _commitment(1 - party.rank, received) == promised.tobytes()
+    return kept and received[_NONCE:].tobytes() == opening[_NONCE:].tobytes()
 
 
-def _commitment(rank: int, told: np.ndarray) -> bytes:
-    return hashlib.sha256(bytes([rank]) + told.tobytes()).digest()
+def _commitment(rank: int, opening: np.ndarray) -> bytes:
+    return hashlib.sha256(bytes([rank]) + opening.tobytes()).digest()
 
 
 def open_to(party: Endpoint, x: WideShare, to: int) -> Steps[tuple[np.ndarray, Any]]:

@@ -112,6 +112,6 @@ class Party(Endpoint):
         """Raise MacFailure if an opened value does not match its MACs."""
         if not self.run(agree(self, keyring)):
             raise MacFailure(
-                "the values opened in the prediction do not match their MACs, and no prediction is shown: the other "
-                "party, or a fault of a machine, changed a value that it sent"
+                "the values opened in the prediction do not match their MACs, so no prediction is shown: the other "
+                "party, or a hardware fault, changed a value that was sent"
             )

@@ -78,8 +78,8 @@ class RowsInFile:
         assert self._file is not None, "rows are received before they are read"
         start, stop, _ = rows.indices(self.shape[0])
         out = np.empty((stop - start, *self.shape[1:]), self._dtype)
-        found = os.preadv(self._file.fileno(), [out.reshape(-1).view(np.uint8).data], start * self.width)
-        assert found == out.nbytes, "the whole matrix was received"
+        read = os.preadv(self._file.fileno(), [out.reshape(-1).view(np.uint8).data], start * self.width)
+        assert read == out.nbytes, "the whole matrix was received"
         return out
 
     @contextmanager

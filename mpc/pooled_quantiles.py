@@ -89,15 +89,15 @@ def pooled_quantiles(
     Keys are below 2^key_bits, and pooled masses times parts below 2^(bits - 1); rank <= parts are public int64[f, k].
     Quantile 0 is key 0, and every quantile of a column without mass is 0.
     """
-    found = np.zeros(rank.shape, np.int64)
+    quantiles = np.zeros(rank.shape, np.int64)
     total = _share(party, own(np.full(rank.shape, (1 << key_bits) - 1)))
     for place in reversed(range(key_bits)):
-        middle = found + (1 << place) - 1
+        middle = quantiles + (1 << place) - 1
         mass = _share(party, own(middle))
         above = party.reveal(party.run(short_of.steps(party, mass, total, rank, parts, bits)), what=what)
         assert above is not None, "revealed to both"
-        found += above.astype(np.int64) << place
-    return found
+        quantiles += above.astype(np.int64) << place
+    return quantiles
 
 
 def _share(party: Endpoint, own: np.ndarray) -> AShare:

@@ -41,14 +41,14 @@ Steps: TypeAlias = Generator[Round | list[Round], list[Any], T]
 def named(name: str, steps: Steps[T]) -> Steps[T]:
     """Yield the same steps, with `name` on every round that has no name yet."""
     try:
-        asked = next(steps)
+        request = next(steps)
         while True:
-            if isinstance(asked, Round):
-                asked.name = asked.name or name
+            if isinstance(request, Round):
+                request.name = request.name or name
             else:
-                for r in asked:
+                for r in request:
                     r.name = r.name or name
-            asked = steps.send((yield asked))
+            request = steps.send((yield request))
     except StopIteration as done:
         result: T = done.value
         return result
@@ -73,18 +73,18 @@ def parallel(*protocols: Steps[Any]) -> Steps[Any]:
 
     def advance(index: int, answer: list[np.ndarray] | None) -> None:
         try:
-            asked = protocols[index].send(answer) if answer is not None else next(protocols[index])
-            waiting[index] = [asked] if isinstance(asked, Round) else list(asked)
+            request = protocols[index].send(answer) if answer is not None else next(protocols[index])
+            waiting[index] = [request] if isinstance(request, Round) else list(request)
         except StopIteration as done:
             results[index] = done.value
 
     for index in range(len(protocols)):
         advance(index, None)
     while waiting:
-        asked, waiting = waiting, {}
-        answers = yield [r for rounds in asked.values() for r in rounds]
+        now, waiting = waiting, {}
+        answers = yield [r for rounds in now.values() for r in rounds]
         start = 0
-        for index, rounds in asked.items():
+        for index, rounds in now.items():
             count = sum(len(r.expected) for r in rounds)
             advance(index, answers[start : start + count])
             start += count

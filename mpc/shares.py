@@ -48,7 +48,7 @@ SESSION: ContextVar[Operations] = ContextVar("session")
 def _session(symbol: str) -> Operations:
     session = SESSION.get(None)
     if session is None:
-        raise TypeError(f"x {symbol} y on shares talks to the peer: use it inside `with session(party):`")
+        raise TypeError(f"x {symbol} y on shares needs a session: use it inside `with session(party):`")
     return session
 
 

@@ -78,7 +78,9 @@ def agree_on_shape(party: Endpoint, shape: Shape | None, owner: int, scale: int)
         )
     for name in ("owner", "scale"):
         if theirs[name] != mine[name]:
-            raise DataError(f"share: the parties disagree on {name}: {mine[name]} here, {theirs[name]} at the other")
+            raise DataError(
+                f"share: the parties disagree on {name}: {mine[name]} here, {theirs[name]} at the other party"
+            )
     if (mine["shape"] is None) == (party.rank == owner) or (theirs["shape"] is None) != (party.rank == owner):
         raise DataError(f"share: party {owner} must pass the values, and the other party must pass None")
     agreed = shape if shape is not None else tuple(theirs["shape"])
@@ -87,9 +89,9 @@ def agree_on_shape(party: Endpoint, shape: Shape | None, owner: int, scale: int)
     return agreed
 
 
-def _is_shape(told: Any) -> bool:
-    return told is None or (
-        isinstance(told, list) and len(told) <= 16 and all(type(n) is int and 0 <= n <= MOST for n in told)
+def _is_shape(shape: Any) -> bool:
+    return shape is None or (
+        isinstance(shape, list) and len(shape) <= 16 and all(type(n) is int and 0 <= n <= MOST for n in shape)
     )
 
 

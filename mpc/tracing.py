@@ -53,15 +53,15 @@ class Trace:
 
     def cut(self) -> list[Correlation[object]]:
         """Return and clear the requests since the last cut."""
-        asked, self._requests.asked = self._requests.asked, []
-        return asked
+        requests, self._requests.asked = self._requests.asked, []
+        return requests
 
     def cut_calls(self) -> list[Call]:
         """Return and clear the calls to workers since the last cut."""
         if self._workers is None:
             return []
-        asked, self._workers.asked = self._workers.asked, []
-        return asked
+        requests, self._workers.asked = self._workers.asked, []
+        return requests
 
 
 def planned(party: Party, stage: str, program: Callable[[Party], T], offline: str | None = None) -> T:

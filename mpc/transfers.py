@@ -81,18 +81,18 @@ Making: TypeAlias = Generator[Sequence[Asked], list[np.ndarray], T]
 def together(*makings: Making[Any]) -> Making[list[Any]]:
     """Run several at once, merging the lists of transfers of all that are not done; return their results in order."""
     results: list[Any] = [None] * len(makings)
-    asked: dict[int, Sequence[Asked]] = {}
+    pending: dict[int, Sequence[Asked]] = {}
 
     def advance(index: int, answer: list[np.ndarray] | None) -> None:
         try:
-            asked[index] = next(makings[index]) if answer is None else makings[index].send(answer)
+            pending[index] = next(makings[index]) if answer is None else makings[index].send(answer)
         except StopIteration as done:
             results[index] = done.value
 
     for index in range(len(makings)):
         advance(index, None)
-    while asked:
-        now, asked = asked, {}
+    while pending:
+        now, pending = pending, {}
         answers = yield [one for several in now.values() for one in several]
         start = 0
         for index, several in now.items():
@@ -188,7 +188,7 @@ def _cross(rank: int, chooser: int | None, bits_of: np.ndarray, words: np.ndarra
     With a chooser, b is its own and the words are the other's; without one, both parties' b and words are multiplied
     crosswise. Groups of eight bits have messages of one width.
     """
-    asked, per = [], 2 if chooser is None else 1
+    transfers, per = [], 2 if chooser is None else 1
     count, width = words.shape
     for low in range(0, ring.bits, _BYTE):
         places = np.arange(min(_BYTE, ring.bits - low))
@@ -197,10 +197,10 @@ def _cross(rank: int, chooser: int | None, bits_of: np.ndarray, words: np.ndarra
         moved = words[:, None].astype(narrow.dtype) << places.astype(narrow.dtype)[:, None]
         moved = moved.reshape(count * places.size, width)
         if chooser is None:
-            asked += crosswise(rank, bits, moved, narrow)
+            transfers += crosswise(rank, bits, moved, narrow)
         else:
-            asked.append(private(rank, chooser, bits if rank == chooser else moved, narrow, width))
-    answers = yield asked
+            transfers.append(private(rank, chooser, bits if rank == chooser else moved, narrow, width))
+    answers = yield transfers
     total = np.zeros((count, width), ring.dtype)
     for index, share in enumerate(answers):
         low = _BYTE * (index // per)
@@ -253,16 +253,16 @@ def join(rank: int, words: np.ndarray, ring: Z2k) -> Making[np.ndarray]:
     With w_0, w_1 the shares of a word, w = w_0 + sum_i 2^i b_1 (1 - 2 b_0) over their bits. Groups of eight bits have
     messages of one width.
     """
-    bits, asked = bits_of_words(words, ring.bits), []
+    bits, transfers = bits_of_words(words, ring.bits), []
     for low in range(0, ring.bits, _BYTE):
         own = bits[:, low : low + _BYTE]
         narrow = integers(smallest_word(ring.bits - low), ring.bits - low)
         if rank == 0:
             signed = own.astype(narrow.dtype)
             own = narrow.dtype.type(1) - signed - signed << np.arange(own.shape[1]).astype(narrow.dtype)
-        asked.append(private(rank, 1, own.reshape(-1) if rank == 1 else own.reshape(-1, 1), narrow))
+        transfers.append(private(rank, 1, own.reshape(-1) if rank == 1 else own.reshape(-1, 1), narrow))
     total = words.astype(ring.dtype) if rank == 0 else np.zeros(len(words), ring.dtype)
-    for low, share in zip(range(0, ring.bits, _BYTE), (yield asked), strict=True):
+    for low, share in zip(range(0, ring.bits, _BYTE), (yield transfers), strict=True):
         total = total + (
             share.reshape(len(words), min(_BYTE, ring.bits - low)).sum(axis=1, dtype=ring.dtype) << ring.dtype.type(low)
         )

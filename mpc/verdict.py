@@ -64,10 +64,10 @@ def settle(party: Party) -> None:
             "use another"
         )
     if broken.any():
-        found = ", ".join(name for name, bit in zip(names, broken, strict=True) if bit)
+        broken_names = ", ".join(name for name, bit in zip(names, broken, strict=True) if bit)
         raise AuditFailure(
-            f"the audit found inconsistent values in: {found}. Do not use the model or prediction; suspect the memory, "
-            "processor or program of either party, or the dealer, and run it again"
+            f"the audit found inconsistent values in: {broken_names}. Do not use the model or prediction; suspect the "
+            "memory, processor or program of either party, or the dealer, and run it again"
         )
 
 

@@ -96,8 +96,8 @@ def look_up(party: Endpoint, x: AShare, windows: Windows) -> Steps[PShare]:
     masked = x.map(lambda w: low_bits(w.reshape(-1).astype(U64, copy=False) + r, windows.bits))
     (e,) = yield from open_shares(masked, bits=[windows.bits])
     tables = _turned(windows.tables, windows.outputs)
-    found = kernels.look_up(e, windows.places, hot, tables, np.array(windows.which))
-    return PShare(found.reshape(*x.shape, -1), party.rank)
+    values = kernels.look_up(e, windows.places, hot, tables, np.array(windows.which))
+    return PShare(values.reshape(*x.shape, -1), party.rank)
 
 
 def values_at(x: np.ndarray, r: np.ndarray, windows: Windows) -> np.ndarray:

@@ -57,13 +57,13 @@ def ask(
         failure = error
     lost = isinstance(failure, WorkersLost)
     mine = _THERE if failure is None else _LOST if lost else _FAILED
-    (told,) = yield Round([np.array([mine], U8)], [1], "workers")
+    (status,) = yield Round([np.array([mine], U8)], [1], "workers")
     if failure is not None and not lost:
         raise failure
-    if told[0] >= _FAILED:
-        raise PeerFailure("a worker of the other party has failed: the log there says why")
+    if status[0] >= _FAILED:
+        raise PeerFailure("a worker of the other party has failed: see the log there")
     if failure is not None:
         raise failure
-    if told[0] == _LOST:
+    if status[0] == _LOST:
         raise WorkersLost("the other party has lost a worker")
     return answers

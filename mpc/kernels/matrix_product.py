@@ -18,18 +18,18 @@ _PAGE = 4096
 def share_of_product(
     x: np.ndarray,
     a: np.ndarray,
-    told_x: np.ndarray,
+    received_x: np.ndarray,
     y: np.ndarray,
     b: np.ndarray,
-    told_y: np.ndarray,
+    received_y: np.ndarray,
     rest: np.ndarray,
     first: bool,
 ) -> np.ndarray:
-    """rest + (x + told_x - a z) (z (y + told_y) + 1/z b) for party 0, with z and 1/z exchanged for party 1.
+    """rest + (x + received_x - a z) (z (y + received_y) + 1/z b) for party 0, with z and 1/z exchanged for party 1.
 
-    x, a, told_x [n, 2 h]; y, b, told_y [2 h, m]; rest [n, m].
+    x, a, received_x [n, 2 h]; y, b, received_y [2 h, m]; rest [n, m].
     """
-    return _added_product(rest, _left(x, a, told_x, first), _right(y, b, told_y, first))
+    return _added_product(rest, _left(x, a, received_x, first), _right(y, b, received_y, first))
 
 
 @numba.njit(cache=True, nogil=True)
@@ -40,13 +40,13 @@ def dealt_product(a0: np.ndarray, a1: np.ndarray, b0: np.ndarray, b1: np.ndarray
 
 
 @numba.njit(cache=True, nogil=True)
-def _left(x: np.ndarray, mask: np.ndarray, told: np.ndarray, first: bool) -> np.ndarray:
-    """x + told - mask z for party 0, with 1/z for party 1."""
+def _left(x: np.ndarray, mask: np.ndarray, received: np.ndarray, first: bool) -> np.ndarray:
+    """x + received - mask z for party 0, with 1/z for party 1."""
     out = np.empty_like(x)
     half = x.shape[1] // 2
     u, v = (0, half) if first else (half, 0)
     for i in range(len(x)):
-        own, hidden, other, row = x[i], mask[i], told[i], out[i]
+        own, hidden, other, row = x[i], mask[i], received[i], out[i]
         own_u, hidden_u, other_u, row_u = own[u:][:half], hidden[u:][:half], other[u:][:half], row[u:][:half]
         own_v, hidden_v, other_v, row_v = own[v:][:half], hidden[v:][:half], other[v:][:half], row[v:][:half]
         for j in range(half):
@@ -57,14 +57,14 @@ def _left(x: np.ndarray, mask: np.ndarray, told: np.ndarray, first: bool) -> np.
 
 
 @numba.njit(cache=True, nogil=True)
-def _right(y: np.ndarray, mask: np.ndarray, told: np.ndarray, first: bool) -> np.ndarray:
-    """z (y + told) + 1/z mask for party 0, with z and 1/z exchanged for party 1."""
+def _right(y: np.ndarray, mask: np.ndarray, received: np.ndarray, first: bool) -> np.ndarray:
+    """z (y + received) + 1/z mask for party 0, with z and 1/z exchanged for party 1."""
     out = _room(y, _PAGE // 4)
     half = len(y) // 2
     u, v = (0, half) if first else (half, 0)
     for i in range(half):
-        own_u, hidden_u, other_u, row_u = y[u + i], mask[u + i], told[u + i], out[u + i]
-        own_v, hidden_v, other_v, row_v = y[v + i], mask[v + i], told[v + i], out[v + i]
+        own_u, hidden_u, other_u, row_u = y[u + i], mask[u + i], received[u + i], out[u + i]
+        own_v, hidden_v, other_v, row_v = y[v + i], mask[v + i], received[v + i], out[v + i]
         for j in range(row_u.size):
             row_u[j] = hidden_u[j] + hidden_v[j] - own_v[j] - other_v[j]
         for j in range(row_v.size):

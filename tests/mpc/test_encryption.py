@@ -69,8 +69,8 @@ def test_sentences():
 @pytest.mark.parametrize("text", ["", "ab" * 31, "ab" * 33, "zz" * 32, "a secret that must not be repeated"])
 def test_a_key_is_64_digits_and_is_never_repeated(text):
     with pytest.raises(
-        ConfigError, match=rf"^env:K must have 64 hexadecimal digits, got {len(text)} characters"
-    ) as said:
+        ConfigError, match=rf"^env:K must have 64 hexadecimal digits, got a text of {len(text)} characters"
+    ) as raised:
         FileKey.parse(text, "env:K")
-    assert not text or text not in str(said.value)
+    assert not text or text not in str(raised.value)
     assert "ab" * 32 not in repr(KEY)

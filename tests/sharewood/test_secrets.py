@@ -158,7 +158,7 @@ def test_wrong_and_missing_keys_are_sentences(place, monkeypatch, capsys):
     assert "cut short" in told("predict")
     (place / "model_a.json").write_bytes(plain)
     (place / "files.key").chmod(0o644)
-    assert "files.key: a file with a secret is for its owner only, and this file has mode 0644" in told("predict")
+    assert "files.key: a file with a secret must be readable only by its owner, got mode 0644" in told("predict")
     (place / "files.key").chmod(0o600)
     write_secret(place / "phrase", "another")
     assert "the passphrase does not open the private key" in told("predict")

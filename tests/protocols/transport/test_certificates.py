@@ -61,7 +61,7 @@ def test_no_memory_for_a_key_is_a_sentence(credentials):
 def test_a_key_that_others_can_read_is_refused(keys, mode):
     (keys / "party_a.key").chmod(mode)
     with pytest.raises(
-        ConfigError, match=rf"party_a.key: a private key is for its owner only, .* mode {mode:04o}: chmod"
+        ConfigError, match=rf"party_a.key: a private key must be readable only by its owner, got mode {mode:04o}: chmod"
     ):
         Credentials.load(keys, "party_a")
     (keys / "party_a.key").chmod(0o400)
