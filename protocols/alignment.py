@@ -1,13 +1,13 @@
-"""Which rows all parties have: private set intersection of the ids, by openmined-psi.
+"""The rows that all parties have: private set intersection of their ids, with openmined-psi.
 
-Functionality  ids of the guest and of every host -> to all, the rows that hold the common ids, in one order
+Functionality  ids of the guest and of every host -> to each party, its rows of the common ids, all in the same order
 Messages       guest <-> each host: an ECDH-PSI over the curve P-256 (request, response and set-up); then the
                guest sends the common ids to every host
-Security       semi-honest. With one host either party learns the common ids and how many ids the other has, and
-               nothing of an id that it does not have itself: to it those are points of a curve, blinded by a key
-               that is used once. The order is that of the ids as text, so it says nothing of the rows left out.
+Security       semi-honest. With one host, each party learns the common ids and how many ids the other has, and
+               nothing about an id that it does not have itself: it sees only a point of the curve, blinded by a key
+               that is used once. The common ids are sorted as text, so their order reveals nothing about other rows.
                With several hosts the protocol runs between the guest and each of them, so the guest also learns
-               its intersection with every single host; the hosts learn the common one only
+               its intersection with each host; the hosts learn only the ids common to all
 Source         Meadows 1986; Huberman, Franklin and Hogg, EC 1999
 """
 
@@ -25,28 +25,28 @@ from protocols.transport.frames import DATA_LIMIT, FACTS_LIMIT
 
 NONE_IN_COMMON = "ids: the parties have none in common; ids are compared as text"
 _COUNT, _REQUEST, _RESPONSE, _COMMON = (f"align.{step}" for step in ("count", "request", "response", "common"))
-_NO_FALSE_POSITIVES = 1e-12  # ignored by the RAW structure, which has none
+_NO_FALSE_POSITIVES = 1e-12  # ignored: the RAW structure has no false positives
 
 
 def align_guest(hosts: Mapping[str, Channel], ids: Sequence[object]) -> np.ndarray:
-    """ids, one per row -> the rows of the common ids, int64, in ascending order of the ids' text. Raises DataError."""
+    """ids, one per row -> the rows of the common ids, int64, sorted by the ids as text. Raises DataError."""
     return _some(_guest(hosts, _checked(ids)))
 
 
 def align_host(guest: Channel, ids: Sequence[object]) -> np.ndarray:
-    """The host's part: its rows of the common ids, int64, in the same order as the guest's. Raises DataError."""
+    """Run the host's part: return its rows of the common ids, int64, in the guest's order. Raises DataError."""
     return _some(_host(guest, _checked(ids)))
 
 
 def align_shard(peer: Channel, rank: int, ids: Sequence[object]) -> np.ndarray:
-    """The same of one shard, in which there may be no ids, or none in common; party 0 is the guest.
+    """Align one shard, which may have no ids, or none in common; party 0 is the guest.
 
-    Shards are aligned one after another, or over channels of their own: no process holds all ids.
+    Shards are aligned one after another, or each over its own channel: no process holds all ids.
     """
     own = _checked(ids) if len(ids) else []
     theirs = peer.exchange_public(_COUNT, len(own), FACTS_LIMIT)
     if type(theirs) is not int or theirs < 0:
-        raise ProtocolDesync(f"{peer.peer} must tell how many ids it has")
+        raise ProtocolDesync(f"{peer.peer} must send its number of ids")
     if not own or not theirs:
         return np.zeros(0, np.int64)
     return _guest({peer.peer: peer}, own) if rank == 0 else _host(peer, own)
@@ -94,7 +94,7 @@ def _host(guest: Channel, own: list[str]) -> np.ndarray:
 
 
 def psi() -> ModuleType:
-    """openmined-psi. Raises ConfigError where it is not installed."""
+    """Import openmined-psi. Raises ConfigError if it is not installed."""
     try:
         from private_set_intersection import python
     except ImportError:
@@ -104,7 +104,7 @@ def psi() -> ModuleType:
 
 
 def _checked(ids: Sequence[object]) -> list[str]:
-    """The ids as text. Raises DataError unless they are text or whole numbers, none missing and none twice."""
+    """Return the ids as text. Raises DataError if one is missing, repeated, or not text or a whole number."""
     if not isinstance(ids, Iterable) or isinstance(ids, (str, bytes)):
         raise DataError(f"ids must be a sequence of text or whole numbers, got {type(ids).__name__}")
     texts = [_text(row, value) for row, value in enumerate(ids)]

@@ -1,12 +1,12 @@
-"""Which shard a row belongs to, where two parties hold columns of the same rows.
+"""The shard that a row belongs to, if two parties hold columns of the same rows.
 
-agree_on_shards  the number of shards of both -> a key that both drew, 32 bytes
-shard_numbers    ids, key -> the shard of each: the keyed hash of its text modulo the number of shards
+agree_on_shards  each party's number of shards -> a key that both drew, 32 bytes
+shard_numbers    ids, key -> the shard of each: the keyed hash of its text, modulo the number of shards
 
 Messages         each party -> the other: the number of shards, 32 random bytes                  (one round)
 Cost             one round
-Security         semi-honest. Both know the key, and by it how many rows each shard has; no id is sent. The key is drawn
-                 once for a division, so that shards of another one tell nothing of this one's
+Security         semi-honest. Both know the key, and hence how many rows each shard has; no id is sent. A new key is
+                 drawn for every division, so the shards of one reveal nothing about those of another
 Source           BLAKE2b, RFC 7693, keyed
 """
 
@@ -26,7 +26,7 @@ _LIMIT = 4096
 
 
 def agree_on_shards(peer: Channel, rank: int, count: int) -> bytes:
-    """The key of a division into `count` shards; 0 stands for none. Raises ConfigError where the parties differ."""
+    """Agree on the key of a division into `count` shards, 0 for none. Raises ConfigError if the parties differ."""
     mine = os.urandom(_KEY_BYTES)
     told = peer.exchange_public("shards.key", {"count": count, "bytes": mine}, _LIMIT)
     if (
@@ -47,6 +47,6 @@ def agree_on_shards(peer: Channel, rank: int, count: int) -> bytes:
 
 
 def shard_numbers(ids: Iterable[str], key: bytes, count: int) -> np.ndarray:
-    """The shard of each id, int64[n], 0 .. count - 1."""
+    """Return the shard of each id, int64[n], 0 .. count - 1."""
     hashes = (hashlib.blake2b(one.encode(), digest_size=8, key=key).digest() for one in ids)
     return (np.frombuffer(b"".join(hashes), "<u8") % np.uint64(count)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Processes and sessions: `run_local(job)` runs a job at two parties with a dealer on this machine."""
+"""Processes and sessions: `run_local(job)` runs a job at two parties and a dealer on this machine."""
 
 from protocols.runtime.session import run_local
 

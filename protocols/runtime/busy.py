@@ -1,4 +1,4 @@
-"""When a process worked, and for which phase: spans of time, few enough for a picture however long it ran."""
+"""When a process worked, and on which phase: a bounded number of time spans, however long it ran."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _GAP = 0.01
 
 
 class Busy:
-    """Spans [phase, begin, end] in seconds of this machine's clock. Spans of one phase that lie closer together than a
-    gap are one; the gap doubles until there are at most MOST of them.
+    """Spans [phase, begin, end] in seconds of this machine's clock. Spans of one phase that are closer together than a
+    gap are merged; the gap doubles until there are at most MOST spans.
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class Busy:
 
     @contextmanager
     def at(self, phase: str) -> Iterator[None]:
-        """Work on a phase inside the block."""
+        """Record work on a phase for the length of the block."""
         began = time.time()
         try:
             yield

@@ -1,9 +1,9 @@
-"""The dealer's host: who has come, who belongs together, and a process for every session.
+"""The dealer's host: it pairs the parties that connect, and starts a process for every session.
 
-Parties that meet agree on a random id of their session, and name it in the hello by which they come to the dealer: two
-channels belong together where their ids are equal. The process that listens reads no more of a party than that hello,
-whose size is fixed. Plans are read, and dealt, in a process for each session: with a bound on its memory, and a
-hostile plan, a failure, or a job too large for this machine end nothing but the session itself.
+Two parties agree on a random session id, and name it in the hello when they connect to the dealer: two channels with
+the same id are a pair. The listening process reads nothing from a party except that hello, whose size is fixed.
+Plans are read and dealt in one process per session, whose memory is bounded: a hostile plan, a failure, or a job too
+large for this machine ends only its own session.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def run_dealer(
 ) -> None:
     """Serve sessions of the two parties, several at once: `sessions` of them, or until interrupted.
 
-    The second party has `patience` seconds to come after the first; `timeout` as of `connect`. A session takes
-    `memory` bytes at most, without a number half of what this machine has. Strangers, and parties that vanish, are
-    logged and end nothing but themselves. PeerTimeout after `idle` seconds in which no session was under way.
+    The second party has `patience` seconds to connect after the first; `timeout` is that of `connect`. A session may
+    use `memory` bytes, by default half of this machine's memory. Strangers and parties that vanish are logged and do
+    not affect other sessions. Raises PeerTimeout after `idle` seconds without a session.
     """
     log.info("dealer for %s and %s listens at %s", *parties, address_text(listener.address))
     desk = _Desk(listener, parties, patience, timeout, memory, sessions)
@@ -62,7 +62,7 @@ def run_dealer(
 
 @dataclass
 class _Guest:
-    """A party that has come, and since when it waits for the other."""
+    """A connected party, and the time since which it waits for the other."""
 
     link: TlsLink
     channel: Channel
@@ -71,7 +71,7 @@ class _Guest:
 
 @dataclass
 class _Session:
-    """Two parties, the process that deals to them, and when one of them hung up: soon it is killed, once."""
+    """Two parties, the process that deals to them, and when one of them hung up; then the process is soon killed."""
 
     process: BaseProcess
     guests: tuple[_Guest, _Guest]
@@ -80,12 +80,12 @@ class _Session:
 
     @property
     def until(self) -> float:
-        """When the process is to be killed."""
+        """When to kill the process."""
         return float("inf") if self.left is None or self.killed else self.left + _GRACE
 
 
 class _Desk:
-    """Those who wait, by session and name, and the sessions under way."""
+    """The waiting parties, by session and name, and the running sessions."""
 
     def __init__(
         self,
@@ -105,11 +105,11 @@ class _Desk:
 
     @property
     def unused(self) -> float:
-        """Seconds since a session was under way."""
+        """Seconds since the last session ended; 0 while one is running."""
         return 0.0 if self._sessions else time.monotonic() - self._used
 
     def turn(self, seconds: float) -> None:
-        """See what comes about within `seconds`, and act on it."""
+        """Wait for events for at most `seconds`, and handle them."""
         beside = {guest.link.fileno(): HUNG_UP for guest in self._guests()}
         for session in self._sessions:
             beside[session.process.sentinel] = _READABLE
@@ -124,7 +124,7 @@ class _Desk:
             self._admit(link)
 
     def close(self) -> None:
-        """End the sessions under way, and send away who waits."""
+        """End the running sessions, and close the connections of waiting parties."""
         for session in self._sessions:
             session.process.terminate()
             session.process.join()
@@ -136,7 +136,7 @@ class _Desk:
             yield from pair.values()
 
     def _soonest(self) -> float:
-        """Seconds until someone has waited for long enough."""
+        """Return the seconds until the next deadline."""
         ends = [guest.since + self._patience for guest in self._guests()]
         ends += [session.until for session in self._sessions]
         return max(0.0, min(ends, default=float("inf")) - time.monotonic())
@@ -145,12 +145,12 @@ class _Desk:
         link.open(self._timeout)
         guest = _Guest(link, Channel(link))
         if link.session == NO_SESSION:
-            self._send_away(guest, "it names no session")
+            self._send_away(guest, "its hello names no session")
             return
         same = [other for other in self._guests() if other.link.peer == link.peer]
         if len(same) >= WAITING:
             self._leave(same[0])
-            self._send_away(same[0], f"{link.peer} came {WAITING} times since")
+            self._send_away(same[0], f"{link.peer} has connected {WAITING} times since")
         pair = self._waiting.setdefault(link.session, {})
         if link.peer in pair:
             pair[link.peer].channel.close()
@@ -162,7 +162,7 @@ class _Desk:
     def _begin(self, guests: tuple[_Guest, _Guest]) -> None:
         if len(self._sessions) >= SESSIONS or self._to_begin == 0:
             for guest in guests:
-                self._send_away(guest, "it has as many sessions as it may serve")
+                self._send_away(guest, "the dealer already serves as many sessions as it may")
             return
         if self._to_begin is not None:
             self._to_begin -= 1
@@ -171,8 +171,8 @@ class _Desk:
         self._sessions.append(_Session(process, guests))
 
     def _serve(self, parent: int, *guests: _Guest) -> None:
-        """In the process of a session: deal, and say in the log what has come of it."""
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which ends its children
+        """Deal, in the process of a session, and log the outcome."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches the parent, which ends its children
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         end_with(parent)
         self._listener.close()
@@ -185,28 +185,28 @@ class _Desk:
         except PeerFailure as failure:
             log.warning("session ended early: %.500s", failure)
         except Exception:
-            log.exception("session ended early through a fault of this program")
+            log.exception("session ended early: internal error")
 
     def _look_after(self, session: _Session, ready: set[int]) -> None:
-        """Notice that a session has ended; end it where a party has left and its process does not."""
+        """Clean up a session that has ended; kill its process if a party has left and the process does not end."""
         now = time.monotonic()
         if (status := session.process.exitcode) is not None:
             session.process.close()
             self._sessions.remove(session)
             self._used, self.ended = now, self.ended + 1
             if status:
-                log.warning("a session's process ended with status %d", status)
+                log.warning("the process of a session ended with status %d", status)
             for guest in session.guests:
                 guest.channel.close()
         elif session.left is None and any(guest.link.fileno() in ready for guest in session.guests):
             session.left = now
         elif now >= session.until:
-            log.warning("a party left a running session: its process is ended")
+            log.warning("a party left a running session: killed the session's process")
             session.process.kill()
             session.killed = True
 
     def _look_at(self, guest: _Guest, ready: set[int]) -> None:
-        """Forget one who has left or has waited for long enough."""
+        """Drop a waiting party that has left or has waited too long."""
         if guest.link.fileno() in ready:
             self._leave(guest)
             log.warning("%s", guest.channel.last_words("waiting for its peer"))
@@ -214,7 +214,7 @@ class _Desk:
         elif time.monotonic() >= guest.since + self._patience:
             self._leave(guest)
             other = next(name for name in self._parties if name != guest.link.peer)
-            self._send_away(guest, f"{other} did not come for the session within {self._patience:g} s")
+            self._send_away(guest, f"{other} did not join the session within {self._patience:g} s")
 
     def _leave(self, guest: _Guest) -> None:
         pair = self._waiting[guest.link.session]

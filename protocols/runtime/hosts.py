@@ -1,9 +1,9 @@
-"""Parties on hosts of their own: who listens where, and how they find each other, and a dealer if there is one.
+"""Parties on separate hosts: who listens where, and how the parties find each other and the dealer, if there is one.
 
-Party 0 listens for party 1, and the dealer (dealing.py) for both. Every connection is mutual TLS, so certificates tell
-who is who. The two parties compare what they expect and draw the id of their session together; both name it to the
-dealer, or party 1 to party 0 in its second connection. While a party waits for one of the other two it watches the
-other one, and when it fails it reports why.
+Party 0 listens for party 1, and the dealer (dealing.py) for both. Every connection is mutual TLS, so certificates
+identify all of them. The two parties compare what they expect and draw the session id together; both name it to the
+dealer, or, without a dealer, party 1 names it to party 0 in its second connection. While a party waits for one of the
+other two it watches the third, and when it fails it reports why.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from protocols.transport.tcp import Address, Listener, connect, listen
 
 log = logging.getLogger("sharewood")
 T = TypeVar("T")
-# Who makes correlated randomness: a third process, or the parties by themselves.
+# Who makes the correlated randomness: a third process, or the two parties.
 Offline = Literal["dealer", "pairwise"]
 _NONCE_BYTES = 16
 _DECLINING = 1.0
@@ -46,14 +46,16 @@ _ADDRESS = re.compile(r"(?:(?P<host>[^\s:\[\]]+)|\[(?P<v6>[0-9A-Fa-f:.]+)\]):(?P
 
 @dataclass(frozen=True)
 class Network:
-    """`parties` by rank, and where party 0 and the dealer listen (None: party 0 announces it). With `offline`
-    "pairwise" there is no dealer, and `ot` is how the parties make oblivious transfers. With `audit` they check what
-    they compute, with `check_dealer` what is dealt, too.
+    """The hosts of a job: `parties` by rank, and the addresses at which party 0 (`meeting`) and the dealer listen.
 
-    With `shards`, each party divides its rows among so many workers. Two workers meet for a `shard`, of the job of two
-    leads whose session has this id.
+    If `dealer` is None, party 0 announces its address. With `offline` "pairwise" there is no dealer, and `ot` is how
+    the parties make oblivious transfers. With `audit` they check what they compute, with `check_dealer` also what is
+    dealt.
 
-    `patience`: seconds that a host may take to come. `timeout`: seconds of silence where something is due.
+    `shards` is the number of workers among which each party divides its rows. Two workers connect for one `shard` of
+    the job of two leads, whose session has the id `leads`.
+
+    `patience`: seconds that a host may take to connect. `timeout`: seconds of silence after which a wait fails.
     """
 
     parties: tuple[str, str]
@@ -72,11 +74,11 @@ class Network:
 
     @property
     def domain(self) -> bytes:
-        """What goes into every key of two workers; nothing for two leads."""
+        """The bytes that go into every key of two workers; none for two leads."""
         return b"" if self.shard is None else shard_domain(self.shard, self.shards, str(self.leads))
 
     def expected(self, supplied: bool) -> dict[str, Any]:
-        """What the hosts compare: who makes correlated randomness, and how, for a job that is `supplied` with any."""
+        """Return what the hosts compare: who makes correlated randomness and how, if the job is `supplied` with any."""
         paired = self.offline == "pairwise"
         divided = {"shards": self.shards, "shard": self.shard, "session of the leads": self.leads}
         return {
@@ -107,12 +109,12 @@ def joined(
     prepared: Prepared | None = None,
     listener: Listener | None = None,
 ) -> Iterator[Party]:
-    """Party `rank`, connected with its peer and the dealer for the length of a block; both learn how the block ended.
+    """Connect party `rank` with its peer and the dealer for the length of the block; tell both how the block ended.
 
-    `own_dealer`, at party 0, starts a dealer on this machine and returns its address. Party 0 may listen already, by a
-    `listener` that is closed once the peer is there. A pair without a dealer may bring
-    `prepared` material, which is closed in the end. Raises PeerFailure, and ConfigError or DataError where the parties
-    expect different things. In an audit, AuditFailure at the end of the block for what no verdict was about.
+    At party 0, `own_dealer` starts a dealer on this machine and returns its address, and `listener` is a listener that
+    is already open; it is closed once the peer has connected. A pair without a dealer may use `prepared` material,
+    which is closed at the end. Raises PeerFailure, and ConfigError or DataError if the parties expect different
+    things. In an audit, raises AuditFailure at the end of the block if values that no verdict has covered are wrong.
     """
     keep_freed_memory()
     leave_no_core_dump()
@@ -156,7 +158,7 @@ def _supplied(
     own_dealer: Callable[[], Address] | None,
     prepared: Prepared | None,
 ) -> Iterator[DealtRandomness | PairwiseRandomness]:
-    """Correlated randomness of the dealer, or made over the second channel to the peer."""
+    """Yield correlated randomness, from the dealer or made over the second channel to the peer."""
     if second:
         with second.explained():
             with second.watching(peer, _give_up):
@@ -167,7 +169,7 @@ def _supplied(
     waits: dict[str, Any] = {"patience": network.patience, "timeout": network.timeout}
     dealer = connect(address, credentials, network.dealer_name, session=session, beside=peer, **waits)
     with dealer.explained():
-        # The dealer may wait for the other party for as long, and is to say so first.
+        # The dealer may wait just as long for the other party, and must be the first to report it.
         dealer.timeout = _LATER * max(network.patience, network.timeout)
         with dealer.watching(peer, _give_up):
             dealt = DealtRandomness(rank, dealer, peer, network.domain)
@@ -177,7 +179,7 @@ def _supplied(
 
 
 def run_pair(network: Network, rank: int, credentials: Credentials, job: Callable[[Channel], T]) -> T:
-    """Connect party `rank` with its peer, and run a job that needs no dealer. Raises PeerFailure, ConfigError."""
+    """Connect party `rank` with its peer and run a job that needs no dealer. Raises PeerFailure, ConfigError."""
     leave_no_core_dump()
     with _meet(network, rank, credentials, supplied=False) as (peer, _, _):
         result = job(peer)
@@ -186,22 +188,24 @@ def run_pair(network: Network, rank: int, credentials: Credentials, job: Callabl
 
 
 def decline(network: Network, rank: int, credentials: Credentials, supplied: bool) -> None:
-    """Tell the peer, if it waits already, that this party has refused what it was to bring to a job that takes
-    correlated randomness, or one that does not. Takes a second at most.
+    """Tell the peer, if it is already waiting, that this party has refused its own input. Takes at most a second.
+
+    `supplied` says whether the job uses correlated randomness.
     """
     with (
         suppress(PeerFailure, ConfigError),
         _meet(replace(network, patience=_DECLINING), rank, credentials, supplied) as (peer, _, _),
     ):
-        peer.end("it has refused its own files or settings; its own log says why")
+        peer.end("it refused its own files or settings; its log has the reason")
 
 
 @contextmanager
 def _meet(
     network: Network, rank: int, credentials: Credentials, supplied: bool, listener: Listener | None = None
 ) -> Iterator[tuple[Channel, bytes, Channel | None]]:
-    """The peer, the id of the session, and for a pair without a dealer a second channel to the peer; where the block
-    fails, the peer learns why.
+    """Connect with the peer: yield its channel, the session id and, for a pair without a dealer, a second channel.
+
+    If the block fails, tell the peer why.
     """
     name = network.parties[1 - rank]
     waits: dict[str, Any] = {"patience": network.patience, "timeout": network.timeout}
@@ -227,14 +231,14 @@ def _meet(
                 break
             except PeerFailure as failure:
                 peer.close()
-                log.warning("a connection of %s began no session: %s", name, failure)
+                log.warning("a connection from %s did not start a session: %s", name, failure)
         second = _second(listening, peer, session, waits) if paired else None
     with peer.explained():
         yield peer, session, second
 
 
 def _second(listener: Listener, peer: Channel, session: bytes, waits: dict[str, Any]) -> Channel:
-    """The second channel to the peer; where it does not come, the peer learns so."""
+    """Wait for the second channel to the peer; if it does not come, tell the peer over the first."""
     try:
         while (channel := listener.accept(peer.peer, **waits)).session != session:
             channel.close()
@@ -247,7 +251,7 @@ def _second(listener: Listener, peer: Channel, session: bytes, waits: dict[str, 
 
 @contextmanager
 def _hinting(name: str) -> Iterator[None]:
-    """A party that refuses its own files never comes."""
+    """Add a hint to a timeout: a party that refuses its own files never connects."""
     try:
         yield
     except PeerTimeout as failure:
@@ -255,7 +259,7 @@ def _hinting(name: str) -> Iterator[None]:
 
 
 def _greet(peer: Channel, rank: int, expected: dict[str, Any], seconds: float) -> bytes:
-    """Compare what the two expect, and draw the id of the session. Raises ConfigError, PeerFailure."""
+    """Compare what the two parties expect, and draw the session id. Raises ConfigError, PeerFailure."""
     nonce = os.urandom(_NONCE_BYTES)
     usual, peer.timeout = peer.timeout, seconds
     theirs = peer.exchange_public("session.hello", {**expected, "nonce": nonce}, FEW_BYTES)
@@ -275,9 +279,9 @@ def _greet(peer: Channel, rank: int, expected: dict[str, Any], seconds: float) -
 
 
 def _own_dealer(peer: Channel, rank: int, start: Callable[[], Address] | None) -> Address:
-    """Party 0 starts a dealer and announces its address. Raises ProtocolDesync."""
+    """Start a dealer and announce its address, at party 0; receive it at party 1. Raises ProtocolDesync."""
     if rank == 0:
-        assert start is not None, "without an address party 0 starts a dealer"
+        assert start is not None, "without a dealer's address, party 0 must start a dealer"
         address = start()
         peer.send("dealer.address", list(address))
         return address
@@ -288,14 +292,14 @@ def _own_dealer(peer: Channel, rank: int, start: Callable[[], Address] | None) -
 
 
 def _same_session(peer: Channel, randomness: DealtRandomness) -> None:
-    """Raises PeerFailure unless the dealer serves both parties in one session."""
+    """Raise PeerFailure unless the dealer serves both parties in one session."""
     theirs = peer.exchange_public("session.dealer", randomness.session, FEW_BYTES)
     if not isinstance(theirs, bytes) or theirs != randomness.session:
         raise PeerFailure(f"the dealer paired this party and {peer.peer} with others: run both again")
 
 
 def _part(peer: Channel) -> None:
-    """Wait until the peer, too, is done. What this party has is whole in any case."""
+    """Wait until the peer is done, too. This party's result is complete in any case."""
     try:
         peer.exchange_public("session.end", None, FEW_BYTES)
     except PeerFailure as failure:

@@ -1,7 +1,7 @@
-"""One process per role on this machine, with a TLS channel between every two of them.
+"""One process per role on this machine, with a TLS channel between every two roles.
 
-Each role is a function of its channels, {peer name: Channel}.  What it returns, or how it fails, reaches
-the parent through the codec over a pipe, never through pickle.
+A role is a function of its channels, {peer name: Channel}.  Its result or its error reaches the parent
+over a pipe through the codec, never through pickle.
 """
 
 import multiprocessing
@@ -39,7 +39,7 @@ _FORK = multiprocessing.get_context("fork")
 
 
 class RemoteError(SharewoodError):
-    """A role failed with an error that is not Sharewood's own; the text has the remote traceback."""
+    """A role failed with an error that is not one of Sharewood's; the text has the remote traceback."""
 
 
 class RoleKilled(PeerVanished):
@@ -47,13 +47,13 @@ class RoleKilled(PeerVanished):
 
 
 def run_processes(roles: Mapping[str, Role], *, timeout: float | None = None, second: bool = False) -> dict[str, Tree]:
-    """Runs every role in a process of its own; {role name: what it returned}.
+    """Run every role in its own process; return {role name: result}.
 
-    With `second`, every two have another channel, by the name of the peer with SECOND behind it.
+    With `second`, every two roles have a second channel, whose name is that of the peer followed by SECOND.
 
-    When a role fails, the others are ended and its error is raised, "party_b: ..." in front: the same
-    class if mpc.errors knows it, RemoteError otherwise, RoleKilled if its process died.  When
-    several fail, the one that is no mere consequence of another's failure.  Raises PeerTimeout after
+    If a role fails, the others are ended and its error is raised with "party_b: ..." in front: the same
+    class if it is one of mpc.errors, RemoteError otherwise, RoleKilled if its process died.  If several
+    fail, the one raised is the cause, not a consequence of another failure.  Raises PeerTimeout after
     `timeout` seconds.  The processes end when this one does, even if it is killed.
     """
     credentials = make_credentials(roles)
@@ -74,7 +74,7 @@ def run_processes(roles: Mapping[str, Role], *, timeout: float | None = None, se
                 daemon=True,
             )
             process.start()
-            # The child holds the only copy, so that the pipe ends when the child does.
+            # The child keeps the only copy, so that the pipe closes when the child ends.
             reply.close()
             processes[name] = process
         results = _collect(processes, reports, timeout)
@@ -100,8 +100,8 @@ def _play(
 ) -> None:
     end_with(parent)
     for inherited in reports:
-        inherited.close()  # while anybody can read them, their writers do not notice that the parent is gone
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which ends its children
+        inherited.close()  # while a reader is open, the writers do not notice that the parent is gone
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches the parent, which ends its children
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     leave_no_core_dump()
     keep_freed_memory()
@@ -111,12 +111,12 @@ def _play(
     except BaseException as error:
         report = encode(_describe(error))
     sys.stdout.flush()
-    # The report goes first and the channels end with the process: a cause arrives before its consequences.
+    # Report first, since the channels end with the process: a cause must arrive before its consequences.
     reply.send_bytes(b"".join(report))
 
 
 def _plain(result: Any) -> Tree:
-    """The same with numbers of Python for those of numpy, of which results often have some."""
+    """Replace numpy's numbers by Python's: results often have some."""
     if isinstance(result, np.generic):
         return result.item()
     if type(result) in (list, tuple):
@@ -127,7 +127,7 @@ def _plain(result: Any) -> Tree:
 def _open_channels(
     name: str, listening: Mapping[tuple[str, str, str], socket.socket], credentials: Credentials
 ) -> dict[str, Channel]:
-    """Every role goes through the pairs in the same order, so that no two wait for each other."""
+    """Open the channels of a role. All roles take the pairs in the same order, so that there is no deadlock."""
     channels = {}
     for (server, client, line), bound in listening.items():
         if name == server:
@@ -165,7 +165,7 @@ def _collect(
         if failures:
             if min(map(_rank, failures)) == 0:
                 break
-            # A peer's failure: its own report, or its end, may still be on the way.
+            # The peer has failed, but its report, or the end of its process, may still be on the way.
             deadline = min(deadline or float("inf"), time.monotonic() + _GRACE_SECONDS)
     if failures:
         raise min(failures, key=_rank)
@@ -175,7 +175,7 @@ def _collect(
 
 
 def _rank(failure: SharewoodError) -> int:
-    """0 for a cause; higher, the more likely it is the consequence of another failure."""
+    """Return 0 for a cause; higher, the more likely it is the consequence of another failure."""
     if isinstance(failure, RoleKilled) or not isinstance(failure, PeerFailure):
         return 0
     return 1 if isinstance(failure, ProtocolDesync) else 2

@@ -1,7 +1,7 @@
-"""Two party processes on one machine, of one user, without set-up: shared certificates, and a dealer process.
+"""Two party processes of one user on one machine, without set-up: shared certificates, and a dealer process.
 
-The certificates lie in a folder that only this user may enter, in memory where the system has a place for that;
-whichever party comes first makes them, under a lock. The dealer serves one session and ends.
+The certificates are in a folder that only this user may enter, in memory if the system has such a folder; the first
+party to start makes them, under a lock. The dealer serves one session and ends.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LEAST_LEFT = dt.timedelta(hours=2)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine talking to itself."""
+    """Return whether a host is a loopback address of this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -40,7 +40,7 @@ def is_loopback(host: str) -> bool:
 
 
 def loopback_credentials(names: Iterable[str], name: str) -> Credentials:
-    """The credentials of `name` among those that this user's processes share for `names`. Raises ConfigError."""
+    """Return the credentials of `name` from those that this user's processes share for `names`. Raises ConfigError."""
     root = memory_folder()
     folder = root / "+".join(names)
     with open(root / "lock", "w") as lock:
@@ -62,12 +62,12 @@ def _fresh(folder: Path, name: str) -> bool:
 
 @contextlib.contextmanager
 def loopback_dealer(network: Network) -> Iterator[Address]:
-    """A dealer process for one session of the two parties; where it listens. It ends with the session or the block."""
+    """Run a dealer process for one session of the two parties; yield its address. It ends with the session or block."""
     names, waits = (network.dealer_name, *network.parties), (network.patience, network.timeout)
     command = [sys.executable, "-m", "protocols.runtime.loopback", str(os.getpid()), *map(str, waits), *names]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
-        assert process.stdout is not None, "a pipe was asked for"
+        assert process.stdout is not None, "the process was started with a pipe"
         port = process.stdout.readline().strip()
         if not port:
             raise ConfigError("the dealer process did not start")
@@ -83,7 +83,7 @@ def loopback_dealer(network: Network) -> Iterator[Address]:
 
 
 def main() -> None:
-    """Listen on a free port, say which, serve one session."""
+    """Listen on a free port, print it, and serve one session."""
     parent, patience, timeout, name, first, second = sys.argv[1:]
     end_with(int(parent))
     with listen(("127.0.0.1", 0), loopback_credentials((first, second, name), name)) as listener:

@@ -1,4 +1,4 @@
-"""How a process of ours treats the memory that it frees, and how much of it another one may take."""
+"""Memory of a process: what becomes of freed memory, and a bound on its size."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _NEVER = 1 << 30
 
 
 def keep_freed_memory() -> None:
-    """Have the C library keep freed arrays for the next ones, instead of asking the system for pages each time.
+    """Make the C library reuse the memory of freed arrays, instead of requesting pages from the system each time.
 
-    A protocol makes and frees arrays of the same sizes over and over; fresh pages, cleared by the system, cost more
-    than the arithmetic on them. Does nothing where the C library is not glibc.
+    A protocol allocates and frees arrays of the same sizes over and over; fresh pages, which the system clears, cost
+    more than the arithmetic on them. Has no effect if the C library is not glibc.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -27,9 +27,9 @@ def keep_freed_memory() -> None:
 
 
 def bound_memory(size: int | None = None) -> None:
-    """From now on this process may take `size` bytes more, or half of what the machine has; then MemoryError.
+    """Let this process allocate `size` more bytes, by default half of the machine's memory; then MemoryError is raised.
 
-    Where the machine has none left, the system ends this process before others. Linux only.
+    If the machine runs out of memory, the system kills this process before others. Linux only.
     """
     with contextlib.suppress(OSError):
         taken = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
@@ -39,7 +39,7 @@ def bound_memory(size: int | None = None) -> None:
 
 
 def machine_memory() -> int:
-    """Bytes that this machine, or the container that this process is in, has."""
+    """Return the bytes of memory of this machine, or of the container that this process is in."""
     whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     try:
         return min(whole, int(Path("/sys/fs/cgroup/memory.max").read_text()))

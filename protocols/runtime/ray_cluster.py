@@ -1,4 +1,4 @@
-"""Ray for the time of a command: the party's own cluster, or one on this machine."""
+"""Ray for the length of a command: the party's own cluster, or one on this machine."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _ANSWERING = 10.0
 
 
 def check_shards(name: str, count: int) -> None:
-    """Raises ConfigError for a number of shards that makes no sense, and where Ray is not installed."""
+    """Raise ConfigError if the number of shards is out of range, or Ray is not installed."""
     if not 0 < count <= MOST_SHARDS:
         raise ConfigError(f"{name} must be a number from 1 to {MOST_SHARDS}, got {count}")
     check_ray()
 
 
 def check_ray() -> None:
-    """Raises ConfigError where Ray is not installed."""
+    """Raise ConfigError if Ray is not installed."""
     try:
         import ray  # noqa: F401
     except ImportError:
@@ -34,10 +34,12 @@ def check_ray() -> None:
 
 @contextmanager
 def ray_cluster(address: str | None = None, workers: int | None = None) -> Iterator[None]:
-    """Use the Ray that this process is connected with; or else connect with the cluster at an address; without one,
-    start Ray on this machine, with CPUs for so many workers. What was begun here ends here. Raises ConfigError.
+    """Use Ray for the length of the block. Raises ConfigError.
+
+    If this process is already connected to Ray, use that. Otherwise connect to the cluster at `address`, or, without
+    one, start Ray on this machine with one CPU for each of `workers`, and end that connection or Ray after the block.
     """
-    # Its other behaviour, which it announces on every start otherwise.
+    # Choose the new behaviour, so that Ray does not warn about it on every start.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     check_ray()
     import ray
@@ -55,12 +57,12 @@ def ray_cluster(address: str | None = None, workers: int | None = None) -> Itera
         try:
             ray.init(address=address or "local", **({} if address else own), **quiet)
             break
-        except Exception as error:  # Ray raises many kinds, its own among them
+        except Exception as error:  # Ray raises its own errors and many others
             ray.shutdown()
             if left and address is None:
-                continue  # it gives up after half a minute on a machine that is busy
+                continue  # on a busy machine, Ray gives up after half a minute
             where = f"at {address}" if address else "on this machine"
-            raise ConfigError(f"cannot use a Ray {where}: {' '.join(str(error).split())[:300]}") from error
+            raise ConfigError(f"cannot use Ray {where}: {' '.join(str(error).split())[:300]}") from error
     try:
         yield
     finally:
@@ -68,10 +70,10 @@ def ray_cluster(address: str | None = None, workers: int | None = None) -> Itera
 
 
 def _check_answering(address: str) -> None:
-    """Raises ConfigError where nothing answers at HOST:PORT, for which Ray itself would wait for minutes."""
+    """Raise ConfigError if nothing answers at HOST:PORT, where Ray itself would wait for minutes."""
     host, _, port = address.rpartition(":")
     if not port.isdigit():
-        return  # one of Ray's other names, such as auto
+        return  # another form of Ray address, such as auto
     try:
         socket.create_connection((host.strip("[]"), int(port)), _ANSWERING).close()
     except (OSError, OverflowError) as error:

@@ -1,8 +1,8 @@
-"""A party's workers on Ray: one cluster inside each party, never one across both.
+"""A party's workers on Ray: each party has its own cluster; none spans both.
 
-The lead starts a Ray of its own on this machine, or uses the cluster at an address. Worker i of party 0 listens where
-it runs; its lead tells the other lead where, and worker i of party 1 comes there. All of them name the shard, how many
-there are, and the session of the leads, so that no two of different shards, or of different jobs, go on together.
+The lead starts Ray on this machine, or uses the cluster at an address. Worker i of party 0 listens on its machine; its
+lead sends the address to the other lead, and worker i of party 1 connects to it. Both workers name the shard, the
+number of shards, and the session of the leads, so that workers of different shards or jobs refuse each other.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def with_workers(
     credentials: Callable[[], Credentials],
     address: str | None = None,
 ) -> Iterator[RayWorkers]:
-    """Give a party workers inside the block; the other party does so at the same time.
+    """Give a party workers for the length of the block; the other party must do so at the same time.
 
-    Workers of party 0 listen at `host`; None: at the address by which Ray knows their node.
+    Workers of party 0 listen at `host`; if that is None, at Ray's address of their node.
     """
     with ray_cluster(address, count):
         workers = RayWorkers(party.rank, count, network, host, credentials)
@@ -63,7 +63,7 @@ class RayWorkers:
         self._pending: list[Any] = []
 
     def start(self, party: Endpoint) -> None:
-        """Start all, and have them meet their peers. Raises PeerFailure where they do not come."""
+        """Start all workers and connect them with their peers. Raises PeerFailure if a peer does not connect."""
         for left in reversed(range(_ATTEMPTS)):
             try:
                 return self._start(party)
@@ -105,17 +105,17 @@ class RayWorkers:
             self._pending += [actor.provide.remote(asked) for actor in self._actors]
 
     def costs(self) -> list[dict[str, Any]]:
-        """Of every worker so far, as of `Site.costs`. Raises WorkersLost."""
+        """Return `Site.costs` of every worker so far. Raises WorkersLost."""
         return self._gather([actor.costs.remote() for actor in self._actors])
 
     def close(self) -> None:
-        """All are done: they part from their peers."""
+        """End the sessions of all workers, once they are done."""
         import ray
 
         ray.wait([actor.close.remote() for actor in self._actors], num_returns=self.count, timeout=_ENDING)
 
     def kill(self) -> None:
-        """End all, whatever they do."""
+        """Kill all workers, whatever they are doing."""
         import ray
 
         for actor in self._actors:
@@ -129,7 +129,7 @@ class RayWorkers:
         places: list[list[Any]] | None = []
         token = secrets.token_hex(16)
         who = self._network.parties[self._rank]
-        # Names for Ray's dashboard: those of one job and one start.
+        # Names for Ray's dashboard, unique to a job and a start.
         names = [f"{who}, shard {i} of {self.count}, {token[:8]}" for i in range(self.count)]
         remote = ray.remote(Worker)
         self._actors = [
@@ -145,7 +145,7 @@ class RayWorkers:
         theirs = party.exchange_public("workers.start", mine)
         found = places if self._rank == 0 else _checked(theirs, self.count)
         if theirs["count"] != self.count:
-            raise ConfigError(f"the parties disagree on shards: {self.count} here, {theirs['count']} at the other")
+            raise ConfigError(f"the parties disagree on shards: {self.count} here, {theirs['count']} at the peer")
         failure: PeerFailure | ConfigError | None = None
         if found is not None:
             both = (token, theirs["token"]) if self._rank == 0 else (theirs["token"], token)
@@ -163,7 +163,7 @@ class RayWorkers:
         if failure is not None and not isinstance(failure, WorkersLost):
             raise failure
         if failure is not None or there is not True or found is None:
-            raise failure or WorkersLost("workers of both parties did not meet")
+            raise failure or WorkersLost("workers of the two parties did not connect")
 
     def _listening(self, actor: Any) -> Any:
         if self._host is not None:
@@ -171,7 +171,7 @@ class RayWorkers:
         return actor.listen_at_node.remote()
 
     def _gather(self, refs: Sequence[Any]) -> list[Any]:
-        """The answers. Raises what a worker has raised, and WorkersLost where it or its peer has ended."""
+        """Return the answers. Raises what a worker has raised, and WorkersLost if a worker or its peer has ended."""
         import ray
 
         answers, failures = [], list[Exception]()
@@ -188,16 +188,16 @@ class RayWorkers:
             except ray.exceptions.RayActorError:
                 failures.append(WorkersLost(f"shard {shard}: its worker has ended"))
             except ray.exceptions.RayError as error:
-                failures.insert(0, PeerFailure(f"shard {shard}: Ray has lost what it kept: {error}"))
+                failures.insert(0, PeerFailure(f"shard {shard}: Ray has lost the worker's data: {error}"))
         if failures:
             raise failures[0]
         return answers
 
 
 def _checked(told: Any, count: int) -> list[list[Any]] | None:
-    """Where the workers of party 0 listen; None where some do not. Raises ProtocolDesync."""
+    """Return where the workers of party 0 listen; None if some do not. Raises ProtocolDesync."""
     if not isinstance(told, dict) or told.keys() != {"count", "token", "places"} or type(told["count"]) is not int:
-        raise ProtocolDesync("the other party must name its number of workers, and where they listen")
+        raise ProtocolDesync("the other party must send its number of workers and their addresses")
     places = told["places"]
     if places is None or told["count"] != count:
         return None
@@ -206,5 +206,5 @@ def _checked(told: Any, count: int) -> list[list[Any]] | None:
         not isinstance(place, list) or [type(part) for part in place] != [str, int] or not 0 < place[1] < 65536
         for place in places
     ):
-        raise ProtocolDesync("the other party must name an address for each of its workers")
+        raise ProtocolDesync("the other party must send an address for each of its workers")
     return places

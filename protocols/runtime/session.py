@@ -1,4 +1,4 @@
-"""Two parties on this machine, with or without a dealer: a process each, TLS between every two of them."""
+"""Two parties on this machine, with or without a dealer: a process for each, and TLS between every two."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ Job = Callable[[Party], Any]
 
 @dataclass(frozen=True)
 class Division:
-    """Rows divided among so many workers: who they are on the wire, and where a dealer for them listens."""
+    """Rows divided among workers: how many, their credentials, and where a dealer for them listens."""
 
     shards: int
     credentials: dict[str, Credentials]
     dealer: Address | None
 
     def network(self, offline: Offline, ot: OtKind) -> Network:
-        """How two workers meet; each pair has an address of its own."""
+        """Return the network of two workers; each pair has its own address."""
         return Network(PARTIES, (_HERE, 1), self.dealer, offline=offline, ot=ot)
 
 
@@ -65,7 +65,7 @@ def party_role(
     check_dealer: bool = False,
     division: Division | None = None,
 ) -> Role:
-    """The role of party `rank`: connects itself to its peer, and to the dealer if any, then runs `job(party)`."""
+    """Return the role of party `rank`, which runs `job(party)` with its peer and the dealer, if any."""
 
     def play(channels: dict[str, Channel]) -> Any:
         name = PARTIES[1 - rank]
@@ -93,9 +93,9 @@ def party_role(
 
 
 def dealer_role(channels: dict[str, Channel]) -> Any:
-    """The role of the dealer, in a process of its own: with a bound on its memory, as at the dealer's host.
+    """Run the dealer, in its own process, with bounded memory as on the dealer's host.
 
-    It deals ahead, and so gives way to the parties, with which it shares this machine.
+    It deals ahead, so it runs at a lower priority than the parties on the same machine.
     """
     bound_memory()
     os.nice(AHEAD)
@@ -117,7 +117,7 @@ def run_session(
     check_dealer: bool = False,
     shards: int = 0,
 ) -> dict[str, dict[str, Any]]:
-    """Run `job` at both parties; for each process its result, pid, peak memory, CPU seconds, and `workers`, if any."""
+    """Run `job` at both parties; return each process's result, pid, peak memory, CPU seconds, and `workers`, if any."""
     if check_dealer and offline != "dealer":
         raise ConfigError("check_dealer needs a dealer: with offline='pairwise' use audit")
     if (audit or check_dealer) and shards:
@@ -131,7 +131,7 @@ def run_session(
 
 @contextmanager
 def _divided(shards: int, offline: Offline) -> Iterator[Division | None]:
-    """What workers of both parties on this machine need: certificates, and a dealer that serves every pair."""
+    """Provide what workers of both parties on this machine need: certificates, and a dealer that serves every pair."""
     if not shards:
         yield None
         return
@@ -152,7 +152,7 @@ def _divided(shards: int, offline: Offline) -> Iterator[Division | None]:
 
 
 def _check_forkable() -> None:
-    """Raises ConfigError where this process has threads of gRPC: in one that is forked from it, Ray never starts."""
+    """Raise ConfigError if this process has threads of gRPC: Ray never starts in a process forked from it."""
     if any(name.startswith(("grpc_", "event_engine", "gcs_client")) for name in _threads()):
         raise ConfigError(
             "shards need a process that has not used Ray or gRPC before, and this one has: run the job in a new process"
@@ -168,9 +168,9 @@ def _deal_to_workers(listener: Listener, parent: int) -> None:
 
 
 def _threads() -> Iterator[str]:
-    """Names of this process's threads, of libraries too."""
+    """Yield the names of this process's threads, including those of libraries."""
     for thread in Path("/proc/self/task").iterdir():
-        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended since
+        with suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
             yield (thread / "comm").read_text()
 
 
@@ -184,18 +184,17 @@ def run_local(
     check_dealer: bool = False,
     shards: int = 0,
 ) -> tuple[Any, Any]:
-    """Run `job(party)` in two forked party processes; what it returned at each party.
+    """Run `job(party)` in two forked party processes; return its result at each party.
 
-    Correlated randomness comes from a dealer process, or, "pairwise", from the two parties by oblivious transfers: by
-    "ferret", or by "softspoken", which takes more bytes and does not rest on the hardness of LPN. With `audit` the
-    parties check what they compute, and raise AuditFailure where it contradicts itself; with `check_dealer` also what
-    the dealer deals.
+    With `offline` "dealer", correlated randomness comes from a dealer process; with "pairwise", the two parties make
+    it by oblivious transfers. These are "ferret", or "softspoken", which sends more bytes but does not rely on the
+    hardness of LPN. With `audit` the parties check what they compute, and raise AuditFailure if it is inconsistent;
+    with `check_dealer` they also check what the dealer deals.
 
-    With `shards`, each party starts a Ray of its own on this machine, and divides its rows among so many workers.
+    With `shards`, each party starts its own Ray on this machine, and divides its rows among that many workers.
 
-    Inside the job the operators of mpc/session.py talk through its party: `x * y`, `x @ y`, `x < y`, `x == y`.
-    Results come back through Sharewood's own codec: plain values, lists, tuples, dicts and arrays; numbers of numpy as
-    numbers of Python.
+    Inside the job the operators of mpc/session.py use its party: `x * y`, `x @ y`, `x < y`, `x == y`. Results are
+    returned through Sharewood's codec: plain values, lists, tuples, dicts and arrays; numpy's numbers become Python's.
     """
     checks = {"audit": audit, "check_dealer": check_dealer}
     outcome = run_session(job, timeout=timeout, offline=offline, ot=ot, shards=shards, **checks)

@@ -1,4 +1,4 @@
-"""What a worker is, whatever starts it: a party of its own, what programs keep there, and a rehearsal of the same."""
+"""A worker, independent of the engine that starts it: its party, the values that programs keep, and a rehearsal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from protocols.runtime.busy import Busy
 
 
 class Site:
-    """One worker's end: programs run on its party; the same ones run first on zeros, to plan what they take."""
+    """One worker: programs run on its party, after a rehearsal on zeros that plans the randomness they use."""
 
     def __init__(self, party: Party) -> None:
         self.party = party
@@ -28,7 +28,11 @@ class Site:
         self._busy = Busy()
 
     def perform(self, program: Program, given: Sequence[Any], planned: str) -> Any:
-        """Run a program of both workers of a pair, which is `planned` now or was before."""
+        """Run a program, at the same time as the peer worker.
+
+        If `planned` names a stage, the program is rehearsed first and counted in that stage; otherwise it was planned
+        before.
+        """
         if planned and not is_unplanned(program):
             self._rehearse([(program, tuple(given))], 1, self._rehearsed)
         phase = planned or "online"
@@ -36,7 +40,7 @@ class Site:
             return program(self.party, self._kept, *given)
 
     def provide(self, plan: Sequence[tuple[Sequence[Call], int]]) -> None:
-        """Rehearse lists of calls, and ask for what they take, each a number of times. What a list keeps is dropped."""
+        """Rehearse lists of calls, and request what each list uses, a number of times. What a list keeps is dropped."""
         for calls, times in plan:
             self._rehearse(calls, times, dict(self._rehearsed))
 
@@ -44,12 +48,12 @@ class Site:
         with self.party.stage("offline"), self._busy.at("offline"):
             for program, given in calls:
                 program(self._trace.party, kept, *given)
-            del kept  # with what only this rehearsal needed
+            del kept  # and with it the values that only this rehearsal needed
             give_back_freed_memory()
             self.party.randomness.provide([(self._trace.cut(), times)])
 
     def costs(self) -> dict[str, Any]:
-        """Of this worker so far, in plain values: stages, rounds, CPU seconds, spans of work, peak of memory, pid."""
+        """Return the costs so far, in plain values: stages, rounds, CPU seconds, busy spans, peak of memory, pid."""
         return {
             "stages": {name: asdict(stage) for name, stage in self.party.stages.items()},
             "rounds": self.party.meter.total.rounds,

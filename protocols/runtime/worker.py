@@ -1,7 +1,7 @@
-"""A worker: a process that an engine starts for one party, and that meets its peer worker over mutual TLS by itself.
+"""A worker: a process that an engine starts for one party, and that connects to its peer worker over mutual TLS.
 
-What the lead and its workers tell each other stays inside the party; it crosses as bytes, so that arrays arrive as
-arrays that can be written.
+Messages between the lead and its workers stay inside the party; they are sent as bytes, so that arrays arrive as
+writable arrays.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from protocols.transport.tcp import Address, Listener, listen
 
 
 class Worker:
-    """Of party `rank`; `credentials` are loaded where it runs. To be used in this order: listen, meet, the rest."""
+    """A worker of party `rank`, which loads `credentials` on its machine. Call `listen` (party 0) and `meet` first."""
 
     def __init__(self, rank: int, credentials: Callable[[], Credentials]) -> None:
         keep_freed_memory()
@@ -31,46 +31,46 @@ class Worker:
         self._site: Site | None = None
 
     def listen(self, host: str) -> Address:
-        """Party 0 waits for its peer here."""
+        """Listen for the peer, at party 0; return the address."""
         self._listener = listen((host, 0), self._credentials)
         return self._listener.address
 
     def listen_at_node(self) -> Address:
-        """The same, at the address by which Ray knows this machine."""
+        """Listen at Ray's address of this machine."""
         import ray
 
         host: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
         return self.listen(host)
 
     def meet(self, network: Network) -> None:
-        """Connect with the peer, and for correlated randomness. Raises as `protocols.runtime.hosts.run_party`."""
+        """Connect with the peer, and with the dealer if any. Raises what `protocols.runtime.hosts.run_party` raises."""
         met = joined(network, self._rank, self._credentials, listener=self._listener)
         self._site = Site(self._stack.enter_context(met))
 
     def perform(self, call: bytes, planned: str, *own: bytes) -> tuple[bool, bytes]:
-        """Run what `packed` has made of (program, given); True and its answer, packed."""
+        """Run `call`, which is (program, given) as packed by `packed`; return True and the packed answer."""
         program, given = pickle.loads(call)
         answer = self._there.perform(program, [*given, *map(pickle.loads, own)], planned)
         return True, packed(answer)
 
     def provide(self, plan: bytes) -> None:
-        """Ask for what calls take."""
+        """Request the randomness for a plan, as packed by `packed`."""
         self._there.provide(pickle.loads(plan))
 
     def costs(self) -> dict[str, Any]:
-        """As of `Site.costs`."""
+        """Return `Site.costs`."""
         return self._there.costs()
 
     def close(self) -> None:
-        """Part from the peer."""
+        """End the session with the peer."""
         self._stack.close()
 
     @property
     def _there(self) -> Site:
-        assert self._site is not None, "a worker meets its peer first"
+        assert self._site is not None, "a worker must meet its peer first"
         return self._site
 
 
 def packed(value: Any) -> bytes:
-    """What crosses between a lead and its workers."""
+    """Pack a message between a lead and its workers."""
     return pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)

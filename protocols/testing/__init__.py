@@ -1,4 +1,4 @@
-"""What a protocol is tested and proven with: both parties in one process, contract checks, proof by enumeration."""
+"""Tools to test and prove protocols: both parties in one process, contract checks, proof by enumeration."""
 
 from protocols.testing.cases import cases
 from protocols.testing.contracts import check_cost, check_shape, wire

@@ -1,4 +1,4 @@
-"""The samples of the catalogue as test cases: one small run of every protocol on random data of the right range."""
+"""The samples of the catalogue as test cases: a small run of every protocol on random data of the right range."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from protocols.testing.two_parties import bit_half, ring_half
 
 @dataclass
 class RandomInputs:
-    """Inputs drawn from `rng`, and how they are shared."""
+    """Inputs drawn from `rng`, and the functions that share them."""
 
     party: Endpoint
     rng: np.random.Generator
@@ -26,25 +26,25 @@ class RandomInputs:
     bit_half: Callable[..., BShare] = bit_half
 
     def words(self, low: int, high: int, *shape: int, ring: Z2k = Z64, scale: int = 0) -> AShare:
-        """Shares of integers low .. high - 1."""
+        """Return shares of integers low .. high - 1."""
         return self.ring_half(self.rng.integers(low, high, shape), self.party.rank, ring.dtype, scale)
 
     def bits(self, *shape: int) -> BShare:
-        """Shares of bits."""
+        """Return shares of bits."""
         return self.bit_half(self.rng.integers(0, 2, shape), self.party.rank)
 
     def packed(self, *shape: int) -> PShare:
-        """Shares of words of bits."""
+        """Return shares of packed bits."""
         return PShare(self.words(0, 2**62, *shape).words, self.party.rank)
 
     def known(self, low: int, high: int, *shape: int) -> np.ndarray:
-        """Integers low .. high - 1 in the clear."""
+        """Return integers low .. high - 1 in the clear."""
         return self.rng.integers(low, high, shape)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A protocol, and one call of it; `name` tells it from the other calls of all protocols."""
+    """A protocol and one call of it; `name` is unique among the calls of all protocols."""
 
     protocol: Contract[..., Any]
     call: Call
@@ -52,16 +52,16 @@ class Case:
 
     @property
     def named(self) -> dict[str, Any]:
-        """The named arguments."""
+        """The keyword arguments."""
         return self.call.named
 
     def arguments(self, party: Endpoint, rng: np.random.Generator, size: int) -> Sequence[Any]:
-        """The others, drawn from `rng`, for a size."""
+        """Return the positional arguments for a size, drawn from `rng`."""
         return self.call.arguments(RandomInputs(party, rng), size)
 
 
 def cases(entries: Iterable[Entry], lanes: bool = False) -> list[Case]:
-    """Every sample of these entries of the catalogue; `lanes`: those with a run on every index of the first axis."""
+    """Return every sample of these catalogue entries; `lanes`: those with a run on every index of the first axis."""
     found: list[Case] = []
     seen: dict[str, int] = {}
     for entry in entries:

@@ -1,10 +1,10 @@
-"""A protocol against its declaration: cost, and a wire whose shape does not depend on the data.
+"""Checks of a protocol against its declaration: its cost, and that the shape of its messages is data-independent.
 
     for case in cases(entries()):
         check_cost(case)
         check_shape(case, seeds=(1, 2))
 
-Both parties are threads of this process. A failure is an AssertionError that names the case.
+Both parties are threads of this process. A failed check raises an AssertionError that names the case.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from protocols.testing.two_parties import Recorder, run_both
 
 @dataclass(frozen=True)
 class Traffic:
-    """What one call cost at one party: as declared, as metered, and tag and bytes of every round that it sent."""
+    """The cost of one call at one party, declared and metered, and the tag and bytes of every round that it sent."""
 
     declared: Cost
     rounds: int
@@ -32,12 +32,12 @@ class Traffic:
 
     @property
     def shape(self) -> list[tuple[str, int]]:
-        """Tag and length of every round."""
+        """The tag and length of every round."""
         return [(tag, len(data)) for tag, data in self.sent]
 
 
 def traffic(case: Case, seed: int, size: int) -> list[Traffic]:
-    """Run a case on inputs drawn from `seed`: the traffic of the call itself at either party."""
+    """Run a case on inputs drawn from `seed`; return the traffic of the call itself at each party."""
 
     def job(party: Party) -> Traffic:
         arguments = case.arguments(party, np.random.default_rng(seed), size)
@@ -52,7 +52,7 @@ def traffic(case: Case, seed: int, size: int) -> list[Traffic]:
 
 
 def check_cost(case: Case, sizes: tuple[int, ...] = (5, 16)) -> None:
-    """Rounds and bits are those declared, by the meter and by what is sent."""
+    """Check that the declared rounds and bits are those of the meter and of the messages."""
     for size in sizes:
         for rank, run in enumerate(traffic(case, 1, size)):
             found = run.rounds, len(run.sent), run.bits, 8 * sum(len(data) for _, data in run.sent)
@@ -61,13 +61,13 @@ def check_cost(case: Case, sizes: tuple[int, ...] = (5, 16)) -> None:
 
 
 def check_shape(case: Case, seeds: tuple[int, int], size: int = 5) -> None:
-    """Two runs on different data send rounds of the same tags and lengths."""
+    """Check that two runs on different data send rounds of the same tags and lengths."""
     shapes = [[run.shape for run in traffic(case, seed, size)] for seed in seeds]
     assert shapes[0] == shapes[1], f"{case.name}: the wire of seeds {seeds} differs in shape"
 
 
 def wire(case: Case) -> dict[str, Any]:
-    """Tags, a digest of the bytes, rounds and bits of both directions of one run with fixed seeds."""
+    """Return tags, a digest of the bytes, rounds and bits of both directions of one run with fixed seeds."""
     runs = traffic(case, seed=3, size=5)
     digest, tags = hashlib.sha256(), dict[str, None]()
     for run in runs:

@@ -1,4 +1,4 @@
-"""Counting views: what one party saw over all cases, and whether it depends on what the party must not learn."""
+"""Counts of views: what one party saw over all cases, and whether it depends on what the party must not learn."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# Small integers, one array a column and one entry a case.
+# Small integers: one array per column, one entry per case.
 Columns = list[np.ndarray]
 
 
 @dataclass(frozen=True)
 class Side:
-    """One party over all cases: own input, what is revealed to it, its output shares, what is dealt and sent to it."""
+    """One party over all cases: its input, revealed values, output shares, dealt values and received messages."""
 
     own: Columns
     revealed: Columns
@@ -21,7 +21,7 @@ class Side:
     messages: Columns
 
     def leaks(self, other: Side) -> int:
-        """Views whose count is not the same for every input of the other party that fits."""
+        """Count views that do not occur equally often for every consistent input of the other party."""
         given, view, theirs = (
             _number([*self.own, *self.revealed]),
             _number(self.dealt + self.messages),
@@ -48,7 +48,7 @@ def _bits(numbers: np.ndarray) -> int:
 
 
 def _number(columns: Columns) -> np.ndarray:
-    """One number for every case, from columns of small integers."""
+    """Combine columns of small integers into one number per case."""
     out, used = np.zeros((), np.int64), 0
     for column in columns:
         out = out | column.astype(np.int64) << used
@@ -59,7 +59,7 @@ def _number(columns: Columns) -> np.ndarray:
 
 
 def _distinct(*parts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct tuples of numbers without their last part, as numbers, and how often each tuple occurs."""
+    """Return the distinct tuples of numbers, without their last part, as numbers, and the count of each tuple."""
     whole = np.zeros((), np.int64)
     for part in parts:
         whole = whole << _bits(part) | part
@@ -68,7 +68,7 @@ def _distinct(*parts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _uniform(given: Columns, columns: Columns) -> bool:
-    """Whether the bits of `columns` that vary take every value equally often, whatever is given."""
+    """Return whether the bits of `columns` that vary take every value equally often, for each value of `given`."""
     if not columns:
         return True
     own, numbers = _number(given), _number(columns)

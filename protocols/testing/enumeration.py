@@ -1,12 +1,12 @@
-"""Every case of a protocol: its own code run on every input share and every value of the dealt randomness.
+"""Every case of a protocol: its code is run on every input share and every value of the dealt randomness.
 
-A case is a number; its bits are the inputs' and the randomness' bits in the order in which they are asked for. Many
-cases are run at once, along one axis of every array. A ring of 2^k elements is found in the words in two ways:
+A case is a number; its bits are the bits of the inputs and the randomness, in the order in which they are drawn. Many
+cases are run at once, along one axis of every array. A ring of 2^k elements is embedded in the words in two ways:
 
 * Window(k): the k low bits. Sums and products of words are homomorphic for reduction modulo 2^k, so a transcript
   reduced to k bits is a transcript over Z_2^k.
 * Window(k, low): the multiples of 2^low, in words of low + k bits. They are closed under addition, and their top bit
-  is the word's own: for protocols that add, and look at the wrap.
+  is that of the word. This suits protocols that add and inspect the wrap.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Deck:
         self._windows = iter(windows)
 
     def next_window(self) -> Window:
-        """The window of the next dealt words: as listed for the check, else the ring's."""
+        """Return the window of the next dealt words: the one listed for the check, else the ring's."""
         return next(self._windows, None) or self.ring
 
     def draw(self, shape: Shape, window: Window, dtype: np.dtype) -> np.ndarray:
-        """Enumerated words; an axis counts cases, unless they are run one by one."""
+        """Draw enumerated words; one axis counts the cases, unless they are run one by one."""
         count, axis = self.cases.size, self.axis(shape)
         entries = prod(shape) // count
         out = np.empty((count, entries), U64)
@@ -50,11 +50,11 @@ class Deck:
         return np.moveaxis(by_case.reshape(shape[axis], *shape[:axis], *shape[axis + 1 :]), 0, axis)
 
     def by_case(self, array: np.ndarray) -> np.ndarray:
-        """A dealt array with a row for each case."""
+        """Return a dealt array with one row per case."""
         return np.moveaxis(array, self.axis(array.shape), 0).reshape(self.cases.size, -1)
 
     def axis(self, shape: Shape) -> int:
-        """The first axis of a dealt array that can count cases. Raises ValueError."""
+        """Return the first axis of a dealt array that can count the cases. Raises ValueError."""
         for axis, length in enumerate(shape):
             if length % self.cases.size == 0:
                 return axis
@@ -65,7 +65,7 @@ Dealt = list[tuple[np.ndarray | None, Window]]
 
 
 class _Dealer:
-    """A dealer's view that draws both parties' halves from the deck and keeps them for the parties' views."""
+    """The dealer's view: draws both parties' halves from the deck, and keeps them for the parties' views."""
 
     def __init__(self, deck: Deck, matrices: dict[int, np.ndarray]) -> None:
         self._deck, self._matrices = deck, matrices
@@ -103,7 +103,7 @@ class _Dealer:
         return whole
 
     def both(self, ring: AnyRing, shape: Shape, recipe: Recipe) -> np.ndarray:
-        raise ValueError("what is dealt to both alike has no windows: it cannot be enumerated")
+        raise ValueError("randomness that both parties get in full has no window and cannot be enumerated")
 
     def permutation_key(self) -> bytes:
         raise ValueError("a pseudorandom function cannot be enumerated")
@@ -122,7 +122,7 @@ class _Dealer:
 
 
 class _Replay:
-    """A party's view: hands out what the dealer kept for it, in order."""
+    """A party's view: returns the values that the dealer kept for it, in order."""
 
     def __init__(self, rank: int, halves: Dealt, matrices: dict[int, np.ndarray]) -> None:
         self._rank, self._halves, self._matrices = rank, iter(halves), matrices
@@ -143,7 +143,7 @@ class _Replay:
 
 
 class _Dealing:
-    """What the dealer has dealt so far; the first party to ask for a request has it dealt."""
+    """The values dealt so far; a request is dealt when the first party asks for it."""
 
     def __init__(self, deck: Deck) -> None:
         self._deck, self._masks = deck, dict[int, np.ndarray]()
@@ -158,7 +158,7 @@ class _Dealing:
 
 
 class _Randomness:
-    """One party's part of what is dealt, in the order in which it asks."""
+    """One party's dealt values, in the order of its requests."""
 
     masks_operands = True
     dealt = used = 0
@@ -179,16 +179,19 @@ class _Randomness:
 
 @dataclass
 class Seen:
-    """What one party saw in every case, as columns of small integers."""
+    """The values that one party saw in every case, as columns of small integers."""
 
     dealt: list[np.ndarray] = field(default_factory=list)
     messages: list[np.ndarray] = field(default_factory=list)
 
 
 def play(steps: Callable[[int, Party], Steps[Any]], deck: Deck, dtype: np.dtype) -> tuple[list[Any], tuple[Seen, Seen]]:
-    """Run both parties' `steps(rank, party)` against each other: outputs and what each saw. `dtype` is the ring's."""
+    """Run both parties' `steps(rank, party)` against each other; return their outputs and what each saw.
+
+    `dtype` is that of the ring's words.
+    """
     dealing = _Dealing(deck)
-    # No link and no meter: the two generators are driven against each other here.
+    # There is no link and no meter: this function drives the two generators against each other.
     running = [steps(rank, Party(rank, None, _Randomness(dealing, rank))) for rank in (0, 1)]  # type: ignore[arg-type]
     outputs: list[Any] = [None, None]
     seen = Seen(), Seen()
@@ -224,7 +227,7 @@ def _bytes(message: np.ndarray | Pieces) -> np.ndarray:
 
 
 def _columns(message: np.ndarray, deck: Deck, dtype: np.dtype) -> Iterator[np.ndarray]:
-    """The bytes of a message as columns: ring words by their window, narrower ones whole, bits one by one."""
+    """Yield a message as columns: ring words by their window, narrower words whole, bits one by one."""
     count = deck.cases.size
     if message.size % count:
         bits = np.unpackbits(message, bitorder="little")
@@ -238,7 +241,7 @@ def _columns(message: np.ndarray, deck: Deck, dtype: np.dtype) -> Iterator[np.nd
 
 
 def _refuse_wider(words: np.ndarray, ring: Window) -> None:
-    """A sum of a few of the ring's words stays near zero; anything else would be cut off unseen."""
+    """Refuse words outside the ring: sums of a few of its words stay near zero; the window would truncate others."""
     top = ring.low + ring.bits
     if top < words.dtype.itemsize * 8:
         near = words + words.dtype.type(1 << top + 2)

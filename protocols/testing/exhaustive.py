@@ -1,19 +1,19 @@
-"""Proof by exhaustion, one call for a protocol: every input, every value of the randomness, integer counts.
+"""Proof by exhaustion in one call: every input, every value of the randomness, integer counts.
 
     check(beaver.multiply, word(2), word(2), ideal=lambda x, y: x * y).proven
-    declared(beaver.multiply, "Z_4").proven                      the same, as the catalogue has it
+    declared(beaver.multiply, "Z_4").proven                      the same, as in the catalogue
 
 `check` takes a protocol and its arguments. Those made by `word`, `bit`, `packed`, `private` and `public` of
-`mpc.evidence` are enumerated, the rest is passed on. What it counts:
+`mpc.evidence` are enumerated; the others are passed on. It counts:
 
-wrong     results that the outputs do not open to `ideal` of the secrets, or revealed ones that are not it.
-leaking   for either party, views that betray the other's input. The simulator of a party knows the party's own input
-          and what the protocol reveals to it; it runs the same code with any input of the other party that fits.
+wrong     outputs that do not open to `ideal` of the secrets, and revealed values that differ from it.
+leaking   for each party, views that leak the other's input. The simulator of a party has the party's own input and
+          what the protocol reveals to it; it runs the same code with any consistent input of the other party.
           The joint counts of (randomness, messages) must be the same for all of them. With wrong = 0 the outputs are
           functions of the view and the ideal result, so the joint distribution of view and output is simulated, too.
-padded    a second simulator, which needs no protocol: all that is dealt or sent to a party is uniform, whatever both
-          inputs are. It holds where nothing is revealed and every message is a one-time pad.
-fresh     each party's output share is uniform, whatever its input.
+padded    a second simulator, which does not run the protocol: everything dealt or sent to a party is uniform for any
+          two inputs. This holds if nothing is revealed and every message is a one-time pad.
+fresh     each party's output share is uniform for any input.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ BATCH = 1 << 17
 
 
 def _draw(argument: EveryValue, deck: Deck, batched: bool) -> tuple[list[Any], np.ndarray, list[np.ndarray | None]]:
-    """What either party passes, the secret, and what either party knows of it."""
+    """Return what each party passes, the secret, and what each party knows of it."""
     shape = (deck.cases.size, *argument.shape) if batched else argument.shape
     window, shared_as = argument.window, argument.kind
     first = deck.draw(shape, window, argument.dtype)
@@ -57,7 +57,7 @@ def _draw(argument: EveryValue, deck: Deck, batched: bool) -> tuple[list[Any], n
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a check counted: see the head of this file."""
+    """The counts of a check: see the module docstring."""
 
     cases: int
     wrong: int
@@ -86,13 +86,13 @@ def check(
     halves: bool = False,
     batched: bool = True,
 ) -> Verdict:
-    """Correctness and privacy of a protocol (or of a generator of rounds) over every case.
+    """Check correctness and privacy of a protocol (or of a generator of rounds) over every case.
 
     `ideal(*secrets)` gives the result, or a list of them; secrets and results are integers of the enumerated bits.
-    `ring` is the words' window, by default that of the first word among the arguments; `draws` are the windows of the
-    dealt words, in order, where they differ; `output` is the result's. Where `promise(*secrets)` is false the result
-    may be anything, the views not. With `halves`, `ideal` also gets party 1's shares of the secrets.
-    Not `batched`: the cases are run one by one, for protocols that have no axis to spare.
+    `ring` is the window of the words, by default that of the first word among the arguments; `draws` are the windows
+    of the dealt words, in order, if they differ; `output` is the window of the result. Where `promise(*secrets)` is
+    false the result may be anything, but the views must not leak. With `halves`, `ideal` also gets party 1's shares
+    of the secrets. Without `batched` the cases are run one by one, for protocols that have no axis to spare.
     """
     words = [a for a in arguments if isinstance(a, EveryValue) and a.kind is not BShare]
     ring = ring or (words[0].window if words else Window(2))
@@ -113,7 +113,7 @@ def check(
 
 
 def prove(protocol: Contract[..., Any], entry: Enumerated) -> Verdict:
-    """Run what a protocol declares as enumerated."""
+    """Check a protocol as its evidence declares."""
     return check(
         entry.steps or protocol,
         *entry.arguments,
@@ -128,7 +128,7 @@ def prove(protocol: Contract[..., Any], entry: Enumerated) -> Verdict:
 
 
 def declared(protocol: Contract[..., Any], name: str) -> Verdict:
-    """Run the evidence of this name that the catalogue has for a protocol."""
+    """Check a protocol by the evidence of this name in the catalogue."""
     (entry,) = (
         evidence
         for described in entries()
@@ -154,7 +154,7 @@ class _Run:
     def __call__(self, cases: np.ndarray) -> _Batch:
         deck = Deck(cases, self.draws, self.ring)
         steps = getattr(self.protocol, "steps", self.protocol)
-        # In the order of the arguments, so that every batch enumerates alike.
+        # In the order of the arguments, so that every batch enumerates in the same way.
         drawn = [
             _draw(a, deck, self.batched) if isinstance(a, EveryValue) else ([a, a], None, [None, None])
             for a in self.arguments
@@ -171,7 +171,7 @@ class _Run:
             shares = [self._look(r) for r in results[rank] if isinstance(r, Share)]
             revealed = [self._look(r) for r in results[rank] if isinstance(r, np.ndarray)]
             if revealed and not getattr(self.protocol, "reveals", ()):
-                raise ValueError("a protocol that declares to reveal nothing has an output that is no share")
+                raise ValueError("a protocol that declares no revealed value has an output that is not a share")
             columns = [_by_case(arrays, cases.size) for arrays in (own, revealed, shares)]
             sides.append((*columns, seen[rank].dealt, seen[rank].messages))
         secrets = [secret.astype(np.int64) for _, secret, _ in drawn if secret is not None]
@@ -186,7 +186,7 @@ class _Run:
         return self.output.look(result if isinstance(result, np.ndarray) else result.words)
 
     def _open(self, first: Any, second: Any) -> tuple[list[np.ndarray], int]:
-        """The values of one output and their mask: of a secret both halves opened, else at whom it is revealed."""
+        """Return the values of one output, opened or as revealed to either party, and the mask of their bits."""
         every = (1 << self.output.bits) - 1
         if isinstance(first, BShare):
             return [first.bits ^ second.bits], 1
@@ -198,7 +198,10 @@ class _Run:
 
 
 def _refuse_mixed(run: _Run, bits: int) -> None:
-    """Some cases, and the same in reverse: every column has to turn with them. Else it is of no one case."""
+    """Run some cases forwards and reversed: raise ValueError unless every column is reversed with them.
+
+    A column that is not mixes several cases.
+    """
     cases = np.random.default_rng(1).integers(0, 1 << bits, 64, np.uint64)
     for there, back in zip(run(cases).sides, run(cases[::-1]).sides, strict=True):
         for one, other in zip(chain(*there), chain(*back), strict=True):
@@ -208,7 +211,7 @@ def _refuse_mixed(run: _Run, bits: int) -> None:
 
 @dataclass(frozen=True)
 class _Batch:
-    """What a batch of cases gave: bits used, columns of either side, secrets, opened results, and party 1's shares."""
+    """The outcome of a batch: bits used, columns of each side, secrets, opened results, and party 1's shares."""
 
     bits: int
     sides: list[tuple[Columns, ...]]
@@ -232,5 +235,5 @@ def _by_case(arrays: list[np.ndarray], cases: int) -> Columns:
 
 
 def _joined(batches: list[tuple[Columns, ...]]) -> list[Columns]:
-    """The same columns over all batches."""
+    """Concatenate the columns of all batches."""
     return [[np.concatenate(parts) for parts in zip(*columns, strict=True)] for columns in zip(*batches, strict=True)]

@@ -1,4 +1,4 @@
-"""Two parties as threads of one process over the in-memory transport, with a dealer computed on the spot."""
+"""Two parties as threads of one process over the in-memory transport, with a dealer computed in place."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SEEDS: Seeds = (b"a" * 16, b"b" * 16)
 
 
 class Recorder:
-    """A link that remembers what is said: the tag and the bytes of every round, and every array by itself."""
+    """A link that records what is sent: the tag and bytes of every round, and the bytes of every array."""
 
     def __init__(self, link: Peer) -> None:
         self._link = link
@@ -50,7 +50,7 @@ class Recorder:
 
 
 class Dealt:
-    """A source of randomness that remembers what it gave out, in order: the requests and this party's parts."""
+    """A source of randomness that records its requests and this party's parts, in order."""
 
     def __init__(self, randomness: Randomness) -> None:
         self._randomness = randomness
@@ -66,17 +66,17 @@ class Dealt:
 
 
 def dealt(rank: int, second: Channel, seeds: Seeds = SEEDS, domain: bytes = b"") -> LocalRandomness:
-    """Randomness as a dealer makes it."""
+    """Return the randomness that a dealer would make."""
     return LocalRandomness(rank, seeds, bytes(16) + domain)
 
 
 def made_by_both(rank: int, second: Channel, seeds: Seeds = SEEDS, domain: bytes = b"") -> Any:
-    """Randomness as two parties make it, over a channel of its own."""
+    """Return the randomness that two parties make without a dealer, over the second channel."""
     return local_pair(rank, second, domain or bytes(32), seeds[rank])
 
 
 def run_both(job: Callable[[Party], T], seeds: Seeds = SEEDS, source: Source = dealt) -> tuple[list[T], list[Party]]:
-    """job(party) at both ranks; the two results and the two parties. Raises what a job raises."""
+    """Run job(party) at both ranks; return the two results and the two parties. Raises what a job raises."""
     channels, second = memory_pair(), memory_pair()
     parties = [Party(rank, channels[rank], source(rank, second[rank], seeds)) for rank in (0, 1)]
 
@@ -100,21 +100,21 @@ def run_both(job: Callable[[Party], T], seeds: Seeds = SEEDS, source: Source = d
 
 
 def ring_half(values: ArrayLike, rank: int, dtype: np.dtype = U64, scale: int = 0) -> AShare:
-    """A fixed random sharing of integers."""
+    """Return one party's half of a fixed random sharing of integers."""
     words = encode_signed(np.asarray(values), dtype)
     mask = np.random.default_rng(7).integers(0, np.iinfo(dtype).max, words.shape, dtype, endpoint=True)
     return AShare(words - mask if rank == 0 else mask, rank, scale)
 
 
 def bit_half(bits: ArrayLike, rank: int) -> BShare:
-    """A fixed random sharing of bits."""
+    """Return one party's half of a fixed random sharing of bits."""
     bits = np.asarray(bits, np.uint8)
     mask = np.random.default_rng(8).integers(0, 2, bits.shape).astype(np.uint8)
     return BShare(bits ^ mask if rank == 0 else mask, rank)
 
 
 def opened(halves: Sequence[Share]) -> np.ndarray:
-    """The secret behind two halves, as signed integers or bits."""
+    """Open two halves: return the secret as signed integers or bits."""
     first, second = halves
     if isinstance(first, AShare) and isinstance(second, AShare):
         return decode_signed(first.words + second.words)
@@ -123,7 +123,7 @@ def opened(halves: Sequence[Share]) -> np.ndarray:
 
 
 class DirectWorkers:
-    """Implements `mpc.workers.Workers` in the party's own thread: one worker after the other, over memory."""
+    """Implements `mpc.workers.Workers` in the party's own thread: one worker after another, in memory."""
 
     def __init__(self, sites: Sequence[Site]) -> None:
         self.sites = sites
@@ -146,11 +146,11 @@ class DirectWorkers:
         return [site.costs() for site in self.sites]
 
     def restart(self, party: Endpoint) -> None:
-        raise AssertionError("threads are not lost")
+        raise AssertionError("threads cannot be lost")
 
 
 def with_workers(job: Callable[[Party], T], count: int, source: Source = dealt) -> Callable[[Party], T]:
-    """The same job of a party that has so many workers."""
+    """Return the same job for a party that has `count` workers."""
     channels, second = [memory_pair() for _ in range(count)], [memory_pair() for _ in range(count)]
 
     def divided(party: Party) -> T:

@@ -1,7 +1,7 @@
-"""Who is who on the wire: X.509 credentials for mutual TLS 1.3.
+"""X.509 credentials for mutual TLS 1.3.
 
-A party is known by a DNS name in the subjectAltName of its certificate; both parties trust the same
-authority.  A private key is a file that only its owner may read, and is read into memory only.
+A party is identified by a DNS name in the subjectAltName of its certificate; both parties trust the same
+authority.  A private key file must be readable by its owner only, and the key is only ever loaded into memory.
 """
 
 import datetime as dt
@@ -30,9 +30,9 @@ _LONG = dt.timedelta(days=3650)
 
 @dataclass(frozen=True)
 class Credentials:
-    """One party's own certificate (chain) and private key, and the authority it trusts; all PEM.
+    """One party's certificate (chain) and private key, and the authority it trusts; all PEM.
 
-    `passphrase`: of the private key, None where it has none.
+    `passphrase` decrypts the private key; None if the key is not encrypted.
     """
 
     certificate: bytes
@@ -42,18 +42,18 @@ class Credentials:
 
     @classmethod
     def from_files(cls, certificate: Path, private_key: Path, authority: Path, passphrase: bytes | None = None) -> Self:
-        """Raises ConfigError when a file cannot be read, or others than its owner can read the key."""
+        """Read the files.  Raises ConfigError if one cannot be read, or if anyone but its owner can read the key."""
         return cls(_read(certificate), read_private(private_key, _KEY), _read(authority), passphrase)
 
     def context(self, *, server: bool) -> ssl.SSLContext:
-        """Mutual TLS 1.3.  Names are left to the caller to check.  Raises ConfigError for unusable PEM."""
+        """Return a context for mutual TLS 1.3; the caller checks names.  Raises ConfigError for unusable PEM."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.check_hostname = False
         context.verify_mode = ssl.CERT_REQUIRED
         if server:
             context.num_tickets = 0  # sessions are never resumed, and tickets would blur the meter
-        # OpenSSL reads keys from files only: this one lies in memory and has no name.
+        # OpenSSL reads keys only from files: this file is in memory and has no name.
         try:
             with open(os.memfd_create("sharewood", os.MFD_CLOEXEC), "wb") as file:
                 file.write(self.private_key + b"\n" + self.certificate)
@@ -77,23 +77,23 @@ class Credentials:
         return self.passphrase
 
     def _opens(self) -> bool:
-        """Whether the passphrase is the private key's."""
+        """Return whether the passphrase decrypts the private key."""
         try:
             load_pem_private_key(self.private_key, self.passphrase or None)
-        except TypeError:  # one was given and the key has none, or the other way round
+        except TypeError:  # a passphrase for a key that is not encrypted, or none for a key that is
             return bool(self.passphrase)
         except (ValueError, UnsupportedAlgorithm):
             return False
         return True
 
     def save(self, folder: Path, name: str) -> None:
-        """Write NAME.key, NAME.crt and authority.crt. Raises ConfigError, DataError; replaces no key."""
+        """Write NAME.key, NAME.crt and authority.crt; never replace a key. Raises ConfigError, DataError."""
         _save_pair(folder, name, self.private_key, self.certificate)
         write_bytes(folder / f"{_AUTHORITY}.crt", self.authority)
 
     @classmethod
     def load(cls, folder: Path, name: str, passphrase: bytes | None = None) -> Self:
-        """What `save` wrote. Raises ConfigError when files are not there, or do not fit each other."""
+        """Load what `save` wrote. Raises ConfigError if a file is missing or the files do not match."""
         files = f"{name}.crt", f"{name}.key", f"{_AUTHORITY}.crt"
         certificate, private_key, authority = (folder / file for file in files)
         found = cls.from_files(certificate, private_key, authority, passphrase)
@@ -105,12 +105,12 @@ class Credentials:
 
 
 def expiry(certificate: bytes) -> dt.datetime:
-    """The time until which a certificate (PEM) is valid."""
+    """Return the time until which a certificate (PEM) is valid."""
     return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
 
 
 def subject_names(certificate: bytes) -> list[str]:
-    """The DNS names in the subjectAltName of a certificate (DER)."""
+    """Return the DNS names in the subjectAltName of a certificate (DER)."""
     try:
         extension = x509.load_der_x509_certificate(certificate).extensions.get_extension_for_class(
             x509.SubjectAlternativeName
@@ -122,14 +122,14 @@ def subject_names(certificate: bytes) -> list[str]:
 
 @dataclass(frozen=True)
 class Authority:
-    """Who signs certificates: the private key is kept in a folder, or forgotten with this object."""
+    """A certificate authority. Its private key is kept in a folder, or only as long as this object."""
 
     certificate: x509.Certificate
     private_key: ec.EllipticCurvePrivateKey = field(repr=False)
 
     @classmethod
     def new(cls, valid: dt.timedelta) -> Self:
-        """A new authority."""
+        """Create an authority that is valid for that long."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = _common_name(f"Sharewood authority {secrets.token_hex(8)}")
         certificate = (
@@ -141,7 +141,7 @@ class Authority:
 
     @classmethod
     def kept(cls, folder: Path) -> Self:
-        """The authority in `folder`, authority.crt and authority.key, made where there is none.
+        """Load the authority in `folder` (authority.crt and authority.key), or create it if there is none.
 
         Raises ConfigError, DataError.
         """
@@ -160,10 +160,10 @@ class Authority:
         return cls(certificate, key)
 
     def issue(self, name: str, days: int) -> Credentials:
-        """Credentials that bear `name`, for `days` and no longer than the authority's own. Raises ConfigError."""
+        """Issue credentials for `name`, valid for `days` and no longer than the authority. Raises ConfigError."""
         now, last = dt.datetime.now(dt.UTC), self.certificate.not_valid_after_utc
         if last <= now:
-            raise ConfigError(f"the authority's certificate has expired on {last:%Y-%m-%d}: make a new authority")
+            raise ConfigError(f"the authority's certificate expired on {last:%Y-%m-%d}: make a new authority")
         key = ec.generate_private_key(ec.SECP256R1())
         both_ends = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
         until = min(now + dt.timedelta(days=days), last)
@@ -180,7 +180,7 @@ class Authority:
 
 
 def make_credentials(names: Iterable[str], days: int = 1, authority: Authority | None = None) -> dict[str, Credentials]:
-    """Credentials valid for `days`, by an `authority`, or by one whose key is then forgotten. Raises ConfigError."""
+    """Issue credentials valid for `days`, by `authority` or by a new one whose key is not kept. Raises ConfigError."""
     authority = authority or Authority.new(dt.timedelta(days=days))
     return {name: authority.issue(name, days) for name in names}
 

@@ -1,10 +1,10 @@
-"""Channel: ordered, checked and metered messages with one peer, over any Link that moves bytes.
+"""Channel: ordered, checked and metered messages with one peer, over any Link that transfers bytes.
 
-Failures   PeerFailure and its kinds, with the round or message and the step in the text; a channel
-           that has raised one is of no further use, except that `end` tells the peer why no more will come
-Meter      payload_*  bytes that the caller handed over or received
+Failures   PeerFailure and its subclasses; the text names the round or message, and the step.  After a failure
+           the only valid call is `end`, which tells the peer why the session is over
+Meter      payload_*  bytes that the caller sent or received
            wire_*     bytes on the wire: frame headers, and what the link adds (TLS records)
-           rounds     number of exchanges, each of which both parties start at the same step
+           rounds     number of exchanges; both parties start each one at the same step
 """
 
 import select
@@ -25,12 +25,12 @@ from protocols.transport.frames import FACTS_LIMIT, MAX_TAG, Kind, Reader, head,
 
 T = TypeVar("T")
 Like = Sequence[tuple[int | tuple[int, ...], DTypeLike] | RowsInFile]
-# Seconds for the last frame of a session: nobody waits longer for a peer that may not read it.
+# Seconds to send the last frame of a session: the peer may not read it.
 _FAREWELL = 1.0
 
 
 class Intake(Generic[T]):
-    """What a link does with received bytes: fill `target`, until it is None and there is a `result`."""
+    """Where a link puts received bytes: it fills `target` until that is None; then `result` is set."""
 
     target: memoryview | None
     result: T
@@ -40,8 +40,8 @@ class Intake(Generic[T]):
         self._advance()
 
     def filled(self, count: int) -> None:
-        """The first `count` bytes of `target` have arrived."""
-        assert self.target is not None, "a link fills a target that is there"
+        """Record that the first `count` bytes of `target` have arrived."""
+        assert self.target is not None, "nothing more is expected"
         self.target = self.target[count:]
         if not self.target:
             self._advance()
@@ -61,47 +61,47 @@ class Link(ABC):
     received = 0
     timeout: float | None = None
     session = bytes(16)
-    # Whether a part of a message has left and the rest has not.
+    # Whether a message has been sent only in part.
     cut_short = False
 
     @property
     def descriptor(self) -> int | None:
-        """What the system can wait for; None where the next bytes may be here already, or are of this process."""
+        """The descriptor to poll; None if the next bytes may already be buffered, or come from this process."""
         return None
 
     @property
     def hung_up(self) -> bool:
-        """Whether the peer has closed its end; what it sent before may be unread."""
+        """Whether the peer has closed its end; earlier messages may still be unread."""
         return False
 
     @abstractmethod
     def watch(self, other: "Link", gone: Callable[[], None]) -> None:
-        """While this link waits for its peer, call `gone` once, when the peer of `other` has hung up."""
+        """Call `gone` once if the peer of `other` hangs up while this link waits for its own peer."""
 
     @abstractmethod
     def unwatch(self, other: "Link") -> None:
-        """End of `watch`."""
+        """End the `watch` of `other`."""
 
     @abstractmethod
     def deafen(self) -> None:
-        """From now on nothing comes in: a thread that waits for the peer finds that it has gone."""
+        """Receive nothing from now on: a thread that waits for the peer gets PeerVanished."""
 
     @abstractmethod
     def transfer(self, outgoing: Sequence[Buffer | Pieces], intake: Intake[T], step: str) -> None:
-        """Sends all of `outgoing` and fills all of `intake`, both at the same time.
+        """Send all of `outgoing` and fill all of `intake`, at the same time.
 
-        Raises PeerTimeout when nothing moves either way for too long, PeerVanished when the peer is gone.
+        Raises PeerTimeout if no byte moves either way for `timeout` seconds, PeerVanished if the peer is gone.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Lets the peer see the end of the stream.  May be called again."""
+        """End the stream, which the peer notices.  Calling it again has no effect."""
 
 
 class Channel:
     """Messages with one peer, from one thread at a time.
 
-    `limit` bounds the payload of a received tree, in bytes, and the memory that its values take beside.
+    `limit` bounds the payload of a received tree, in bytes, and also the memory that its values take.
     """
 
     def __init__(self, link: Link, limit: int = FACTS_LIMIT) -> None:
@@ -113,12 +113,12 @@ class Channel:
 
     @property
     def session(self) -> bytes:
-        """The id of the session that the one who connected comes for; zeros where there is none."""
+        """The id of the session that the connecting side named; zeros if it named none."""
         return self._link.session
 
     @property
     def timeout(self) -> float | None:
-        """Seconds of silence that are a failure where something is due."""
+        """Seconds of silence after which a wait for the peer fails."""
         return self._link.timeout
 
     @timeout.setter
@@ -134,10 +134,11 @@ class Channel:
         return self._link.received
 
     def exchange(self, tag: str, arrays: Sequence[np.ndarray | Pieces], like: Like | None = None) -> list[Any]:
-        """One round: both parties send, and receive, at the same time.
+        """Run one round: both parties send and receive at the same time.
 
-        Returns new arrays of the (shape, dtype) pairs in `like`, and the files there, filled; None means the same as
-        `arrays`, without Pieces. For a one-directional round, one side has no arrays and the other `like=[]`.
+        Returns one new array for each (shape, dtype) pair in `like`, and the files listed there, filled. By default,
+        `like` is the shapes and dtypes of `arrays`, Pieces left out. In a one-directional round, one side passes no
+        arrays and the other `like=[]`.
         """
         self.rounds += 1
         views = [array if isinstance(array, Pieces) else byte_view(array) for array in arrays]
@@ -147,28 +148,28 @@ class Channel:
         return self._transfer(frame, self._read_arrays(tag, like), tag, "round", self.rounds)
 
     def send(self, tag: str, tree: Tree) -> None:
-        """Sends a tree of plain values and arrays (see codec); the peer must `receive` it."""
+        """Send a tree of plain values and arrays (see codec); the peer must `receive` it."""
         number = self._frames_sent
         frame = self._framed(Kind.TREE, tag, encode(tree))
         self._transfer(frame, _read_nothing(), tag, "sent message", number)
 
     def receive(self, tag: str, limit: int | None = None) -> Tree:
-        """The tree that the peer sends; `limit` in place of the channel's."""
+        """Receive a tree from the peer; `limit` replaces the channel's."""
         return self._transfer([], self._read_tree(tag, limit), tag, "received message", self._frames_received)
 
     def exchange_public(self, tag: str, tree: Tree, limit: int | None = None) -> Tree:
-        """The peer's tree for this one: both are sent at the same time."""
+        """Send a tree and return the peer's; both are sent at the same time."""
         number = self._frames_sent
         frame = self._framed(Kind.TREE, tag, encode(tree))
         return self._transfer(frame, self._read_tree(tag, limit), tag, "exchanged message", number)
 
     @property
     def hung_up(self) -> bool:
-        """Whether the peer has closed its end; what it sent before may be unread."""
+        """Whether the peer has closed its end; earlier messages may still be unread."""
         return self._link.hung_up
 
     def idle(self, beside: int, seconds: float) -> None:
-        """Wait until the peer speaks or hangs up, the descriptor `beside` can be read, or the time is over."""
+        """Wait until the peer sends or hangs up, the descriptor `beside` is readable, or `seconds` have passed."""
         number = self._link.descriptor
         if number is not None:
             poll = select.poll()
@@ -178,7 +179,7 @@ class Channel:
 
     @contextmanager
     def watching(self, other: "Channel", gone: Callable[[PeerFailure], None]) -> Iterator[None]:
-        """While this channel waits in the block, tell `gone` once, when the peer of `other` has hung up, why it did."""
+        """In the block: call `gone` once, with the reason, if the peer of `other` hangs up while this channel waits."""
         self._link.watch(other._link, lambda: gone(other.last_words(f"waiting for {self.peer}")))
         try:
             yield
@@ -186,19 +187,19 @@ class Channel:
             self._link.unwatch(other._link)
 
     def deafen(self) -> None:
-        """End every wait for the peer, in whatever thread; what can still be sent is `end`."""
+        """End every wait for the peer, in any thread; only `end` can be called after this."""
         self._link.deafen()
 
     def last_words(self, step: str) -> PeerFailure:
-        """Why the peer has hung up; unread messages are lost."""
+        """Return why the peer has hung up; unread messages are lost."""
         try:
             self._link.transfer([], Intake(read_to_the_end(self.peer)), step)
         except PeerFailure as failure:
             return failure
-        raise AssertionError("a stream that has ended has an end")
+        raise AssertionError("the stream ended without an end")
 
     def end(self, reason: str) -> None:
-        """Tell the peer, if it still listens, why this party ends the session."""
+        """Tell the peer, if it is still there, why this party ends the session."""
         if not self._link.cut_short:
             words = reason.encode(errors="backslashreplace")[:MAX_TAG].decode(errors="ignore")
             self._link.timeout = _FAREWELL
@@ -207,7 +208,7 @@ class Channel:
 
     @contextmanager
     def explained(self) -> Iterator[Self]:
-        """Close the channel after the block, where that fails, tell the peer so; why, if a peer is at fault."""
+        """Close the channel after the block. If the block fails, tell the peer; give the reason if a peer caused it."""
         with self:
             try:
                 yield self
@@ -215,7 +216,7 @@ class Channel:
                 self.end(str(failure))
                 raise
             except BaseException:
-                self.end("it has failed by itself; its own log says why")
+                self.end("it failed; its log has the reason")
                 raise
 
     def close(self) -> None:
@@ -275,9 +276,9 @@ def _read_nothing() -> Reader[None]:
 
 
 def first_to_speak(channels: Sequence[Channel], seconds: float | None = None) -> Channel | None:
-    """The one that has something to read or has hung up; None if there is none within `seconds`.
+    """Return the first channel that has something to read or has hung up; None if none has within `seconds`.
 
-    By default it takes however long it takes, since nothing is due. Channels in memory are taken in order.
+    By default there is no time limit, since no message is due. Channels in memory are read in order.
     """
     poll = select.poll()
     descriptors = {}

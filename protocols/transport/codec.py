@@ -1,12 +1,12 @@
-"""A strict binary codec for plain data: nothing in it can name code to run.
+"""A strict binary codec for plain data: an encoding cannot name code to run.
 
 Values   None, bool, int, float, str, bytes, list, tuple, dict with str keys, numpy array; exact types only.
-         Joined arrays of bytes arrive as one
+         Joined arrays of bytes are received as one array
 Wire     one code byte, then a body; lengths and shapes are little-endian uint64.  Array bytes start
          at a multiple of 8, so that an array decoded in place is aligned
 Strict   `decode` accepts exactly what `encode` writes: every value has one encoding, and anything else
-         raises ProtocolDesync, as do values that would take more memory than the caller has room for
-Copies   `encode` refers to the bytes of arrays, `decode` returns arrays that view the given buffer
+         raises ProtocolDesync, as do values that would take more memory than the caller allows
+Copies   none: `encode` refers to the bytes of arrays, and `decode` returns views of the given buffer
 """
 
 import math
@@ -29,26 +29,26 @@ _DTYPE_CODES = {dtype: code for code, dtype in enumerate(DTYPES)}
 _ALIGNMENT = 8
 _WORD = struct.Struct("<Q")
 _FLOAT = struct.Struct("<d")
-# Bytes of memory at most: a value and its place in a container, an entry of a dict, an array beside its data.
+# Most bytes of memory for a value and its place in a container, an entry of a dict, an array without its data.
 _VALUE, _ENTRY, _ARRAY = 80, 100, 640
 _CHARACTER = 4
 
 
 class Joined(list[np.ndarray]):
-    """Arrays of bytes that are sent as one, without being copied together."""
+    """Arrays of bytes that are sent as one, without being concatenated."""
 
 
 def byte_view(array: np.ndarray) -> memoryview:
-    """The bytes of an array, without a copy if it is C-contiguous.  Raises TypeError for other dtypes."""
+    """Return the bytes of an array, uncopied if it is C-contiguous.  Raises TypeError for an unknown dtype."""
     if array.dtype not in _DTYPE_CODES:
         raise TypeError(f"an array of dtype {array.dtype} cannot be sent")
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def encode(tree: Tree) -> list[Buffer]:
-    """tree -> buffers whose concatenation is its encoding.
+    """Return buffers whose concatenation is the encoding of `tree`.
 
-    Raises TypeError for a value of any other type, ValueError for one that is nested too deeply.
+    Raises TypeError for a value of any other type, ValueError for a value that is too large or nested too deeply.
     """
     encoder = _Encoder()
     encoder.value(tree, depth=0)
@@ -56,9 +56,9 @@ def encode(tree: Tree) -> list[Buffer]:
 
 
 def decode(encoded: Buffer, room: float = math.inf) -> Tree:
-    """The tree that `encode` wrote; its arrays share the memory of `encoded`.
+    """Return the tree that `encode` wrote; its arrays share the memory of `encoded`.
 
-    Raises ProtocolDesync, also where the values take more than `room` bytes of memory.
+    Raises ProtocolDesync, also if the values take more than `room` bytes of memory.
     """
     decoder = _Decoder(memoryview(encoded), room)
     tree = decoder.value(depth=0)
@@ -183,7 +183,7 @@ class _Decoder:
     def _spend(self, size: int) -> None:
         self._room -= size
         if self._room < 0:
-            _refuse("values that take more memory than there is room for")
+            _refuse("values that take more memory than allowed")
 
     def _take(self, size: int) -> memoryview:
         start, self.position = self.position, self.position + size
@@ -196,7 +196,7 @@ class _Decoder:
         return int(word)
 
     def _count(self) -> int:
-        """A number of items; each takes a byte at least."""
+        """Read a number of items, each of which takes at least one byte."""
         count = self._word()
         if count > len(self._encoded) - self.position:
             _refuse(f"{count} items announced, {len(self._encoded) - self.position} bytes left")
@@ -236,7 +236,7 @@ class _Decoder:
             _refuse(f"array of dtype code {code} and {ndim} dimensions")
         dtype = DTYPES[code]
         shape = tuple(self._word() for _ in range(ndim))
-        # numpy bounds the product of all non-zero dimensions, so that a stride never overflows.
+        # numpy bounds the product of all non-zero dimensions so that no stride overflows.
         if math.prod(max(n, 1) for n in shape) * dtype.itemsize >= 1 << 63:
             _refuse("array shape too large")
         if any(self._take(-self.position % _ALIGNMENT)):
@@ -248,7 +248,7 @@ class _Decoder:
 
 
 def _int_size(value: int) -> int:
-    """Bytes of a two's complement integer: its magnitude and a sign bit."""
+    """Return the bytes of a two's complement integer: magnitude and sign bit."""
     return value.bit_length() // 8 + 1
 
 

@@ -1,12 +1,12 @@
-"""The frame around every message: what it is, which one it is, and how long it is.
+"""The frame around every message: its kind, step tag, number and length.
 
 Frame    header (24 bytes, little-endian) | step tag (utf-8, at most 255 bytes) | payload
 Header   magic "SHRW" | version u16 | kind u8 | tag length u8 | sequence number u64 | payload length u64
 Checks   every field is compared with what this party's own step expects, before the payload is received
-         or memory set aside for it; a difference raises ProtocolDesync
-Ending   a party that gives up may send one last frame of the kind END: its tag is the reason, and it has no payload
+         or memory allocated for it; a difference raises ProtocolDesync
+Ending   a party that gives up may send one last frame of kind END: its tag is the reason, and it has no payload
 
-A reader is a generator: it yields the next buffer to fill, and returns when its frame is complete.
+A reader is a generator: it yields the next buffer to fill, and returns once its frame is complete.
 """
 
 import struct
@@ -20,7 +20,7 @@ MAGIC = b"SHRW"
 VERSION = 2
 HEADER = struct.Struct("<4sHBBQQ")
 MAX_TAG = 255
-# Bytes of a payload: of facts, and of what grows with the data.
+# Most bytes of a payload: of public facts, and of anything that grows with the data.
 FACTS_LIMIT, DATA_LIMIT = 256 << 20, 8 << 30
 _SKIPPED = 64 << 10
 
@@ -29,15 +29,15 @@ Reader = Generator[memoryview, None, T]
 
 
 class Kind(IntEnum):
-    """How the payload is to be read."""
+    """How to read the payload."""
 
-    ARRAYS = 0  # raw array bytes; the receiver knows shapes and dtypes
+    ARRAYS = 0  # raw bytes of arrays whose shapes and dtypes the receiver knows
     TREE = 1  # see codec.py
     END = 2
 
 
 def head(kind: Kind, tag: str, sequence: int, length: int) -> bytes:
-    """Header and step tag of a frame whose payload has `length` bytes.  Raises ValueError."""
+    """Return header and step tag of a frame whose payload has `length` bytes.  Raises ValueError."""
     encoded = tag.encode()
     if len(encoded) > MAX_TAG:
         raise ValueError(f"step tag of {len(encoded)} bytes, at most {MAX_TAG} allowed: {tag}")
@@ -45,9 +45,9 @@ def head(kind: Kind, tag: str, sequence: int, length: int) -> bytes:
 
 
 def read_head(kind: Kind, tag: str, sequence: int, limit: int, peer: str) -> Reader[int]:
-    """Reads header and step tag, and returns the length of the payload.
+    """Read header and step tag, and return the length of the payload.
 
-    Raises ProtocolDesync, and PeerVanished with the reason where `peer` has ended the session.
+    Raises ProtocolDesync, and PeerVanished with the reason if `peer` has ended the session.
     """
     seen_kind, seen_sequence, length, seen_tag = yield from _read_any_head()
     if seen_kind == Kind.END:
@@ -62,7 +62,7 @@ def read_head(kind: Kind, tag: str, sequence: int, limit: int, peer: str) -> Rea
 
 
 def read_to_the_end(peer: str) -> Reader[None]:
-    """Skips all frames up to the one by which `peer` has ended the session. Raises PeerVanished, ProtocolDesync."""
+    """Skip all frames up to the one with which `peer` ended the session. Raises PeerVanished, ProtocolDesync."""
     while True:
         kind, _, length, tag = yield from _read_any_head()
         if kind == Kind.END:
@@ -74,7 +74,7 @@ def read_to_the_end(peer: str) -> Reader[None]:
 
 
 def _read_any_head() -> Reader[tuple[int, int, int, bytearray]]:
-    """Kind, sequence number, length of the payload, step tag. Raises ProtocolDesync."""
+    """Read kind, sequence number, payload length and step tag. Raises ProtocolDesync."""
     header = bytearray(HEADER.size)
     yield memoryview(header)
     magic, version, kind, tag_length, sequence, length = HEADER.unpack(header)

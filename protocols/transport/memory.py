@@ -1,4 +1,4 @@
-"""A channel between two threads of one process: the same frames and checks as over a network."""
+"""A channel between two threads of one process, with the same frames and checks as over a network."""
 
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
@@ -20,7 +20,7 @@ def memory_pair(
     timeout: float | None = 60.0,
     limit: int = FACTS_LIMIT,
 ) -> tuple[Channel, Channel]:
-    """Two connected channels: the first for the party of the first name, the second for the other."""
+    """Return two connected channels: the first for the party of the first name, the second for the other."""
     forth: SimpleQueue[bytes] = SimpleQueue()
     back: SimpleQueue[bytes] = SimpleQueue()
     first = _MemoryLink(names[1], forth, back, timeout)
@@ -54,10 +54,10 @@ class _MemoryLink(Link):
             intake.filled(count)
 
     def watch(self, other: Link, gone: Callable[[], None]) -> None:
-        """Threads of one process share their end."""
+        """Do nothing: threads of one process end together."""
 
     def unwatch(self, other: Link) -> None:
-        """Nothing was watched."""
+        """Do nothing: nothing was watched."""
 
     def deafen(self) -> None:
         self._inbox.put(_END)

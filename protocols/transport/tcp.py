@@ -1,8 +1,8 @@
-"""Channels over TCP with mutual TLS (tls.py): to listen, and to connect.
+"""Channels over TCP with mutual TLS (tls.py): how to listen and how to connect.
 
-Whoever does not get through TLS and the hello is a stranger: it is logged and turned away, and the wait for the one
-that is meant goes on. A listener has several handshakes under way at once, each with a deadline of its own, so that
-none that idles or drips keeps it from the others; where there are too many, the oldest is turned away.
+A peer that fails TLS or the hello is a stranger: the listener logs it, turns it away and goes on waiting for the
+expected peer. It runs several handshakes at once, each with its own deadline, so that an idle or slow connection
+does not block the others; if there are too many, it turns the oldest away.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _RETRY_SECONDS, _LOOK_SECONDS, _ATTEMPT_SECONDS = 0.05, 0.5, 2.0
 
 
 def listen(address: Address, credentials: Credentials) -> Listener:
-    """Waits for connections at (host, port), IPv4 or IPv6; at "::" both. Raises ConfigError."""
+    """Listen at (host, port), IPv4 or IPv6; "::" listens on both. Raises ConfigError."""
     context = credentials.context(server=True)
     try:
         found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -48,7 +48,7 @@ def listen(address: Address, credentials: Credentials) -> Listener:
 
 @dataclass
 class _Greeting:
-    """A handshake under way: with whom, its steps, the events that the next one waits for, and until when it may."""
+    """A handshake in progress: link, origin, remaining steps, the events that the next step waits for, deadline."""
 
     link: TlsLink
     origin: str
@@ -58,7 +58,7 @@ class _Greeting:
 
 
 class Listener:
-    """A listening socket, and the TLS context (see Credentials) for those who connect."""
+    """A listening socket, and the TLS context (see Credentials) of its connections."""
 
     def __init__(self, listening: socket.socket, context: ssl.SSLContext) -> None:
         listening.setblocking(False)
@@ -76,9 +76,9 @@ class Listener:
     def accept(
         self, *peers: str, patience: float = 60.0, timeout: float | None = 600.0, limit: int = FACTS_LIMIT
     ) -> Channel:
-        """The next connection of one of `peers`; `channel.peer` is its name.
+        """Wait for the next connection from one of `peers`; `channel.peer` is its name.
 
-        Raises PeerTimeout when none of them comes within `patience` seconds.
+        Raises PeerTimeout if none of them connects within `patience` seconds.
         """
         who = " or ".join(peers)
         wait = Wait(patience, f"{who} to connect to {address_text(self.address)}")
@@ -97,9 +97,9 @@ class Listener:
     def look(
         self, peers: tuple[str, ...], seconds: float, beside: Mapping[int, int] | None = None
     ) -> tuple[list[TlsLink], set[int]]:
-        """What has come about after `seconds` at most: those of `peers` who have come, to be opened by the caller.
+        """Wait for at most `seconds`: return the links of `peers` that connected, and the ready descriptors.
 
-        And which of the descriptors `beside`, each with its events, are ready.
+        The caller opens the links. `beside` maps further descriptors to the events that make them ready.
         """
         poll = select.poll()
         poll.register(self._listening, select.POLLIN)
@@ -131,7 +131,7 @@ class Listener:
         self._advance(link.fileno(), greeting)
 
     def _advance(self, number: int, greeting: _Greeting) -> bool:
-        """Take the steps that can be taken; whether they were the last ones."""
+        """Run the handshake as far as it goes without waiting; return whether it is complete."""
         try:
             greeting.events = next(greeting.steps)
         except StopIteration:
@@ -148,7 +148,7 @@ class Listener:
         log.warning("turned away a connection from %s: %s", greeting.origin, why)
 
     def close(self) -> None:
-        """Nobody else is let in; those who are half-way are turned away."""
+        """Stop listening, and turn away connections whose handshake is not complete."""
         for link in [*(g.link for g in self._greetings.values()), *self._arrived]:
             link.close()
         self._greetings.clear()
@@ -173,10 +173,10 @@ def connect(
     session: bytes = NO_SESSION,
     beside: Channel | None = None,
 ) -> Channel:
-    """A channel to `peer`, who may start to listen at (host, port) up to `patience` seconds from now.
+    """Open a channel to `peer`, which may start to listen at (host, port) up to `patience` seconds from now.
 
-    The whole way to it takes no longer than that. It comes for `session`, and where the peer of the channel `beside`
-    has hung up meanwhile, it gives up. Later, `timeout` seconds in which nothing moves raise PeerTimeout. Raises
+    Connection and handshake together take no longer than that, and fail if the peer of the channel `beside` hangs up
+    meanwhile. The channel is for `session`; later, `timeout` seconds in which no byte moves raise PeerTimeout. Raises
     PeerFailure for a stranger.
     """
     context = credentials.context(server=False)
@@ -186,7 +186,7 @@ def connect(
         try:
             link = _reach(address, context, peer, session, wait, beside)
             break
-        except ValueError as error:  # of a host that is no name
+        except ValueError as error:  # the host is not a valid name
             raise ConfigError(f"{address_text(address)} is not an address: {error}") from error
         except (OSError, PeerVanished) as error:
             if beside and beside.hung_up:
@@ -219,7 +219,7 @@ def _reach(
 
 
 def address_text(address: Address) -> str:
-    """host:port as it is written, an IPv6 host in brackets."""
+    """Return host:port, with an IPv6 host in brackets."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

@@ -1,14 +1,14 @@
-"""A link over a socket with mutual TLS 1.3, and how it begins.
+"""A link over a socket with mutual TLS 1.3, and its handshake.
 
-The TLS engine works on memory (ssl.MemoryBIO) and the socket is plain and non-blocking, so one loop in
-one thread sends and receives at the same time, and the meter sees every byte of every TLS record.  It
-costs no more than ssl.SSLSocket: that one makes a system call or two per record of 16 KiB, this one
-moves up to 256 KiB in each (see benchmarks/bench_transport.py).
+The TLS engine works in memory (ssl.MemoryBIO) and the socket is plain and non-blocking, so one loop in
+one thread sends and receives at the same time, and the meter counts every byte of every TLS record.  It
+costs no more than ssl.SSLSocket: that one makes one or two system calls per record of 16 KiB, while each
+call here transfers up to 256 KiB (see benchmarks/bench_transport.py).
 
-Wire   frame bytes, and 22 bytes for each TLS record of 16 KiB of plaintext.  Buffers of a frame that follow
-       one another in 64 KiB are cut into records together, a longer one by itself.  What comes before is not counted:
-       the TLS handshake, and a hello from either side, 28 bytes: "sharewood" | version u16 | 1 if the name in the
-       other's certificate is refused | id of the session that it comes for, zeros where there is none yet
+Wire   frame bytes, and 22 bytes for each TLS record of 16 KiB of plaintext.  Consecutive buffers of a frame,
+       up to 64 KiB together, are cut into records as one; a longer buffer is cut by itself.  Not counted: the TLS
+       handshake, and a hello of 28 bytes from either side: "sharewood" | version u16 | 1 if the name in the
+       peer's certificate is refused | id of the session that the connection is for, zeros if there is none yet
 """
 
 import datetime as dt
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 NO_SESSION = Link.session
 HUNG_UP = getattr(select, "POLLRDHUP", select.POLLHUP)
-LOOKS = 30  # before going to sleep: a round is often shorter than the time it takes to wake up
+LOOKS = 30  # polls before sleeping: a round is often shorter than the time it takes to wake up
 
 _SMALL = 64 << 10
 _CHUNK = 256 << 10
@@ -47,9 +47,9 @@ _REFUSALS = ("ALERT_BAD_CERTIFICATE", "ALERT_CERTIFICATE_EXPIRED")
 
 
 class TlsLink(Link):
-    """One connection, which must come from one of `peers`; the server where the context is a server's.
+    """One connection with one of `peers`; this side is the server if the context is a server's.
 
-    Of no use before `handshake` is through.
+    It cannot be used before `handshake` is complete.
     """
 
     def __init__(
@@ -70,10 +70,10 @@ class TlsLink(Link):
         self._arrived = memoryview(bytearray(_CHUNK))
 
     def handshake(self) -> Iterator[int]:
-        """Go on with TLS and the hello whenever what is yielded has come about: events to poll the socket for.
+        """Run TLS and the hello; yield the events to poll the socket for, and resume once they have occurred.
 
-        Then `peer` is who it is and `session` what it comes for. Raises PeerFailure unless its certificate is good and
-        bears one of the names.
+        Afterwards, `peer` is the peer's name and `session` the session it connects for. Raises PeerFailure unless its
+        certificate is valid and has one of the names.
         """
         try:
             while not self._tls_done():
@@ -82,7 +82,7 @@ class TlsLink(Link):
                 self._receive(_STEP)
             names = subject_names(self._tls.getpeercert(binary_form=True) or b"")
             known = [name for name in names if name in self._peers]
-            # A TLS 1.3 client is done before the server has verified its certificate: the hello is the answer.
+            # A TLS 1.3 client finishes before the server has verified its certificate: only the hello confirms that.
             self._tls.write(_HELLO.pack(_NAME, VERSION, not known, self.session))
             yield from self._flushed()
             if not known:
@@ -96,9 +96,9 @@ class TlsLink(Link):
         self.sent = self.received = 0
 
     def open(self, timeout: float | None) -> None:
-        """From now on `timeout` seconds of silence, where something is due, are a failure.
+        """From now on, fail after `timeout` seconds of silence while data is due.
 
-        A host that is dead or cannot be reached is noticed in that time even where nothing is due.
+        A host that is dead or unreachable is detected within that time even if no data is due.
         """
         self.timeout = timeout
         if timeout is not None:
@@ -113,7 +113,7 @@ class TlsLink(Link):
         return None if self._incoming.pending or self._tls.pending() else self._socket.fileno()
 
     def fileno(self) -> int:
-        """The socket's."""
+        """Return the descriptor of the socket."""
         return self._socket.fileno()
 
     @property
@@ -154,14 +154,14 @@ class TlsLink(Link):
                 outward = select.POLLOUT if unsent else 0
                 inward = select.POLLIN if intake.target is not None else 0
                 ready = self._wait(outward | inward, step)
-                writable = bool(ready & ~select.POLLIN)  # errors, too, show when sending
+                writable = bool(ready & ~select.POLLIN)  # errors also show when sending
                 if inward and ready & ~select.POLLOUT:
                     self._receive(step)
         except OSError as error:
             raise self._failure(error, step) from error
 
     def close(self) -> None:
-        self._socket.close()  # frames carry their length, so no TLS farewell is needed to tell a cut
+        self._socket.close()  # frames carry their length, so a truncated one is detected without TLS close_notify
 
     def _tls_done(self) -> bool:
         try:
@@ -178,7 +178,7 @@ class TlsLink(Link):
                 yield select.POLLOUT
 
     def _hello(self) -> Iterator[int]:
-        """Read the hello of the peer. Raises PeerFailure where it refuses this one, or speaks otherwise."""
+        """Read the peer's hello. Raises PeerFailure if it refuses this party, or is not a hello of this version."""
         hello = bytearray(_HELLO.size)
         target = memoryview(hello)
         while target:
@@ -201,7 +201,7 @@ class TlsLink(Link):
             self.session = session
 
     def _encrypt(self, chunks: Iterator[memoryview]) -> memoryview:
-        """The TLS records of the next chunk, and of the one after a small one; empty after the last."""
+        """Return the TLS records of the next chunk, of several if they are small; empty after the last."""
         while self._outgoing.pending < _SMALL and (chunk := next(chunks, None)) is not None:
             while chunk:
                 chunk = chunk[self._tls.write(chunk) :]
@@ -212,7 +212,7 @@ class TlsLink(Link):
         if waiting or self._tls.pending():
             with suppress(ssl.SSLWantReadError):
                 while intake.target is not None:
-                    # typeshed has bytes here; given a buffer, it is a count
+                    # typeshed declares bytes; with a buffer, it is a count
                     count = cast(int, self._tls.read(min(len(intake.target), _CHUNK), intake.target))
                     if not count:
                         raise PeerVanished(f"{self.peer} closed the connection in {step}")
@@ -259,13 +259,13 @@ class TlsLink(Link):
         return PeerFailure(f"TLS with {self.peer} failed in {step}: {why_refused(error)}")
 
     def _say_why(self) -> None:
-        """Sends the TLS alert, if there is one, to a peer that may be gone."""
+        """Send the TLS alert, if there is one, to a peer that may be gone."""
         with suppress(OSError):
             self._socket.send(self._outgoing.read())
 
 
 def why_refused(error: ssl.SSLError) -> str:
-    """What OpenSSL says, and this host's clock where a certificate does not hold at that time, here or at the peer."""
+    """Return OpenSSL's reason, and this host's clock if either certificate is not valid at this time."""
     reason = getattr(error, "verify_message", None) or error.reason or str(error)
     clock = f"this host's clock is at {dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M} UTC"
     if getattr(error, "verify_code", None) in _NOT_NOW:
@@ -276,7 +276,7 @@ def why_refused(error: ssl.SSLError) -> str:
 
 
 def _chunks(outgoing: Sequence[Buffer | Pieces]) -> Iterator[memoryview]:
-    """What is cut into records together; a chunk is of no use any more once the next is asked for."""
+    """Yield the chunks to cut into records; each is valid only until the next one is requested."""
     joined = bytearray()
     for buffer in outgoing:
         if len(joined) + len(buffer) <= _SMALL:

@@ -1,4 +1,4 @@
-"""A wait that ends: one deadline by the monotonic clock, and a line in the log now and then."""
+"""A wait with a deadline on the monotonic clock, and a log line at intervals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FIRST_NOTICE, NOTICE = 2.0, 10.0
 
 
 class Wait:
-    """A wait of `seconds` for `what`, which begins now; None has no end."""
+    """A wait of `seconds` for `what`, starting now; None waits forever."""
 
     def __init__(self, seconds: float | None, what: str, first: float = FIRST_NOTICE, every: float = NOTICE) -> None:
         self._began = time.monotonic()
@@ -22,11 +22,11 @@ class Wait:
 
     @property
     def left(self) -> float:
-        """Seconds until the end."""
+        """Return the seconds until the deadline."""
         return max(0.0, self._end - time.monotonic())
 
     def pause(self) -> float:
-        """Seconds until there is something to do: a notice, or the end. Writes the notice that is due."""
+        """Log the notice if it is due, and return the seconds until the next notice or the deadline."""
         now = time.monotonic()
         if now >= self._notice and now < self._end:
             self._notice = now + self._every

@@ -184,7 +184,7 @@ def test_values_take_no_more_memory_than_they_are_counted_for(item):
     decode(data)
     taken = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    with pytest.raises(ProtocolDesync, match="more memory than there is room for"):
+    with pytest.raises(ProtocolDesync, match="more memory than allowed"):
         decode(data, room=taken)
 
 
