@@ -1,13 +1,13 @@
-"""A party and the dealer check what was dealt: relations (mpc/relations.py) and proofs of products (proofs.py).
+"""Checks of dealt values, by parties and dealer: relations (mpc/relations.py) and proofs of products (proofs.py).
 
-Functionality  requests that were dealt -> at the parties, what both tell each other to see that relations hold
-Messages       for each point   party -> dealer: its part of the coin, once it has everything that came before
+Functionality  dealt requests -> at each party, the message with which the parties check that the relations hold
+Messages       for each point   party -> dealer: its part of the coin, once it has received everything before
                                 dealer -> party: its shares of the next step of the proof
-               then, before a verdict (mpc/verdict.py), party <-> party: 3 elements a proof, and a digest
-Coins          SHA-256 of both parties' parts, which follow from a seed that they have in common. The dealer learns a
-               part from the party that has received everything, so that it knows no coin before both have
-Security       what the parties tell each other is uniform, or follows from what both know; it depends on dealt values
-               only, so that neither a failure nor a success tells anything of the data
+               then, before a verdict (mpc/verdict.py), party <-> party: 3 elements per proof, and a digest
+Coins          SHA-256 of both parties' parts, which are derived from a seed that the parties share. Each party sends
+               its part only after it has received everything, so the dealer learns no coin before both have
+Security       what the parties send each other is uniform, or derived from what both know; it depends on dealt values
+               only, so neither a failure nor a success reveals anything about the data
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ROOM = 1 << 16
 
 
 class CheckedView(PartyView):
-    """A party's view that collects relations, too."""
+    """A party's view that also collects relations."""
 
     def __init__(self, relations: Relations, rank: int, *args: Any, **kwargs: Any) -> None:
         super().__init__(rank, *args, **kwargs)
@@ -53,13 +53,13 @@ def _coin(parts: Sequence[bytes]) -> bytes:
 
 
 def _point(coin: bytes) -> np.uint64:
-    """Not 0 modulo 2^48 either: the last point of a proof must not be."""
+    """Return the point of a coin; it is not 0 modulo 2^48, since the last point of a proof must not be 0."""
     return np.uint64(int.from_bytes(coin[:8], "little") | (int.from_bytes(coin[:6], "little") == 0))
 
 
 @dataclass
 class Proof:
-    """What one party has of the proof about some requests."""
+    """One party's part of the proof about some requests."""
 
     relations: bytes
     ends: list[Statement]
@@ -67,7 +67,7 @@ class Proof:
 
 @dataclass
 class Checks:
-    """A party's side: proofs that were made about material, and those that the program depends on so far."""
+    """A party's side: it verifies proofs, and keeps those that the program depends on so far."""
 
     rank: int
     seed: bytes
@@ -75,7 +75,7 @@ class Checks:
     _taken: list[Proof] = field(default_factory=list)
 
     def verify(self, dealer: Channel, relations: Relations) -> Proof:
-        """Have the dealer prove what was dealt just now."""
+        """Make the dealer prove what it has just dealt."""
         ends = []
         weights = self._told(dealer)
         for statement in statements(relations, weights):
@@ -93,7 +93,7 @@ class Checks:
         return Proof(relations.digest(), ends)
 
     def _told(self, dealer: Channel) -> bytes:
-        """The next coin, of which the dealer is told this party's part."""
+        """Send the dealer this party's part of the next coin, and return the coin."""
         self._steps += 1
         parts = [
             hmac.digest(self.seed, self._steps.to_bytes(8, "big") + bytes([rank]), "sha256")[:COIN_BYTES]
@@ -103,18 +103,18 @@ class Checks:
         return _coin(parts)
 
     def depend(self, proof: Proof) -> None:
-        """The program uses what the proof is about."""
+        """Record that the program uses values covered by a proof."""
         if not self._taken or self._taken[-1] is not proof:
             self._taken.append(proof)
 
     def said(self) -> bytes:
-        """What the other party has to know of the proofs since the last verdict."""
+        """Return this party's message about the proofs since the last verdict."""
         ends = (end for proof in self._taken for end in proof.ends)
         words = b"".join(x.tobytes() for end in ends for x in (end.u, end.v, end.t))
         return hashlib.sha256(b"".join(proof.relations for proof in self._taken)).digest() + words
 
     def hold(self, theirs: object) -> bool:
-        """Whether all that was dealt since the last verdict is right, by what the other party said."""
+        """Return whether everything dealt since the last verdict is right, given the other party's message."""
         mine, proofs = self.said(), self._taken
         self._taken = []
         if not isinstance(theirs, bytes) or len(theirs) != len(mine):
@@ -130,7 +130,7 @@ class Checks:
 
 @dataclass
 class Dealt:
-    """The dealer's side: what it dealt to either party for one plan, as they collect it."""
+    """The dealer's side: what it dealt to each party for one plan, collected as the parties do."""
 
     streams: tuple[Streams, Streams]
 
@@ -138,14 +138,14 @@ class Dealt:
         self._relations = Relations(0), Relations(1)
 
     def add(self, request: Correlation[Any], index: int, corrections: Sequence[list[np.ndarray]]) -> None:
-        """One request with the corrections to either party."""
+        """Add a request, with the corrections to each party."""
         for rank in (0, 1):
             told = np.concatenate([np.zeros(0, np.uint8), *corrections[rank]])
             stream = self.streams[rank].of(index)
             collect(request, CheckedView(self._relations[rank], rank, stream, told, {}, ahead=True))
 
     def prove(self, parties: tuple[Channel, Channel]) -> None:
-        """To both parties, once they have received everything."""
+        """Prove it to both parties, once they have received everything."""
         coin = _next_coin(parties)
         both = (statements(relations, coin) for relations in self._relations)
         for first, second in zip(*both, strict=True):
@@ -162,7 +162,7 @@ class Dealt:
 
 
 def collect(request: Correlation[Any], view: CheckedView) -> Any:
-    """The values of a request; None where they cannot be made ahead of its turn."""
+    """Return the values of a request; None if they cannot be made ahead of its turn."""
     try:
         return request.deal(view)
     except NotYet:

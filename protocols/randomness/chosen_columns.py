@@ -1,10 +1,10 @@
-"""Columns of a matrix of bits that one party knows, added up by bits of the other, for several vectors of bits.
+"""Sums of columns of one party's matrix of bits, chosen by bits of the other party, for several vectors of bits.
 
 Functionality  p: columns m_j; q: bits r_vj, v = 1 .. V -> shares by xor of the sum over j of r_vj m_j, for every v
-Messages       for each column and k vectors a tree of 2^k seeds (punctured_trees.py), punctured by q where its k bits
-               lead; then p -> q: m_j xor the sum of the words of all leaves
-Cost           ceil(V / k) trees a column, and as many strings of a bit per row; k = 1 is a transfer of the string
-Security       semi-honest, as the trees; a leaf's hash is the key of AES in counter mode, which is used once
+Messages       for each column and k vectors, a tree of 2^k seeds (punctured_trees.py), punctured at the leaf that q's
+               k bits name; then p -> q: m_j xor the sum of the words of all leaves
+Cost           ceil(V / k) trees per column, and as many strings of one bit per row; k = 1 is a transfer of the string
+Security       semi-honest, as for the trees; the hash of a leaf is a key for AES in counter mode, used once
 How            a VOLE over GF(2^k): with words r_x of leaf x, p adds up u = sum r_x and v = sum x r_x; q, who lacks leaf
                d, adds up (x xor d) r_x = v xor d u, and knows u xor m
 Source         subspace VOLE of SoftSpoken: Roy, CRYPTO 2022
@@ -22,14 +22,14 @@ from protocols.ot.kernels.fold import fold
 from protocols.randomness.punctured_trees import SeedTrees, puncture, puncturing
 
 WORDS = packed_bits(U64)
-# With so many bits to a tree a word of a column takes 32 of pseudorandom words.
+# The most bits per tree: with these, each word of a column takes 32 pseudorandom words.
 _MOST = 5
-# Of words of leaves that are folded at a time: they stay in the second-level cache.
+# The number of leaf words that are folded at a time: they fit into the second-level cache.
 _CACHED = 1 << 16
 
 
 def depth_for(vectors: int, height: int) -> int:
-    """The bits of a tree that take the fewest bits on the wire."""
+    """Return the bits per tree that minimise the bits on the wire."""
 
     def bits(depth: int) -> int:
         return -(-vectors // depth) * (height + (129 * depth - 128 if depth > 1 else 1))
@@ -38,7 +38,7 @@ def depth_for(vectors: int, height: int) -> int:
 
 
 def asked_for(owner: int, columns: int, vectors: int, height: int) -> list[list[Asked]]:
-    """What is asked for, wave by wave, as a party sees it that puts in nothing."""
+    """Return the requests, wave by wave, as seen by a party without input."""
     depth, width = depth_for(vectors, height), -(-height // 64)
     if depth == 1:
         return [[Transfer(1 - owner, vectors * columns, width, WORDS, None, None)]]
@@ -51,7 +51,7 @@ def choose_columns(
     rank: int, owner: int, own: np.ndarray, vectors: int, height: int, delta: np.ndarray, key: bytes
 ) -> Making[np.ndarray]:
     """`own`: columns uint64[n, height / 64] at the owner, bits uint8[vectors, n] at the other -> shares of the sums,
-    uint64[vectors, height / 64]. `delta` and `key` as of `puncture`.
+    uint64[vectors, height / 64]. `delta` and `key` are those of `puncture`.
     """
     depth, width, mine = depth_for(vectors, height), -(-height // 64), rank == owner
     n = len(own) if mine else own.shape[1]
@@ -81,8 +81,10 @@ def choose_columns(
 
 
 def _folded(trees: SeedTrees, columns: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Trees numbered by group, then by column -> uint64[groups, k, width]: of the columns of each group the sum of v,
-    or of v xor d u; and uint64[trees, width]: u of each tree, where all leaves are known.
+    """Trees numbered by group, then by column -> two arrays.
+
+    uint64[groups, k, width]: the sum of v, or of v xor d u, over the columns of each group.
+    uint64[trees, width]: u of each tree, if all leaves are known.
     """
     count, size, even = len(trees.first), 1 << trees.depth, width + width % 2
     products = np.zeros((count // columns, trees.depth, width), U64)
@@ -107,7 +109,7 @@ def _folded(trees: SeedTrees, columns: int, width: int) -> tuple[np.ndarray, np.
 
 
 def _schedules(leaves: np.ndarray, schedule: np.ndarray, path: np.ndarray | None) -> np.ndarray:
-    """Of the keys of leaves, tree by tree; with a path by their difference from the leaf that is missing."""
+    """Return the key schedules of the leaves, tree by tree; with a path, by their xor with the missing leaf."""
     size, count, _ = leaves.shape
     keys = aes_blocks.tweaked_hashes(leaves.reshape(-1, 2), 1, 2, schedule).reshape(leaves.shape)
     order = np.arange(size)[:, None] ^ (np.zeros(count, np.int64) if path is None else path)

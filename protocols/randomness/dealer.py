@@ -1,14 +1,14 @@
-"""The trusted dealer: a process that sees public shapes only, and fulfils plans ahead of their use.
+"""The trusted dealer: a process that sees only public shapes, and fulfils plans ahead of their use.
 
-Functionality  the same plan from both parties -> to each its seed, once, and its corrections, request by request
-Messages       party -> dealer: 16 random bytes, and of a worker the domain of its shard;  dealer -> party: its seed,
-               and the nonce of the attempt: of all three, and the domain
-               then for each plan   party -> dealer: the plan;  dealer -> party: batches of corrections, and before
-               them, while the other party's plan is awaited, every NOTICE seconds that nothing has come yet; after
-               them, if the parties check what is dealt, a proof (checking.py)
-Security       the dealer is trusted not to collude with either party. It learns shapes and nothing of the data; a
-               party's corrections are one-time padded by the other party's stream. Every request has a stream of
-               its own, by its index, under HKDF(seed, nonce of the attempt), and an index is dealt once
+Functionality  the same plan from both parties -> to each party its seed, once, and its corrections for each request
+Messages       party -> dealer: 16 random bytes and, from a worker, the domain of its shard;  dealer -> party: its
+               seed, and the nonce of the attempt, made from those of all three and the domain
+               then for each plan   party -> dealer: the plan;  dealer -> party: every NOTICE seconds until the other
+               party's plan arrives, an empty message; then batches of corrections; then, if the parties check what
+               is dealt, a proof (checking.py)
+Security       the dealer is trusted not to collude with either party. It learns shapes but nothing about the data. A
+               party's corrections are one-time padded with the other party's stream. Every request has its own
+               stream, by its index, under HKDF(seed, nonce of the attempt), and each index is dealt once
 Source         Beaver, CRYPTO 1991 (commodity-based: Beaver, STOC 1997)
 """
 
@@ -34,14 +34,14 @@ NONCE_BYTES = SEED_BYTES = 16
 FEW_BYTES = 4096
 NOTICE = 0.5
 # Bytes that a plan may take in memory, about 1.6 million requests: 300 rounds of ten classes take a third of it, even
-# where no two rounds are alike.
+# if no two rounds are the same.
 PLAN_ROOM = 1 << 30
 
 
 def serve(first: Channel, second: Channel) -> int:
-    """Deal to party 0 (`first`) and party 1 (`second`) until both are done; the number of requests fulfilled.
+    """Deal to party 0 (`first`) and party 1 (`second`) until both are done; return the number of requests fulfilled.
 
-    A party may take any time until its next plan. Where the session fails, both learn why. Raises PeerFailure.
+    There is no time limit between two plans of a party. If the session fails, both are told why. Raises PeerFailure.
     """
     with first.explained(), second.explained():
         try:
@@ -53,7 +53,7 @@ def serve(first: Channel, second: Channel) -> int:
 def _serve(parties: tuple[Channel, Channel]) -> int:
     (first, domain), (second, other) = (_hello(channel) for channel in parties)
     if domain != other:
-        raise ProtocolDesync(f"{parties[0].peer} and {parties[1].peer} came for different shards or jobs")
+        raise ProtocolDesync(f"{parties[0].peer} and {parties[1].peer} are workers of different shards or jobs")
     nonce = os.urandom(NONCE_BYTES) + first + second + domain
     seeds = os.urandom(SEED_BYTES), os.urandom(SEED_BYTES)
     for channel, seed in zip(parties, seeds, strict=True):
@@ -82,11 +82,11 @@ def _serve(parties: tuple[Channel, Channel]) -> int:
 
 
 def _next_plan(parties: tuple[Channel, Channel]) -> tuple[bytes, bool] | None:
-    """What both ask for, encoded, and whether they check it; None when both are done. Raises ProtocolDesync."""
+    """Return the plan of both, encoded, and whether they check it; None once both are done. Raises ProtocolDesync."""
     plans: set[tuple[bytes, bool] | None] = set()
     waiting = list(parties)
     while waiting:
-        channel = first_to_speak(waiting, NOTICE if any(plans) else None)  # one that is done listens no more
+        channel = first_to_speak(waiting, NOTICE if any(plans) else None)  # a party that is done no longer reads
         if channel is None:
             for other in set(parties).difference(waiting):
                 other.send("dealer.batch", None)
@@ -108,22 +108,22 @@ def _next_plan(parties: tuple[Channel, Channel]) -> tuple[bytes, bool] | None:
 
 @lru_cache(maxsize=16)
 def _requests(plan: bytes) -> tuple[Correlation[Any], ...]:
-    """The requests of an encoded plan; a training asks for the same ones tree by tree. Raises ProtocolDesync."""
+    """Decode a plan; cached, since a training makes the same requests for every tree. Raises ProtocolDesync."""
     return tuple(in_order(decode_plan(decode(plan, PLAN_ROOM))))
 
 
 def _deal(request: Correlation[Any], view: DealerView) -> None:
-    """Raises ProtocolDesync for a request that makes no sense, or that this process has no memory for."""
+    """Deal a request. Raises ProtocolDesync if it is invalid, or this process has too little memory for it."""
     try:
         request.deal(view)
     except MemoryError:
         raise ProtocolDesync(f"the dealer has too little memory for {request}") from None
-    except Exception as error:  # a plan can ask for anything
+    except Exception as error:  # a plan may contain any request
         raise ProtocolDesync(f"{request} cannot be dealt: {type(error).__name__}: {error}") from error
 
 
 def _hello(channel: Channel) -> tuple[bytes, bytes]:
-    """A party's nonce, and the domain of its shard, empty where it is no worker. Raises ProtocolDesync."""
+    """Receive a party's nonce, and the domain of its shard, empty unless it is a worker. Raises ProtocolDesync."""
     hello = channel.receive("dealer.hello", FEW_BYTES)
     if not isinstance(hello, bytes) or len(hello) not in (NONCE_BYTES, NONCE_BYTES + DOMAIN_BYTES):
         raise ProtocolDesync(f"{channel.peer} must send a nonce of {NONCE_BYTES} bytes, and a domain or none")
@@ -131,11 +131,11 @@ def _hello(channel: Channel) -> tuple[bytes, bytes]:
 
 
 class _Batches:
-    """Corrections to one party, those of many requests in one message.
+    """Corrections to one party, for many requests per message.
 
-    The first message is short, so that the party starts early; later ones grow to BATCH bytes. A message ends as well
-    after BATCH_REQUESTS requests, and once BATCH bytes have been dealt to both parties together: a party whose own
-    share of them is small still hears from the dealer.
+    The first message is short, so that the party starts early; later ones grow to BATCH bytes. A message also ends
+    after BATCH_REQUESTS requests, and once BATCH bytes have been dealt to both parties together: the dealer must not
+    be silent for long to a party whose own part of them is small.
     """
 
     def __init__(self, party: Channel) -> None:
@@ -148,7 +148,7 @@ class _Batches:
         self._bytes = self._dealt = 0
 
     def add(self, corrections: list[np.ndarray], dealt: int) -> None:
-        """The corrections of one request to this party; `dealt` bytes to both."""
+        """Add the corrections of one request to this party; `dealt` is the bytes dealt to both."""
         size = sum(a.size for a in corrections)
         self._parts.extend(corrections)
         self._sizes.append(size)
@@ -159,7 +159,7 @@ class _Batches:
             self.flush()
 
     def flush(self) -> None:
-        """Send what has gathered; nothing where nothing has."""
+        """Send what has been added, if anything."""
         if self._sizes:
             self._party.send("dealer.batch", {"sizes": np.array(self._sizes, np.int64), "data": Joined(self._parts)})
             self._clear()

@@ -1,4 +1,4 @@
-"""A party's side of the dealer: a supply whose material the dealer makes (supply.py, delivery.py)."""
+"""A party's end of the dealer: a supply whose material the dealer makes (supply.py, delivery.py)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from protocols.transport.channel import Channel
 
 
 class DealtRandomness(Supply):
-    """Implements `mpc.endpoint.Randomness` over a channel to the dealer, which from now on belongs to this object.
+    """Implements `mpc.endpoint.Randomness` over a channel to the dealer, which this object owns from now on.
 
-    Where the program has failed, the channel can be used to say why. `domain` is that of a worker's shard.
+    If the program fails, the channel can still tell the dealer why. `domain` is that of a worker's shard.
     """
 
     masks_operands = True
@@ -45,7 +45,7 @@ class DealtRandomness(Supply):
         super().__init__(rank, window, self._delivery, dealer.peer, peer)
 
     def check(self, seed: bytes) -> Checks:
-        """Check what is dealt, from before the first plan, by coins from a seed that the dealer must not know."""
+        """Check all that is dealt, with coins from a seed that the dealer must not know. Call before the first plan."""
         self._delivery.checks = Checks(self._rank, seed)
         return self._delivery.checks
 
@@ -67,7 +67,7 @@ class DealtRandomness(Supply):
         self._matrices.pop(number, None)
 
     def _values(self, request: Request) -> Any:
-        """The values, made now where the request had to wait for its turn."""
+        """Return the values, made now if the request had to wait for its turn."""
         if request.corrections is None:
             return request.values
         stream = self._streams.of(request.index)
@@ -78,5 +78,5 @@ class DealtRandomness(Supply):
 
 
 def checking(randomness: object, wanted: bool) -> Callable[[bytes], Checks] | None:
-    """How an audit begins to check what is dealt, if that is wanted and there is a dealer."""
+    """Return the function that makes an audit check dealt values; None unless it is wanted and there is a dealer."""
     return randomness.check if wanted and isinstance(randomness, DealtRandomness) else None

@@ -1,8 +1,8 @@
-"""The thread of a party that talks to the dealer: it asks for material portion by portion, and takes it in.
+"""A party's thread for the dealer: it requests material portion by portion, and receives it.
 
-A portion is asked for once there is room for it in the window, and the room is kept until the program has taken what
-came. So a party always reads what the dealer sends, whatever the program does meanwhile: the dealer waits for neither
-party longer than for the other's next portion, and no party for the other's reading.
+A portion is requested once the window has room for it, and the room is reserved until the program has taken the
+material. So a party always reads what the dealer sends, whatever its program does meanwhile: the dealer waits only for
+the parties' next portions, and no party waits for the other to read.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from protocols.transport.channel import Channel
 
 log = logging.getLogger("sharewood")
 PORTION = 1 << 24
-# The dealer reads no plan while it deals: plans of so many requests fit into the buffers of any socket.
+# The dealer reads no plan while it deals: plans of this many requests fit into the buffers of any socket.
 UNDER_WAY = 256
 _SILENCE = 10.0
 
 
 class Delivery:
-    """Runs until `plans` end."""
+    """Requests material and puts it into the window, until the `plans` end."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Delivery:
         self._matrices, self._window = matrices, window
         self.plans = Plans(PORTION, UNDER_WAY, lambda request: request_bytes(request).held)
         self.dealt = 0
-        # Set before the first plan, where the parties check what is dealt.
+        # Set before the first plan if the parties check what is dealt.
         self.checks: Checks | None = None
         self._coming: deque[Request] = deque()
         self._next: tuple[Portion, list[Request]] | None = None
@@ -68,7 +68,7 @@ class Delivery:
             self._dealer.send("dealer.plan", None)
 
     def _take_in_checked(self, checks: Checks) -> None:
-        """One portion, and the proof that it is right; the next one is asked for afterwards."""
+        """Receive one portion, and the proof that it is right; the next portion is requested only afterwards."""
         relations, portion = Relations(self._rank), list[Request]()
         while self._coming:
             for request, corrections in self._batch():
@@ -81,7 +81,7 @@ class Delivery:
             self._window.put(request, request.bytes.held)
 
     def _ask(self) -> bool:
-        """Ask for what there is room for; whether anything is to come, for which it waits where nothing is."""
+        """Request what there is room for, and return whether anything is due. If nothing is due, wait for a portion."""
         while len(self._coming) < (1 if self.checks else UNDER_WAY):
             idle = not self._coming
             self._next = self._next or self.plans.next(wait=idle)
@@ -98,12 +98,12 @@ class Delivery:
         return bool(self._coming)
 
     def _batch(self) -> list[tuple[Request, np.ndarray]]:
-        """The next requests with their corrections. Raises ProtocolDesync."""
+        """Receive the next requests with their corrections. Raises ProtocolDesync."""
         expected = [request.bytes.corrections[self._rank] for request in self._coming]
         longest = BATCH + max(expected) + 8 * BATCH_REQUESTS + FEW_BYTES
         sizes, data = parts_of(self._dealt_in_time(longest), {"sizes": np.int64, "data": np.uint8})
         if not 0 < sizes.size <= len(expected):
-            raise ProtocolDesync(f"the dealer must answer {len(expected)} requests at most, got {sizes.size} answers")
+            raise ProtocolDesync(f"the dealer must answer at most {len(expected)} requests, got {sizes.size} answers")
         due = np.array(expected[: sizes.size], np.int64)
         if not np.array_equal(sizes, due) or due.sum() != data.size:
             raise ProtocolDesync("the dealer's corrections do not fit the plan")
@@ -111,7 +111,7 @@ class Delivery:
         return list(zip(answered, np.split(data, np.cumsum(due)[:-1]), strict=True))
 
     def _dealt_in_time(self, longest: int) -> Any:
-        """The next batch. Raises PeerTimeout once the dealer has waited too long for the other party's plan."""
+        """Receive the next batch. Raises PeerTimeout if the dealer waits too long for the other party's plan."""
         since, timeout = perf_counter(), self._dealer.timeout
         while True:
             before = self._dealer.wire_received
@@ -120,20 +120,20 @@ class Delivery:
                 return message
             self._counted += self._dealer.wire_received - before
             if timeout is not None and perf_counter() - since > timeout:
-                raise PeerTimeout(f"{self._other} asked {self._dealer.peer} for nothing in {timeout:g} s")
+                raise PeerTimeout(f"{self._other} sent {self._dealer.peer} no plan for {timeout:g} s")
 
     def _expand(self, request: Request, corrections: np.ndarray, relations: Relations | None = None) -> None:
-        """Make the values, or keep the corrections of a request that has to wait for its turn."""
+        """Make the values of a request, or keep its corrections if it must wait for its turn."""
         given = self._rank, self._streams.of(request.index), corrections, self._matrices, True
         view = PartyView(*given) if relations is None else CheckedView(relations, *given)
         try:
             request.values = request.correlation.deal(view)
         except NotYet:
-            # A copy: a slice would hold the whole batch that it came in.
+            # A copy: a slice would keep the whole batch in memory.
             request.corrections = corrections.copy()
 
     def _count(self, request: Request) -> None:
-        """Time and bytes since the last request, towards the stage of this one."""
+        """Count the time and bytes since the last request towards the stage of this one."""
         since, self._since = self._since, perf_counter()
         counted, self._counted = self._counted, self._dealer.wire_received
         self.dealt += sum(request.bytes.corrections)
@@ -145,7 +145,7 @@ class Delivery:
 
 
 def parts_of(message: Any, parts: dict[str, type]) -> list[Any]:
-    """The parts of a message of the dealer by name: bytes, or flat arrays of a dtype. Raises ProtocolDesync."""
+    """Return the named parts of a dealer's message: bytes, or flat arrays of a dtype. Raises ProtocolDesync."""
     if not isinstance(message, dict) or message.keys() != parts.keys():
         raise ProtocolDesync(f"the dealer must send {' and '.join(parts)}")
     for name, kind in parts.items():

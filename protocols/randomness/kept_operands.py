@@ -1,14 +1,14 @@
-"""Products of matrices that stay with fresh masks, made by two parties: what a dealer gives out as U r and rho A.
+"""Products of kept matrices with fresh masks, made by two parties: the values U r and rho A that a dealer would deal.
 
-Each party keeps its own part of a matrix; nothing of it is opened. Of four kinds, the product of
+Each party keeps its own part of a matrix; no part of it is opened. There are four kinds, the product of
 
-one-hot rows over Z_2^k    of p with words of q: trees of seeds that stay (seed_histograms.py)
+one-hot rows over Z_2^k    of p with words of q: trees of seeds that are kept (seed_histograms.py)
 any words of p             with words of q: the bits of q's words choose rows of the matrix
 bits of p                  with bits of q: q's bits choose columns of the matrix (chosen_columns.py)
 shared matrices            with shared rows: bits choose rows (GF(2)), or the bits of the matrix choose words (Z_2^k)
 
-Security   semi-honest, as the transfers and trees: nothing else is sent
-Source     as mpc/transfers.py and the files above; products with fixed operands by both: ours
+Security   semi-honest, as for the transfers and trees: nothing else is sent
+Source     as for mpc/transfers.py and the files above; products with fixed operands by two parties: ours
 """
 
 from __future__ import annotations
@@ -36,8 +36,10 @@ from protocols.randomness.seed_histograms import SeedHistograms
 
 @dataclass
 class Operands:
-    """What this party keeps, by the numbers of the matrices. `key` is known to both parties, 16 bytes; `delta` that of
-    the correlated transfers in which this party is the sender. A program keeps what another thread applies.
+    """The matrices that this party keeps, by number.
+
+    `key`, 16 bytes, is known to both parties; `delta` is that of the correlated transfers in which this party is the
+    sender. The program's thread keeps matrices, and another thread applies them.
     """
 
     rank: int
@@ -50,31 +52,31 @@ class Operands:
     _given_up: bool = False
 
     def keep(self, number: int, matrix: Any) -> None:
-        """This party's part, or None."""
+        """Keep this party's part of a matrix, or None."""
         with self._changed:
             self._own[number] = matrix
             self._changed.notify_all()
 
     def wait_for(self, number: int) -> None:
-        """Until it has been kept. Raises ProtocolDesync where the program has ended."""
+        """Wait until a matrix is kept. Raises ProtocolDesync if the program has ended."""
         with self._changed:
             self._changed.wait_for(lambda: self._given_up or number in self._own)
             if self._given_up:
                 raise ProtocolDesync(f"matrix {number} was not kept")
 
     def give_up(self) -> None:
-        """No more is kept."""
+        """End every wait: no more matrices will be kept."""
         with self._changed:
             self._given_up = True
             self._changed.notify_all()
 
     def forget(self, number: int) -> None:
-        """It is not used again."""
+        """Drop a matrix, which is not used again."""
         self._own.pop(number, None)
         self._histograms.pop(number, None)
 
     def applied(self, recipe: Applied) -> Making[np.ndarray]:
-        """A share of matrix times vectors, for a request of mpc/linear_map.py or mpc/fixed_operand.py."""
+        """Make a share of matrix times vectors, for a request of mpc/linear_map.py or mpc/fixed_operand.py."""
         request, own = recipe.request, self._own.get(recipe.number)
         match request:
             case OperandProduct():
@@ -96,7 +98,7 @@ class Operands:
             depth, key = depth_of(request.size), self._next_key()
             punctured = yield from puncture(self.rank, request.owner, trees, depth, path, self.delta, key)
             self._histograms[request.number] = SeedHistograms(punctured)
-        # Another request for the same matrix may be making its trees.
+        # Another request for the same matrix may already be making its trees.
         while (kept := self._histograms[request.number]) is None:
             yield []
         return (yield from kept.apply(r, request))
@@ -109,7 +111,7 @@ class Operands:
         return transfers.unpack(sums, request.n_out)
 
     def _next_key(self) -> bytes:
-        """Public, of one set of trees: both parties make them in the same order."""
+        """Return the public key of the next set of trees: both parties make them in the same order."""
         self._keys += 1
         return permutation_key(self.key, f"operand {self._keys}")
 
@@ -129,7 +131,7 @@ def _of_words(rank: int, own: DenseWords | None, r: np.ndarray | None, request: 
 
 
 def _columns(matrix: BinRows | DenseBits) -> np.ndarray:
-    """The columns of a matrix of bits, uint64[n_in, n_out / 64]."""
+    """Return the columns of a matrix of bits, uint64[n_in, n_out / 64]."""
     if isinstance(matrix, DenseBits):
         return packed_rows(matrix.bits.T)
     d = matrix.bins.shape[1]

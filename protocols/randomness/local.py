@@ -1,7 +1,6 @@
-"""A dealer inside the test process: deals every request at the moment that a party asks for it.
+"""A dealer inside the test process, which deals every request when a party takes it.
 
-For tests and notebooks only: both parties' seeds are in one process. Runs between real parties use the
-dealer process.
+For tests and notebooks only: both parties' seeds are in one process. Real parties use the dealer process.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ T = TypeVar("T")
 
 
 class LocalRandomness:
-    """One party's view of a dealer that both parties compute from the same two seeds."""
+    """One party's end of a dealer that both parties compute from the same two seeds."""
 
     def __init__(self, rank: int, seeds: tuple[bytes, bytes], nonce: bytes = bytes(16)) -> None:
         self._rank, self._index = rank, 0
@@ -35,14 +34,14 @@ class LocalRandomness:
 
     @property
     def matrices_kept(self) -> tuple[int, int]:
-        """Known matrices that are not released: at the dealer, at this party."""
+        """Return how many known matrices are still kept: by the dealer, by this party."""
         return len(self._dealer_matrices), len(self._matrices)
 
     def provide(self, plan: Plan) -> None:
-        """Nothing is needed ahead."""
+        """Do nothing: requests are dealt when they are taken."""
 
     def discard(self) -> None:
-        """There is nothing ahead."""
+        """Do nothing: no request is dealt ahead."""
 
     def take(self, correlation: Correlation[T]) -> T:
         index, self._index = self._index, self._index + 1

@@ -1,6 +1,6 @@
-"""Pairwise randomness for tests and notebooks: the transfers are real, the correlated ones under them are not.
+"""Pairwise randomness for tests and notebooks: real transfers on top of fake correlated transfers.
 
-Both parties know both ends of every correlated transfer, from a common seed: right, fast, and not private.
+Both parties know both ends of every correlated transfer, from a common seed: correct and fast, but not private.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from protocols.transport.channel import Channel
 
 @dataclass
 class _Known:
-    """Correlated transfers of which both parties know all: in the direction in which party `chooser` chooses."""
+    """Correlated transfers that both parties know in full, in the direction in which party `chooser` chooses."""
 
     chooser: int
     streams: Streams
@@ -53,7 +53,7 @@ class KnownReceiver(_Known):
 
 
 def known_transfers(rank: int, session: bytes) -> Transfers:
-    """One party's end of transfers on what both know."""
+    """Return one party's end of transfers on top of correlated transfers that both know."""
     known = Streams(session[:16], session)
     sender, receiver = KnownSender(1 - rank, known), KnownReceiver(rank, known)
     return Transfers(rank, sender, receiver, (key_of(session, 0), key_of(session, 1)))
@@ -62,5 +62,5 @@ def known_transfers(rank: int, session: bytes) -> Transfers:
 def local_pair(
     rank: int, channel: Channel, session: bytes = bytes(32), seed: bytes | None = None
 ) -> PairwiseRandomness:
-    """One party's supply, over a channel of its own."""
+    """Return one party's supply, over a channel of its own."""
     return PairwiseRandomness(rank, channel, known_transfers(rank, session), seed or os.urandom(16), session)

@@ -1,4 +1,4 @@
-"""A party's view of a request that two parties make by themselves, and the making of what it derives."""
+"""A party's view of a request that two parties make without a dealer, and how its derived values are made."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from protocols.randomness.prg import Streams
 
 
 class NeedsDealer(ConfigError):
-    """A correlation that two parties cannot make by themselves."""
+    """A correlation that two parties cannot make without a dealer."""
 
 
 @dataclass(frozen=True)
 class Derived:
-    """A value to be made: its recipe, ring, and the array that it belongs in."""
+    """A derived value to make: its recipe, its ring, and the array to put it in."""
 
     recipe: Any
     ring: AnyRing
@@ -32,7 +32,7 @@ class Derived:
 
 
 class PairView:
-    """Draws one party's halves of one request, and collects what is to be made, and then dropped."""
+    """Draws one party's halves of one request, and collects the derived values to make and the matrices to forget."""
 
     def __init__(self, rank: int, stream: Stream, request: Correlation[Any]) -> None:
         self._rank, self._stream, self._request = rank, stream, request
@@ -68,7 +68,7 @@ class PairView:
         self._refuse()
 
     def kept(self, number: int) -> np.ndarray:
-        raise AssertionError("only a dealer computes with what is kept")
+        raise AssertionError("only a dealer computes with kept matrices")
 
     def drop(self, number: int) -> None:
         self.dropped.append(number)
@@ -95,7 +95,7 @@ class LocalPair:
 
 
 def fulfil(pair: Pair, made: Sequence[Derived]) -> Making[None]:
-    """Make the derived values of one request: those side by side that do not follow from one another."""
+    """Make the derived values of one request; those that do not depend on each other are made in the same rounds."""
     left, done = list(made), set[int]()
     due = {id(derived.out) for derived in made}
     while left:
@@ -108,6 +108,6 @@ def fulfil(pair: Pair, made: Sequence[Derived]) -> Making[None]:
 
 
 def _inputs(recipe: Any) -> set[int]:
-    """The arrays that a recipe is made of."""
+    """Return the arrays that a recipe uses."""
     arrays = (getattr(recipe, f.name) for f in fields(recipe))
     return {id(a) for array in arrays if isinstance(array, np.ndarray) for a in (array, array.base)}

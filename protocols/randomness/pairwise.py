@@ -1,13 +1,13 @@
-"""Correlated randomness that the two parties make by themselves, with nobody else.
+"""Correlated randomness that the two parties make without a dealer.
 
 Functionality  the same plan at both parties -> the same values as a dealer would deal, request by request
 Messages       party to party: transfers (protocols/ot/transfers.py), all requests of a portion in the same rounds
-Security       semi-honest. Masks are words of a party's own stream; what is derived from both parties' masks is shared
-               by transfers. Computational: see protocols/ot
+Security       semi-honest. Masks are words of a party's own stream; values derived from both parties' masks are
+               shared by transfers. Computational: see protocols/ot
 Source         offline phase by oblivious transfer: Demmler, Schneider and Zohner (ABY), NDSS 2015
 
-A request's description is read by a view that draws this party's halves, and keeps the recipes of what is derived;
-their two-party forms are then run side by side, in place, wave by wave.
+A view reads the description of a request: it draws this party's halves and keeps the recipes of derived values. Their
+two-party forms are then run in parallel, in place, wave by wave.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ from protocols.randomness.window import Window
 from protocols.transport.channel import Channel
 from protocols.transport.codec import encode
 
-# Transfers of a portion, and its requests: each portion takes about 30 rounds.
+# Most transfers and most requests per portion: each portion takes about 30 rounds.
 PORTION, MOST = 1 << 23, 4096
 
 
 class Maker:
-    """Makes requests with the peer, which makes the same ones: all that are given at a time in the same rounds."""
+    """Makes requests together with the peer: all requests of one call in the same rounds."""
 
     def __init__(self, pair: LocalPair, link: Peer, transfers: Transfers, streams: Streams) -> None:
         self.pair, self._transfers, self._streams = pair, transfers, streams
         self.endpoint = Endpoint(pair.rank, link, Requests(pair.rank))
 
     def make(self, requests: Sequence[Request]) -> list[list[Derived]]:
-        """Their values; what of them is derived, by request. Raises NeedsDealer, PeerFailure."""
+        """Make the values of requests; return the derived ones, by request. Raises NeedsDealer, PeerFailure."""
         views, makings = [], []
         for request in requests:
             view = PairView(self.pair.rank, self._streams.of(request.index), request.correlation)
@@ -80,10 +80,10 @@ class Maker:
 
 
 class Making:
-    """The thread of a party that makes material with the peer, portion by portion; a `Source` of supply.py.
+    """A party's thread that makes material with the peer, portion by portion; a `Source` of supply.py.
 
-    Both parties cut the same plans into the same portions, take the same requests from what is prepared, and have the
-    same matrices kept before those that need them.
+    Both parties cut the same plans into the same portions, take the same requests from prepared material, and keep the
+    same matrices before they make the requests that need them.
     """
 
     dealt = 0
@@ -106,7 +106,7 @@ class Making:
                     self._window.put(request, request.bytes.held)
 
     def _able(self, portion: Sequence[Request]) -> Iterator[Sequence[Request]]:
-        """A portion in pieces: one that is the first to be about a matrix begins once that is kept."""
+        """Split a portion: the first request about a matrix starts a piece, which waits until the matrix is kept."""
         start = 0
         for i, request in enumerate(portion):
             number = getattr(request.correlation, "number", None)
@@ -124,10 +124,10 @@ class Making:
 
 
 class PairwiseRandomness(Supply):
-    """Implements `mpc.endpoint.Randomness` over a second channel to the peer, which from now on belongs to this object.
+    """Implements `mpc.endpoint.Randomness` over a second channel to the peer, which this object owns from now on.
 
-    `seed` is this party's secret, `session` what both know, 32 bytes; both are fresh for each session. `prepared` is
-    material that both have, and have agreed on.
+    `seed` is this party's secret; `session`, 32 bytes, is known to both; both are fresh for each session. `prepared`
+    is material that both parties have and have agreed to use.
     """
 
     masks_operands = False
@@ -149,7 +149,7 @@ class PairwiseRandomness(Supply):
         super().__init__(rank, window, Making(maker, window, prepared), channel.peer, peer)
 
     def provide(self, plan: Plan) -> None:
-        """Raises NeedsDealer for what two parties cannot make."""
+        """Request the material of a plan. Raises NeedsDealer if two parties cannot make it."""
         for requests, _ in plan:
             for request in requests:
                 request_transfers(request)
@@ -167,7 +167,7 @@ class PairwiseRandomness(Supply):
 
 
 def count_transfers(request: Correlation[Any]) -> int:
-    """Of one request, in both directions."""
+    """Return the transfers of one request, in both directions together."""
     return sum(request_transfers(request).transfers)
 
 
@@ -179,8 +179,10 @@ def pairwise(
     prepared: Prepared | None = None,
     domain: bytes = b"",
 ) -> PairwiseRandomness:
-    """Draw a session with the peer, agree on what is prepared, and set up the transfers. Raises PeerFailure, and
-    ConfigError or DataError where the parties differ. `domain` is that of a worker's shard, which both know.
+    """Draw a session with the peer, agree on prepared material, and set up the transfers.
+
+    `domain` is that of a worker's shard, which both know. Raises PeerFailure, and ConfigError or DataError if the
+    parties differ.
     """
     session = _greet(rank, channel, ot, prepared, domain)
     if prepared:
@@ -198,19 +200,19 @@ def prepare(
     ot: OtKind,
     key: FileKey | None = None,
 ) -> Prepared:
-    """Make a plan's material with the peer, which does so at the same time, and write this party's file.
+    """Make a plan's material with the peer, which does the same at the same time, and write this party's file.
 
-    Under a key the file is encrypted.
+    With a key, the file is encrypted.
 
-    Requests about matrices that stay are left out: they need data. Raises ConfigError where the parties differ, or a
-    dealer is needed, DataError where the file cannot be written, PeerFailure.
+    Requests about kept matrices are left out: they need data. Raises ConfigError if the parties differ or need a
+    dealer, DataError if the file cannot be written, PeerFailure.
     """
     plan, seed = preparable(plan), os.urandom(SEED_BYTES)
     session = _greet(rank, channel, ot, None)
     digest = hashlib.sha256(b"".join(encode(encode_plan(plan)))).digest()
     if channel.exchange_public("pair.plan", digest, FEW_BYTES) != digest:
         raise ConfigError(
-            f"{channel.peer} prepares other material: [train] and [plan] must be the same at both parties"
+            f"{channel.peer} prepares different material: [train] and [plan] must be the same at both parties"
         )
     maker = _maker(rank, channel, _set_up(rank, channel, ot, session), seed, session)
     with preparing(path, Label(session, seed, rank, parties), plan, key) as add:
@@ -224,18 +226,19 @@ def prepare(
 
 
 def _greet(rank: int, channel: Channel, ot: OtKind, prepared: Prepared | None, domain: bytes = b"") -> bytes:
-    """A session that both draw, 32 bytes, which all its keys come from; both use the same transfers, and the same
-    prepared material if any.
+    """Draw a session with the peer: 32 bytes from which all its keys are derived.
+
+    Checks that both use the same transfers, and the same prepared material, if any.
     """
     nonce, pair = os.urandom(NONCE_BYTES), prepared.label.pair if prepared else None
     theirs = channel.exchange_public("pair.hello", {"nonce": nonce, "ot": ot, "prepared": pair}, FEW_BYTES)
     if not isinstance(theirs, dict) or theirs.keys() != {"nonce", "ot", "prepared"}:
-        raise ProtocolDesync(f"{channel.peer} must begin with a nonce, the kind of transfers, and what is prepared")
+        raise ProtocolDesync(f"{channel.peer} must begin with a nonce, the kind of transfers, and prepared material")
     if theirs["ot"] != ot:
         raise ConfigError(f"the parties disagree on ot: {ot} here, {theirs['ot']!r} at {channel.peer}")
     if (theirs["prepared"] is None) != (pair is None):
         owner = channel.peer if pair is None else "this party"
-        raise ConfigError(f"both parties or neither must name prepared material, only {owner} does")
+        raise ConfigError(f"both parties or neither must name prepared material, but only {owner} does")
     if prepared and theirs["prepared"] != pair:
         raise DataError(f"{prepared.path}: made in another run than the file of {channel.peer}: prepare again at both")
     if not isinstance(theirs["nonce"], bytes) or len(theirs["nonce"]) != NONCE_BYTES:

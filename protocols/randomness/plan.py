@@ -23,14 +23,14 @@ _LONGEST_NAME = 40
 
 
 def in_order(plan: Plan) -> Iterator[Correlation[object]]:
-    """Every request of a plan."""
+    """Yield every request of a plan."""
     for requests, times in plan:
         for _ in range(times):
             yield from requests
 
 
 def encode_plan(plan: Plan) -> list[object]:
-    """A plan as a tree for the codec."""
+    """Return a plan as a tree for the codec."""
     return [[[_encode(request) for request in requests], times] for requests, times in plan]
 
 
@@ -40,7 +40,7 @@ def _encode(request: Correlation[object]) -> list[object]:
 
 
 def decode_plan(tree: Any) -> list[tuple[list[Correlation[object]], int]]:
-    """Inverse of `encode_plan`. Raises ProtocolDesync for anything that is not a plan of bounded size."""
+    """Decode what `encode_plan` wrote. Raises ProtocolDesync for anything but a plan of bounded size."""
     try:
         plan = [([_decode(request) for request in requests], _count(times)) for requests, times in tree]
     except (TypeError, ValueError, KeyError, IndexError) as error:

@@ -1,17 +1,17 @@
-"""Material that two parties have made ahead of time: each keeps its halves in a file of its own, and uses each once.
+"""Material that two parties have made ahead of time: each keeps its halves in a file, and uses each piece once.
 
 Functionality  a plan -> a file per party; later its requests, in any order and over several sessions -> their values
 Messages       at the start of a session, both ways: the random id of the pair of files (pairwise.py), then how many
                pieces of each request have been used
-File           SHA-256 of the label; the label; what is used; the pieces, those of equal requests side by side. Under
-               a key the label, and so the seed, and every piece are encrypted; what is used is not
-Cost           bytes of the derived values, and 16 a piece; masks are drawn again from a seed and the piece's index.
-               A request that takes no message is not kept, nor one about a matrix that stays, which needs data
-Security       a piece is used once: it counts as used on the disk before its values are given out, and neither party
-               uses one that either has used. So a crash loses pieces, and a file that one party has put back from a
-               copy gives nothing twice. The file is bound to its inode, which a copy does not have; a device's number
-               may change when it is mounted, and is not looked at. Checksums show damage, not forgery. Whoever has
-               the files of both parties, or one and what that party received, learns what the material has hidden
+File           SHA-256 of the label; the label; the counts of used pieces; the pieces, those of equal requests
+               together. With a key, the label, which has the seed, and every piece are encrypted; the counts are not
+Cost           bytes of the derived values, and 16 per piece; masks are drawn again from a seed and the piece's index.
+               Not stored: requests that take no message, and requests about a kept matrix, which need data
+Security       a piece is used once: it is marked as used on disk before its values are given out, and neither party
+               uses a piece that either has used. So a crash loses pieces, and a file that one party has restored from
+               a copy gives out nothing twice. The file is bound to its inode, which a copy does not have; device
+               numbers are not compared, since they may change on mounting. Checksums detect damage, not forgery.
+               Whoever has both parties' files, or one and the messages to that party, learns what the material hid
 Source         precomputed correlated randomness: Beaver, CRYPTO 1995
 """
 
@@ -52,13 +52,13 @@ log = logging.getLogger("sharewood")
 FORMAT = 1
 _LENGTH, _DIGEST, _TAG = 8, 32, TAG_BYTES
 _ROLE = "prepared material"
-# How much of a request has been used: a number, and its complement.
+# The count of used pieces of a request, and its complement.
 _MARK = 2 * U64.itemsize
 
 
 @dataclass(frozen=True)
 class Label:
-    """Whose a file is: the random id of the pair, 32 bytes; the seed of this party's masks; its rank; both names."""
+    """The label of a file: random id of the pair, 32 bytes; seed of this party's masks; its rank; both names."""
 
     pair: bytes
     seed: bytes
@@ -68,7 +68,7 @@ class Label:
 
 @dataclass(frozen=True)
 class _Shelf:
-    """The pieces of one request: the index of the first, how many, the bytes of each, and where they begin."""
+    """The pieces of one request: index of the first, number of pieces, bytes of each, and offset in the file."""
 
     first: int
     count: int
@@ -81,14 +81,14 @@ class _Shelf:
 
 
 class _StoredView(PartyView):
-    """Draws this party's masks, and reads every derived value."""
+    """Draws this party's masks, and reads every derived value from the piece."""
 
     def derived(self, ring: AnyRing, shape: Shape, recipe: Recipe, to: int = 1) -> np.ndarray:
         return super().derived(ring, shape, recipe, to=self._rank)
 
 
 def preparable(plan: Plan) -> Plan:
-    """What of a plan is prepared, by request: all but what needs data, or takes no message. Raises NeedsDealer."""
+    """Return the part of a plan to prepare, by request: it needs no data and takes messages. Raises NeedsDealer."""
     counts = Counter[Correlation[object]]()
     for requests, times in plan:
         for request in requests:
@@ -100,9 +100,9 @@ def preparable(plan: Plan) -> Plan:
 def preparing(
     path: Path, label: Label, plan: Plan, key: FileKey | None = None
 ) -> Iterator[Callable[[Sequence[np.ndarray]], None]]:
-    """Write a file: call what is given with the packed derived values of each request of the plan, in order.
+    """Write a file: yield a function to call with the packed derived values of each request of the plan, in order.
 
-    The file is there once the block has ended well; under a key it is encrypted. Raises DataError.
+    The file appears once the block has succeeded; with a key, it is encrypted. Raises DataError.
     """
     with writing(path) as file:
         inode = os.fstat(file.fileno()).st_ino
@@ -126,9 +126,9 @@ def preparing(
 
 
 class Prepared:
-    """An open file of prepared material, which no other process can open meanwhile. To be closed.
+    """An open file of prepared material, locked against other processes until it is closed.
 
-    Raises DataError for a file that is not whole, not of this party and its peer, a copy, used up, or not of the key.
+    Raises DataError for a file that is damaged, of other parties, a copy, used up, or encrypted under another key.
     """
 
     label: Label
@@ -144,7 +144,7 @@ class Prepared:
                 self._read_label()
             if (self.label.rank, self.label.parties) != (rank, parties):
                 raise DataError(
-                    f"{path}: must have been prepared by {' and '.join(parties)}, and for {parties[rank]}, got that of "
+                    f"{path}: must have been prepared by {' and '.join(parties)} for {parties[rank]}, got a file of "
                     f"{' and '.join(self.label.parties)} for {self.label.parties[self.label.rank]}"
                 )
             self._refuse_if_used_up()
@@ -159,25 +159,25 @@ class Prepared:
 
     @property
     def count(self) -> int:
-        """Pieces of material, used or not."""
+        """The number of pieces, used or not."""
         return int(self._counts.sum())
 
     @property
     def used(self) -> int:
-        """Pieces that have been used."""
+        """The number of used pieces."""
         return int(self._used.sum())
 
     def agree(self, channel: Channel) -> None:
-        """Use nothing that the peer has used: its file is of the same pair. Raises DataError where nothing is left."""
+        """Mark as used what the peer, whose file is of the same pair, has used. Raises DataError if nothing is left."""
         limit = self._used.nbytes + FEW_BYTES
         theirs = channel.exchange_public("pair.used", self._used, limit)
         if not isinstance(theirs, np.ndarray) or theirs.dtype != U64 or theirs.shape != self._used.shape:
-            raise ProtocolDesync(f"{channel.peer} must send how much of its prepared material is used")
+            raise ProtocolDesync(f"{channel.peer} must send how many of its prepared pieces are used")
         self._used = np.maximum(self._used, np.minimum(theirs, self._counts))
         self._refuse_if_used_up()
 
     def fulfil(self, requests: Sequence[Request]) -> list[Request]:
-        """Give values to the requests of which there are pieces left; the other requests. Raises DataError."""
+        """Set the values of requests for which there are pieces left; return the other requests. Raises DataError."""
         taken, left = list[tuple[Request, _Shelf, int]](), list[Request]()
         for request in requests:
             place = self._places.get(request.correlation)
@@ -222,9 +222,7 @@ class Prepared:
         self._keeper = _keeper(self._key, digest)
         facts: Any = decode(bytearray(opened(text, _ROLE, self._key, self.path)))
         if facts["format"] != FORMAT:
-            raise DataError(
-                f"{self.path}: prepared material of format {facts['format']}, this Sharewood reads {FORMAT}"
-            )
+            raise DataError(f"{self.path}: prepared material must have format {FORMAT}, got {facts['format']}")
         self.label = Label(facts["pair"], facts["seed"], facts["rank"], tuple(facts["parties"]))
         self._streams = Streams(self.label.seed, self.label.pair)
         self._marks_start = _marks_start(length)
@@ -246,7 +244,7 @@ class Prepared:
             self._refuse()
 
     def _piece(self, shelf: _Shelf, number: int) -> np.ndarray:
-        """The packed derived values of a request."""
+        """Read the packed derived values of a request."""
         piece = np.empty(shelf.size + _TAG, U8)
         with self._using():
             self._file.seek(shelf.start + number * piece.size)
@@ -257,7 +255,7 @@ class Prepared:
         return data
 
     def _refuse(self) -> NoReturn:
-        raise DataError(f"{self.path}: not prepared material, or damaged: prepare again at both parties")
+        raise DataError(f"{self.path}: is not prepared material, or is damaged: prepare again at both parties")
 
     def _refuse_if_used_up(self) -> None:
         if self.used == self.count:
@@ -274,12 +272,12 @@ class Prepared:
 
 
 def _size(request: Correlation[object]) -> int:
-    """Bytes of the derived values of a request, each filled up to whole words."""
+    """Return the bytes of the derived values of a request, each padded to whole words."""
     return sum(request_bytes(request).corrections)
 
 
 def _marks_start(length: int) -> int:
-    """Where what is used follows a label of this length: a multiple of a mark, so that no mark is half written."""
+    """Return where the marks begin after a label of this length: a multiple of a mark, so that none is half written."""
     end = _LENGTH + _DIGEST + length
     return end + -end % _MARK
 
@@ -289,7 +287,7 @@ def _marks(used: np.ndarray) -> bytes:
 
 
 class _Checked:
-    """Pieces with a checksum that binds each to its place in its file."""
+    """Pieces with a checksum that binds each to its file and its index."""
 
     def __init__(self, digest: bytes) -> None:
         self._digest = digest
@@ -310,7 +308,7 @@ class _Checked:
 
 
 class _Encrypted:
-    """Pieces that are encrypted; the nonce is the index, under a key of this file's own."""
+    """Encrypted pieces; the nonce is the index, and the key is unique to this file."""
 
     def __init__(self, key: FileKey, digest: bytes) -> None:
         self._cipher, self._digest = key.cipher(digest, b"sharewood pieces"), digest
@@ -328,5 +326,5 @@ class _Encrypted:
 
 
 def _keeper(key: FileKey | None, digest: bytes) -> _Checked | _Encrypted:
-    """How pieces are kept. `digest`: of the label, which is random, and under a key encrypted with a random salt."""
+    """Return how pieces are stored. `digest` is of the label, which is random or encrypted with a random salt."""
     return _Encrypted(key, digest) if key else _Checked(digest)

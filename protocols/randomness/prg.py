@@ -1,10 +1,9 @@
 """AES-128-CTR streams, one for every request of a session.
 
-The key is HKDF-SHA256(seed, salt = nonce of the session). A stream has a place of its own in the counter: the index of
-the request, then the number of the block. So a request can be expanded on its own, and no two share a block.
+The key is HKDF-SHA256(seed, salt = nonce of the session). The counter is the index of the request, then the number of
+the block. So requests can be expanded independently, and no two share a block.
 
-The nonce of two workers ends with the domain of their shard, so that keys of different shards differ whatever the
-seeds are.
+The nonce of two workers ends with the domain of their shard, so that keys of different shards differ for any seeds.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ _ZEROS = memoryview(bytes(1 << 16))
 
 
 def shard_domain(shard: int, count: int, leads: str) -> bytes:
-    """What goes into every key of two workers: which shard they have, of how many, and for which session of leads."""
+    """Return the bytes that go into every key of two workers: a digest of shard, shard count and the leads' session."""
     return hashlib.sha256(f"sharewood shard {shard} of {count} for {leads}".encode()).digest()
 
 
 class Streams:
-    """The streams of one seed in one session, for one thread."""
+    """The streams of one seed in one session. Use each object from one thread only."""
 
     def __init__(self, seed: bytes, nonce: bytes) -> None:
         key = HKDF(hashes.SHA256(), 16, nonce, b"sharewood streams").derive(seed)
@@ -41,11 +40,11 @@ class Streams:
         (self._schedule,) = aes_blocks.schedules(np.frombuffer(key, np.uint64)[None])
 
     def of(self, index: int) -> Stream:
-        """The stream of one request, from its start; the same however often it is asked for."""
+        """Return the stream of one request, from its start; every call returns the same words."""
         return Stream(self, index)
 
     def draw(self, index: int, block: int, size: int) -> np.ndarray:
-        """Uniform bytes, from that block of that stream on."""
+        """Draw uniform bytes of stream `index`, from `block` on."""
         if HAS_AES_NI:
             blocks = np.empty((-(-size // _BLOCK), 2), np.uint64)
             aes_blocks.stream(self._schedule, index, block, blocks)
@@ -53,9 +52,9 @@ class Streams:
         return self.draw_portably(index, block, size)
 
     def draw_portably(self, index: int, block: int, size: int) -> np.ndarray:
-        """The same by `cryptography`."""
+        """Draw the same bytes with `cryptography`."""
         self._cipher.reset_nonce(index.to_bytes(8, "big") + block.to_bytes(8, "big"))
-        # The cipher wants room for one block more than it writes.
+        # The cipher needs room for one block more than it writes.
         out = np.empty(size + _BLOCK, np.uint8)
         room = out.data
         for start in range(0, size, len(_ZEROS)):
@@ -64,7 +63,7 @@ class Streams:
 
 
 class Rows:
-    """Uniform words of a stream as an array of this shape, drawn as slices of rows are read."""
+    """Uniform words of a stream as an array of a given shape; slices of rows are drawn when they are read."""
 
     def __init__(self, streams: Streams, index: int, block: int, shape: Shape, dtype: np.dtype) -> None:
         self._streams, self._index, self._block = streams, index, block
@@ -79,7 +78,7 @@ class Rows:
 
 
 class Stream:
-    """The pseudorandom words of one request, in order; never rewound."""
+    """The pseudorandom words of one request, in order; it cannot be rewound."""
 
     def __init__(self, streams: Streams, index: int) -> None:
         self._streams, self._index, self._block = streams, index, 0
@@ -89,17 +88,17 @@ class Stream:
         return _permutation_key(self._streams.nonce)
 
     def words(self, shape: Shape, dtype: np.dtype) -> np.ndarray:
-        """Uniform words."""
+        """Draw uniform words."""
         size = math.prod(shape) * dtype.itemsize
         return self._bytes(size).view(dtype).reshape(shape)
 
     def rows(self, shape: Shape, dtype: np.dtype) -> Rows:
-        """The same words as `words`, not drawn yet."""
+        """Return the words that `words` would draw, to be drawn later."""
         start = self._skip(math.prod(shape) * dtype.itemsize)
         return Rows(self._streams, self._index, start, shape, dtype)
 
     def bits(self, shape: Shape) -> np.ndarray:
-        """Uniform bits, one to a byte."""
+        """Draw uniform bits, one to a byte."""
         count = math.prod(shape)
         return np.unpackbits(self._bytes(-(-count // 8)), count=count, bitorder="little").reshape(shape)
 
@@ -107,12 +106,12 @@ class Stream:
         return self._streams.draw(self._index, self._skip(size), size)
 
     def _skip(self, size: int) -> int:
-        """The block at which so many bytes begin."""
+        """Skip `size` bytes, in whole blocks; return the block at which they begin."""
         start, self._block = self._block, self._block + -(-size // _BLOCK)
         return start
 
 
 @functools.lru_cache(maxsize=16)
 def _permutation_key(nonce: bytes) -> bytes:
-    """The session's key for fixed-key AES: public, but not chosen by any one participant."""
+    """Return the session's key for fixed-key AES: public, but not chosen by any single participant."""
     return HKDF(hashes.SHA256(), 16, nonce, b"sharewood fixed-key permutation").derive(b"")

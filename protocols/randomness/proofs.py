@@ -1,14 +1,15 @@
-"""Proofs to two parties that products of dealt values are right, by a dealer that knows all of them.
+"""Proofs by a dealer, which knows all values, to two parties that products of dealt values are right.
 
 Functionality  both: shares of u, v [n] and t; dealer: u, v -> at the parties, shares of one product that is right
-               if u_1 v_1 + .. + u_n v_n = t, and else with probability below (2 log2(n) + 2) / |points|
-Messages       by halving: with f(0), f(1) the halves of u and g of v, the dealer shares <f(1), g(1)> and the highest
-               coefficient of p(x) = <f(x), g(x)>; both take <f(0), g(0)> from t, and go on with f, g and p at a point
-               that is drawn then. At the last f(1) and g(1) are random, p(0) is t, and the point is not 0
-Cost           2 log2(n) elements from the dealer to either party
-Security       to either party the shares are uniform, and so are f and g at the last point, which are opened
-Points         all of GF(2^64); of GR(2^64, 48) the elements with coefficients 0 and 1, any two of which differ by a
-               unit, so that a polynomial of degree 2 that is not zero is zero at two points at most
+               if u_1 v_1 + .. + u_n v_n = t, and otherwise with probability below (2 log2(n) + 2) / |points|
+Messages       by halving: with f(0), f(1) the halves of u and g(0), g(1) those of v, the dealer shares <f(1), g(1)>
+               and the leading coefficient of p(x) = <f(x), g(x)>; both compute <f(0), g(0)> from t, and continue with
+               f, g and p at a point drawn afterwards. In the last step f(1) and g(1) are random, p(0) is t, and the
+               point is not 0
+Cost           2 log2(n) elements from the dealer to each party
+Security       to each party the shares are uniform, and so are f and g at the last point, which are opened
+Points         all of GF(2^64); in GR(2^64, 48), the elements with coefficients 0 and 1: any two differ by a unit, so
+               a nonzero polynomial of degree 2 has at most two zeros among them
 Source         Boneh, Boyle, Corrigan-Gibbs, Gilboa and Ishai, CRYPTO 2019; over Galois rings: Abspoel et al., TCC 2019
 """
 
@@ -26,7 +27,7 @@ from mpc.relations import Relations, Triple
 from mpc.ring import U64
 from protocols.randomness.prg import Streams
 
-# Products in one statement.
+# Most products in one statement.
 _BITS, _WORDS = 1 << 21, 1 << 15
 
 
@@ -42,7 +43,7 @@ class Field(Protocol):
     def dot(self, x: np.ndarray, y: np.ndarray) -> np.ndarray: ...
 
     def between(self, point: np.uint64, zero: np.ndarray, one: np.ndarray) -> np.ndarray:
-        """(1 - point) zero + point one."""
+        """Return (1 - point) zero + point one."""
 
 
 class _Field64:
@@ -91,18 +92,18 @@ class Statement:
 
     @property
     def reveals_next(self) -> bool:
-        """Whether one product is left, to which random ones come."""
+        """Whether only one product is left, to which random ones are added."""
         return len(self.u) == 1
 
     def halved(self) -> Statement:
-        """With an even number of products."""
+        """Return the statement padded to an even number of products."""
         if len(self.u) % 2:
             none = np.zeros((1, self.field.width), U64)
             self.u, self.v = (np.concatenate([x, none]) for x in (self.u, self.v))
         return self
 
     def at(self, point: np.uint64, one: tuple[np.ndarray, np.ndarray], p_zero: np.ndarray, p: np.ndarray) -> Statement:
-        """f, g and p at a point; `one` are f(1) and g(1), and p has p(1) and the highest coefficient."""
+        """Return f, g and p at a point as a statement; `one` is f(1) and g(1), `p` is p(1) and the top coefficient."""
         field, half = self.field, len(one[0])
         u, v = (field.between(point, x[:half], y) for x, y in zip((self.u, self.v), one, strict=True))
         # p(x) = (1 - x) p(0) + x (p(1) + (x - 1) p_2)
@@ -111,7 +112,7 @@ class Statement:
 
 
 def statements(relations: Relations, key: bytes) -> Iterator[Statement]:
-    """What to prove about products: relations, each times a coefficient from `key`, added up."""
+    """Yield the statements to prove about products: sums of relations, each times a coefficient from `key`."""
     streams, number = Streams(key, b"check"), iter(range(1 << 30))
 
     def coefficients(count: int) -> np.ndarray:
@@ -152,7 +153,7 @@ def statements(relations: Relations, key: bytes) -> Iterator[Statement]:
 
 
 def _together(products: list[Triple]) -> Iterator[list[Triple]]:
-    """Products in lists of about as many as a statement has."""
+    """Group products into lists of about the size of a statement."""
     pieces: list[Triple] = []
     for u, v, w in products:
         step = max(1, _WORDS // max(1, u.shape[1]))
@@ -167,19 +168,19 @@ def _together(products: list[Triple]) -> Iterator[list[Triple]]:
 
 
 def joint(first: Statement, second: Statement) -> Statement:
-    """What the dealer knows: the sum of both parties' shares."""
+    """Return the statement that the dealer knows: the sum of both parties' shares."""
     field = first.field
     parts = zip((first.u, first.v, first.t), (second.u, second.v, second.t), strict=True)
     return Statement(field, *(field.add(x, y) for x, y in parts))
 
 
 def words_of_message(statement: Statement) -> int:
-    """Words that the dealer sends to either party next."""
+    """Return the number of words that the dealer sends to each party next."""
     return (4 if statement.reveals_next else 2) * statement.field.width
 
 
 def proving(statement: Statement) -> Generator[tuple[np.ndarray, np.ndarray], np.uint64, None]:
-    """The dealer's part: yields what it sends to either party, and is sent the point, except for the last."""
+    """Run the dealer's part: yield what to send to each party; resume with the point, except after the last."""
     field = statement.field
     while True:
         last = statement.reveals_next
@@ -201,7 +202,7 @@ def proving(statement: Statement) -> Generator[tuple[np.ndarray, np.ndarray], np
 
 
 def verifying(statement: Statement) -> Generator[int, tuple[np.ndarray, np.uint64], Statement]:
-    """A party's part: yields how many words it is told, and is sent these and the point."""
+    """Run a party's part: yield the number of words to receive; resume with these and the point."""
     field = statement.field
     while True:
         last = statement.reveals_next

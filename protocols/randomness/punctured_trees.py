@@ -1,13 +1,14 @@
-"""Trees of seeds of which one party knows all leaves, and the other all but one.
+"""Trees of seeds: one party knows all leaves of each tree, the other all but one.
 
 Functionality  n trees of 2^d leaves; p names a leaf of each -> q knows all leaves, p all but that one
-Messages       q's half of a correlated transfer per level, of which p has the side that its path leaves, is the first
-               level; it hides the sum of the left nodes of every other one   (choice bits one way, then blocks back)
-Cost           d correlated transfers and d - 1 blocks of 128 bits told per tree
-Security       semi-honest. The nodes of each level add up to q's delta, so that p lacks exactly delta: the leaf that it
-               lacks is a block that it knows xor delta, and a hash of it looks uniform where AES under a public key is
-               an ideal permutation: x -> pi(s(x) xor i) xor s(x) is circular correlation robust. A leaf is used under
-               that hash only. Each group of trees has a permutation of its own
+Messages       one correlated transfer per level, in which p chooses the side off its path. The first gives the nodes
+               of the first level; each other one masks q's message, the sum of the left nodes of its level
+               (choice bits one way, then blocks back)
+Cost           d correlated transfers, and d - 1 further blocks of 128 bits, per tree
+Security       semi-honest. The nodes of each level sum to q's delta, so p lacks exactly delta: its missing leaf is a
+               block that it knows xor delta. The hash of that leaf is pseudorandom if AES under a public key is an
+               ideal permutation: x -> pi(s(x) xor i) xor s(x) is circular correlation robust. A leaf is used under
+               this hash only. Each group of trees has its own permutation
 Source         half-tree: Guo, Yang, Wang, Zhang, Xie, Liu and Zhao, EUROCRYPT 2023
 """
 
@@ -25,24 +26,25 @@ from protocols.ot.kernels import aes_blocks
 from protocols.ot.trees import grow, grow_punctured, half_tree, permutation_key
 
 BLOCK = packed_bits(U64)
-# Trees that grow together: their leaves stay in the second-level cache.
+# Trees that are grown together: their leaves fit into the second-level cache.
 GROUP = 256
 
 
 def depth_of(leaves: int) -> int:
-    """Levels below the root."""
+    """Return the number of levels below the root."""
     return max(1, (leaves - 1).bit_length())
 
 
 def puncturing(owner: int, trees: int, depth: int) -> tuple[Asked, Asked]:
-    """What is asked for, one after the other, as a party sees it that puts in nothing."""
+    """Return the two requests, one after the other, as seen by a party without input."""
     return Correlated(owner, depth * trees, None), Told(1 - owner, 2 * (depth - 1) * trees, BLOCK, None)
 
 
 @dataclass(frozen=True)
 class Group:
-    """Some trees: which, their leaves uint64[2^d, T, 2], and the schedule of their permutation. Hash the leaves with
-    tweaks other than 0.
+    """A group of trees: their numbers, leaves uint64[2^d, T, 2], and the key schedule of their permutation.
+
+    The leaves must be hashed with tweaks other than 0.
     """
 
     trees: slice
@@ -52,9 +54,12 @@ class Group:
 
 @dataclass(frozen=True)
 class SeedTrees:
-    """What a party keeps of n trees. `first` uint64[n, 2]: the first node of the first level, or the one off the path;
-    `sums` uint64[d - 1, n, 2]: of the sides off the path of the other levels; `path` int64[n]: the missing leaf, whose
-    bit i is the side that its path takes at level i. Who knows all leaves has `delta` instead of the last two.
+    """One party's part of n trees.
+
+    `first` uint64[n, 2]: the first node of the first level, or, of a punctured tree, the node off the path.
+    `sums` uint64[d - 1, n, 2]: of each other level, the sum of the nodes on the side off the path.
+    `path` int64[n]: the missing leaf; its bit i is the side of the path at level i.
+    The party that knows all leaves has `delta` instead of `sums` and `path`.
     """
 
     key: bytes
@@ -65,14 +70,14 @@ class SeedTrees:
     delta: np.ndarray | None
 
     def groups(self) -> Iterator[Group]:
-        """All trees, group by group; the leaf that is missing is 0."""
+        """Yield all trees, group by group; a missing leaf is 0."""
         for start in range(0, len(self.first), GROUP):
             trees = slice(start, min(start + GROUP, len(self.first)))
             leaves, _ = self._grown(trees)
             yield Group(trees, leaves, self._schedule(trees))
 
     def left_sums(self) -> np.ndarray:
-        """Of the left nodes of every level but the first, uint64[d - 1, n, 2], for the party that knows all leaves."""
+        """Sum the left nodes of every level but the first: uint64[d - 1, n, 2]. Needs all leaves."""
         sums = np.empty((self.depth - 1, len(self.first), 2), U64)
         for start in range(0, len(self.first), GROUP):
             trees = slice(start, min(start + GROUP, len(self.first)))
@@ -80,7 +85,7 @@ class SeedTrees:
         return sums
 
     def _grown(self, trees: slice) -> tuple[np.ndarray, np.ndarray | None]:
-        """Leaves, and sums of the left nodes where all are known."""
+        """Return the leaves and, if all are known, the sums of the left nodes."""
         first, levels, children = self.first[trees], self.depth - 1, half_tree(self._key(trees))
         leaves = np.empty((1 << self.depth, len(first), 2), U64)
         if self.delta is not None:
@@ -104,8 +109,9 @@ class SeedTrees:
 def puncture(
     rank: int, owner: int, trees: int, depth: int, path: np.ndarray | None, delta: np.ndarray, key: bytes
 ) -> Making[SeedTrees]:
-    """The owner's path, int64[trees], None at the other -> its SeedTrees. `delta` is this party's; `key` is public and
-    of these trees only.
+    """The owner's path, int64[trees], None at the other party -> SeedTrees; the owner's lack the named leaves.
+
+    `delta` is this party's; `key` is public and used for these trees only.
     """
     asked, told = puncturing(owner, trees, depth)
     none = np.zeros((0, 0, 2), U64)

@@ -1,13 +1,14 @@
-"""One-hot rows that one party knows, times words of the other: histograms, by trees of seeds that stay.
+"""One party's one-hot rows times words of the other party: histograms, by trees of seeds that are kept.
 
-Functionality  p: a bin of K for each row and feature; q: words r, one for each row -> shares of the sums by bin
-Messages       once: trees of K seeds, one for each row and feature, punctured by p at its bin (punctured_trees.py)
-               a vector, q -> p: for each row and feature r plus the words of all leaves
-Cost           a word for each row, feature and vector
-Security       semi-honest, as the trees; the hash of a leaf with the number of a vector is used once
-How            p puts what it was told, less the words that it knows, at its bin: r plus the word of the leaf that it
-               lacks. All other bins have the words of their leaves, and q's share is their negative
-Source         (K-1)-of-K: Schoppmann et al., CCS 2019; vector products by it: ours
+Functionality  p: one of K bins for each row and feature; q: a word r for each row -> shares of the sums by bin
+Messages       once: a tree of K seeds for each row and feature, punctured by p at its bin (punctured_trees.py)
+               per vector, q -> p: for each row and feature, r plus the words of all leaves
+Cost           one word for each row, feature and vector
+Security       semi-honest, as for the trees; the hash of a leaf with the number of a vector is used once
+How            p subtracts the words that it knows from the message, which leaves r plus the word of the missing leaf,
+               and adds this at its bin. All other bins have the words of their leaves; q's share is the negative of
+               all words
+Source         (K-1)-of-K: Schoppmann et al., CCS 2019; vector products from it: ours
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class SeedHistograms:
         path, features = self.trees.path, len(out)
         assert path is not None
         (told,) = yield [Told(1 - request.owner, sums.size, request.ring, None)]
-        # The leaf that is missing has words of 0, which are in both sums.
+        # The missing leaf is 0 here: the words of its hash are in both sums, and cancel.
         places, flat = (
             np.repeat(np.arange(features) * request.size, request.n_in) + path,
             out.reshape(-1, request.count),
@@ -49,8 +50,8 @@ class SeedHistograms:
         return flat.T
 
     def _words(self, request: MatrixVectors, first: int) -> tuple[np.ndarray, np.ndarray]:
-        """The words of vectors first .. first + count - 1, added up over rows, [features, K, count], and over leaves,
-        [features, n, count].
+        """Return the words of vectors first .. first + count - 1, summed over rows, [features, K, count], and over
+        leaves, [features, n, count].
         """
         n, size, count, dtype = request.n_in, request.size, request.count, request.ring.dtype
         features, per = request.n_out // size, 16 // dtype.itemsize
@@ -63,7 +64,7 @@ class SeedHistograms:
                 start, stop = max(f * n, group.trees.start), min((f + 1) * n, group.trees.stop)
                 leaves = group.leaves[:size, start - group.trees.start : stop - group.trees.start]
                 by_tree = np.zeros((len(parts), (stop - start) * per), dtype)
-                # Tweak 0 is that of the nodes above.
+                # Tweak 0 is used for the inner nodes.
                 add_words(np.ascontiguousarray(leaves), group.schedule, 1 + parts.start, by_leaf[f], by_tree)
                 words = by_tree.reshape(len(parts), -1, per).swapaxes(0, 1).reshape(stop - start, -1)
                 sums[start:stop] = words[:, mine]

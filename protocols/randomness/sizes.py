@@ -1,4 +1,4 @@
-"""How many bytes a request takes, on the wire and at a party: its description, read by a view that counts."""
+"""The bytes that a request takes, on the wire and at a party, counted by a view that reads its description."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from protocols.randomness.plan import Plan, encode_plan
 from protocols.randomness.views import aligned
 from protocols.transport.codec import encode
 
-# Bytes that a request takes at a party beside its arrays, about.
+# Approximate bytes that a request takes at a party besides its arrays.
 _BESIDE = 512
 
 
 @dataclass(frozen=True)
 class RequestBytes:
-    """Of corrections to party 0 and to party 1, and what the request takes at the party where that is more."""
+    """Bytes of a request: its corrections to party 0 and to party 1, and its memory at the party that needs more."""
 
     corrections: tuple[int, int]
     held: int
 
 
 class _CountingView(TraceView):
-    """Counts the bytes of corrections to either party, and of what this rank makes or is sent."""
+    """Counts the bytes of corrections to each party, and of what this rank draws or receives."""
 
     def __init__(self, rank: int) -> None:
         super().__init__(rank)
@@ -63,7 +63,7 @@ class _CountingView(TraceView):
 
 @lru_cache(maxsize=4096)
 def request_bytes(request: Correlation[object]) -> RequestBytes:
-    """What one request takes."""
+    """Return the bytes of one request."""
     views = _CountingView(0), _CountingView(1)
     for view in views:
         request.deal(view)
@@ -72,7 +72,7 @@ def request_bytes(request: Correlation[object]) -> RequestBytes:
 
 
 def dealt_bytes(correlations: Iterable[Correlation[object]]) -> dict[str, tuple[int, int]]:
-    """Bytes of corrections to party 0 and to party 1, by the name of the correlation."""
+    """Return the bytes of corrections to party 0 and to party 1, by the name of the correlation."""
     totals: dict[str, tuple[int, int]] = {}
     for correlation in correlations:
         name, (first, second) = type(correlation).__name__, request_bytes(correlation).corrections
@@ -83,23 +83,23 @@ def dealt_bytes(correlations: Iterable[Correlation[object]]) -> dict[str, tuple[
 
 @dataclass(frozen=True, eq=False)
 class Portion:
-    """Requests that are asked for together, and what each takes."""
+    """Requests that are made together, and the bytes of each."""
 
     requests: list[Correlation[object]]
     sizes: list[RequestBytes]
 
     @cached_property
     def held(self) -> int:
-        """What all take at the party where that is more."""
+        """The bytes of all requests at the party that needs more."""
         return sum(size.held for size in self.sizes)
 
     @cached_property
     def encoded(self) -> bytes:
-        """As a plan of its own."""
+        """The portion as a plan, encoded."""
         return b"".join(encode(encode_plan([(self.requests, 1)])))
 
     def repeated(self, times: int) -> Portion:
-        """So many times the same requests."""
+        """Return the same requests, repeated."""
         return Portion(self.requests * times, self.sizes * times)
 
 
@@ -107,9 +107,9 @@ Weigh = Callable[[Correlation[object]], int]
 
 
 def portions(plan: Plan, size: int, most: int, weigh: Weigh) -> Iterator[Portion]:
-    """The requests of a plan in pieces that weigh `size` and have `most` requests at most; a heavier one by itself.
+    """Cut a plan into portions of at most `size` in weight and `most` in requests; a heavier request is alone in one.
 
-    A list that is made many times is cut alike each time, into the same objects.
+    A list that is made many times is cut in the same way each time, into the same objects.
     """
     for requests, times in plan:
         cut = list(_cut(requests, size, most, weigh))

@@ -1,9 +1,9 @@
-"""Material for programs that run in an order nobody knows yet: each program's part waits in a lot of its own.
+"""Material for programs whose order is not known in advance: each program's part is kept in a lot.
 
-A supply gives out requests in the order of its plans. A stock draws them in that order, too, and puts each into the lot
-that it was provided for; a lot gives its requests to its program, whenever that runs. Both parties provide, and begin,
-the same lots in the same order. What needs the peer's data to be made, where no dealer masks it, is provided when the
-program begins.
+A supply gives out requests in the order of its plans. A stock draws them in that order and puts each into the lot that
+it was provided for; a lot gives its requests to its program, whenever that runs. Both parties provide and begin the
+same lots in the same order. Without a dealer, requests that depend on the peer's data are provided when the program
+begins.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Requests = Sequence[Correlation[Any]]
 
 
 class Stock:
-    """Lots of one supply, which from now on belongs to this object."""
+    """The lots of one supply, which this object owns from now on."""
 
     def __init__(self, supply: Supply) -> None:
         self.supply = supply
@@ -34,7 +34,7 @@ class Stock:
         self._matrices = 0
 
     def lot(self, requests: Requests, matrices: int) -> Lot:
-        """Have material made for a program that asks for `requests`, with its matrices numbered from 1 to `matrices`.
+        """Request the material for a program that takes `requests`, whose matrices are numbered from 1 to `matrices`.
 
         Raises NeedsDealer.
         """
@@ -42,18 +42,18 @@ class Stock:
         return Lot(self, [_renumbered(request, first) for request in requests], first)
 
     def provide(self, lot: Lot, requests: Requests) -> None:
-        """Have more of a lot made, after all that was provided before."""
+        """Request more material for a lot, after everything that was provided before."""
         if requests:
             self.supply.provide([(requests, 1)])
             self._coming.append((lot, len(requests)))
 
     def settle(self) -> None:
-        """Wait until all that was provided has come. Raises what keeps it from coming."""
+        """Wait until everything that was provided has arrived. Raises the failure that prevents it."""
         while self._coming:
             self.fetch()
 
     def fetch(self) -> None:
-        """Put the next request of the supply into its lot."""
+        """Move the next request of the supply into its lot."""
         lot, count = self._coming.popleft()
         lot.add(self.supply.draw())
         if count > 1:
@@ -61,9 +61,9 @@ class Stock:
 
 
 class Lot:
-    """The material of one program: implements `mpc.endpoint.Randomness`. `begin` comes before the program.
+    """The material of one program: implements `mpc.endpoint.Randomness`. Call `begin` before the program.
 
-    The program's party begins with `first` matrices.
+    The program's party numbers its matrices after `first` others.
     """
 
     def __init__(self, stock: Stock, requests: Requests, first: int) -> None:
@@ -92,28 +92,28 @@ class Lot:
         return self._supply.used
 
     def begin(self) -> None:
-        """The program is about to run."""
+        """Prepare for the program to run."""
         self._stock.held -= self.held
         self._stock.provide(self, self._to_begin)
 
     def add(self, request: Request) -> None:
-        """A request that has come."""
+        """Add a request that has arrived."""
         (self._late if self._needs_data(request.correlation) else self._early).append(request)
 
     def provide(self, plan: Plan) -> None:
-        raise AssertionError("the plan of a lot is known when it is made")
+        raise AssertionError("the plan of a lot is fixed when the lot is made")
 
     def discard(self) -> None:
-        raise AssertionError("a lot is for one program, which begins no part of it again")
+        raise AssertionError("a lot is for one program, which repeats no part of itself")
 
     def take(self, correlation: Correlation[T]) -> T:
-        """The next request, which must be this one. Raises ProtocolDesync, and what keeps material from coming."""
+        """Take the next request, which must be this one. Raises ProtocolDesync, and the failure of the supply."""
         queue = self._late if self._needs_data(correlation) else self._early
         while not queue:
             self._stock.fetch()
         request = queue.popleft()
         if request.correlation != correlation:
-            raise ProtocolDesync(f"the lot has {request.correlation} where the program asks for {correlation}")
+            raise ProtocolDesync(f"the lot has {request.correlation}, but the program takes {correlation}")
         values: T = self._supply.values(request)
         return values
 
@@ -128,7 +128,7 @@ class Lot:
 
 
 def _renumbered(request: Correlation[Any], first: int) -> Correlation[Any]:
-    """The request about a matrix whose number is higher by `first`, if it is about one."""
+    """Return the request with `first` added to the number of its matrix, if it is about a matrix."""
     number = getattr(request, "number", None)
     changed: Correlation[Any] = request if number is None else replace(request, number=number + first)  # type: ignore[type-var]
     return changed

@@ -1,11 +1,11 @@
-"""A party's supply of correlated randomness: plans go out, material comes in while the program goes on.
+"""A party's supply of correlated randomness: it sends plans and receives material while the program runs.
 
-Each request is given once. A thread fetches or makes material up to a bound, WINDOW bytes beyond what the program has
-taken. So nobody holds more of a long plan than of a short one, and the offline phase goes on while the program is
+Each request is given out once. A thread fetches or makes material up to WINDOW bytes beyond what the program has
+taken. So a long plan takes no more memory than a short one, and the offline phase continues while the program is
 online.
 
-What the thread does counts towards the stage in which the plan was provided: its seconds at work, or waiting for the
-other end, and its rounds and bytes. The time in which the program waits for material counts towards no stage.
+The costs of the thread count towards the stage in which the plan was provided: its seconds, at work or waiting for the
+other end, its rounds and its bytes. Time that the program spends waiting for material counts towards no stage.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from protocols.transport.channel import Channel
 
 T = TypeVar("T")
 WINDOW = 1 << 25
-# By how much what works ahead is nicer than the program.
+# The niceness, above the program's, of threads and processes that work ahead.
 AHEAD = 5
 _STOPPING = 1.0
 
 
 @dataclass
 class Request:
-    """A request to be taken: its place in the streams, its size, and its values, or what it takes to make them."""
+    """A request to be taken: its place in the streams, its size, and its values or the corrections to make them."""
 
     index: int
     correlation: Correlation[Any]
@@ -44,18 +44,18 @@ class Request:
     bytes: RequestBytes
     corrections: np.ndarray | None = None
     values: Any = None
-    # Of what was dealt with it, where the parties check that.
+    # The proof that covers it, if the parties check what is dealt.
     proof: Any = None
 
 
 def numbered(portion: Portion, first: int, stage: Stage | None = None) -> list[Request]:
-    """The requests of a portion, from index `first` on."""
+    """Return the requests of a portion, numbered from `first` on."""
     both = zip(portion.requests, portion.sizes, strict=True)
     return [Request(first + i, asked, stage, size) for i, (asked, size) in enumerate(both)]
 
 
 class Plans:
-    """The plans that a program provides, cut into portions for the thread that has them fulfilled."""
+    """The plans that a program provides, cut into portions for the thread that gets them fulfilled."""
 
     def __init__(self, size: int, most: int, weigh: Weigh) -> None:
         self._size, self._most, self._weigh = size, most, weigh
@@ -68,11 +68,11 @@ class Plans:
         self._queue.put((plan, stage))
 
     def end(self) -> None:
-        """No more will come."""
+        """Declare that there will be no more plans."""
         self._queue.put(None)
 
     def next(self, wait: bool) -> tuple[Portion, list[Request]] | None:
-        """The next portion, or None where there is none so far, or, with `wait`, where none will be."""
+        """Return the next portion; None if there is none yet or, with `wait`, if there will be none."""
         while (portion := next(self._portions, None)) is None:
             try:
                 asked = self._queue.get(block=wait)
@@ -89,21 +89,21 @@ class Plans:
 
 
 class Source(Protocol):
-    """What has plans fulfilled, in a thread: it puts requests into the window until there are no more plans."""
+    """Runs in a thread and gets plans fulfilled: it puts requests into the window until there are no more plans."""
 
     plans: Plans
-    # Bytes of corrections to both parties so far, where somebody deals.
+    # Bytes of corrections to both parties so far; 0 without a dealer.
     dealt: int
 
     def run(self) -> None:
-        """Raises what keeps material from coming."""
+        """Run until the plans end. Raises the failure that stops the supply."""
 
 
 class Supply:
     """Implements `take` and `provide` of `mpc.endpoint.Randomness` for a source.
 
-    A program that waits notices that `peer` has hung up. To be closed, or, where the program has failed, left as a
-    context manager: then `_give_up` has the thread stop.
+    A program that waits for material fails if `peer` hangs up. Call `close` after a program that has succeeded; if it
+    has failed, leave the context manager, and `_give_up` stops the thread.
     """
 
     masks_operands: bool
@@ -128,36 +128,36 @@ class Supply:
         self._source.plans.put(plan, self.billed)
 
     def take(self, correlation: Correlation[T]) -> T:
-        """The next request of the plan, which must be this one; without a plan it is asked for on the spot."""
+        """Take the next request of the plan, which must be this one; without a plan, it is requested now."""
         if not self._due:
             self.provide([([correlation], 1)])
         request = self.draw()
         if request.correlation != correlation:
-            raise ProtocolDesync(f"the plan has {request.correlation} where the program asks for {correlation}")
+            raise ProtocolDesync(f"the plan has {request.correlation}, but the program takes {correlation}")
         values: T = self.values(request)
         return values
 
     def draw(self) -> Request:
-        """The next request of the plan, out of the window, for `values`."""
+        """Take the next request of the plan out of the window, for `values`."""
         self._due -= 1
         return self._window.take(self._look_at_peer)
 
     def values(self, request: Request) -> Any:
-        """What the program gets of a request that was drawn, once."""
+        """Return the values of a request that was drawn. Call this once per request."""
         self.used += request.bytes.corrections[self._rank]
         return self._values(request)
 
     def discard(self) -> None:
-        """As `mpc.endpoint.Randomness`."""
+        """See `mpc.endpoint.Randomness`."""
         while self._due:
             self.used += self.draw().bytes.corrections[self._rank]
 
     def settle(self) -> None:
-        """Wait until all that was provided has come in, or as much as there is room for."""
+        """Wait until everything provided has arrived, or as much of it as there is room for."""
         self._window.settle(self._due, self._look_at_peer)
 
     def close(self) -> None:
-        """Nothing more is needed. Raises what has kept provided material from coming."""
+        """End the supply: no more material is needed. Raises the failure that has stopped it, if any."""
         self._window.drop()
         self._source.plans.end()
         self._thread.join()
@@ -175,23 +175,23 @@ class Supply:
             self._thread.join(_STOPPING)
 
     def keep(self, number: int, matrix: Any) -> None:
-        """As `mpc.endpoint.Randomness`."""
+        """See `mpc.endpoint.Randomness`."""
         raise NotImplementedError
 
     def forget(self, number: int) -> None:
-        """As `mpc.endpoint.Randomness`."""
+        """See `mpc.endpoint.Randomness`."""
         raise NotImplementedError
 
     def _values(self, request: Request) -> Any:
-        """What the program gets."""
+        """Return what the program gets."""
         return request.values
 
     def _give_up(self) -> None:
-        """Have the thread end, whatever it waits for."""
+        """Make the thread end, whatever it is waiting for."""
         raise NotImplementedError
 
     def _run(self) -> None:
-        # Only of this thread: what comes ahead gives way to the program.
+        # Only this thread: work ahead must not slow down the program.
         os.setpriority(os.PRIO_PROCESS, get_native_id(), os.getpriority(os.PRIO_PROCESS, 0) + AHEAD)
         try:
             self._source.run()

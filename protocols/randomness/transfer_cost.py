@@ -1,7 +1,7 @@
-"""What a request takes where two parties make it: transfers, payload and waves, counted without a run.
+"""The cost of a request that two parties make: transfers, payload and waves, counted without a run.
 
-Which transfers are asked for depends on public shapes only: each request's recipes are run at party 0, on zeros, with
-zeros for answers. The correlated transfers under them, and what fills up bytes, come on top.
+The transfers depend on public shapes only: each request's recipes are run at party 0 on zeros, with zeros for answers.
+Not included: the underlying correlated transfers, and padding to whole bytes.
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ _KEY = bytes(16)
 
 @dataclass(frozen=True)
 class TransferCost:
-    """transfers: in which party 0, and party 1, chooses; bits: that party 0, and party 1, sends; waves: of two rounds
-    each, one after the other.
+    """The cost of requests.
+
+    transfers  in which party 0, and party 1, chooses
+    bits       that party 0, and party 1, sends
+    waves      of two rounds each, one after another
     """
 
     transfers: tuple[int, int] = (0, 0)
@@ -38,7 +41,7 @@ class TransferCost:
     waves: int = 0
 
     def beside(self, other: TransferCost) -> TransferCost:
-        """Of both, made side by side."""
+        """Return the cost of both in the same waves."""
         return TransferCost(
             (self.transfers[0] + other.transfers[0], self.transfers[1] + other.transfers[1]),
             (self.bits[0] + other.bits[0], self.bits[1] + other.bits[1]),
@@ -46,7 +49,7 @@ class TransferCost:
         )
 
     def after(self, other: TransferCost) -> TransferCost:
-        """Of both, one after the other."""
+        """Return the cost of both, one after the other."""
         both = self.beside(other)
         return TransferCost(both.transfers, both.bits, self.waves + other.waves)
 
@@ -62,7 +65,7 @@ class _Zeros:
 
 
 class _Pair:
-    """Implements `mpc.recipes.Pair` for a count: what a matrix of one party asks for is told, not worked out."""
+    """Implements `mpc.recipes.Pair` for counting: products with one party's matrix are listed, not computed."""
 
     rank = 0
 
@@ -91,12 +94,12 @@ def _trees(request: MatrixVectors) -> int:
 
 
 def _elements(ring: AnyRing, count: int) -> int:
-    """Bits on the wire of so many elements."""
+    """Return the bits on the wire of `count` elements."""
     return count if ring == GF2 else count * packed_size(8, ring.bits)
 
 
 def _cost(asked: Sequence[Asked]) -> TransferCost:
-    """Of one wave."""
+    """Return the cost of one wave."""
     transfers, bits = [0, 0], [0, 0]
     for one in asked:
         if isinstance(one, Told):
@@ -119,7 +122,7 @@ def _answer(one: Asked) -> np.ndarray:
 
 @lru_cache(maxsize=4096)
 def request_transfers(request: Correlation[Any]) -> TransferCost:
-    """What one request takes, but for the trees of a matrix that stays. Raises NeedsDealer."""
+    """Return the cost of one request, without the trees of a kept matrix. Raises NeedsDealer."""
     view = PairView(0, _Zeros(), request)
     request.deal(view)
     total, making = TransferCost(), fulfil(_Pair(), view.made)
@@ -133,7 +136,7 @@ def request_transfers(request: Correlation[Any]) -> TransferCost:
 
 
 def trees_of(request: Correlation[Any]) -> TransferCost:
-    """What the first request for a one-hot matrix that stays takes besides (punctured_trees.py)."""
+    """Return the additional cost of the first request for a kept one-hot matrix (punctured_trees.py)."""
     if not (isinstance(request, MatrixVectors) and isinstance(request.ring, Z2k) and request.size):
         return TransferCost()
     first, second = puncturing(request.owner, _trees(request), depth_of(request.size))
@@ -141,9 +144,9 @@ def trees_of(request: Correlation[Any]) -> TransferCost:
 
 
 def transfers_of(requests: Iterable[Correlation[Any]], kept: set[int] | None = None) -> TransferCost:
-    """What they take side by side. `kept`: matrices of which something was made before; it grows.
+    """Return the cost of requests in the same waves. Raises NeedsDealer.
 
-    Raises NeedsDealer.
+    `kept` holds the matrices for which requests were made before; those of `requests` are added to it.
     """
     total, kept = TransferCost(), set() if kept is None else kept
     for request in requests:

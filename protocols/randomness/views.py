@@ -14,19 +14,19 @@ ALIGNMENT = 8
 
 
 def aligned(size: int) -> int:
-    """Bytes that a correction of `size` bytes takes up, so that the next one starts at a word."""
+    """Return `size` rounded up to whole words, so that the next correction starts at a word."""
     return size + -size % ALIGNMENT
 
 
 def in_words(array: np.ndarray) -> list[np.ndarray]:
-    """The bytes of a correction, and what fills them up to whole words."""
+    """Return the bytes of a correction, and the padding to whole words."""
     data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     gap = aligned(data.size) - data.size
     return [data, np.zeros(gap, np.uint8)] if gap else [data]
 
 
 class DealerView:
-    """Sees the values of one request; collects the corrections for either party."""
+    """Sees the values of one request; collects the corrections for each party."""
 
     def __init__(self, streams: tuple[Stream, Stream], matrices: dict[int, np.ndarray | Rows]) -> None:
         self._streams, self._matrices = streams, matrices
@@ -72,7 +72,7 @@ class DealerView:
 
 
 class NotYet(Exception):
-    """A request that cannot be expanded before its turn."""
+    """A request cannot be expanded before its turn."""
 
 
 class PartyView:
@@ -133,7 +133,7 @@ class PartyView:
         matrix = self._matrices.get(number)
         if matrix is None and self._ahead:
             raise NotYet
-        assert matrix is not None, "a matrix is kept before its vectors are taken"
+        assert matrix is not None, "a matrix must be kept before its vectors are taken"
         return matrix
 
     def drop(self, number: int) -> None:

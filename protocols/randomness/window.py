@@ -1,4 +1,4 @@
-"""A queue of bounded size between the thread that takes in material and the program that uses it."""
+"""A queue of bounded size between the thread that receives material and the program that uses it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from time import perf_counter
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
-# Seconds between two looks at what else may have happened while the program waits.
+# Seconds between two calls of `look` while the program waits.
 LOOK = 0.5
 
 
 class Window(Generic[T]):
     """First in, first out: at most `bound` bytes at a time, each counted from `reserve` to `take`.
 
-    An item larger than the bound is let in only when the window is empty.
+    An item larger than the bound is admitted only when the window is empty.
     """
 
     def __init__(self, bound: int) -> None:
@@ -30,7 +30,7 @@ class Window(Generic[T]):
         self.waited = 0.0
 
     def reserve(self, size: int, wait: bool) -> bool:
-        """Make room for so many bytes, once there is any if `wait`; whether it is made. Raises what `fail` was told."""
+        """Reserve `size` bytes; return whether there is room, or, with `wait`, wait for it. Raises what `fail` got."""
         with self._changed:
             while not self._fits(size):
                 if self.failure:
@@ -44,7 +44,7 @@ class Window(Generic[T]):
             return True
 
     def put(self, item: T, size: int) -> None:
-        """Add an item, `size` bytes of what was reserved."""
+        """Add an item, which takes `size` of the reserved bytes."""
         with self._changed:
             if self._dropping:
                 self.held -= size
@@ -53,7 +53,7 @@ class Window(Generic[T]):
                 self._changed.notify_all()
 
     def take(self, look: Callable[[], None]) -> T:
-        """The next item; where it has not come, wait for it, and `look` now and then. Raises what `fail` was told."""
+        """Take the next item; while waiting for it, call `look` at intervals. Raises what `fail` got."""
         with self._changed:
             self._wait(1, look)
             item, size = self._items.popleft()
@@ -64,12 +64,12 @@ class Window(Generic[T]):
             return item
 
     def settle(self, count: int, look: Callable[[], None]) -> None:
-        """Wait until `count` items are here, or no more can come before some are taken; else as `take`."""
+        """Wait until `count` items are here, or no more fit before some are taken; otherwise like `take`."""
         with self._changed:
             self._wait(count, look)
 
     def drop(self) -> None:
-        """Nothing more is taken: let go of what is here and of what comes."""
+        """Drop the items that are here and all that arrive later: no more are taken."""
         with self._changed:
             self._dropping = True
             self.held -= sum(size for _, size in self._items)
@@ -77,7 +77,7 @@ class Window(Generic[T]):
             self._changed.notify_all()
 
     def fail(self, failure: BaseException) -> None:
-        """Nothing more will come; what has come can still be taken."""
+        """Declare that no more items will arrive; those that are here can still be taken."""
         with self._changed:
             self.failure = failure
             self._changed.notify_all()

@@ -165,5 +165,5 @@ def test_a_dealer_refuses_workers_of_different_shards():
     ends = [memory_pair((name, "dealer"), timeout=20) for name in ("party_a", "party_b")]
     for shard, (channel, _) in enumerate(ends):
         channel.send("dealer.hello", np.random.default_rng(shard).bytes(16) + shard_domain(shard, 2, "ab"))
-    with pytest.raises(dealer.ProtocolDesync, match="party_a and party_b came for different shards or jobs"):
+    with pytest.raises(dealer.ProtocolDesync, match="party_a and party_b are workers of different shards or jobs"):
         dealer.serve(ends[0][1], ends[1][1])

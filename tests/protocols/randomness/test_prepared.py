@@ -287,7 +287,7 @@ def test_what_is_cut_short_is_refused(known, tmp_path):
             ends |= {shelf.start + i * size + more for i in range(shelf.count) for more in (0, 1, size // 2)}
     for end in sorted(ends):
         os.truncate(path, end)
-        with pytest.raises(DataError, match="not prepared material, or damaged"):
+        with pytest.raises(DataError, match="is not prepared material, or is damaged"):
             opened(path)
         with open(path, "r+b") as file:
             file.write(whole)
@@ -340,13 +340,13 @@ def test_a_peer_that_lies_about_what_is_used_is_refused(known, tmp_path):
     for claim in (None, np.zeros(3, np.uint64), np.zeros(2, np.int64)):
         mine, theirs = memory_pair()
         theirs.send("pair.used", claim)
-        with opened(path) as prepared, pytest.raises(ProtocolDesync, match="how much of its prepared material"):
+        with opened(path) as prepared, pytest.raises(ProtocolDesync, match="how many of its prepared pieces"):
             prepared.agree(mine)
 
 
 def test_parties_that_prepare_different_things_are_told(known, tmp_path):
     for failure in made(tmp_path, plans=[PLAN, PLAN[:1]]):
-        assert isinstance(failure, ConfigError) and "prepares other material" in str(failure)
+        assert isinstance(failure, ConfigError) and "prepares different material" in str(failure)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -480,5 +480,8 @@ def test_an_altered_piece_under_a_key_is_refused(known, tmp_path):
     for piece in (whole[1], bytes([whole[0][0] ^ 1]) + whole[0][1:]):
         with path.open("r+b") as file:  # the file must stay the same one
             os.pwrite(file.fileno(), piece, shelf.start)
-        with opened(path, key=key) as prepared, pytest.raises(DataError, match="not prepared material, or damaged"):
+        with (
+            opened(path, key=key) as prepared,
+            pytest.raises(DataError, match="is not prepared material, or is damaged"),
+        ):
             prepared._piece(shelf, 0)

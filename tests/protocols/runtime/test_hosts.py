@@ -57,7 +57,7 @@ def test_a_party_that_asks_the_dealer_for_nothing_is_blamed_and_not_the_dealer(d
         return squares(party)
 
     at_a, _ = both(dealer.network(timeout=1), squares, frozen)
-    assert type(at_a) is PeerTimeout and str(at_a) == "party_b asked dealer for nothing in 1.25 s"
+    assert type(at_a) is PeerTimeout and str(at_a) == "party_b sent dealer no plan for 1.25 s"
 
 
 def test_two_pairs_at_one_dealer_at_once(dealer):

@@ -137,7 +137,7 @@ def test_no_last_frame_follows_a_message_that_was_cut_short(credentials):
 def test_a_block_that_fails_is_explained(credentials):
     for error, reason in (
         (PeerTimeout("dealer silent for 9 s"), "dealer silent for 9 s"),
-        (ValueError("secret"), "its own log"),
+        (ValueError("secret"), "it failed; its log has the reason"),
     ):
         a, b = tcp_pair(credentials["party_a"], credentials["party_b"], timeout=20)
         with b:
