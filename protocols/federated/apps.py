@@ -2,14 +2,15 @@
 
 Run configuration, one for all: system ("fedxgbllr" or "virtual-samples"), parameters (the system's configuration as
 JSON), clients, minimum, features (virtual samples), secure, timeout in seconds, out (where the server writes the
-model), report (where it writes its progress, and at the end its cost or why it failed, as JSON; "" for nowhere).
+model), report (where it writes its progress, and at the end its cost or the reason for its failure, as JSON; "" for
+no report).
 
-Node configuration, one per supernode: client-id, data (a CSV file), label (its column), and where they apply: update (a
-CSV file of new rows), group-key (a file of 32 bytes that the nodes share), out (where a
-node of virtual samples writes the model with its boundaries), helper-key (the helper's public key, a
-file of 32 bytes), client-key (its own private key, as `ssh-keygen -t ecdsa -b 384` writes it; Flower's supernode may
-use the same). The helper has helper-private-key (a file of 32 bytes) and client-keys (a file with the public key of
-every client, one per line). Nobody takes a key from the server.
+Node configuration, one per supernode: client-id, data (a CSV file), label (its column) and, if applicable: update (a
+CSV file of new rows), group-key (a file of 32 bytes that the nodes share), out (where a node of virtual samples writes
+the model with its boundaries), helper-key (the helper's public key, a file of 32 bytes), client-key (the client's
+private key, as `ssh-keygen -t ecdsa -b 384` writes it; Flower's supernode may use the same). The helper has
+helper-private-key (a file of 32 bytes) and client-keys (a file with the public key of every client, one per line).
+No participant accepts a key from the server.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _LIKE_AN_ID = ("id", "idx", "index", "row", "rowid", "row_id", "unnamed: 0")
 
 
 def configuration(run: Settings) -> FedXGBllrConfig | VirtualSamplesConfig:
-    """The configuration of the run's system. Raises ConfigError."""
+    """Return the configuration of the run's system. Raises ConfigError."""
     system = run["system"]
     kinds: dict[object, type[FedXGBllrConfig] | type[VirtualSamplesConfig]] = {
         "fedxgbllr": FedXGBllrConfig,
@@ -63,7 +64,7 @@ def configuration(run: Settings) -> FedXGBllrConfig | VirtualSamplesConfig:
 
 @server_app.main()
 def main(grid: Grid, context: Context) -> None:
-    """The server's process: `serve`, with progress and outcome in the file `report` where one is named."""
+    """Run the server's process: `serve`, with progress and outcome in the file `report`, if one is named."""
     run = context.run_config
     path = str(run["report"])
 
@@ -79,9 +80,9 @@ def main(grid: Grid, context: Context) -> None:
 
 
 def serve(grid: Grid, run: Settings, say: Callable[[str], None]) -> dict[str, object]:
-    """The server's part of a run; writes the model as an .npz of plain arrays.
+    """Run the server's part, and write the model as an .npz of plain arrays.
 
-    Seconds, payload bytes by step, and what the clients learn of each other beyond the page's usual.
+    Returns seconds, payload bytes by step, and what the clients learn of each other beyond the documented leakage.
     """
     config, secure = configuration(run), bool(run["secure"])
     begin = time.perf_counter()
@@ -101,7 +102,7 @@ def serve(grid: Grid, run: Settings, say: Callable[[str], None]) -> dict[str, ob
 
         features = int(str(run["features"]))
         if features < 1:
-            raise ConfigError(f"features must be their number with virtual samples, got {features}")
+            raise ConfigError(f"features must be the number of columns with virtual samples, got {features}")
         if clients == 2:
             log.warning(TWO_NODES)
             leaks.append(TWO_NODES)
@@ -126,14 +127,14 @@ def serve(grid: Grid, run: Settings, say: Callable[[str], None]) -> dict[str, ob
 
 
 def participant(node: Settings, run: Settings) -> tuple[int, Participant]:
-    """The participant of a supernode. Raises ConfigError and DataError, which reach the server as a refusal."""
+    """Return the participant of a supernode. Raises ConfigError and DataError, which the server sees as a refusal."""
     if "helper-private-key" in node:
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
         key = X25519PrivateKey.from_private_bytes(_secret(node, "helper-private-key"))
         clients = keys.public_keys(Path(_needed(node, "client-keys")))
-        # The server's side writes the run configuration: it may raise the helper's minimum, never lower it. The sums of
-        # virtual samples are over all nodes or not at all.
+        # The server's side writes the run configuration: it can raise the helper's minimum, but never lower it. The
+        # sums of virtual samples are over all nodes or none.
         minimum = run["clients"] if run["system"] == "virtual-samples" else run["minimum"]
         return HELPER, Helper(key, max(2, int(str(minimum))), clients)
     config, client = configuration(run), _client_id(node)
@@ -184,7 +185,7 @@ def _secret(node: Settings, name: str) -> bytes:
 
 
 def _rows(path: str, label: str) -> tuple[pd.DataFrame, pd.Series]:
-    """Features and labels of a CSV file; a column `id` is no feature. Raises DataError."""
+    """Read features and labels from a CSV file, without a column `id`. Raises DataError."""
     import pandas as pd
 
     try:

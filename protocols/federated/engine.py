@@ -1,9 +1,9 @@
 """A federation as its server sees it: named steps, one message to each client, one reply from each that answers.
 
-A message is a dictionary of numpy arrays (bytes travel as uint8), so that nothing received is ever unpickled or
-evaluated. `Federation` is implemented twice: `LocalFederation` calls the clients in this process, and
-`protocols.federated.flower.FlowerFederation` reaches them through Flower. The systems are written against
-only `Federation`, so both run the same training.
+A message is a dictionary of numpy arrays (bytes are sent as uint8), so nothing received is ever unpickled or
+evaluated. `Federation` has two implementations: `LocalFederation` calls the clients in this process, and
+`protocols.federated.flower.FlowerFederation` reaches them through Flower. The systems use only `Federation`,
+so both run the same training.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ HELPER = -1
 
 
 def as_bytes(data: bytes) -> np.ndarray:
-    """bytes -> uint8[n], the form in which bytes travel."""
+    """bytes -> uint8[n], the form in which bytes are sent."""
     return np.frombuffer(data, np.uint8)
 
 
 def message_bytes(message: Message) -> int:
-    """Payload of a message: its arrays, without names and framing."""
+    """Return the payload bytes of a message: its arrays, without names and framing."""
     return sum(array.nbytes for array in message.values())
 
 
 def field(message: Message, name: str, dtype: type, shape: tuple[int, ...]) -> np.ndarray:
-    """The array `name` of a received message; -1 in `shape` stands for any length. Raises ProtocolDesync."""
+    """Return the array `name` of a received message; -1 in `shape` is any length. Raises ProtocolDesync."""
     array = message.get(name)
     if array is None:
         raise ProtocolDesync(f"the message has no {name!r}; it has {', '.join(sorted(message)) or 'nothing'}")
@@ -45,9 +45,9 @@ def field(message: Message, name: str, dtype: type, shape: tuple[int, ...]) -> n
 
 
 class Participant:
-    """A client, or the helper of a secure sum: the steps that it answers, and what it remembers between them.
+    """A client, or the helper of a secure sum: the steps that it answers, and its state between them.
 
-    `memory` holds arrays only and is all the state there is: an engine may carry it from one process to the next.
+    `memory` has only arrays, and is the whole state: an engine may move it from one process to another.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Participant:
         raise NotImplementedError
 
     def answer(self, step: str, message: Message) -> Message:
-        """Raises ProtocolDesync for a step that this participant does not have."""
+        """Answer a message. Raises ProtocolDesync for a step that this participant does not have."""
         handler = self.steps.get(step)
         if handler is None:
             raise ProtocolDesync(f"{type(self).__name__} has no step {step!r}")
@@ -67,7 +67,7 @@ class Participant:
 
 
 class Federation(ABC):
-    """What the server of a system talks to. `clients`: their ids, ascending.
+    """The clients of a system, as its server uses them. `clients`: their ids, ascending.
 
     `sent` and `received` count the payload bytes of each step, over all clients and the helper.
     """
@@ -82,12 +82,12 @@ class Federation(ABC):
 
     @abstractmethod
     def _deliver(self, step: str, messages: Mapping[int, Message]) -> dict[int, Message]:
-        """Send each its message; the replies of those that answered in time. A refusal raises its own error."""
+        """Send each client its message; return the replies that came in time. A refusal raises its own error."""
 
     def ask(self, step: str, messages: Mapping[int, Message]) -> dict[int, Message]:
-        """One round; replies by client id, ascending. A client that dropped out is missing from the replies.
+        """Run one round; return the replies by client id, ascending, without clients that dropped out.
 
-        Raises PeerVanished where fewer than `minimum` clients answer.
+        Raises PeerVanished if fewer than `minimum` clients answer.
         """
         replies = self._exchange(step, messages)
         if len(replies) < self.minimum:
@@ -95,11 +95,11 @@ class Federation(ABC):
         return replies
 
     def broadcast(self, step: str, message: Message) -> dict[int, Message]:
-        """`ask` with the same message for every client."""
+        """Call `ask` with the same message for every client."""
         return self.ask(step, dict.fromkeys(self.clients, message))
 
     def ask_helper(self, step: str, message: Message) -> Message:
-        """One message to the helper. Raises PeerVanished if it does not answer."""
+        """Send a message to the helper, and return its reply. Raises PeerVanished if it does not answer."""
         replies = self._exchange(step, {HELPER: message})
         if HELPER not in replies:
             raise PeerVanished(f"step {step!r}: the helper did not answer")
@@ -113,7 +113,7 @@ class Federation(ABC):
 
 
 class LocalFederation(Federation):
-    """All participants in this process. `absent(step, client)`: whether the client drops out of the step."""
+    """All participants in this process. `absent(step, client)` says whether the client drops out of the step."""
 
     def __init__(
         self,

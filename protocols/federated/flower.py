@@ -1,4 +1,4 @@
-"""The federation over Flower: the same steps and messages, in a simulation or between real processes.
+"""A federation over Flower: the same steps and messages, in a simulation or between real processes.
 
 Every message is one Flower `query` of a RecordDict: "arrays", the message itself, as an ArrayRecord (numpy's own
 format, never pickle), and "envelope", a ConfigRecord with the step, the client's id, and the sentence of a refusal.
@@ -22,9 +22,9 @@ _POLL_SECONDS = 0.1
 
 
 def client_app_of(participant_of: Callable[[Context], tuple[int, Participant]]) -> ClientApp:
-    """A ClientApp that answers as the participant of its node; `participant_of` gives its id and itself.
+    """Return a ClientApp that answers as its node's participant; `participant_of` returns the id and the participant.
 
-    Flower may run each message in a new process: what a participant remembers is kept in Flower's context.
+    Flower may run each message in a new process, so a participant's memory is kept in Flower's context.
     """
     app = ClientApp()
 
@@ -48,11 +48,11 @@ def client_app_of(participant_of: Callable[[Context], tuple[int, Participant]]) 
 
 
 class FlowerFederation(Federation):
-    """The nodes of a Flower run. Waits for `clients` of them, and one more that is the helper where `helper`.
+    """The nodes of a Flower run. Waits for `clients` nodes and, with `helper`, for the helper.
 
-    A node that answers nothing within `timeout` seconds, or whose process fails, has dropped out of that step; one
-    that refuses, with a sentence, ends the training. Raises PeerTimeout where the nodes do not join in
-    `join_timeout` seconds, ProtocolDesync where two have the same id.
+    A node that does not answer within `timeout` seconds, or whose process fails, has dropped out of that step; a node
+    that refuses, with a sentence, ends the training. Raises PeerTimeout if the nodes do not join within
+    `join_timeout` seconds, ProtocolDesync if two have the same id.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class FlowerFederation(Federation):
         return dict(self._round(step, addressed).values())
 
     def _round(self, step: str, messages: Mapping[int, Message]) -> dict[int, tuple[int, Message]]:
-        """Replies by Flower's node id: the client's id and its message."""
+        """Run a round; return by Flower's node id the client's id and its message."""
         envelope = ConfigRecord({"step": step})
         outgoing = [
             FlowerMessage(RecordDict({"arrays": _record(m), "envelope": envelope}), node, MessageType.QUERY)

@@ -1,4 +1,4 @@
-"""The clients' keys on P-384, in OpenSSH's files: those with which Flower's supernodes authenticate will do."""
+"""The clients' keys on P-384, in OpenSSH's files; the keys that authenticate Flower's supernodes can be used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WANTED = "must hold a key as ssh-keygen -t ecdsa -b 384 writes it, without a pa
 
 
 def private_key(path: Path) -> ec.EllipticCurvePrivateKey:
-    """Raises ConfigError."""
+    """Read a private key. Raises ConfigError."""
     try:
         key = serialization.load_ssh_private_key(path.read_bytes(), password=None)
     except OSError as error:
@@ -28,7 +28,7 @@ def private_key(path: Path) -> ec.EllipticCurvePrivateKey:
 
 
 def public_keys(path: Path) -> list[ec.EllipticCurvePublicKey]:
-    """Those of a file with one key per line, each there once. Raises ConfigError."""
+    """Read the public keys of a file, one per line, without repetition. Raises ConfigError."""
     try:
         lines = [line for line in path.read_bytes().splitlines() if line.strip()]
     except OSError as error:
@@ -48,7 +48,7 @@ def public_keys(path: Path) -> list[ec.EllipticCurvePublicKey]:
 
 
 def write_key_pair(private: Path, public: Path) -> None:
-    """A new key: its private half in one file, its public half as one more line of another."""
+    """Write a new key: the private key to one file, the public key as another line of a second file."""
     key = ec.generate_private_key(ec.SECP384R1())
     form = serialization.PrivateFormat.OpenSSH
     write_bytes(private, key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))

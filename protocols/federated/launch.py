@@ -1,6 +1,6 @@
 """A federated training on this machine: in Flower's simulation, or between real processes on loopback.
 
-Both run the same server and the same participants, of `protocols.federated.apps`, on the same files.
+Both run the same server and participants, from `protocols.federated.apps`, on the same files.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ Facts = dict[str, Any]
 
 @dataclass(frozen=True)
 class Job:
-    """`run`: the run configuration, all of it but `report`; `nodes`: the node configuration of each supernode."""
+    """`run` is the run configuration without `report`, `nodes` the node configuration of each supernode."""
 
     run: Mapping[str, str | int | float | bool]
     nodes: Sequence[Mapping[str, str | int]]
 
 
 def simulate(job: Job, say: Say) -> Facts:
-    """Run `job` in Flower's simulation; the facts of `apps.serve`. Raises what the server raised."""
+    """Run `job` in Flower's simulation; return the facts of `apps.serve`. Raises what the server raised."""
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     warnings.filterwarnings("ignore", module="google.protobuf.runtime_version")
@@ -86,15 +86,15 @@ def simulate(job: Job, say: Say) -> Facts:
 
 
 def _place(context: Any) -> int:
-    """Which of the simulated supernodes this is."""
+    """Return the number of this simulated supernode."""
     return int(context.node_config["partition-id"])
 
 
 def deploy(job: Job, folder: Path, say: Say) -> Facts:
-    """Run `job` with a superlink and a supernode for each node; their logs and what they need are in `folder`.
+    """Run `job` with a superlink and a supernode for each node; their logs and files are in `folder`.
 
-    Raises what the server raised, PeerVanished where the superlink or more supernodes end than the run's `minimum`
-    spares, PeerTimeout where they do not start.
+    Raises what the server raised, PeerVanished if the superlink ends, or more supernodes than the run's `minimum`
+    allows, PeerTimeout if they do not start.
     """
     report = folder / "report.json"
     settings = dict(job.run) | {"report": str(report)}
@@ -106,13 +106,13 @@ def deploy(job: Job, folder: Path, say: Say) -> Facts:
         while (done := subprocess.run(command, env=environment, cwd=folder, capture_output=True)).returncode:
             if time.monotonic() > give_up:
                 last = (done.stdout + done.stderr).decode(errors="replace").strip()[-500:]
-                raise PeerTimeout(f"the superlink took no job within {_START_SECONDS} seconds: {last}")
+                raise PeerTimeout(f"the superlink accepted no job within {_START_SECONDS} seconds: {last}")
             time.sleep(_POLL_SECONDS)
         return _follow(report, running, int(job.run["clients"]) - int(job.run["minimum"]), say)
 
 
 def _follow(report: Path, running: Mapping[Path, subprocess.Popen[bytes]], spare: int, say: Say) -> Facts:
-    """Until the server is done. The superlink and all but `spare` supernodes must stay alive."""
+    """Wait until the server is done. The superlink and all but `spare` supernodes must stay alive."""
     shown = ""
     while True:
         facts: Facts = json.loads(report.read_text()) if report.exists() else {"progress": ""}
@@ -127,7 +127,7 @@ def _follow(report: Path, running: Mapping[Path, subprocess.Popen[bytes]], spare
         if len(ended) > spare or any(log.stem == SUPERLINK for log, _ in ended):
             log, process = ended[0]
             if "pid" in facts:
-                # Without its superlink, the server's process would ask for it for ever.
+                # Without its superlink, the server's process would retry for ever.
                 with suppress(ProcessLookupError):
                     os.kill(facts["pid"], signal.SIGKILL)
             raise PeerVanished(f"{log.stem} ended with status {process.returncode}; its last lines: {_last_words(log)}")
@@ -135,7 +135,7 @@ def _follow(report: Path, running: Mapping[Path, subprocess.Popen[bytes]], spare
 
 
 def _last_words(log: Path) -> str:
-    """The last line of a log, without colours."""
+    """Return the last line of a log, without colours."""
     lines = re.sub(r"\x1b\[[\d;]*m", "", log.read_text(errors="replace")).split("\n")
     return next((" ".join(line.split()) for line in reversed(lines) if line.strip()), "none")
 
@@ -151,7 +151,7 @@ def _error(name: str, sentence: str) -> SharewoodError:
 def _processes(
     nodes: Sequence[Mapping[str, str | int]], folder: Path
 ) -> Iterator[tuple[dict[str, str], dict[Path, subprocess.Popen[bytes]]]]:
-    """A superlink and the supernodes, {log: process}, ended with everything they started; their environment."""
+    """Run a superlink and the supernodes; yield their environment and {log: process}. End them and their children."""
     port, *node_ports = _free_ports(1 + len(nodes))
     home = folder / "flwr"
     home.mkdir()
@@ -194,13 +194,13 @@ def _processes(
 
 
 def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    """To a process and what it started; it may have ended, with or without them."""
+    """Signal a process and its children; it may have ended, with or without them."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, number)
 
 
 def _program(name: str) -> str:
-    """Flower's programs are beside this Python."""
+    """Return the path of one of Flower's programs, which are next to this Python."""
     return str(Path(sys.executable).parent / name)
 
 

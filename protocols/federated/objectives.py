@@ -1,7 +1,7 @@
-"""What the systems by rows train: two classes, numbers or counts, by XGBoost's names of the losses.
+"""The objectives of the systems by rows: two classes, numbers or counts, under XGBoost's names.
 
-Source  Chen and Guestrin, XGBoost, KDD 2016, section 2.2; a leaf weight of counts is at most LARGEST_STEP, and their
-        hessian has a factor e^LARGEST_STEP, as in its code (max_delta_step)
+Source  Chen and Guestrin, XGBoost, KDD 2016, section 2.2; for counts, a leaf weight is at most LARGEST_STEP, and the
+        hessian has a factor e^LARGEST_STEP, as in XGBoost's code (max_delta_step)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LARGEST_STEP = 0.7
 
 
 def sigmoid(margin: np.ndarray) -> np.ndarray:
-    """Probability of class 1, float64[n]."""
+    """Return the probability of class 1, float64[n]."""
     return 1 / (1 + np.exp(-margin))
 
 
@@ -30,7 +30,7 @@ def predicted(objective: str, margin: np.ndarray) -> np.ndarray:
 
 
 def derivatives(objective: str, margin: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """g and h of each row, float64[n]."""
+    """Return g and h of each row, float64[n]."""
     p = predicted(objective, margin)
     if objective == "reg:squarederror":
         return p - y, np.ones(len(p))
@@ -38,14 +38,14 @@ def derivatives(objective: str, margin: np.ndarray, y: np.ndarray) -> tuple[np.n
 
 
 def losses(objective: str, margin: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Of each row cross-entropy in nats, squared error, or Poisson's loss but for log y!."""
+    """Return each row's loss: cross-entropy in nats, squared error, or Poisson's without log y!."""
     if objective == "reg:squarederror":
         return (margin - y) ** 2
     return np.exp(margin) - y * margin if objective == "count:poisson" else np.logaddexp(0, margin) - y * margin
 
 
 def prior_margin(objective: str, rows: float, labels: float) -> float:
-    """The margin that predicts the mean of all labels, from their number and sum. Raises DataError without one."""
+    """Return the margin that predicts the mean of all labels, from their number and sum. Raises DataError if there is none."""
     if objective == "reg:squarederror":
         return labels / rows
     if objective == "count:poisson":
@@ -58,7 +58,7 @@ def prior_margin(objective: str, rows: float, labels: float) -> float:
 
 
 def check_labels(source: str, objective: str, labels: np.ndarray) -> None:
-    """Raises DataError, which names `source` and the row, for a label that the objective does not take."""
+    """Raise DataError, which names `source` and the row, for a label that the objective does not accept."""
     bad, wanted = ~np.isfinite(labels), "a finite number"
     if objective == "binary:logistic":
         bad, wanted = ~np.isin(labels, (0, 1)), "0 or 1"

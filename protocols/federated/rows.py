@@ -1,4 +1,4 @@
-"""A client's rows, checked at its door. A missing value is one below all others: it goes left of every threshold."""
+"""A client's rows, checked on entry. A missing value is replaced by one below all others, which always goes left."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BELOW_ALL = np.float32(-(2.0**126))
 
 
 def without_missing(X: np.ndarray) -> np.ndarray:
-    """float32[n, d] with a number below all others in the place of NaN. Raises DataError for an infinite value."""
+    """Replace NaN in float32[n, d] by a number below all others. Raises DataError for an infinite value."""
     if np.isinf(X).any():
         raise DataError("X: every value must be finite, or NaN where it is missing")
     return np.where(np.isnan(X), _BELOW_ALL, X)
@@ -24,7 +24,7 @@ def without_missing(X: np.ndarray) -> np.ndarray:
 def read_rows(
     source: str, X: TableLike, y: ColumnLike, objective: str
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-    """Features float32[n, d], labels float64[n] that suit the objective, and the features' names.
+    """Return features float32[n, d], labels float64[n] that suit the objective, and the features' names.
 
     Raises DataError, which names `source`.
     """

@@ -1,16 +1,16 @@
-"""The sum of the clients' vectors, in the open or from two additive shares.
+"""The sum of the clients' vectors, in the clear or from two additive shares.
 
 Functionality  client i holds v_i, float64[n] -> the server holds sum_i v_i over the clients that answered
 Messages       client -> server: x_i - r_i (uint64[n]) and Seal_helper(seed of r_i, signature); server -> helper: the
                sealed seeds of one round; helper -> server: sum_i r_i. x_i is v_i in fixed point over Z_2^64.
 Cost           8 n + 176 bytes from each client; 176 bytes per client to the helper, 8 n bytes back
 Security       semi-honest, two aggregators, the server and the helper, that do not collude: the server sees uniform
-               words and the sum, the helper sees seeds of masks and nothing of v. Neither of them learns any v_i.
-               Both together learn every v_i. A client has the helper's public key, and the helper the clients', from
-               outside this protocol and not from the server, which so cannot put seeds of its own in place of clients'.
-Drop-out       both shares of a client leave in one message, so a client is in the sum or it is not; the server
-               names the set to the helper, and the helper answers once per round, and for no set below its minimum, so
-               that the server cannot subtract one sum from another. A helper that vanishes ends the training.
+               words and the sum, the helper sees seeds of masks and nothing of v. Neither learns any v_i; together
+               they learn every v_i. A client gets the helper's public key, and the helper the clients' keys, outside
+               this protocol and not from the server, so the server cannot replace clients' seeds by its own.
+Drop-out       both shares of a client are sent in one message, so a client is in the sum or it is not. The server
+               names the set to the helper, and the helper answers once per round, and never for fewer clients than its
+               minimum, so the server cannot subtract one sum from another. A helper that vanishes ends the training.
 Source         the sum of Prio without its proofs of validity (Corrigan-Gibbs and Boneh, NSDI 2017, section 3)
 """
 
@@ -38,7 +38,7 @@ FRACTION_BITS = 24
 MOST_NUMBERS = 1 << 28
 _LIMIT = 2.0 ** (62 - FRACTION_BITS)
 _SEED_BYTES, _KEY_BYTES, _TAG_BYTES = 32, 32, 16
-_NUMBER_BYTES = 48  # of the curve P-384
+_NUMBER_BYTES = 48  # for the curve P-384
 _SIGNATURE_BYTES = 2 * _NUMBER_BYTES
 SEALED_BYTES = _KEY_BYTES + _SEED_BYTES + _SIGNATURE_BYTES + _TAG_BYTES
 _ECDSA = ec.ECDSA(hashes.SHA384())
@@ -48,14 +48,14 @@ ClientKey = ec.EllipticCurvePublicKey
 class Summation(ABC):
     """How the clients' vectors become one sum. `label` names the round and is used once.
 
-    secure: whether the server learns the sum only.
+    secure: whether the server learns only the sum.
     """
 
     secure: bool
 
     @abstractmethod
     def conceal(self, values: np.ndarray, label: str) -> Message:
-        """At a client: float64[n] -> its contribution to the sum called `label`."""
+        """At a client: float64[n] -> its contribution to the sum `label`."""
 
     @abstractmethod
     def total(self, federation: Federation, replies: dict[int, Message], label: str, length: int) -> np.ndarray:
@@ -63,7 +63,7 @@ class Summation(ABC):
 
 
 class OpenSum(Summation):
-    """Every contribution in the open: the server sees each client's vector."""
+    """Every contribution in the clear: the server sees each client's vector."""
 
     secure = False
 
@@ -75,10 +75,10 @@ class OpenSum(Summation):
 
 
 class SharedSum(Summation):
-    """Additive shares between the server and the helper, whose public key (32 bytes) a client holds; the server None.
+    """Additive shares between the server and the helper. `helper_key` has 32 bytes at a client; None at the server.
 
-    `clients` bounds the sum, so that no sum of that many contributions leaves Z_2^64. `identity`: the client's own key
-    on P-384, for helpers that know their clients.
+    `clients` bounds the contributions, so that a sum of that many does not overflow Z_2^64. `identity` is the client's
+    own key on P-384, for helpers that know their clients.
     """
 
     secure = True
@@ -92,7 +92,7 @@ class SharedSum(Summation):
         self._limit = _LIMIT / clients
 
     def conceal(self, values: np.ndarray, label: str) -> Message:
-        """Raises RangeError for a value outside +-2^38 / clients, or not finite; ConfigError without a key."""
+        """Share values. Raises RangeError unless all are finite and within +-2^38 / clients, ConfigError without a key."""
         if self._helper_key is None:
             raise ConfigError("a client of a secure sum needs the helper's public key")
         values = np.asarray(values, np.float64)
@@ -115,9 +115,9 @@ class SharedSum(Summation):
 
 
 class Helper(Participant):
-    """The second aggregator: sums masks, once a label, over no fewer than `minimum` of the `clients`.
+    """The second aggregator: sums masks, once per label, over at least `minimum` of the `clients`.
 
-    clients None: of any, which serves where all are in one process.
+    With `clients` None it accepts any client, for federations in one process.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Helper(Participant):
 
     @property
     def public_key(self) -> bytes:
-        """What the clients are given, 32 bytes."""
+        """The public key for the clients, 32 bytes."""
         return self._key.public_key().public_bytes_raw()
 
     @property
@@ -145,7 +145,7 @@ class Helper(Participant):
             raise ProtocolDesync(f"sum {label!r}: must be of 1 to {MOST_NUMBERS} numbers, got {length}")
         sealed = [row.tobytes() for row in field(message, "sealed", np.uint8, (-1, SEALED_BYTES))]
         if label in self._answered():
-            raise ProtocolDesync(f"the helper has answered for sum {label!r} already")
+            raise ProtocolDesync(f"the helper has already answered for sum {label!r}")
         if len(set(sealed)) < max(self._minimum, len(sealed)):
             raise ProtocolDesync(
                 f"sum {label!r}: must be of {self._minimum} different clients or more, got {len(set(sealed))}"
@@ -165,7 +165,7 @@ class Helper(Participant):
         return [] if past is None else past.tobytes().decode().split("\n")
 
     def _open(self, sealed: bytes, label: str) -> tuple[bytes, int | None]:
-        """The seed, and which of the clients signed it."""
+        """Return the seed, and the number of the client that signed it."""
         public, box = sealed[:_KEY_BYTES], sealed[_KEY_BYTES:]
         try:
             shared = self._key.exchange(X25519PublicKey.from_public_bytes(public))
@@ -202,7 +202,7 @@ def _has_signed(key: ClientKey, signature: bytes, signed: bytes) -> bool:
 
 
 def _cipher(shared: bytes, public: bytes) -> ChaCha20Poly1305:
-    """One key for one ephemeral key: the nonce may stay zero."""
+    """Derive a key that is unique to an ephemeral key, so the nonce may be zero."""
     return ChaCha20Poly1305(HKDF(hashes.SHA256(), 32, public, b"sharewood secure sum").derive(shared))
 
 

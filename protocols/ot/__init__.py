@@ -1,1 +1,1 @@
-"""Oblivious transfer between two semi-honest parties: base OT, correlated OT by extension, and pads from it."""
+"""Oblivious transfer between two semi-honest parties: base OT, correlated OT by extension, and pads made from it."""

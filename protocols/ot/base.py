@@ -3,9 +3,9 @@
 Functionality  choices c_i of the receiver -> sender: keys (k_i0, k_i1); receiver: k_ic, c = c_i
 Messages       receiver -> sender: r_i0, r_i1 with r_c = pk - H(i, c, r_(1-c)), r_(1-c) random        (one round)
                sender -> receiver: encapsulations to r_ij + H(i, j, r_i(1-j)), j = 0, 1               (one round)
-Cost           2 x 1184 bytes and 2 x 1088 bytes an OT
-Security       semi-honest; MLWE and random oracles: a public key is pseudorandom in Z_3329^768 x {0, 1}^256, so that
-               both r look alike; the oracle fixes the other key after r, and nobody has its secret key
+Cost           2 x 1184 bytes and 2 x 1088 bytes per OT
+Security       semi-honest; MLWE and random oracles: a public key is pseudorandom in Z_3329^768 x {0, 1}^256, so the
+               two r are indistinguishable; the oracle determines the other key after r, and nobody has its secret key
 Source         Masny and Rindal, CCS 2019; ML-KEM: FIPS 203
 """
 
@@ -22,14 +22,14 @@ from mpc.rounds import Round, Steps
 
 _MODULUS, _COEFFICIENTS, _SEED = 3329, 768, 32
 _KEY, _CIPHERTEXT = 1184, 1088
-# 12-bit candidates for the coefficients: 1040 of them are expected below the modulus, too few are 19 deviations away.
+# 12-bit candidates for the coefficients: 1040 are expected below the modulus; too few are 19 standard deviations away.
 _CANDIDATES = 1280
 
 
 def send_base(count: int, session: bytes) -> Steps[np.ndarray]:
-    """`count` pairs of keys, uint64[count, 2 (choice), 2]; `session` is fresh, and of this direction only.
+    """Make `count` pairs of keys, uint64[count, 2 (choice), 2]; `session` must be fresh and of this direction only.
 
-    Raises ProtocolDesync when the peer sends what is no key.
+    Raises ProtocolDesync if the peer sends a malformed key.
     """
     (data,) = yield Round([], [count * 2 * _KEY], "ot.base")
     offers = data.reshape(count, 2, _KEY)
@@ -51,7 +51,7 @@ def send_base(count: int, session: bytes) -> Steps[np.ndarray]:
 
 
 def receive_base(choices: np.ndarray, session: bytes) -> Steps[np.ndarray]:
-    """The keys chosen by the bits `choices`, uint8[count], as uint64[count, 2]."""
+    """Receive the keys chosen by the bits `choices`, uint8[count], as uint64[count, 2]."""
     count = choices.size
     private = [MLKEM768PrivateKey.generate() for _ in range(count)]
     public = np.stack([np.frombuffer(key.public_key().public_bytes_raw(), np.uint8) for key in private])
@@ -94,7 +94,7 @@ def _sum(keys: np.ndarray, others: np.ndarray, sign: int) -> np.ndarray:
 
 
 def _element(seed: bytes) -> np.ndarray:
-    """A uniform element of the group from a seed, by rejection: uint8[1184]."""
+    """Derive a uniform element of the group from a seed, by rejection: uint8[1184]."""
     stream = hashlib.shake_256(seed).digest(_SEED + 2 * _CANDIDATES)
     candidates = np.frombuffer(stream, np.uint16, offset=_SEED).astype(np.int32) & 4095
     coefficients = candidates[candidates < _MODULUS][:_COEFFICIENTS]

@@ -2,11 +2,11 @@
 
 Functionality  sender: delta, and blocks q; receiver: random bits c, and blocks t = q xor c delta
 Messages       set-up: base OTs, trees of SoftSpoken, and for Ferret one extension by SoftSpoken; then `extend`
-Cost           0.67 (Ferret) or 31 (SoftSpoken) bits a COT, one way; one round
+Cost           0.67 (Ferret) or 31 (SoftSpoken) bits per COT, one way; one round
 Security       semi-honest; see base.py, softspoken.py, ferret.py
 Source         Ishai, Kilian, Nissim and Petrank, CRYPTO 2003 (the correlation)
 
-The blocks are not pads yet: `pads` makes them so.
+The blocks are not pads yet: `pads` hashes them into pads.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ from mpc.rounds import Steps, parallel
 from protocols.ot import ferret, softspoken
 
 OtKind = Literal["ferret", "softspoken"]
-# Bits on the wire of a correlated OT.
+# Bits on the wire per correlated OT.
 COT_BITS: dict[OtKind, float] = {"ferret": 0.67, "softspoken": 31.0}
 
 
 class CotSender(Protocol):
     """The sender in one direction, with one delta for the session."""
 
-    # uint64[2]; its lowest bit is 1.
+    # uint64[2]; the lowest bit is 1.
     delta: np.ndarray
 
     def extend(self, count: int) -> Steps[np.ndarray]:
-        """The next q: uint64[n, 2] with n >= `count`, as many as suits the protocol."""
+        """Make the next q: uint64[n, 2] with n >= `count`, as many as suits the protocol."""
 
 
 class CotReceiver(Protocol):
     """The receiver in one direction."""
 
     def extend(self, count: int) -> Steps[tuple[np.ndarray, np.ndarray]]:
-        """The next random choice bits uint8[n] and t = q xor choice delta, uint64[n, 2], with n as at the sender."""
+        """Make the next random choice bits uint8[n] and t = q xor choice delta, uint64[n, 2], n as at the sender."""
 
 
 def set_up(
     rank: int, session: bytes, kind: OtKind, draw: Callable[[int], bytes]
 ) -> Steps[tuple[CotSender, CotReceiver]]:
-    """This party's sender, whose receiver the peer has, and its receiver; both parties run it with the same `kind`.
+    """Set up this party's sender and receiver, whose other ends the peer has. Both parties use the same `kind`.
 
-    `session` is 32 bytes that both know, fresh for each session; `draw` gives secret random bytes.
+    `session`, 32 bytes, is known to both parties and fresh for each session; `draw` returns secret random bytes.
     """
-    assert len(session) == 32, "a session's name is 32 bytes"
-    # Named by the rank of the sender.
+    assert len(session) == 32, "a session must be 32 bytes"
+    # Each direction is named by the rank of its sender.
     mine, theirs = session + bytes([rank]), session + bytes([1 - rank])
     sender, receiver = yield from parallel(
         softspoken.set_up_sender(mine, draw), softspoken.set_up_receiver(theirs, draw)

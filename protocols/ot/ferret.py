@@ -1,15 +1,15 @@
-"""Ferret OT extension: correlated OT with less than a bit each, from sparse noise and linear codes.
+"""Ferret OT extension: correlated OT at less than one bit each, from sparse noise and linear codes.
 
 Functionality  sender: delta, q_i; receiver: random bits c_i and t_i = q_i xor c_i delta; blocks of 128 bits
-Messages       sender -> receiver: a block a level of every tree but the first                          (one round)
+Messages       sender -> receiver: one block per tree and level, except the first level                 (one round)
 Cost           128 t (log2(n / t) - 1) bits for n - k - t log2(n / t) COTs: 0.67 bits each; n ten-row sums
 Security       semi-honest: LPN with regular noise over GF(2); pi = AES under a public key is an ideal permutation,
-               so that x -> pi(s(x)) xor s(x) is circular correlation robust. As for lowest bits, see softspoken.py
+               so x -> pi(s(x)) xor s(x) is circular correlation robust. For the lowest bits see softspoken.py
 Source         Yang, Weng, Lan, Zhang and Wang, CCS 2020; half-tree: Guo et al., EUROCRYPT 2023
 
-Of each iteration's n COTs the last k + t log2(n / t) are kept for the next. k of them are the secret of the LPN
-instance and its image of the code. The others puncture t trees of n / t leaves: the leaves are q but for one leaf a
-tree, which is the noise: there the receiver has q xor delta.
+The last k + t log2(n / t) of each iteration's n COTs are kept for the next iteration. k of them are the secret of the
+LPN instance, which the code maps to n blocks. The others puncture t trees of n / t leaves: both parties have the same
+leaves, except for one leaf per tree, the noise, where the receiver has the sender's leaf xor delta.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from protocols.ot.softspoken import SoftSpokenReceiver, SoftSpokenSender, choice
 from protocols.ot.trees import Children, grow, grow_punctured, half_tree, permutation_key
 
 # t trees of 2^11 leaves, k rows, n outputs: set "b11" of emp-ot v1.0.0-alpha.1 (July 2026), for 128 bits of security
-# with d = 10 rows a sum. The set of 2020 (n = 10,805,248, k = 589,760, t = 1,319) is too weak today: AGB 2.0 (ePrint
-# 2025/1476) and hybrid attacks on regular noise. To be compared with the current estimates before every release.
+# with d = 10 rows per sum. The set of 2020 (n = 10,805,248, k = 589,760, t = 1,319) is too weak today: AGB 2.0 (ePrint
+# 2025/1476) and hybrid attacks on regular noise. Compare this set with current estimates before every release.
 TREES, DEPTH, SECRET = 1170, 11, 1 << 17
 OUTPUTS = TREES << DEPTH
 KEPT = SECRET + TREES * DEPTH
 FRESH = OUTPUTS - KEPT
-# Trees that grow together: their nodes stay in the second-level cache.
+# Trees that are grown together: their nodes fit into the second-level cache.
 _GROUP = 26
-# Sums whose choices of rows are drawn together.
+# The number of sums whose rows are drawn together.
 _CHUNK = 1 << 12
 _NAME = "ot.ferret"
 _LOWEST = np.uint64(1)
 
 
 class FerretSender:
-    """The sender of correlated OTs, with the delta of the sender that it starts from."""
+    """The sender of correlated OTs; its delta is that of the SoftSpoken sender that it starts from."""
 
     def __init__(self, session: bytes, delta: np.ndarray, kept: np.ndarray) -> None:
         """kept: the first q uint64[KEPT, 2], for the first iteration."""
@@ -48,7 +48,7 @@ class FerretSender:
         self._state = _State(session, kept)
 
     def extend(self, count: int) -> Steps[np.ndarray]:
-        """The next q, uint64[n, 2], with n = `count` rounded up to whole iterations."""
+        """Make the next q, uint64[n, 2], with n = `count` rounded up to whole iterations."""
         room, iterations = _room(count)
         messages = np.empty((len(iterations), DEPTH - 1, TREES, 2), np.uint64)
         for message, out in zip(messages, iterations, strict=True):
@@ -59,7 +59,7 @@ class FerretSender:
     def _iterate(self, message: np.ndarray, out: np.ndarray) -> None:
         q, children = self._state.q_or_t, self._state.children
         for trees, leaves in _groups(out):
-            # The first level needs no message: its nodes are q and q xor delta, of which the receiver has one.
+            # The first level needs no message: its nodes are q and q xor delta, and the receiver has one of them.
             leaves[0], leaves[1] = q[0, trees], q[0, trees] ^ self.delta
             sums = grow(leaves, DEPTH - 1, children)
             message[:, trees] = sums[:, 0] ^ q[1:, trees]
@@ -68,14 +68,14 @@ class FerretSender:
 
 
 class FerretReceiver:
-    """The receiver of correlated OTs: the noise is where its choices among the kept COTs lead in the trees."""
+    """The receiver of correlated OTs: its choices in the kept COTs are the paths to the noise in the trees."""
 
     def __init__(self, session: bytes, kept: np.ndarray) -> None:
         """kept: the first t uint64[KEPT, 2], for the first iteration."""
         self._state = _State(session, kept)
 
     def extend(self, count: int) -> Steps[tuple[np.ndarray, np.ndarray]]:
-        """The next random bits uint8[n] and t, uint64[n, 2], with n = `count` rounded up to whole iterations."""
+        """Make the next random bits uint8[n] and t, uint64[n, 2], with n = `count` rounded up to whole iterations."""
         room, iterations = _room(count)
         (data,) = yield Round([], [len(iterations) * (DEPTH - 1) * TREES * 16], _NAME)
         messages = data.view(np.uint64).reshape(len(iterations), DEPTH - 1, TREES, 2)
@@ -86,14 +86,14 @@ class FerretReceiver:
 
     def _iterate(self, message: np.ndarray, out: np.ndarray) -> None:
         t, children = self._state.q_or_t, self._state.children
-        # What it knows of a level is the side of its choice bit, so that the path to the missing leaf takes the other.
+        # It knows the side of its choice bit at each level, so the path to the missing leaf takes the other side.
         sides, every = (t[:, :, 0] & _LOWEST).astype(np.int64), np.arange(_GROUP)
         for trees, leaves in _groups(out):
             side = sides[:, trees]
             first = side[0]
             leaves[first, every], leaves[1 - first, every] = t[0, trees], 0
             missing = grow_punctured(leaves, 1 - first, side[1:], message[:, trees] ^ t[1:, trees], children)
-            # The leaves of a tree add up to delta: the others to q xor delta of the missing one.
+            # The leaves of a tree sum to delta, so the known ones sum to q xor delta of the missing one.
             at_noise = np.bitwise_xor.reduce(leaves, axis=0)
             leaves[:, :, 0] &= ~_LOWEST
             leaves[missing, every] = at_noise
@@ -102,19 +102,19 @@ class FerretReceiver:
 
 
 def set_up_sender(session: bytes, start: SoftSpokenSender) -> Steps[FerretSender]:
-    """A sender from another's COTs; `session` is fresh, and of this direction only."""
+    """Set up a sender from SoftSpoken's COTs; `session` must be fresh and of this direction only."""
     q = yield from start.extend(KEPT)
     return FerretSender(session, start.delta, q[:KEPT])
 
 
 def set_up_receiver(session: bytes, start: SoftSpokenReceiver) -> Steps[FerretReceiver]:
-    """Its receiver."""
+    """Set up the receiver of `set_up_sender`."""
     _, t = yield from start.extend(KEPT)
     return FerretReceiver(session, t[:KEPT])
 
 
 class _State:
-    """What one iteration leaves to the next: COTs, and how many iterations there were."""
+    """The state between iterations: the kept COTs, and the number of iterations so far."""
 
     def __init__(self, session: bytes, kept: np.ndarray) -> None:
         self._session, self._kept, self._iteration = session, kept, 0
@@ -129,7 +129,7 @@ class _State:
         return half_tree(permutation_key(self._session, f"trees {self._iteration}"))
 
     def encode(self, out: np.ndarray) -> None:
-        """Add to the leaves the image of the secret under a public random code; keep what comes last."""
+        """Add to the leaves the image of the secret under a public random code; keep the last COTs."""
         key = np.frombuffer(permutation_key(self._session, f"code {self._iteration}"), np.uint64)
         schedules, words = aes_blocks.schedules(key[None]), np.empty((1, _CHUNK * ROW_WEIGHT // 4, 2), np.uint64)
         for i, chunk in enumerate(np.split(out, OUTPUTS // _CHUNK)):
@@ -139,9 +139,9 @@ class _State:
 
 
 def _room(count: int) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Room for the blocks of whole iterations and those kept last, and the outputs of each iteration in it.
+    """Allocate room for the blocks of whole iterations and the last kept ones; return it and each iteration's outputs.
 
-    An iteration writes over what the one before it kept, which that has copied.
+    An iteration overwrites what the iteration before it kept, since that has been copied.
     """
     starts = range(0, count, FRESH)
     room = np.empty((len(starts) * FRESH + KEPT, 2), np.uint64)
@@ -149,6 +149,6 @@ def _room(count: int) -> tuple[np.ndarray, list[np.ndarray]]:
 
 
 def _groups(out: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """Groups of trees with room for their leaves in the outputs, uint64[2^DEPTH, _GROUP, 2]."""
+    """Yield groups of trees, with room for their leaves in the outputs, uint64[2^DEPTH, _GROUP, 2]."""
     for first, leaves in zip(range(0, TREES, _GROUP), np.split(out, TREES // _GROUP), strict=True):
         yield slice(first, first + _GROUP), leaves.reshape(1 << DEPTH, _GROUP, 2)

@@ -2,8 +2,8 @@
 
 Functionality  block x with number i -> H_j(i, x) = pi(s(x) xor (i, j)) xor s(x), parts j = 0, 1, .. of two words each
 Messages       none
-Cost           one AES a part
-Security       pi = AES-128 is an ideal cipher, re-keyed every 2^16 numbers; a number serves one block of a key
+Cost           one AES call per part
+Security       pi = AES-128 is an ideal cipher, re-keyed every 2^16 numbers; a number is used for one block per key
 Source         Guo, Katz, Wang and Yu, IEEE S&P 2020; re-keying: Guo, Katz, Wang, Weng and Yu, CRYPTO 2020 (MITCCRH)
 """
 
@@ -17,13 +17,13 @@ _PERIOD = 16
 
 
 def pads(blocks: np.ndarray, first: int, words: int, key: bytes) -> np.ndarray:
-    """Of each block uint64[n, 2], numbered from `first`: `words` pseudorandom words, uint64[n, words].
+    """Blocks uint64[n, 2], numbered from `first` -> `words` pseudorandom words of each, uint64[n, words].
 
-    `key` is 16 bytes that both parties know, of the session and the direction. The caller never uses a number again
-    but for the other block of the same OT, and a longer pad of a number begins with the shorter.
+    `key`, 16 bytes, is known to both parties and specific to session and direction. The caller must not use a number
+    again except for the other block of the same OT; a longer pad of a number begins with the shorter one.
     """
     end = first + blocks.shape[0]
-    assert first >= 0 and end <= 1 << 64, "a number that wraps around is used twice"
+    assert first >= 0 and end <= 1 << 64, "numbers must not wrap around, or one would be used twice"
     out = np.empty((blocks.shape[0], words), np.uint64)
     epochs = range(first >> _PERIOD, -(-end >> _PERIOD))
     keys = np.empty((1, len(epochs), 2), np.uint64)

@@ -1,11 +1,11 @@
 """SoftSpoken OT extension: correlated OT from 128 base OTs, by VOLE over a small field GF(2^k).
 
 Functionality  sender: delta, q_i; receiver: random bits c_i and t_i = q_i xor c_i delta; blocks of 128 bits
-Messages       once: the base OTs, then 2 blocks a level of 128 / k trees from receiver to sender
+Messages       once: the base OTs, then 2 blocks per level of 128 / k trees from receiver to sender
                receiver -> sender: u_j xor u_0 for every tree j > 0                                     (one round)
-Cost           128 / k - 1 bits a COT, and 2^k / k blocks of AES
-Security       semi-honest, without a consistency check; the base OTs, and AES as a pseudorandom function.
-               The lowest bit of q is 0 and that of delta 1, so that c is the lowest bit of t
+Cost           128 / k - 1 bits per COT, and 2^k / k blocks of AES
+Security       semi-honest, without a consistency check; relies on the base OTs, and AES as a pseudorandom function.
+               The lowest bit of q is 0 and that of delta is 1, so c is the lowest bit of t
 Source         Roy, CRYPTO 2022; trees of seeds: Boyle et al., CCS 2019
 """
 
@@ -22,27 +22,28 @@ from protocols.ot.kernels.fold import fold
 from protocols.ot.kernels.transpose import transpose
 from protocols.ot.trees import Children, ggm, grow, grow_punctured, permutation_key
 
-# Bits of the field: with 4, 31 bits a COT on the wire; with 8, 15, for four times the AES (docs/oblivious_transfer.md).
+# Bits of the field: 4 gives 31 bits per COT on the wire; 8 gives 15, for four times the AES
+# (docs/oblivious_transfer.md).
 FIELD_BITS = 4
 TREES = 128 // FIELD_BITS
-# COTs are made in batches whose pseudorandom words stay in the second-level cache.
+# COTs are made in batches, whose pseudorandom words fit into the second-level cache.
 BATCH = 1 << 13
 _WORDS = BATCH // 64
 _NAME = "ot.softspoken"
 
 
 class SoftSpokenSender:
-    """The sender of correlated OTs: its delta, k bits per tree, is where a leaf is missing."""
+    """The sender of correlated OTs: its delta, k bits per tree, names the missing leaves."""
 
     def __init__(self, delta: np.ndarray, leaves: np.ndarray) -> None:
-        """delta uint64[2]; leaves uint64[2^k, T, 2], numbered by their difference from the missing one."""
+        """delta uint64[2]; leaves uint64[2^k, T, 2], numbered by their xor with the missing leaf's number."""
         self.delta = delta
         self._streams = _Streams(leaves)
-        # A word of ones for every bit of delta that is set, by tree and bit.
+        # By tree and bit of delta: a word of ones if the bit is set, else of zeros.
         self._chosen = (-_bits(delta).astype(np.int64)).view(np.uint64).reshape(TREES, FIELD_BITS, 1)
 
     def extend(self, count: int) -> Steps[np.ndarray]:
-        """The next q, uint64[n, 2], with n = `count` rounded up to whole batches."""
+        """Make the next q, uint64[n, 2], with n = `count` rounded up to whole batches."""
         batches = -(-count // BATCH)
         (data,) = yield Round([], [batches * (TREES - 1) * BATCH // 8], _NAME)
         corrections = data.view(np.uint64).reshape(batches, TREES - 1, 1, _WORDS)
@@ -65,7 +66,7 @@ class SoftSpokenReceiver:
         self._streams = _Streams(leaves)
 
     def extend(self, count: int) -> Steps[tuple[np.ndarray, np.ndarray]]:
-        """The next random bits uint8[n] and t, uint64[n, 2], with n = `count` rounded up to whole batches."""
+        """Make the next random bits uint8[n] and t, uint64[n, 2], with n = `count` rounded up to whole batches."""
         batches = -(-count // BATCH)
         corrections = np.empty((batches, TREES - 1, _WORDS), np.uint64)
         out = np.empty((batches, BATCH, 2), np.uint64)
@@ -82,7 +83,7 @@ class SoftSpokenReceiver:
 
 
 class _Streams:
-    """The pseudorandom words of leaves: AES in counter mode, whose counter only goes up."""
+    """The pseudorandom words of leaves: AES in counter mode, whose counter never decreases."""
 
     def __init__(self, leaves: np.ndarray) -> None:
         self._schedules = aes_blocks.schedules(np.ascontiguousarray(leaves.swapaxes(0, 1)).reshape(-1, 2))
@@ -90,15 +91,15 @@ class _Streams:
         self._counter = 0
 
     def fold(self, sums: np.ndarray, planes: np.ndarray) -> None:
-        """The next batch of words, folded (see `kernels/fold.py`)."""
-        assert self._counter < 1 << 63, "a counter encrypted twice would repeat the pad"
+        """Draw the next batch of words and fold it (see `kernels/fold.py`)."""
+        assert self._counter < 1 << 63, "the counter must not wrap around, or a pad would repeat"
         aes_blocks.counters(self._schedules, self._counter, self._words)
         self._counter += self._words.shape[1]
         fold(self._words.reshape(TREES, -1, _WORDS), sums, planes)
 
 
 def set_up_sender(session: bytes, draw: Callable[[int], bytes]) -> Steps[SoftSpokenSender]:
-    """A sender with a delta of its own; `session` is fresh, and of this direction only."""
+    """Set up a sender with a fresh delta; `session` must be fresh and of this direction only."""
     delta = np.frombuffer(draw(16), np.uint64) | np.array([1, 0], np.uint64)
     # By tree and level: the side of the path to the missing leaf.
     path = _bits(delta).reshape(TREES, FIELD_BITS)
@@ -113,7 +114,7 @@ def set_up_sender(session: bytes, draw: Callable[[int], bytes]) -> Steps[SoftSpo
 
 
 def set_up_receiver(session: bytes, draw: Callable[[int], bytes]) -> Steps[SoftSpokenReceiver]:
-    """Its receiver."""
+    """Set up the receiver of `set_up_sender`."""
     leaves = np.empty((1 << FIELD_BITS, TREES, 2), np.uint64)
     leaves[0] = np.frombuffer(draw(16 * TREES), np.uint64).reshape(TREES, 2)
     sums = grow(leaves, FIELD_BITS, _children(session))
@@ -124,7 +125,7 @@ def set_up_receiver(session: bytes, draw: Callable[[int], bytes]) -> Steps[SoftS
 
 
 def choices_of(blocks: np.ndarray) -> np.ndarray:
-    """The choice bits uint8[n] of t uint64[n, 2]: the lowest bits."""
+    """Return the choice bits uint8[n] of t uint64[n, 2]: the lowest bits."""
     return blocks.view(np.uint8)[:, 0] & np.uint8(1)
 
 

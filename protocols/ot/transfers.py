@@ -1,10 +1,10 @@
-"""Transfers on correlated oblivious transfers: bits of the chooser times words of the sender, shared.
+"""Transfers made from correlated oblivious transfers: bits of the chooser times words of the sender, shared.
 
 Functionality  the chooser's c_i, the sender's words w_i -> shares of c_i w_i in the ring of the words
 Messages       round 1, chooser -> sender: c_i xor b_i, b_i the random choice of a correlated transfer
-               round 2, sender -> chooser: H(q_i) - H(q_i + delta) + w_i;  both directions share their rounds
-               Where blocks are asked for as they are (`Correlated`), round 1 alone
-Cost           a bit and the bits of the words a transfer; those of the correlated transfers apart
+               round 2, sender -> chooser: H(q_i) - H(q_i + delta) + w_i;  both directions use the same rounds
+               A request for the blocks themselves (`Correlated`) takes round 1 only
+Cost           per transfer, one bit and the bits of its words; besides, the correlated transfers
 Security       semi-honest; H is correlation robust (protocols/ot/pads.py), and every number is hashed once
 Source         Ishai, Kilian, Nissim and Petrank, CRYPTO 2003; correlated: Asharov, Lindell, Schneider and Zohner,
                CCS 2013; derandomised: Beaver, CRYPTO 1995
@@ -35,19 +35,19 @@ class Sender(Protocol):
     def delta(self) -> np.ndarray: ...
 
     def extend(self, count: int) -> Steps[np.ndarray]:
-        """At least so many blocks."""
+        """Make at least `count` blocks."""
 
 
 class Receiver(Protocol):
     """Correlated transfers at their receiver: random bits b, uint8[n], and blocks q xor b delta, uint64[n, 2]."""
 
     def extend(self, count: int) -> Steps[tuple[np.ndarray, np.ndarray]]:
-        """At least so many."""
+        """Make at least `count` of each."""
 
 
 @dataclass
 class _Stock:
-    """What is left of extensions, a few arrays each, in order, and the number of the first."""
+    """The unused rest of extensions, a few arrays each, in order, and the number of the first transfer."""
 
     pieces: deque[tuple[np.ndarray, ...]] = field(default_factory=deque)
     left: int = 0
@@ -58,8 +58,8 @@ class _Stock:
         self.left += len(arrays[0])
 
     def take(self, count: int) -> tuple[int, list[np.ndarray]]:
-        """The number of the first, and so many of each array; each is given out once."""
-        assert count <= self.left, "a stock is filled before it is used"
+        """Take `count` entries of each array, once; return the number of the first, and the entries."""
+        assert count <= self.left, "the stock must be filled before it is used"
         first, self.first = self.first, self.first + count
         self.left -= count
         taken = []
@@ -75,7 +75,7 @@ class _Stock:
 
 @dataclass
 class Transfers:
-    """This party's end: a sender and a receiver of correlated transfers, the keys of the hash for either direction."""
+    """This party's end: a sender and a receiver of correlated transfers, and the hash keys of both directions."""
 
     rank: int
     sender: Sender
@@ -86,8 +86,9 @@ class Transfers:
     _choices: _Stock = field(default_factory=_Stock)
 
     def run(self, transfers: Sequence[Asked]) -> Steps[list[np.ndarray]]:
-        """This party's shares of all of them, each [count, width], or what it is told, or told. Two rounds, and those
-        of the extensions.
+        """Run transfers; return this party's share of each, [count, width], or the message that was sent or received.
+
+        This takes two rounds, besides those of the extensions.
         """
         mine, theirs = (_grouped(transfers, chooser) for chooser in (self.rank, 1 - self.rank))
         kept, given = (_correlated(transfers, chooser) for chooser in (self.rank, 1 - self.rank))
@@ -154,7 +155,7 @@ class Transfers:
         return stock.take(count)
 
     def _extend(self, chosen: int, sent: int) -> Steps[None]:
-        """Have so many transfers of either direction in stock."""
+        """Fill the stocks to this number of transfers in each direction."""
         steps = []
         if sent > self._blocks.left:
             steps.append(self._more_blocks(sent - self._blocks.left))
@@ -172,7 +173,7 @@ class Transfers:
 
 @dataclass
 class _Group:
-    """Transfers of one direction, ring and width, one after the other: their numbers, and where each begins."""
+    """Transfers of one direction, ring and width, one after another: their numbers, and where each ends."""
 
     ring: AnyRing
     width: int
@@ -186,18 +187,18 @@ class _Group:
         return self.ends[-1]
 
     def spread(self, shares: dict[int, np.ndarray], whole: np.ndarray) -> None:
-        """Give each its part."""
+        """Store each transfer's part of `whole` under its number."""
         for number, part in zip(self.numbers, np.split(whole, self.ends[:-1]), strict=True):
             shares[number] = part
 
 
 def _correlated(transfers: Sequence[Asked], chooser: int) -> dict[int, Correlated]:
-    """By number, the blocks that are asked for as they are, in which this party chooses."""
+    """Return, by number, the requests for blocks themselves in which `chooser` chooses."""
     return {i: one for i, one in enumerate(transfers) if isinstance(one, Correlated) and one.chooser == chooser}
 
 
 def _grouped(transfers: Sequence[Asked], chooser: int) -> list[_Group]:
-    """The transfers in which this party chooses; words are empty where they are not known."""
+    """Group the transfers in which `chooser` chooses; words that are not known are left empty."""
     by_kind: dict[tuple[AnyRing, int], list[tuple[int, Transfer]]] = {}
     for number, transfer in enumerate(transfers):
         if isinstance(transfer, Transfer) and transfer.count and transfer.chooser == chooser:
@@ -223,7 +224,7 @@ def _grouped(transfers: Sequence[Asked], chooser: int) -> list[_Group]:
 
 
 def _pads(blocks: np.ndarray, first: int, group: _Group, key: bytes) -> np.ndarray:
-    """A pad for the words of each transfer, [count, width]."""
+    """Return a pad for the words of each transfer, [count, width]."""
     size = -(-group.width // 8) if group.ring == GF2 else group.width * group.ring.dtype.itemsize
     data = pads(blocks, first, -(-size // U64.itemsize), key).view(U8)[:, :size]
     if group.ring == GF2:
@@ -232,7 +233,7 @@ def _pads(blocks: np.ndarray, first: int, group: _Group, key: bytes) -> np.ndarr
 
 
 def payload(asked: Asked) -> tuple[int, int]:
-    """Bytes that party 0 and party 1 send for it, but for the correlated transfers."""
+    """Return the bytes that party 0 and party 1 send for a request, without the correlated transfers."""
     if isinstance(asked, Told):
         size = sum(asked.ring.sizes((asked.count,)))
         return (size, 0) if asked.sender == 0 else (0, size)
@@ -242,5 +243,5 @@ def payload(asked: Asked) -> tuple[int, int]:
 
 
 def key_of(session: bytes, chooser: int) -> bytes:
-    """The hash's key for transfers in which that party chooses."""
+    """Return the hash key for transfers in which `chooser` chooses."""
     return HKDF(hashes.SHA256(), 16, session, b"sharewood pads %d" % chooser).derive(b"")

@@ -1,9 +1,9 @@
-"""Binary trees of seeds, grown whole by one party and but for one path by the other.
+"""Binary trees of seeds: one party grows them whole, the other all but one path.
 
-Many trees of one depth grow together. Their nodes of a level are uint64[2^d, T, 2]: node x of tree j at [x, j], and
-the children of node x are x and x + 2^d, so that bit d of a leaf's number is the side that its path takes at level d.
+Many trees of one depth are grown together. The nodes of level d are uint64[2^d, T, 2]: node x of tree j is at [x, j],
+and its children are x and x + 2^d, so bit d of a leaf's number is the side that its path takes at level d.
 
-Source     Goldreich, Goldwasser and Micali 1986; of one path unknown: Boyle et al., CCS 2019;
+Source     Goldreich, Goldwasser and Micali 1986; with an unknown path: Boyle et al., CCS 2019;
            half-tree: Guo, Yang, Wang, Zhang, Xie, Liu and Zhao, EUROCRYPT 2023
 """
 
@@ -23,7 +23,7 @@ Children = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 def ggm(key: bytes) -> Children:
-    """s -> H(s), H(s xor 1): for roots that are independent."""
+    """s -> H(s), H(s xor 1): for independent roots."""
 
     def children(nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         both = aes.expand(nodes, (0, 1), key)
@@ -33,7 +33,7 @@ def ggm(key: bytes) -> Children:
 
 
 def half_tree(key: bytes) -> Children:
-    """s -> H(s), s xor H(s): every level has the same sum, which is the sender's delta in all trees."""
+    """s -> H(s), s xor H(s): every level has the same sum, the sender's delta in all trees."""
     (schedule,) = aes_blocks.schedules(np.frombuffer(key, np.uint64)[None])
 
     def children(nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -44,9 +44,9 @@ def half_tree(key: bytes) -> Children:
 
 
 def grow(leaves: np.ndarray, levels: int, children: Children) -> np.ndarray:
-    """The last `levels` levels of trees, in place: leaves uint64[n, T, 2], of which the first n / 2^levels are nodes.
+    """Grow `levels` more levels in place: in leaves uint64[n, T, 2], the first n / 2^levels are the nodes so far.
 
-    The sums by xor of either side of each level, uint64[levels, 2, T, 2].
+    Returns the xor sums of both sides of each level, uint64[levels, 2, T, 2].
     """
     sums = np.empty((levels, 2, *leaves.shape[1:]), np.uint64)
     for level in range(levels):
@@ -57,17 +57,17 @@ def grow(leaves: np.ndarray, levels: int, children: Children) -> np.ndarray:
 def grow_punctured(
     leaves: np.ndarray, missing: np.ndarray, sides: np.ndarray, sums: np.ndarray, children: Children
 ) -> np.ndarray:
-    """The same for whoever lacks node `missing` int64[T] of each tree, and has zero there.
+    """Grow trees of which node `missing` int64[T] is not known, and zero, in each.
 
-    At each level the sum uint64[levels, T, 2] of one side is known: `sides` uint8[levels, T], the one off the path.
-    The numbers of the missing leaves, which are zero.
+    At each level the sum of the side off the path is known: `sides` uint8[levels, T], `sums` uint64[levels, T, 2].
+    Returns the numbers of the missing leaves, which are zero.
     """
     levels, every = sides.shape[0], np.arange(leaves.shape[1])
     both = np.empty((2, *leaves.shape[1:]), np.uint64)
     for level, side in enumerate(sides.astype(np.int64)):
         size = leaves.shape[0] >> levels - level
         _double(leaves, size, children, both)
-        # A missing node was doubled like any other, but its children are none.
+        # The missing node was expanded like any other, but its children are not valid.
         sibling, missing = missing + side * size, missing + (1 - side) * size
         leaves[sibling, every] ^= sums[level] ^ both[side, every]
         leaves[missing, every] = 0
@@ -75,11 +75,11 @@ def grow_punctured(
 
 
 def _double(leaves: np.ndarray, size: int, children: Children, sums: np.ndarray) -> None:
-    """Put the children of the first `size` nodes in their place; to sums uint64[2, T, 2] those of either side."""
+    """Put the children of the first `size` nodes in their place; write each side's sum to sums uint64[2, T, 2]."""
     left, right = (side.reshape(size, -1) for side in children(leaves[:size].reshape(-1, 2)))
     put_children(leaves[: 2 * size].reshape(2 * size, -1), left, right, sums.reshape(2, -1))
 
 
 def permutation_key(session: bytes, purpose: str) -> bytes:
-    """The public key of a fixed-key permutation: 16 bytes, one for each purpose in a session."""
+    """Return the public key of a fixed-key permutation: 16 bytes, one for each purpose in a session."""
     return hashlib.sha256(b"sharewood OT, " + session + purpose.encode()).digest()[:16]

@@ -1,7 +1,7 @@
-"""What the guest takes from a host: values of one type, length and range. Anything else names the host and ends it all.
+"""Checks of a host's answers: type, length and range. A failed check names the host and ends the training.
 
-A host is trusted to follow the protocol, so these checks hold against faults, not against a host that lies with
-care: its sums and its routes need to agree with the guest's own totals, not with the host's columns.
+A host is trusted to follow the protocol, so these checks detect faults, not a host that lies with care: its sums and
+its routes must agree with the guest's own totals, but are not compared with the host's columns.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def refuse(host: str, wanted: str, got: str) -> NoReturn:
 
 
 def description(host: str, answer: object, bins: int) -> tuple[int, int]:
-    """Columns of a host, and buckets per column: one for each bin, and perhaps one more for missing values."""
+    """Return a host's number of columns, and of buckets per column: the bins, and perhaps one for missing values."""
     if type(answer) is not tuple or [type(part) for part in answer] != [int, int]:
         refuse(host, "the numbers of its columns and buckets", _kind(answer))
     columns, buckets = answer
@@ -30,20 +30,20 @@ def description(host: str, answer: object, bins: int) -> tuple[int, int]:
 
 
 def batches(host: str, answer: object, nodes: int) -> list[bytes]:
-    """Ciphertexts of every node that the guest asked for."""
+    """Return the ciphertexts of every node that the guest asked for."""
     if type(answer) is not list or any(type(part) is not bytes for part in answer) or len(answer) != nodes:
         refuse(host, f"the sums of {nodes} nodes", _kind(answer))
     return answer
 
 
 def check_sums(host: str, sums: np.ndarray, totals: np.ndarray, noisy: bool) -> None:
-    """sums int64[v, c, buckets, 2] must add up to the totals int64[v, 2] of v nodes; no exact hessian is negative."""
+    """Check that sums int64[v, c, buckets, 2] add up to totals int64[v, 2], and that no exact hessian is negative."""
     if (sums.sum(axis=2) != totals[:, None]).any() or (not noisy and (sums[..., 1] < 0).any()):
-        refuse(host, "sums that add up to those of the rows of each node", "others")
+        refuse(host, "sums that add up to those of the rows of each node", "other sums")
 
 
 def records(host: str, answer: object, first: int, count: int) -> np.ndarray:
-    """The places of new splits: the next `count` from `first`, int64[count]."""
+    """Return the places of new splits: the next `count` from `first`, int64[count]."""
     wanted = np.arange(first, first + count)
     if not _is_array(answer, np.int64, count) or not np.array_equal(answer, wanted):
         refuse(host, f"the split records {first} to {first + count - 1}", _kind(answer))
@@ -51,7 +51,7 @@ def records(host: str, answer: object, first: int, count: int) -> np.ndarray:
 
 
 def directions(host: str, answer: object, rows: int) -> np.ndarray:
-    """One bit per row, and no other: bool[rows]."""
+    """Return one bit per row, bool[rows]; padding must be zero."""
     if not _is_array(answer, np.uint8, -(-rows // 8)) or np.unpackbits(answer)[rows:].any():
         refuse(host, f"one bit for each of {rows} rows", _kind(answer))
     return np.unpackbits(answer, count=rows).astype(bool)
@@ -62,7 +62,7 @@ def _is_array(value: object, dtype: type, length: int) -> TypeGuard[np.ndarray]:
 
 
 def _kind(value: object) -> str:
-    """Type and length; of an array also that its content may be what is wrong."""
+    """Describe a value by type and length; for an array, its content may also be what is wrong."""
     if type(value) is np.ndarray:
         return f"an array {value.dtype}{list(value.shape)} of another length or content"
     length = f" of {len(value)}" if isinstance(value, (list, tuple, dict, str, bytes)) else ""

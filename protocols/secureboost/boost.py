@@ -1,4 +1,4 @@
-"""Boosting at the guest over any owners of columns: with only the guest's, it is the plaintext twin."""
+"""Boosting at the guest over any owners of columns; over the guest's only, it is the plaintext twin."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from protocols.secureboost.tree import Tree, grow_tree
 
 @dataclass(frozen=True)
 class Ensemble:
-    """What the guest knows of the trees: who splits where, and leaf weights; trees [rounds * classes].
+    """The guest's part of the trees: the owner of every split, and leaf weights; trees [rounds * classes].
 
-    majority int64[trees, size]: the most frequent training label of each leaf, the smallest of equals; in regression 0.
+    majority int64[trees, size]: the most frequent training label of each leaf, the smallest in a tie; 0 in regression.
     """
 
     config: SecureBoostConfig
@@ -28,24 +28,24 @@ class Ensemble:
     majority: np.ndarray
 
     def margins(self, routers: list[Router], rows: int) -> np.ndarray:
-        """float64[rows, classes], the rows being those of the routers."""
+        """Return the margins of the routers' rows, float64[rows, classes]."""
         leaf = self.leaves(routers, rows)
         weights = np.take_along_axis(np.stack([tree.weight for tree in self.trees]), leaf, axis=1)
         return self.config.base_margin + weights.reshape(-1, self.classes, rows).sum(axis=0).T
 
     def predict(self, routers: list[Router], rows: int) -> np.ndarray:
-        """P(1) float64[rows], class probabilities float64[rows, classes], or values float64[rows]."""
+        """Return P(1) float64[rows], class probabilities float64[rows, classes], or values float64[rows]."""
         return predicted(self.config, self.margins(routers, rows))
 
     def majority_label(self, routers: list[Router], rows: int) -> np.ndarray:
-        """int64[rows]: the label that most trees' leaves hold, the smallest of equals. Raises ConfigError."""
+        """Return the label of most trees' leaves, the smallest in a tie, int64[rows]. Raises ConfigError."""
         if not self.config.classifies:
             raise ConfigError("a majority label needs a classification objective")
         votes = np.take_along_axis(self.majority, self.leaves(routers, rows), axis=1)
         return np.stack([(votes == label).sum(axis=0) for label in range(self.majority.max() + 1)]).argmax(axis=0)
 
     def leaves(self, routers: list[Router], rows: int) -> np.ndarray:
-        """The leaf of every row in every tree, int64[trees, rows]: one conversation per level, over all trees."""
+        """Return the leaf of every row in every tree, int64[trees, rows]: one exchange per level, for all trees."""
         owner = np.stack([tree.owner for tree in self.trees])
         record = np.stack([tree.record for tree in self.trees])
         position = np.zeros((len(self.trees), rows), np.int64)
@@ -99,7 +99,7 @@ def boost(
 
 
 def trees_per_round(config: SecureBoostConfig, labels: np.ndarray) -> int:
-    """One, or one per class."""
+    """Return 1, or the number of classes."""
     return int(labels.max()) + 1 if config.objective == "multi:softprob" else 1
 
 

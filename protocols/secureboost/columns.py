@@ -1,4 +1,4 @@
-"""One party's own columns: bins, histograms of known sums, and the splits that it keeps to itself."""
+"""One party's columns: bins, histograms of values in the clear, and the splits that stay at the party."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from secure_tree.binning import make_bins
 
 @dataclass
 class Records:
-    """The splits that a party owns: its column, its threshold, and whether a missing value goes left.
+    """The splits that a party owns: column, threshold, and whether missing values go left.
 
-    A row goes left where its value is below the threshold. Others name a split by its place in these lists.
+    A row goes left if its value is below the threshold. Other parties name a split by its place in these lists.
     """
 
     column: list[int] = field(default_factory=list)
@@ -21,7 +21,7 @@ class Records:
     missing_left: list[bool] = field(default_factory=list)
 
     def left(self, features: np.ndarray, records: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Whether row `rows[q]` of float32[n, d] goes left at record `records[q]`; bool[q]. Raises IndexError."""
+        """Return whether row `rows[q]` of float32[n, d] goes left at `records[q]`, bool[q]. Raises IndexError."""
         values = features[rows, np.asarray(self.column, np.int64)[records]]
         below = values < np.asarray(self.threshold, np.float32)[records]
         return np.where(np.isnan(values), np.asarray(self.missing_left, bool)[records], below)
@@ -29,7 +29,7 @@ class Records:
 
 @dataclass(frozen=True)
 class BinnedColumns:
-    """features float32[n, d], edges float32[d, K], numbers int8[n, d] from 0 to K, which holds the missing values."""
+    """features float32[n, d], edges float32[d, K], bin numbers int8[n, d] from 0 to K; bin K has the missing values."""
 
     features: np.ndarray
     edges: np.ndarray
@@ -37,11 +37,11 @@ class BinnedColumns:
 
     @property
     def buckets(self) -> int:
-        """K + 1, or K where no value is missing."""
+        """K + 1, or K if no value is missing."""
         return self.edges.shape[1] + int(np.isnan(self.features).any())
 
     def record(self, records: Records, columns: np.ndarray, bins: np.ndarray, missing_left: np.ndarray) -> np.ndarray:
-        """Adds the splits "bin at most b" to `records`; their places, int64. Raises IndexError."""
+        """Add the splits "bin at most b" to `records`; return their places, int64. Raises IndexError."""
         beyond = np.concatenate([self.edges, np.full((len(self.edges), 1), np.inf, np.float32)], axis=1)
         first = len(records.column)
         records.threshold.extend(beyond[columns, bins + 1].tolist())
@@ -51,7 +51,7 @@ class BinnedColumns:
 
 
 def bin_columns(features: np.ndarray, size: int) -> BinnedColumns:
-    """float32[n, d] with NaN for missing values -> quantile bins of the values that are there; size below 128."""
+    """float32[n, d] with NaN for missing values -> quantile bins of the other values; size below 128."""
     bins = make_bins(features, size)
     return BinnedColumns(features, bins.edges, bins.numbers.astype(np.int8))
 

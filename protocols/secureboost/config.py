@@ -1,4 +1,4 @@
-"""The configuration of a SecureBoost training: what every boosting has, and the parameters of this protocol."""
+"""The configuration of a SecureBoost training: the common boosting parameters, and those of this protocol."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from pydantic import Field, field_validator, model_validator
 from secure_tree.config import MAX_DELTA_STEP, BoostingConfig
 from secure_tree.public import ln
 
-# Host bins reach the encryption library as int8, and one more bin holds the missing values.
+# The encryption library takes the hosts' bins as int8, and one more bin has the missing values.
 LARGEST_MAX_BIN = 126
 
 
 class SecureBoostConfig(BoostingConfig):
-    """Hyper-parameters under XGBoost's names. The guest's configuration rules; hosts learn what they need.
+    """Hyper-parameters under XGBoost's names. Only the guest is configured; hosts receive what they need.
 
     missing          any value may be missing
     guest_only       which splits only the guest may own: none, the root of every tree, or the whole first tree.
-                     With none the trees are those of the joined table; the others cost quality and hide little
-    packing          g and h in one plaintext, and several sums in one ciphertext; False: every number has its own
-    sibling_subtraction   only the smaller child of a split is summed, and its sibling derived by the guest after
-                     decryption, or by the host on ciphertexts; off: both children are summed
-    epsilon          hosts add noise to their sums, which are (epsilon, 10^-6)-DP together (noise.py); None: exact sums.
-                     With noise siblings are derived by the host, so that every node has noise of its own
+                     With none the trees are those of the joined table; the others reduce quality and hide little
+    packing          g and h in one plaintext, and several sums in one ciphertext; False: one ciphertext per number
+    sibling_subtraction   only the smaller child of a split is summed, and its sibling is derived, by the guest after
+                     decryption or by the host on ciphertexts; off: both children are summed
+    epsilon          hosts add noise to their sums, which together are (epsilon, 10^-6)-DP (noise.py); None: exact sums.
+                     With noise, the host derives siblings, so that every node has its own noise
     """
 
     objective: Literal["binary:logistic", "multi:softprob", "reg:squarederror", "count:poisson"] = "binary:logistic"
@@ -52,12 +52,12 @@ class SecureBoostConfig(BoostingConfig):
 
     @property
     def counts(self) -> bool:
-        """Whether labels are counts, and the margin is the logarithm of the expected one."""
+        """Whether labels are counts, and the margin is the logarithm of the expected count."""
         return self.objective == "count:poisson"
 
     @property
     def largest_step(self) -> float | None:
-        """The largest leaf weight before the learning rate; None: any. Of counts XGBoost's default."""
+        """The largest leaf weight before the learning rate, None for no limit; for counts, XGBoost's default."""
         return MAX_DELTA_STEP if self.counts else None
 
     @property
@@ -67,17 +67,17 @@ class SecureBoostConfig(BoostingConfig):
 
     @property
     def bins(self) -> int:
-        """max_bin, which is a number here."""
+        """max_bin, which must be a number here."""
         return int(self.max_bin)
 
     @property
     def siblings(self) -> str:
-        """Who derives siblings: guest, host, or off."""
+        """Which side derives siblings: guest, host, or off."""
         noisy = self.epsilon is not None and self.sibling_subtraction == "guest"
         return "host" if noisy else self.sibling_subtraction
 
     def columns_per_tree(self, columns: int) -> int:
-        """How many of a party's columns each tree may use."""
+        """Return how many of a party's columns each tree may use."""
         return max(1, int(self.colsample_bytree * columns))
 
     @property

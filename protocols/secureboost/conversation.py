@@ -1,6 +1,6 @@
-"""How the guest asks a host: named steps, a dictionary each, until the guest ends it.
+"""Questions of the guest to a host: named steps, each with a dictionary, until the guest sends DONE.
 
-A host that gets a question out of shape raises ProtocolDesync; it never runs anything but the named steps.
+A host that receives a malformed question raises ProtocolDesync; it runs only the named steps.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ def tag(step: str) -> str:
 
 
 def ask(channel: Channel, step: str, **question: object) -> None:
-    """The guest's question; the host answers with the same step's tag, except to DONE."""
+    """Send a question, at the guest; the host answers with the tag of the step, except to DONE."""
     channel.send(ASK, {"step": step, **question})
 
 
 def answer_until_done(channel: Channel, steps: Mapping[str, Callable[..., Any]]) -> None:
-    """At the host: answer the guest's questions with the functions of that name."""
+    """Answer the guest's questions, at the host, with the functions of these names."""
     while True:
         question = channel.receive(ASK, DATA_LIMIT)
         step = question.pop("step", None) if type(question) is dict else None

@@ -1,7 +1,7 @@
-"""g and h as integers, and integers as plaintexts: fixed point, a pair in one plaintext, several pairs in one.
+"""g and h as fixed-point integers, and integers as plaintexts: one pair per plaintext, or several.
 
-A pair (G, H) is the signed integer G 2^s + H with |G|, |H| < 2^(s-1). A packed sum holds pair j at bit 2 s j. s is a
-whole number of bytes and depends only on the number of rows, and on whether sums carry noise.
+A pair (G, H) is the signed integer G 2^s + H with |G|, |H| < 2^(s-1). A packed sum has pair j at bit 2 s j. s is a
+whole number of bytes and depends only on the number of rows, and on whether sums have noise.
 
 Source  Chen et al., SecureBoost+, arXiv 2110.10927 (2021): GH packing and cipher compressing.
 """
@@ -15,14 +15,14 @@ import numpy as np
 from mpc.errors import RangeError
 
 FRACTION_BITS = 24
-# Deviations of noise are at most so many times a row's largest g or h (noise.py), and noise at most 16 deviations.
+# The largest standard deviation of noise, in units of a row's largest g or h (noise.py); noise is at most 16 of them.
 LARGEST_DEVIATION = 2.0**16
 NOISE_ROWS = 1 << 20
 
 
 @dataclass(frozen=True)
 class Derivatives:
-    """One tree's g and h, int64[n] each, in units of 1/g_scale and 1/h_scale; integers of 2^24 at most."""
+    """One tree's g and h, int64[n] each, in units of 1/g_scale and 1/h_scale; at most 2^24 in magnitude."""
 
     g: np.ndarray
     h: np.ndarray
@@ -31,7 +31,7 @@ class Derivatives:
 
 
 def fixed_point(g: np.ndarray, h: np.ndarray) -> Derivatives:
-    """float64[n] each, h >= 0 -> Derivatives, rounded to nearest: an error of 2^-25 of the largest per row.
+    """float64[n] each, h >= 0 -> Derivatives, rounded to nearest: the error per row is 2^-25 of the largest value.
 
     Each is scaled by the power of two that brings its largest absolute value between 1/2 and 1.
     """
@@ -40,25 +40,25 @@ def fixed_point(g: np.ndarray, h: np.ndarray) -> Derivatives:
 
 
 def _exponent(largest: float) -> int:
-    """The least e with largest <= 2^e, from -64 on."""
+    """Return the least e >= -64 with largest <= 2^e."""
     return max(-64, int(np.ceil(np.log2(largest)))) if largest else 0
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Bytes s/8 of a number, and how many pairs share a ciphertext of sums."""
+    """The bytes s/8 of a number, and the number of pairs per ciphertext of sums."""
 
     number_bytes: int
     pairs: int
 
     @classmethod
     def plan(cls, rows: int, plaintext_bits: int, noisy: bool = False) -> Layout:
-        """For sums over `rows` rows, and noise of LARGEST_DEVIATION. Raises RangeError where they might not fit."""
+        """Plan for sums over `rows` rows and noise of LARGEST_DEVIATION. Raises RangeError if they might not fit."""
         bits = FRACTION_BITS + (rows + NOISE_ROWS * noisy).bit_length() + 1
         if bits > 56:
             raise RangeError(f"{rows} rows are too many for sums of 56 bits")
         number_bytes = -(-bits // 8)
-        # One bit for the sign of the plaintext.
+        # One bit is for the sign of the plaintext.
         return cls(number_bytes, (plaintext_bits - 1) // (16 * number_bytes))
 
     @property
@@ -72,7 +72,7 @@ class Layout:
     def split(self, plaintexts: np.ndarray) -> np.ndarray:
         """Packed sums, object[m] -> int64[pairs, m, 2], the pairs' G and H."""
         half = 1 << (8 * self.number_bytes - 1)
-        # With `half` added to each number, none is negative and none borrows from the next.
+        # Add `half` to each number, so that none is negative and none borrows from the next.
         offset = sum(half << (j * 8 * self.number_bytes) for j in range(2 * self.pairs))
         size = self.pairs * self.pair_bits // 8
         try:

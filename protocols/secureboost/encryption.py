@@ -1,7 +1,7 @@
-"""Additively homomorphic encryption of integers: what a library's keys must be able to do.
+"""Additively homomorphic encryption of integers: the interface of a library's keys.
 
-A batch of ciphertexts is a matrix that only its own `PublicKey` understands. HEU's thread pool does not survive a
-fork: use keys in the process that made or loaded them, and make none before you fork.
+A batch of ciphertexts is a matrix in the format of its `PublicKey`. HEU's thread pool does not survive a fork: use keys
+only in the process that made or loaded them, and do not fork after making one.
 
 Security  semi-honest; IND-CPA under decisional composite residuosity (Paillier) or the p-subgroup assumption (OU)
 Source    Paillier, EUROCRYPT 1999; Okamoto and Uchiyama, EUROCRYPT 1998
@@ -20,7 +20,7 @@ Ciphertexts = Any
 
 
 class PublicKey(ABC):
-    """What the hosts hold: everything but decryption. Plaintexts are Python integers in object arrays."""
+    """The hosts' key: everything but decryption. Plaintexts are Python integers in object arrays."""
 
     library: Library
     plaintext_bits: int
@@ -37,13 +37,13 @@ class PublicKey(ABC):
 
     @abstractmethod
     def load(self, encoded: bytes, rows: int, columns: int) -> Ciphertexts:
-        """Ciphertexts [rows, columns] that `dump` wrote. Raises ProtocolDesync for anything else."""
+        """Load ciphertexts [rows, columns] that `dump` wrote. Raises ProtocolDesync for anything else."""
 
     @abstractmethod
     def bucket_sums(
         self, ciphertexts: Ciphertexts, members: list[np.ndarray], bins: np.ndarray, size: int
     ) -> list[Ciphertexts]:
-        """Histograms: ciphertexts [n, c], bool[n] for each node's members, bins int8[n, d] -> [d * size, c] per node.
+        """Histograms: ciphertexts [n, c], each node's members bool[n], bins int8[n, d] -> [d * size, c] per node.
 
         Sum f * size + b is over the members of the node whose feature f is in bin b.
         """
@@ -56,7 +56,7 @@ class PublicKey(ABC):
 
     @abstractmethod
     def shift(self, ciphertexts: Ciphertexts, bits: int) -> Ciphertexts:
-        """Every plaintext times 2^bits."""
+        """Multiply every plaintext by 2^bits."""
 
     @abstractmethod
     def rows(self, ciphertexts: Ciphertexts, start: int, stop: int) -> Ciphertexts: ...
@@ -65,16 +65,16 @@ class PublicKey(ABC):
     def count(self, ciphertexts: Ciphertexts) -> int: ...
 
     def blind(self, ciphertexts: Ciphertexts, noise: np.ndarray) -> Ciphertexts:
-        """The plaintexts plus `noise`, object of the same shape, zeros for none, under fresh randomness.
+        """Add `noise`, object of the same shape, or zeros, to the plaintexts, under fresh randomness.
 
-        Whoever decrypts sees these sums and nothing else.
+        Decryption then reveals only these sums.
         """
         return self.add(ciphertexts, self.encrypt(noise))
 
     def pack(self, ciphertexts: Ciphertexts, pairs: int, bits: int, noise: np.ndarray) -> Ciphertexts:
         """[m, 1] and noise object[m] -> blinded [ceil(m / pairs), 1].
 
-        Plaintext j of the blocks of `packed_blocks`, its noise added, is at bit j * bits.
+        Plaintext j of each block of `packed_blocks`, with its noise, is at bit j * bits.
         """
         blocks = packed_blocks(self.count(ciphertexts), pairs)
         packed = self.rows(ciphertexts, *blocks[-1])
@@ -91,11 +91,11 @@ class PrivateKey(ABC):
 
     @abstractmethod
     def decrypt(self, ciphertexts: Ciphertexts) -> np.ndarray:
-        """Ciphertexts [n, c] -> signed Python integers, object[n, c]. Raises RangeError for what nobody encrypted."""
+        """Ciphertexts [n, c] -> signed Python integers, object[n, c]. Raises RangeError for an invalid ciphertext."""
 
 
 def packed_blocks(count: int, pairs: int) -> list[tuple[int, int]]:
-    """The (start, stop) of the sums that share a position in a packed ciphertext; the last two may overlap."""
+    """Return the (start, stop) of sums with the same position in packed ciphertexts; the last two may overlap."""
     length = -(-count // pairs)
     used = -(-count // length)
     starts = [min(j * length, count - length) for j in range(used)]

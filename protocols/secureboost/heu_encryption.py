@@ -1,4 +1,4 @@
-"""Paillier and Okamoto-Uchiyama by sf-heu, which works over all cores."""
+"""Paillier and Okamoto-Uchiyama by sf-heu, which uses all cores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from heu import phe
 from mpc.errors import ProtocolDesync, RangeError
 from protocols.secureboost.encryption import Ciphertexts, Cryptosystem, Library, PrivateKey, PublicKey
 
-# What HEU raises for bytes that it did not write.
+# The errors that HEU raises for bytes that it did not write.
 _MALFORMED = (RuntimeError, IndexError, ValueError, MemoryError)
 _SCHEMAS = {"paillier": phe.SchemaType.ZPaillier, "ou": phe.SchemaType.OU}
 

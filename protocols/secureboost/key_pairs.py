@@ -1,4 +1,4 @@
-"""Keys by the library that is there: sf-heu, or phe with gmpy2 where sf-heu has no wheel."""
+"""Keys by the installed library: sf-heu, or phe with gmpy2 where sf-heu has no wheel."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from protocols.secureboost.encryption import Cryptosystem, Library, PrivateKey, 
 
 
 def generate_key(cryptosystem: Cryptosystem, bits: int, library: Library | None = None) -> PrivateKey:
-    """A new key pair by `library`; None: by HEU if it is there. Raises ConfigError where no library can do it."""
+    """Generate a key pair with `library`; None: HEU if it is installed. Raises ConfigError if no library can."""
     library = library or ("heu" if find_spec("heu") else "phe")
     if library == "heu":
         from protocols.secureboost import heu_encryption
@@ -23,7 +23,7 @@ def generate_key(cryptosystem: Cryptosystem, bits: int, library: Library | None 
 
 
 def load_public_key(library: Library, encoded: bytes) -> PublicKey:
-    """The key that `PublicKey.to_bytes` wrote. Raises ProtocolDesync; ConfigError without the guest's library."""
+    """Load the key that `PublicKey.to_bytes` wrote. Raises ProtocolDesync; ConfigError without the guest's library."""
     if library == "heu":
         if not find_spec("heu"):
             raise ConfigError("the guest encrypts with sf-heu, which is not installed on this host")

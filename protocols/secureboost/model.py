@@ -1,6 +1,6 @@
-"""A trained model, in parts: the guest's trees without the hosts' splits, and each host's splits without the trees.
+"""A trained model in parts: the guest's trees without the hosts' splits, and each host's splits without the trees.
 
-`training` is a random name that all parts of one training share, so that parts of two are never mixed.
+`training` is a random name, shared by all parts of one training, so that parts of two trainings are never mixed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TREE_TYPES = {"owner": np.int64, "record": np.int64, "weight": np.float64}
 
 @dataclass(frozen=True)
 class GuestModel:
-    """The guest's part. Owner 0 of a node is the guest, owner i is hosts[i - 1]."""
+    """The guest's part. Owner 0 of a node is the guest; owner i is hosts[i - 1]."""
 
     ensemble: Ensemble
     records: Records
@@ -45,7 +45,7 @@ class GuestModel:
 
     @classmethod
     def load(cls, path: str | Path) -> GuestModel:
-        """Parameters that SecureBoost does not have are set aside. Raises DataError for what `save` did not write."""
+        """Load a file, without parameters that SecureBoost does not have. Raises DataError unless `save` wrote it."""
         fields = read_sealed_json(path, _WHAT)
         try:
             e = fields["ensemble"]
@@ -58,12 +58,12 @@ class GuestModel:
             names, hosts = tuple(fields["names"]), tuple(fields["hosts"])
             return cls(ensemble, Records(**fields["records"]), names, hosts, fields["training"])
         except (KeyError, TypeError, ValueError, ConfigError) as error:
-            raise DataError(f"{path}: no model of a SecureBoost guest: {error!r}") from None
+            raise DataError(f"{path}: is not the model of a SecureBoost guest: {error!r}") from None
 
 
 @dataclass(frozen=True)
 class HostModel:
-    """A host's part: its own splits, and nothing of where they stand."""
+    """A host's part: its own splits, without their places in the trees."""
 
     records: Records
     names: tuple[str, ...]
@@ -74,9 +74,9 @@ class HostModel:
 
     @classmethod
     def load(cls, path: str | Path) -> HostModel:
-        """Raises DataError for a file that `save` did not write."""
+        """Load a file. Raises DataError unless `save` wrote it."""
         fields = read_sealed_json(path, _WHAT)
         try:
             return cls(Records(**fields["records"]), tuple(fields["names"]), fields["training"])
         except (KeyError, TypeError) as error:
-            raise DataError(f"{path}: no model of a SecureBoost host: {error!r}") from None
+            raise DataError(f"{path}: is not the model of a SecureBoost host: {error!r}") from None

@@ -1,7 +1,7 @@
-"""Losses: first and second derivatives in the margin, and what a margin predicts.
+"""Losses: first and second derivatives with respect to the margin, and predictions from a margin.
 
-Source  Chen and Guestrin, XGBoost, KDD 2016, section 2.2; the factor 2 in the softmax hessian and the largest step in
-        that of counts are those of its code.
+Source  Chen and Guestrin, XGBoost, KDD 2016, section 2.2; the factor 2 in the softmax hessian and the largest step for
+        counts are those of XGBoost's code.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def derivatives(config: SecureBoostConfig, margins: np.ndarray, labels: np.ndarr
 
 
 def loss(config: SecureBoostConfig, margins: np.ndarray, labels: np.ndarray) -> float:
-    """Mean logistic or cross-entropy loss; of counts Poisson's but for log y!; of values half the squared error."""
+    """Return the mean loss: logistic or cross-entropy; for counts Poisson without log y!; else half squared error."""
     p = predicted(config, margins)
     if config.counts:
         return float(np.mean(p - labels * margins[:, 0]))

@@ -1,4 +1,4 @@
-"""What grows a tree's splits: the columns of one party, seen from the guest. The guest's own are at hand."""
+"""The columns of one party, which offer splits for a tree, as seen by the guest; the guest's own are local."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from protocols.secureboost.encoding import FRACTION_BITS, Derivatives
 
 
 class Owner(ABC):
-    """One party's columns. For each tree `start_tree`; for each level `ask` and `histograms`, then `split`."""
+    """One party's columns. Call `start_tree` for each tree; for each level `ask` and `histograms`, then `split`."""
 
     name: str
     features: int
-    # Of the noise in a sum, in units of a row's largest g or h.
+    # The deviation of the noise in a sum, in units of a row's largest g or h.
     deviation: float = 0.0
 
     @property
     def most_noise(self) -> float:
-        """More than the noise in the sums of any side of a split ever is."""
+        """A bound on the noise in the sums of either side of a split."""
         return 16 * self.deviation * 2.0**FRACTION_BITS * np.sqrt(LARGEST_MAX_BIN + 1)
 
     @abstractmethod
     def start_tree(self, derivatives: Derivatives, columns: np.ndarray) -> None:
-        """The tree's g and h, and the columns that it may use, int64[c]."""
+        """Start a tree with its g and h, and the columns that it may use, int64[c]."""
 
     @abstractmethod
     def ask(self, assignment: np.ndarray, nodes: np.ndarray) -> None:
-        """Start the histograms of `nodes`, int16[v]; row r is in node assignment[r], int16[n], or in none: -1."""
+        """Request the histograms of `nodes`, int16[v]; row r is in node assignment[r], int16[n], or in none: -1."""
 
     @abstractmethod
     def histograms(self) -> np.ndarray:
-        """What was asked for: int64[v, c, K + 1, 2], missing values in the last bucket."""
+        """Return the requested histograms, int64[v, c, K + 1, 2]; missing values are in the last bucket."""
 
     @abstractmethod
     def split(
@@ -42,24 +42,24 @@ class Owner(ABC):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Split every node at a column (a place in start_tree's) and bin of this party.
 
-        Records int64[v] that name the splits, and whether a row goes left, bool, for the rows of `rows_of_nodes`.
+        Returns records int64[v] that name the splits, and whether each row of `rows_of_nodes` goes left, bool.
         """
 
 
 class Router(ABC):
-    """Answers, for the party that owns the splits, which way rows go."""
+    """Answers which way rows go, for the party that owns the splits."""
 
     @abstractmethod
     def ask(self, records: np.ndarray, rows: np.ndarray) -> None:
-        """Query q is for row rows[q] at split records[q]; int64 each, records ascending."""
+        """Send queries: query q is for row rows[q] at split records[q]; int64 each, records ascending."""
 
     @abstractmethod
     def left(self) -> np.ndarray:
-        """bool[q] for what was asked."""
+        """Return the answers to the queries, bool[q]."""
 
 
 def rows_of_nodes(assignment: np.ndarray, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of the nodes, node by node and ascending in each; and the place in `nodes` of each row's node."""
+    """Return the rows of the nodes, node by node and ascending in each, and each row's place in `nodes`."""
     place = np.full(int(max(assignment.max(), nodes.max(initial=0))) + 2, -1, np.int64)
     place[nodes] = np.arange(len(nodes))
     group = np.where(assignment >= 0, place[assignment], -1)

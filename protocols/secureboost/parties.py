@@ -1,4 +1,4 @@
-"""The two roles: Guest, who has the labels, and Host. Both are used in the process that talks to the others."""
+"""The two roles: Guest, which has the labels, and Host. Use each in the process that has its channels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from secure_tree.inputs import ColumnLike, TableLike
 
 
 class Guest:
-    """The party with the labels. `hosts` maps names to channels; every host must play its part at the same time."""
+    """The party with the labels. `hosts` maps names to channels; every host must call the same method meanwhile."""
 
     def __init__(self, hosts: Mapping[str, Channel]) -> None:
         self._hosts = dict(hosts)
@@ -38,7 +38,7 @@ class Guest:
         y: ColumnLike,
         progress: Callable[[int, np.ndarray], None] | None = None,
     ) -> GuestModel:
-        """Rows in the order of the hosts' rows. Raises DataError; PeerFailure that names the host at fault.
+        """Train on rows in the same order as the hosts'. Raises DataError; PeerFailure that names the host at fault.
 
         `progress(round, margins float64[n, classes])` is called after every round.
         """
@@ -57,9 +57,9 @@ class Guest:
         return GuestModel(ensemble, own.records, names, tuple(self._hosts), training)
 
     def predict(self, model: GuestModel, X: TableLike, by: str = "weight") -> np.ndarray:
-        """P(1) [n], class probabilities [n, classes] or values [n], float64; by="majority": labels int64[n].
+        """Return P(1) [n], class probabilities [n, classes] or values [n], float64; by="majority": labels int64[n].
 
-        Raises DataError for other columns than in training, or other hosts.
+        Raises DataError if the columns or the hosts are not those of the training.
         """
         features = _same_columns(X, model.names)
         if set(model.hosts) != set(self._hosts):
@@ -88,16 +88,17 @@ class Host:
         return align_host(self._guest, ids)
 
     def train(self, X: TableLike, epsilon: float | None = None) -> HostModel:
-        """Rows in the order of the guest's. Raises DataError; ConfigError where the guest asks for more than `epsilon`.
+        """Take part in a training, with rows in the guest's order.
 
-        epsilon: the largest that this host accepts; None: exact sums, too.
+        `epsilon` is the largest that this host accepts; with None it also accepts exact sums. Raises DataError;
+        ConfigError if the guest asks for more than `epsilon`.
         """
         features, names = read_table(X)
         records, training = serve_training(self._guest, features, epsilon)
         return HostModel(records, names, training)
 
     def predict(self, model: HostModel, X: TableLike) -> None:
-        """Answer the guest's questions about the rows of X, which are in the order of the guest's."""
+        """Answer the guest's questions about the rows of X, which are in the guest's order."""
         serve_routing(self._guest, model.records, _same_columns(X, model.names), model.training)
 
 

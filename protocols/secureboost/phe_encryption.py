@@ -1,6 +1,6 @@
-"""Paillier by phe, whose arithmetic is gmpy2's: for machines without a wheel of sf-heu, and slower.
+"""Paillier by phe, with gmpy2's arithmetic: slower, for machines without a wheel of sf-heu.
 
-Powers (encryption, blinding, shifts, decryption) take nearly all of the time and run over all cores; additions on one.
+Powers (encryption, blinding, shifts, decryption) take nearly all the time and use all cores; additions use one.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _subtract = np.frompyfunc(lambda a, b: a - b, 2, 1)
 
 
 def over_cores(function: Callable[[Any], object], values: np.ndarray) -> np.ndarray:
-    """function(value) of every value, object arrays of one shape, in a thread a core."""
+    """Apply a function to every value, object arrays of one shape, with one thread per core."""
     with ThreadPoolExecutor(os.cpu_count(), initializer=_release_python_during_powers) as pool:
         results = np.fromiter(pool.map(function, values.flat), object, values.size)
     return results.reshape(values.shape)
 
 
 def _release_python_during_powers() -> None:
-    gmpy2.get_context().allow_release_gil = True  # the context is the thread's own
+    gmpy2.get_context().allow_release_gil = True  # each thread has its own context
 
 
 class PhePublicKey(PublicKey):

@@ -1,11 +1,11 @@
 """Training with a host: histograms on ciphertexts, and splits whose feature and threshold stay at the host.
 
 Functionality  guest: g, h and a level's sample sets; host: bins -> guest: sums of g, h per bucket, and routes
-Messages       start: key and sizes; then per tree E(g, h) with the first level's question; per level the sample sets
+Messages       start: key and sizes; then per tree E(g, h), with the first level's question; per level the sample sets
                and the nodes to sum (guest), sums (host); the splits that the host won (guest), one bit per row (host)
-Cost           per tree and host n ciphertexts, and per summed node and column K / pairs ciphertexts
-Security       semi-honest. Sums are blinded with a fresh encryption of zero, or of noise (noise.py), so that the guest,
-               who chose the randomness of all ciphertexts, sees nothing but sums
+Cost           per tree and host, n ciphertexts; per summed node and column, K / pairs ciphertexts
+Security       semi-honest. Sums are blinded with a fresh encryption of zero, or of noise (noise.py), so the guest,
+               which chose the randomness of all ciphertexts, sees only the sums
 Source         Cheng et al., arXiv 1901.08755, algorithm 1; Chen et al., SecureBoost+, arXiv 2110.10927
 """
 
@@ -38,14 +38,14 @@ _START = {
     "max_bin": int,
     "subtract": bool,
     "training": str,
-    "epsilon": float,  # inf: exact sums
+    "epsilon": float,  # inf for exact sums
     "levels": int,  # of all trees together
     "colsample": float,
 }
 
 
 class Sealer:
-    """The guest's key, and the ciphertexts of a tree's g and h, made once for all hosts and only if one needs them."""
+    """The guest's key, and the ciphertexts of a tree's g and h, made once for all hosts, when one needs them."""
 
     def __init__(self, config: SecureBoostConfig, rows: int) -> None:
         self.key: PrivateKey = generate_key(config.encryption, config.key_bits)
@@ -54,7 +54,7 @@ class Sealer:
         self._sealed: tuple[Derivatives, bytes] | None = None
 
     def seal(self, derivatives: Derivatives) -> bytes:
-        """Ciphertexts [n, 1] of the pairs, or [n, 2] of g and h without packing."""
+        """Encrypt a tree: ciphertexts [n, 1] of the pairs, or [n, 2] of g and h without packing."""
         if self._sealed is None or self._sealed[0] is not derivatives:
             if self.packing:
                 plaintexts = self.layout.join(derivatives.g, derivatives.h)[:, None]
@@ -64,7 +64,7 @@ class Sealer:
         return self._sealed[1]
 
     def open(self, encoded: bytes, count: int) -> np.ndarray:
-        """What `Sums` sealed of `count` sums -> int64[count, 2]. Raises ProtocolDesync, RangeError, OverflowError."""
+        """Decrypt `count` sums sealed by `Sums`: int64[count, 2]. Raises ProtocolDesync, RangeError, OverflowError."""
         public = self.key.public
         if not self.packing:
             return self.key.decrypt(public.load(encoded, count, 2)).astype(np.int64)
@@ -94,7 +94,7 @@ class RemoteColumns(Owner):
         channel.send(tag("start"), {**encrypted, **question, **privacy})
 
     def greet(self) -> None:
-        """Wait for the host's description of itself; apart from the constructor, so that hosts bin side by side."""
+        """Wait for the host's description of itself. A separate step, so that all hosts can bin at the same time."""
         answer = self._channel.receive(tag("start"))
         self.features, self._buckets = answers.description(self.name, answer, self._bins)
         questions = self._levels * self._config.columns_per_tree(self.features)
@@ -144,7 +144,7 @@ class RemoteColumns(Owner):
 
 
 class Sums:
-    """The host's side of the questions above, over its own columns. Raises ConfigError for an epsilon above `limit`."""
+    """Answers the guest's questions, at the host, from its columns. Raises ConfigError for an epsilon above `limit`."""
 
     def __init__(self, features: np.ndarray, start: dict[str, Any], limit: float | None) -> None:
         if not 2 <= start["max_bin"] <= LARGEST_MAX_BIN:
@@ -167,13 +167,13 @@ class Sums:
 
     @property
     def description(self) -> tuple[int, int]:
-        """Columns, and buckets a column."""
+        """The number of columns, and of buckets per column."""
         return self._binned.features.shape[1], self._binned.buckets
 
     def histograms(
         self, sealed: bytes | None, columns: np.ndarray, assignment: np.ndarray, nodes: np.ndarray
     ) -> list[bytes]:
-        """Blinded sums of every node and bucket of the columns, ciphertexts. Raises ValueError."""
+        """Return the blinded sums of every node and bucket of the columns, encrypted. Raises ValueError."""
         if assignment.shape != (len(self._binned.features),) or not assignment.dtype == nodes.dtype == np.int16:
             raise ValueError("a node for each row is needed")
         if not nodes.size or nodes.min() < 0:
@@ -197,7 +197,7 @@ class Sums:
     def split(
         self, nodes: np.ndarray, columns: np.ndarray, bins: np.ndarray, missing_left: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Records the splits; their places, and the packed bits "goes left" of the nodes' rows."""
+        """Record splits; return their places, and the packed bits "goes left" of the nodes' rows."""
         places = self._binned.record(self.records, columns, bins, missing_left)
         rows, place = rows_of_nodes(self._assignment, nodes)
         return places, np.packbits(self.records.left(self._binned.features, places[place], rows))
@@ -215,9 +215,9 @@ class Sums:
 
 
 def serve_training(channel: Channel, features: np.ndarray, limit: float | None = None) -> tuple[Records, str]:
-    """The host's whole part in a training, features float32[n, d]; the splits that it won, and the training's name.
+    """Run the host's part of a training on features float32[n, d]; return the splits it won, and the training's name.
 
-    `limit`: the largest epsilon that it accepts; None: exact sums, too. Raises DataError, ConfigError.
+    `limit` is the largest epsilon that it accepts; with None it also accepts exact sums. Raises DataError, ConfigError.
     """
     start = channel.receive(tag("start"))
     if type(start) is not dict or {name: type(value) for name, value in start.items()} != _START:

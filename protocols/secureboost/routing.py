@@ -1,7 +1,7 @@
-"""Prediction with a host: batched per level over all trees, each party seeing only its own nodes.
+"""Prediction with a host: batched per level over all trees; each party sees only its own nodes.
 
 Messages   guest -> host: the splits that are reached, and their rows; host -> guest: one bit per row   (each level)
-Security   semi-honest. The host learns which rows reach each of its own nodes, the guest which way they go there
+Security   semi-honest. The host learns which rows reach each of its nodes, the guest which way they go there
 Source     Cheng et al., arXiv 1901.08755, section 5 (federated inference)
 """
 
@@ -38,7 +38,7 @@ class RemoteRouter(Router):
 
 
 def serve_routing(channel: Channel, records: Records, features: np.ndarray, training: str) -> None:
-    """The host's part in a prediction for its rows, features float32[n, d]. Raises DataError."""
+    """Run the host's part of a prediction for its rows, features float32[n, d]. Raises DataError."""
     asked = channel.receive(tag("predict"))
     if type(asked) is not tuple or [type(part) for part in asked] != [int, str]:
         raise ProtocolDesync(f"{channel.peer} must start a prediction with a number of rows and a training's name")

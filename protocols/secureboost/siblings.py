@@ -1,6 +1,6 @@
-"""Sums of a level's nodes: only the smaller child of a split is summed, its sibling is the parent's rest.
+"""Sums of a level's nodes: only the smaller child of a split is summed; its sibling is the parent minus that child.
 
-The sums are whatever can be subtracted: integers at the guest after decryption, or ciphertexts at the host.
+The sums are integers at the guest, after decryption, or ciphertexts at the host.
 
 Source  Chen et al., SecureBoost+, arXiv 2110.10927 (2021): histogram subtraction.
 """
@@ -16,19 +16,19 @@ T = TypeVar("T")
 
 
 class Siblings(Generic[T]):
-    """One tree's sums of the level before. Without `subtract` every node is summed."""
+    """One tree's sums of the previous level. Without `subtract`, every node is summed."""
 
     def __init__(self, subtract: Callable[[T, T], T] | None) -> None:
         self._subtract = subtract
         self._known: dict[int, T] = {}
 
     def to_sum(self, assignment: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-        """Which of a level's `nodes` to sum, int16; row r is in node assignment[r], int16[n], or in none: -1."""
+        """Return which of a level's `nodes` to sum, int16; row r is in node assignment[r], int16[n], or in none: -1."""
         rows = np.bincount(assignment[assignment >= 0], minlength=int(nodes.max()) + 1)
         return np.array([node for node in nodes.tolist() if not self._is_rest(node, rows)], np.int16)
 
     def complete(self, nodes: np.ndarray, summed: dict[int, T]) -> list[T]:
-        """The sums of every node, of which `summed` has those of `to_sum`."""
+        """Return the sums of every node, given those of `to_sum`."""
         for node in nodes.tolist():
             if self._subtract and node not in summed:
                 summed[node] = self._subtract(self._known[_parent(node)], summed[_sibling(node)])

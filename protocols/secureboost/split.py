@@ -1,10 +1,10 @@
 """The best split of every node of a level from its histograms.
 
 gain = T(G_L)^2 / (H_L + lambda) + T(G_R)^2 / (H_R + lambda) - T(G)^2 / (H + lambda), T the soft threshold by alpha:
-twice the paper's, as in XGBoost's code. A node is split where the gain exceeds min_split_loss and zero. Of counts the
-weight w = -T(G) / (H + lambda) is cut at the largest step, and each term is -2 w T(G) - w^2 (H + lambda).
+twice the paper's, as in XGBoost's code. A node is split if the gain exceeds min_split_loss and zero. For counts, the
+weight w = -T(G) / (H + lambda) is limited to the largest step, and each term is -2 w T(G) - w^2 (H + lambda).
 
-Where sums carry noise, the most gain that it feigns is taken off first, so that noise seldom wins a split.
+If sums have noise, the most gain that noise alone can cause is subtracted first, so that noise rarely wins a split.
 
 Source  Chen and Guestrin, KDD 2016, equation 7 and algorithm 3 (missing values with a learned direction).
 """
@@ -18,12 +18,12 @@ import numpy as np
 from protocols.secureboost.config import SecureBoostConfig
 from protocols.secureboost.encoding import FRACTION_BITS, Derivatives
 
-_LEAST_HESSIAN = 2.0**-24  # a side without a row has no hessian at all
+_LEAST_HESSIAN = 2.0**-24  # a side without rows has no hessian at all
 
 
 @dataclass(frozen=True)
 class Splits:
-    """For every node: the gain, -inf where there is none; feature and last bin on the left; where missing values go.
+    """For every node: the gain, -inf for no split; feature and last bin on the left; where missing values go.
 
     left int64[v, 2]: sums of g and h of the left side.
     """
@@ -50,9 +50,9 @@ def best_splits(
 ) -> Splits:
     """histograms int64[v, d, K + 1, 2], missing values in bin K, and totals int64[v, 2] -> Splits of v nodes.
 
-    `deviation`: of the noise in the histograms, in units of the largest g.
+    `deviation` is that of the noise in the histograms, in units of the largest g.
 
-    The first of equal candidates wins, in the order of feature, bin, and missing left before missing right.
+    In a tie the first candidate wins, in the order of feature, bin, and missing left before missing right.
     """
     nodes, features, width, _ = histograms.shape
     if features == 0:
@@ -61,7 +61,7 @@ def best_splits(
     present = histograms[:, :, :-1].cumsum(axis=2)
     left = np.stack([present + histograms[:, :, -1:], present], axis=3)  # [v, d, K, direction, 2]
     right = totals[:, None, None, None] - left
-    with np.errstate(invalid="ignore"):  # a node that is itself too light: -inf - -inf is NaN, no gain
+    with np.errstate(invalid="ignore"):  # if the node itself is too light, -inf - -inf is NaN: no gain
         gain = _score(config, left, scales) + _score(config, right, scales)
         gain = gain - _score(config, totals, scales)[:, None, None, None]
     if deviation:
@@ -77,11 +77,11 @@ def best_splits(
 def _luck(
     config: SecureBoostConfig, left: np.ndarray, right: np.ndarray, scales: Derivatives, deviation: float
 ) -> np.ndarray:
-    """The most gain that noise feigns among the candidates of a node, sums int64[v, d, K, 2, 2] of either side.
+    """Return the most gain that noise causes among a node's candidates; sums int64[v, d, K, 2, 2] of either side.
 
-    Noise in G exceeds t deviations with a probability below exp(-t^2 / 2), so that with t^2 = 2 ln(20 candidates) it
-    does for any candidate with one below 1/20. The noise of all buckets adds up to 0, so that of j of K + 1 buckets has
-    j (1 - j / (K + 1)) variances of one.
+    Noise in G exceeds t deviations with probability below exp(-t^2 / 2); with t^2 = 2 ln(20 candidates), it exceeds
+    them for any candidate with probability below 1/20. The noise of all K + 1 buckets sums to 0, so the noise of j
+    buckets has j (1 - j / (K + 1)) times the variance of one.
     """
     _, features, bins, _, _ = left.shape
     summed = np.arange(1, bins + 1)[:, None] + [1, 0]  # the buckets on the left: with the missing values, and without
@@ -91,7 +91,7 @@ def _luck(
 
 
 def _score(config: SecureBoostConfig, sums: np.ndarray, scales: Derivatives) -> np.ndarray:
-    """T(G)^2 / (H + lambda), and -inf for a side that is too light."""
+    """Return T(G)^2 / (H + lambda), and -inf for a side that is too light."""
     G, H = soft_threshold(sums[..., 0] / scales.g_scale, config.reg_alpha), sums[..., 1] / scales.h_scale
     heavy = np.maximum(config.min_child_weight, _LEAST_HESSIAN) <= H
     if config.largest_step is None:
@@ -101,6 +101,6 @@ def _score(config: SecureBoostConfig, sums: np.ndarray, scales: Derivatives) -> 
 
 
 def _weights(config: SecureBoostConfig, G: np.ndarray, H: np.ndarray) -> np.ndarray:
-    """-G / H within the largest step, 0 where H is not positive."""
+    """Return -G / H within the largest step, 0 where H is not positive."""
     weights = np.divide(-G, H, out=np.zeros_like(G), where=H > 0)
     return weights if config.largest_step is None else weights.clip(-config.largest_step, config.largest_step)

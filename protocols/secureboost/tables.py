@@ -1,4 +1,4 @@
-"""What a party brings, checked at the door: features in which NaN means missing and, at the guest, labels."""
+"""A party's input, checked on entry: features, in which NaN means missing, and, at the guest, labels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read_labelled_table(
 ) -> tuple[np.ndarray, tuple[str, ...], np.ndarray]:
     """The guest's rows: (float32[n, d], names, labels float64[n]). Labels are class numbers or targets.
 
-    Raises DataError for a label that the objective does not know.
+    Raises DataError for a label that the objective does not accept.
     """
     objective = "reg:squarederror" if config.objective == "multi:softprob" else config.objective
     table = read_training(X, y, None, TrainConfig.of(objective=objective, missing="all"))

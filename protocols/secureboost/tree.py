@@ -1,7 +1,7 @@
-"""Growing one tree, level by level, at the guest: who splits each node, and the weight of every leaf.
+"""Grow one tree, level by level, at the guest: the owner of every split, and the weight of every leaf.
 
-Messages   per level, to and from every host that may split: the level's sample sets, sums of the nodes asked for
-           (host), the splits that the host won, and which rows go left there (host)
+Messages   per level, with every host that may split: the level's sample sets, the sums of the requested nodes (from the
+           host), the splits that the host won, and which rows go left there (from the host)
 Security   hosts see the sample sets of nodes above the leaves; the guest sees every bucket's sums of g and h
 Source     Cheng et al., SecureBoost, IEEE Intelligent Systems 2021 (arXiv 1901.08755), algorithms 1 and 2
 """
@@ -26,7 +26,7 @@ LEAF = -1
 class Tree:
     """A full binary tree, nodes in heap order: children of i are 2i + 1 and 2i + 2.
 
-    owner int64, LEAF where nothing is split; record int64, the split's place at its owner; weight float64 of a leaf.
+    owner int64, LEAF if a node is not split; record int64, the split's place at its owner; weight float64 of a leaf.
     """
 
     owner: np.ndarray
@@ -37,7 +37,7 @@ class Tree:
 def grow_tree(
     config: SecureBoostConfig, owners: list[Owner], guest_only_levels: int, derivatives: Derivatives
 ) -> tuple[Tree, np.ndarray]:
-    """The tree, and the leaf of every row, int64[n]. Above `guest_only_levels` only the first owner may split."""
+    """Grow a tree; return it and the leaf of every row, int64[n]. Above `guest_only_levels` only owner 0 may split."""
     size = (2 << config.max_depth) - 1
     owner, record = np.full(size, LEAF), np.zeros(size, np.int64)
     values = np.stack([derivatives.g, derivatives.h], axis=1)
@@ -59,7 +59,7 @@ def grow_tree(
                 rows, place = rows_of_nodes(assignment, nodes)
                 wrong = np.abs(node_sums(place[left], len(nodes), values[rows[left]]) - s.left[won])
                 if wrong.max() > each.most_noise:
-                    refuse(each.name, "routes that agree with its sums", "others")
+                    refuse(each.name, "routes that agree with its sums", "other routes")
                 owner[nodes], record[nodes] = o, places
                 position[rows] = 2 * position[rows] + np.where(left, 1, 2)
         divided = frontier[winner != LEAF].astype(np.int64)
@@ -76,8 +76,8 @@ def _search(
     totals: np.ndarray,
     derivatives: Derivatives,
 ) -> tuple[np.ndarray, list[Splits]]:
-    """The owner of the best split of every node of the frontier, LEAF for none; and each owner's best splits."""
-    # Hosts first: they work while the guest goes through its own columns.
+    """Return the owner of the best split of every frontier node, LEAF for none, and each owner's best splits."""
+    # Hosts first: they work while the guest sums its own columns.
     for cache in reversed(caches):
         cache.ask(assignment, frontier)
     splits = [best_splits(config, c.collect(), totals[frontier], derivatives, c.owner.deviation) for c in caches]

@@ -1,4 +1,4 @@
-"""One client: its own rows, its ensemble, and its part of each round."""
+"""One client: its rows, its ensemble, and its part of each round."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from secure_tree.inputs import ColumnLike, TableLike
 
 
 class FedXGBllrClient(Participant):
-    """Rows X float[n, d] and labels y float[n], as the objective takes them. Raises DataError for anything else."""
+    """Rows X float[n, d] and labels y float[n] that suit the objective. Raises DataError for anything else."""
 
     def __init__(self, client: int, X: TableLike, y: ColumnLike, config: FedXGBllrConfig, summation: Summation) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class FedXGBllrClient(Participant):
         return steps | {"update": self._update, "validate": self._validate}
 
     def _moments(self, message: Message) -> Message:
-        """Rows, sum and sum of squares of the labels, from which the server computes their mean and deviation."""
+        """Return rows, sum and sum of squares of the labels, from which the server computes mean and deviation."""
         return self._summation.conceal(np.array([len(self._y), self._y.sum(), (self._y**2).sum()]), "moments")
 
     def _ensemble(self, message: Message) -> Message:
@@ -50,7 +50,7 @@ class FedXGBllrClient(Participant):
         return {"ensemble": as_bytes(ensemble)}
 
     def _update(self, message: Message) -> Message:
-        """Rows times new weights, and rows: what FedAvg sums; and how good the received ones are on held-out rows."""
+        """Return rows times new weights, and rows, for FedAvg, and the held-out quality of the received weights."""
         if "ensembles" in message:
             self.memory.update(pack_ensembles(unpack_ensembles(message)))
             self._outputs = None
@@ -69,20 +69,20 @@ class FedXGBllrClient(Participant):
         return self._summation.conceal(np.concatenate([averaged, excess]), f"round {number}")
 
     def _validate(self, message: Message) -> Message:
-        """How good the last round's weights are on held-out rows."""
+        """Return the quality of the last round's weights on held-out rows."""
         return self._summation.conceal(self._excess(message, *self._network(message)), "validation")
 
     def _excess(self, message: Message, clients: int, weights: np.ndarray) -> np.ndarray:
         return cnn.excess(weights, self._trees()[1], self._targets(message, self._held_y), clients, self._config)
 
     def _network(self, message: Message) -> tuple[int, np.ndarray]:
-        """Number of ensembles, and the received weights of the network over them."""
+        """Return the number of ensembles, and the received weights of the network over them."""
         clients, trees = len(field(self.memory, "lengths", np.int64, (-1,))), self._trees()[0].shape[1]
         size = cnn.parameters(clients, trees // clients, self._config)
         return clients, field(message, "weights", np.float32, (size,))
 
     def _trees(self) -> tuple[np.ndarray, np.ndarray]:
-        """What each tree of all ensembles gives for the training rows and for the held-out ones."""
+        """Return the outputs of every tree of all ensembles for the training rows and for the held-out rows."""
         if self._outputs is None:
             ensembles = [Ensemble.read(each, self._X.shape[1]) for each in unpack_ensembles(self.memory)]
             trees = len(ensembles[0])

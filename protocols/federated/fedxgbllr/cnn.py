@@ -1,7 +1,7 @@
 """The small network over the outputs of all trees, and one client's training of it.
 
-A network is handled as one flat float32 vector of its weights, in the order of `torch`'s parameters: that vector is
-what travels, is summed and is averaged.
+A network is one flat float32 vector of its weights, in the order of `torch`'s parameters: this vector is sent, summed
+and averaged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 FCNN_WIDTH = 256
-# By which a network's output may be multiplied, where held-out rows show that it is overconfident.
+# Factors for a network's output, used if held-out rows show that it is overconfident.
 SCALES = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)
 EXCESS = 1 + 2 * len(SCALES)
 
@@ -47,17 +47,17 @@ def build(clients: int, trees: int, config: FedXGBllrConfig) -> nn.Sequential:
 
 
 def initial_weights(clients: int, trees: int, config: FedXGBllrConfig) -> np.ndarray:
-    """What the training starts from, by `config.start`: float32[parameters]."""
+    """Return the initial weights, by `config.start`: float32[parameters]."""
     return _flat(_kaiming(clients, trees, config) if config.start == "kaiming" else _mean(clients, trees, config))
 
 
 def mean_weights(clients: int, trees: int, config: FedXGBllrConfig) -> np.ndarray:
-    """A network whose output is the mean of the clients' margins: float32[parameters]."""
+    """Return a network whose output is the mean of the clients' margins: float32[parameters]."""
     return _flat(_mean(clients, trees, config))
 
 
 def _kaiming(clients: int, trees: int, config: FedXGBllrConfig) -> nn.Sequential:
-    """Kaiming initialisation (He et al. 2015) with zero biases, from `config.seed`."""
+    """Initialise by Kaiming (He et al. 2015) with zero biases, from `config.seed`."""
     import torch
     from torch import nn
 
@@ -71,9 +71,9 @@ def _kaiming(clients: int, trees: int, config: FedXGBllrConfig) -> nn.Sequential
 
 
 def _mean(clients: int, trees: int, config: FedXGBllrConfig) -> nn.Sequential:
-    """The same, but for two channels: one is the sum of the trees and one its negative, and only they count.
+    """Initialise by Kaiming, except for two channels: the sum of the trees and its negative, the only ones that count.
 
-    x = ReLU(x) - ReLU(-x), so their difference is the sum itself.
+    x = ReLU(x) - ReLU(-x), so their difference is the sum.
     """
     import torch
 
@@ -92,7 +92,7 @@ def _mean(clients: int, trees: int, config: FedXGBllrConfig) -> nn.Sequential:
 
 
 def parameters(clients: int, trees: int, config: FedXGBllrConfig) -> int:
-    """How many weights the network has."""
+    """Return the number of weights of the network."""
     return sum(weight.numel() for weight in build(clients, trees, config).parameters())
 
 
@@ -104,10 +104,10 @@ def train_locally(
     config: FedXGBllrConfig,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """ClientUpdate of algorithm 1: E passes of Adam from `weights`; returns the new float32[parameters].
+    """Run ClientUpdate of algorithm 1: E passes of Adam from `weights`; return the new float32[parameters].
 
-    outputs float32[n, clients * trees], targets float[n]. The objective's loss; batches are shuffled by
-    `rng`; Adam starts afresh each round.
+    outputs float32[n, clients * trees], targets float[n]. The loss is the objective's; `rng` shuffles
+    the batches; Adam restarts each round.
     """
     import torch
     from torch.nn import functional
@@ -129,7 +129,7 @@ def train_locally(
 
 
 def _batches(rows: int, config: FedXGBllrConfig, rng: np.random.Generator) -> Iterator[Tensor]:
-    """Row indices of each batch of one round; every pass is shuffled anew."""
+    """Yield the row indices of each batch of one round; every pass is shuffled again."""
     import torch
 
     size, limit = config.batch_size, config.local_batches
@@ -140,7 +140,7 @@ def _batches(rows: int, config: FedXGBllrConfig, rng: np.random.Generator) -> It
 
 
 def predict(weights: np.ndarray, outputs: np.ndarray, clients: int, config: FedXGBllrConfig) -> np.ndarray:
-    """Margins, or standardised predictions, float32[n]."""
+    """Return margins, or standardised predictions, float32[n]."""
     import torch
 
     model = _loaded(weights, outputs.shape[1], clients, config)
@@ -149,7 +149,7 @@ def predict(weights: np.ndarray, outputs: np.ndarray, clients: int, config: FedX
 
 
 def scaled(weights: np.ndarray, clients: int, trees: int, config: FedXGBllrConfig, scale: float) -> np.ndarray:
-    """Weights of the network whose output is `scale` times that of `weights`: its last layer is multiplied."""
+    """Return weights whose network's output is `scale` times that of `weights`: the last layer is multiplied."""
     *_, last, bias = build(clients, trees, config).parameters()
     factor = np.ones(len(weights), np.float32)
     factor[-(last.numel() + bias.numel()) :] = scale
@@ -159,10 +159,10 @@ def scaled(weights: np.ndarray, clients: int, trees: int, config: FedXGBllrConfi
 def excess(
     weights: np.ndarray, outputs: np.ndarray, targets: np.ndarray, clients: int, config: FedXGBllrConfig
 ) -> np.ndarray:
-    """By how much rows are predicted worse by the network, at each of SCALES, than by the mean of the clients' margins.
+    """Return how much worse the network, at each of SCALES, predicts rows than the mean of the clients' margins.
 
-    outputs float32[n, clients * trees], targets float[n] -> float64[EXCESS]: the rows, and over them the sums of the
-    difference of the two losses and of its square.
+    outputs float32[n, clients * trees], targets float[n] -> float64[EXCESS]: the number of rows, and the sums over them
+    of the difference of the two losses and of its square.
     """
     if not len(targets):
         return np.zeros(EXCESS)

@@ -1,8 +1,8 @@
-"""One frozen configuration of a FedXGBllr training; defaults are the paper's (Ma et al. 2023, section 4.1).
+"""The configuration of a FedXGBllr training; defaults are the paper's (Ma et al. 2023, section 4.1), except for three.
 
-But for three: `local_epochs`, as the paper's 100 overfit, and `start` and `validation_share`, which keep the network
-from being worse than the mean of the clients' margins (docs/fedxgbllr.md). The paper is silent on the regularisation of
-the local ensembles: those three defaults are XGBoost's.
+These are `local_epochs`, since the paper's 100 overfit, and `start` and `validation_share`, which keep the network
+from being worse than the mean of the clients' margins (docs/fedxgbllr.md). The paper does not specify the
+regularisation of the local ensembles: those three defaults are XGBoost's.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class FedXGBllrConfig(BaseModel):
-    """Public hyper-parameters, equal at the server and every client.
+    """Public hyper-parameters, the same at the server and every client.
 
-    `local_batches` ends a client's part of a round after that many batches instead of `local_epochs` passes. `start`:
-    the network's first weights, the mean of the clients' margins or the paper's Kaiming initialisation.
-    `validation_share` of each client's rows see neither its trees nor the network, and choose the round that is kept;
-    0 keeps the last one, as the paper.
+    `local_batches` ends a client's part of a round after that many batches instead of `local_epochs` passes. `start`
+    chooses the network's initial weights: the mean of the clients' margins, or the paper's Kaiming initialisation.
+    `validation_share` of each client's rows is used to train neither its trees nor the network, and selects the round
+    to keep; 0 keeps the last round, as in the paper.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -57,12 +57,12 @@ class FedXGBllrConfig(BaseModel):
         return self.objective == "binary:logistic"
 
     def trees_per_client(self, clients: int) -> int:
-        """500 / K of section 4.1. Raises ConfigError where a client would have no tree."""
+        """Return 500 / K of section 4.1. Raises ConfigError if a client would have no tree."""
         if clients > self.total_trees:
             raise ConfigError(f"total_trees must be at least the number of clients, {clients}, got {self.total_trees}")
         return self.total_trees // clients
 
     @classmethod
     def of(cls, **parameters: Any) -> Self:
-        """Build and validate; raises ConfigError with one sentence."""
+        """Build and validate. Raises ConfigError with one sentence."""
         return validated(cls, parameters)

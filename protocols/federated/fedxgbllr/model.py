@@ -1,4 +1,4 @@
-"""The trained model, and the ensembles of all clients as they travel."""
+"""The trained model, and the ensembles of all clients as they are sent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pack_ensembles(ensembles: list[bytes]) -> Message:
 
 
 def unpack_ensembles(message: Message) -> list[bytes]:
-    """Inverse of `pack_ensembles`. Raises ProtocolDesync."""
+    """Unpack what `pack_ensembles` packed. Raises ProtocolDesync."""
     data = field(message, "ensembles", np.uint8, (-1,)).tobytes()
     lengths = field(message, "lengths", np.int64, (-1,))
     if not len(lengths) or (lengths <= 0).any() or int(lengths.sum()) != len(data):
@@ -33,10 +33,10 @@ def unpack_ensembles(message: Message) -> list[bytes]:
 
 @dataclass(frozen=True)
 class FedXGBllrModel:
-    """What every client holds at the end: all ensembles and the network's float32 weights.
+    """The model that every client has at the end: all ensembles and the network's float32 weights.
 
-    Predictions of a regression are `location + scale * output`. `kept`: the round of the weights; 0 is the mean of the
-    clients' margins. `factor`: what the network's output was multiplied by, in its weights.
+    Predictions of a regression are `location + scale * output`. `kept` is the round of the weights, 0 for the mean of
+    the clients' margins. `factor` is the factor of the network's output, already applied to its weights.
     """
 
     ensembles: list[bytes]
@@ -55,7 +55,7 @@ class FedXGBllrModel:
         return self._predicted(cnn.predict(self.weights, self._outputs(X), len(self.ensembles), self.config))
 
     def predict_by_mean(self, X: np.ndarray) -> np.ndarray:
-        """The same without the network, as a yardstick: by the plain mean of the clients' own margins."""
+        """Predict without the network, as a baseline: by the plain mean of the clients' margins."""
         return self._predicted(self._outputs(X).sum(axis=1) / len(self.ensembles))
 
     def _outputs(self, X: np.ndarray) -> np.ndarray:
@@ -66,14 +66,14 @@ class FedXGBllrModel:
         return predicted(self.config.objective, self.location + self.scale * margin)
 
     def pack(self) -> Message:
-        """The model as plain arrays; its configuration, which is public, is kept elsewhere."""
+        """Pack the model as plain arrays, without its configuration, which is public."""
         unit = np.array([self.location, self.scale])
         chosen = {"kept": np.array(self.kept), "factor": np.array(self.factor)}
         return pack_ensembles(self.ensembles) | {"weights": self.weights, "unit": unit} | chosen
 
     @classmethod
     def unpack(cls, message: Message, config: FedXGBllrConfig) -> Self:
-        """Inverse of `pack`. Raises ProtocolDesync."""
+        """Unpack what `pack` packed. Raises ProtocolDesync."""
         weights, unit = field(message, "weights", np.float32, (-1,)), field(message, "unit", np.float64, (2,))
         kept = int(field(message, "kept", np.int64, ()))
         factor = float(field(message, "factor", np.float64, ()))

@@ -1,16 +1,17 @@
-"""Algorithm 1 at the server: one round of ensembles, then FedAvg over the small network.
+"""Algorithm 1 at the server: one round for the ensembles, then FedAvg over the small network.
 
 Functionality  K clients with rows of the same features -> every client's ensemble in the order of client ids, and one
                network over the outputs of all trees
 Messages       moments (regression): client -> server rows, sum and sum of squares of the labels, as a sum
                ensemble: server -> client trees; client -> server its ensemble
-               update: server -> client weights, and all ensembles where the client has none; back rows * weights, rows,
-               and on held-out rows how much worse the weights received are than the mean of margins, as one sum
-               validate: the same of the last round's weights, where rows are held out
+               update: server -> client weights, and all ensembles if the client has none; client -> server, as one
+               sum, rows * weights, rows, and how much worse the received weights are than the mean of margins on
+               held-out rows
+               validate: the last figure for the last round's weights, if rows are held out
 Cost           `protocols.federated.fedxgbllr.communication`
-Security       docs/fedxgbllr.md, "What leaks": every party, the server too, sees every client's trees
-Drop-out       a client that misses "ensemble" has no trees in the model and its labels still train the network; one
-               that misses "update" is left out of that round's average
+Security       docs/fedxgbllr.md, "What leaks": every party, including the server, sees every client's trees
+Drop-out       a client that misses "ensemble" has no trees in the model, but its labels still train the network; a
+               client that misses "update" is left out of that round's average
 Source         Ma, Qiu, Beutel, Lane: Gradient-less Federated Gradient Boosting Trees with Learnable Learning Rates,
                EuroMLSys 2023, algorithm 1; FedAvg of McMahan et al. 2017. Held-out rows are our addition
 """
@@ -38,11 +39,11 @@ def train(
     summation: Summation,
     progress: Callable[[int, FedXGBllrModel], None] = lambda number, model: None,
 ) -> FedXGBllrModel:
-    """The whole training; `progress` is given the model after each round, from 1.
+    """Run the whole training; call `progress` with the model after each round, numbered from 1.
 
-    With held-out rows the model is that of the round and scale with the least loss on them, or the mean of the clients'
-    margins where none is better by a standard error. Raises DataError where all labels of a regression are equal,
-    PeerVanished where too few clients are left.
+    With held-out rows, the result is the round and scale with the least loss on them, or the mean of the clients'
+    margins if none is better by a standard error. Raises DataError if all labels of a regression are equal,
+    PeerVanished if too few clients are left.
     """
     trees = config.trees_per_client(len(federation.clients))
     location, scale = (0.0, 1.0)
@@ -60,7 +61,7 @@ def train(
     best, least = replace(model, weights=cnn.mean_weights(len(ensembles), trees, config)), 0.0
 
     def validate(summed: np.ndarray) -> None:
-        """Whether `model`, at one of the scales, is the best so far."""
+        """Keep `model` if, at one of the scales, it is the best so far."""
         nonlocal best, least
         excess = _surely(summed)
         if excess.min() < least:
@@ -87,7 +88,7 @@ def train(
 
 
 def _surely(summed: np.ndarray) -> np.ndarray:
-    """`cnn.excess`, summed -> the mean excess at each scale and its standard error on top; infinity without rows."""
+    """Summed `cnn.excess` -> the mean excess at each scale plus its standard error; infinity without rows."""
     rows, difference, squares = summed[0], *np.split(summed[1:], 2)
     if not rows:
         return np.full(len(cnn.SCALES), np.inf)
@@ -96,7 +97,7 @@ def _surely(summed: np.ndarray) -> np.ndarray:
 
 
 def _check_ensembles(ensembles: Mapping[int, bytes], trees: int) -> None:
-    """Raises ProtocolDesync that names the client whose ensemble cannot be used."""
+    """Check every ensemble. Raises ProtocolDesync that names the client whose ensemble cannot be used."""
     features = None
     for client, data in ensembles.items():
         try:
@@ -109,7 +110,7 @@ def _check_ensembles(ensembles: Mapping[int, bytes], trees: int) -> None:
 
 
 def _label_moments(federation: Federation, summation: Summation) -> tuple[float, float]:
-    """Mean and standard deviation of all labels, from the sums over the clients."""
+    """Return mean and standard deviation of all labels, from the sums over the clients."""
     replies = federation.broadcast("moments", {})
     rows, total, squares = summation.total(federation, replies, "moments", 3)
     variance = squares / rows - (total / rows) ** 2

@@ -1,11 +1,11 @@
-"""Local XGBoost ensembles in a form of their own, and what each of their trees predicts for a row.
+"""Local XGBoost ensembles in a format of our own, and the output of each tree for a row.
 
 Bytes     int32 T, and d, the number of features; the number of nodes of each tree, int32[T]; of all nodes, tree by tree
-          and breadth first, the feature int32, -1 in a leaf; of all nodes float32, the threshold or the weight of a
+          and breadth first, the feature, int32, -1 in a leaf; of all nodes, float32, the threshold or the weight of a
           leaf. Little-endian
-Links     none: breadth first, the children of a tree's k-th inner node are its nodes 2k + 1 and 2k + 2
-Why       XGBoost's loader trusts what it reads, and crashes on one wrong byte; its models also hold the number of rows
-          behind every node. Received bytes are read here, every number of them checked, and never reach XGBoost
+Links     none: in breadth-first order, the children of a tree's k-th inner node are its nodes 2k + 1 and 2k + 2
+Why       XGBoost's loader trusts its input, and crashes on one wrong byte; its models also have the number of rows
+          behind every node. Received bytes are parsed here, with every number checked, and never reach XGBoost
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from protocols.federated.fedxgbllr.config import DEEPEST, MOST_TREES, FedXGBllrC
 
 _MOST_NODES = (2 << DEEPEST) - 1
 _ROWS_AT_ONCE = 1024
-# Those of margin 0.
+# The base scores of margin 0.
 _BASE_SCORES = {"binary:logistic": 0.5, "reg:squarederror": 0.0, "count:poisson": 1.0}
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """T checked trees. Nodes are numbered through all trees; a leaf is its own left child below infinity.
+    """T checked trees. Nodes are numbered across all trees; a leaf is its own left child, with threshold infinity.
 
     root int64[T]; left int64[N]; column int64[N]; threshold float32[N]; weight float32[N]
     """
@@ -42,10 +42,10 @@ class Ensemble:
 
     @classmethod
     def read(cls, data: bytes, features: int | None = None) -> Self:
-        """The ensemble behind the bytes, for rows of so many features; None: of any number. Raises ProtocolDesync."""
+        """Parse an ensemble for rows of `features` features, None for any number. Raises ProtocolDesync."""
         width, nodes, feature, value = _parts(data)
         if features not in (None, width):
-            raise ProtocolDesync(f"an ensemble must be one of {features} features, got {width}")
+            raise ProtocolDesync(f"an ensemble must be for {features} features, got {width}")
         if feature.min() < -1 or feature.max() >= width:
             raise ProtocolDesync(f"an ensemble must split on its {width} features only")
         if not np.isfinite(value).all():
@@ -68,7 +68,7 @@ class Ensemble:
         return len(self.root)
 
     def depth(self) -> int:
-        """Levels below the deepest tree's root; one more than DEEPEST where there are more."""
+        """Return the levels below the deepest tree's root, at most DEEPEST + 1."""
         level, here = 0, self.root
         while level <= DEEPEST and (here := here[self.left[here] != here]).size:
             level, here = level + 1, np.concatenate([self.left[here], self.left[here] + 1])
@@ -87,15 +87,15 @@ class Ensemble:
 
 
 def fit_ensemble(X: np.ndarray, y: np.ndarray, trees: int, config: FedXGBllrConfig) -> bytes:
-    """One client's ensemble on float32[n, d] and float[n] labels, as it travels."""
+    """Train one client's ensemble on float32[n, d] and float[n] labels; return its bytes."""
     return encode(fit_booster(X, y, trees, config))
 
 
 def fit_booster(X: np.ndarray, y: np.ndarray, trees: int, config: FedXGBllrConfig) -> Any:
-    """The same as XGBoost's own booster.
+    """Train one client's ensemble; return XGBoost's booster.
 
-    The base margin is zero, so that the sum of the trees is the whole prediction. Under reg:squarederror the labels
-    are standardised already.
+    The base margin is zero, so the sum of the trees is the whole prediction. For reg:squarederror, the labels must
+    already be standardised.
     """
     import xgboost as xgb
 
@@ -103,7 +103,7 @@ def fit_booster(X: np.ndarray, y: np.ndarray, trees: int, config: FedXGBllrConfi
 
 
 def booster_parameters(config: FedXGBllrConfig) -> dict[str, Any]:
-    """The configuration in XGBoost's words."""
+    """Return the configuration as XGBoost's parameters."""
     return {
         "objective": config.objective,
         "max_depth": config.max_depth,
@@ -118,7 +118,7 @@ def booster_parameters(config: FedXGBllrConfig) -> dict[str, Any]:
 
 
 def encode(booster: Any) -> bytes:
-    """The splits and leaf weights of our own booster, and nothing else of it."""
+    """Encode the splits and leaf weights of our own booster, and nothing else."""
     trees = json.loads(booster.save_raw("json"))["learner"]["gradient_booster"]["model"]["trees"]
     features, values = [], []
     for tree in trees:
@@ -130,7 +130,7 @@ def encode(booster: Any) -> bytes:
             level = np.stack([left[inner], right[inner]], axis=1).reshape(-1)
         nodes = np.concatenate(order)
         features.append(np.where(left[nodes] >= 0, np.array(tree["split_indices"])[nodes], -1))
-        # XGBoost keeps the weight of a leaf in the place of its split condition.
+        # XGBoost stores the weight of a leaf in place of its split condition.
         values.append(np.array(tree["split_conditions"], "<f4")[nodes])
     head = np.array([len(trees), booster.num_features(), *map(len, features)], "<i4")
     return b"".join([head.tobytes(), np.concatenate(features).astype("<i4").tobytes(), *(v.tobytes() for v in values)])
@@ -139,13 +139,13 @@ def encode(booster: Any) -> bytes:
 def tree_outputs(ensembles: Sequence[bytes], X: np.ndarray) -> np.ndarray:
     """float32[n, d] -> float32[n, sum of trees], ensembles in order.
 
-    Raises ProtocolDesync for bytes that are no ensemble of tables of this width.
+    Raises ProtocolDesync for bytes that are not an ensemble for tables of this width.
     """
     return np.concatenate([Ensemble.read(each, X.shape[1]).outputs(X) for each in ensembles], axis=1)
 
 
 def _parts(data: bytes) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
-    """Number of features, nodes of each tree int64[T], feature int32[N] and value float32[N]. Raises ProtocolDesync."""
+    """Return feature count, nodes per tree int64[T], feature int32[N] and value float32[N]. Raises ProtocolDesync."""
     words = np.frombuffer(data[: len(data) // 4 * 4], "<i4")
     trees, width = map(int, words[:2]) if words.size > 2 else (0, 0)
     if not 1 <= trees <= min(MOST_TREES, words.size - 2):

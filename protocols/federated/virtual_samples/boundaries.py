@@ -1,18 +1,18 @@
-"""The nodes agree on the cluster boundaries of every feature, and the server that adds for them learns no value.
+"""Agreement of the nodes on the cluster boundaries of every feature; the server, which adds, learns no value.
 
-Functionality  D nodes with columns of float32 -> every node holds the same boundaries float32[d, v - 1]: b_c is the
+Functionality  D nodes with columns of float32 -> every node has the same boundaries float32[d, v - 1]: b_c is the
                smallest value with at least ceil(c N / v) of all N values at or below it
 Messages       "rank" rounds 0 to 9. Round 0: node -> server masked row count and a fresh nonce. Rounds 1 to 8: server
-               -> nodes the masked total of the round before; node -> server masked counts of its values at or below
+               -> nodes the masked total of the previous round; node -> server masked counts of its values at or below
                15 candidates for each boundary. Round 9: server -> nodes the last total.
 Cost           8 rounds of 120 d (v - 1) bytes each way per node, and two short ones
-Security       semi-honest. Masks come from a key that the nodes share and the server does not have, and
-               from the features' names, so that nodes whose columns differ find random totals and stop. The server
-               sees uniform words. The nodes see the totals, that is ranks of the candidates among all rows. A node
-               takes its own counts off: with two nodes that leaves all counts of the other, with more those of the
-               others together, and D - 1 nodes that collude see all counts of the last. A node that colludes with the
-               server opens every node's counts.
-Drop-out       a node that drops out here ends the training: its values are needed, start again without it
+Security       semi-honest. Masks are derived from a key that the nodes share and the server does not have, and
+               from the features' names, so nodes whose columns differ get random totals and stop. The server
+               sees uniform words. The nodes see the totals, which are ranks of the candidates among all rows. A node
+               can subtract its own counts: with two nodes this leaves all counts of the other, with more, the sums of
+               the others' counts; D - 1 colluding nodes see all counts of the last. A node that colludes with the
+               server learns every node's counts.
+Drop-out       a node that drops out here ends the training: its values are needed; start again without it
 Source         radix descent on the order-preserving integer image of float32; masking by a common stream
 """
 
@@ -33,37 +33,37 @@ TWO_NODES = "with two clients each learns all counts of the other while the clus
 
 
 def ordered_keys(values: np.ndarray) -> np.ndarray:
-    """float32 -> uint32 of the same order; -0.0 and 0.0 are one value."""
+    """float32 -> uint32 in the same order; -0.0 and 0.0 are one value."""
     bits = (values + np.float32(0)).view(np.uint32)
     return np.where(bits >> 31 == 1, ~bits, bits | np.uint32(1 << 31))
 
 
 def values_of_keys(keys: np.ndarray) -> np.ndarray:
-    """Inverse of `ordered_keys`."""
+    """Invert `ordered_keys`."""
     bits = np.where(keys >> 31 == 1, keys & np.uint32((1 << 31) - 1), ~keys)
     return bits.astype(np.uint32).view(np.float32)
 
 
 def pooled_boundaries(X: np.ndarray, clusters: int) -> np.ndarray:
-    """The functionality itself, on pooled rows float32[n, d]: what the protocol's tests compare with."""
+    """Compute the functionality on pooled rows float32[n, d], the reference of the protocol's tests."""
     ranks = target_ranks(len(X), clusters)
     return np.sort(X + np.float32(0), axis=0)[ranks - 1].T.copy()
 
 
 def every_value(X: np.ndarray) -> np.ndarray:
-    """Boundaries of one cluster for each distinct value; shorter columns repeat their last, float32[d, v - 1]."""
+    """Return boundaries of one cluster per distinct value, float32[d, v - 1]; shorter columns repeat their last."""
     distinct = [np.unique(column) for column in X.T]
     v = max(map(len, distinct))
     return np.stack([np.pad(values[:-1], (0, v - len(values)), mode="edge") for values in distinct])
 
 
 def target_ranks(rows: int, clusters: int) -> np.ndarray:
-    """ceil(c rows / v) for c = 1 .. v - 1, int64."""
+    """Return ceil(c rows / v) for c = 1 .. v - 1, int64."""
     return -(-np.arange(1, clusters, dtype=np.int64) * rows // clusters)
 
 
 def candidate_counts(keys: np.ndarray, prefixes: np.ndarray, digit: int) -> np.ndarray:
-    """Values at or below each candidate: sorted keys uint32[n, d], prefixes uint32[d, b] -> int64[d, b, 15].
+    """Count values at or below each candidate: sorted keys uint32[n, d], prefixes uint32[d, b] -> int64[d, b, 15].
 
     Candidate t of a boundary is its prefix, then digit t, then ones.
     """
@@ -75,21 +75,21 @@ def candidate_counts(keys: np.ndarray, prefixes: np.ndarray, digit: int) -> np.n
 
 
 def next_prefixes(prefixes: np.ndarray, totals: np.ndarray, ranks: np.ndarray, digit: int) -> np.ndarray:
-    """The digit that each boundary gets: the first candidate that reaches its rank. uint32[d, b]."""
+    """Append a digit to each prefix, that of the first candidate that reaches its rank: uint32[d, b]."""
     shift = np.uint32(32 - DIGIT_BITS * (digit + 1))
     chosen = (totals < ranks[None, :, None]).sum(axis=-1).astype(np.uint32)
     return prefixes + (chosen << shift)
 
 
 def mask(group_key: bytes, nonce: bytes, round_number: int, size: int) -> np.ndarray:
-    """The words that one node adds in one round, uint64[size]; every node can compute them, the server cannot."""
+    """Return the words that one node adds in one round, uint64[size]; all nodes can compute them, the server cannot."""
     return Streams(group_key, nonce).of(round_number).words((size,), U64)
 
 
 def agree(federation: Federation, new: bool = False) -> None:
-    """The server's part: adds the masked words of each round and hands the total back. Raises PeerVanished.
+    """Run the server's part: add the masked words of each round and return the total. Raises PeerVanished.
 
-    The boundaries are those of the base rows, or of the rows of the update where `new`.
+    The boundaries are those of the base rows or, with `new`, of the rows of the update.
     """
     message: Message = {"new": np.array(new)}
     for number in range(DIGITS + 2):

@@ -1,4 +1,4 @@
-"""Virtual samples: rows to clusters, sums over clusters, and the least number of rows behind a sum."""
+"""Virtual samples: clusters of rows, sums over clusters, and the minimum number of rows behind a sum."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import numpy as np
 
 
 def assign(boundaries: np.ndarray, X: np.ndarray) -> np.ndarray:
-    """Cluster of every value: boundaries float32[d, v - 1] ascending, X float32[n, d] -> int32[n, d] in 0..v - 1.
+    """Assign a cluster to every value: ascending boundaries float32[d, v - 1], X float32[n, d] -> int32[n, d] < v.
 
-    Cluster c of feature j holds boundaries[j, c - 1] < x <= boundaries[j, c] (algorithm 1, lines 3 and 4).
+    Cluster c of feature j has boundaries[j, c - 1] < x <= boundaries[j, c] (algorithm 1, lines 3 and 4).
     """
     columns = [np.searchsorted(edges, X[:, j], side="left") for j, edges in enumerate(boundaries)]
     return np.stack(columns, axis=1).astype(np.int32)
@@ -17,9 +17,9 @@ def assign(boundaries: np.ndarray, X: np.ndarray) -> np.ndarray:
 def cluster_sums(
     clusters: np.ndarray, slot: np.ndarray, slots: int, v: int, weights: list[np.ndarray]
 ) -> list[np.ndarray]:
-    """Algorithm 1 at one node: for each of `weights` float64[n] (g, h, ...) its sums, float64[slots, d, v].
+    """Run algorithm 1 at one node: for each of `weights` float64[n] (g, h, ...) its sums, float64[slots, d, v].
 
-    clusters int32[n, d]; slot int64[n] is the tree node that a row is in.
+    clusters int32[n, d]; slot int64[n] is the tree node of each row.
     """
     d = clusters.shape[1]
     sums = [np.empty((slots, d, v)) for _ in weights]
@@ -32,11 +32,11 @@ def cluster_sums(
 
 
 def merge_small_groups(sums: np.ndarray, counts: np.ndarray, least: int) -> tuple[np.ndarray, np.ndarray]:
-    """Sums and counts with no group of 1 to least - 1 rows: sums float64[k, slots, d, v], counts [slots, d, v].
+    """Merge groups of fewer than `least` rows: sums float64[k, slots, d, v], counts [slots, d, v].
 
-    In each tree node and feature the clusters are walked in order; rows are carried to the next cluster until `least`
-    of them are together, and what is left at the end joins the last group. Totals stay, but for a tree node with
-    fewer than `least` rows, which is dropped whole.
+    In each tree node and feature, clusters are visited in order; rows are carried to the next cluster until `least`
+    rows are together, and the rest joins the last group. Totals do not change, except that a tree node with fewer than
+    `least` rows is dropped entirely.
     """
     if least == 1:
         return sums, counts
@@ -57,5 +57,5 @@ def merge_small_groups(sums: np.ndarray, counts: np.ndarray, least: int) -> tupl
 
 
 def smallest_group(counts: np.ndarray) -> int:
-    """The fewest rows behind any sum that is not empty; 0 where all are empty."""
+    """Return the fewest rows behind any nonempty sum; 0 if all are empty."""
     return int(counts[counts > 0].min(initial=np.iinfo(np.int64).max)) if (counts > 0).any() else 0

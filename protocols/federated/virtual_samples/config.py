@@ -1,4 +1,4 @@
-"""One frozen configuration of a training on virtual samples; learning rate and depth are the paper's (section 5)."""
+"""The configuration of a training on virtual samples; learning rate and depth are the paper's (section 5)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from secure_tree.config import validated
 
 
 class VirtualSamplesConfig(BaseModel):
-    """Public hyper-parameters, equal at the server and every node; where the paper is silent, XGBoost's defaults.
+    """Public hyper-parameters, the same at the server and every node; defaults not in the paper are XGBoost's.
 
-    min_group: the fewest rows behind any sum of g and h that a node sends. rechoose: whether the wrong rows of the
-    update are chosen again for each of its trees, or once before it. update_boundaries: whether new rows fall into the
-    clusters of the base rows, or into as many of their own (S^L of algorithm 1). update_check: the share of the new
-    rows that never join, and decide how many trees of the update are kept; 0 keeps all.
+    min_group: the fewest rows behind any sum of g and h that a node sends. rechoose: whether the rows that the model
+    gets wrong are chosen again for each tree of an update, or once before it. update_boundaries: whether new rows use the
+    clusters of the base rows, or as many of their own (S^L of algorithm 1). update_check: the share of new rows that
+    never join, but decide how many trees of the update are kept; 0 keeps all.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -37,5 +37,5 @@ class VirtualSamplesConfig(BaseModel):
 
     @classmethod
     def of(cls, **parameters: Any) -> Self:
-        """Build and validate; raises ConfigError with one sentence."""
+        """Build and validate. Raises ConfigError with one sentence."""
         return validated(cls, parameters)

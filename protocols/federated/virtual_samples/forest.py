@@ -1,4 +1,4 @@
-"""Trees whose thresholds are cluster indices: all that the server ever knows of a split."""
+"""Trees whose thresholds are cluster indices, which is all that the server learns about a split."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from protocols.federated.engine import Message, field
 class Forest:
     """T full binary heaps of depth L; the children of slot i are 2i + 1 (cluster <= threshold) and 2i + 2.
 
-    feature    int32[T, 2^L - 1]        -1 where the slot is not split
+    feature    int32[T, 2^L - 1]        -1 if the slot is not split
     threshold  int32[T, 2^L - 1]        the last cluster that goes left
-    value      float64[T, 2^(L+1) - 1]  what a row that stops in the slot adds to its margin
+    value      float64[T, 2^(L+1) - 1]  the term in the margin of a row that stops in the slot
     """
 
     feature: np.ndarray
@@ -25,7 +25,7 @@ class Forest:
 
     @classmethod
     def empty(cls, trees: int, depth: int) -> Forest:
-        """Trees of one leaf of value zero."""
+        """Return trees that have one leaf, of value zero."""
         inner, slots = (1 << depth) - 1, (1 << depth + 1) - 1
         return cls(np.full((trees, inner), -1, np.int32), np.zeros((trees, inner), np.int32), np.zeros((trees, slots)))
 
@@ -39,7 +39,7 @@ class Forest:
         return Forest(*(np.concatenate(pair) for pair in zip(self._arrays(), other._arrays(), strict=True)))
 
     def slots(self, tree: int, clusters: np.ndarray) -> np.ndarray:
-        """The slot where each row of clusters int32[n, d] stops: int64[n]."""
+        """Return the slot where each row of clusters int32[n, d] stops: int64[n]."""
         feature, threshold = self.feature[tree], self.threshold[tree]
         at = np.zeros(len(clusters), np.int64)
         moving = np.arange(len(clusters))
@@ -51,7 +51,7 @@ class Forest:
         return at
 
     def margin(self, clusters: np.ndarray) -> np.ndarray:
-        """Sum of the trees for each row of int32[n, d]: float64[n]."""
+        """Sum the trees for each row of int32[n, d]: float64[n]."""
         total = np.zeros(len(clusters))
         for tree in range(len(self)):
             total += self.value[tree][self.slots(tree, clusters)]
@@ -62,7 +62,7 @@ class Forest:
 
     @classmethod
     def unpack(cls, message: Message, depth: int, features: int) -> Forest:
-        """Inverse of `pack` at a node. Raises ProtocolDesync for trees of another depth or of unknown features."""
+        """Unpack, at a node, what `pack` packed. Raises ProtocolDesync for another depth or unknown features."""
         inner, slots = (1 << depth) - 1, (1 << depth + 1) - 1
         feature = field(message, "feature", np.int32, (-1, inner))
         trees = len(feature)

@@ -1,4 +1,4 @@
-"""How well rare positives are found (section 3), and how far probabilities may be believed."""
+"""Metrics for rare positives (section 3), and the calibration of probabilities."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import numpy as np
 
 
 def evaluate(y: np.ndarray, probability: np.ndarray) -> dict[str, float | int]:
-    """Labels {0, 1}[n] and probabilities of 1, float[n]; a row is called positive above 0.5.
+    """Evaluate labels {0, 1}[n] and probabilities of 1, float[n]; a row counts as positive above 0.5.
 
-    auprc is the average precision, calibration the `calibration_error`. Raises ValueError (from scikit-learn) where a
-    class is missing from y.
+    auprc is the average precision, calibration the `calibration_error`. Raises ValueError (from scikit-learn) if y
+    lacks a class.
     """
     from sklearn.metrics import average_precision_score, confusion_matrix, f1_score, roc_auc_score
 
@@ -29,7 +29,7 @@ def evaluate(y: np.ndarray, probability: np.ndarray) -> dict[str, float | int]:
 
 
 def calibration_error(y: np.ndarray, probability: np.ndarray, bins: int = 10) -> float:
-    """The expected calibration error: mean distance of frequency and probability, over `bins` of equally many rows."""
+    """Return the expected calibration error: mean distance of frequency and probability, over `bins` of equal size."""
     order = np.argsort(probability, kind="stable")
     parts = [rows for rows in np.array_split(order, bins) if len(rows)]
     return float(sum(abs((y[rows] - probability[rows]).sum()) for rows in parts) / len(y))

@@ -1,4 +1,4 @@
-"""One node: its rows, the clusters they fall into, and the sums that it sends (algorithm 1)."""
+"""One node: its rows, their clusters, and the sums that it sends (algorithm 1)."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _MOST_ROWS = 1 << 40
 
 
 class VirtualSamplesNode(Participant):
-    """Rows X float[n, d] with labels y, 0 or 1 under binary:logistic, and rows `update` that join where it is wrong.
+    """Rows X float[n, d] with labels y, 0 or 1 under binary:logistic, and `update` rows, which join if it is wrong.
 
-    The model is wrong about a row where the other class is more probable; otherwise where its error is
-    above the root mean squared error of the node's base rows. `group_key`: 32 secret bytes that all nodes have and the
-    server has not. `out`: where the node writes the finished model, for `predict`. Raises DataError, ConfigError.
+    The model is wrong about a row if the other class is more probable; in regression, if its error is above the root
+    mean squared error of the node's base rows. `group_key`: 32 secret bytes that all nodes have and the server does
+    not. `out`: where the node writes the finished model, for `predict`. Raises DataError, ConfigError.
     """
 
     def __init__(
@@ -62,10 +62,10 @@ class VirtualSamplesNode(Participant):
                     f"node {node}, update: its feature columns or their order differ from those of the rows"
                 )
             self._X, self._y = np.concatenate([self._X, new_X]), np.concatenate([self._y, new_y])
-        # Of the new rows, those that never join.
+        # The new rows that never join.
         new = rows + np.random.default_rng(node).permutation(len(self._y) - rows)
         self._held = np.sort(new[: int(config.update_check * len(new))])
-        # Nodes with other columns have other masks, so that the agreement ends before a wrong column counts.
+        # Nodes with different columns have different masks, so the agreement fails before a wrong column counts.
         self._mask_key = hashlib.sha256(group_key + "\n".join(names).encode()).digest()
         self._out = out
 
@@ -80,7 +80,7 @@ class VirtualSamplesNode(Participant):
         }
 
     def _rank(self, message: Message) -> Message:
-        """One round of the agreement on boundaries."""
+        """Run one round of the agreement on boundaries."""
         number, new = int(field(message, "round", np.int64, ())), bool(field(message, "new", np.bool_, ()))
         X = self._X[self._base_rows :] if new else self._X[: self._base_rows]
         d, edges = self._X.shape[1], self._config.clusters - 1
@@ -92,7 +92,7 @@ class VirtualSamplesNode(Participant):
         if number == 1:
             self.memory["nonces"] = field(message, "nonces", np.uint8, (-1, boundaries.NONCE_BYTES))
             self.memory["rows"] = self._unmask(message, 0, 1)
-            # Under another key a count opens to a random word.
+            # Under a different key, a count opens to a random word.
             if not len(X) <= int(self.memory["rows"][0]) < _MOST_ROWS:
                 raise DataError(
                     f"node {self._node}: the nodes' group keys differ, or their columns or the order of these"
@@ -122,12 +122,12 @@ class VirtualSamplesNode(Participant):
         return words.view(np.int64)
 
     def _prior(self, message: Message) -> Message:
-        """Rows and the sum of their labels, from which the server computes the base margin."""
+        """Return the number of rows and the sum of their labels, from which the server computes the base margin."""
         labels = self._y[: self._base_rows]
         return self._summation.conceal(np.array([len(labels), labels.sum()]), "prior")
 
     def _sums(self, message: Message) -> Message:
-        """Sums of g and h over (tree node, feature, cluster) for the nodes of one level of the growing tree."""
+        """Return sums of g and h over (tree node, feature, cluster) for one level of the growing tree."""
         margin = self._margin(message)
         d, v, level = self._X.shape[1], self._config.clusters, int(field(message, "level", np.int64, ()))
         growing = Forest.unpack(
@@ -158,7 +158,7 @@ class VirtualSamplesNode(Participant):
         return int(self.memory.get("smallest", np.array(0)))
 
     def _takes_part(self, margin: np.ndarray, updating: bool) -> np.ndarray:
-        """Which rows the next tree is of, bool[n]: in the update also the new ones that the model gets wrong."""
+        """Return which rows the next tree uses, bool[n]: in an update, also the new rows that the model gets wrong."""
         base = np.arange(len(margin)) < self._base_rows
         if not updating:
             return base
@@ -171,14 +171,14 @@ class VirtualSamplesNode(Participant):
         return base | wrong
 
     def _wrong(self, margin: np.ndarray) -> np.ndarray:
-        """The rows that the model gets wrong, bool[n]."""
+        """Return which rows the model gets wrong, bool[n]."""
         if self._config.objective == "binary:logistic":
             return (margin > 0) != (self._y == 1)
         error = np.abs(predicted(self._config.objective, margin) - self._y)
         return np.asarray(error > np.sqrt(np.mean(error[: self._base_rows] ** 2)))
 
     def _check(self, message: Message) -> Message:
-        """New rows that joined, new rows that are held out, and the sums of their losses after each tree."""
+        """Return the numbers of new rows that joined and that are held out, and the latter's losses after each tree."""
         forest = Forest.unpack(message, self._config.max_depth, self._X.shape[1])
         first = int(field(message, "first", np.int64, ()))
         if not 0 <= first <= len(forest):
@@ -193,7 +193,7 @@ class VirtualSamplesNode(Participant):
         return self._summation.conceal(np.array([joined, len(y), *totals]), "check")
 
     def _finish(self, message: Message) -> Message:
-        """Keep the model, which only a node can apply to values; report the smallest group that this node sent."""
+        """Keep the model, which only a node can apply to values; return the smallest group that this node sent."""
         forest = Forest.unpack(message, self._config.max_depth, self._X.shape[1])
         base = field(message, "base", np.float64, ())
         if self._out is not None:
@@ -203,7 +203,7 @@ class VirtualSamplesNode(Participant):
         return {"smallest": np.array(self.smallest_sent)}
 
     def _margin(self, message: Message) -> np.ndarray:
-        """Margin of every row under the forest of `message`; only the trees that are new since last time are run."""
+        """Return every row's margin under the forest of `message`; only trees added since the last call are run."""
         forest = Forest.unpack(message, self._config.max_depth, self._X.shape[1])
         applied = int(self.memory.get("applied", np.array(0)))
         base = float(field(message, "base", np.float64, ()))
@@ -218,7 +218,7 @@ class VirtualSamplesNode(Participant):
         return self.memory["clusters"]
 
     def _growing_clusters(self) -> np.ndarray:
-        """By which rows move through the growing tree: new ones by their own boundaries, where these are agreed."""
+        """Return the clusters for the growing tree: new rows use their own boundaries, if these are agreed on."""
         if "new_boundaries" not in self.memory:
             return self._clusters()
         if "growing" not in self.memory:
@@ -234,9 +234,9 @@ class VirtualSamplesNode(Participant):
 
 
 def predict(model: Path, X: np.ndarray) -> np.ndarray:
-    """By a model that a node wrote: rows float32[n, d] -> float64[n], P(1), numbers or expected counts. NaN is missing.
+    """Predict with a node's model file: float32[n, d] -> float64[n], P(1), numbers or expected counts. NaN is missing.
 
-    Raises DataError for an infinite value, and for a file that is no model of this version.
+    Raises DataError for an infinite value, and for a file that is not a model of this version.
     """
     with np.load(model, allow_pickle=False) as arrays:
         if absent := {"feature", "threshold", "value", "base", "boundaries", "objective"} - set(arrays.files):

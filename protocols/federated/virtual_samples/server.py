@@ -1,18 +1,18 @@
-"""The server: adds the nodes' clusters by index, searches splits and keeps a forest of indices.
+"""The server: sums the nodes' clusters by index, searches splits and keeps a forest of indices.
 
 Functionality  D nodes with rows of the same features -> a forest whose thresholds are cluster indices, base margin
 Messages       rank (see `boundaries`); prior: rows and sum of labels; sums, once per level: server -> nodes the forest
-               and the growing tree, nodes -> server sums of g and h over (tree node, feature, cluster), in the update
-               also of the new rows that are wrong; check: server -> nodes the forest, back how many rows joined and, of
-               new rows that are held out, the losses after each tree of the update; finish: the forest, back the
-               smallest group sent
-Cost           depth rounds per tree; 16 a d v bytes up from each node for a tree nodes of a level, d features and v
-               clusters (plus what the secure sum adds)
+               and the growing tree, nodes -> server sums of g and h over (tree node, feature, cluster), in an update
+               also of the new rows that the model gets wrong; check: server -> nodes the forest, nodes -> server the
+               number of rows that joined and the losses of held-out new rows after each tree of the update; finish:
+               server -> nodes the forest, nodes -> server the smallest group sent
+Cost           depth rounds per tree; from each node 16 a d v bytes per level of a tree nodes, d features and v
+               clusters (plus the overhead of the secure sum)
 Security       docs/virtual_samples.md, "What leaks"
-Drop-out       a tree is of one set of nodes. With open sums a tree that loses one is grown again without it; the forest
-               travels with every message, so a node that missed rounds is up to date with its next one. With secure
-               sums all sums of a training are of all its nodes, and one that drops out ends it: a sum over fewer, or
-               the same tree without one node, would give that node's own sums by subtraction
+Drop-out       each tree uses one set of nodes. With open sums, a tree that loses a node is grown again without it;
+               every message includes the forest, so a node that missed rounds is up to date with the next one. With
+               secure sums, all sums of a training are over all its nodes, and a node that drops out ends it: a sum
+               over fewer nodes, or the same tree without a node, would give that node's own sums by subtraction
 Source         Yang, Song, Xu, Li, Tan: The Tradeoff Between Privacy and Accuracy in Anomaly Detection Using Federated
                XGBoost, 2019, algorithms 1 and 2, section 4.2
 """
@@ -62,16 +62,16 @@ class Server:
         self._summation, self._progress = summation, progress
 
     def fit(self) -> None:
-        """The base model: `n_estimators` trees on the base rows. Raises DataError where labels say nothing."""
+        """Train the base model: `n_estimators` trees on the base rows. Raises DataError if labels have no prior margin."""
         replies = self._ask(self._federation.clients, "prior", {})
         rows, labels = self._summation.total(self._federation, replies, "prior", 2)
         self.base_margin = prior_margin(self._config.objective, float(rows), float(labels))
         self._boost(self._config.n_estimators)
 
     def update(self) -> int:
-        """The sparse federated update: `update_estimators` more trees; the number of new rows that took part in any.
+        """Run the sparse federated update, `update_estimators` more trees; return how many new rows were used in any.
 
-        Of its trees the first few are kept, by the loss on those new rows that are held out; all where none are.
+        Keeps the first trees that minimise the loss on held-out new rows; all if no rows are held out.
         """
         first, self._updating = len(self.forest), True
         self._boost(self._config.update_estimators)
@@ -83,7 +83,7 @@ class Server:
         return int(joined)
 
     def finish(self) -> int:
-        """Give the nodes the model; the fewest rows behind any sum that a node sent."""
+        """Send the nodes the model; return the fewest rows behind any sum that a node sent."""
         replies = self._federation.broadcast("finish", self._model())
         sent = [int(field(reply, "smallest", np.int64, ())) for reply in replies.values()]
         return min((rows for rows in sent if rows), default=0)
@@ -94,7 +94,7 @@ class Server:
             self._progress(len(self.forest), self.forest)
 
     def _grow(self) -> Forest:
-        """One tree, of the sums of one set of nodes: begun again without those that drop out of it."""
+        """Grow one tree from the sums of one set of nodes; start again without nodes that drop out."""
         nodes = self._federation.clients
         while True:
             try:
@@ -103,7 +103,7 @@ class Server:
                 nodes = fewer.nodes
 
     def _grow_of(self, nodes: tuple[int, ...]) -> Forest:
-        """Level by level; a slot's value is set when its parent is split."""
+        """Grow a tree level by level; a slot's value is set when its parent is split."""
         tree = Forest.empty(1, self._config.max_depth)
         active = np.array([0])
         for level in range(self._config.max_depth):
@@ -138,7 +138,7 @@ class Server:
         return gradients, hessians
 
     def _ask(self, nodes: tuple[int, ...], step: str, message: Message) -> dict[int, Message]:
-        """Replies of the nodes. Raises PeerVanished where one is missing and the sums are secure."""
+        """Return the replies of the nodes. Raises PeerVanished if one is missing and the sums are secure."""
         replies = self._federation.ask(step, dict.fromkeys(nodes, message))
         missing = sorted(set(nodes) - set(replies))
         if missing and self._summation.secure:

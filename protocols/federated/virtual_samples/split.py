@@ -12,9 +12,9 @@ from protocols.federated.virtual_samples.config import VirtualSamplesConfig
 
 @dataclass(frozen=True)
 class Splits:
-    """The best split of each of a tree nodes: feature and threshold int32[a], feature -1 where none gains anything.
+    """The best split of each of `a` tree nodes: feature and threshold int32[a]; feature -1 if no split has a gain.
 
-    left, right float64[a, 2]: sums of g and h of the two sides.
+    left, right float64[a, 2]: sums of g and h on the two sides.
     """
 
     feature: np.ndarray
@@ -24,10 +24,10 @@ class Splits:
 
 
 def best_splits(gradients: np.ndarray, hessians: np.ndarray, config: VirtualSamplesConfig) -> Splits:
-    """Sums of g and h, float64[a, d, v] each -> the split of the highest gain, formula (5); the first among equals.
+    """Sums of g and h, float64[a, d, v] each -> the split of the highest gain, formula (5); the first in a tie.
 
-    A side whose hessians sum below `min_child_weight` is no side. The totals of a tree node are those of its first
-    feature.
+    A split is not allowed if the hessians of a side sum to less than `min_child_weight`. The totals of a tree node are
+    those of its first feature.
     """
     nodes, features, _ = gradients.shape
     best = np.full(nodes, config.min_split_loss)
@@ -50,7 +50,7 @@ def best_splits(gradients: np.ndarray, hessians: np.ndarray, config: VirtualSamp
 
 
 def leaf_values(sums: np.ndarray, config: VirtualSamplesConfig) -> np.ndarray:
-    """Formula (6) times the learning rate: float64[..., 2] sums of g and h -> float64[...]."""
+    """Evaluate formula (6) times the learning rate: float64[..., 2] sums of g and h -> float64[...]."""
     return config.learning_rate * _weights(sums[..., 0], _curvature(sums[..., 1], config), config)
 
 
@@ -64,7 +64,7 @@ def _curvature(h: np.ndarray, config: VirtualSamplesConfig) -> np.ndarray:
 
 
 def _score(g: np.ndarray, h: np.ndarray, config: VirtualSamplesConfig) -> np.ndarray:
-    """g^2 / (h + lambda); of counts the same of a weight that may be cut."""
+    """Return g^2 / (h + lambda); for counts, the same with the weight limited to the largest step."""
     curvature = _curvature(h, config)
     if config.objective != "count:poisson":
         return g * g / curvature

@@ -1,6 +1,6 @@
 """Kernels of oblivious transfer: arrays in, arrays out.
 
-Each has a plain twin in numpy or `cryptography`, which takes its place where nothing is compiled.
+Each has a plain twin in numpy or `cryptography`, which replaces it where code is not compiled.
 """
 
 import numba

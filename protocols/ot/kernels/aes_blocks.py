@@ -1,8 +1,8 @@
-"""AES-128 on many blocks: counters under many keys, and the hash pi(s(x) xor tweak) xor s(x) under one.
+"""AES-128 on many blocks: counters under many keys, and the hash pi(s(x) xor tweak) xor s(x) under one key.
 
-Sixteen blocks are in flight: eight 256-bit instructions of VAES, or sixteen of AES-NI, both reached through LLVM;
-elsewhere `cryptography` encrypts. A block is uint64[2], little-endian. s(x) = (x_0 xor x_1, x_0) is an orthomorphism:
-s and x -> s(x) xor x are both linear permutations.
+Sixteen blocks are in flight: eight 256-bit VAES instructions, or sixteen AES-NI instructions, both through LLVM;
+on other processors `cryptography` encrypts. A block is uint64[2], little-endian. s(x) = (x_0 xor x_1, x_0) is an
+orthomorphism: s and x -> s(x) xor x are both linear permutations.
 
 Source     FIPS 197; the hash: Guo, Katz, Wang and Yu, IEEE S&P 2020
 """
@@ -26,7 +26,7 @@ _IN_FLIGHT = 16
 
 
 def _sixteen_blocks(width: int, hashed: bool, numbered: bool, big_endian: bool = False) -> Any:
-    """What encrypts 16 blocks by instructions on `width` bits: their numbers, or what the hash makes of blocks."""
+    """Return a function that encrypts 16 block numbers, or hashes 16 blocks, with instructions on `width` bits."""
     lanes = width // 64
     suffix = "" if width == 128 else f".{width}"
 
@@ -34,9 +34,9 @@ def _sixteen_blocks(width: int, hashed: bool, numbered: bool, big_endian: bool =
     def encrypt(
         typingctx: Any, out: Any, to: Any, blocks: Any, start: Any, keys: Any, key: Any, number: Any, part: Any
     ) -> Any:
-        """To out[to:] from blocks[start:], with the schedule keys[key:]; all are uint64[:], and places are of words.
+        """Write to out[to:] from blocks[start:], with the schedule keys[key:]; all are uint64[:], indexed by word.
 
-        Block i is numbered (number + i, part); big-endian as one integer of 128 bits, `part` above.
+        Block i has the number (number + i, part); if big-endian, as one 128-bit integer with `part` as the upper half.
         """
         signature = types.void(out, types.intp, blocks, types.intp, keys, types.intp, types.uint64, types.uint64)
 
@@ -183,12 +183,12 @@ def _tweaked_hashes(blocks: np.ndarray, first: np.uint64, keys: np.ndarray, out:
 
 
 def schedules(keys: np.ndarray) -> np.ndarray:
-    """keys uint64[n, 2] -> what the functions below take: the key schedules, or the keys where there is no AES-NI."""
+    """keys uint64[n, 2] -> the argument of the functions below: the key schedules, or the keys without AES-NI."""
     return _schedules(keys) if HAS_AES_NI else keys
 
 
 def counters(schedules: np.ndarray, first: int, out: np.ndarray) -> None:
-    """To out uint64[n, m, 2]: AES of the numbers first .. first + m - 1 under each of n keys."""
+    """Write to out uint64[n, m, 2]: AES of the numbers first .. first + m - 1 under each of n keys."""
     if HAS_AES_NI:
         _counters(schedules, np.uint64(first), out)
     else:
@@ -196,9 +196,9 @@ def counters(schedules: np.ndarray, first: int, out: np.ndarray) -> None:
 
 
 def stream(schedule: np.ndarray, part: int, first: int, out: np.ndarray) -> None:
-    """To out uint64[n, 2]: AES-CTR under one key from the counter on whose upper half is `part`, its lower one `first`.
+    """Write to out uint64[n, 2]: AES-CTR under one key. The counter starts at `first`; its upper half is `part`.
 
-    Only where there is AES-NI.
+    Needs AES-NI.
     """
     _stream(schedule, np.uint64(part), np.uint64(first), out)
 
@@ -222,7 +222,7 @@ def tweaked_hashes(blocks: np.ndarray, first: int, words: int, schedule: np.ndar
 
 
 def counters_portably(schedules: np.ndarray, first: int, out: np.ndarray) -> None:
-    """`counters` by `cryptography`; of a schedule it reads the first two words, which are the key."""
+    """`counters` with `cryptography`; it reads only the first two words of a schedule, which are the key."""
     blocks = np.zeros(out.shape[1:], np.uint64)
     blocks[:, 0] = np.uint64(first) + np.arange(out.shape[1], dtype=np.uint64)
     for key, encrypted in zip(schedules, out, strict=True):
@@ -230,7 +230,7 @@ def counters_portably(schedules: np.ndarray, first: int, out: np.ndarray) -> Non
 
 
 def hashes_portably(blocks: np.ndarray, first: int | None, words: int, key: np.ndarray) -> np.ndarray:
-    """`tweaked_hashes`, or without `first` `hashes`, by `cryptography`."""
+    """`tweaked_hashes`, or, without `first`, `hashes`, with `cryptography`."""
     linear = np.stack([blocks[:, 0] ^ blocks[:, 1], blocks[:, 0]], axis=1)
     inputs = np.repeat(linear[:, None], (words + 1) // 2, axis=1)
     tweaks = np.zeros_like(inputs)

@@ -1,4 +1,4 @@
-"""The children of the nodes of many trees, put in their places and added up."""
+"""Put the children of the nodes of many trees in their places, and sum them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from protocols.ot.kernels import COMPILES
 
 @numba.njit(cache=True, nogil=True)
 def put_children_compiled(nodes: np.ndarray, left: np.ndarray, right: np.ndarray, sums: np.ndarray) -> None:
-    """left, right uint64[n, w] to the halves of nodes uint64[2 n, w], and their sums by xor to sums uint64[2, w]."""
+    """Copy left, right uint64[n, w] to the halves of nodes uint64[2 n, w]; write their xor to sums uint64[2, w]."""
     sums[:] = 0
     size = left.shape[0]
     for i in range(size):
@@ -27,7 +27,7 @@ def _put(node: np.ndarray, child: np.ndarray, total: np.ndarray) -> None:
 
 
 def put_children_plainly(nodes: np.ndarray, left: np.ndarray, right: np.ndarray, sums: np.ndarray) -> None:
-    """The same in numpy."""
+    """`put_children_compiled` in numpy."""
     size = left.shape[0]
     for place, side in enumerate((left, right)):
         nodes[place * size : (place + 1) * size] = side

@@ -1,4 +1,4 @@
-"""The sums of SoftSpoken: words r_x of all elements x of GF(2^k) -> the sum of r_x, and that of x r_x bit by bit.
+"""The sums of SoftSpoken: words r_x of all elements x of GF(2^k) -> the sum of r_x, and the sum of x r_x by bit of x.
 
 Source     Roy, CRYPTO 2022
 """
@@ -13,9 +13,9 @@ from protocols.ot.kernels import COMPILES
 
 @numba.njit(cache=True, nogil=True)
 def fold_compiled(words: np.ndarray, sums: np.ndarray, planes: np.ndarray) -> None:
-    """words uint64[T, 2^k, W] -> sums uint64[T, W]; what they give is added to planes uint64[T k, W].
+    """words uint64[T, 2^k, W] -> sums of r_x uint64[T, W]; the sums of x r_x are added to planes uint64[T k, W].
 
-    `words` is written over.
+    `words` is overwritten.
     """
     trees, leaves = words.shape[0], words.shape[1]
     levels = planes.shape[0] // trees
@@ -43,7 +43,7 @@ def fold_compiled(words: np.ndarray, sums: np.ndarray, planes: np.ndarray) -> No
 def _add(
     none: np.ndarray, one: np.ndarray, two: np.ndarray, three: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> None:
-    """Two levels: the sum of words of elements 0, 1, 2, 3 in place of the first, and bit by bit to the planes."""
+    """Fold two levels: sum the words of elements 0, 1, 2, 3 into the first, and add them to the planes bit by bit."""
     for w in range(none.size):
         a, b, c = one[w], two[w], three[w]
         low[w] ^= a ^ c
@@ -52,7 +52,7 @@ def _add(
 
 
 def fold_plainly(words: np.ndarray, sums: np.ndarray, planes: np.ndarray) -> None:
-    """The same in numpy."""
+    """`fold_compiled` in numpy."""
     by_tree = planes.reshape(words.shape[0], -1, words.shape[2])
     for level in range(by_tree.shape[1]):
         even, odd = words[:, ::2], words[:, 1::2]

@@ -1,4 +1,4 @@
-"""Pseudorandom words of the leaves of trees of seeds, added up by leaf and by tree."""
+"""Pseudorandom words of the leaves of seed trees, summed by leaf and by tree."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _add_words(
     by_leaf: np.ndarray,
     by_tree: np.ndarray,
 ) -> None:
-    """As `add_words`; `words` are those of `hashed`, uint64[32]."""
+    """Compute `add_words`; `words` is a view of `hashed`, uint64[32]."""
     flat, rest, count = leaves.reshape(-1), np.zeros(2 * _BLOCKS, np.uint64), leaves.shape[1]
     per = by_leaf.shape[2]
     lanes = np.zeros_like(words)
@@ -50,15 +50,16 @@ def _add(words: np.ndarray, count: int, lanes: np.ndarray, sums: np.ndarray) -> 
 
 @numba.njit(cache=True, nogil=True)
 def add_at_compiled(sums: np.ndarray, places: np.ndarray, words: np.ndarray) -> None:
-    """words [n, v], each row to row places[i] of sums [m, v]."""
+    """Add row i of words [n, v] to row places[i] of sums [m, v]."""
     for i in range(places.size):
         for v in range(sums.shape[1]):
             sums[places[i], v] += words[i, v]
 
 
 def add_words(leaves: np.ndarray, schedule: np.ndarray, first: int, by_leaf: np.ndarray, by_tree: np.ndarray) -> None:
-    """The hashes of leaves uint64[K, T, 2], leaf (k, j) with tweaks (j, first), (j, first + 1), .., read as integers of
-    `per` to a block: added to by_leaf [K, parts, per], and to by_tree [parts, T per].
+    """Hash leaves uint64[K, T, 2], leaf (k, j) with tweaks (j, first), (j, first + 1), ..
+
+    The hashes are read as integers, `per` per block, and added to by_leaf [K, parts, per] and by_tree [parts, T per].
     """
     if HAS_AES_NI:
         hashed = np.empty(2 * _BLOCKS, np.uint64)
@@ -70,7 +71,7 @@ def add_words(leaves: np.ndarray, schedule: np.ndarray, first: int, by_leaf: np.
 def add_words_portably(
     leaves: np.ndarray, schedule: np.ndarray, first: int, by_leaf: np.ndarray, by_tree: np.ndarray
 ) -> None:
-    """The same by `cryptography`."""
+    """`add_words` with `cryptography`."""
     parts = by_leaf.shape[1]
     for blocks, sums in zip(leaves, by_leaf, strict=True):
         hashed = aes_blocks.hashes_portably(blocks, 0, 2 * (first + parts), schedule)[:, 2 * first :]

@@ -27,7 +27,7 @@ def add_rows_compiled(blocks: np.ndarray, table: np.ndarray, choices: np.ndarray
 
 
 def add_rows_plainly(blocks: np.ndarray, table: np.ndarray, choices: np.ndarray) -> None:
-    """The same in numpy."""
+    """`add_rows_compiled` in numpy."""
     blocks ^= np.bitwise_xor.reduce(table[choices % np.uint32(table.shape[0])], axis=1)
 
 

@@ -1,4 +1,4 @@
-"""128 bit planes to blocks of 128 bits: 32 columns of words at a time, by halving squares.
+"""Transpose 128 bit planes into blocks of 128 bits: 32 columns of words at a time, by halving squares.
 
 Source     Eklundh, IEEE Transactions on Computers 1972
 """
@@ -46,7 +46,7 @@ def transpose_compiled(planes: np.ndarray, blocks: np.ndarray) -> None:
 
 
 def transpose_plainly(planes: np.ndarray, blocks: np.ndarray) -> None:
-    """The same in numpy."""
+    """`transpose_compiled` in numpy."""
     bits = np.unpackbits(planes.view(np.uint8), axis=1, bitorder="little")
     packed = np.packbits(bits.T, axis=1, bitorder="little")
     blocks[:] = np.ascontiguousarray(packed).view(np.uint64)

@@ -53,7 +53,7 @@ def test_the_helper_answers_once_a_round_and_for_no_set_below_its_minimum():
     with pytest.raises(ProtocolDesync, match="2 different clients"):
         summation.total(given, {0: replies[0], 1: replies[0]}, "round 1", 3)
     summation.total(given, replies, "round 1", 3)
-    with pytest.raises(ProtocolDesync, match="answered for sum 'round 1' already"):
+    with pytest.raises(ProtocolDesync, match="already answered for sum 'round 1'"):
         summation.total(given, {0: replies[0], 1: replies[1]}, "round 1", 3)
 
 

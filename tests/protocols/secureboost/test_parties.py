@@ -180,7 +180,7 @@ def test_models_come_back_from_disk_and_want_the_columns_of_the_training(tmp_pat
         Host(None).predict(HostModel.load(host_file), pd.DataFrame({"b": [1.0], "a": [2.0]}))
     with pytest.raises(DataError, match="those of the training, host_1, got none"):
         Guest({}).predict(GuestModel.load(guest_file), X[:, :2])
-    with pytest.raises(DataError, match="no model of a SecureBoost guest"):
+    with pytest.raises(DataError, match="is not the model of a SecureBoost guest"):
         GuestModel.load(host_file)
     host_file.write_text(host_file.read_text().replace("true", "false", 1))
     with pytest.raises(DataError, match="its checksum is wrong or missing"):

@@ -202,7 +202,7 @@ def test_bytes_that_are_no_ensemble_are_refused(bad):
 def test_an_ensemble_of_tables_of_another_width_is_refused(features):
     X, y = table(features=features)
     ensemble = fit_ensemble(X, y, 2, SMALL_LLR)
-    with pytest.raises(ProtocolDesync, match=f"an ensemble must be one of 5 features, got {features}"):
+    with pytest.raises(ProtocolDesync, match=f"an ensemble must be for 5 features, got {features}"):
         tree_outputs([ensemble], table()[0])
 
 

@@ -48,7 +48,7 @@ def test_a_tree_by_hand():
         (written([0], [], []), "nodes each"),
         (written([-1], [-1], [1.0]), "nodes each"),
         (written([1 << 30], [-1], [1.0]), "nodes each"),
-        (written([3], [0, -1, -1], [1.0, 2.0, 3.0], features=4), "an ensemble must be one of 5 features, got 4"),
+        (written([3], [0, -1, -1], [1.0, 2.0, 3.0], features=4), "an ensemble must be for 5 features, got 4"),
         (written([3], [FEATURES, -1, -1], [1.0, 2.0, 3.0]), "must split on its 5 features only"),
         (written([3], [-2, -1, -1], [1.0, 2.0, 3.0]), "must split on its 5 features only"),
         (written([3], [0, -1, -1], [np.nan, 2.0, 3.0]), "must be finite"),
@@ -96,7 +96,7 @@ def test_changed_ensembles_are_refused_or_are_trees(count):
     ("sent", "sentence"),
     [
         (fit_ensemble(*table(), 5, SMALL_LLR), "client 1 must send 4 trees, got 5"),
-        (fit_ensemble(*table(features=6), 4, SMALL_LLR), "client 1: an ensemble must be one of 5 features, got 6"),
+        (fit_ensemble(*table(features=6), 4, SMALL_LLR), "client 1: an ensemble must be for 5 features, got 6"),
         (b"", "client 1: an ensemble must have 1 to 10000 trees"),
     ],
 )
