@@ -45,7 +45,7 @@ def losses(objective: str, margin: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def prior_margin(objective: str, rows: float, labels: float) -> float:
-    """Return the margin that predicts the mean of all labels, from their number and sum. Raises DataError if there is none."""
+    """Return the margin that predicts the mean label, from number and sum. Raises DataError if there is none."""
     if objective == "reg:squarederror":
         return labels / rows
     if objective == "count:poisson":

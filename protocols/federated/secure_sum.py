@@ -92,7 +92,7 @@ class SharedSum(Summation):
         self._limit = _LIMIT / clients
 
     def conceal(self, values: np.ndarray, label: str) -> Message:
-        """Share values. Raises RangeError unless all are finite and within +-2^38 / clients, ConfigError without a key."""
+        """Share values. Raises RangeError unless all are finite and within +-2^38 / clients; ConfigError."""
         if self._helper_key is None:
             raise ConfigError("a client of a secure sum needs the helper's public key")
         values = np.asarray(values, np.float64)

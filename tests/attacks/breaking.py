@@ -1,4 +1,4 @@
-"""A link between two hosts that breaks when told to: a relay of TCP in a process of its own."""
+"""A link between two hosts that breaks on command: a TCP relay in a separate process."""
 
 import contextlib
 import socket
@@ -14,7 +14,7 @@ _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close with RST
 
 
 class Link:
-    """Connections to `address` through `self.port`; `do` one of BREAKS to all that passes from then on."""
+    """Connections to `address` through `self.port`; `do` applies one of BREAKS to all traffic from then on."""
 
     def __init__(self, address):
         server = socket.create_server(("127.0.0.1", 0))
@@ -34,7 +34,7 @@ class Link:
 
 @contextlib.contextmanager
 def broken_link(folder, client, server):
-    """A link from one host to another, whose address it takes in the client's configuration."""
+    """Put a link between two hosts: its address replaces the server's in the client's configuration."""
     path = folder / f"{client}.toml"
     text = path.read_text()
     table = "[dealer]" if server == "dealer" else f"[parties.{server}]"
@@ -75,7 +75,7 @@ class _Relay:
             threading.Thread(target=self._carry, args=(self.server.accept()[0],), daemon=True).start()
 
     def _carry(self, client):
-        """Both directions of a connection; the server may start to listen a little later."""
+        """Relay both directions of a connection; the server may start to listen a little later."""
         until = time.monotonic() + _PATIENCE
         while True:
             try:

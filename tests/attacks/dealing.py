@@ -1,4 +1,4 @@
-"""Two parties and a dealer as threads: what is dealt for some requests, checked, with lies of the dealer."""
+"""Two parties and a dealer as threads, with checks of what is dealt for some requests, and lies of the dealer."""
 
 import threading
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ SEED = b"s" * 32
 
 
 def checked(requests):
-    """Whether the parties find that what is dealt for requests is right: both find the same."""
+    """Return whether the parties accept what is dealt for requests; both must decide the same."""
     ends, checks = [memory_pair((f"party_{rank}", "dealer"), timeout=60) for rank in (0, 1)], [None, None]
 
     def take(rank):
@@ -41,16 +41,17 @@ def checked(requests):
 
 
 def plus(ring, values, error):
-    """Values of a ring with errors of the same shape added, bit by bit where they are bits."""
+    """Add errors of the same shape to values of a ring; to bits, by xor."""
     error = error.astype(values.dtype)
     return values + error if isinstance(ring, Z2k) else values ^ error
 
 
 @contextmanager
 def lying(monkeypatch, wrong=None, wrong_mask=None, proving_right=False):
-    """A dealer whose derived values, in the order of their being dealt, have `wrong(number, ring, shape)` added, if
-    that is not None; or which derives them of other masks than the parties have. `proving_right`: it proves what it
-    should have dealt.
+    """Run with a dealer that lies.
+
+    It adds `wrong(number, ring, shape)`, unless that is None, to derived values, numbered as they are dealt; or it
+    derives them from other masks than the parties'. With `proving_right`, it proves what it should have dealt.
     """
     numbers = count()
 

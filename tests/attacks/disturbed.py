@@ -1,4 +1,4 @@
-"""Commands of all roles in processes that can be hit, their folders, and what is to be found there afterwards."""
+"""Commands of all roles in processes that can be disturbed, their folders, and checks of these afterwards."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ TRAIN = {"n_estimators": 6, "max_depth": 2, "max_bin": 8, "learning_rate": 0.5}
 
 
 class Role:
-    """A command in a process group of its own, whose output goes into a pipe."""
+    """A command in its own process group, whose output is captured."""
 
     def __init__(self, folder, *arguments, limit=None):
         self.out, into = os.pipe()
@@ -46,7 +46,7 @@ class Role:
         os.close(into)
 
     def said(self):
-        """All output of a process that has ended."""
+        """Return all output of a process that has ended."""
         self.process.join()
         text = b""
         while chunk := os.read(self.out, 1 << 16):
@@ -55,7 +55,7 @@ class Role:
         return text.decode()
 
     def left_behind(self):
-        """Processes of its session that still run."""
+        """Return processes of its session that still run."""
         left = []
         for path in Path("/proc").glob("[0-9]*/stat"):
             with contextlib.suppress(OSError):
@@ -65,7 +65,7 @@ class Role:
 
 
 def parties(folder, command, **limits):
-    """Both parties' processes of a command."""
+    """Start a command at both parties."""
     word, *more = command.split()
     resume = ["--resume"] if "resume" in more else []
     return {
@@ -75,7 +75,7 @@ def parties(folder, command, **limits):
 
 
 def finish(roles):
-    """Wait for all; the names of those that hang, which are then killed."""
+    """Wait for all roles; kill those that hang, and return their names."""
     until = time.monotonic() + HANG
     for role in roles.values():
         role.process.join(max(0.0, until - time.monotonic()))
@@ -86,7 +86,7 @@ def finish(roles):
 
 
 def undisturbed(folder, command):
-    """Run both parties to their good end; the seconds it took."""
+    """Run both parties until they succeed; return the seconds it took."""
     began, roles = time.monotonic(), parties(folder, command)
     assert finish(roles) == []
     seconds = time.monotonic() - began
@@ -96,7 +96,7 @@ def undisturbed(folder, command):
 
 
 def goes_on(folder):
-    """Whether a training resumes; where it does not, both parties say so in a sentence."""
+    """Return whether a training resumes; if it does not, both parties must say so in a sentence."""
     roles = parties(folder, "train resume")
     assert finish(roles) == []
     ends = [(role.process.exitcode, role.said()) for role in roles.values()]
@@ -112,7 +112,7 @@ def prepare_again(folder):
 
 
 def predicted(folder):
-    """The margins that both halves together give."""
+    """Return the margins of the two halves together."""
     halves = [SecureXGBClassifier.load(folder / f"model_{p}.npz") for p in "ab"]
     rows = [pd.read_csv(folder / f"{p}.csv").drop(columns="y") for p in "ab"]
     return np.concatenate(
@@ -121,7 +121,7 @@ def predicted(folder):
 
 
 def make_places(make_folder):
-    """A folder with a dealer and one without; `make_folder` takes their names."""
+    """Make a folder with a dealer and one without; `make_folder` takes their names."""
     found = {}
     for offline in ("dealer", "pairwise"):
         folder = found[offline] = make_folder(offline)
@@ -143,7 +143,7 @@ def make_places(make_folder):
 
 
 def half_written(folder):
-    """Files under their final names that cannot be read."""
+    """Return files under their final names that cannot be read."""
     bad = []
     for path in folder.rglob("*.npz"):
         with contextlib.suppress(Exception):

@@ -1,8 +1,8 @@
-"""A disk that loses power: what may be left of a folder, by the order of writes, fsyncs and renames.
+"""A disk that loses power: what may be left of a folder, given the order of writes, fsyncs and renames.
 
-What was not flushed may be gone, in any combination: the bytes of a file until its fsync (any prefix of them may be
-there, or zeros in their place), and what was made, renamed or removed in a folder until the folder's own fsync. A
-rename happens or does not.
+Anything not flushed may be lost, in any combination: the bytes of a file until its fsync (any prefix of them, or zeros
+in their place, may remain), and files made, renamed or removed in a folder until the fsync of that folder. A rename
+is atomic.
 """
 
 import os
@@ -24,7 +24,7 @@ class Event:
 
 @dataclass
 class Disk:
-    """What is done to files below `root` from now on, by the functions of os that mpc/files.py writes with."""
+    """Records what is done to files below `root` from now on, through the functions of os that mpc/files.py uses."""
 
     root: Path
     events: list[Event] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Disk:
             monkeypatch.setattr(os, name, self._noting(getattr(self, f"_{name}"), getattr(os, name)))
 
     def left(self, root, cut, rng, hit):
-        """Make at `root` what a power cut after `cut` events may leave below the folders `hit`; others are whole."""
+        """Recreate at `root` what a power cut after `cut` events may leave in the folders `hit`; others are intact."""
         names = {path: (None, content) for path, content in self._begun.items()}
         written, waiting = {}, []
         for event in self.events[:cut]:
@@ -50,7 +50,7 @@ class Disk:
                 waiting = [each for each in waiting if each.path.parent != event.path]
             else:
                 waiting.append(event)
-        # All and nothing are drawn by themselves: where much waits, a random part is never either.
+        # All and nothing are drawn explicitly: if many events wait, a random part is never either.
         share = rng.choice((0.0, 0.5, 0.5, 1.0))
         for event in waiting:
             if not _below(event.path, hit) or rng.random() < share:

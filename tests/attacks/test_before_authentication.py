@@ -1,6 +1,6 @@
-"""What anybody may do to the ports of party A and of the dealer, who has no certificate or the wrong one.
+"""Attacks on the ports of party A and of the dealer, by anyone without a certificate or with the wrong one.
 
-Every attack is under way while the two honest parties meet, and costs them no run.
+Every attack runs while the two honest parties connect, and must not make their run fail.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ CLIENT_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(32)
 
 
 def plain(address):
-    """A connection, as soon as somebody listens."""
+    """Connect as soon as somebody listens."""
     until = time.monotonic() + 20
     while True:
         try:
@@ -36,7 +36,7 @@ def plain(address):
 
 
 def said(*parts):
-    """An attack that says this and goes on listening."""
+    """Return an attack that sends this and keeps listening."""
 
     def attack(address):
         connection = plain(address)
@@ -90,7 +90,7 @@ def drip(payload, connect=plain):
 
 
 def over_tls(credentials, *parts, version=ssl.TLSVersion.TLSv1_3, certificate=True):
-    """An attack with TLS; the listener may end it at any time."""
+    """Return an attack over TLS; the listener may end it at any time."""
 
     def attack(address):
         context = credentials.context(server=False)
@@ -124,7 +124,7 @@ def hello(version=VERSION, name=b"sharewood", session=bytes(16)):
 
 
 def attacks(guest):
-    """By name; `guest` is one who may come."""
+    """Return the attacks by name; `guest` is a peer that may connect."""
     good, other, stranger = CREDENTIALS[guest], CREDENTIALS["party_c"], STRANGERS[guest]
     borrowed = Credentials(stranger.certificate, stranger.private_key, good.authority)
     return {
@@ -164,7 +164,7 @@ def dealer(tmp_path_factory):
 
 
 def run_beside(dealer, attack, address, network):
-    """The outcomes of two honest parties while an attack on an address is under way."""
+    """Return the outcomes of two honest parties during an attack on an address."""
     found = {}
     first = threading.Thread(target=lambda: found.update({0: outcome(network, 0)}))
     first.start()

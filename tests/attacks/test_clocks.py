@@ -1,7 +1,7 @@
-"""Clocks of hosts that differ: certificates are the only thing that they touch, and the sentence says this host's time.
+"""Hosts whose clocks differ: this affects only certificates, and the error gives this host's time.
 
-A certificate that is not valid yet, or no more, is what a host with a slow or fast clock sees: here the clock by which
-the certificates are made is off instead.
+A host with a slow or fast clock sees certificates that are not valid yet, or no longer. Here the clock that makes the
+certificates is off instead.
 """
 
 import ast
@@ -37,7 +37,7 @@ NOW = r"this host's clock is at 20\d\d-\d\d-\d\d \d\d:\d\d UTC"
 
 
 def made_at(monkeypatch, offset, authority):
-    """Credentials for a day by a host whose clock is off."""
+    """Issue credentials for a day, on a host whose clock is off."""
 
     class Clock(dt.datetime):
         @classmethod
@@ -52,7 +52,7 @@ def made_at(monkeypatch, offset, authority):
 @pytest.mark.parametrize("clock", OFF)
 @pytest.mark.parametrize("off", [0, 1])
 def test_a_party_whose_certificate_does_not_hold_now(tmp_path, monkeypatch, clock, off):
-    """Party 0 listens, and party 1 connects: either says what is wrong, and its own time."""
+    """Party 0 listens, and party 1 connects: each reports what is wrong, and its own time."""
     authority = Authority.new(dt.timedelta(days=9))
     offset, reason = OFF[clock]
     wrong, good = made_at(monkeypatch, offset, authority), make_credentials(NAMES, authority=authority)
@@ -61,7 +61,7 @@ def test_a_party_whose_certificate_does_not_hold_now(tmp_path, monkeypatch, cloc
     with dealing(tmp_path) as dealer:
         at_a, at_b = both(dealer.network(patience=3.0))
     assert type(at_a) is PeerTimeout and type(at_b) is PeerFailure
-    # Who verifies the wrong certificate names the reason, and the other one learns that its own is refused.
+    # The party that verifies the wrong certificate gives the reason; the other learns that its own is refused.
     refuses, refused = (at_b, at_a) if off == 0 else (at_a, at_b)
     assert re.search(f"TLS with {NAMES[off]} failed in TLS handshake: certificate {reason}; {NOW}", str(refuses))
     assert re.search(f"ALERT_[A-Z_]*CERTIFICATE[A-Z_]*: it refuses this host's certificate; {NOW}", str(refused))
@@ -105,7 +105,7 @@ def test_a_clock_that_is_set_in_the_middle_of_a_run_changes_nothing(tmp_path, mo
 
 
 def test_nothing_else_reads_the_date():
-    """Waits and time-outs go by the monotonic clock; certificates, logs and the picture of work by shard have dates."""
+    """Waits and time-outs use the monotonic clock; certificates, logs and the picture of work by shard have dates."""
     found = set()
     for folder in ("mpc", "protocols", "secure_tree", "sharewood"):
         for path in (ROOT / folder).rglob("*.py"):

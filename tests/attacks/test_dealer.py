@@ -1,4 +1,4 @@
-"""Plans and frames of authenticated parties that mean harm: the dealer lives, and an honest session goes through."""
+"""Malicious plans and frames of authenticated parties: the dealer survives, and an honest session succeeds."""
 
 import contextlib
 import copy
@@ -26,7 +26,7 @@ MANY, OFTEN, PATIENCE = 400, 20, 1.0
 
 @pytest.fixture(scope="module")
 def plans():
-    """Every plan of a small training, encoded; all kinds of requests among them or beside."""
+    """Return every plan of a small training, encoded, and further plans, so that all kinds of requests occur."""
     seen = []
 
     def job(party):
@@ -49,7 +49,7 @@ def dealer(tmp_path, monkeypatch):
 
 
 def visit(dealer, rng, say):
-    """A session in which `say(channel, number)` is all that both parties say after their nonces."""
+    """Run a session in which both parties send their nonces and then only what `say(channel, number)` sends."""
     session = rng.randbytes(16)
     channels = [dealer.channel(name, session) for name in NAMES]
     with channels[0], channels[1], contextlib.suppress(PeerFailure):
@@ -82,7 +82,7 @@ def test_mutated_plans(dealer, plans):
             plan = copy.deepcopy(rng.choice(plans))
             for _ in range(rng.choice([1, 1, 3, 10])):
                 plan = mutated(plan, rng)
-            with contextlib.suppress(ValueError):  # an integer beyond all bounds
+            with contextlib.suppress(ValueError):  # an integer that is too large
                 return b"".join(encode(plan))
 
     def attack():
@@ -98,7 +98,7 @@ def test_mutated_plans(dealer, plans):
 
 
 def test_a_plan_of_countless_values_takes_no_more_memory_than_a_plan_may(dealer):
-    """Values of a byte each on the wire, up to the longest message."""
+    """Values of one byte each on the wire, up to the longest message."""
     for value in (b"N", b"l" + bytes(8), b"i" + (1).to_bytes(8, "little") + b"\0"):
         count = (FACTS_LIMIT - 100) // len(value)
         plan = b"l" + count.to_bytes(8, "little") + value * count
@@ -157,7 +157,7 @@ def test_mutated_frames(dealer, plans):
 
 
 def test_every_request_with_every_extreme(dealer):
-    """Each kind of request with zeros, ones and the largest numbers in every place."""
+    """Every kind of request, with zeros, ones and the largest numbers in every place."""
     rng = random.Random(3)
     extremes = (0, 1, 2, 7, 64, 65, 255, 1 << 16, 1 << 32, 1 << 36)
     words = ("uint8", "uint64", "GF2", "bool")

@@ -1,10 +1,10 @@
-"""Faults at random times of trainings, predictions and preparations between OS processes: what is left and said.
+"""Faults at random times of trainings, predictions and preparations between OS processes: what remains, and errors.
 
-A trial starts the commands of all roles, does something to one of them or to a link, and waits. Nobody hangs, nobody
-leaves a process or half a file, whoever fails says so in one sentence that names who was hit, and the same work
-succeeds afterwards. Its model, and the one a disturbed training has left, is that of an undisturbed run. Seeded:
-SHAREWOOD_FAULTS_SEED=n repeats a run; SHAREWOOD_FAULTS=n sets the number of trials. A trial that fails is printed, and
-the next one begins with the folders of the beginning: the run fails in the end, with all of them.
+A trial starts the commands of all roles, disturbs one of them or a link, and waits. No role hangs or leaves a process
+or half a file; every failure is reported in one sentence that names the role that was hit; and the same work succeeds
+afterwards. Its model, and the model that a disturbed training left, are those of an undisturbed run. The test is
+seeded: SHAREWOOD_FAULTS_SEED=n repeats a run; SHAREWOOD_FAULTS=n sets the number of trials. A failed trial is printed,
+and the next one starts with the original folders; the run fails at the end, with all failed trials.
 """
 
 import contextlib
@@ -38,14 +38,14 @@ SEED = int(os.environ.get("SHAREWOOD_FAULTS_SEED", "1"))
 TRIALS = int(os.environ.get("SHAREWOOD_FAULTS", "300"))
 AGAIN = ("comes twice", "restarts alone")
 SIGNALS = {"kill": signal.SIGKILL, "term": signal.SIGTERM, "int": signal.SIGINT, "stop": signal.SIGSTOP}
-# Margins of undisturbed runs differ by 0.0002 with a dealer, by 0.011 without; a tree more or less changes them by 0.2.
+# Margins of undisturbed runs differ by 0.0002 with a dealer, by 0.011 without; a tree more or fewer by 0.2.
 ROUNDING = 0.05
 WORK = ("train", "predict", "prepare", "train pairwise")
 
 
 @dataclass(frozen=True)
 class Fault:
-    """`hit`: a role, or the client and the server of a link; `when`: as a part of the work's undisturbed time."""
+    """`hit`: a role, or the client and the server of a link; `when`: as a fraction of the undisturbed time."""
 
     what: str
     work: str
@@ -71,7 +71,7 @@ def draw(rng):
 
 
 class Bench:
-    """Both folders, a dealer that is started again where it has died, and undisturbed times and margins."""
+    """Both folders, a dealer that is restarted if it has died, and undisturbed times and margins."""
 
     def __init__(self, make_folder, stack):
         self._stack, self.dealer, self.roles = stack, None, {}
@@ -86,7 +86,7 @@ class Bench:
 
     @staticmethod
     def _seconds(work, folder):
-        """Of the faster of two runs."""
+        """Return the seconds of the faster of two runs."""
         found = [undisturbed(folder, work.split()[0])]
         if work == "train pairwise":
             prepare_again(folder)
@@ -98,7 +98,7 @@ class Bench:
             self._stack.callback(lambda: (role.process.kill(), role.process.join()))
 
     def start_over(self):
-        """After a trial that has failed: none of its processes, and the folders of the beginning."""
+        """Clean up after a failed trial: kill its processes, and restore the original folders."""
         for role in [self.dealer, *self.roles.values()]:
             for pid in [role.process.pid, *role.left_behind()]:
                 with contextlib.suppress(ProcessLookupError):
@@ -114,7 +114,7 @@ class Bench:
 
 
 def disturb(bench, fault, folder, stack):
-    """All roles of the work, one of them or a link hit; the names of those that hang, and whether the hit had work."""
+    """Run all roles of the work and hit one role or a link; return which hang, and whether the hit one was at work."""
     command = fault.work.split()[0]
     link = stack.enter_context(broken_link(folder, *fault.hit)) if fault.what in BREAKS else None
     limits = {fault.hit[0]: fault.limit} if fault.what == "full disk" else {}
@@ -144,7 +144,7 @@ def disturb(bench, fault, folder, stack):
 
 
 def check_sentences(fault, ends, outcomes):
-    """Whoever was not killed ends in order; what is said, and that it names who was hit."""
+    """Check that every role that was not killed ends in order, and that its error names the role that was hit."""
     for name, (status, said) in ends.items():
         if fault.what in (*SIGNALS, "restarts alone") and (name,) == fault.hit:
             continue
@@ -163,7 +163,7 @@ def check_sentences(fault, ends, outcomes):
 
 
 def restore(fault, folder, rng):
-    """The same work succeeds afterwards: a training goes on from its rounds of trees, or starts again."""
+    """Check that the same work succeeds afterwards: a training resumes from its rounds of trees, or starts again."""
     if fault.work != "train" and not fault.paired:
         undisturbed(folder, fault.work)
         return False
@@ -177,7 +177,7 @@ def restore(fault, folder, rng):
 
 
 def trial(bench, fault, rng, outcomes):
-    """Lines that say what became of one fault."""
+    """Run one fault; return lines that describe its outcome."""
     kind = "pairwise" if fault.paired else "dealer"
     folder = bench.places[kind]
     models = [folder / f"model_{p}.npz" for p in "ab"]

@@ -1,6 +1,6 @@
-"""Mutated bytes at the codec, at frames, at plans and at the dealer: a value or one sentence, in bounded memory.
+"""Mutated bytes for the codec, frames, plans and the dealer give a value or one sentence, in bounded memory.
 
-Seeded: the same seed gives the same bytes. A few by default; in the long run a million each, and 10,000 over sockets.
+Seeded: the same seed gives the same bytes. A few by default; in the long run a million each, 10,000 over sockets.
 """
 
 import contextlib
@@ -28,14 +28,14 @@ SEED = 20260101
 FEW = 2_000
 MANY = 1_000_000
 SOCKETS = 10_000
-WATCHED = 25  # of so many decodings the memory of one is measured
+WATCHED = 25  # one of this many decodings has its memory measured
 SLACK = 64 << 10
 INTERESTING = (0, 1, 7, 8, 0x7F, 0x80, 0xFF, 1 << 16, (1 << 31) - 1, 1 << 32, 1 << 62, (1 << 63) - 1, (1 << 64) - 1)
 
 
 @pytest.fixture(scope="module")
 def warm():
-    """What `sharewood dealer` does: no session loads its kernels by itself."""
+    """Load kernels before any session, as `sharewood dealer` does."""
     warm_up()
 
 
@@ -45,7 +45,7 @@ counts = pytest.mark.parametrize(
 
 
 def changed(data, rng):
-    """Bytes with one to eight changes, as fuzzers make them."""
+    """Return bytes with one to eight changes, as fuzzers make them."""
     data = bytearray(data)
     for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
         at, kind = rng.randrange(len(data) + 1), rng.randrange(8)
@@ -67,7 +67,7 @@ def changed(data, rng):
 
 
 def value(rng, depth=0):
-    """A tree of plain values as the codec takes them."""
+    """Return a tree of plain values that the codec accepts."""
     kind = rng.randrange(7 if depth > 3 else 10)
     if kind < 3:
         return rng.choice((None, True, False, 0, -1, 1 << 70, 0.5, float("inf"), "", "a name", b"", b"bytes"))
@@ -81,7 +81,7 @@ def value(rng, depth=0):
 
 
 def plan(rng):
-    """A plan of some requests, most of them small."""
+    """Return a plan of a few requests, most of them small."""
     kinds = list(correlations().items())
 
     def field(annotation):
@@ -99,7 +99,7 @@ def plan(rng):
 
 
 def greeting(rng):
-    """The frames that a party or a worker sends first to the dealer: its nonce, and a plan, checked or not."""
+    """Return the first frames that a party or worker sends to the dealer: its nonce, and a plan, checked or not."""
     hello, asked = bytes(rng.choice((NONCE_BYTES, NONCE_BYTES + DOMAIN_BYTES))), b"".join(encode(plan(rng)))
     nonce, tree = (b"".join(encode(each)) for each in (hello, rng.choice((asked, {"checked": asked}))))
     hello, asked = ("dealer.hello", nonce), ("dealer.plan", tree)
@@ -108,7 +108,7 @@ def greeting(rng):
 
 @contextlib.contextmanager
 def bounded(number, room):
-    """Of every so many, hold the memory that is taken inside against what is allowed."""
+    """For one in WATCHED runs, check that the memory used in the block is within the bound."""
     if number % WATCHED:
         yield
         return
@@ -177,14 +177,14 @@ def test_plans(count):
             except ProtocolDesync:
                 refused += 1
                 continue
-        # What is accepted is a plan that says the same when it is written again.
+        # Whatever is accepted is a plan that has the same encoding again.
         assert decode_plan(encode_plan(decoded)) == decoded
     assert refused > count // 2
 
 
 @counts
 def test_the_dealer_up_to_its_requests(count):
-    """What both parties send, changed in one of them: the dealer reads it as in a session, short of dealing."""
+    """Change what one of two parties sends: the dealer reads it as in a session, but does not deal."""
     rng, refused = random.Random(SEED + 3), 0
     for _ in range(count):
         said = greeting(rng)
@@ -212,7 +212,7 @@ def test_the_dealer_up_to_its_requests(count):
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("count", [20, pytest.param(SOCKETS, marks=pytest.mark.long)])
 def test_through_sockets(tmp_path, warm, count):
-    """Strangers' bytes at the dealer's port, and changed frames of parties with certificates, who close at once."""
+    """Send strangers' bytes to the dealer's port, and changed frames from parties with certificates."""
     rng = random.Random(SEED + 4)
     hello = bytes.fromhex("1603010200010001fc0303") + bytes(32)
     with dealing(tmp_path, patience=5, memory=1_000_000_000) as dealer:

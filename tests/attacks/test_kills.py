@@ -1,4 +1,4 @@
-"""A host is killed in any phase of a run: the others end at once and blame it, and the next run is not poisoned."""
+"""A host is killed in any phase of a run: the others end at once and blame it, and the next run is not affected."""
 
 import itertools
 import os
@@ -25,14 +25,14 @@ Y = (X[:, 0] > 0).astype(int)
 
 
 def training(party):
-    """The share of this party's rows whose class is predicted."""
+    """Return the fraction of this party's rows whose class is predicted."""
     rows = slice(20 * party.rank, 20 * party.rank + 20)
     model = SecureXGBClassifier(n_estimators=2, max_depth=2, max_bin=8, test_size=0.3, eval_epochs=1)
     return float(np.mean(model.fit(party, X[rows], Y[rows]).predict(party, X[rows]) == Y[rows]))
 
 
 def count_calls(dies_at=None):
-    """Count this process's calls on its sockets, and have it killed at one of them."""
+    """Count this process's calls on its sockets, and kill it at one of them."""
     counted = itertools.count(1)
     seen = [0]
 
@@ -50,7 +50,7 @@ def count_calls(dies_at=None):
 
 
 def in_a_process(network, rank, dies_at=None):
-    """A party's process, and the end of a pipe that gets its outcome and its number of calls."""
+    """Start a party's process; return it and the end of a pipe for its outcome and number of calls."""
     here, there = FORK.Pipe(duplex=False)
 
     def play():
@@ -65,7 +65,7 @@ def in_a_process(network, rank, dies_at=None):
 
 
 def run(network, dies_at=(None, None)):
-    """What the parties send, or None of one that is killed."""
+    """Return what the parties send, None for a party that is killed."""
     parties = [in_a_process(network, rank, dies_at[rank]) for rank in (0, 1)]
     found = []
     for process, pipe in parties:
@@ -87,7 +87,7 @@ def warm():
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """A folder; what its file `session` says is the call at which the next session's process is killed."""
+    """Make a folder whose file `session` has the number of the call at which the next session's process is killed."""
     serve, order = desk.serve, tmp_path / "session"
 
     def watched(*channels):
@@ -104,7 +104,7 @@ def place(tmp_path, monkeypatch):
 
 
 def blamed(ends, name):
-    """Whether every party that lives has a result, or a failure that names who was killed."""
+    """Return whether every party that lives has a result, or a failure that names the killed one."""
     texts = [end[0] for end in ends if end]
     return all(isinstance(text, float) or (text[0] and name in text[1]) for text in texts)
 
@@ -148,6 +148,6 @@ def test_kills_of_the_dealers_host(place, share):
             ends.append(pipe.recv())
             process.join()
         assert blamed(ends, "dealer"), ends
-        raise AssertionError("stop")  # this dealer is dead in the end
+        raise AssertionError("stop")  # this dealer is dead at the end
     with dealing(place, patience=20) as dealer:
         assert honest(dealer)

@@ -1,6 +1,6 @@
-"""A dealer that lies, once or from some message on: an honest party ends with a sentence about it, or with a result.
+"""A dealer that lies, once or from some message on: an honest party ends with an error about it, or with a result.
 
-What the corrections hold is not checked: the dealer is trusted with that.
+The contents of corrections are not checked: the dealer is trusted with these.
 """
 
 import random
@@ -73,7 +73,7 @@ def whole(part):
 
 
 def outcomes(rng):
-    """How a training and a prediction end at either party."""
+    """Return how a training and a prediction end at each party."""
     ends, link = [memory_pair((f"party_{rank}", "dealer"), timeout=20) for rank in (0, 1)], memory_pair(timeout=20)
     way, victim, first = rng.choice(WAYS), rng.randrange(2), rng.randrange(1, 6)
     when = range(first, first + 1) if rng.random() < 0.5 else range(first, 1000)

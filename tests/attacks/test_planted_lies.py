@@ -1,4 +1,4 @@
-"""A dealer that deals what is wrong is caught: every kind that is proved, and every way of being wrong."""
+"""A dealer that deals wrong values is caught: for every kind that is proved, and every kind of error."""
 
 import numpy as np
 import pytest
@@ -68,7 +68,7 @@ def test_every_kind_is_proved_trusted_or_random():
 
 
 class Recipes(TraceView):
-    """Lists the recipes of what is derived."""
+    """Lists the recipes of derived values."""
 
     def __init__(self):
         super().__init__(1)
@@ -106,7 +106,7 @@ def single(rng, count):
 
 
 def highest(rng, count):
-    """One value wrong in the highest bit, which is zero in half of all sums of multiples."""
+    """Make one value wrong in the highest bit, which is zero in half of all sums of multiples."""
     which, place = rng.integers(count), rng.random()
     return lambda i, ring, shape: (
         error_at(ring, shape, [int(place * np.prod(shape))], ring.bits - 1) if i == which else None
@@ -124,7 +124,7 @@ def two_alike(rng, count):
 
 
 def both_copies(rng, count):
-    """In the request and in the one after it, which is the same: as both evaluations of an audit take them."""
+    """Make the same error in a request and in its copy after it, as both evaluations of an audit would take them."""
     which, bit, place = rng.integers(count), int(rng.integers(64)), rng.random()
     return lambda i, ring, shape: (
         error_at(ring, shape, [int(place * np.prod(shape))], bit) if i % count == which else None
@@ -156,7 +156,7 @@ def test_lies_are_found(monkeypatch, name, proving_right):
 
 @pytest.mark.parametrize("name", [name for name in KINDS if "Zero" not in name and name != "WrapMasks"])
 def test_values_of_other_masks_are_found(monkeypatch, name):
-    """All masks of a dealer differ from those of the parties in the lowest bit."""
+    """All masks of the dealer differ from the parties' in the lowest bit."""
     with lying(monkeypatch, wrong_mask=lambda ring, shape: np.ones(shape, np.uint64)):
         assert not checked([KINDS[name]] * 2)
 
@@ -192,7 +192,7 @@ def test_training_believes_an_honest_dealer():
 
 
 def test_training_stops_after_a_lie(monkeypatch):
-    """In all elements alike of every product of bits: the second evaluation makes the same error."""
+    """All elements of every product of bits have the same error, so the second evaluation repeats it."""
 
     def wrong(i, ring, shape):
         return np.ones(shape, np.uint64) if isinstance(ring, Z2k) and ring.bits == 64 else None

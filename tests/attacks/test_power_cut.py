@@ -1,4 +1,4 @@
-"""The power fails at one host or both, at any write of a training: it goes on from the newest round that is whole."""
+"""The power fails at one or both hosts, at any write of a training: it resumes from the newest complete round."""
 
 import logging
 import random
@@ -29,7 +29,7 @@ def whole(tmp_path_factory):
 
 @pytest.fixture(scope="module", params=BEGUN)
 def recorded(request, tmp_path_factory):
-    """What a training does: the first in its folder, one that resumes, or a new one over old checkpoints."""
+    """Record what a training writes: the first in its folder, a resumed one, or a new one over old checkpoints."""
     root = tmp_path_factory.mktemp("recorded")
     if begun := BEGUN[request.param]:
         with pytest.raises(Killed):
@@ -43,7 +43,7 @@ def recorded(request, tmp_path_factory):
 
 
 def rounds_on_disk(disk, cut, rank):
-    """The newest round that was flushed with its margin before the cut."""
+    """Return the newest round that was flushed with its margin before the cut."""
     named, flushed = set(), set()
     for event in disk.events[:cut]:
         if event.what == "rename":

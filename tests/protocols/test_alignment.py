@@ -1,4 +1,4 @@
-"""Private set intersection between two threads whose messages are kept."""
+"""Private set intersection between two threads, whose messages are recorded."""
 
 import queue
 import threading
@@ -13,7 +13,7 @@ from protocols.transport.codec import encode
 
 
 class Pipe:
-    """One end of a channel that keeps what it has sent."""
+    """One end of a channel that records what it sends."""
 
     peer = "the other"
 
@@ -31,7 +31,7 @@ class Pipe:
 
 
 def align(guest_ids, host_ids):
-    """Rows of both, and all bytes that either sent."""
+    """Return the rows of both, and all bytes that each sent."""
     there, back = queue.Queue(), queue.Queue()
     guest, host = Pipe(there, back), Pipe(back, there)
     found = []
@@ -56,7 +56,7 @@ def test_ids_of_one_party_alone_are_never_on_the_wire():
     assert [ours[i] for i in mine] == [theirs[i] for i in yours] == ["shared-1", "shared-2"]
     wire = b"".join(part for parts in sent for part in parts)
     assert b"only" not in wire and b"shared-1" in wire
-    # Sizes of messages tell how many ids there are, and nothing else.
+    # The sizes of messages reveal how many ids there are, and nothing else.
     _, again = align([f"{i:099}" for i in range(40)] + ["shared-1", "shared-2"], [*theirs[:50], "shared-1", "shared-2"])
     assert [[len(part) for part in parts] for parts in sent] == [[len(part) for part in parts] for parts in again]
 
@@ -87,7 +87,7 @@ def test_ids_that_are_none_are_one_sentence(ids, sentence):
 
 
 class Says:
-    """A peer that gives the same answers whatever it is asked."""
+    """A peer that gives fixed answers to any question."""
 
     peer = "the other"
 

@@ -1,4 +1,4 @@
-"""Keys of shards are both parties', and shards are even, whatever the ids; intersections by shard are those of all."""
+"""Both parties contribute to shard keys, shards are even for any ids, and intersections by shard match the whole."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,7 +12,7 @@ from protocols.transport.memory import memory_pair
 
 
 def both(jobs):
-    """Each job at its end of a channel; what it returns or raises."""
+    """Run each job at its end of a channel; return its result or error."""
     channels = memory_pair()
 
     def run(rank):
@@ -83,4 +83,4 @@ def test_shards_together_have_the_common_ids():
 @pytest.mark.parametrize("told", [None, -1, "3", 2.0])
 def test_a_malformed_count_is_refused(told):
     first, _ = both([lambda p: align_shard(p, 0, ["a"]), lambda p: p.exchange_public("align.count", told, 4096)])
-    assert isinstance(first, ProtocolDesync) and "how many ids" in str(first)
+    assert isinstance(first, ProtocolDesync) and "must send its number of ids" in str(first)

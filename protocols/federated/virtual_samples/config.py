@@ -14,9 +14,9 @@ class VirtualSamplesConfig(BaseModel):
     """Public hyper-parameters, the same at the server and every node; defaults not in the paper are XGBoost's.
 
     min_group: the fewest rows behind any sum of g and h that a node sends. rechoose: whether the rows that the model
-    gets wrong are chosen again for each tree of an update, or once before it. update_boundaries: whether new rows use the
-    clusters of the base rows, or as many of their own (S^L of algorithm 1). update_check: the share of new rows that
-    never join, but decide how many trees of the update are kept; 0 keeps all.
+    gets wrong are chosen again for each tree of an update, or once before it. update_boundaries: whether new rows
+    use the clusters of the base rows, or as many of their own (S^L of algorithm 1). update_check: the share of new
+    rows that never join, but decide how many trees of the update are kept; 0 keeps all.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -62,7 +62,7 @@ class Server:
         self._summation, self._progress = summation, progress
 
     def fit(self) -> None:
-        """Train the base model: `n_estimators` trees on the base rows. Raises DataError if labels have no prior margin."""
+        """Train the base model, `n_estimators` trees on the base rows. Raises DataError without a prior margin."""
         replies = self._ask(self._federation.clients, "prior", {})
         rows, labels = self._summation.total(self._federation, replies, "prior", 2)
         self.base_margin = prior_margin(self._config.objective, float(rows), float(labels))

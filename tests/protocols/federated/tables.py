@@ -1,4 +1,4 @@
-"""Small tables of the federated tests, and participants over them."""
+"""Small tables for the federated tests, and participants over them."""
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -17,7 +17,7 @@ SMALL_VS = VirtualSamplesConfig.of(clusters=16, min_group=1, n_estimators=3, upd
 
 
 def table(rows=240, features=5, seed=0):
-    """float32[rows, features], labels 0/1 that a tree can learn; the values have ties and both signs."""
+    """Return float32[rows, features] and labels 0/1 that a tree can learn; values have ties and both signs."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(rows, features)).round(1).astype(np.float32)
     return X, ((X[:, 0] > 0.2) ^ (X[:, 1] + 0.3 * rng.normal(size=rows) > 0.5)).astype(np.float64)

@@ -1,4 +1,4 @@
-"""A supernode's participant, from its own configuration and the run's: what it is, and one sentence for bad input."""
+"""A supernode's participant, made from its configuration and the run's, and one-sentence errors for bad input."""
 
 import json
 
@@ -18,7 +18,7 @@ from tests.protocols.federated.tables import GROUP_KEY, HELPER_KEY, SMALL_LLR, S
 
 @pytest.fixture
 def setting(tmp_path, monkeypatch):
-    """Run and node configuration of a client with secure sums; the files are there."""
+    """Return run and node configuration of a client with secure sums, whose files exist."""
     X, y = table(40)
     pd.DataFrame(X).assign(y=y, id=np.arange(40)).to_csv(tmp_path / "rows.csv", index=False)
     (tmp_path / "public").write_bytes(HELPER_KEY.public_key().public_bytes_raw())

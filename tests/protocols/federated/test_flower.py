@@ -1,4 +1,4 @@
-"""Both systems inside Flower's simulation: the same model as without Flower, with a client that drops out."""
+"""Both systems in Flower's simulation give the same model as without Flower, also if a client drops out."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ CLIENTS = 3
 
 
 def simulate(participants_of, job, monkeypatch):
-    """job(grid) in a ServerApp, and one supernode for each participant; what `job` returns or raises."""
+    """Run job(grid) in a ServerApp with one supernode per participant; return its result, or raise its error."""
     monkeypatch.setenv("FLWR_TELEMETRY_ENABLED", "0")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     from flwr.serverapp import ServerApp
@@ -52,7 +52,7 @@ def simulate(participants_of, job, monkeypatch):
 
 
 def dropping(client, step):
-    """Participants of which one fails, without a sentence, at one step."""
+    """Return participants; one of them fails, without a message, at one step."""
 
     def build():
         participants = llr_clients(secure=True)

@@ -1,4 +1,4 @@
-"""Both systems between real processes on loopback: one superlink, a supernode for each client, the helper's too."""
+"""Both systems between real processes on loopback: a superlink, and a supernode for each client and the helper."""
 
 import os
 import signal
@@ -33,7 +33,7 @@ QUICK_VS = SMALL_VS.model_copy(update={"n_estimators": 1, "update_estimators": 0
 
 
 def deployed(folder, nodes, **run):
-    """What the server said of the run, what it said on the way, and the arrays that it wrote."""
+    """Return the server's facts about the run, its progress messages, and the arrays that it wrote."""
     said, out = [], folder / "model.npz"
     settings = {"clients": 3, "minimum": 2, "features": 5, "secure": False, "timeout": 300, "out": str(out)}
     facts = deploy(Job(settings | run, nodes), folder, said.append)
@@ -42,7 +42,7 @@ def deployed(folder, nodes, **run):
 
 
 def write_rows(folder, clients=3):
-    """One CSV a client, the same rows as `tables` divides."""
+    """Write one CSV per client, with the same rows as in `tables`."""
     X, y = table()
     for i, part in enumerate(np.array_split(np.arange(len(X)), clients)):
         frame = pd.DataFrame(X[part], columns=[f"f{j}" for j in range(X.shape[1])])
@@ -102,7 +102,7 @@ def test_a_client_with_a_label_that_is_none_ends_the_run_with_its_sentence(tmp_p
 
 
 def kill_when_started(monkeypatch, folder, name):
-    """The processes' names and this one's end, once the clients are at work."""
+    """Kill the process `name` once the clients are at work."""
     follow = launch._follow
 
     def killing(report, running, spare, say):

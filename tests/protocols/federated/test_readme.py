@@ -1,4 +1,4 @@
-"""README's commands for Flower's deployment, word for word and in the order given."""
+"""README's commands for Flower's deployment, run verbatim and in order."""
 
 import json
 import os
@@ -23,7 +23,7 @@ WAIT = 240
 
 
 def commands(page):
-    """The block of commands that begins with the superlink's keys, a list of words each."""
+    """Return the block of commands that begins with the superlink's keys, each as a list of words."""
     text = re.search(r"(?:^    .*\n)*^    .*flower-superlink --ssl.*\n(?:^    .*\n)*", page, re.MULTILINE)[0]
     return [shlex.split(line) for line in text.replace("\\\n", " ").splitlines() if line.strip()]
 
@@ -40,7 +40,7 @@ def test_a_key_is_registered_before_its_supernode_starts():
 
 @contextmanager
 def started(words, folder, environment):
-    """A process that stays, ended with all that it started."""
+    """Run a process in the background; end it and its children after the block."""
     with (folder / f"{words[0]}.log").open("wb") as log:
         process = subprocess.Popen(
             words, cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
@@ -59,7 +59,7 @@ def started(words, folder, environment):
 
 
 def until_it_succeeds(words, folder, environment):
-    """A command that a person would give again while the superlink starts."""
+    """Repeat a command, as a user would while the superlink starts."""
     give_up = time.monotonic() + WAIT
     while (done := subprocess.run(words, cwd=folder, env=environment, capture_output=True)).returncode:
         assert time.monotonic() < give_up, (done.stdout + done.stderr).decode(errors="replace")

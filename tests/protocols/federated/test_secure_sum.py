@@ -12,7 +12,7 @@ VECTORS = np.array([[1.5, -2.25, 0.1], [1e6, 3.0, -0.3], [-7.0, 2**-25, 12345.67
 
 
 class Holder(Participant):
-    """A client that contributes one vector to every sum asked of it."""
+    """A client that contributes one vector to every sum."""
 
     def __init__(self, vector, summation):
         super().__init__()
@@ -90,7 +90,7 @@ STRANGER = ec.generate_private_key(ec.SECP384R1())
 
 @pytest.mark.parametrize("forger", [None, STRANGER, IDENTITIES[0]], ids=["nobody", "a stranger", "the same client"])
 def test_a_seed_that_no_other_client_signed_does_not_count_towards_the_minimum(forger):
-    """With seeds of its own the server would reach the minimum, and see the one vector that is no forgery."""
+    """With seeds of its own the server would reach the minimum, and learn the only genuine vector."""
     replies = {0: signed(0, IDENTITIES[0]), 1: signed(1, forger)}
     with pytest.raises(ProtocolDesync, match="every seed must be signed by another client that the helper knows"):
         SharedSum(None, 3).total(knowing(), replies, "round 1", 3)

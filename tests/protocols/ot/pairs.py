@@ -13,7 +13,7 @@ SESSION = b"a session's name has 32 bytes..."
 
 
 def correlated(kind, counts, session=SESSION, draw=os.urandom):
-    """The directions by rank of the sender, each with delta and, for every count, (q, choices, t)."""
+    """Return the directions by rank of the sender, each with delta and, for every count, (q, choices, t)."""
 
     def job(party):
         sender, receiver = party.run(set_up(party.rank, session, kind, draw))
@@ -28,14 +28,14 @@ def correlated(kind, counts, session=SESSION, draw=os.urandom):
 
 
 def check(delta, q, choices, t):
-    """The relation of correlated OTs, bit for bit."""
+    """Check the relation of correlated OTs, bit for bit."""
     assert q.dtype == t.dtype == np.uint64 and choices.dtype == np.uint8 and q.shape == t.shape == (choices.size, 2)
     assert delta[0] & np.uint64(1) == 1 and choices.max() <= 1
     assert np.array_equal(q ^ choices[:, None].astype(np.uint64) * delta, t)
 
 
 def check_everything():
-    """Both kinds, and pads of chosen blocks."""
+    """Check both kinds, and pads of chosen blocks."""
     for kind in ("softspoken", "ferret"):
         for delta, ((q, choices, t),) in correlated(kind, (1,)):
             check(delta, q, choices, t)

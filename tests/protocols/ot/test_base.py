@@ -1,4 +1,4 @@
-"""Base OT: every choice, and keys of the peer that are none."""
+"""Base OT: every choice, and malformed keys of the peer."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def test_the_receiver_has_the_keys_that_it_chose_and_no_other(choices):
 
 @pytest.mark.parametrize("bound", ("_oracle", "_key"))
 def test_keys_of_two_sessions_differ(monkeypatch, bound):
-    """Elements and keys are both bound to the session; each is enough."""
+    """Both elements and keys are bound to the session; either is enough."""
     other = {"_oracle": "_key", "_key": "_oracle"}[bound]
     correct = getattr(base, other)
     monkeypatch.setattr(base, other, lambda session, *rest: correct(b"any", *rest))
@@ -40,7 +40,7 @@ def test_keys_of_two_sessions_differ(monkeypatch, bound):
 
 
 def test_both_offers_look_alike():
-    """Means of the coefficients of the offer that has a secret key and of the other, within five deviations."""
+    """Compare coefficient means of the offers with and without a secret key, within five standard deviations."""
     for c in (0, 1):
         (offers,) = next(base.receive_base(np.full(40, c, np.uint8), b"s")).sent
         coefficients = base._coefficients(offers.reshape(40, 2, -1))
@@ -67,7 +67,7 @@ def test_a_coefficient_that_is_too_large():
 
 
 def test_ciphertexts_of_noise_give_other_keys():
-    """ML-KEM decapsulates anything; what it gives then is of no use, but it is no crash."""
+    """ML-KEM decapsulates anything: the resulting keys are useless, but it does not crash."""
     steps = base.receive_base(CHOICES, b"s")
     next(steps)
     asked = steps.send([])

@@ -1,4 +1,4 @@
-"""Correlated OT of both kinds: the relation, the bits, sessions, and what the peer may do wrong."""
+"""Correlated OT of both kinds: the relation, the bits, sessions, and faults of the peer."""
 
 import os
 from itertools import pairwise
@@ -17,20 +17,20 @@ KINDS = ("ferret", "softspoken")
 
 
 def distinct(blocks):
-    """Whether no two blocks have the same upper word."""
+    """Return whether no two blocks have the same upper word."""
     ordered = np.sort(blocks[:, 1])
     return bool((ordered[1:] != ordered[:-1]).all())
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_millions_in_each_direction(kind):
-    # The second takes two iterations of Ferret.
+    # The second count takes two iterations of Ferret.
     counts = 1, 2_300_000
     for delta, made in correlated(kind, counts):
         for count, (q, choices, t) in zip(counts, made, strict=True):
             assert q.shape[0] >= count
             check(delta, q, choices, t)
-            # Five deviations; as numbers of ones among the bits, and among those where a bit of q is set.
+            # Within five standard deviations: the ones among the bits, and among those where a bit of q is set.
             for some in (
                 choices,
                 *(choices[q[:, w] >> np.uint64(b) & np.uint64(1) == 1] for w, b in ((0, 1), (1, 63))),
@@ -77,7 +77,7 @@ def test_no_counter_is_encrypted_twice_under_a_key(monkeypatch):
     monkeypatch.setattr(aes_blocks, "counters", remembering)
     correlated("softspoken", (1, 20000))
     correlated("ferret", (1, 1), session=bytes(32))
-    # The public code of Ferret is the same at sender and receiver; all other keys are drawn by one party.
+    # Ferret's public code is the same at sender and receiver; every other key is drawn by one party.
     spans = sorted(set(used))
     assert len(spans) > 1000
     for (key, _, end), (other, start, _) in pairwise(spans):
@@ -104,7 +104,7 @@ def test_trees_of_each_iteration_have_a_permutation_of_their_own(monkeypatch):
     keys, plain = [], ferret.permutation_key
     monkeypatch.setattr(ferret, "permutation_key", lambda *names: keys.append(plain(*names)) or keys[-1])
     correlated("ferret", (1, 1))
-    # Two directions, two iterations, trees and code; each at sender and receiver.
+    # Two directions, two iterations, trees and code, each at sender and receiver.
     assert len(keys) == 16 and len(set(keys)) == 8
 
 
@@ -120,7 +120,7 @@ def flipped_if_subtracted(keys, arguments):
     return keys ^ np.uint8(arguments[2] < 0) * LAST
 
 
-# Only in the seed, whose every value is one.
+# Only in the seed, every value of which is valid.
 LAST = np.arange(1184) == 1183
 FAULTS = {
     "sum of keys in base OT": ("softspoken", base, "_sum", flipped_if_subtracted),
@@ -143,7 +143,7 @@ def test_a_fault_breaks_the_relation(monkeypatch, fault):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_message_of_another_length(kind):
-    """The peer extends by another number of COTs."""
+    """The peer extends by a different number of COTs."""
 
     def job(party):
         sender, receiver = party.run(set_up(party.rank, SESSION, kind, os.urandom))

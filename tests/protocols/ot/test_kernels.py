@@ -1,4 +1,4 @@
-"""Kernels of oblivious transfer against their twins, interpreted, and on known answers."""
+"""Kernels of oblivious transfer against their twins, interpreted, and against known answers."""
 
 import copy
 import importlib
@@ -26,7 +26,7 @@ def block(text):
     return np.frombuffer(bytes.fromhex(text), np.uint64)
 
 
-# Arguments of each compiled kernel; what it writes to comes after the kernel has run.
+# Arguments of each compiled kernel; outputs are compared after the kernel has run.
 CALLS = {
     transpose.transpose_compiled: [(words(128, width), words(64 * width, 2)) for width in (32, 96)],
     transpose._exchange: [(words(4096), 4, np.uint64(0x0F0F0F0F0F0F0F0F))],
@@ -57,7 +57,7 @@ TWINS = {
 def test_every_kernel_is_here():
     kernels = set()
     for info in pkgutil.iter_modules(protocols.ot.kernels.__path__):
-        # AES by the processor's instruction has no body in Python: it and its user are held to `cryptography` below.
+        # The processor's AES instruction has no body in Python: it and its caller are compared with `cryptography`.
         if info.name != "aes_blocks":
             module = importlib.import_module(f"protocols.ot.kernels.{info.name}")
             kernels |= {v for v in vars(module).values() if isinstance(v, CPUDispatcher)}
@@ -75,7 +75,7 @@ def test_compiled_interpreted_and_plain_agree(kernel):
         if kernel in TWINS:
             plain = copy.deepcopy(arguments)
             TWINS[kernel](*plain)
-            # `fold` leaves nothing of use in its first argument.
+            # `fold` overwrites its first argument.
             written = slice(1, None) if kernel is fold.fold_compiled else slice(None)
             assert all(np.array_equal(a, b) for a, b in zip(compiled[written], plain[written], strict=True))
 
@@ -158,6 +158,6 @@ def test_instructions_of_either_width(width):
 
 
 def test_nothing_compiled():
-    """Correlated OTs and pads where numba compiles nothing, so that every twin takes its kernel's place."""
+    """Check correlated OTs and pads without compilation, so that every twin replaces its kernel."""
     program = "from tests.protocols.ot.pairs import check_everything; check_everything()"
     subprocess.run([sys.executable, "-c", program], env=os.environ | {"NUMBA_DISABLE_JIT": "1"}, check=True)

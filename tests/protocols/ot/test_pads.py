@@ -1,4 +1,4 @@
-"""Pads: what both sides compute, the numbering, and that no input of the permutation is used twice under a key."""
+"""Pads: both sides' values, the numbering, and that no input of the permutation is used twice under a key."""
 
 import struct
 
@@ -81,7 +81,7 @@ def test_numbers_do_not_wrap(first):
 
 
 def test_a_fault_in_the_hash_is_seen(monkeypatch):
-    """A hash that forgets the number gives equal blocks equal pads."""
+    """A hash without the number gives equal blocks equal pads."""
     plain = aes_blocks.tweaked_hashes
     monkeypatch.setattr(aes_blocks, "tweaked_hashes", lambda blocks, first, *rest: plain(blocks, 0, *rest))
     with pytest.raises(AssertionError):

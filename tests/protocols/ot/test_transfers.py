@@ -1,4 +1,4 @@
-"""Transfers: what is hashed, what is refused, and that both ends agree."""
+"""Transfers: which blocks are hashed, which requests are refused, and that both ends agree."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -21,7 +21,7 @@ RNG = np.random.default_rng(1)
 
 
 def at_both(program):
-    """program(transfers, endpoint) at both ends."""
+    """Run program(transfers, endpoint) at both ends."""
     channels = memory_pair()
 
     def play(rank):
@@ -39,7 +39,7 @@ def at_both(program):
 
 
 def both(waves):
-    """Run waves, each of [(chooser, ring, choices, words)], at both ends; the shares of either, wave by wave."""
+    """Run waves of [(chooser, ring, choices, words)] at both ends; return each end's shares, wave by wave."""
 
     def asked(rank, chooser, ring, choices, words):
         mine = rank == chooser
@@ -82,7 +82,7 @@ def test_no_number_is_hashed_twice_under_a_key(monkeypatch):
     for key, first, blocks in hashed:
         for number, block in enumerate(map(bytes, blocks), first):
             seen.setdefault((key, number), set()).add(block)
-    # Of a number at most the two blocks of one transfer: the sender hashes both, the chooser one of them.
+    # Per number, only the two blocks of one transfer: the sender hashes both, the chooser one of them.
     assert len(seen) == 2 * 4 * 2 * 43 and all(len(blocks) == 2 for blocks in seen.values())
 
 

@@ -1,4 +1,4 @@
-"""What the extensions say and make from fixed seeds, so that a change of either is a choice."""
+"""Messages and outputs of the extensions with fixed seeds, so that every change of them is deliberate."""
 
 import hashlib
 
@@ -21,13 +21,13 @@ def digest(array):
 
 
 def made(steps, answer):
-    """The bytes that steps of one round send, and what they return."""
+    """Run steps of one round; return the bytes that they send and their result."""
     sent = list(next(steps).sent)
     try:
         steps.send(answer)
     except StopIteration as done:
         return sent, done.value
-    raise AssertionError("one round only")
+    raise AssertionError("the steps must take one round only")
 
 
 def test_base_ot():

@@ -1,4 +1,4 @@
-"""The dealer: plans on the wire, corrections ahead of use, every request and every stream used once."""
+"""The dealer: plans on the wire, corrections ahead of use, and every request and stream used once."""
 
 import importlib
 import pkgutil
@@ -39,7 +39,7 @@ from secure_tree.planning import Sizes, plan_training
 
 
 def with_dealer(job):
-    """job(randomness, rank) at two threads beside a dealer thread; both results, and what the dealer raised."""
+    """Run job(randomness, rank) in two threads with a dealer thread; return both results and the dealer's error."""
     ends = [memory_pair((f"party_{rank}", "dealer"), timeout=20) for rank in (0, 1)]
     results, dealer_error = [None, None], []
 
@@ -82,7 +82,7 @@ def test_a_plan_of_300_rounds_of_ten_classes_has_room_where_no_two_are_alike():
     (round_of_trees,) = [step.kinds for step in steps if step.step == "one round of trees"]
     encoded = b"".join(encode(encode_plan([(round_of_trees, 1)])))
     assert decode_plan(decode(encoded, PLAN_ROOM // 300)) == [(round_of_trees, 1)]
-    assert 300 * len(encoded) < FACTS_LIMIT, "and the message has"
+    assert 300 * len(encoded) < FACTS_LIMIT, "and the message has room"
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_a_plan_is_dealt_once_and_consistently():
     assert not errors
     a, b, ab = (x + y for x, y in zip(first[0], second[0], strict=True))
     assert np.array_equal(a * b, ab)
-    assert not np.array_equal(first[0][0], first[2][0]), "two requests of one shape have streams of their own"
+    assert not np.array_equal(first[0][0], first[2][0]), "two requests of the same shape have different streams"
     assert not (first[4] ^ second[4]).any()
 
 
@@ -254,7 +254,7 @@ def test_a_stream_is_the_same_however_it_is_drawn():
     streams = Streams(bytes(16), bytes(48))
     first, second = streams.of(7), streams.of(8)
     words = np.stack([[first.words((2,), U64), second.words((2,), U64)] for _ in range(3)])
-    assert np.array_equal(words[:, 0].reshape(-1), drawn(6)), "another stream in between moves nothing"
+    assert np.array_equal(words[:, 0].reshape(-1), drawn(6)), "drawing from another stream in between changes nothing"
     assert np.array_equal(words[:, 1].reshape(-1), streams.of(8).words((6,), U64))
     stream, whole = streams.of(7), drawn(15, 2)
     rows = stream.rows((5, 3), U64)

@@ -1,4 +1,4 @@
-"""A party's side of the dealer: what it refuses of a dealer that lies."""
+"""A party's end of the dealer: the messages of a lying dealer that it refuses."""
 
 import threading
 
@@ -21,7 +21,7 @@ DATA = np.zeros(48, np.uint8)
 
 
 def told_by(messages, job):
-    """What `job` makes of a dealer that sends these messages, whatever it is asked; as party 1."""
+    """Run `job` as party 1 with a dealer that sends these messages, whatever it receives."""
     mine, its = memory_pair(("party_b", "dealer"), timeout=5)
 
     def lie():

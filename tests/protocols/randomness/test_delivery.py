@@ -1,4 +1,4 @@
-"""Material comes in beside the program: how much of it is asked for, in which order, and what a failure costs."""
+"""Material is received while the program runs: how much is requested, in which order, and how failures end it."""
 
 import threading
 import time
@@ -119,7 +119,7 @@ def test_a_request_larger_than_the_window_comes_when_it_is_alone(monkeypatch):
 
 @pytest.mark.parametrize("ahead", [0, 1])
 def test_a_party_far_ahead_waits_for_the_other_and_not_for_ever(monkeypatch, ahead):
-    """The one ahead uses up its window; the other takes nothing for longer than anybody is waited for at once."""
+    """The party ahead uses up its window; the other takes nothing for longer than any single wait."""
     monkeypatch.setattr(delivery, "PORTION", SIZE)
     monkeypatch.setattr(dealt, "WINDOW", 4 * SIZE)
     counts = [0, 0]
@@ -166,7 +166,7 @@ def test_a_dealer_that_dies_in_the_middle_is_blamed_once_its_material_is_needed(
 
 
 def beside_a_silent_dealer(timeout, peer=None):
-    """A party's randomness from a dealer that opens the session and says no more."""
+    """Return a party's randomness from a dealer that opens the session and then stays silent."""
     first, second = memory_pair(("party_b", "dealer"), timeout=timeout)
 
     def serve():

@@ -1,4 +1,4 @@
-"""Matrices that stay, between two parties: every kind of product, several uses, either owner; what it costs."""
+"""Kept matrices of two parties: every kind of product, several uses, either owner, and the cost."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def test_all_leaves_but_one(depth, owner):
         hidden = np.arange(size)[:, None] == path[every.trees]
         assert np.array_equal(known.leaves[~hidden], every.leaves[~hidden]) and not known.leaves[hidden].any()
         assert len(np.unique(every.leaves.reshape(-1, 2), axis=0)) == every.leaves.size // 2
-        # What is missing is known but for delta.
+        # The missing leaf is known up to delta.
         sums = np.bitwise_xor.reduce(every.leaves, axis=0)
         assert np.array_equal(sums, np.broadcast_to(DELTAS[1 - owner], sums.shape))
     request = MatrixVectors(1, owner, len(path), size, Z32, count=1, size=size)
@@ -82,7 +82,7 @@ def test_histograms(size, owner, ring):
 
 
 def test_no_leaf_word_is_used_twice(monkeypatch):
-    """The seeds of a matrix stay, the numbers of its vectors do not come again."""
+    """The seeds of a matrix are kept, so the numbers of its vectors must not repeat."""
     n, size = 4, 5
     party = Operands(0, KEY, DELTAS[0])
     party.keep(1, None)
@@ -143,7 +143,7 @@ def test_chosen_columns(owner, vectors, height):
 
 
 def test_a_leaf_taken_for_another_spoils_the_columns(monkeypatch):
-    """Each leaf that q knows counts."""
+    """Each leaf that q knows matters."""
     real = chosen_columns._schedules
 
     def faulty(leaves, schedule, path):

@@ -1,4 +1,4 @@
-"""Prepared material: the values that the two made, each once, and in a sentence why a file cannot be used."""
+"""Prepared material: each value is used once, and a file that cannot be used is refused with the reason."""
 
 import contextlib
 import os
@@ -45,12 +45,12 @@ MASKS = "masks"
 
 @pytest.fixture
 def known(monkeypatch):
-    """Correlated transfers that both parties know, in place of those that take a set-up."""
+    """Use correlated transfers that both parties know, which need no set-up."""
     monkeypatch.setattr(making, "_set_up", lambda rank, channel, ot, drawn: known_transfers(rank, drawn))
 
 
 def side_by_side(play):
-    """play(rank) at both; what it returned or how it failed."""
+    """Run play(rank) at both parties; return the results or failures."""
 
     def outcome(rank):
         try:
@@ -63,7 +63,7 @@ def side_by_side(play):
 
 
 def made(folder, plan=PLAN, plans=None, name="material", key=None):
-    """The files of both, or how preparing them failed."""
+    """Return both parties' files, or the failures of preparing them."""
     channels = memory_pair()
 
     def play(rank):
@@ -80,14 +80,14 @@ def opened(path, rank=0, key=None):
 
 
 def taken(prepared, *correlations):
-    """The values of requests, None for one that the file does not have."""
+    """Return the values of requests, None for a request that the file does not have."""
     requests = numbered(Portion(list(correlations), [request_bytes(r) for r in correlations]), 0)
     left = prepared.fulfil(requests)
     return [None if any(r is other for other in left) else r.values for r in requests]
 
 
 def in_session(paths, job, key=None):
-    """job(party) at both, with the files; None where a party has none."""
+    """Run job(party) at both parties with their files, None for a party that has none."""
     peers, seconds = memory_pair(), memory_pair()
 
     def play(rank):
@@ -115,7 +115,7 @@ SQUARED = [[x * x for x in range(-9, 31)]] * 2
 
 
 def every_request():
-    """What the samples of all protocols ask for."""
+    """Return the requests of the samples of all protocols."""
     asked = []
     for case in cases(entries()):
         party = rehearsing(0)
@@ -125,7 +125,7 @@ def every_request():
 
 
 def makeable():
-    """Those of them that two parties can make."""
+    """Yield the requests that two parties can make."""
     for request in every_request():
         with contextlib.suppress(NeedsDealer):
             request.deal(PairView(0, Streams(bytes(16), bytes(32)).of(0), request))
@@ -140,7 +140,7 @@ def test_a_request_is_equal_to_itself_after_the_wire():
 
 
 def test_a_file_gives_the_values_that_were_made(known, tmp_path, monkeypatch):
-    """Every kind of request that two parties can make by themselves."""
+    """Covers every kind of request that two parties can make without a dealer."""
     plan, values = preparable([([request], 2) for request in makeable()]), ({}, {})
     assert len({type(r) for r in in_order(plan)}) > 15
     make = making.Maker.make
@@ -148,7 +148,7 @@ def test_a_file_gives_the_values_that_were_made(known, tmp_path, monkeypatch):
     def noted(maker, requests):
         derived = make(maker, requests)
         for value in (value for each in derived for value in each):
-            # What is above the bits of a ring does not count.
+            # Bits above those of the ring do not count.
             value.out[...] = value.ring.unpack(value.ring.pack(value.out), value.out.shape)
         for request in requests:
             values[maker.pair.rank].setdefault(request.correlation, []).append(request.values)
@@ -327,9 +327,9 @@ def test_files_of_two_runs_or_of_others_are_refused(known, tmp_path):
     paths, others = made(tmp_path), made(tmp_path, name="other")
     for failure in in_session([paths[0], others[1]], squares):
         assert isinstance(failure, DataError) and "in another run than the file of" in str(failure)
-    with pytest.raises(DataError, match=r"for party_b, got that of .* for party_a"):
+    with pytest.raises(DataError, match=r"for party_b, got a file of .* for party_a"):
         opened(paths[0], 1)
-    with pytest.raises(DataError, match="prepared by party_a and party_c, and for party_a"):
+    with pytest.raises(DataError, match="prepared by party_a and party_c for party_a"):
         Prepared(paths[0], 0, ("party_a", "party_c"))
     for failure, owner in zip(in_session([None, paths[1]], squares), ("party_b", "this party"), strict=True):
         assert isinstance(failure, ConfigError) and f"only {owner} does" in str(failure)
@@ -376,7 +376,7 @@ def _no_space(array):
 
 @pytest.mark.parametrize("killed", [0, 1])
 def test_after_a_kill_the_rest_is_used_and_no_mask_twice(known, tmp_path, monkeypatch, killed):
-    """Each party writes down every mask that a run gave out, over two runs, the first of which is killed."""
+    """Each party records every mask that a run gave out, over two runs; the first is killed."""
     monkeypatch.setattr(making, "MOST", 4)
     monkeypatch.setattr(making, "WINDOW", 1 << 13)
     many = [([TRIPLES], 60)]

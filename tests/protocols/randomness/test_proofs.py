@@ -1,4 +1,4 @@
-"""Proofs of products: an honest dealer convinces, and a statement that is wrong by anything does not."""
+"""Proofs of products: those of an honest dealer pass, and any error in a statement fails."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ RNG = np.random.default_rng(2)
 
 
 def proved(first, second, alter=lambda step, told: told):
-    """Whether two parties' relations pass; `alter` changes what the dealer tells party 0 in a step."""
+    """Return whether two parties' relations pass; `alter` changes the dealer's message to party 0 in a step."""
     for pair in zip(statements(first, b"k" * 16), statements(second, b"k" * 16), strict=True):
         dealer, parties = proving(joint(*pair)), [verifying(statement) for statement in pair]
         told, sizes, ends, step = next(dealer), [next(party) for party in parties], [], 0
@@ -41,7 +41,7 @@ def shared(values, xor):
 
 
 def relations(kind, n, error=0):
-    """`n` products of one kind, one of which is wrong by `error`."""
+    """Return `n` products of one kind; one of them is wrong by `error`."""
     both = Relations(0), Relations(1)
     wrong = np.zeros(n, U64)
     wrong[RNG.integers(n)] = error
@@ -49,7 +49,7 @@ def relations(kind, n, error=0):
         hot = np.zeros((n, 8), U8)
         hot[np.arange(n), RNG.integers(0, 8, n)] = 1
         if error:
-            # Odd, so that its parity is right.
+            # An odd number of ones, so that the parity is right.
             hot[RNG.integers(n), :] = np.arange(8) < 3
         for each, half in zip(both, shared(hot, True), strict=True):
             each.one_hot(half)
@@ -88,7 +88,7 @@ def test_one_wrong_product_fails(kind):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("step", [0, 1, 4])
 def test_a_change_on_the_way_fails(kind, step):
-    """Of any one word of a step; 17 products take five steps before the last."""
+    """Any one word of a step is changed; 17 products take five steps before the last."""
     for _ in range(10):
 
         def alter(at, told):

@@ -1,4 +1,4 @@
-"""The bounded queue of material: what it holds to the byte, in order, and how it ends."""
+"""The bounded queue of material: its size to the byte, its order, and its end."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ GONE = PeerVanished("dealer closed the connection")
 
 
 def idle():
-    """Nothing else has happened."""
+    """Do nothing: no other event."""
 
 
 def filled(bound, *sizes):
@@ -37,7 +37,7 @@ def test_it_holds_its_bound_and_no_byte_more():
     assert queue.take(idle) == 0 and queue.held == 40
     assert not queue.reserve(61, wait=False)
     assert queue.reserve(60, wait=False) and queue.held == 100
-    assert queue.take(idle) == 1 and queue.held == 60, "what was reserved counts before it comes"
+    assert queue.take(idle) == 1 and queue.held == 60, "reserved bytes count before the item arrives"
 
 
 def test_what_is_larger_than_the_bound_gets_in_alone():

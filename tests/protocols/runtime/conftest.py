@@ -1,4 +1,4 @@
-"""Tests that need a process of their own: marked `new_process`."""
+"""Run tests marked `new_process` in a separate process."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
-    """Run a marked test by a pytest of its own, and fail with what that prints."""
+    """Run a marked test in a separate pytest, and fail with its output."""
     if "new_process" not in pyfuncitem.keywords or "IN_NEW_PROCESS" in os.environ:
         return None
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""A dealer's process, and parties in threads that meet over TLS on loopback and come to it."""
+"""A dealer's process, and parties in threads that connect to each other and to it over TLS on loopback."""
 
 import contextlib
 import datetime as dt
@@ -44,7 +44,7 @@ class Dealer:
         return self.log.read_text().splitlines()
 
     def channel(self, name, session, patience=30):
-        """A channel of one who comes as `name` for a session."""
+        """Connect as `name` for a session."""
         return connect(self.address, CREDENTIALS[name], "dealer", session=session, patience=patience, timeout=40)
 
     def network(self, **waits):
@@ -53,7 +53,7 @@ class Dealer:
 
 @contextlib.contextmanager
 def dealing(folder, **options):
-    """A dealer in a process of its own, which is still there in the end."""
+    """Run a dealer in its own process, which must still run at the end."""
     listener = listen(("127.0.0.1", 0), CREDENTIALS["dealer"])
     path = folder / "dealer.log"
 
@@ -73,14 +73,14 @@ def dealing(folder, **options):
 
 
 def squares(party):
-    """x * x with a triple of the dealer."""
+    """Compute x * x with a triple of the dealer."""
     party.randomness.provide([([Triples(X.shape, Z64)], 1)])
     half = ring_half(X, party.rank)
     return party.reveal(multiply(party, half, half), what="squares").tolist()
 
 
 def outcome(network, rank, job=squares):
-    """What a party's job returned, or how it failed."""
+    """Return a party's result or failure."""
     try:
         return run_party(network, rank, CREDENTIALS[NAMES[rank]], job)
     except Exception as error:
@@ -88,14 +88,14 @@ def outcome(network, rank, job=squares):
 
 
 def both(network, first=squares, second=None, networks=None):
-    """The outcome of either party."""
+    """Return the outcomes of both parties."""
     networks, jobs = networks or (network, network), (first, second or first)
     with ThreadPoolExecutor(2) as pool:
         return list(pool.map(lambda rank: outcome(networks[rank], rank, jobs[rank]), (0, 1)))
 
 
 def honest(dealer, **waits):
-    """Whether a session with honest parties works."""
+    """Return whether a session with honest parties works."""
     return both(dealer.network(**waits)) == [SQUARES] * 2
 
 

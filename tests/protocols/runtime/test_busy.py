@@ -1,4 +1,4 @@
-"""Spans of work: what lies close together is one, and there are never too many."""
+"""Spans of work: those close together are merged, and their number is bounded."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a dealer's host does with those who come: strangers, the dead, the hostile, and several at once."""
+"""A dealer's host and its visitors: strangers, dead and hostile parties, and several sessions at once."""
 
 import contextlib
 import os
@@ -33,7 +33,7 @@ def dealer(tmp_path):
 
 
 def opened(dealer, session=SESSION):
-    """Two channels of a session that the dealer has begun."""
+    """Return two channels of a session that the dealer has started."""
     channels = [dealer.channel(name, session) for name in NAMES]
     for channel in channels:
         channel.send("dealer.hello", bytes(NONCE_BYTES))
@@ -89,18 +89,18 @@ def test_sessions_leave_no_descriptor_open_and_no_process(dealer):
         proc = Path(f"/proc/{dealer.process.pid}")
         targets = []
         for descriptor in (proc / "fd").iterdir():
-            with contextlib.suppress(FileNotFoundError):  # closed since it was listed
+            with contextlib.suppress(FileNotFoundError):  # closed after it was listed
                 targets.append(os.readlink(descriptor))
         return Counter(targets), (proc / "task" / proc.name / "children").read_text()
 
     def settled():
-        """Once every session's process has been waited for."""
+        """Return once every session's process has been reaped."""
         end = time.monotonic() + 30
         while (found := held())[1] and time.monotonic() < end:
             time.sleep(0.02)
         return found
 
-    # With a first session the dealer has opened its log, and what else it opens once.
+    # With the first session, the dealer opens its log and whatever else it opens once.
     assert honest(dealer)
     before, _ = settled()
     for _ in range(8):
@@ -108,7 +108,7 @@ def test_sessions_leave_no_descriptor_open_and_no_process(dealer):
     for failure in (lambda party: party.randomness.take(Triples((3 + party.rank,), Z64)), _fail):
         assert all(isinstance(end, Exception) for end in both(dealer.network(), failure))
     after, children = settled()
-    # What the process has inherited may be closed meanwhile.
+    # Descriptors that the process inherited may be closed meanwhile.
     assert not after - before and not children
 
 
@@ -160,9 +160,9 @@ def test_a_party_that_hangs_up_ends_a_session_that_is_at_work(tmp_path, monkeypa
             channel.send(PLAN, b"".join(encode(plan)))
         time.sleep(0.5)
         first.close()
-        until(dealer, "its process is ended")
-        until(dealer, "a session's process ended with status -9")
-        assert sum("its process is ended" in line for line in dealer.lines) == 1
+        until(dealer, "killed the session's process")
+        until(dealer, "the process of a session ended with status -9")
+        assert sum("killed the session's process" in line for line in dealer.lines) == 1
         with second, pytest.raises(PeerVanished):
             while True:
                 second.receive("dealer.batch")
@@ -172,7 +172,7 @@ def test_a_party_that_hangs_up_ends_a_session_that_is_at_work(tmp_path, monkeypa
 HOSTILE = {
     "an array": np.zeros(3),
     "an unknown matrix": [[[["MatrixVectors", 7, 0, 3, 3, "uint64", 1]], 1]],
-    "an owner that is none": [[[["InputMask", 7, [3], "uint64"]], 1]],
+    "an owner that does not exist": [[[["InputMask", 7, [3], "uint64"]], 1]],
     "many dimensions": [[[["Triples", [1] * 65, "uint64"]], 1]],
     "bool triples": [[[["Triples", [3], "bool"]], 1]],
     "a huge shape": [[[["Triples", [1 << 36], "uint64"]], 1]],

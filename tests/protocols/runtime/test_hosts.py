@@ -1,4 +1,4 @@
-"""Two parties and a dealer on hosts of their own: how they meet, and whom they blame."""
+"""Two parties and a dealer on separate hosts: how they connect, and whom they blame for a failure."""
 
 import os
 import signal
@@ -167,7 +167,7 @@ def test_a_peer_that_leaves_at_the_door_is_waited_past(dealer):
 
 
 def test_who_waits_for_the_dealer_notices_that_its_peer_has_died(dealer):
-    """The peer ends between the meeting and the dealer."""
+    """The peer ends after the parties have met and before it connects to the dealer."""
     network = dealer.network()
 
     def end_after_the_meeting():
@@ -239,7 +239,7 @@ def test_a_dealer_that_dies_after_its_last_batch_costs_nothing(tmp_path, caplog)
         party.exchange_public("after", None)
         return 7
 
-    with pytest.raises(AssertionError), dealing(tmp_path) as dealer:  # the dealer is dead in the end
+    with pytest.raises(AssertionError), dealing(tmp_path) as dealer:  # the dealer is dead at the end
         assert both(dealer.network(), job) == [7, 7]
         raise AssertionError
 

@@ -1,4 +1,4 @@
-"""Two hosts without a dealer: a session, what they may disagree on, and a peer that ends while material is made."""
+"""Two hosts without a dealer: a session, disagreements, and a peer that ends while material is made."""
 
 import os
 import signal
@@ -40,7 +40,7 @@ def test_what_the_hosts_disagree_on_is_named(network, change, sentence):
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 @pytest.mark.parametrize("last", [0, 1])
 def test_a_peer_that_ends_while_material_is_made_is_one_sentence(network, how, last):
-    """The party `last` is left; it waits for material, and gets an answer within the time-out."""
+    """The party `last` is left waiting for material, and gets an error within the time-out."""
     network = replace(network, timeout=4)
     triples = Triples((1 << 14,), Z64)
     here, there = FORK.Pipe(duplex=False)

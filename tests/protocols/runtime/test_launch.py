@@ -20,7 +20,7 @@ def no_child_left():
 
 
 def wait_for(peer):
-    """A role that waits for a message of `peer` that never comes."""
+    """Return a role that waits for a message of `peer` that never comes."""
     return lambda channels: channels[peer].receive(TAG)
 
 
@@ -140,7 +140,7 @@ def test_the_timeout_names_the_roles_that_are_late():
 
 
 def test_ctrl_c_ends_the_children():
-    # A shell starts what it runs in the background with SIGINT ignored.
+    # A shell starts background processes with SIGINT ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):

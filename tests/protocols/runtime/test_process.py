@@ -1,4 +1,4 @@
-"""Processes end with their parent, leave no image of their memory, and nothing is left to wait for."""
+"""Processes end with their parent, leave no core dump, and are all reaped."""
 
 import ctypes
 import os
@@ -29,7 +29,7 @@ launch.run_processes(dict.fromkeys(("party_a", "party_b", "dealer"), role))
 
 
 def alive(pid):
-    """Whether a process runs; one that ended and was not waited for does not."""
+    """Return whether a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -45,7 +45,7 @@ def ended(pids, seconds=20):
 
 
 def roles_of_a_parent(body, number):
-    """The processes of three roles whose parent was ended by a signal."""
+    """Return the processes of three roles whose parent was ended by a signal."""
     command = [sys.executable, "-c", PARENT.replace("{body}", body)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as parent:
         pids = [int(parent.stdout.readline()) for _ in range(3)]

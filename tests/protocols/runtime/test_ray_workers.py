@@ -29,7 +29,7 @@ def table(partition, rank):
 
 
 def train(partition="horizontal", victims=(), **parameters):
-    """A job: train while workers are killed, `victims`: (rank, after which tree, worker); then predict."""
+    """Return a job that trains while `victims`, each (rank, after which tree, worker), are killed, and predicts."""
 
     def job(party):
         own, labels = table(partition, party.rank)
@@ -52,7 +52,7 @@ def train(partition="horizontal", victims=(), **parameters):
 
 
 def check(a, b, partition="horizontal"):
-    """The margins that grew with the trees are what the model predicts, and the model has learned."""
+    """Check that the model predicts the margins of the training, and that it has learned."""
     trained = (a["trained"] + b["trained"]).view(np.int64) / 2.0**MARGIN_SCALE
     predicted = np.concatenate([a["predicted"], b["predicted"]])
     assert np.abs(trained - predicted).max() < 1e-5
@@ -65,7 +65,7 @@ def check(a, b, partition="horizontal"):
 
 
 def runs(pid):
-    """Whether a process with this number is a worker; one that has ended may not have been waited for."""
+    """Return whether a process with this number is a worker that runs; it may be a zombie."""
     try:
         return b"ray::" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:

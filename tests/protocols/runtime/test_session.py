@@ -1,4 +1,4 @@
-"""A job between two processes and a dealer, as interfaces.md writes it."""
+"""A job of two party processes and a dealer, with the documented interface."""
 
 import os
 

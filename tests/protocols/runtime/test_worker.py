@@ -1,4 +1,4 @@
-"""Workers that meet over TLS, without Ray: only those of one shard, of one job, go on together."""
+"""Workers that connect over TLS, without Ray: only two workers of the same shard and job accept each other."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -20,7 +20,7 @@ NETWORK = Network(
 
 
 def met(first, second):
-    """The two workers, or how each of them failed, after they have met as these networks have it."""
+    """Return the two workers, or their failures, after they have met with these networks."""
     workers = [Worker(rank, partial(CREDENTIALS.get, name)) for rank, name in enumerate(NAMES)]
     meeting = workers[0].listen("127.0.0.1")
 

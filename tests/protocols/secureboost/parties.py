@@ -19,7 +19,10 @@ QUICK = {"encryption": "ou", "key_bits": 1024}
 
 
 def run(config, blocks, y, *, by="weight", timeout=300):
-    """Guest with the first block of columns and a host for every other: prediction, splits, host columns and sizes."""
+    """Run a guest with the first block of columns and a host for each other block.
+
+    Returns prediction, splits, host columns and sizes.
+    """
 
     def guest(channels):
         party = Guest(channels)
@@ -49,7 +52,7 @@ def kept(model):
 
 
 def named_splits(trees, records, widths):
-    """For every tree: a line per node, (joined column, threshold, missing left), or (weight,) of a leaf."""
+    """Return for every tree a line per node: (joined column, threshold, missing left), or (weight,) for a leaf."""
     offsets = np.cumsum([0, *widths])
     out = []
     for owner, record, weight in trees:
@@ -65,7 +68,7 @@ def named_splits(trees, records, widths):
 
 
 def twin(config, blocks, y):
-    """The same training in the clear, on blocks of columns; their prediction and splits as in `run`."""
+    """Run the same training in the clear, on blocks of columns; return prediction and splits as `run` does."""
     owners = [OwnColumns(bin_columns(np.asarray(block, np.float32), config.bins)) for block in blocks]
     ensemble = boost(config, np.asarray(y, float), owners)
     routers = [OwnRouter(o.records, np.asarray(b, np.float32)) for o, b in zip(owners, blocks, strict=True)]
@@ -77,9 +80,9 @@ def twin(config, blocks, y):
 
 @cache
 def hetero(name):
-    """(guest columns, host columns, labels) of a shared data set, in the order of the ids. Skips where it is absent."""
+    """Return (guest columns, host columns, labels) of a shared data set, in id order. Skip the test if it is absent."""
     if not HETERO.is_dir():
-        pytest.skip("the shared data sets are not beside this checkout")
+        pytest.skip("the shared data sets are not next to this checkout")
     guest, host = (pd.read_csv(HETERO / f"{name}_hetero_{role}.csv").set_index("id") for role in ("guest", "host"))
     ids = guest.index.intersection(host.index).sort_values()
     guest, host = guest.loc[ids], host.loc[ids]

@@ -1,4 +1,4 @@
-"""Hosts whose answers are broken: the guest names the host in a sentence, and there is no model."""
+"""Hosts with broken answers: the guest's error names the host, and there is no model."""
 
 import random
 from functools import partial
@@ -31,7 +31,7 @@ STRANGE = (
 
 
 def table():
-    """No two rows have the same gradient, so that a wrong route shows in the sums."""
+    """Return a table in which no two rows have the same gradient, so that a wrong route shows in the sums."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(ROWS, 4))
     X[:5, 3] = np.nan
@@ -39,7 +39,7 @@ def table():
 
 
 class Recorded:
-    """A host's channel; what comes over it is kept."""
+    """A host's channel that records what it receives."""
 
     def __init__(self, channel):
         self._channel, self.peer, self.answers = channel, channel.peer, []
@@ -53,7 +53,7 @@ class Recorded:
 
 
 class Replayed:
-    """A host that gives the recorded answers, whatever it is asked."""
+    """A host that gives the recorded answers to any question."""
 
     peer = "host_1"
 
@@ -68,7 +68,7 @@ class Replayed:
 
 
 def broken(value, draw):
-    """Another value than `value`: of another type, or with one part changed, missing or doubled."""
+    """Return a value unlike `value`: of another type, or with one part changed, missing or doubled."""
     if draw.random() < 0.2:
         return draw.choice(STRANGE)
     if isinstance(value, (list, tuple)) and value:
@@ -102,7 +102,7 @@ def broken(value, draw):
 
 
 def lie(config, count, channels):
-    """Train once in earnest, then with one broken answer at a time: what became of each, and the kinds of answers."""
+    """Train once honestly, then with one broken answer at a time; return the outcomes and the kinds of answers."""
     X, y = table()
     recorded = Recorded(channels["host_1"])
     true = Guest({"host_1": recorded}).train(config, X[:, :1], y)
@@ -130,7 +130,7 @@ true_key = []
 
 
 def keeping_the_key(role, channels):
-    """`role` with the key that the guest makes kept in `true_key`."""
+    """Run `role`, and keep the guest's key in `true_key`."""
     from protocols.secureboost import remote
 
     make = remote.generate_key

@@ -1,4 +1,4 @@
-"""The three back ends against plain sums, each in a process of its own: HEU's threads do not survive a fork."""
+"""The three back ends against plain sums, each in a separate process: HEU's threads do not survive a fork."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Under encryption and over TLS, the very trees of the plaintext twin."""
+"""Training with encryption over TLS gives exactly the trees of the plaintext twin."""
 
 import numpy as np
 import pytest

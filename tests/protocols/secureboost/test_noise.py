@@ -1,4 +1,4 @@
-"""Noise in a host's sums: its size by the theorem, its shape, and what a training with it is."""
+"""Noise in a host's sums: its size by the theorem, its shape, and trainings with it."""
 
 import math
 
@@ -22,7 +22,7 @@ CONFIG = SecureBoostConfig.of(n_estimators=3, max_depth=2, max_bin=8, **QUICK)
 def test_the_deviation_is_that_of_the_theorem():
     rho = zcdp(3.0)
     assert rho + 2 * math.sqrt(rho * math.log(1 / DELTA)) == pytest.approx(3.0)
-    # A row that moves to another bucket: 1 out of one sum and 1 into another, for g and for h, in every question.
+    # If a row moves to another bucket, g and h each move by 1 from one sum to another, in every question.
     moved = np.zeros((7, 2, 2))
     moved[:, 0], moved[:, 1] = -1, 1
     assert (moved**2).sum() / (2 * deviation(3.0, 7) ** 2) == pytest.approx(rho)

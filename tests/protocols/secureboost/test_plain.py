@@ -28,13 +28,13 @@ def test_predictions_are_those_of_xgboost_where_the_bins_are_the_values(objectiv
         y = (score > 0).astype(float) if objective == "binary:logistic" else np.digitize(score, [-4, 4]).astype(float)
     X[rng.random(X.shape) < missing] = np.nan
     parameters = {"n_estimators": 8, "max_depth": 4, "learning_rate": 0.3, "reg_lambda": 1.5}
-    # Of counts XGBoost's gain leaves alpha out of what its leaf weights obey.
+    # For counts, XGBoost's gain ignores alpha although its leaf weights use it.
     parameters["reg_alpha"] = 0 if objective == "count:poisson" else 0.2
     config = SecureBoostConfig.of(
         objective=objective, min_child_weight=1, min_split_loss=gamma, base_score=0.5, guest_only="none", **parameters
     )
     kind = XGBRegressor if objective in ("reg:squarederror", "count:poisson") else XGBClassifier
-    # Its "hist" holds a split against gamma before the children are grown, as we do; "exact" only afterwards.
+    # Like us, XGBoost's "hist" compares a split with gamma before it grows the children; "exact" only afterwards.
     reference = kind(
         objective=objective, min_child_weight=1, gamma=gamma, base_score=0.5, tree_method="hist", **parameters
     )
@@ -42,7 +42,7 @@ def test_predictions_are_those_of_xgboost_where_the_bins_are_the_values(objectiv
     expected = reference.predict(X) if kind is XGBRegressor else reference.predict_proba(X)
     if objective == "binary:logistic":
         expected = expected[:, 1]
-    # Equal gains may fall to other columns: a few rows in unlike leaves are within the quantile.
+    # Ties may be resolved differently: the quantile allows for a few rows in different leaves.
     assert np.quantile(np.abs(twin(config, [X], y)[0] - expected), 0.95) < 1e-3 * max(1, expected.max())
 
 

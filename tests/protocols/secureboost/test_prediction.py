@@ -1,4 +1,4 @@
-"""Prediction by conversation for rows that nobody trained on: batched, and each party seeing only its own nodes."""
+"""Prediction with hosts for rows outside the training: batched, and each party sees only its own nodes."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def table(seed, rows):
 
 @pytest.fixture(scope="module")
 def told():
-    """What each party of a training and a prediction keeps, asks or is asked."""
+    """Return what each party of a training and a prediction keeps, asks or is asked."""
     X, y = table(0, 300)
     fresh, _ = table(1, 50)
 
@@ -51,7 +51,7 @@ def told():
 
 
 def asked(channel):
-    """The questions that will come over the channel."""
+    """Record the questions received over the channel."""
     receive, questions = channel.receive, []
 
     def noted(tag, limit=None):
@@ -78,7 +78,7 @@ def test_one_question_a_level_over_all_trees_and_only_about_the_hosts_own_nodes(
     for number, name in enumerate(("host_1", "host_2"), 1):
         questions = told[name]["questions"]
         routes = [question for question in questions if question["step"] == "route"]
-        assert len(questions) - len(routes) == 2  # done, once a prediction
+        assert len(questions) - len(routes) == 2  # DONE, once per prediction
         assert 2 <= len(routes) <= 2 * CONFIG.max_depth
         assert all(set(question) == {"step", "reached", "counts", "rows"} for question in routes)
         own = told["guest"]["record"][told["guest"]["owner"] == number]

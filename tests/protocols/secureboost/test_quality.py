@@ -1,4 +1,4 @@
-"""Quality on the shared data sets: that of the plaintext twin, and near XGBoost on the joined table."""
+"""Quality on the shared data sets: the plaintext twin's, and close to XGBoost's on the joined table."""
 
 import numpy as np
 import pytest

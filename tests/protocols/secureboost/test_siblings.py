@@ -1,4 +1,4 @@
-"""Sums of all nodes from those of the smaller children alone."""
+"""Sums of all nodes from those of the smaller children."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def test_every_sum_is_that_of_the_nodes_rows(subtract):
     levels = [
         (np.zeros(12, np.int16), [0], [0]),
         (np.array([1, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 2], np.int16), [1, 2], [1]),
-        # Node 1 became a leaf; of equal siblings the left one is summed.
+        # Node 1 became a leaf; if siblings have equal sizes, the left one is summed.
         (np.array([-1, 5, 6, 6, 5, 6, 5, 5, -1, -1, -1, 6], np.int16), [5, 6], [5]),
     ]
     siblings = Siblings(subtract)

@@ -1,4 +1,4 @@
-"""Pairs of channels, over memory and over TLS, and a way to play both ends of one."""
+"""Pairs of channels, in memory and over TLS, and a way to run both ends."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +14,7 @@ Pair = tuple[Channel, Channel]
 
 
 def both(first: Callable, second: Callable) -> tuple:
-    """Runs two calls at the same time; what each returned, or the error it raised."""
+    """Run two calls at the same time; return each one's result or error."""
 
     def outcome(call: Callable) -> object:
         try:
@@ -27,7 +27,7 @@ def both(first: Callable, second: Callable) -> tuple:
 
 
 def tcp_pair(first: Credentials, second: Credentials, **options) -> Pair:
-    """Connects party_a to party_b; with what went wrong in place of a channel."""
+    """Connect party_a to party_b; return the channels, or an error in place of a channel."""
     with listen(("127.0.0.1", 0), first) as listener:
         return both(
             lambda: listener.accept("party_b", patience=30, **options),

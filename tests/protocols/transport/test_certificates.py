@@ -1,4 +1,4 @@
-"""Keys stay with their owner and off the disk; certificates say what they are for; odd files are a sentence."""
+"""Keys stay with their owner and off the disk, certificates state their purpose, and bad files are refused."""
 
 import datetime as dt
 import os

@@ -1,4 +1,4 @@
-"""What every channel does, over memory and over TLS alike."""
+"""Behaviour of every channel, in memory and over TLS."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def test_exchange_swaps_arrays_of_any_dtype(pair):
         np.testing.assert_array_equal(got, expected)
 
 
-# The last: as many bytes as a whole number of the chunks that a link sends.
+# In the last case, the bytes are a whole number of the chunks that a link sends.
 @pytest.mark.parametrize("rows", [0, 3, 700, 5000, 1 << 15])
 def test_pieces_are_sent_as_the_array_would_be(pair, rows):
     a, b = pair

@@ -40,7 +40,7 @@ def same(left, right):
 
 
 def decodes_strictly(data):
-    """Refused as ProtocolDesync, or the one encoding of what it decodes to."""
+    """Check that data is refused with ProtocolDesync, or is the only encoding of its value."""
     try:
         tree = decode(data)
     except ProtocolDesync:

@@ -9,7 +9,7 @@ TAG = "beaver.multiply uint64[2,128]"
 
 
 def read(data, tag=TAG, sequence=0, limit=DATA_LIMIT):
-    """What the reader of a frame's head makes of `data`; None when it waits for more."""
+    """Return what the reader of a frame's head returns for `data`; None if it waits for more."""
     reader = read_head(Kind.ARRAYS, tag, sequence, limit, "party_b")
     stream = memoryview(data)
     try:
@@ -73,7 +73,7 @@ def test_a_flipped_bit_is_refused_or_another_length(bit):
     data[bit // 8] ^= 1 << bit % 8
     try:
         length = read(data)
-    except (ProtocolDesync, PeerVanished):  # the kind of a frame that ends the session is one flipped bit away
+    except (ProtocolDesync, PeerVanished):  # one flipped bit makes the kind that of a frame that ends the session
         return
     assert length is None or length != 1000
 

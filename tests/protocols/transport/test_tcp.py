@@ -1,4 +1,4 @@
-"""What only TLS over TCP does: who may connect, and what the records cost."""
+"""Behaviour of TLS over TCP only: who may connect, and what the records cost."""
 
 import contextlib
 import re
@@ -22,7 +22,7 @@ LOOPBACK = ("127.0.0.1", 0)
 
 
 def meeting(first, second, patience=1.0):
-    """party_a listens for party_b, and `second` connects; what either gets, and what the log says."""
+    """Listen as party_a for party_b, and connect with `second`; return what each gets."""
     with listen(LOOPBACK, first) as listener:
         return both(
             lambda: listener.accept("party_b", patience=patience),
@@ -155,7 +155,7 @@ def test_a_listener_that_says_nothing_is_given_up_in_time(credentials):
 
 
 def test_a_listener_that_is_replaced_is_found(credentials):
-    """As behind a proxy that takes connections for a host that is not there yet."""
+    """As behind a proxy that accepts connections for a host that is not up yet."""
     with socket.create_server(LOOPBACK) as proxy:
         address = proxy.getsockname()
 

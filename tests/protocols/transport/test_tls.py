@@ -1,4 +1,4 @@
-"""What a link with TLS does once it is there: the meter, what ends it, and who is watched meanwhile."""
+"""A TLS link after its handshake: the meter, the ways it ends, and the peers that it watches."""
 
 import socket
 import time
@@ -35,7 +35,7 @@ def test_a_tampered_record_is_refused(credentials):
 
 
 def flip_last_bits(link):
-    """Puts an attacker on the line, who flips a bit in everything that `link` sends."""
+    """Flip a bit in everything that `link` sends, like an attacker on the line."""
     send = link._send
     link._send = lambda data: send(memoryview(bytes(data[:-1]) + bytes([data[-1] ^ 1])))
 
@@ -60,7 +60,7 @@ def test_parties_tell_each_other_many_facts_at_the_same_time(credentials):
 
 @pytest.fixture
 def three(credentials):
-    """Channels of party_a to party_b and party_c, and their ends."""
+    """Yield channels from party_a to party_b and party_c, and their other ends."""
     pairs = [tcp_pair(credentials["party_a"], credentials["party_b"], timeout=20)]
     with listen(LOOPBACK, credentials["party_a"]) as listener:
         pairs.append(
@@ -124,7 +124,7 @@ def test_the_first_to_speak_is_heard_first_also_where_it_hangs_up(three):
 
 
 def test_no_last_frame_follows_a_message_that_was_cut_short(credentials):
-    """It would be read as the rest of that message."""
+    """The peer would read it as the rest of that message."""
     a, b = tcp_pair(credentials["party_a"], credentials["party_b"], timeout=0.3)
     with a, b:
         with pytest.raises(PeerTimeout):

@@ -3,7 +3,7 @@ import pytest
 
 @pytest.fixture(autouse=True, scope="session")
 def one_thread():
-    """Threads of tiny matrix products wait for each other longer than they work."""
+    """Use one thread: for tiny matrix products, threads spend more time on synchronisation than on work."""
     import torch
 
     threads = torch.get_num_threads()

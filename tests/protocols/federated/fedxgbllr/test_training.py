@@ -218,7 +218,7 @@ def test_bad_parameters_are_one_sentence(parameters):
 
 
 def test_formula_6_and_simfls():
-    # Table 3 of the paper: 6.0 MB for 10 clients, 10 rounds, 0.03 MB of network, and trees that count for nothing.
+    # Table 3 of the paper: 6.0 MB for 10 clients, 10 rounds, 0.03 MB of network, and trees of negligible size.
     assert fedxgbllr_bytes(10, 500, 0, 10, 30_000) == 6.0e6
     assert simfl_bytes(1, 10, 2, 3, 4) == 8 * 10 * 2 + 8 * 3 * 10
 
@@ -259,7 +259,7 @@ NOISE = {"total_trees": 20, "max_depth": 3, "rounds": 4, "local_epochs": 40, "ch
 
 
 def noise(objective, seed):
-    """Rows whose labels no feature tells of: whatever a network learns of them is wrong."""
+    """Return rows whose labels do not depend on the features: anything that a network learns is wrong."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(600, 5)).astype(np.float32)
     return X, rng.integers(2, size=600).astype(float) if objective == "binary:logistic" else rng.normal(size=600)
@@ -268,7 +268,7 @@ def noise(objective, seed):
 @pytest.mark.parametrize("objective", ["binary:logistic", "reg:squarederror"])
 @pytest.mark.parametrize("start", ["mean", "kaiming"])
 def test_a_network_that_overfits_is_not_kept(objective, start):
-    """Without held-out rows the last round is kept and loses more than the mean of margins; with them it does not."""
+    """Without held-out rows, the last round is kept and is worse than the mean of margins; with them it is not."""
     X, y = noise(objective, 0)
     fresh, labels = noise(objective, 1)
 
@@ -292,7 +292,7 @@ def _loss(predicted, y, objective):
 
 
 def test_the_network_is_kept_where_held_out_rows_show_that_it_is_better():
-    """One client's labels are turned around: a mean of margins knows nothing, a network finds whom to follow."""
+    """One client's labels are flipped: the mean of margins is useless, but a network learns which client to follow."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1200, 3)).astype(np.float32)
     y = (X[:, 0] > 0).astype(float)

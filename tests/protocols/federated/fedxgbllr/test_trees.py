@@ -1,4 +1,4 @@
-"""Ensembles as they travel: what XGBoost grew comes out; what nobody grew is refused, and no process dies."""
+"""Encoded ensembles: those of XGBoost are decoded, malformed ones are refused, and no process crashes."""
 
 import random
 
@@ -19,13 +19,13 @@ FEATURES = 5
 
 
 def written(nodes, feature, value, features=FEATURES, trees=None):
-    """Bytes of an ensemble with these parts, right or wrong."""
+    """Return the bytes of an ensemble with these parts, valid or not."""
     head = np.array([len(nodes) if trees is None else trees, features, *nodes], "<i4")
     return head.tobytes() + np.array(feature, "<i4").tobytes() + np.array(value, "<f4").tobytes()
 
 
 def chain(depth):
-    """One tree whose right child is split again and again: feature of each node, breadth first."""
+    """Return one tree whose right child is split again and again: the feature of each node, breadth first."""
     return [0, *([-1, 0] * (depth - 1)), -1, -1]
 
 
@@ -53,7 +53,7 @@ def test_a_tree_by_hand():
         (written([3], [-2, -1, -1], [1.0, 2.0, 3.0]), "must split on its 5 features only"),
         (written([3], [0, -1, -1], [np.nan, 2.0, 3.0]), "must be finite"),
         (written([3], [0, -1, -1], [1.0, np.inf, 3.0]), "must be finite"),
-        (written([1], [0], [1.0]), "must form binary trees"),  # its children are beyond the end
+        (written([1], [0], [1.0]), "must form binary trees"),  # its children are past the end
         (written([3], [-1, -1, 0], [1.0] * 3), "must form binary trees"),  # a node that is its own descendant
         (written([3, 3], [0, -1, 0, -1, -1, -1], [1.0] * 6), "must form binary trees"),  # one tree in another
         (written([5], [0, -1, -1, 0, -1], [1.0] * 5), "must form binary trees"),

@@ -182,7 +182,7 @@ def test_under_secure_sums_the_server_is_sent_shares_alone_in_every_step():
 
 
 class Opening(SharedSum):
-    """The server's side of a secure sum, that keeps every sum it opened: {label: figures}."""
+    """The server's side of a secure sum that records every sum it opens: {label: figures}."""
 
     def __init__(self):
         super().__init__(None, 3)
@@ -194,7 +194,7 @@ class Opening(SharedSum):
 
 
 def opened_until_a_drop_out(after, config=SMALL_VS):
-    """Nodes, federation, what the server opened, and how it ended: node 2 is gone after so many sums of levels."""
+    """Train until node 2 leaves after `after` sums; return nodes, federation, opened sums, and the error."""
     nodes, summed = vs_nodes(True, config=config), []
 
     def absent(step, client):
@@ -212,7 +212,7 @@ def opened_until_a_drop_out(after, config=SMALL_VS):
 
 @pytest.mark.parametrize("min_group", [1, 10])
 def test_the_server_cannot_subtract_a_level_without_a_node_from_the_level_above_with_it(min_group):
-    """Children share out their parent's rows: the difference would be what node 2 itself added to the root."""
+    """Children partition their parent's rows: the difference would be node 2's own contribution to the root."""
     nodes, _, opened, _ = opened_until_a_drop_out(1, SMALL_VS.model_copy(update={"min_group": min_group}))
     root, children = opened["tree 0 level 0"], opened.get("tree 0 level 1")
     if children is not None:
@@ -234,7 +234,7 @@ def test_a_drop_out_ends_a_training_under_secure_sums_before_any_sum_over_fewer_
 
 
 def request_of(nodes, label):
-    """What a server would ask the helper about the shares of the first two nodes."""
+    """Return a server's request to the helper about the shares of the first two nodes."""
     sealed = [nodes[i].answer("prior", {})["sealed"] for i in (0, 1)]
     return {"label": np.frombuffer(label.encode(), np.uint8), "length": np.array(2), "sealed": np.stack(sealed)}
 
@@ -313,7 +313,7 @@ def test_only_wrongly_classified_new_rows_join_and_pull_the_forest_towards_them(
     each = []
     server._progress = lambda trees, forest: each.append(wrong())
     joined = server.update()
-    # The last tree's model is the finished one: no tree is of the rows that it gets wrong.
+    # After the last tree the model is finished: no tree uses the rows that this model gets wrong.
     chosen = np.any([first, *each[:-1]], axis=0) if rechoose else first
     assert joined == chosen.sum() > 0
 
@@ -347,7 +347,7 @@ def test_a_tree_of_the_update_is_of_the_rows_that_the_model_before_it_gets_wrong
 
 @pytest.mark.parametrize("secure", [False, True])
 def test_rows_that_are_held_out_never_join_and_end_an_update_that_hurts(secure):
-    """The new rows' labels are turned around in all but the held-out rows: every tree of the update makes it worse."""
+    """The labels of new rows are flipped, except for held-out rows: every tree of the update makes the model worse."""
     config = with_options(update_check=0.5, update_estimators=6, learning_rate=0.5)
     nodes = vs_nodes(secure, config=config)
     for node in (nodes[i] for i in range(3)):
@@ -387,7 +387,7 @@ def test_an_update_without_new_rows_adds_trees_of_the_base_rows():
 
 
 def test_new_rows_may_have_clusters_of_their_own():
-    """S^L of algorithm 1: quantiles of the new rows, agreed as the others are, by which these rows are summed."""
+    """S^L of algorithm 1: the nodes agree on quantiles of the new rows too, and sum these rows by them."""
     config = with_options(update_boundaries="new", update_check=0)
     nodes = vs_nodes(config=config)
     for node in nodes.values():
@@ -421,7 +421,7 @@ def test_numbers_and_counts_are_exact_xgboost_too(nodes, objective, tmp_path):
     y = 40 + 9 * X[:, 0] - 5 * X[:, 1] * X[:, 2]
     if objective == "count:poisson":
         y = np.random.default_rng(1).poisson(np.exp(X[:, 0])).astype(float)
-        y[:3] = 40  # so that a weight is cut to its largest step
+        y[:3] = 40  # so that a weight is limited to the largest step
     edges = every_value(X)
     config = VirtualSamplesConfig.of(
         objective=objective, clusters=edges.shape[1] + 1, min_group=1, n_estimators=6, update_estimators=0
