@@ -127,7 +127,7 @@ def _follow(report: Path, running: Mapping[Path, subprocess.Popen[bytes]], spare
         if len(ended) > spare or any(log.stem == SUPERLINK for log, _ in ended):
             log, process = ended[0]
             if "pid" in facts:
-                # Without its superlink, the server's process would retry for ever.
+                # Without its superlink, the server's process would retry forever.
                 with suppress(ProcessLookupError):
                     os.kill(facts["pid"], signal.SIGKILL)
             raise PeerVanished(f"{log.stem} ended with status {process.returncode}; its last lines: {_last_words(log)}")

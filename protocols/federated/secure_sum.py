@@ -59,7 +59,7 @@ class Summation(ABC):
 
     @abstractmethod
     def total(self, federation: Federation, replies: dict[int, Message], label: str, length: int) -> np.ndarray:
-        """At the server: the sum over the clients that replied, float64[length]."""
+        """At the server: compute the sum over the clients that replied, float64[length]."""
 
 
 class OpenSum(Summation):

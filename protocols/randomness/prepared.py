@@ -293,11 +293,11 @@ class _Checked:
         self._digest = digest
 
     def closed(self, index: int, data: bytes) -> bytes:
-        """A piece as it is written."""
+        """Return a piece as it is written to the file."""
         return data + self._tag(index, data)
 
     def opened(self, index: int, piece: np.ndarray) -> np.ndarray | None:
-        """The content of a piece; None where it is damaged."""
+        """Return the content of a piece; None if it is damaged."""
         data, tag = piece[:-_TAG], piece[-_TAG:].tobytes()
         return data if tag == self._tag(index, data.data) else None
 
@@ -314,11 +314,11 @@ class _Encrypted:
         self._cipher, self._digest = key.cipher(digest, b"sharewood pieces"), digest
 
     def closed(self, index: int, data: bytes) -> bytes:
-        """A piece as it is written."""
+        """Return a piece as it is written to the file."""
         return self._cipher.encrypt(index.to_bytes(12, "big"), data, self._digest)
 
     def opened(self, index: int, piece: np.ndarray) -> np.ndarray | None:
-        """The content of a piece; None where it is damaged."""
+        """Return the content of a piece; None if it is damaged."""
         try:
             return np.frombuffer(self._cipher.decrypt(index.to_bytes(12, "big"), piece.data, self._digest), U8)
         except InvalidTag:

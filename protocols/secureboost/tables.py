@@ -19,7 +19,7 @@ def read_table(X: TableLike) -> tuple[np.ndarray, tuple[str, ...]]:
 def read_labelled_table(
     X: TableLike, y: ColumnLike, config: SecureBoostConfig
 ) -> tuple[np.ndarray, tuple[str, ...], np.ndarray]:
-    """The guest's rows: (float32[n, d], names, labels float64[n]). Labels are class numbers or targets.
+    """Return the guest's rows: (float32[n, d], names, labels float64[n]). Labels are class numbers or targets.
 
     Raises DataError for a label that the objective does not accept.
     """

@@ -123,7 +123,7 @@ def opened(halves: Sequence[Share]) -> np.ndarray:
 
 
 class DirectWorkers:
-    """Implements `mpc.workers.Workers` in the party's own thread: one worker after another, in memory."""
+    """Implements `mpc.endpoint.Workers` in the party's own thread: one worker after another, in memory."""
 
     def __init__(self, sites: Sequence[Site]) -> None:
         self.sites = sites

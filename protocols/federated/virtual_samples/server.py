@@ -42,9 +42,9 @@ class _Fewer(Exception):
 
 
 class Server:
-    """One training. `forest` and `base_margin` are the model; only the nodes know what they mean in values.
+    """One training. `forest` and `base_margin` are the model; only the nodes can map its thresholds to values.
 
-    `progress` is given the number of trees and the forest after each tree.
+    `progress` is called with the number of trees and the forest after each tree.
     """
 
     def __init__(

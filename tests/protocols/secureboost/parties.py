@@ -1,4 +1,4 @@
-"""Runs a guest and hosts as processes, the plaintext twin of a run, and the shared data sets."""
+"""A guest and hosts as processes, the plaintext twin of a run, and the shared data sets."""
 
 from functools import cache
 from pathlib import Path
