@@ -89,7 +89,7 @@ def _host(guest: Channel, own: list[str]) -> np.ndarray:
     if type(shared) is not list or any(type(each) is not str for each in shared) or shared != sorted(set(shared)):
         raise ProtocolDesync(f"{guest.peer} must name the common ids in order, each once")
     if not set(own).issuperset(shared):
-        raise ProtocolDesync(f"{guest.peer} named ids that are not here as common ones")
+        raise ProtocolDesync(f"{guest.peer} named common ids that are not here")
     return _rows(own, shared)
 
 
@@ -109,7 +109,7 @@ def _checked(ids: Sequence[object]) -> list[str]:
         raise DataError(f"ids must be a sequence of text or whole numbers, got {type(ids).__name__}")
     texts = [_text(row, value) for row, value in enumerate(ids)]
     if not texts:
-        raise DataError("ids: there are none")
+        raise DataError("ids: must not be empty")
     repeated = pd.Series(texts, dtype=object).duplicated().to_numpy()
     if repeated.any():
         row = int(np.flatnonzero(repeated)[0])

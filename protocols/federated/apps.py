@@ -143,7 +143,7 @@ def participant(node: Settings, run: Settings) -> tuple[int, Participant]:
         identity = keys.private_key(Path(_needed(node, "client-key")))
         summation = SharedSum(_secret(node, "helper-key"), int(str(run["clients"])), identity)
     elif "helper-key" in node:
-        raise ConfigError("this supernode has a helper's key, and the run asks for open sums")
+        raise ConfigError("this supernode has a helper's key, but the run asks for open sums")
     label = _needed(node, "label")
     X, y = _rows(_needed(node, "data"), label)
     if isinstance(config, FedXGBllrConfig):

@@ -36,7 +36,7 @@ def read_rows(
         raise DataError(f"{source}: y: labels must be numbers") from None
     if len(labels) != len(features) or not len(labels):
         raise DataError(
-            f"{source}: y must have a label per row, and X rows: got {len(labels)} labels for {len(features)} rows"
+            f"{source}: y must have one label per row of X: got {len(labels)} labels for {len(features)} rows"
         )
     check_labels(source, objective, labels)
     return features, labels, names

@@ -125,7 +125,7 @@ class Helper(Participant):
     ) -> None:
         super().__init__()
         if clients is not None and len(clients) < minimum:
-            raise ConfigError(f"the helper must know the keys of {minimum} clients or more, got {len(clients)}")
+            raise ConfigError(f"the helper must know the keys of at least {minimum} clients, got {len(clients)}")
         self._key, self._clients = private_key, clients
         self._minimum = minimum
 
@@ -142,13 +142,13 @@ class Helper(Participant):
         label = field(message, "label", np.uint8, (-1,)).tobytes().decode(errors="replace")
         length = int(field(message, "length", np.int64, ()))
         if not 1 <= length <= MOST_NUMBERS:
-            raise ProtocolDesync(f"sum {label!r}: must be of 1 to {MOST_NUMBERS} numbers, got {length}")
+            raise ProtocolDesync(f"sum {label!r}: must have 1 to {MOST_NUMBERS} numbers, got {length}")
         sealed = [row.tobytes() for row in field(message, "sealed", np.uint8, (-1, SEALED_BYTES))]
         if label in self._answered():
             raise ProtocolDesync(f"the helper has already answered for sum {label!r}")
         if len(set(sealed)) < max(self._minimum, len(sealed)):
             raise ProtocolDesync(
-                f"sum {label!r}: must be of {self._minimum} different clients or more, got {len(set(sealed))}"
+                f"sum {label!r}: must have seeds of at least {self._minimum} different clients, got {len(set(sealed))}"
             )
         masks, signers = np.zeros(length, np.uint64), []
         for one in sealed:

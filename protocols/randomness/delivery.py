@@ -106,7 +106,7 @@ class Delivery:
             raise ProtocolDesync(f"the dealer must answer at most {len(expected)} requests, got {sizes.size} answers")
         due = np.array(expected[: sizes.size], np.int64)
         if not np.array_equal(sizes, due) or due.sum() != data.size:
-            raise ProtocolDesync("the dealer's corrections do not fit the plan")
+            raise ProtocolDesync("the dealer's corrections do not match the plan")
         answered = [self._coming.popleft() for _ in range(sizes.size)]
         return list(zip(answered, np.split(data, np.cumsum(due)[:-1]), strict=True))
 

@@ -77,10 +77,10 @@ def _value(annotation: Any, value: Any) -> Any:
     if annotation == "Ring" and value == GF2.name:
         return GF2
     if not isinstance(value, str):
-        raise ValueError("a type of words must be a name")
+        raise ValueError("a word type must be a name")
     word, _, low = value.partition(":")
     if word not in _WORDS:
-        raise ValueError("an unknown type of words")
+        raise ValueError("an unknown word type")
     dtype = np.dtype(word)
     if annotation == "np.dtype" and not low:
         return dtype

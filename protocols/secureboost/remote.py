@@ -175,7 +175,7 @@ class Sums:
     ) -> list[bytes]:
         """Return the blinded sums of every node and bucket of the columns, encrypted. Raises ValueError."""
         if assignment.shape != (len(self._binned.features),) or not assignment.dtype == nodes.dtype == np.int16:
-            raise ValueError("a node for each row is needed")
+            raise ValueError("one node per row is needed")
         if not nodes.size or nodes.min() < 0:
             raise ValueError("nodes to sum are needed")
         if len(set(nodes.tolist())) < nodes.size or len(set(columns.tolist())) < columns.size:

@@ -45,13 +45,11 @@ def serve_routing(channel: Channel, records: Records, features: np.ndarray, trai
     if asked[0] != len(features):
         raise DataError(f"X: {len(features)} rows, but {channel.peer} predicts {asked[0]}; align the ids first")
     if asked[1] != training:
-        raise DataError(
-            f"model: it is a part of another training than {channel.peer}'s; load the parts of one training"
-        )
+        raise DataError(f"model: must be of the same training as {channel.peer}'s: load the parts of one training")
 
     def route(reached: np.ndarray, counts: np.ndarray, rows: np.ndarray) -> np.ndarray:
         if counts.sum(dtype=np.int64) != rows.size or min(part.min() for part in (reached, counts, rows)) < 0:
-            raise ValueError("a split for each row is needed")
+            raise ValueError("one split per row is needed")
         return np.packbits(records.left(features, np.repeat(reached, counts), rows))
 
     answer_until_done(channel, {"route": route})

@@ -63,7 +63,7 @@ class Credentials:
         except (ssl.SSLError, ValueError) as error:
             if self.passphrase is not None and not self._opens():
                 raise ConfigError("the passphrase does not open the private key") from None
-            raise ConfigError(f"credentials: not PEM, or they do not fit each other ({error})") from error
+            raise ConfigError(f"credentials: not PEM, or they do not match ({error})") from error
         except OSError as error:
             raise ConfigError(f"credentials: cannot keep a private key in memory ({error.strerror})") from error
         return context

@@ -196,7 +196,7 @@ class Channel:
             self._link.transfer([], Intake(read_to_the_end(self.peer)), step)
         except PeerFailure as failure:
             return failure
-        raise AssertionError("the stream ended without an end")
+        raise AssertionError("reading to the end always raises")
 
     def end(self, reason: str) -> None:
         """Tell the peer, if it is still there, why this party ends the session."""

@@ -76,7 +76,7 @@ def test_ids_of_one_party_alone_are_never_on_the_wire():
         ([b"a"], "ids: row 0: an id must be text or a whole number"),
         (["a", "\udcff"], "ids: row 1: id .* is not valid Unicode"),
         ([1, "1"], "ids: row 1: id '1' appears twice"),
-        ([], "ids: there are none"),
+        ([], "ids: must not be empty"),
     ],
 )
 def test_ids_that_are_none_are_one_sentence(ids, sentence):
@@ -133,6 +133,6 @@ def test_common_ids_that_are_not_here_or_not_in_order_are_refused(named):
         align_guest({"host": Host()}, ["a", "b"])
     request = asked[0]
     with pytest.raises(
-        ProtocolDesync, match=r"the other (must name the common ids in order|named ids that are not here)"
+        ProtocolDesync, match=r"the other (must name the common ids in order|named common ids that are not here)"
     ):
         align_host(Guest(), ["a", "b"])

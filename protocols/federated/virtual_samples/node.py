@@ -53,7 +53,7 @@ class VirtualSamplesNode(Participant):
         self._base_rows = rows = len(self._y)
         if rows < 2 * config.min_group > 2:
             raise DataError(
-                f"node {node}: its {rows} rows make no two groups of min_group {config.min_group}: no split"
+                f"node {node}: min_group must be at most half of the rows, got {config.min_group} for {rows} rows"
             )
         if update:
             new_X, new_y, new_names = read_rows(f"node {node}, update", *update, config.objective)

@@ -53,14 +53,14 @@ def test_the_helper_sums_no_fewer_than_two_clients_whatever_the_run_says(setting
     who, helper = participant(keys, run | {"system": "fedxgbllr", "parameters": SMALL_LLR.model_dump_json()})
     assert who == HELPER
     federation = LocalFederation({client: member, HELPER: helper}, minimum=1)
-    with pytest.raises(ProtocolDesync, match="2 different clients or more"):
+    with pytest.raises(ProtocolDesync, match="at least 2 different clients"):
         SharedSum(None, 2).total(federation, federation.broadcast("prior", {}), "prior", 2)
 
 
 def test_the_helper_of_virtual_samples_sums_over_all_clients(setting, tmp_path):
     run, _ = setting
     keys = {"helper-private-key": str(tmp_path / "private"), "client-keys": str(tmp_path / "clients")}
-    with pytest.raises(ConfigError, match="the helper must know the keys of 3 clients or more, got 2"):
+    with pytest.raises(ConfigError, match="the helper must know the keys of at least 3 clients, got 2"):
         participant(keys, run | {"clients": 3})
 
 
@@ -69,7 +69,7 @@ def test_the_helper_of_virtual_samples_sums_over_all_clients(setting, tmp_path):
     [
         (None, "--node-config has no client-keys"),
         ("nowhere", "client-keys: .*nowhere: No such file"),
-        ("one", "the helper must know the keys of 2 clients or more, got 1"),
+        ("one", "the helper must know the keys of at least 2 clients, got 1"),
         ("rows.csv", "client-keys: .*rows.csv: line 1 must hold a key as ssh-keygen"),
         ("twice", "client-keys: .*twice: line 3 repeats a key"),
     ],
@@ -89,7 +89,7 @@ def test_a_helper_needs_the_keys_of_its_clients(setting, tmp_path, keys, sentenc
         ({"system": "bagging"}, {}, ConfigError, "system must be fedxgbllr or virtual-samples, got 'bagging'"),
         ({"parameters": "{"}, {}, ConfigError, "parameters must be a JSON object"),
         ({"parameters": json.dumps({"clusters": 1})}, {}, ConfigError, "clusters"),
-        ({"secure": False}, {}, ConfigError, "has a helper's key, and the run asks for open sums"),
+        ({"secure": False}, {}, ConfigError, "has a helper's key, but the run asks for open sums"),
         ({}, {"client-id": -1}, ConfigError, "client-id must be 0, 1, 2, ..., got '-1'"),
         ({}, {"client-id": None}, ConfigError, "--node-config has no client-id"),
         ({}, {"group-key": None}, ConfigError, "--node-config has no group-key"),

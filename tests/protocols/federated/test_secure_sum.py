@@ -97,7 +97,7 @@ def test_a_seed_that_no_other_client_signed_does_not_count_towards_the_minimum(f
 
 
 def test_a_helper_that_knows_too_few_clients_is_refused():
-    with pytest.raises(ConfigError, match="the helper must know the keys of 2 clients or more, got 1"):
+    with pytest.raises(ConfigError, match="the helper must know the keys of at least 2 clients, got 1"):
         Helper(HELPER_KEY, 2, [IDENTITIES[0].public_key()])
 
 

@@ -201,5 +201,5 @@ def test_parts_of_two_trainings_are_never_mixed():
         _, second = (party.train(X[:, 2:]) for _ in range(2))
         party.predict(second, X[:, 2:])
 
-    with pytest.raises(DataError, match="host_1: model: it is a part of another training than guest's"):
+    with pytest.raises(DataError, match="host_1: model: must be of the same training as guest's"):
         run_processes({"guest": mixing_guest, "host_1": mixing_host}, timeout=60)

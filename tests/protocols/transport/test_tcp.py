@@ -294,7 +294,7 @@ def test_files_that_do_not_fit_each_other_are_named(credentials, tmp_path):
     good.save(tmp_path, "party_a")
     assert Credentials.load(tmp_path, "party_a") == good
     (tmp_path / "party_a.key").write_bytes(other.private_key)
-    with pytest.raises(ConfigError, match=r"party_a\.crt, party_a\.key and authority\.crt .* do not fit each other"):
+    with pytest.raises(ConfigError, match=r"party_a\.crt, party_a\.key and authority\.crt .* do not match"):
         Credentials.load(tmp_path, "party_a")
 
 

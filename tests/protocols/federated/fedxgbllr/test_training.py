@@ -175,7 +175,7 @@ def test_counts_with_missing_values_are_predicted_better_than_by_their_mean():
     [
         ({"y": np.r_[np.zeros(239), 7]}, "client 0: y: row 239: label must be 0 or 1, got 7"),
         ({"y": np.full(240, "yes")}, "client 0: y: labels must be numbers"),
-        ({"y": np.zeros(3)}, "client 0: y must have a label per row, and X rows: got 3 labels for 240 rows"),
+        ({"y": np.zeros(3)}, "client 0: y must have one label per row of X: got 3 labels for 240 rows"),
         ({"X": np.full((240, 2), np.inf)}, "client 0: column 'f0', row 0: value is infinite"),
     ],
 )

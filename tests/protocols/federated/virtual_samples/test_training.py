@@ -503,7 +503,7 @@ MIN_121 = SMALL_VS.model_copy(update={"min_group": 121})
             DataError,
             "node 0, update: its feature columns or their order differ",
         ),
-        ({"config": MIN_121}, DataError, "node 0: its 240 rows make no two groups of min_group 121: no split"),
+        ({"config": MIN_121}, DataError, "node 0: min_group must be at most half of the rows, got 121 for 240 rows"),
         ({"X": np.zeros((0, 2)), "y": []}, DataError, "got 0 labels for 0 rows"),
         ({"group_key": b"short"}, ConfigError, "group key must have 32 bytes, got 5"),
     ],
