@@ -1,4 +1,4 @@
-"""The keyword parameters of the estimators: what each does, and where its default is not XGBoost's, why."""
+"""The keyword parameters of the estimators: meaning, default, and XGBoost's default."""
 
 from __future__ import annotations
 
@@ -14,93 +14,97 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "objective": (
         "str, optional",
         "the same",
-        "Of the classifier `binary:logistic` (None), or `multi:ova` with `num_class`: one class against the others. Of "
-        "the regressor `reg:squarederror` (None) or `count:poisson`.",
+        "Classifier: `binary:logistic` (None), or `multi:ova` with `num_class`: one class against the others. Regressor: "
+        "`reg:squarederror` (None) or `count:poisson`.",
     ),
-    "n_estimators": ("int", "100", "Rounds of boosting; a tree per round, and per class under `multi:ova`."),
-    "learning_rate": ("float", "0.3", "Factor of every leaf weight. PETML's default."),
+    "n_estimators": ("int", "100", "Boosting rounds; one tree per round, and per class with `multi:ova`."),
+    "learning_rate": ("float", "0.3", "Factor of every leaf weight. The default is PETML's."),
     "max_depth": ("int", "6", "Depth of every tree, 1 to 8: trees are full, and each level doubles the cost."),
     "max_bin": (
         'int or "exact"',
         "256",
-        'Bins per feature, 2 to 1024, with private edges of each party; "exact" makes every distinct value a '
-        "threshold. Cost grows in proportion.",
+        'Bins per feature (per party, with private edges), 2 to 1024; "exact" makes every distinct value a threshold. '
+        "The cost is proportional to it.",
     ),
     "edges": (
         '"joint" or "private"',
         "-",
-        "By rows, where bins are cut: at quantiles of all rows, which become public, or at each party's own, which "
-        'nobody else learns. Has no effect by columns and under `max_bin="exact"`.',
+        'Where bins are cut by rows: at quantiles of all rows, which become public ("joint"), or at those of each '
+        'party, which nobody else learns ("private"). No effect by columns or with `max_bin="exact"`.',
     ),
     "local_bins": (
         "int, optional",
         "-",
-        "Bins per feature and party under private edges, a multiple of `max_bin`: the finer, the less an edge of the "
-        "other party misplaces. None: four times `max_bin`, and above 64 twice.",
+        "Bins per feature and party with private edges, a multiple of `max_bin`: the more, the fewer rows an edge of "
+        "the other party misplaces. None: four times `max_bin`, or twice if `max_bin` is above 64.",
     ),
     "edge_bits": (
         "int",
         "-",
-        "To how many bits of a float32 joint edges are rounded, 12 to 32: 16 keep two to three digits.",
+        "Bits of a float32 to which joint edges are rounded, 12 to 32; 16 bits keep two to three digits.",
     ),
     "reg_lambda": ("float", "1", "L2 penalty on leaf weights."),
     "reg_alpha": ("float", "0", "L1 penalty on leaf weights."),
-    "min_split_loss": ("float", "0", "Gain that a split must exceed. PETML's default."),
+    "min_split_loss": ("float", "0", "Gain that a split must exceed. The default is PETML's."),
     "min_child_weight": (
         "float, optional",
         "1",
-        "Least sum of hessians in a child. None: 0.5 for classes, as in PETML, and 1 for numbers.",
+        "Minimum sum of hessians in a child. None: 0.5 for classes, as in PETML, and 1 for numbers and counts.",
     ),
-    "min_child_samples": ("int", "-", "Least number of rows in a child."),
+    "min_child_samples": ("int", "-", "Minimum number of rows in a child."),
     "max_delta_step": (
         "float, optional",
         "0; 0.7 for counts",
-        "Largest leaf weight before `learning_rate`; 0: none. None: XGBoost's. For counts above 0, and at most 5. "
-        "Beside `reg_alpha` splits are ranked without it.",
+        "Maximum leaf weight before `learning_rate`; 0: no maximum. None: XGBoost's default. For counts, above 0 and "
+        "at most 5. With `reg_alpha`, splits are ranked without it.",
     ),
-    "scale_pos_weight": ("float", "1", "Factor of the weights of rows with label 1, under `binary:logistic`."),
+    "scale_pos_weight": ("float", "1", "Factor of the weights of rows with label 1, for `binary:logistic`."),
     "base_score": (
         "float, optional",
         "None",
-        "First prediction: a probability, a number or a count, and then public. None: estimated from the labels on "
-        "shares, and revealed to nobody; one per class under `multi:ova`.",
+        "Initial prediction: a probability, a number or a count, which is public. None: estimated from the labels on "
+        "shares, and revealed to nobody; one per class with `multi:ova`.",
     ),
     "comparison": (
         '"bits" or "keys"',
         "-",
-        'How shares are compared: "keys" takes fewer rounds, and more bytes from the dealer.',
+        'How shares are compared: "keys" takes fewer rounds but more bytes from the dealer.',
     ),
-    "num_class": ("int, optional", "-", "Number of classes under `multi:ova`."),
-    "subsample": ("float", "1", "Share of the rows that each tree is grown on; a secret mask."),
-    "colsample_bytree": ("float", "1", "Share of the features that each tree may use; a public coin."),
-    "test_size": ("float", "-", "Share of each party's rows that is held out for validation: 5 rows or more, or none."),
-    "random_state": ("int", "0", "Seed of the choice of held-out rows, which is public."),
+    "num_class": ("int, optional", "-", "Number of classes, for `multi:ova`."),
+    "subsample": ("float", "1", "Fraction of the rows that each tree is grown on, by a secret mask."),
+    "colsample_bytree": ("float", "1", "Fraction of the features that each tree may use, by a public coin."),
+    "test_size": ("float", "-", "Fraction of each party's rows held out for validation: at least 5 rows, or none."),
+    "random_state": ("int", "0", "Public seed that selects the held-out rows."),
     "eval_metric": (
         "str or list of str, optional",
         "by objective",
-        "Computed on held-out rows: `logloss`, `error` or `auc`; of two classes also `aucpr` (average precision), `ks` "
-        "and `gini`; of numbers `rmse` or `mae`. Of several, early stopping goes by the last.",
+        "Metrics on held-out rows: `logloss`, `error` or `auc`; for two classes also `aucpr` (average precision), `ks` "
+        "and `gini`; for numbers `rmse` or `mae`. Early stopping uses the last one.",
     ),
-    "eval_epochs": ("int", "1", "Rounds between two validations, which cost communication."),
+    "eval_epochs": ("int", "1", "Boosting rounds between two validations, which cost communication."),
     "eval_threshold": ("float", "0.5", "Probability above which `error` counts a row as positive."),
     "early_stopping_rounds": ("int, optional", "None", "Rounds without improvement after which training ends."),
-    "partition": ('"horizontal" or "vertical"', "-", "Each party has rows of all features, or features of all rows."),
+    "partition": (
+        '"horizontal" or "vertical"',
+        "-",
+        "Each party has some rows of all features, or some features of all rows.",
+    ),
     "missing": (
         '"none", "all" or list of str',
         "NaN",
-        "Features that may hold NaN; only these cost more. Which they are is public.",
+        "Features that may contain NaN, which are public; only these cost more.",
     ),
     "monotone_constraints": (
         "list of int or dict, optional",
         "None",
-        "Of each feature of the whole table, or by name: 1 where predictions must not fall as it rises, -1 where "
-        "they must not rise, 0. Public. Not beside `reg_alpha`.",
+        "For each feature of the whole table, or by name: 1 if predictions must not fall as it rises, -1 if they must "
+        "not rise, otherwise 0. Public. Not together with `reg_alpha`.",
     ),
 }
 
 
 def section(cls: type) -> str:
-    """The section `Parameters` of the docstring of an estimator, in numpydoc's form."""
+    """Return the section `Parameters` of an estimator's docstring, in numpydoc's form."""
     lines = ["Parameters", "----------"]
     for name, parameter in inspect.signature(cls.__init__).parameters.items():  # type: ignore[misc]  # the signature is that of this class itself
         if name in TABLE:
@@ -112,7 +116,7 @@ def section(cls: type) -> str:
 
 
 def markdown(cls: type) -> str:
-    """The same as a table for docs/secure_tree.md."""
+    """Return the same section as a table for docs/secure_tree.md."""
     defaults = inspect.signature(cls.__init__).parameters  # type: ignore[misc]  # the signature is that of this class itself
     rows = [f"| `{n}` | {_shown(defaults[n].default)} | {x} | {text} |" for n, (_, x, text) in TABLE.items()]
     return "\n".join(["| parameter | default | XGBoost's | |", "|---|---|---|---|", *rows])
