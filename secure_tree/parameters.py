@@ -14,8 +14,8 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "objective": (
         "str, optional",
         "the same",
-        "Classifier: `binary:logistic` (None), or `multi:ova` with `num_class`: one class against the others. Regressor: "
-        "`reg:squarederror` (None) or `count:poisson`.",
+        "Classifier: `binary:logistic` (None), or `multi:ova` with `num_class`: one class against the others. "
+        "Regressor: `reg:squarederror` (None) or `count:poisson`.",
     ),
     "n_estimators": ("int", "100", "Boosting rounds; one tree per round, and per class with `multi:ova`."),
     "learning_rate": ("float", "0.3", "Factor of every leaf weight. The default is PETML's."),
