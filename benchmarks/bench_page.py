@@ -93,22 +93,24 @@ def page(runs: list[dict[str, Any]]) -> str:
     ratios = "\n\n".join(f"{_machine(run)}:\n\n{_ratios(at_largest(run['benchmarks'], 'operation'))}" for run in runs)
     return f"""# Operations beside CrypTen
 
-Written by `python -m benchmarks.bench_page` from runs of `make bench`, `figures/benchmarks.json`: edit nothing here.
+`python -m benchmarks.bench_page` writes this page from runs of `make bench` in `figures/benchmarks.json`; do not edit
+it by hand.
 
-Two processes on one machine, a core and one thread each, and whoever deals; loopback; the same tensors; medians of
-rounds in which the systems take turns. Sharewood's dealing is timed apart, as "offline". CrypTen 0.4.1 deals within
-each operation: by default its first party makes the masks and knows them all, so that nothing is secret from it; with
-a third party, a process of its own, the trust is as with our dealer.
+Two processes run on one machine over loopback, with one core and one thread each, and a dealer where there is one. All
+systems process the same tensors; figures are medians of rounds in which the systems take turns. Sharewood's dealing is
+timed separately, as "offline". CrypTen 0.4.1 deals within each operation. By default, its first party makes the masks
+and knows them all, so nothing is secret from it; with a third party, which is a separate process, the trust is the same
+as with our dealer.
 
-CrypTen talks over plain sockets and Sharewood over TLS 1.3. "No TLS" is Sharewood on plain sockets, only for this
-comparison: nothing else of it runs without TLS.
+CrypTen uses plain sockets, and Sharewood uses TLS 1.3. "No TLS" is Sharewood on plain sockets, which exists only for
+this comparison.
 
-At the largest size, CrypTen's median over ours: online / offline and online together. They depend on the processor,
-and on how fast the TLS library is on it.
+The first tables give the ratio of CrypTen's median to ours at the largest size: online / offline and online together.
+It depends on the processor, and on the speed of the TLS library.
 
 {ratios}
 
-The figures behind the first of them. n counts values, or the rows of a square matrix.
+These are the figures behind the first table. n counts values, or the rows of a square matrix.
 
 ![time and bytes against n](figures/operations.png)
 

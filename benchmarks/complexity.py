@@ -1,9 +1,9 @@
-"""docs/complexity.md, written from the declared costs and from the plan of a training.
+"""Write docs/complexity.md from the declared costs and from the plan of a training.
 
     python -m benchmarks.complexity
 
-Nothing is measured: rounds and bits are those of the protocols' contracts, checked here against a rehearsal on zeros;
-dealt bytes are the corrections of the randomness that the rehearsal asks for.
+Nothing is measured: rounds and bits are those of the protocols' contracts, which are compared with a rehearsal on
+zeros; dealt bytes are the corrections of the randomness that the rehearsal requests.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ELEMENTS = 1024
 
 @dataclass(frozen=True)
 class Price:
-    """Rounds; bits that party 0 and party 1 send; bytes of corrections that the dealer sends to either."""
+    """Rounds; bits that party 0 and party 1 send; bytes of corrections that the dealer sends to each."""
 
     rounds: int
     bits: tuple[int, int]
@@ -36,7 +36,7 @@ class Price:
 
 
 def price(protocol: Contract, call: Call, n: int) -> Price:
-    """Of one call on n elements: as declared, which a rehearsal has to confirm."""
+    """Return the declared price of one call on n elements, after comparing it with a rehearsal."""
     trace = Trace.at(0)
     given = call.arguments(Zeros(trace.party), n)
     declared = protocol.cost(*given, **call.named)
@@ -56,7 +56,7 @@ def _dealt(requests: Iterable) -> tuple[int, int]:
 
 
 def protocol_rows() -> Iterable[list[str]]:
-    """What each further element costs, and what a call costs besides."""
+    """Return the cost of each further element, and the constant cost of a call."""
     for protocol, call in ((entry.protocol, call) for entry in entries() for call in entry.priced):
         once, twice = (price(protocol, call, n) for n in (ELEMENTS, 2 * ELEMENTS))
         cells = []
@@ -73,14 +73,14 @@ def _number(value: Fraction) -> str:
     return f"{int(value):,}" if value.denominator == 1 else f"{float(value):,.3f}".rstrip("0")
 
 
-# Of a tree: rows, features, bins, depth; each row changes one of them.
+# The rows, features, bins and depth of a tree; each row of the table changes one of them.
 REFERENCE = (10_000, 20, 32, 4)
 VARIED = ((1_000, 10_000, 100_000), (10, 20, 40), (16, 32, 64), (1, 2, 3, 4, 5))
 
 
 @cache
 def tree_price(rows: int, features: int, bins: int, depth: int, by: str) -> Price:
-    """Of one round of boosting with one tree, horizontal data, half of the rows at either party."""
+    """Return the price of one boosting round with one tree, for data by rows with half of the rows at each party."""
     config = TrainConfig(n_estimators=1, max_depth=depth, max_bin=bins, comparison=by)  # type: ignore[arg-type]
     demand = next(
         d
@@ -100,7 +100,7 @@ def tree_rows(by: str) -> Iterable[list[str]]:
 
 
 def level_rows(by: str) -> Iterable[list[str]]:
-    """What each level adds: the tree of that depth less the tree of one less."""
+    """Return what each level adds: the cost of a tree of that depth minus that of a tree one level shallower."""
     for level in VARIED[-1][1:]:
         shallow, deep = (tree_price(*REFERENCE[:3], depth, by) for depth in (level - 1, level))
         online, dealt = (sum(deep.bits) - sum(shallow.bits)) / 8e6, (sum(deep.dealt) - sum(shallow.dealt)) / 1e6
@@ -133,23 +133,23 @@ def page() -> str:
     levels = table(["level", "nodes", "rounds", "online MB", "dealt MB"], level_rows("bits"))
     return f"""# What protocols and trees cost
 
-Written by `python -m benchmarks.complexity` from the declared costs, and held against them by the tests: edit nothing
-here. Nothing below is measured, and nothing depends on data.
+`python -m benchmarks.complexity` writes this page from the declared costs, and a test compares the two; do not edit it
+by hand. Nothing below is measured, and nothing depends on data.
 
 ## Protocols
 
-For each further element: payload bits in either direction, and bytes of corrections that the dealer sends to either
-party. Everything else that a party holds of the randomness grows from a seed of 16 bytes. "Once" is what a call costs
-besides. Rounds do not depend on the number of elements.
+For each further element, the table gives the payload bits in each direction, and the bytes of corrections that the
+dealer sends to each party. A party expands all of its other randomness from a seed of 16 bytes. "Once" is the constant
+cost of a call. Rounds do not depend on the number of elements.
 
 {protocols}
 
 ## A tree
 
-One round of boosting with one tree on horizontal data: gradients, all levels, leaves, and the new margins. Sums over
-both directions, and over both parties for what is dealt. At {n:,} rows, {d} features, {k} bins, depth {depth}, one of
-them is varied at a time. Widths of sums follow the number of rows, in whole bytes, so that the cost of a row changes in
-small steps.
+The tables give the cost of one boosting round with one tree for data by rows: gradients, all levels, leaves, and the
+new margins. Figures are sums over both directions, and dealt bytes are sums over both parties. Starting from {n:,}
+rows, {d} features, {k} bins and depth {depth}, one of them is varied at a time. The widths of sums depend on the number
+of rows, in whole bytes, so the cost per row changes in small steps.
 
 With `comparison="bits"`:
 
@@ -161,9 +161,9 @@ With `comparison="keys"`:
 
 ## A level
 
-What each further level adds to a tree at {n:,} rows, {d} features and {k} bins, with `comparison="bits"`: the cost of
-a tree of that depth minus that of a tree one level shallower, the doubled leaves included. Bytes that do not belong
-to the rows double with the number of nodes; rounds do not depend on it.
+The table shows what each further level adds to a tree for {n:,} rows, {d} features and {k} bins, with
+`comparison="bits"`: the cost of a tree of that depth minus that of a tree one level shallower, including the doubled
+number of leaves. Bytes that do not depend on the rows double with the number of nodes; rounds do not.
 
 {levels}
 """

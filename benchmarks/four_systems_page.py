@@ -1,4 +1,4 @@
-"""The page and the figure of the four systems side by side, from only their JSON."""
+"""Write the page and the figure of the four systems side by side from their JSON."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ MARKS = ("o", "s", "^", "D", "v", "P")
 
 
 def advantage(found: float, guessing: float) -> float:
-    """How far an attack is from guessing, 0, to certainty, 1; not above guessing counts as 0."""
+    """Return how far an attack is from guessing (0) to certainty (1); anything below guessing counts as 0."""
     return max(0.0, (found - guessing) / (1 - guessing)) if guessing < 1 else 0.0
 
 
 def guessing(study: dict[str, Any], division: str, question: str) -> dict[str, float]:
-    """By set: 0.5 where pairs are put in order, else what an attacker without the training gets right."""
+    """Return by set 0.5 if pairs are ordered, and otherwise the score of an attacker without the training."""
     firsts = {each["name"]: each["divisions"][division][0]["found"] for each in study["sets"]}
     return {name: found.get(question, 0.0) if question == "values" else 0.5 for name, found in firsts.items()}
 
@@ -87,54 +87,58 @@ def page(study: dict[str, Any]) -> str:
     trees, depth, rate, bins = (b[name] for name in ("n_estimators", "max_depth", "learning_rate", "max_bin"))
     return f"""# The four systems side by side
 
-Written by `python -m benchmarks.four_systems` from what it measured, `figures/four_systems.json`: edit nothing here.
+`python -m benchmarks.four_systems` writes this page from its measurements in `figures/four_systems.json`; do not edit
+it by hand.
 
-Sharewood's own training, [SecureBoost](secureboost.md), [virtual samples](virtual_samples.md) and
+This page compares Sharewood's own training, [SecureBoost](secureboost.md), [virtual samples](virtual_samples.md) and
 [FedXGBllr](fedxgbllr.md) on the same tables, divided between two parties by columns or by rows as each system allows,
-beside XGBoost on the pooled table and on one party's own part. The figure shows what a party that follows the
-protocol can infer from what it saw, by the same attacks on each system:
+with XGBoost on the pooled table and on one party's own part. The figure shows what a party that follows the protocol
+can infer from what it sees, by the same attacks on each system:
 
 ![how far each attack is above guessing](figures/four_systems.png)
 
-**The three other systems show a party's values to the other one**, as bins of its rows or as numbers of its table.
-FedXGBllr's trees may also reveal who was in the training. **On what a party of Sharewood receives, the same attacks do
+**The three other systems reveal a party's values to the other party**, as bins of its rows or as numbers of its table.
+FedXGBllr's trees may also reveal which rows were in the training. **On the messages of Sharewood, the same attacks are
 no better than guessing.**
 
 ## The attacks
 
-`benchmarks/attacks.py` turns what one party saw into guesses, with the same score for all systems.
+`benchmarks/attacks.py` turns the view of one party into guesses, with the same score for all systems.
 
-* **Labels.** The share of pairs of rows with different labels that are put into the right order: of two classes the
-  AUC. A coin gives 0.5. By columns the attacker is the party without labels. It knows those of {KNOWN} rows, and
-  learns from what it saw of each row: of SecureBoost the node of the row in every question, of Sharewood every word
-  and bit that it received for the row. By rows the attacker knows the features of the other party's rows, and has
-  what the system gives it: the other's trees, or the common model. Of Sharewood, again, it has the words that it
-  received for each row. "Own data only" learns from the attacker's own columns, or is XGBoost on its own rows.
-* **Values.** By columns the attacker is the party with the labels. It names the bin of each row in each of the
-  other's columns, by least squares over the sums that it saw, as on [SecureBoost's page](secureboost.md): the share
-  that is right. With Sharewood it is even given every gradient and node of a training, and takes words that it received
-  for the sums. "Own data only" names the fullest bin. By rows it names numbers: thresholds, boundaries that are not
-  its own values, or words in the range of its own column. The score is the share of them that are exactly a value of
-  the other's rows. "Own data only" names its own values.
-* **Membership**, by rows. Half of the candidates are rows of the other party, half are rows that nobody trained on.
-  The attacker knows their features and labels, and ranks them by their loss: the AUC, where a coin gives 0.5. Nobody
-  has a model of Sharewood's that gives a loss: there the attacker learns from {KNOWN} known rows and from all that it
-  received while the candidates were predicted for the other party. By columns both parties know the rows.
+* **Labels.** The score is the fraction of pairs of rows with different labels that are ordered correctly; for two
+  classes, this is the AUC. A coin gives 0.5. By columns, the attacker is the party without labels. It knows the labels
+  of {KNOWN} rows, and learns from what it saw of each row: for SecureBoost the node of the row in every request, for
+  Sharewood every word and bit that it received for the row. By rows, the attacker knows the features of the other
+  party's rows, and has what the system gives it: the other party's trees, or the common model. For Sharewood it has,
+  again, the words that it received for each row. "Own data only" learns from the attacker's own columns, or is XGBoost
+  on its own rows.
+* **Values.** By columns, the attacker is the party with the labels. It guesses the bin of each row in each of the other
+  party's columns, by least squares over the sums that it saw, as on [SecureBoost's page](secureboost.md). The score is
+  the fraction of correct guesses. For Sharewood, the attacker is even given every gradient and node of a training, and
+  uses words that it received as the sums. "Own data only" guesses the fullest bin. By rows, the attacker guesses
+  numbers: thresholds, boundaries that are not its own values, or words in the range of its own column. The score is the
+  fraction of them that equal a value of the other party's rows. "Own data only" guesses its own values.
+* **Membership**, by rows. Half of the candidates are rows of the other party, and half are rows that nobody trained on.
+  The attacker knows their features and labels, and ranks them by their loss; the score is the AUC, and a coin gives
+  0.5. In Sharewood, nobody has a model that gives a loss: there, the attacker learns from {KNOWN} known rows and from
+  everything that it received while the candidates were predicted for the other party. By columns, both parties know the
+  rows.
 
-In the figure the baseline for values is "own data only", and a coin for the rest.
+In the figure, the baseline is "own data only" for values, and a coin for the rest.
 
-We did not make attacks on Sharewood through its predictions: whoever gets predictions of rows of its choice, or a
-revealed model, can do what is done to the pooled XGBoost here. Nor did we attack from what the server of virtual
-samples sees: [counts of rows and of positives](virtual_samples.md#what-leaks).
+We did not attack Sharewood through its predictions: whoever gets predictions for rows of its choice, or a revealed
+model, can do what is done here to the pooled XGBoost model. Nor did we attack from the view of the server of virtual
+samples: [counts of rows and of positives](virtual_samples.md#what-leaks).
 
 ## Measured
 
-{trees} trees of depth {depth}, learning rate {rate}, {bins} bins or clusters; FedXGBllr at its own defaults, 500 trees
-of depth 8; virtual samples without an update; SecureBoost with Okamoto-Uchiyama. Means over {study["seeds"]} splits:
-with so few held-out rows, AUCs that differ by less than 0.01 cannot be told apart. Seconds are of the whole training
-with its set-up, both parties on the same two cores. MB are those in both directions, between the parties or with the
-server. Sharewood and SecureBoost run as processes with TLS. Virtual samples and FedXGBllr run in one process: rounds
-and bytes are those over Flower, seconds are computation only, and Flower adds seconds to each round.
+Models have {trees} trees of depth {depth}, learning rate {rate}, and {bins} bins or clusters. FedXGBllr has its own
+defaults, 500 trees of depth 8; virtual samples have no update; SecureBoost uses Okamoto-Uchiyama. Figures are means
+over {study["seeds"]} splits: with the small number of held-out rows, differences of less than 0.01 in AUC are not
+significant. Seconds are those of the whole training with its set-up, with both parties on the same two cores. MB are
+those in both directions, between the parties or with the server. Sharewood and SecureBoost run as processes with TLS.
+Virtual samples and FedXGBllr run in one process: rounds and bytes are those over Flower, seconds are computation only,
+and Flower adds seconds to each round.
 
 {_sections(study)}
 """

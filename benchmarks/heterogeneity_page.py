@@ -1,4 +1,4 @@
-"""The page and the figure of the study of heterogeneous parties, made from its JSON."""
+"""Write the page and the figure of the study of heterogeneous parties from its JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MODES = {"joint": "sharewood, keys", "private": "sharewood, bits"}
 
 
 def differences(study: dict[str, Any], source: str, division: str) -> dict[str, tuple[float, float]]:
-    """Of either kind of edges, mean and standard error over the seeds of the difference to XGBoost.
+    """Return, for each kind of edges, mean and standard error over the seeds of the difference to XGBoost.
 
     AUC: ours less XGBoost's; RMSE: relative to XGBoost's. A seed's folds are averaged first.
     """
@@ -30,7 +30,7 @@ def differences(study: dict[str, Any], source: str, division: str) -> dict[str, 
 
 
 def draw(study: dict[str, Any], path: Path) -> None:
-    """A panel for every set: a line for every division, a mark with its standard error for either kind of edges."""
+    """Draw a panel per set, with a line per division and a mark with its standard error per kind of edges."""
     names = list(study["scores"])
     figure, axes = small_multiples(1, len(names))
     figure.set_size_inches(2.1 * len(names) + 1.2, 2.6)
@@ -75,7 +75,7 @@ def _checked(study: dict[str, Any]) -> str:
 
 
 def whole(point: dict[str, Any], what: str) -> float:
-    """Over the stages of a training: its bytes or bytes dealt."""
+    """Return the bytes, or the dealt bytes, of all stages of a training."""
     return sum(point[stage][what] for stage in ("setup", "offline", "online"))
 
 
@@ -115,43 +115,44 @@ def page(study: dict[str, Any]) -> str:
     count, depth, rate, bins = (b[name] for name in ("n_estimators", "max_depth", "learning_rate", "max_bin"))
     return f"""# Parties whose rows differ
 
-Written by `python -m benchmarks.heterogeneity` from what it measured, `figures/heterogeneity.json`: edit nothing here.
-[Bins by rows](secure_tree.md#bins-by-rows) explains the two kinds of edges.
+`python -m benchmarks.heterogeneity` writes this page from its measurements in `figures/heterogeneity.json`; do not edit
+it by hand. [Bins by rows](secure_tree.md#bins-by-rows) explains the two kinds of edges.
 
 ## Quality
 
-Held-out rows, predicted by thresholds, {study["seeds"]} seeds: the difference to XGBoost's `hist` on the pooled rows
-with the same parameters, mean and standard error over the seeds; of classes in AUC, where more is better, of numbers in
-per cent of RMSE, where less is. {count} trees of depth {depth}, learning rate {rate}, {bins} bins;
-private edges with the default `local_bins`, {4 * bins}.
-Sets: made-up rows, {folds} times 4,000 to train on and 12,000 held out, and three public ones: breast (569 x 30) and
-student (395 x 13, grades) in {folds} folds, default_credit with 6,000 rows to train on and 24,000 held out. Numbers are
-divided into those up to the median and those above, where classes are into one each. Covariates are shifted, or their
-ranges disjoint, in the first feature.
+The table compares Sharewood with XGBoost's `hist` on the pooled rows with the same parameters, on held-out rows
+predicted by thresholds. It shows the mean and the standard error of the difference over {study["seeds"]} seeds: in AUC
+for classes, where more is better, and in per cent of RMSE for numbers, where less is better. Models have {count} trees
+of depth {depth}, learning rate {rate} and {bins} bins; private edges have the default `local_bins`, {4 * bins}.
+
+The data sets are generated rows ({folds} times 4,000 to train on and 12,000 held out) and three public sets: breast
+(569 x 30) and student (395 x 13, grades) in {folds} folds, and default_credit with 6,000 rows to train on and 24,000
+held out. "One class each" divides numbers at their median. Shifted covariates and disjoint ranges concern the first
+feature.
 
 ![difference to XGBoost for every division](figures/heterogeneity.png)
 
 {_quality(study)}
 
-The trainings are those of the twin. Some of them between two processes and a dealer, AUC of the same held-out rows;
-rounding of the gradients is random, so that two trainings of one kind differ as these do:
+These trainings are those of the twin. The next table repeats some of them between two processes and a dealer, with the
+AUC on the same held-out rows. The gradients are rounded at random, so two trainings of one kind differ this much:
 
 {_checked(study)}
 
 ## Cost
 
-32 bins, two party processes and a dealer on one machine over TLS on loopback, both kinds by turns in one run, medians
-of the seconds. The machine had other work at the time: ratios say more than seconds. Bytes are those on the wire in
-both directions, dealt bytes those to both parties. Dealing goes on while trees are grown: offline and online overlap,
-and "elapsed" is the time that a tree takes with both, of a training of three.
+Two party processes and a dealer ran on one machine over TLS on loopback, with 32 bins and with both kinds of edges in
+turn. Seconds are medians; the machine had other work at the time, so the ratios are more reliable than the seconds.
+Bytes are those on the wire in both directions, and dealt bytes are those to both parties. Dealing continues while trees
+are grown, so offline and online overlap; "elapsed" is the time per tree of both, in a training of three trees.
 
 {_costs(study)}
 
 {_ratios(study)}
 
-What belongs to the rows costs the same under either kind: g and h of every row, and the rows of each node. What belongs
-to candidates costs half, so the more rows there are to a candidate, the closer the two are. Set-up hands over the bins
-as a masked matrix, a word for each row and bin: under private edges four times as many. Joint edges take rounds in
-set-up: a comparison and an opening for each of the 32 bits of a value, and as many again wherever features have values
-so frequent that places are left for others.
+The cost per row is the same for both kinds: g and h of every row, and the rows of each node. The cost per candidate is
+half with joint edges, so the more rows per candidate, the smaller the difference. Set-up sends the bins as a masked
+matrix with one word per row and bin, of which private edges need four times as many. Joint edges take rounds in set-up:
+a comparison and an opening for each of the 32 bits of a value, and as many again if features have values so frequent
+that edges remain for other values.
 """

@@ -1,4 +1,4 @@
-"""The page and the figure of the scaling study, made from its JSON."""
+"""Write the page and the figure of the scaling study from its JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.complexity import table
 from benchmarks.figures import legend, line, mark_sizes, save, small_multiples
 
-# Of a factor: what stands on its axis, and its power there; of depth, the leaves.
+# By factor: the label of its axis, and the value there; for depth, the number of leaves.
 FACTORS = {
     "rows": ("rows n", lambda value: value),
     "features": ("features d", lambda value: value),
@@ -30,14 +30,14 @@ Curve = list[tuple[float, float]]
 
 
 def curve(study: dict[str, Any], factor: str, measure: str, by: str) -> Curve:
-    """(size, value) of one measure along one factor."""
+    """Return the (size, value) pairs of one measure along one factor."""
     size, value = FACTORS[factor][1], MEASURES[measure]
     points = [p for p in study["axes"][factor] if p["comparison"] == by]
     return [(size(p[factor]), value(p, study["idle_memory"])) for p in points]
 
 
 def fit(points: Curve) -> tuple[float, float, float] | None:
-    """Of value = c size^e by least squares of logarithms: e, R^2, and e between the two largest sizes only."""
+    """Fit value = c size^e by least squares of logarithms: e, R^2, and e between the two largest sizes only."""
     if min(value for _, value in points) <= 0:
         return None
     x, y = np.log(np.array(points)).T
@@ -48,7 +48,7 @@ def fit(points: Curve) -> tuple[float, float, float] | None:
 
 
 def draw(study: dict[str, Any], path: Path) -> None:
-    """Time, bytes and memory (rows of panels) against every factor (columns)."""
+    """Draw time, bytes and memory (rows of panels) against every factor (columns)."""
     panels = (
         ("seconds per tree", "online s", "offline s"),
         ("MB per tree", "online MB", "dealt MB"),
@@ -94,26 +94,26 @@ def page(study: dict[str, Any]) -> str:
     sections = "\n\n".join(f"### {factor.capitalize()}\n\n{_figures(study, factor)}" for factor in FACTORS)
     return f"""# How training grows
 
-Written by `python -m benchmarks.scaling` from what it measured, `figures/scaling.json`: edit nothing here.
+`python -m benchmarks.scaling` writes this page from its measurements in `figures/scaling.json`; do not edit it by hand.
 
-Horizontal data, half of the rows at either party. Two party processes and a dealer on one machine of
-{study["cores"]} cores, TLS on loopback. The base point is {where};
+Data is by rows, with half of the rows at each party. Two party processes and a dealer run on one machine with
+{study["cores"]} cores and TLS on loopback. The base point is {where};
 one factor is varied at a time. Rows are varied at {study["row_features"]} features, so that a million of them fit into
-the machine's memory. Edges are private, with as many local bins as edges: what finer ones cost, and joint edges save,
-is [elsewhere](heterogeneity.md#cost).
+the machine's memory. Edges are private, with as many local bins as edges; [another page](heterogeneity.md#cost) shows
+what finer bins cost and joint edges save.
 
-Each point is one training of {study["trees"]} trees. Seconds and bytes are those of one tree, its share of finishing
-the model included; seconds are those of the slower party. Set-up is once a training. Bytes are on the wire: online
-between the parties in both directions, dealt to both parties. Memory is the peak of a process less that of one that
-does nothing, {study["idle_memory"] / 1e6:,.0f} MB.
+Each point is one training of {study["trees"]} trees. Seconds and bytes are per tree, including its share of finishing
+the model; seconds are those of the slower party. Set-up takes place once per training. Bytes are those on the wire:
+online bytes between the parties in both directions, dealt bytes to both parties. Memory is the peak of a process minus
+that of an idle process, {study["idle_memory"] / 1e6:,.0f} MB.
 
 ![time, bytes and memory against rows, features, bins and leaves](figures/scaling.png)
 
 ## Exponents
 
-Of value = c size^e: e by least squares of logarithms over all sizes (R^2), then e between the two
-largest only. Where a constant part counts, such as rounds that wait whatever the size, the second says more of what
-lies beyond the sizes measured. "-": no more memory than a process that does nothing.
+The table gives e of value = c size^e, by least squares of logarithms over all sizes (R^2), and then between the two
+largest sizes only. If a constant part matters, such as the latency of rounds, the second figure is the better guide to
+larger sizes. "-" means no more memory than an idle process.
 
 {_fits(study)}
 
