@@ -1,4 +1,4 @@
-"""Sharewood for its users: `from sharewood import SecureXGBClassifier, SecureXGBRegressor, run_local, connect`."""
+"""Public interface: `from sharewood import SecureXGBClassifier, SecureXGBRegressor, run_local, connect`."""
 
 from importlib import import_module
 from importlib.util import find_spec
@@ -36,20 +36,20 @@ _HOMES = {
 
 
 def _check_neighbours() -> None:
-    """Raises ImportError where another package has the name of one of Sharewood's, and is found first."""
+    """Raise ImportError if another package shadows one of Sharewood's packages."""
     here = Path(__file__).resolve().parents[1]
     for name in ("mpc", "secure_tree", "protocols"):
         found = find_spec(name)
         place = Path(found.origin).resolve() if found and found.origin else None
         if place is None or place.parents[1] != here:
             raise ImportError(
-                f"Sharewood needs its package {name!r} in {here}, and finds {place or 'none'}: rename or remove that "
-                "one, or start from another folder"
+                f"Sharewood needs its package {name!r} in {here}, but Python finds {place or 'none'}: rename or remove "
+                "that one, or start from another folder"
             )
 
 
 def __getattr__(name: str) -> Any:
-    """Imported when it is asked for, so that the command line starts at once."""
+    """Import a name when it is first used, so that the command line starts quickly."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -1,4 +1,4 @@
-"""What computing costs on this machine: one round of trees of the planned sizes, on made-up rows, between processes."""
+"""Measure the cost of computation on this machine: one round of trees of the planned sizes, on generated rows."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from sharewood.warming_up import warm_up
 
 @dataclass(frozen=True)
 class Computing:
-    """Seconds of the slower party without a network to wait for: set-up, and a round of trees offline and online. Bytes
-    of memory that the larger party has taken at most. What the first training of a process takes longer: `start`.
+    """Seconds of the slower party without network latency: set-up, and one round of trees, offline and online.
+
+    Also the peak memory of the larger party in bytes, and `start`, the extra seconds of a process's first training.
     """
 
     setup: float
@@ -37,11 +38,11 @@ class Computing:
 def calibrate(
     config: TrainConfig, sizes: Sizes, offline: Offline = "dealer", ot: OtKind = "ferret", shards: int = 0
 ) -> Computing:
-    """Train twice: one round of trees that finds everything cold, then one that is measured.
+    """Train twice: one round of trees to warm up, then one that is measured.
 
-    The rows are made up, since the work depends only on sizes. All processes share this machine, and what loopback
-    costs is in the figures. With `shards`, workers on Ray have the rows, and memory is that of the larger worker.
-    Raises ConfigError for sizes that contradict each other, or where Ray is not installed.
+    The rows are generated, since the work depends only on sizes. All processes share this machine, and the figures
+    include the cost of loopback. With `shards`, workers on Ray have the rows, and memory is that of the larger worker.
+    Raises ConfigError if sizes contradict each other, or if Ray is not installed.
     """
     sizes.context(config)
     once = config.model_copy(update={"n_estimators": 1, "test_size": 0.0, "early_stopping_rounds": None})
@@ -66,14 +67,14 @@ def calibrate(
     setup, ahead, online, start = (
         [outcome[party]["result"][name] for party in PARTIES] for name in ("setup", "offline", "online", "start")
     )
-    # One party waits for the dealer longer than the other, which waits for it meanwhile, and counts that as online.
+    # One party waits longer for the dealer; the other waits for that party meanwhile, and counts this as online.
     of_rows = [each for party in PARTIES for each in outcome[party].get("workers", [outcome[party]])]
     memory = max(each["memory_peak_bytes"] for each in of_rows)
     return Computing(max(setup), max(ahead), min(online), memory, min(start))
 
 
 def _made_up(rows: int, names: tuple[str, ...]) -> pd.DataFrame:
-    """Numbers, and categories where names are those of indicators."""
+    """Return numbers, and categories for names of indicators."""
     behind = columns_behind(names, ())
     numbers = np.arange(rows)
     return pd.DataFrame(

@@ -1,4 +1,4 @@
-"""What `sharewood check` finds out on a party's host before an appointment: files, certificate, port, other hosts."""
+"""Checks of `sharewood check` on a party's host before a job: files, certificate, port, other hosts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OUTPUTS = "aligned", "model", "predictions", "revealed"
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was checked: in order, or the error; `warning` where it is in order and needs attention."""
+    """The result of one check: passed, an error, or passed with a `warning` that needs attention."""
 
     what: str
     text: str
@@ -33,7 +33,7 @@ class Finding:
 
 
 def check(config: HostsConfig, name: str, seconds: float) -> Iterator[Finding]:
-    """Check what a host of the role `name` needs, as it is checked; other hosts for `seconds` each at most."""
+    """Check what a host of the role `name` needs, and yield the findings; wait at most `seconds` per host."""
     if name != "dealer":
         config.party(name)
     yield from _certificate(config, name)
@@ -71,7 +71,7 @@ def _certificate(config: HostsConfig, name: str) -> Iterator[Finding]:
 
 
 def _handshake_with_itself(credentials: Credentials, name: str) -> None:
-    """Both roles of TLS with this certificate, in memory. Raises ConfigError where other hosts would refuse it."""
+    """Run a TLS handshake with this certificate in memory. Raises ConfigError if other hosts would refuse it."""
     to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = credentials.context(server=False).wrap_bio(to_client, to_server)
     server = credentials.context(server=True).wrap_bio(to_server, to_client, server_side=True)
@@ -128,7 +128,7 @@ def _can_listen(config: HostsConfig, name: str, address: Address) -> str:
 
 
 def _reached(config: HostsConfig, name: str, peer: str, address: Address, seconds: float) -> str:
-    """A TLS connection that is closed at once; a host that refuses a port is there, and does not run yet."""
+    """Open a TLS connection and close it at once; a host that refuses the port is up, but has not started yet."""
     where = f"{peer} at {address_text(address)}"
     try:
         socket.create_connection(address, seconds).close()

@@ -1,12 +1,12 @@
-"""What the columns of a party's table are: specified by a schema file, or inferred.
+"""Types of the columns of a party's table: specified by a schema file, or inferred.
 
-A schema file is TOML with a line for every column of the table; features go in its order:
+A schema file is TOML with one line per column of the table; features have its order:
 
     id = "id"
     age = { type = "numeric", missing = true }
     colour = { type = "categorical", categories = ["red", "green", "blue"] }
 
-Without one a column `id` is the id, the configuration names label and weight, and all others are numeric features.
+Without one, the column `id` is the id, the configuration names label and weight, and all others are numeric features.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sharewood.toml import read_toml
 
 Role = Literal["numeric", "categorical", "id", "label", "weight", "ignore"]
 ID = "id"
-# What a table has once at most.
+# Types that at most one column of a table has.
 _UNIQUE: tuple[Role, ...] = ("id", "label", "weight")
 
 
@@ -43,7 +43,7 @@ class Column(BaseModel):
         if (self.type == "categorical") != bool(self.categories):
             raise ValueError(f"categories must be given for a categorical column and no other, got type {self.type}")
         if len(set(self.categories)) < len(self.categories):
-            raise ValueError("categories must differ from each other, got one twice")
+            raise ValueError("categories must differ from each other, got a duplicate")
         if self.missing and not self.feature:
             raise ValueError(f"missing must be false for a column of type {self.type}, got true")
         return self
@@ -55,19 +55,19 @@ class Column(BaseModel):
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns by name; without a schema file as their `source`, any other is a numeric feature."""
+    """Columns by name; if no schema file is their `source`, any other column is a numeric feature."""
 
     known: dict[str, Column]
     source: str | None = None
 
     @property
     def complete(self) -> bool:
-        """Whether no other columns are known."""
+        """Return whether other columns are unknown."""
         return self.source is not None
 
     @classmethod
     def inferred(cls, label: str | None = None, weight: str | None = None) -> Columns:
-        """What is known without a schema file."""
+        """Return the columns that are known without a schema file."""
         known = {ID: Column(type="id")}
         for name, role in ((label, Column(type="label")), (weight, Column(type="weight"))):
             if name is not None:
@@ -76,7 +76,7 @@ class Columns:
 
     @classmethod
     def read(cls, path: Path) -> Columns:
-        """A schema file. Raises ConfigError that names file and column."""
+        """Read a schema file. Raises ConfigError that names file and column."""
         known = {}
         for name, entry in read_toml(path).items():
             try:
@@ -89,14 +89,14 @@ class Columns:
         return cls(known, path.name)
 
     def named(self, role: Role) -> str | None:
-        """The column of a role that one column at most has."""
+        """Return the column with a role that at most one column has."""
         return next((name for name, column in self.known.items() if column.type == role), None)
 
     def role(self, name: str) -> Column:
         return self.known.get(name, Column(type="numeric"))
 
     def with_categories(self, categories: dict[str, list[str]]) -> Columns:
-        """The same, with the columns that have categories made categorical."""
+        """Return the same columns, with those that have categories made categorical."""
         found = {
             name: Column(type="categorical", missing=self.role(name).missing, categories=tuple(some))
             for name, some in categories.items()
@@ -105,7 +105,7 @@ class Columns:
         return Columns({**self.known, **found}, self.source)
 
     def check_present(self, path: Path, present: Iterable[str], *roles: Role) -> None:
-        """Raises DataError where the table `path` lacks a column of one of these roles."""
+        """Raise DataError if the table `path` lacks a column of one of these roles."""
         names = list(present)
         for name, column in self.known.items():
             if column.type in roles and name not in names:
@@ -117,14 +117,14 @@ class Columns:
                 )
 
     def features(self, present: Iterable[str]) -> list[str]:
-        """The features of a table with these columns, in order."""
+        """Return the features of a table with these columns, in order."""
         if self.complete:
             return [name for name, column in self.known.items() if column.feature]
         return [name for name in present if self.role(name).feature]
 
     @property
     def declared_features(self) -> tuple[str, ...]:
-        """The names of the features as the learner knows them: an indicator for each category."""
+        """Return the feature names of the learner, with an indicator for each category."""
         names: list[str] = []
         for name in self.features(()):
             categories = self.known[name].categories
@@ -133,5 +133,5 @@ class Columns:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Columns that may have missing values."""
+        """Return the columns that may have missing values."""
         return tuple(name for name, column in self.known.items() if column.missing)

@@ -1,4 +1,4 @@
-"""Runs beside each other, by their reports in JSON: on the terminal, and as a page."""
+"""Compare runs by their JSON reports, on the terminal and as a page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sharewood.page.units import number, seconds, size
 
 _WHAT = "report of Sharewood in JSON"
 _COSTS = ("setup", "offline", "online", "predict_offline", "predict")
-# Keys of a report that a comparison shows, and under which heading; `config` shows only what differs.
+# The keys of a report that a comparison shows, by heading; `config` shows only differences.
 _HEADINGS = {
     "run": "Run",
     "data": "Data",
@@ -30,7 +30,7 @@ Figures = dict[str, str]
 
 
 def compare(paths: Sequence[Path], page: Path | None) -> None:
-    """Print a table for each heading; with `page` write one, too. Raises DataError for what is no report."""
+    """Print a table per heading; with `page`, also write a page. Raises DataError if a file is not a report."""
     sections = compared([_read(path) for path in paths])
     names = _short_names(paths)
     console = Console()
@@ -47,7 +47,7 @@ def compare(paths: Sequence[Path], page: Path | None) -> None:
 
 
 def compared(reports: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[str]]]:
-    """Heading -> name of a figure -> its value in each report, "" where a report has none."""
+    """Map heading -> name of a figure -> its value in each report, "" if a report has none."""
     sections: dict[str, dict[str, list[str]]] = {}
     for key, heading in _HEADINGS.items():
         figures = [_figures(key, report) for report in reports]
@@ -66,7 +66,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _figures(key: str, report: Mapping[str, Any]) -> Figures:
-    """The figures of one part of a report, in words."""
+    """Format the figures of one part of a report."""
     part = report.get(key)
     if key == "quality":
         return _quality(report, part)
@@ -80,7 +80,7 @@ def _figures(key: str, report: Mapping[str, Any]) -> Figures:
 
 
 def _flat(part: Mapping[str, Any], before: str = "") -> list[tuple[str, str]]:
-    """Names and values, those of objects inside with the object's name in front."""
+    """Flatten names and values; those of nested objects have the object's name as a prefix."""
     found = []
     for name, value in part.items():
         if isinstance(value, dict):
@@ -99,7 +99,7 @@ def _shown(value: Any) -> str:
 
 
 def _quality(report: Mapping[str, Any], measures: Any) -> Figures:
-    """Measures, and of a training the last one on held-out rows."""
+    """Return the metrics, and for a training the last one on held-out rows."""
     found = {}
     for name, figure in _flat(measures) if isinstance(measures, dict) else ():
         *outer, measure = name.split(": ")
@@ -122,6 +122,6 @@ def _costs(stage: str, part: Mapping[str, Any]) -> Figures:
 
 
 def _short_names(paths: Sequence[Path]) -> list[str]:
-    """The files' names, or their paths where names are alike."""
+    """Return the files' names, or their paths if names coincide."""
     names = [path.stem for path in paths]
     return names if len(set(names)) == len(names) else [str(path) for path in paths]

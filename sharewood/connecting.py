@@ -1,4 +1,4 @@
-"""A party between hosts in Python: what the commands do, as a block of the user's own."""
+"""Connect a party between hosts in Python, for the length of a block."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sharewood.hosts_config import HostsConfig
 
 @contextmanager
 def connect(config: str | Path, party: str | None = None) -> Iterator[Party]:
-    """This host's party, connected with the other one for the length of a block.
+    """Connect this host's party with the other party for the length of a block.
 
         with connect("party_a.toml") as party:
             model = SecureXGBClassifier().fit(party, X, y)
@@ -23,20 +23,20 @@ def connect(config: str | Path, party: str | None = None) -> Iterator[Party]:
     Parameters
     ----------
     config : str or Path
-        The TOML file that the commands take. Of it, only the addresses, `tls`, and how correlated randomness is made
-        are used: the block has its tables and parameters from elsewhere.
+        The TOML file of the commands. Only its addresses, `tls`, and settings for correlated randomness are used; the
+        block brings its own tables and parameters.
     party : str, optional
-        Which party this host is. By default the one that the file is named after, as in `party_a.toml`.
+        The party that this host is; by default the one that the file is named after, as in `party_a.toml`.
 
-    The other party runs the same block at the same time. Where the block raises, the other party learns that this one
-    has failed. Operators on shares, `x * y`, work inside. Raises ConfigError, DataError, PeerFailure.
+    The other party runs the same block at the same time. If the block raises, the other party learns that this one has
+    failed. Operators on shares, such as `x * y`, work inside the block. Raises ConfigError, DataError, PeerFailure.
     """
     path = Path(config)
     job = HostsConfig.read(path)
     name = path.stem if party is None else party
     if party is None and name not in job.names:
         raise ConfigError(
-            f"connect({str(config)!r}) needs a party, {' or '.join(job.names)}: the file has no such name"
+            f"connect({str(config)!r}) needs a party, {' or '.join(job.names)}: the file is not named after one"
         )
     job.party(name)
     with joined(job.network, job.names.index(name), job.credentials(name)) as connected, session(connected):

@@ -1,4 +1,4 @@
-"""The demo: two party processes, with or without a dealer, train and predict; beside XGBoost where it is installed."""
+"""The demo: two party processes, with or without a dealer, train and predict, beside XGBoost if it is installed."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ def run_demo(
     shards: int = 0,
     files: Mapping[str, Path | None] = MappingProxyType({}),
 ) -> DemoReport:
-    """Train and predict between processes; the report, also written to `out` as JSON and as a page.
+    """Train and predict between processes; return the report, and write it to `out` as JSON and as a page.
 
-    With `shards`, each party divides its rows among so many workers. `files` are those
-    that the data was read from, by their role.
+    With `shards`, each party divides its rows among that many workers. `files` are those that the data was read from,
+    by role.
     """
     read = Inputs.of(**files)
     missing = data.missing or "none"
     config = TrainConfig.of(**parameters, partition=data.partition, missing=missing)
     if why := without_xgboost():
-        log.warning("%s. The demo goes on without it", why)
+        log.warning("%s. The demo continues without it", why)
     make_folder(out)
     warm_up(config.comparison, offline, ot)
     estimator = SecureXGBClassifier if config.logistic else SecureXGBRegressor
@@ -123,7 +123,7 @@ def run_demo(
 
 
 def _curve(data: DemoData, config: TrainConfig, staged: list[np.ndarray], reference: Reference | None) -> Curve:
-    """The metric after ever more trees, beside XGBoost's: this process has both parties' labels and predictions."""
+    """Return the learning curve, beside XGBoost's: this process has both parties' labels and predictions."""
     curve = Curve(config.metric, points(config.n_estimators))
     start = [0, 0]
     for name, tables in data.few().items():

@@ -1,4 +1,4 @@
-"""What the demo trains on: a built-in set, a synthetic table, or two files; and the rows to evaluate the model on."""
+"""The data of the demo: a built-in set, a synthetic table, or two files; and the rows to evaluate the model on."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ CURVE_ROWS = 5_000
 
 @dataclass(frozen=True)
 class DemoData:
-    """Training tables of both parties, the tables to evaluate on of both parties, and how those are predicted.
+    """Both parties' tables to train on and to evaluate on, and how the latter are predicted.
 
-    Divided by columns, the first party has the labels and the second None. The features `missing` may have gaps.
+    Divided by columns, the first party has the labels and the second None. Only the features `missing` may have missing
+    values.
     """
 
     train: tuple[Table, Table]
@@ -43,7 +44,7 @@ class DemoData:
                 raise DataError(f"{self.title}: no rows are left for {party} to train on")
 
     def pooled(self, tables: tuple[Table, Table]) -> tuple[np.ndarray, np.ndarray]:
-        """Both parties' tables as one: features and labels."""
+        """Return both parties' tables as one: features and labels."""
         config, known = TrainConfig.of(missing="all"), [dictionary(x) for x, _ in tables]
         if self.partition == "horizontal":
             known = [unite(*known)] * 2
@@ -52,7 +53,7 @@ class DemoData:
         return features, np.concatenate([y for _, y in tables if y is not None])
 
     def few(self) -> dict[str, tuple[Table, Table]]:
-        """The rows of the learning curve: the first CURVE_ROWS of each party, of training and of validation."""
+        """Return the rows of the learning curve: each party's first CURVE_ROWS, for training and for validation."""
 
         def first(table: Table) -> Table:
             return table[0].iloc[:CURVE_ROWS], None if table[1] is None else table[1][:CURVE_ROWS]
@@ -81,13 +82,13 @@ def _rows_of(table: pd.DataFrame, rows: np.ndarray) -> pd.DataFrame:
 
 
 def built_in(test_size: float, partition: Partition) -> DemoData:
-    """scikit-learn's breast cancer set."""
+    """Return scikit-learn's breast cancer set."""
     features, labels, title = breast_cancer()
     return split(features, labels, test_size, title, partition)
 
 
 def synthetic(rows: int, features: int, objective: str, test_size: float, partition: Partition) -> DemoData:
-    """A table with informative and idle columns: labels or counts from a smooth function of six of them and noise."""
+    """Make a table with informative and idle columns; labels are a smooth function of six of them, with noise."""
     rng = np.random.default_rng(7)
     X = rng.normal(size=(rows, features)).astype(np.float32)
     use = X[:, np.arange(6) % features]
@@ -103,7 +104,7 @@ def synthetic(rows: int, features: int, objective: str, test_size: float, partit
 
 @dataclass(frozen=True)
 class Files:
-    """The user's files: a table of each party, schema files (one for both, or one of each), a table to evaluate on."""
+    """The user's files: one table per party, schema files (one for both, or one each), a table to evaluate on."""
 
     tables: tuple[Path, Path]
     label: str
@@ -115,7 +116,8 @@ class Files:
         return " and ".join(path.name for path in self.tables)
 
     def columns(self, partition: Partition) -> list[Columns]:
-        """What the columns of either table are. Without schema files, text is categorical, and gaps are missing values.
+        """Return the columns of each table. Without schema files, text is categorical, and empty cells are missing
+        values.
 
         Raises ConfigError, DataError.
         """
@@ -130,7 +132,7 @@ class Files:
 
 
 def from_files(files: Files, test_size: float, config: TrainConfig) -> DemoData:
-    """By rows: a third file to evaluate on, or `test_size` of either party's rows."""
+    """Divide by rows, with a third file to evaluate on, or `test_size` of each party's rows."""
     every = [*zip(files.tables, files.columns("horizontal"), strict=True)]
     if files.test:
         every.append((files.test, every[0][1]))
@@ -149,7 +151,7 @@ def from_files(files: Files, test_size: float, config: TrainConfig) -> DemoData:
 
 
 def from_columns(files: Files, test_size: float, config: TrainConfig) -> DemoData:
-    """By columns: the same rows in the same order, the label in the first file; `test_size` of the rows held out."""
+    """Divide by columns: the same rows in the same order, the label in the first file; `test_size` of them held out."""
     of_first, of_second = files.columns("vertical")
     rows, others = _labelled(files.tables[0], of_first, config), read_table(files.tables[1], of_second)
     if others.labels is not None:
@@ -167,14 +169,14 @@ def from_columns(files: Files, test_size: float, config: TrainConfig) -> DemoDat
 
 
 def _hold_out(table: tuple[pd.DataFrame, np.ndarray], test_size: float) -> tuple[Table, Table]:
-    """The rows of a table to train on, and those for validation."""
+    """Return the rows of a table to train on, and those for validation."""
     features, labels = table
     training, validation = ((_rows_of(features, rows), labels[rows]) for rows in hold_out(len(labels), test_size))
     return training, validation
 
 
 def _labelled(path: Path, columns: Columns, config: TrainConfig) -> Rows:
-    """A table with labels. Raises ConfigError where no column is the label, DataError."""
+    """Read a table with labels. Raises ConfigError if no column is the label, DataError."""
     if columns.named("label") is None:
         raise ConfigError(f"{columns.source} declares no column as the label")
     rows = read_table(path, columns)
@@ -187,7 +189,7 @@ def _labelled(path: Path, columns: Columns, config: TrainConfig) -> Rows:
 
 
 def _check_same_rows(paths: Sequence[Path], first: Rows, second: Rows) -> None:
-    """Raises DataError unless two tables by columns have as many rows, and the same ids where there are any."""
+    """Raise DataError unless two tables by columns have the same number of rows and, if there are any, the same ids."""
     n, m = len(first.features), len(second.features)
     if n != m:
         raise DataError(f"{paths[1]}: by columns it must have the {n} rows of {paths[0]}, got {m}")

@@ -1,4 +1,4 @@
-"""What the columns of tables are, without a schema file: found in the tables, and logged."""
+"""Infer the types of columns from tables without a schema file, and log them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ MOST_CATEGORIES = 32
 
 
 def describe(paths: Sequence[Path], columns: Columns) -> Columns:
-    """`columns`, and the features of all the tables that hold text, or nothing in some cells.
+    """Return `columns` with the features of the tables that contain text or empty cells.
 
-    A column of text is categorical, and every text in it a category; one with numbers, too, is left as numeric.
+    A column of text is categorical, and every distinct text is a category; one that also has numbers remains numeric.
     Raises DataError.
     """
     ids = [name for name, column in columns.known.items() if column.type == "id"]
@@ -48,7 +48,7 @@ def describe(paths: Sequence[Path], columns: Columns) -> Columns:
 
 
 def _is_text(parts: Sequence[pd.Series]) -> bool:
-    """Whether none of the values is a number, and there are some."""
+    """Return whether there are values and none of them is a number."""
     if any(part.dtype.kind in "biufmM" and part.notna().any() for part in parts):
         return False
     known = [part.dropna() for part in parts]
@@ -59,6 +59,6 @@ def _check_count(paths: Sequence[Path], name: str, categories: list[str]) -> Non
     if len(categories) > MOST_CATEGORIES:
         where = " and ".join(path.name for path in paths)
         raise DataError(
-            f"{where}: column {name!r} holds {len(categories)} different texts, and more than {MOST_CATEGORIES} are "
-            "not taken for categories: declare in a schema file what it is"
+            f"{where}: column {name!r} holds {len(categories)} different texts, but more than {MOST_CATEGORIES} are "
+            "not accepted as categories: declare its type in a schema file"
         )

@@ -1,8 +1,8 @@
-"""Digests of a party's files for its reports: they tell whether two runs read the same file, and only to this user.
+"""Keyed digests of a party's files for its reports: they show whether two runs read the same file, to this user only.
 
-A plain digest of a table would let anybody test guesses of its rows. These are keyed, HMAC-SHA256, with a random key in
-the user's cache, which never leaves the machine: equal digests under one key mean equal files, and nobody without the
-key learns anything else. A digest stands behind the first digits of its key's id.
+A plain digest of a table would let anybody test guesses of its rows. These digests are HMAC-SHA256 under a random key
+in the user's cache, which never leaves the machine: equal digests under one key mean equal files, and nobody without
+the key learns anything else. The first digits of the key's id precede a digest.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CHUNK = 1 << 20
 
 
 def keyed_digests(**files: Path | None) -> dict[str, str]:
-    """Of each file or folder by its role, "KEY:DIGEST"; None: no file of that role. Raises DataError."""
+    """Return "KEY:DIGEST" of each file or folder by its role, None if there is no such file. Raises DataError."""
     key = _key()
     return {role: _digest(key, path) for role, path in files.items() if path}
 
@@ -38,7 +38,7 @@ def _digest(key: bytes, path: Path) -> str:
 
 
 def _contents(path: Path) -> Iterator[bytes]:
-    """A file's bytes; of a folder, names and sizes of its files before their bytes, by name."""
+    """Digest a file's bytes; for a folder, the names and sizes of its files and then their bytes, sorted by name."""
     if path.is_dir():
         for each in sorted(p for p in path.rglob("*") if p.is_file()):
             yield f"{each.relative_to(path)}\0{each.stat().st_size}\0".encode()
@@ -50,7 +50,7 @@ def _contents(path: Path) -> Iterator[bytes]:
 
 
 def _key() -> bytes:
-    """This user's key, made where there is none; two processes get the same one. Raises ConfigError, DataError."""
+    """Return this user's key, made if there is none; two processes get the same one. Raises ConfigError, DataError."""
     folder = cache_folder()
     path = folder / "report.key"
     try:

@@ -1,4 +1,4 @@
-"""What reports are made of. A report is a dataclass: JSON has its fields as keys, pages and tables read them."""
+"""Parts of reports. A report is a dataclass: JSON has its fields as keys, and pages and tables read them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mpc.meter import Stage
 from sharewood import __version__
 from sharewood.digests import keyed_digests
 
-# A measure is undefined (None) where it needs two classes and only one is present.
+# A metric is undefined (None) if it needs two classes and only one is present.
 Measures = dict[str, float | None]
 MEASURES = {
     "auc": "AUC",
@@ -36,7 +36,7 @@ MEASURES = {
 }
 
 
-# For `field(metadata=IN_PLACE)`: the keys of a field's value stand in JSON in place of its name.
+# For `field(metadata=IN_PLACE)`: in JSON, the keys of the field's value replace its name.
 IN_PLACE = {"in place": True}
 
 
@@ -44,7 +44,7 @@ class Figures:
     """A dataclass of figures."""
 
     def document(self) -> dict[str, Any]:
-        """The fields as a JSON object; those that are None, and so by default, are left out."""
+        """Return the fields as a JSON object, without those that are None by default."""
         found: dict[str, Any] = {}
         for f in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
             value = _plain(getattr(self, f.name))
@@ -67,21 +67,22 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Inputs:
-    """Names and keyed digests of files that a run is about to read, by their role."""
+    """Names and keyed digests of the files that a run will read, by role."""
 
     files: dict[str, str]
     digests: dict[str, str]
 
     @classmethod
     def of(cls, **files: Path | None) -> Inputs:
-        """None: no file of that role. Raises DataError."""
+        """Compute them; None means no file of that role. Raises DataError."""
         return cls({role: path.name for role, path in files.items() if path}, keyed_digests(**files))
 
 
 @dataclass(frozen=True)
 class Run(Figures):
-    """When and with which version this was, random ids of the run and of the model, and its files by their role: their
-    names, and keyed digests of what they hold (sharewood/digests.py).
+    """Date and version of a run, random ids of the run and of the model, and the run's files by role.
+
+    Files have their names, and keyed digests of their contents (sharewood/digests.py).
     """
 
     date: str
@@ -93,7 +94,7 @@ class Run(Figures):
 
     @classmethod
     def now(cls, pairing: str, read: Inputs | None = None, **written: Path | None) -> Run:
-        """A run of this minute and version, with what it has `read` and written; None: no file of that role."""
+        """Describe a run of this minute and version, with the files that it has `read` and written, or None by role."""
         read = read or Inputs({}, {})
         files = read.files | {role: path.name for role, path in written.items() if path}
         digests = read.digests | keyed_digests(**written)
@@ -105,7 +106,7 @@ class Run(Figures):
 class Phase(Figures):
     """Seconds of wall clock, rounds, bytes between the parties in both directions, and bytes from the dealer.
 
-    `bytes_dealt` is None where what the dealer sends is counted elsewhere.
+    `bytes_dealt` is None if the bytes from the dealer are counted elsewhere.
     """
 
     seconds: float
@@ -115,18 +116,18 @@ class Phase(Figures):
 
     @classmethod
     def of_party(cls, stage: Stage) -> Phase:
-        """As one party measured it."""
+        """Return the costs as one party measured them."""
         return cls(stage.seconds, stage.rounds, stage.bytes_sent + stage.bytes_received, stage.bytes_dealt)
 
     def per(self, count: int) -> Phase:
-        """The mean over so many."""
+        """Return the mean over `count` units."""
         dealt = None if self.bytes_dealt is None else self.bytes_dealt / count
         return Phase(self.seconds / count, self.rounds / count, self.bytes / count, dealt)
 
 
 @dataclass(frozen=True)
 class Offline(Phase):
-    """Dealing, which does not depend on the data and goes on beside the training: seconds at work, of either thread."""
+    """Dealing, which is independent of the data and runs beside the training: seconds of work of each thread."""
 
     def document(self) -> dict[str, Any]:
         return {**super().document(), "bytes_dealer": self.bytes_dealt, "bytes_parties": self.bytes}
@@ -134,7 +135,7 @@ class Offline(Phase):
 
 @dataclass(frozen=True)
 class Online(Phase):
-    """Training: of `trees` rounds of trees, or an unknown number of them."""
+    """Training of `trees` rounds of trees, or of an unknown number."""
 
     trees: int | None = None
 
@@ -154,14 +155,14 @@ class Online(Phase):
 
 @dataclass(frozen=True)
 class Prediction(Phase):
-    """Prediction of so many rows."""
+    """Prediction of a number of rows."""
 
     rows: int = 0
 
 
 @dataclass(frozen=True)
 class Quality(Figures):
-    """Measures of a model, and of what it is compared with: none where XGBoost is not installed."""
+    """Metrics of a model and of its comparison, which is None if XGBoost is not installed."""
 
     own: Measures = field(metadata=IN_PLACE)
     xgboost: Measures

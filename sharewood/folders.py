@@ -1,9 +1,9 @@
-"""Tables that lie in shards: a file, or a folder of parquet or CSV files, read by many processes, whole by none.
+"""Tables in shards: a file, or a folder of parquet or CSV files, that many processes read, each its own part.
 
-By rows, and by columns where both parties' rows are in one order, shard i has the i-th even range of the rows, in the
-order of the files' names. `sharewood align --shards` writes a folder with a file for each shard (shard_alignment.py).
-Ray Data runs over the files; a worker reads its own rows from where they lie, again after it has been restarted, and
-they never pass through the process that starts it. Errors name file, column and line as those of sharewood/tables.py.
+By rows, and by columns if both parties' rows are in the same order, shard i has the i-th of equal ranges of the rows,
+in the order of the file names. `sharewood align --shards` writes a folder with one file per shard (shard_alignment.py).
+Ray Data processes the files. A worker reads its own rows from the original files, also after a restart, and they never
+pass through the process that starts it. Errors name file, column and line like those of sharewood/tables.py.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MANIFEST = "shards.json"
 PIECE = 1 << 18
 
 T = TypeVar("T")
-# Whether the labels of some rows are as the objective takes them, or DataError.
+# Checks that labels suit the objective, or raises DataError.
 CheckLabels = Callable[[Place, np.ndarray], None]
 
 
@@ -45,7 +45,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Shard:
-    """The rows of one worker: number `number` of `count` of the table `source`. How many they are is public."""
+    """The rows of one worker: shard `number` of `count` of the table `source`. The number of rows is public."""
 
     source: Path
     number: int
@@ -63,8 +63,8 @@ class Shard:
         check_labels: CheckLabels | None = None,
         names: Sequence[str] = (),
     ) -> Rows:
-        """The rows, in the process that calls it; as of `sharewood.tables.read_table`, or with the `names` of a model's
-        features as of `read_rows`.
+        """Read the rows in this process, like `sharewood.tables.read_table`, or like `read_rows` with the `names` of a
+        model's features.
         """
         pieces = []
         for part in self.parts:
@@ -79,8 +79,9 @@ class Shard:
 
 
 def shards_of(source: Path, columns: Columns, count: int) -> list[Shard]:
-    """The shards of a table, `count` of them. Ray is running. Raises DataError, and ConfigError where a folder has been
-    divided into another number.
+    """Return the `count` shards of a table; Ray must be running.
+
+    Raises DataError, and ConfigError if a folder has been divided into another number of shards.
     """
     files = table_files(source)
     divided = _divided(source)
@@ -97,7 +98,7 @@ def shards_of(source: Path, columns: Columns, count: int) -> list[Shard]:
         return [Shard(source, i, count, (Part(path, 0, rows[i]),)) for i, path in enumerate(files)]
     total = sum(rows)
     if total < count:
-        raise DataError(f"{source}: has {total} rows, which make no {count} shards")
+        raise DataError(f"{source}: must have at least one row per shard, got {total} rows for {count} shards")
     ends = np.cumsum([0, *rows])
     bounds = [i * total // count for i in range(count + 1)]
     return [
@@ -107,8 +108,8 @@ def shards_of(source: Path, columns: Columns, count: int) -> list[Shard]:
 
 
 def table_files(source: Path) -> list[Path]:
-    """The files of a table, in order of their names: the table itself, or what a folder has, but for names that begin
-    with a dot or an underscore. Raises DataError.
+    """Return the files of a table, sorted by name: the table itself, or the files of a folder, except those whose names
+    begin with a dot or an underscore. Raises DataError.
     """
     if not source.exists():
         raise DataError(f"{source}: there is no such file or folder")
@@ -121,14 +122,14 @@ def table_files(source: Path) -> list[Path]:
         if path.is_dir():
             raise DataError(f"{path}: is a folder: all files of a table must lie in {source} itself")
         if path.suffix not in (PARQUET, CSV):
-            raise DataError(f"{path}: must be a parquet or a CSV file, as all that is in the folder of a table")
+            raise DataError(f"{path}: must be a parquet or a CSV file, like everything in the folder of a table")
         if path.suffix != files[0].suffix:
-            raise DataError(f"{path}: must be of one kind with {files[0].name}: all CSV or all parquet")
+            raise DataError(f"{path}: must have the format of {files[0].name}: use only CSV or only parquet")
     return files
 
 
 def each(function: Callable[[T], Any], items: Sequence[T]) -> list[Any]:
-    """function(item) of all items, by Ray Data, in order. Raises the first DataError or ConfigError that one raises."""
+    """Apply a function to all items by Ray Data, in order. Raises the first DataError or ConfigError of them."""
     import ray.data
 
     def row(given: dict[str, Any]) -> dict[str, Any]:
@@ -149,13 +150,13 @@ def each(function: Callable[[T], Any], items: Sequence[T]) -> list[Any]:
 
 
 def write_manifest(folder: Path, rows: Sequence[int]) -> None:
-    """Record that the files of a folder are shards with so many rows."""
+    """Record that the files of a folder are shards, with their numbers of rows."""
     (folder / MANIFEST).write_text(json.dumps({"rows": list(rows)}) + "\n")
 
 
 @dataclass(frozen=True)
 class _Counting:
-    """A file -> its rows. Raises DataError where its columns are not those of the first one."""
+    """Count the rows of a file. Raises DataError if its columns are not those of the first file."""
 
     first: Path
     names: list[str]
@@ -170,7 +171,7 @@ class _Counting:
 
 
 def _divided(source: Path) -> list[int]:
-    """The rows of the shards into which a folder was divided; none if it was not."""
+    """Return the numbers of rows of the shards into which a folder was divided; empty if it was not."""
     path = source / MANIFEST
     if not path.is_file():
         return []
@@ -184,7 +185,7 @@ def _divided(source: Path) -> list[int]:
 
 
 def _between(files: Sequence[Path], ends: np.ndarray, start: int, stop: int) -> list[Part]:
-    """Rows of all files together -> those of each."""
+    """Convert a range of rows of all files to ranges of each file."""
     found = []
     for path, first, last in zip(files, ends[:-1].tolist(), ends[1:].tolist(), strict=True):
         if first < stop and last > start:

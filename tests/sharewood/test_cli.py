@@ -98,7 +98,7 @@ def test_demo_with_joint_edges_and_without_xgboost(tmp_path, monkeypatch):
         "demo", "--trees", 2, "--depth", 2, "--bins", 8, "--edges", "joint", "--json", "r.json", cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
-    assert "(it is gone): pip install 'sharewood[xgboost]'. The demo goes on without it" in done.stderr
+    assert "(it is gone): pip install 'sharewood[xgboost]'. The demo continues without it" in done.stderr
     assert "XGBoost" not in done.stdout and "Sharewood, on secret shares" in done.stdout
     report = json.loads((tmp_path / "r.json").read_text())
     assert report["quality"]["auc"] > 0.9 and [r[0] for r in report["revealed"]] == [EDGES] * 2
@@ -236,4 +236,4 @@ def test_a_foreign_package_of_the_same_name_is_told(tmp_path):
     (tmp_path / "protocols" / "__init__.py").touch()
     code = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(root)!r}]; import sharewood.cli"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
-    assert f"Sharewood needs its package 'protocols' in {root}, and finds {tmp_path}/protocols" in done.stderr
+    assert f"Sharewood needs its package 'protocols' in {root}, but Python finds {tmp_path}/protocols" in done.stderr

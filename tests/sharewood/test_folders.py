@@ -125,9 +125,9 @@ def test_folders_that_are_no_table_are_one_sentence(ray, tmp_path, columns):
     with pytest.raises(DataError, match="the folder has no tables"):
         shards_of(folder, columns, 2)
     write(frame_of(5), folder / "a.csv")
-    with pytest.raises(DataError, match="has 5 rows, which make no 6 shards"):
+    with pytest.raises(DataError, match="must have at least one row per shard, got 5 rows for 6 shards"):
         shards_of(folder, columns, 6)
-    for name, sentence in (("b.parquet", "must be of one kind with a.csv"), ("b.csv.gz", "must be a parquet or a CSV")):
+    for name, sentence in (("b.parquet", "must have the format of a.csv"), ("b.csv.gz", "must be a parquet or a CSV")):
         (folder / name).write_text("")
         with pytest.raises(DataError, match=rf"{name}: {sentence}"):
             table_files(folder)
