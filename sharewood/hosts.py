@@ -1,4 +1,4 @@
-"""What `sharewood dealer | align | prepare | train | predict | reveal | share` do on a host of their own."""
+"""The commands `sharewood dealer | align | prepare | train | predict | reveal | share` on one host."""
 
 from __future__ import annotations
 
@@ -66,17 +66,17 @@ T = TypeVar("T")
 
 
 def connected(config: HostsConfig, name: str, job: Callable[[Party], T], prepared: Prepared | None = None) -> T:
-    """Run a job as party `name` of the configuration; `prepared` as of `run_party`."""
+    """Run a job as party `name` of the configuration; `prepared` is that of `run_party`."""
     config.party(name)
     return run_party(config.network, config.names.index(name), config.credentials(name), job, prepared=prepared)
 
 
 def on_workers(config: HostsConfig, name: str, job: Callable[[Party], T], prepared: Prepared | None = None) -> T:
-    """The same where each party divides its rows among workers, if the configuration has shards."""
+    """Run a job likewise, with each party's rows divided among workers if the configuration has shards."""
     if not config.shards:
         return connected(config, name, job, prepared)
     network, ray = config.network, config.party(name).ray
-    # Every worker loads the keys where it runs.
+    # Every worker loads the keys on its own machine.
     credentials = partial(config.credentials, name)
 
     def divided(party: Party) -> T:
@@ -90,7 +90,7 @@ def on_workers(config: HostsConfig, name: str, job: Callable[[Party], T], prepar
 
 @contextmanager
 def bringing(config: HostsConfig, name: str, supplied: bool = True) -> Iterator[None]:
-    """A party that refuses its own files or settings inside says so to the other one, if that waits already."""
+    """If this party refuses its own files or settings in the block, notify the other party if it is already waiting."""
     try:
         yield
     except (ConfigError, DataError):
@@ -107,14 +107,15 @@ def deal(config: HostsConfig, sessions: int | None) -> None:
         raise ConfigError('the configuration has no dealer: with offline = "pairwise" none is needed')
     with listen(address, config.credentials("dealer")) as listener:
         waits = {"patience": config.patience, "timeout": config.timeout}
-        warm_up()  # once, and not in every session's process
+        warm_up()  # once, instead of in every session's process
         run_dealer(listener, config.names, sessions=sessions, memory=config.dealer.memory_bytes, **waits)
 
 
 def align(config: HostsConfig, name: str, shards: int = 0) -> tuple[int, int]:
-    """Join the party's table with the other's on the ids (protocols.alignment): the rows kept, and those there were.
+    """Join the party's table with the other's on the ids (protocols.alignment); return the rows kept, and all rows.
 
-    Each party writes its own rows of the common ids, in the same order; with `shards`, into a folder of so many files.
+    Each party writes its own rows of the common ids, in the same order; with `shards`, into a folder of that many
+    files.
     """
     with bringing(config, name, supplied=False):
         psi()
@@ -141,7 +142,7 @@ def align(config: HostsConfig, name: str, shards: int = 0) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Preparation:
-    """What was prepared: how many requests, out of how many of the plan; bytes of the file, and sent and received."""
+    """What was prepared: the number of requests, out of those of the plan; bytes of the file, and sent and received."""
 
     pieces: int
     requests: int
@@ -150,7 +151,7 @@ class Preparation:
 
 
 def prepare(config: HostsConfig, name: str) -> Preparation:
-    """Make, with the other party, correlated randomness for a training of the sizes in `[plan]`, into a file."""
+    """Make correlated randomness for a training of the sizes in `[plan]` with the other party, in a file."""
     with bringing(config, name, supplied=False):
         if config.offline != "pairwise":
             raise ConfigError(
@@ -173,10 +174,10 @@ def prepare(config: HostsConfig, name: str) -> Preparation:
 def train(
     config: HostsConfig, name: str, resume: bool, json: Path | None, watch: Watch | None = None
 ) -> TrainingReport:
-    """Train on the party's file, write its half of the model; a report of costs.
+    """Train on the party's file, write its half of the model, and return a report of costs.
 
-    Where a folder for checkpoints is named, every round of trees is kept there; `resume` goes on from them. A file of
-    prepared material is used up as far as the training needs it. `watch` is told how the training goes on.
+    If the configuration names a folder for checkpoints, every round of trees is kept there, and `resume` continues from
+    them. Prepared material is used as far as the training needs it. `watch` receives the progress of the training.
     """
     with ExitStack() as stack:
         with bringing(config, name):
@@ -201,7 +202,7 @@ def _train(config: HostsConfig, name: str, resume: bool, json: Path | None, watc
         prepared = Prepared(material, config.names.index(name), config.names, key) if material else None
 
     def program(party: Party) -> TrainingReport:
-        # After the meeting: it may take longer than the other has patience.
+        # After the parties have connected: it may take longer than the other's `patience`.
         warm_up(parameters.comparison, config.offline, config.ot)
         estimator = fit(party, parameters.model_dump(), rows, validation, checkpoints, watch)
         assert estimator.model is not None, "fit has set it"
@@ -235,7 +236,7 @@ def _train(config: HostsConfig, name: str, resume: bool, json: Path | None, watc
 
 
 def predict_rows(config: HostsConfig, name: str, json: Path | None) -> PredictionReport:
-    """Predict the party's file with its half of the model, write what it learns as a table; a report of costs."""
+    """Predict the party's file with its half of the model, write what it learns as a table, and return a report."""
     with ExitStack() as stack:
         with bringing(config, name):
             stack.enter_context(own_ray(config, name))
@@ -248,7 +249,7 @@ def _predict(config: HostsConfig, name: str, json: Path | None) -> PredictionRep
         layout, to = model.facts.layout, config.predict.to
         if to is not None and not layout.vertical:
             raise ConfigError(
-                "predict.to must be used with data by columns: by rows each party learns those of its own"
+                "predict.to must be used with data by columns: by rows, each party learns those of its own rows"
             )
         receiver = model.facts.label_holder if to is None else config.names.index(to)
         rows = rows_to_predict(config, name, model)
@@ -264,7 +265,7 @@ def _predict(config: HostsConfig, name: str, json: Path | None) -> PredictionRep
         return values, PartyCosts.of(party, name, rows=len(rows.features))
 
     values, costs = on_workers(config, name, program)
-    # By now the workers have ended, and left their CPUs to whoever writes.
+    # The workers have ended by now, and their CPUs are free for writing.
     labels = write_predicted(config, name, model, rows, values, output) if out else None
     report = PredictionReport(
         costs=costs,
@@ -285,7 +286,7 @@ def _predict(config: HostsConfig, name: str, json: Path | None) -> PredictionRep
 
 
 def reveal(config: HostsConfig, name: str, to: str) -> PartyReport:
-    """Open the model to the party `to`, if both configurations consent; that one writes it to its file `revealed`."""
+    """Reveal the model to the party `to`, if both configurations consent; `to` writes it to its file `revealed`."""
     with bringing(config, name):
         config.party(to)
         if to not in config.party(name).reveal_to:
@@ -308,9 +309,9 @@ def reveal(config: HostsConfig, name: str, to: str) -> PartyReport:
 
 
 def share(config: HostsConfig, name: str, source: Path | None) -> PartyReport:
-    """Turn one party's XGBoost model (`source`, the other has None) into a half at either, for `predict`.
+    """Turn one party's XGBoost model (`source`; None at the other party) into a half at each party, for `predict`.
 
-    Of `train` it takes `missing`: the features that rows to predict may lack.
+    `missing` in `[train]` names the features that may be missing in rows to predict.
     """
     with bringing(config, name):
         out, key = config.needs(name, "model"), config.file_key()
@@ -329,7 +330,7 @@ def share(config: HostsConfig, name: str, source: Path | None) -> PartyReport:
 
 
 def export(model: Path, out: Path, key: FileKey | None = None) -> None:
-    """A revealed model's file as XGBoost's JSON."""
+    """Write a revealed model as XGBoost's JSON."""
     document = to_xgboost(PlainModel.load(model, key))
     writable(out)
     write_json(out, document)

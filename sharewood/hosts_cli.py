@@ -1,4 +1,4 @@
-"""The commands of a job between hosts; `sharewood.cli` puts them into the application."""
+"""The commands of a job between hosts; `sharewood.cli` adds them to the application."""
 
 from __future__ import annotations
 
@@ -53,21 +53,21 @@ def align(
     ] = 0,
     passphrase: Passphrase = None,
 ) -> None:
-    """Join this party's table with the other's on their ids; writes the rows that both have, in one order.
+    """Join this party's table with the other's on their ids, and write the common rows in the same order.
 
-    Each party learns the ids that both have and how many the other has; needs no dealer.
+    Each party learns the common ids, and the number of the other party's ids. No dealer is needed.
     """
     from sharewood.hosts import align
 
     kept, count = align(_job(config, passphrase=passphrase), party, shards)
-    typer.echo(f"aligned: {kept} of {count} rows have ids that the other party has, too")
+    typer.echo(f"aligned: {kept} of {count} rows have ids that the other party also has")
 
 
 @app.command()
 def prepare(config: Config, party: PartyName, passphrase: Passphrase = None, files_key: FilesKey = None) -> None:
-    """Make correlated randomness with the other party ahead of a training, without a dealer; reads no data.
+    """Make correlated randomness for a training with the other party in advance, without a dealer. Reads no data.
 
-    The sizes are those of [plan]. Each party's file `prepared` is used by `train`, once.
+    The sizes are those of [plan]. `train` uses each party's file `prepared` once.
     """
     from sharewood.hosts import prepare
 
@@ -94,7 +94,7 @@ def train(
     passphrase: Passphrase = None,
     files_key: FilesKey = None,
 ) -> None:
-    """Train with the other party; writes this party's half of the model."""
+    """Train with the other party, and write this party's half of the model."""
     from sharewood.hosts import train
     from sharewood.live import watching
 
@@ -122,7 +122,7 @@ def predict(
     passphrase: Passphrase = None,
     files_key: FilesKey = None,
 ) -> None:
-    """Predict this party's rows with the other party; writes a CSV."""
+    """Predict this party's rows with the other party, and write a table of predictions."""
     from sharewood.hosts import predict_rows
 
     started = monotonic()
@@ -138,9 +138,9 @@ def predict(
 @app.command()
 def report(
     reports: Annotated[list[Path], typer.Argument(help="Reports in JSON, written by --json.")],
-    page: Annotated[Path | None, typer.Option(help="Also write the comparison to this file, as a page.")] = None,
+    page: Annotated[Path | None, typer.Option(help="Also write the comparison as a page to this file.")] = None,
 ) -> None:
-    """Compare runs by their reports: what differs in their configurations, their quality and what they cost."""
+    """Compare runs by their reports: differences of configuration, quality and cost."""
     from sharewood.compare import compare
 
     compare(reports, page)
@@ -148,7 +148,7 @@ def report(
 
 @app.command()
 def serve(config: Config, party: PartyName, passphrase: Passphrase = None, files_key: FilesKey = None) -> None:
-    """Answer predictions over HTTP with the other party's service, until SIGTERM or SIGINT."""
+    """Serve predictions over HTTP together with the other party's service, until SIGTERM or SIGINT."""
     try:
         from sharewood.serving import http
         from sharewood.serving.service import Service
@@ -167,7 +167,7 @@ def reveal(
     passphrase: Passphrase = None,
     files_key: FilesKey = None,
 ) -> None:
-    """Open the model to one party; only if both configurations name it in reveal_to."""
+    """Reveal the model to one party, if both configurations name it in reveal_to."""
     from sharewood.hosts import reveal
 
     started = monotonic()
@@ -182,7 +182,7 @@ def importance(
     out: Annotated[Path | None, typer.Option(help="Also write a table, CSV or parquet.")] = None,
     json: Json = None,
 ) -> None:
-    """Show how much each feature matters to the model; revealed to both parties, where both ask for the same kind."""
+    """Show how much each feature matters to the model. Both parties must request the same kind, and both see it."""
     from secure_tree.importance import KINDS
     from sharewood.hosts_config import HostsConfig
     from sharewood.importance import importance
@@ -223,7 +223,7 @@ def share(
     passphrase: Passphrase = None,
     files_key: FilesKey = None,
 ) -> None:
-    """Turn one party's plain XGBoost model into shares, for predict."""
+    """Turn one party's plain XGBoost model into shares, for `sharewood predict`."""
     from sharewood.hosts import share
 
     started = monotonic()
@@ -231,7 +231,7 @@ def share(
 
 
 def _job(config: Path, **sources: str | None) -> HostsConfig:
-    """The configuration, where the command line names no source of a secret instead. Raises ConfigError."""
+    """Read the configuration, with sources of secrets replaced by those of the command line. Raises ConfigError."""
     from sharewood.hosts_config import HostsConfig
     from sharewood.secret_sources import named
 
@@ -239,7 +239,7 @@ def _job(config: Path, **sources: str | None) -> HostsConfig:
 
 
 def _print_costs(what: str, report: PartyReport, started: float) -> None:
-    """Seconds since `started`, and of its stages; traffic; what this party learned; what was written."""
+    """Print the seconds since `started` and of each stage, traffic, what this party learned, and the written files."""
     stages = report.costs.stages
     rounds, sent = sum(stage.rounds for stage in stages.values()), sum(stage.bytes for stage in stages.values())
     parts = ", ".join(f"{name.replace('_', ' ')} {stage.seconds:.1f} s" for name, stage in stages.items())

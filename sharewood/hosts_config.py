@@ -1,4 +1,4 @@
-"""The TOML file of a job between hosts: typed, checked, paths relative to the file. Examples in examples/two_hosts."""
+"""The TOML file of a job between hosts, typed and checked; paths are relative to it. See examples/two_hosts."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from sharewood.toml import read_toml
 
 
 def _check_generator(offline: Offline, check_dealer: bool) -> None:
-    """Raises ConfigError for the check of a dealer where there is none."""
+    """Raise ConfigError if a dealer is to be checked but there is none."""
     if check_dealer and offline != "dealer":
         raise ConfigError('check_dealer needs a dealer: with offline = "pairwise" use audit')
 
 
 class HostsConfig(Strict):
-    """One job between two hosts, with a dealer or, `offline = "pairwise"`, without one."""
+    """One job between two hosts, with a dealer, or without one by `offline = "pairwise"`."""
 
     tls: Path
     """Folder with this host's certificate, its private key and `authority.crt`."""
@@ -41,7 +41,7 @@ class HostsConfig(Strict):
     offline: Offline = "dealer"
     """Who makes correlated randomness: a dealer, or the two parties."""
     ot: OtKind = "ferret"
-    """Oblivious transfers without a dealer; `softspoken` sends more bytes and does not rest on LPN."""
+    """Oblivious transfers without a dealer; `softspoken` sends more bytes and does not assume LPN."""
     audit: bool = False
     """Audit the computation, at both parties."""
     check_dealer: bool = False
@@ -51,9 +51,9 @@ class HostsConfig(Strict):
     files_key: Source | None = None
     """Key of this host's models, checkpoints and prepared material: `file:PATH` or `env:NAME`."""
     patience: float = Field(default=60.0, gt=0, allow_inf_nan=False)
-    """Seconds to wait for another host to appear."""
+    """Seconds to wait for another host to connect."""
     timeout: float = Field(default=600.0, gt=0, allow_inf_nan=False)
-    """Seconds of silence after which a host is given up."""
+    """Seconds of silence after which a host is considered lost."""
     shards: int = Field(default=0, ge=0, le=MOST_SHARDS)
     """Number of workers per party that the rows are divided among; 0: one process per party."""
 
@@ -87,7 +87,7 @@ class HostsConfig(Strict):
 
     @classmethod
     def read(cls, path: Path) -> HostsConfig:
-        """Raises ConfigError with one sentence that names the file and what is wrong in it."""
+        """Read and check a file. Raises ConfigError with one sentence that names the file and the error in it."""
         values = read_toml(path)
         try:
             config = validated(cls, values)
@@ -99,17 +99,17 @@ class HostsConfig(Strict):
 
     @property
     def checked(self) -> bool:
-        """Whether the parties audit: what is computed, and with it what a dealer deals."""
+        """Return whether the parties audit the computation; checking the dealer includes an audit."""
         return self.audit or self.check_dealer
 
     def audited(self, audit: bool, check_dealer: bool) -> HostsConfig:
-        """The same with what the command line asks for, too. Raises ConfigError."""
+        """Return the configuration with the checks requested on the command line added. Raises ConfigError."""
         _check_generator(self.offline, check_dealer)
         more = {"audit": self.audit or audit, "check_dealer": self.check_dealer or check_dealer}
         return validated(HostsConfig, {**dict(self), **more}) if audit or check_dealer else self
 
     def with_macs(self, mac: bool) -> HostsConfig:
-        """The same with MACs where the command line, or the file, asks for them; checked. Raises ConfigError."""
+        """Return the configuration with MACs if the command line or the file requests them. Raises ConfigError."""
         predict = self.predict.model_copy(update={"mac": self.predict.mac or mac})
         if predict.mac and self.checked:
             raise ConfigError("a prediction must use mac or audit, not both")
@@ -118,7 +118,7 @@ class HostsConfig(Strict):
         return validated(HostsConfig, {**dict(self), "predict": dict(predict)})
 
     def below(self, folder: Path) -> HostsConfig:
-        """The same with every relative path taken from `folder`."""
+        """Return the configuration with every relative path resolved against `folder`."""
 
         def placed(section: BaseModel) -> dict[str, Any]:
             paths = {name: folder / value for name, value in section if isinstance(value, Path)}
@@ -130,13 +130,13 @@ class HostsConfig(Strict):
 
     @property
     def names(self) -> tuple[str, str]:
-        """The parties by rank."""
+        """Return the names of the parties by rank."""
         first, second = sorted(self.parties)
         return first, second
 
     @property
     def network(self) -> Network:
-        """Who listens where."""
+        """Return the addresses of all hosts, and how they connect."""
         meeting, *_ = [parse_address(p.address) for _, p in sorted(self.parties.items()) if p.address is not None]
         dealer = parse_address(self.dealer.address) if self.dealer else None
         return Network(
@@ -152,7 +152,7 @@ class HostsConfig(Strict):
         )
 
     def on_cluster(self, name: str, shards: int | None, ray: str | None) -> HostsConfig:
-        """The same with another number of shards, or another Ray of a party, where given. Raises ConfigError."""
+        """Return the configuration with another number of shards or Ray address, if given. Raises ConfigError."""
         given: dict[str, Any] = {}
         if shards is not None:
             given["shards"] = shards
@@ -163,7 +163,7 @@ class HostsConfig(Strict):
         return validated(HostsConfig, {**dict(self), **given})
 
     def columns(self, name: str) -> Columns:
-        """What the columns of a party's tables are; by rows its label is called `label` by default."""
+        """Return the columns of a party's tables; by rows, the label is the column `label` by default."""
         party = self.party(name)
         if party.columns:
             return Columns.read(party.columns)
@@ -171,22 +171,22 @@ class HostsConfig(Strict):
         return Columns.inferred(party.label or ("label" if by_rows else None), party.weight)
 
     def party(self, name: str) -> PartySection:
-        """The section of a party. Raises ConfigError for a stranger."""
+        """Return the section of a party. Raises ConfigError for any other name."""
         if name not in self.parties:
             raise ConfigError(f"party {name!r} is not one of the parties {', '.join(self.names)}")
         return self.parties[name]
 
     def needs(self, name: str, field: str) -> Path:
-        """A path that a command cannot do without. Raises ConfigError."""
+        """Return a path that the command requires. Raises ConfigError."""
         path = getattr(self.party(name), field)
         if path is None:
             raise ConfigError(f"parties.{name}.{field} must be set in the configuration for this command")
         return path
 
     def credentials(self, name: str) -> Credentials:
-        """The keys of a role, from the folder `tls`."""
+        """Load the keys of a role from the folder `tls`."""
         return Credentials.load(self.tls, name, self.passphrase.read() if self.passphrase else None)
 
     def file_key(self) -> FileKey | None:
-        """The key of this host's files, None where they are not encrypted. Raises ConfigError."""
+        """Return the key of this host's files, or None if they are not encrypted. Raises ConfigError."""
         return FileKey.parse(self.files_key.text(), str(self.files_key)) if self.files_key else None

@@ -1,6 +1,6 @@
-"""The sections of a job's TOML file: what each key means, and what it may be. Read by `sharewood.hosts_config`.
+"""The sections of a job's TOML file: the meaning and range of each key. `sharewood.hosts_config` reads them.
 
-The text below a key is its line in the configuration reference.
+The docstring below a key is its description in the configuration reference.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _LEAST_TOKEN = 16
 
 
 class Strict(BaseModel):
-    """Frozen, and unknown names are errors."""
+    """A frozen section in which unknown names are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class Dealer(Strict):
-    """The dealer; left out with `offline = "pairwise"`."""
+    """The dealer. Omit this section with `offline = "pairwise"`."""
 
     address: str
     """Where the dealer listens, as host:port."""
     memory: float | None = Field(None, gt=0, allow_inf_nan=False)
-    """GB that one session may take at the dealer; by default half of the machine's memory."""
+    """GB that one session may use at the dealer; by default half of the machine's memory."""
 
     @property
     def memory_bytes(self) -> int | None:
@@ -41,43 +41,44 @@ class Dealer(Strict):
 
 
 class PartySection(Strict):
-    """A party: where it listens, if it is the first by name, and in its own file what it brings and takes away.
+    """A party: its address, if it is the first by name, and, in its own configuration, its files.
 
-    By columns, the party that names a label has the labels. A schema file `columns` names label and weight itself.
+    By columns, the party that names a label has the labels. If `columns` names a schema file, it declares label and
+    weight.
     """
 
     address: str | None = None
-    """Where this party listens, as host:port; needed for the first party by name only."""
+    """Where this party listens, as host:port; required only for the first party by name."""
     ray: str | None = None
-    """Address of this party's own Ray cluster; by default a Ray on this machine."""
+    """Address of this party's own Ray cluster; by default, Ray is started on this machine."""
     columns: Path | None = None
     """Schema file: the type of each column."""
     label: str | None = None
-    """Column of the labels; by rows `label` by default. By columns, only the party that has the labels sets it."""
+    """Column of the labels; by rows, `label` by default. By columns, only the party with the labels sets it."""
     weight: str | None = None
     """Column of the row weights."""
     align_data: Path | None = None
-    """Table that `sharewood align` joins with the other party's."""
+    """Table that `sharewood align` joins with the other party's table."""
     aligned: Path | None = None
-    """Table that `sharewood align` writes: the rows that both parties have."""
+    """Table that `sharewood align` writes: the rows whose ids both parties have."""
     train_data: Path | None = None
     """Table to train on."""
     test_data: Path | None = None
-    """Rows for validation, in place of `test_size`."""
+    """Table of rows for validation, instead of `test_size`."""
     model: Path | None = None
     """This party's half of the model, `.npz` or `.json`: written by `train`, read by `predict`."""
     checkpoints: Path | None = None
     """Folder for the checkpoints that `train --resume` continues from."""
     prepared: Path | None = None
-    """Correlated randomness that `sharewood prepare` writes and `train` uses once; without a dealer."""
+    """Correlated randomness that `sharewood prepare` writes and `train` uses once, without a dealer."""
     predict_data: Path | None = None
     """Table of the rows to predict."""
     predictions: Path | None = None
-    """Predictions, written by `predict`."""
+    """Table of predictions that `predict` writes."""
     reveal_to: list[str] = []
-    """Parties that may see the model by `sharewood reveal`; both files must list them."""
+    """Parties that may see the model by `sharewood reveal`; both configurations must list them."""
     revealed: Path | None = None
-    """File for a model that is revealed to this party."""
+    """File for the model, if it is revealed to this party."""
 
     @model_validator(mode="after")
     def _named_once(self) -> PartySection:
@@ -89,14 +90,14 @@ class PartySection(Strict):
 
 
 class Predict(Strict):
-    """How predictions are made, and, by columns, who learns them; equal at both parties."""
+    """How predictions are made and, by columns, who learns them; the same at both parties."""
 
     output: Output = "probability"
-    """What is predicted."""
+    """The predicted value."""
     method: Method = "thresholds"
     """`thresholds` for any rows, `bins` for rows that were trained on."""
     to: str | None = None
-    """By columns, the party that learns the predictions; by default the one that has the labels."""
+    """By columns, the party that learns the predictions; by default the party with the labels."""
     mac: bool = False
     """Check every opened value by MACs."""
 
@@ -108,7 +109,7 @@ class Predict(Strict):
 
 
 class Serve(Strict):
-    """How `sharewood serve` answers this party's clients; each host has its own, but for `largest_batch`, `ahead`."""
+    """The service of this host, for this party's clients. Only `largest_batch` and `ahead` must agree."""
 
     address: str = "127.0.0.1:8080"
     """Where the service listens for HTTP, as host:port."""
@@ -117,17 +118,17 @@ class Serve(Strict):
     key: Path | None = None
     """Private key of `certificate`."""
     token_file: Path | None = None
-    """File with the token that clients send; the environment variable SHAREWOOD_TOKEN may hold it instead."""
+    """File with the token that clients send; alternatively, set the environment variable SHAREWOOD_TOKEN."""
     largest_batch: int = Field(default=1024, ge=1, le=1 << 16)
-    """Most rows in one batch, a power of two; equal at both parties."""
+    """Maximum number of rows in a batch, a power of two; the same at both parties."""
     ahead: float = Field(default=256.0, ge=0, le=1e6, allow_inf_nan=False)
-    """MB of correlated randomness that is kept ready; equal at both parties."""
+    """MB of correlated randomness to keep ready; the same at both parties."""
     request_rows: int = Field(default=10_000, ge=1)
-    """Most rows in one request."""
+    """Maximum number of rows in a request."""
     request_mb: float = Field(default=16.0, gt=0, le=1e4, allow_inf_nan=False)
-    """Most MB in one request."""
+    """Maximum size of a request in MB."""
     queue_rows: int = Field(default=50_000, ge=1)
-    """Most rows that may wait."""
+    """Maximum number of waiting rows."""
     answer_within: float = Field(default=30.0, gt=0, le=86_400, allow_inf_nan=False)
     """Seconds after which a waiting request is refused."""
 
@@ -143,7 +144,7 @@ class Serve(Strict):
 
     @property
     def place(self) -> Address:
-        """Where it listens. Raises ConfigError."""
+        """Return where the service listens. Raises ConfigError."""
         return parse_address(self.address)
 
     @property
@@ -155,7 +156,7 @@ class Serve(Strict):
         return int(self.request_mb * 1e6)
 
     def token(self) -> str | None:
-        """The token that clients name, if any. Raises ConfigError where other hosts could ask without one."""
+        """Return the token that clients send, if any. Raises ConfigError if other hosts could connect without one."""
         token = os.environ.get("SHAREWOOD_TOKEN", "").strip()
         if self.token_file:
             try:
@@ -166,7 +167,7 @@ class Serve(Strict):
             raise ConfigError(f"the token of serve must have at least {_LEAST_TOKEN} characters, got {len(token)}")
         if not token and not is_loopback(self.place[0]):
             raise ConfigError(
-                f"serve.address must be on loopback, such as 127.0.0.1:8080, where clients name no token, got "
+                f"serve.address must be on loopback, such as 127.0.0.1:8080, if clients send no token, got "
                 f"{self.address}: set serve.token_file or SHAREWOOD_TOKEN"
             )
         return token or None
@@ -181,13 +182,13 @@ class PlanShape(Strict):
     """Public sizes for `sharewood plan` and `sharewood prepare`, which read no data."""
 
     rows: tuple[Rows, Rows]
-    """Rows of each party, in order of the parties' names."""
+    """Number of rows of each party, in the order of the parties' names."""
     features: tuple[Features, Features] | None = None
-    """A number or names, for both parties or for each; a name of an indicator contains `=`. A schema file
-    gives those of its party.
+    """Number or names of the features, for both parties or for each; the name of an indicator contains `=`. If a party
+    has a schema file, it defines its features.
     """
     test_rows: tuple[HeldRows, HeldRows] | None = None
-    """Rows for validation of each party."""
+    """Number of rows for validation of each party."""
     largest_weight: float | None = Field(None, gt=0)
     """Largest row weight; without it, rows have no weights."""
 

@@ -1,4 +1,4 @@
-"""What `sharewood importance` does: how much each feature matters to a model, revealed to both parties that ask."""
+"""The command `sharewood importance`: reveal to both parties how much each feature matters to a model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sharewood.table_files import writable, write_frame
 
 @dataclass
 class ImportanceReport(PartyReport):
-    """`importance`: of every feature, the most important one first."""
+    """A report with `importance`, sorted from the most important feature to the least."""
 
     run: Run
     kind: str
@@ -30,7 +30,7 @@ class ImportanceReport(PartyReport):
 def importance(
     config: HostsConfig, name: str, kind: Importance, out: Path | None, json: Path | None
 ) -> ImportanceReport:
-    """Reveal the importance of the features of a model to both parties, which ask for the same `kind`."""
+    """Reveal the importance of a model's features to both parties, which must request the same `kind`."""
     with bringing(config, name):
         model = own_half(config, name)
         for path in [p for p in (out, json) if p]:

@@ -1,7 +1,7 @@
-"""Predictions after ever more rounds of trees, each revealed to the owner of the row; nothing of it is in the training.
+"""Predictions after increasing numbers of rounds, revealed to the owner of the row; the training is not involved.
 
-A round's part of the margin is a prediction by the trees of only that round, so that all points of a curve together
-cost what one prediction of the same rows costs, and the messages of each.
+A round's contribution to the margin is a prediction by the trees of that round only, so that all points of a curve
+together cost as much computation as one prediction of the same rows, plus the messages of each.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ POINTS = 50
 
 
 def points(rounds: int) -> list[int]:
-    """The rounds after which a curve has a point: all, or POINTS of them, the last among them."""
+    """Return the rounds after which a curve has a point: all, or POINTS of them including the last."""
     return sorted({round(share * rounds) for share in np.linspace(0, 1, min(rounds, POINTS) + 1)[1:]})
 
 
 def staged_margins(
     party: Party, fitted: SecureXGBClassifier | SecureXGBRegressor, features: pd.DataFrame, method: Method
 ) -> np.ndarray:
-    """Margins of own rows at each of the `points`, float64[points, n], or [points, n, classes] of several classes.
+    """Return margins of own rows at each of the `points`, float64[points, n], or [points, n, classes].
 
     Both parties call it. Raises DataError.
     """

@@ -1,7 +1,7 @@
-"""A page of a training while it runs: rounds of trees, metric, seconds by stage, bytes; on loopback only.
+"""Show a running training on a page: rounds of trees, metric, seconds by stage, bytes; on loopback only.
 
-The page is at `/`, and what it shows at `/events`, as server-sent events: JSON, one event after each round of trees.
-Public facts of the training, and what was revealed of held-out rows, are all there is.
+The page is at `/`; its data is at `/events`, as server-sent events in JSON, one after each round of trees. They contain
+only public facts of the training, and what was revealed of held-out rows.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from sharewood.progress import Watch
 log = logging.getLogger("sharewood")
 _HOST = "127.0.0.1"
 _SIGN_OF_LIFE = 10.0
-# Seconds that a browser has for the last event.
+# Seconds that a browser has to fetch the last event.
 _LAST = 1.0
 
 
 class _Feed:
-    """The latest state, by number."""
+    """The latest state and its number."""
 
     def __init__(self) -> None:
         self._changed = Condition()
@@ -45,7 +45,7 @@ class _Feed:
             self._changed.notify_all()
 
     def states(self) -> Iterator[str | None]:
-        """The latest state and every later one, until the end; None where nothing has changed for a while."""
+        """Yield the latest state and every later one until the end; None if nothing has changed for a while."""
         seen = -1
         while True:
             with self._changed:
@@ -60,12 +60,12 @@ class _Feed:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers to one browser."""
+    """Handler of one browser's requests."""
 
     server: _Server
 
     def do_GET(self) -> None:
-        # A page of another site may lead the browser here under a name of its own.
+        # A page of another site may direct the browser here under its own host name.
         if self.headers.get("Host", "").rpartition(":")[0] not in (_HOST, "localhost"):
             self.send_error(421, f"the host must be {_HOST} or localhost")
         elif self.path == "/":
@@ -73,7 +73,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(files("sharewood.page").joinpath("live.html").read_bytes())
         elif self.path == "/events":
             self._begin("text/event-stream")
-            with suppress(OSError):  # the browser has gone
+            with suppress(OSError):  # the browser has disconnected
                 for state in self.server.feed.states():
                     self.wfile.write(b": still here\n\n" if state is None else f"data: {state}\n\n".encode())
         else:
@@ -87,7 +87,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing of single requests."""
+        """Log nothing of single requests."""
 
 
 class _Server(ThreadingHTTPServer):
@@ -101,7 +101,7 @@ class _Server(ThreadingHTTPServer):
 
 @contextmanager
 def watching(port: int | None) -> Iterator[Watch | None]:
-    """Serve the page inside; what is given is told how the training goes on. Raises ConfigError."""
+    """Serve the page in the block, and yield a callable that receives the progress. Raises ConfigError."""
     if port is None:
         yield None
         return

@@ -1,4 +1,4 @@
-"""What a command logs, as text or as a JSON object per line."""
+"""Logs of a command, as text or as one JSON object per line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LogFormat(StrEnum):
 
 
 class _Json(logging.Formatter):
-    """Time in UTC, level, logger, message, process; and the traceback where there is one."""
+    """Time in UTC, level, logger, message, process, and the traceback if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
         entry = {
@@ -41,7 +41,7 @@ class _Json(logging.Formatter):
 
 
 def log_to_stderr(level: LogLevel, form: LogFormat) -> None:
-    """Log from `level` on; of libraries, warnings."""
+    """Log messages from `level` on; for libraries, only warnings."""
     handler = logging.StreamHandler()
     handler.setFormatter(_Json() if form is LogFormat.json else logging.Formatter("%(asctime)s %(message)s"))
     logging.basicConfig(handlers=[handler])

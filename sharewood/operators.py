@@ -1,12 +1,11 @@
 """The operators of PETML: `XGBoostClassifierFit(party).run(config)` and its three siblings.
 
-A configuration has a section `common` and one a party; a party's effective configuration is `common` overlaid by its
+A configuration has a section `common` and one per party; a party's effective configuration is `common` overlaid by its
 own section. Party 0 is the first by name. Parameters, defaults and file types are PETML's; `max_bin`, `edges`,
-`offline`, `ot`, `audit`, `dealer` and `tls` (a folder as `sharewood keygen` writes it) are Sharewood's own. Where no
-dealer is named, parties on different hosts make their correlated randomness by themselves, and on one machine a dealer
-is started for them, unless `offline` says which. `base_score` and `eval_threshold` are margins under `logitraw`, which
-predicts margins; under `logistic`, which predicts probabilities, the base margin is 0 and `eval_threshold` a
-probability.
+`offline`, `ot`, `audit`, `dealer` and `tls` (a folder as `sharewood keygen` writes it) are Sharewood's own. If no
+dealer is named and `offline` is not set, parties on different hosts make their correlated randomness themselves, and on
+one machine a dealer is started for them. `base_score` and `eval_threshold` are margins under `logitraw`, which predicts
+margins; under `logistic`, which predicts probabilities, the base margin is 0 and `eval_threshold` a probability.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class _Place(Strict):
 
 
 class _Common(Strict):
-    """What all four operators take."""
+    """Parameters of all four operators."""
 
     parties: dict[str, _Place]
     network_mode: Literal["petnet"] = "petnet"
@@ -108,7 +107,7 @@ class _PredictConfig(_Common):
 
 
 class _Operator:
-    """A party's side of one job."""
+    """One party's side of a job."""
 
     _schema: ClassVar[type[_Common]]
 
@@ -116,7 +115,7 @@ class _Operator:
         self.party = party
 
     def run(self, config: dict[str, Any]) -> None:
-        """Do the job with the other party. Raises ConfigError, DataError, PeerFailure."""
+        """Run the job with the other party. Raises ConfigError, DataError, PeerFailure."""
         self._run(self._effective(config))
 
     def _effective(self, config: dict[str, Any]) -> Any:
@@ -139,7 +138,7 @@ class _Operator:
         raise NotImplementedError
 
     def _connected(self, config: _Common, job: Callable[[Party], T]) -> T:
-        """Run the job between the parties; on loopback certificates and dealer are made where none are named."""
+        """Run the job between the parties; on loopback, make certificates and start a dealer if none are named."""
         first, second = sorted(config.parties)
         addresses = {name: parse_address(_one(place.address)) for name, place in config.parties.items()}
         loopback = all(is_loopback(host) for host, _ in addresses.values())
@@ -185,7 +184,7 @@ class _Fit(_Operator):
 
 
 def _parameters(config: _ClassifierConfig | _RegressorConfig) -> dict[str, Any]:
-    """PETML's parameters as TrainConfig's, but `max_bin` may be None. Raises ConfigError."""
+    """Convert PETML's parameters to TrainConfig's, except that `max_bin` may be None. Raises ConfigError."""
     names = (
         "min_split_loss learning_rate n_estimators max_depth reg_alpha reg_lambda min_child_samples min_child_weight "
         "test_size eval_epochs edges"

@@ -1,4 +1,4 @@
-"""What a party brings to a training or a prediction, read from its own files and checked before anybody connects."""
+"""A party's own files for a training or a prediction, read and checked before the parties connect."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sharewood.tables import Rows, check_labels, known_labels, read_rows, read_t
 
 @contextmanager
 def own_ray(config: HostsConfig, name: str) -> Iterator[None]:
-    """Ray for the party's shards, if the configuration has some. Raises ConfigError."""
+    """Start Ray for the party's shards, if there are any. Raises ConfigError."""
     if not config.shards:
         yield
         return
@@ -31,16 +31,15 @@ def own_ray(config: HostsConfig, name: str) -> Iterator[None]:
 
 
 def training_tables(config: HostsConfig, name: str) -> tuple[TrainConfig, Rows | Sharded, Rows | None]:
-    """The parameters, the table to train on, and rows for validation where a file has any. With shards Ray is running,
-    and workers are to read the table.
+    """Return the parameters, the table to train on, and the rows of a validation file, if any.
 
-    Raises ConfigError, DataError.
+    With shards, Ray must be running, and workers will read the table. Raises ConfigError, DataError.
     """
     data, columns = config.needs(name, "train_data"), config.columns(name)
     parameters = TrainConfig.of(**config.train)
     parameters.check_trainable()
     if parameters.partition == "horizontal" and columns.named("label") is None:
-        raise ConfigError(f"parties.{name}.columns names no label, but by rows each party has its own")
+        raise ConfigError(f"parties.{name}.columns must declare a label: by rows, each party has its own labels")
     test_data = config.party(name).test_data
     if test_data and parameters.test_size:
         raise ConfigError("test_size and test_data must not both be set: each specifies the rows for validation")
@@ -56,7 +55,7 @@ def training_tables(config: HostsConfig, name: str) -> tuple[TrainConfig, Rows |
 
 
 def own_half(config: HostsConfig, name: str) -> SharedModel:
-    """The party's half of the model. Raises DataError for that of the other party."""
+    """Load the party's half of the model. Raises DataError if it is the other party's."""
     model = SharedModel.load(config.needs(name, "model"), config.file_key())
     if model.rank != config.names.index(name):
         raise DataError(
@@ -66,7 +65,7 @@ def own_half(config: HostsConfig, name: str) -> SharedModel:
 
 
 def rows_to_predict(config: HostsConfig, name: str, model: SharedModel) -> Rows | Sharded:
-    """The rows to predict, with the features that the model has of this party. Raises DataError."""
+    """Read the rows to predict, with this party's features of the model. Raises DataError."""
     names = model.facts.names[model.facts.layout.features_of(model.rank)]
     data, columns = config.needs(name, "predict_data"), config.columns(name)
     if config.shards:
@@ -75,7 +74,7 @@ def rows_to_predict(config: HostsConfig, name: str, model: SharedModel) -> Rows 
 
 
 def check_predictions(config: HostsConfig, name: str) -> Path:
-    """Where predictions are to be written: of a folder into a folder. Raises DataError where they cannot."""
+    """Return the path for predictions, a folder for rows in a folder. Raises DataError if it is not writable."""
     out = config.needs(name, "predictions")
     if config.needs(name, "predict_data").is_dir():
         check_folder(out)
@@ -87,7 +86,7 @@ def check_predictions(config: HostsConfig, name: str) -> Path:
 def write_predicted(
     config: HostsConfig, name: str, model: SharedModel, rows: Rows | Sharded, values: np.ndarray, output: str
 ) -> np.ndarray | None:
-    """Write the predictions of a party, and return the labels of their rows where its table has them all."""
+    """Write a party's predictions, and return the labels of their rows if its table has all of them."""
     out, data = config.needs(name, "predictions"), config.needs(name, "predict_data")
     classes = (model.config.num_class or 2) if model.config.logistic else 0
     if isinstance(rows, Sharded):
@@ -99,5 +98,5 @@ def write_predicted(
 
 def _one_file(path: Path) -> Path:
     if path.is_dir():
-        raise DataError(f"{path}: must be a file where there are no shards, got a folder")
+        raise DataError(f"{path}: must be a file without shards, got a folder")
     return path

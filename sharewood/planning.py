@@ -1,4 +1,4 @@
-"""`sharewood plan`: correlated randomness, rounds, bytes, and the time that a network takes for them."""
+"""`sharewood plan`: correlated randomness, rounds, bytes, and the network time for them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sharewood.columns import Columns
 from sharewood.figures import IN_PLACE, Figures
 from sharewood.hosts_config import HostsConfig
 
-# Round trip in seconds, bits a second in each direction.
+# Round trip in seconds, bits per second in each direction.
 Networks = Mapping[str, tuple[float, float]]
 NETWORKS: Networks = {"LAN": (0.5e-3, 1e9), "WAN": (40e-3, 100e6)}
 FRAME_BYTES = 90
@@ -35,7 +35,7 @@ Seconds = dict[str, dict[str, float]]
 
 @dataclass(frozen=True)
 class Tables(Figures):
-    """Rows and features of either party."""
+    """Rows and features of each party."""
 
     rows: list[int]
     features: list[int]
@@ -62,7 +62,7 @@ class Exchanged(Figures):
 
 @dataclass(frozen=True)
 class Times(Figures):
-    """Seconds of computing by phase, and with the network in all."""
+    """Seconds of computation by phase, and in total with the network."""
 
     computing_seconds: dict[str, float]
     seconds: Seconds
@@ -70,8 +70,10 @@ class Times(Figures):
 
 @dataclass(frozen=True)
 class Paired(Figures):
-    """What two parties make without a dealer: oblivious transfers, rounds and bytes in both directions, offline; and
-    what that training takes online. Seconds as of Plan.
+    """A training without a dealer: oblivious transfers, rounds and bytes in both directions offline, and the online
+    cost.
+
+    Seconds are as in Plan.
     """
 
     transfers: int
@@ -84,8 +86,9 @@ class Paired(Figures):
 
 @dataclass(frozen=True)
 class Plan(Figures):
-    """What a training needs with a dealer, and `pairwise`, without; None where it cannot do without. `times` where
-    computing was measured.
+    """The cost of a training with a dealer and, in `pairwise`, without one (None if it needs a dealer).
+
+    `times` is present if computation was measured.
     """
 
     data: Tables
@@ -99,7 +102,7 @@ class Plan(Figures):
 
 @dataclass
 class _Phase:
-    """Rounds, payload bytes either way, and bytes from the dealer to both parties."""
+    """Rounds, payload bytes in each direction, and bytes from the dealer to both parties."""
 
     rounds: int = 0
     sent: int = 0
@@ -114,19 +117,19 @@ class _Phase:
 
     @property
     def bytes(self) -> int:
-        """On the wire between the parties, in both directions."""
+        """Return the bytes on the wire between the parties, in both directions."""
         return self.sent + self.received + 2 * self.rounds * FRAME_BYTES
 
     def without(self, part: _Phase) -> _Phase:
         return _Phase(*(a - b for a, b in zip(astuple(self), astuple(part), strict=True)))
 
     def talking(self, round_trip: float, rate: float) -> float:
-        """Seconds. Both parties speak at the same time in a round, so that it takes half a round trip."""
+        """Return seconds. Both parties send at the same time, so a round takes half a round trip."""
         busiest = max(self.sent, self.received) + self.rounds * FRAME_BYTES
         return self.rounds * round_trip / 2 + 8 * busiest / rate
 
     def dealing(self, round_trip: float, rate: float) -> float:
-        """Seconds. The dealer has one uplink, which sends to either party in turn."""
+        """Return seconds. The dealer has one uplink, and sends to the parties in turn."""
         return 8 * self.dealt / rate + round_trip
 
 
@@ -137,7 +140,7 @@ def plan_pairwise(
     computing: Computing | None = None,
     networks: Networks = NETWORKS,
 ) -> Paired | None:
-    """The same training without a dealer; None for comparison keys, which only a dealer makes."""
+    """Plan the same training without a dealer; None for comparison keys, which only a dealer makes."""
     if config.comparison == "keys":
         return None
     online, offline, first, first_ahead = _Phase(), _Phase(), _Phase(), _Phase()
@@ -175,7 +178,7 @@ def plan_pairwise(
 
 
 def _first_apart(demands: list[Demand]) -> Iterator[Demand]:
-    """What is made once for a matrix that stays is made for the first of equal rounds."""
+    """Attribute material that is made once for a fixed matrix to the first of equal rounds."""
     for demand in demands:
         yield replace(demand, times=1)
         if demand.times > 1:
@@ -183,7 +186,7 @@ def _first_apart(demands: list[Demand]) -> Iterator[Demand]:
 
 
 def planned(job: HostsConfig) -> tuple[TrainConfig, Sizes]:
-    """What is to be planned: parameters and sizes, with features and missing values as schema files declare them.
+    """Return the parameters and sizes to plan, with features and missing values from schema files.
 
     Raises ConfigError.
     """
@@ -227,13 +230,12 @@ def plan(
     ot: OtKind = "ferret",
     networks: Networks = NETWORKS,
 ) -> Plan:
-    """Bytes dealt by kind and party, rounds and wire bytes in all; by phase, seconds on either network.
+    """Plan dealt bytes by kind and party, total rounds and wire bytes, and seconds by phase and network.
 
-    Phases are those of the meter: set-up with what the dealer sends for it, offline, online. With `computing`,
-    in all: a party waits for every message before it computes on, while the dealer computes a batch as the last one
-    travels, so that offline the longer of the two counts. `key_nodes` are the nodes of all comparison keys.
-    FRAME_BYTES stand for a frame's head, its tag and the TLS record around it; larger messages have more records, at
-    0.15%.
+    Phases are those of the meter: set-up with its dealing, offline, online. `computing` adds computation: online, a
+    party waits for every message before it continues, so the times add up; offline, the dealer computes a batch while
+    the last one is in transit, so the longer time counts. `key_nodes` are the nodes of all comparison keys. FRAME_BYTES
+    is a frame's header, its tag and its TLS record; larger messages have more records, which add 0.15%.
     """
     by_kind: dict[str, Counter[str]] = {}
     total, first, keyed = _Phase(), _Phase(), 0
@@ -280,7 +282,7 @@ def _times(waiting: Seconds, computing: Computing, trees: int) -> Times:
 
 
 def print_plan(plan: Plan, names: tuple[str, str]) -> None:
-    """A plan for which computing was measured, as tables on the terminal."""
+    """Print a plan for which computation was measured, as tables on the terminal."""
     assert plan.times is not None, "computing was measured"
     console = Console()
     table = Table(title="From the dealer", title_justify="left")
@@ -291,8 +293,8 @@ def print_plan(plan: Plan, names: tuple[str, str]) -> None:
     console.print(table)
     if keyed := plan.offline.key_nodes:
         console.print(
-            f"comparison keys: {keyed:,} nodes; whoever evaluates AES T times finds the seed of one with probability "
-            f"T / 2^{SEED_BITS - math.log2(keyed):.1f}"
+            f"comparison keys: {keyed:,} nodes; an attacker with T evaluations of AES finds the seed of one with "
+            f"probability T / 2^{SEED_BITS - math.log2(keyed):.1f}"
         )
     _print_network(console, "With a dealer", plan.online, plan.network_seconds, plan.times, plan.config)
     if plan.pairwise is None:
@@ -306,7 +308,9 @@ def print_plan(plan: Plan, names: tuple[str, str]) -> None:
         _print_network(console, "Without a dealer", paired.online, paired.network_seconds, paired.times, plan.config)
     console.print("Computing time was measured on this machine, with all processes on it.")
     if plan.config.early_stopping_rounds:
-        console.print(f"All {plan.config.n_estimators} rounds were planned: a training that stops early needs less.")
+        console.print(
+            f"The plan has all {plan.config.n_estimators} rounds of trees: a training that stops early takes less."
+        )
 
 
 def _print_network(

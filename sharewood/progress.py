@@ -1,4 +1,4 @@
-"""Progress of a training on the log: trees, rounds, bytes, time left."""
+"""Log the progress of a training: trees, rounds, bytes, remaining time."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from sharewood.shard_costs import ShardCosts, by_shard
 
 log = logging.getLogger("sharewood")
 _SILENCE = 10.0
-# Is told how a training goes on: plain values, as sharewood/live.py shows them.
+# Receives the progress of a training as plain values, which sharewood/live.py shows.
 Watch = Callable[[dict[str, Any]], None]
 
 
 class Progress:
-    """An observer of a training: a line after the first round of trees, after each tenth, and after ten seconds.
+    """An observer that logs a line after the first round of trees, after every tenth, and after ten seconds.
 
-    `watch` is told after every round of trees; `curves` grow as held-out rows are evaluated.
+    It calls `watch` after every round of trees; `curves` grow as held-out rows are evaluated.
     """
 
     def __init__(
@@ -66,12 +66,12 @@ class Progress:
         )
 
     def end(self) -> None:
-        """The training has ended; the last metric is there."""
+        """Report the end of the training, with its last metric."""
         if self._watch:
             self._watch(self._state(self._config.n_estimators, self._first) | {"ended": True, "seconds_left": 0.0})
 
     def _state(self, done: int, now: float) -> dict[str, Any]:
-        """Public facts of the training so far, as plain values."""
+        """Return public facts of the training so far, as plain values."""
         party, rounds = self._party, self._config.n_estimators
         stages = {name: Phase.of_party(stage).document() for name, stage in party.parts.items()}
         return {
@@ -87,7 +87,7 @@ class Progress:
         }
 
     def _asked(self) -> list[ShardCosts]:
-        """What the workers have done so far; nothing where one was lost, which is found out by the training itself."""
+        """Return the workers' progress; nothing if a worker was lost, which the training itself detects."""
         if self._party.workers is None:
             return []
         try:
@@ -96,12 +96,12 @@ class Progress:
             return []
 
     def _sent(self) -> int:
-        """Bytes between the parties in both directions, of all shards."""
+        """Return the bytes between the parties in both directions, of all shards."""
         link = self._party.link
         return link.wire_sent + link.wire_received + sum(each.bytes for each in self._shards)
 
     def _slowest(self) -> str:
-        """How many shards there are, and which one has worked longest."""
+        """Describe the number of shards, and the one that has worked longest."""
         if not self._shards:
             return ""
         longest = max(self._shards, key=lambda each: sum(each.busy_seconds.values()))
@@ -109,14 +109,14 @@ class Progress:
         return f" in {len(self._shards)} shards, of which shard {longest.shard} has worked longest ({seconds:.0f} s)"
 
     def _ahead(self) -> str:
-        """What has come of correlated randomness so far."""
+        """Describe the correlated randomness received so far."""
         if self._party.randomness.masks_operands:
             return f"{self._party.randomness.dealt / 1e6:.1f} MB dealt to both{' leads' if self._shards else ''}"
         stage = self._party.stages.get("offline", Stage())
         return f"{(stage.bytes_sent + stage.bytes_received) / 1e6:.1f} MB with it offline"
 
     def _seconds(self, now: float) -> float:
-        """Of a round of trees in this run so far; of the first one, which began somewhere, only its work online."""
+        """Return the seconds per round of trees in this run; for the first round, only its online work."""
         if self._grown == 1:
             return sum(part.seconds for part in self._party.parts.values())
         return (now - self._first) / (self._grown - 1)

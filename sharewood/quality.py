@@ -1,4 +1,4 @@
-"""How good predictions are against labels that one may see."""
+"""Metrics of predictions against known labels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sharewood.jobs import Output
 
 
 def quality(labels: np.ndarray, margins: np.ndarray, config: TrainConfig) -> Measures:
-    """Measures of margins against labels; auc is None where only one class is present."""
+    """Return metrics of margins against labels; auc is None if only one class is present."""
     from sklearn import metrics
 
     if not config.logistic:
@@ -31,7 +31,7 @@ def quality(labels: np.ndarray, margins: np.ndarray, config: TrainConfig) -> Mea
 def quality_of_predictions(
     labels: np.ndarray, predictions: np.ndarray, output: Output, config: TrainConfig
 ) -> Measures:
-    """Measures of what a model of any kind predicted against labels; of several classes no AUC."""
+    """Return metrics of any model's predictions against labels; without AUC for several classes."""
     from sklearn import metrics
 
     if not config.num_class:
@@ -44,7 +44,7 @@ def quality_of_predictions(
 
 
 def _margins_behind(predictions: np.ndarray, output: Output, config: TrainConfig) -> np.ndarray:
-    """Margins of predicted numbers, of two classes' margins or of probabilities."""
+    """Return the margins behind predicted numbers, margins of two classes, or probabilities."""
     if config.counts:
         return np.log(np.maximum(predictions, 1e-15))
     if output == "margin":
@@ -53,6 +53,6 @@ def _margins_behind(predictions: np.ndarray, output: Output, config: TrainConfig
 
 
 def log_odds(probabilities: np.ndarray) -> np.ndarray:
-    """The margins of probabilities; certainty is taken for 1e-15 less."""
+    """Return the margins of probabilities, which are clipped by 1e-15."""
     inside = np.clip(probabilities, 1e-15, 1 - 1e-15)
     return np.log(inside) - np.log1p(-inside)

@@ -1,4 +1,4 @@
-"""Plain XGBoost on the pooled rows, to compare with."""
+"""Plain XGBoost on the pooled rows, for comparison."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from secure_tree.inputs import ColumnLike, TableLike
 
 
 def without_xgboost() -> str | None:
-    """Why XGBoost cannot be used to compare with, and what to install; None where it can."""
+    """Return why XGBoost is not available, and what to install; None if it is available."""
     try:
         import xgboost
 
         xgboost.DMatrix(np.zeros((1, 1)))
-    except Exception as error:  # of its own kind where its library is gone, and others where half of it is
+    except Exception as error:  # XGBoost's own error if its library is missing, and others if it is incomplete
         return f"the comparison needs XGBoost, which cannot be imported ({error}): pip install 'sharewood[xgboost]'"
     return None
 
 
 def check_xgboost() -> None:
-    """Raises ConfigError where XGBoost cannot be used to compare with."""
+    """Raise ConfigError if XGBoost is not available."""
     if why := without_xgboost():
         raise ConfigError(why)
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A trained model of XGBoost."""
+    """A trained XGBoost model."""
 
     _booster: Any
 
@@ -40,18 +40,18 @@ class Reference:
     def trained(
         cls, parameters: Mapping[str, object], rounds: int, features: TableLike, labels: ColumnLike
     ) -> Reference:
-        """So many rounds of trees, with XGBoost's own parameters."""
+        """Train a number of rounds with XGBoost's own parameters."""
         import xgboost
 
         return cls(xgboost.train(dict(parameters), xgboost.DMatrix(features, label=labels), rounds))
 
     @classmethod
     def alike(cls, config: BoostingConfig, features: TableLike, labels: ColumnLike) -> Reference:
-        """With the parameters of one of ours."""
+        """Train with the parameters of one of Sharewood's configurations."""
         return cls.trained(_parameters(config), config.n_estimators, features, labels)
 
     def margins(self, features: TableLike, trees: int = 0) -> np.ndarray:
-        """float64[n], by the first `trees` trees; 0: by all."""
+        """Return float64[n], by the first `trees` trees; 0 means all."""
         import xgboost
 
         rows = xgboost.DMatrix(features)

@@ -1,4 +1,4 @@
-"""The demo's report, and how it looks on the terminal."""
+"""The demo's report, and its form on the terminal."""
 
 from __future__ import annotations
 
@@ -41,12 +41,11 @@ class Curve(Figures):
 
 @dataclass(frozen=True)
 class DemoCosts(Figures):
-    """Both parties' meters as one, with the bytes of both; `parts` are those of the online phase.
+    """Both parties' meters combined, with the bytes of both; `parts` are those of the online phase.
 
-    `training_seconds` are those of the whole training on the wall clock, in which offline and online overlap.
-
-    Seconds are the slower party's; those online of the party that waited longest for the dealer, for which the other
-    waited then, and which its meter counts as online.
+    `training_seconds` is the wall-clock time of the whole training, in which offline and online overlap. Seconds are
+    those of the slower party, except online: there, they are those of the party that waited longer for the dealer,
+    because the other party waited for it meanwhile, and counted this time as online.
     """
 
     training_seconds: float
@@ -60,7 +59,7 @@ class DemoCosts(Figures):
     def of(
         cls, seconds: float, stages: Sequence[Stages], parts: Sequence[Stages], trees: int, predicted: int
     ) -> DemoCosts:
-        """`stages` and `parts` of either party, in a training of so many seconds and rounds of trees."""
+        """Combine `stages` and `parts` of both parties, for a training of these seconds and rounds of trees."""
 
         def of_both(each: Sequence[Stages], name: str) -> Phase:
             spent = [stages[name] for stages in each]
@@ -81,7 +80,7 @@ class DemoCosts(Figures):
 
 @dataclass(frozen=True)
 class DemoReport(Figures):
-    """All that the process which started the demo knows; lists are of both parties, by rank."""
+    """Everything that the process which started the demo knows; lists are by rank of the party."""
 
     run: Run
     data: DemoTables
@@ -98,7 +97,7 @@ class DemoReport(Figures):
 
 
 def print_report(report: DemoReport, out: Path) -> None:
-    """Quality beside XGBoost if it is installed, cost by phase, and what each party learned."""
+    """Print quality beside XGBoost if it is installed, cost by phase, and what each party learned."""
     console = Console()
     data, config = report.data, report.config
     console.print(

@@ -1,4 +1,4 @@
-"""What a party reports of its run between hosts: which run it was, which model came of it, what it cost."""
+"""A party's reports of its runs between hosts: the run, the resulting model, its cost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger("sharewood")
 
 @dataclass
 class PartyCosts(Figures):
-    """As one party measured it: stages of the meter, parts of a round of trees, peak memory, what was revealed."""
+    """Costs as one party measured them: stages, parts of a round of trees, peak memory, revealed values."""
 
     stages: dict[str, Phase] = field(metadata=IN_PLACE)
     parts: dict[str, Phase]
@@ -33,7 +33,7 @@ class PartyCosts(Figures):
 
     @classmethod
     def of(cls, party: Party, name: str, *, trees: int | None = None, rows: int = 0) -> PartyCosts:
-        """Those of party `name` in a training of so many rounds of trees, or a prediction of so many rows."""
+        """Return the costs of party `name` in a training of `trees` rounds, or a prediction of `rows` rows."""
         workers = party.workers.costs() if party.workers else []
         together = with_workers(party.stages, workers)
         stages = {stage: Phase.of_party(spent) for stage, spent in together.items()}
@@ -50,7 +50,7 @@ class PartyCosts(Figures):
 
 @dataclass
 class PartyReport(Figures):
-    """What a command cost; `written` are its files."""
+    """The cost of a command; `written` are its files."""
 
     costs: PartyCosts = field(metadata=IN_PLACE)
     written: list[str] = field(default_factory=list, kw_only=True)
@@ -58,7 +58,7 @@ class PartyReport(Figures):
 
 @dataclass(frozen=True)
 class TrainingTables(Figures):
-    """Rows of either party that were trained on, and held out; features of both together."""
+    """Rows of each party that were trained on, and held out; features of both parties together."""
 
     rows: list[int]
     held: list[int]
@@ -67,9 +67,9 @@ class TrainingTables(Figures):
 
 @dataclass(frozen=True)
 class RoundsOfTrees(Figures):
-    """Rounds asked for, grown, and kept in the model, with their metric; and those that a resumed run began with.
+    """Rounds requested, grown, and kept in the model, with their metric, and those that a resumed run began with.
 
-    Early stopping keeps the rounds with the best metric, and drops those that it took to see that.
+    Early stopping keeps the rounds up to the best metric, and drops the later ones.
     """
 
     asked: int
@@ -80,7 +80,7 @@ class RoundsOfTrees(Figures):
 
     @classmethod
     def of(cls, estimator: SecureXGBClassifier | SecureXGBRegressor, resumed_after: int | None) -> RoundsOfTrees:
-        """Those of a fitted estimator."""
+        """Return those of a fitted estimator."""
         assert estimator.model is not None, "the estimator has been fitted"
         asked, kept = estimator.config.n_estimators, estimator.model.rounds
         grown = estimator.curve[-1][0] if estimator.curve else asked
@@ -89,8 +89,9 @@ class RoundsOfTrees(Figures):
 
 @dataclass(frozen=True)
 class ShardTables(Figures):
-    """Rows of every shard of either party that were trained on. Of private bins that were cut in this run, by feature
-    the error of a rank as a share of the rows, as of secure_tree/sketches.py; None: they were cut before, or are joint.
+    """Rows of every shard of each party that were trained on, and the rank errors of private bins by feature.
+
+    Errors are fractions of the rows, as in secure_tree/sketches.py; None if bins are joint, or were cut earlier.
     """
 
     rows: list[list[int]]
@@ -98,7 +99,7 @@ class ShardTables(Figures):
 
     @classmethod
     def of(cls, estimator: SecureXGBClassifier | SecureXGBRegressor) -> ShardTables | None:
-        """Those of a fitted estimator; None where there were no shards."""
+        """Return those of a fitted estimator; None if there were no shards."""
         if (division := estimator.division) is None:
             return None
         return cls([list(rows) for rows in division.rows], division.bins.rank_errors if division.bins else None)
@@ -106,7 +107,7 @@ class ShardTables(Figures):
 
 @dataclass
 class TrainingReport(PartyReport):
-    """`curves`: of every metric of held-out rows, rounds of trees and its value; `curve` that of `metric`, the last."""
+    """A training; `curves` are (rounds, value) of every metric of held-out rows, and `curve` is that of `metric`."""
 
     run: Run
     data: TrainingTables
@@ -120,7 +121,7 @@ class TrainingReport(PartyReport):
 
 @dataclass(frozen=True)
 class PredictionTable(Figures):
-    """Own rows, and features of the model."""
+    """Numbers of own rows, and of features of the model."""
 
     rows: int
     features: int
@@ -128,8 +129,9 @@ class PredictionTable(Figures):
 
 @dataclass
 class PredictionReport(PartyReport):
-    """`config` is that of the model, `predict` that of the prediction; `quality`: measures of own rows, where their
-    labels are known.
+    """A prediction; `config` is that of the model, `predict` that of the prediction.
+
+    `quality` has metrics of own rows, if their labels are known.
     """
 
     run: Run
@@ -140,15 +142,15 @@ class PredictionReport(PartyReport):
 
 
 def page_beside(result: Path) -> Path:
-    """The path of the page about the run that wrote `result`."""
+    """Return the path of the page about the run that wrote `result`."""
     return result.with_name(f"{result.stem}.report.html")
 
 
 def write_reports(result: Path | None, page: str | None, report: PartyReport, json: Path | None) -> None:
-    """Write the page beside `result`, and the figures to `json`, where there are any; `written` in them are the files.
+    """Write the page beside `result`, and the figures to `json`, if there are any; their `written` lists the files.
 
-    The result is there already, so a page that cannot be written is a warning, and that of an earlier run goes. Raises
-    DataError for `json`.
+    The result already exists, so a failure to write the page is only a warning, and the page of an earlier run is
+    removed. Raises DataError for `json`.
     """
     written = f"; {result} is written" if result else ""
     report.written = [str(result)] if result else []

@@ -1,4 +1,4 @@
-"""Where a secret comes from: "file:PATH" or "env:NAME", as OpenSSL writes it. It never stands on a command line."""
+"""Sources of secrets, "file:PATH" or "env:NAME" as in OpenSSL. A secret is never on a command line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mpc.files import read_private
 
 @dataclass(frozen=True)
 class SecretSource:
-    """A file that only its owner may read, or a variable of the environment. Holds no secret itself."""
+    """A file that only its owner can read, or an environment variable. It does not contain the secret itself."""
 
     kind: str
     place: str
@@ -25,11 +25,11 @@ class SecretSource:
         return f"{self.kind}:{self.place}"
 
     def below(self, folder: Path) -> SecretSource:
-        """The same with a relative path taken from `folder`."""
+        """Return the source with a relative path resolved against `folder`."""
         return SecretSource(self.kind, str(folder / self.place)) if self.kind == "file" else self
 
     def read(self) -> bytes:
-        """The secret, without the end of the line. Raises ConfigError, which repeats nothing of it."""
+        """Read the secret, without the end of the line. Raises ConfigError, which does not repeat it."""
         if self.kind == "file":
             secret = read_private(Path(self.place), "file with a secret")
         elif (value := os.environ.get(self.place)) is not None:
@@ -42,7 +42,7 @@ class SecretSource:
         return secret
 
     def text(self) -> str:
-        """The secret as ASCII. Raises ConfigError."""
+        """Read the secret as ASCII. Raises ConfigError."""
         try:
             return self.read().decode("ascii")
         except UnicodeDecodeError:
@@ -50,7 +50,7 @@ class SecretSource:
 
 
 def parse_source(text: object) -> SecretSource:
-    """Raises ValueError. What is given is not repeated: it may be the secret itself."""
+    """Parse a source. Raises ValueError, which does not repeat the text: it may be the secret itself."""
     if isinstance(text, SecretSource):
         return text
     kind, _, place = text.partition(":") if isinstance(text, str) else ("", "", "")
@@ -63,7 +63,7 @@ Source = Annotated[SecretSource, BeforeValidator(parse_source)]
 
 
 def named(options: Mapping[str, str | None]) -> dict[str, SecretSource]:
-    """Sources given on a command line, by name; those not given are left out. Raises ConfigError."""
+    """Return the sources given on a command line, by name. Raises ConfigError."""
     try:
         return {name: parse_source(text) for name, text in options.items() if text is not None}
     except ValueError as error:

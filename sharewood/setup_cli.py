@@ -1,4 +1,4 @@
-"""The commands before an appointment: keys, configurations, checks, plans; `sharewood.cli` puts them in place."""
+"""The commands that prepare a job: keys, configurations, checks, plans; `sharewood.cli` adds them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def keygen(
 ) -> None:
     """Make keys and certificates for mutual TLS: NAME.key and NAME.crt for every name, and one authority.crt.
 
-    Give each host its own key and certificate, and authority.crt. Without --authority the authority's key is not kept.
+    Give each host its own key and certificate, and authority.crt. Without --authority, the authority's key is not kept.
     """
     from protocols.transport.certificates import Authority, make_credentials
 
@@ -50,7 +50,7 @@ def init(
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("."),
     address: Annotated[str, typer.Option(help="host:port where party_a listens.")] = "127.0.0.1:50011",
     dealer: Annotated[str, typer.Option(help="host:port where the dealer listens.")] = "127.0.0.1:50010",
-    offline: Annotated[str, typer.Option(help="dealer; or pairwise, without a third party.")] = "dealer",
+    offline: Annotated[str, typer.Option(help="dealer, or pairwise, which needs no third party.")] = "dealer",
     partition: Annotated[str, typer.Option(help="horizontal: each party has rows; vertical: columns.")] = "horizontal",
 ) -> None:
     """Write a commented configuration for each host of a job: party_a.toml, party_b.toml, dealer.toml."""
@@ -62,7 +62,7 @@ def init(
     divided: Partition = one_of("--partition", partition, get_args(Partition))
     files = write_first_files(out, address, dealer, maker, divided)
     typer.echo(f"wrote {', '.join(map(str, files.values()))}")
-    typer.echo("next: edit them, and then")
+    typer.echo("next: edit them, and then run")
     typer.echo(f"  sharewood keygen --out {out / 'keys'} --names {' '.join(files)}")
     for role, path in files.items():
         typer.echo(f"  sharewood check --config {path} --party {role}")
@@ -74,9 +74,9 @@ def check(
     party: Annotated[str, typer.Option(help="This host's role: one of the parties, or dealer.")],
     seconds: Annotated[float, typer.Option(min=0.1, help="How long to wait for each other host.")] = 5.0,
 ) -> None:
-    """Check this host before an appointment: files, schema, certificate, clock, port, and the way to the other hosts.
+    """Check this host before a job: files, schema, certificate, clock, port, and connections to the other hosts.
 
-    Exit status: 0, 2 where something on this host is wrong, 3 where only another host is at fault.
+    The exit status is 0, or 2 if this host is at fault, or 3 if only another host is.
     """
     from sharewood.checking import check
     from sharewood.hosts_config import HostsConfig
@@ -109,12 +109,12 @@ def plan(
     hour_price: Annotated[float, typer.Option(min=0, help="Price of one worker per hour.")] = 0.0,
     gigabyte_price: Annotated[float, typer.Option(min=0, help="Price per GB sent.")] = 0.0,
     disk: Annotated[
-        float, typer.Option(min=1, help="MB/s of a worker's disk, for temporary files that --memory does not hold.")
+        float, typer.Option(min=1, help="MB/s of a worker's disk, for temporary files beyond --memory.")
     ] = 500.0,
 ) -> None:
-    """Estimate a training: correlated randomness, rounds, bytes, time. Reads no data, and computes on made-up rows.
+    """Estimate a training: correlated randomness, rounds, bytes, time. Reads no data, and computes on generated rows.
 
-    --shards, --workers or --memory plan a training over clusters, from few made-up rows.
+    With --shards, --workers or --memory, plan a training over clusters, from a few generated rows.
     """
     from secure_tree.storage import write_json
     from sharewood import planning

@@ -1,8 +1,8 @@
 """Join two tables by their ids in shards, so that no process holds all rows, nor all ids.
 
 Both parties draw a key, and a row's shard is a keyed hash of its id (protocols/shards.py). Each party divides its own
-table, file by file in parallel, into pieces on its disk; then, shard by shard, the ids of both are intersected, and
-either writes its rows of the common ids in the order of the ids. The result is a folder with a file for each shard.
+table, file by file in parallel, into pieces on its disk. Then the ids of both are intersected shard by shard, and each
+party writes its rows of the common ids in the order of the ids. The result is a folder with one file per shard.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from sharewood.folders import MANIFEST, PIECE, Shard, each, shards_of, table_fil
 from sharewood.table_files import Place, read_pieces, shown, writable, write_frame
 from sharewood.tables import needed_ids
 
-# In the pieces, where a row comes from; no column is called so, as names are printable.
+# The origin of a row in the pieces; no table has a column of this name, since column names are printable.
 _FILE, _ROW = "\0file", "\0row"
 
 
 def align_in_shards(peer: Channel, rank: int, source: Path, columns: Columns, count: int, out: Path) -> tuple[int, int]:
-    """Divide and join `source` with the other party's table into the folder `out`: rows kept, and those there were.
+    """Divide `source` and join it with the other party's table into the folder `out`; return the rows kept, and all
+    rows.
 
-    Ray is running; `out` is made, or replaced where it is the result of such a division. Raises DataError.
+    Ray must be running. `out` is created, or replaced if it is the result of such a division. Raises DataError.
     """
     key = agree_on_shards(peer, rank, count)
     suffix = table_files(source)[0].suffix
@@ -60,7 +61,7 @@ def align_in_shards(peer: Channel, rank: int, source: Path, columns: Columns, co
 
 
 def check_folder(path: Path) -> None:
-    """Raises DataError unless a folder can be made at `path`, or there is the result of such a division."""
+    """Raise DataError unless a folder can be created at `path`, or it is the result of such a division."""
     if path.is_dir() and any(path.iterdir()) and not (path / MANIFEST).is_file():
         raise DataError(f"{path}: cannot be written: it is a folder that sharewood align --shards has not made")
     if not path.is_dir():
@@ -68,7 +69,7 @@ def check_folder(path: Path) -> None:
 
 
 def divide(source: Path, columns: Columns, key: bytes, count: int, out: Path) -> int:
-    """Write the rows of a table into a folder for each shard, in pieces, and return how many they are."""
+    """Write the rows of a table in pieces into one folder per shard, and return their number."""
     for shard in range(count):
         (out / str(shard)).mkdir(parents=True)
     shards = shards_of(source, columns, count)
@@ -77,7 +78,7 @@ def divide(source: Path, columns: Columns, key: bytes, count: int, out: Path) ->
 
 
 def gather(source: Path, columns: Columns, pieces: Path, shard: int) -> tuple[pd.DataFrame, pd.Series]:
-    """The cells and ids of a shard, in the order of the ids as text. Raises DataError where an id is there twice."""
+    """Read the cells and ids of a shard, in the order of the ids as text. Raises DataError for a duplicate id."""
     paths = sorted((pieces / str(shard)).iterdir())
     if not paths:
         return pd.DataFrame(), pd.Series(dtype=str)
@@ -94,7 +95,7 @@ def gather(source: Path, columns: Columns, pieces: Path, shard: int) -> tuple[pd
 
 @dataclass(frozen=True)
 class _Scattering:
-    """Rows -> pieces in the folder of each shard, named by their file and where they begin."""
+    """Write rows to pieces in the folder of each shard, named by their file and first row."""
 
     files: list[Path]
     columns: Columns

@@ -1,4 +1,4 @@
-"""What workers have cost, beside their leads: rounds of the busiest pair, bytes of all, peak memory of each."""
+"""Costs of workers and their leads: rounds of the busiest pair, bytes of all, peak memory of each."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Any
 from mpc.meter import Stage
 from sharewood.figures import Figures
 
-# Peak memory in bytes of a process; of a party with workers, of its lead and of every shard.
+# Peak memory of a process in bytes; for a party with workers, that of its lead and of every shard.
 Peak = int | dict[str, int]
 
 
 @dataclass(frozen=True)
 class ShardCosts(Figures):
-    """One worker: rounds, bytes with its peer and from the dealer, CPU seconds, peak memory, seconds of work by phase,
-    and when it worked: [phase, begin, end] in seconds since the first of the party's workers began.
+    """One worker: rounds, bytes with its peer and from the dealer, CPU seconds, peak memory, seconds of work by phase.
+
+    Also when it worked: [phase, begin, end] in seconds since the first of the party's workers began.
     """
 
     shard: int
@@ -30,7 +31,7 @@ class ShardCosts(Figures):
 
 
 def by_shard(workers: Sequence[Mapping[str, Any]]) -> list[ShardCosts]:
-    """What each of a party's workers has told of its costs."""
+    """Return the reported costs of each of a party's workers."""
     zero = min((begin for each in workers for _, begin, _ in each["busy"]), default=0.0)
     return [_shard(number, each, zero) for number, each in enumerate(workers)]
 
@@ -54,8 +55,9 @@ def _shard(number: int, told: Mapping[str, Any], zero: float) -> ShardCosts:
 
 
 def with_workers(stages: Mapping[str, Stage], workers: Sequence[Mapping[str, Any]]) -> dict[str, Stage]:
-    """A lead's stages with the rounds of that worker that had most, and the bytes of all. Seconds are the lead's, which
-    waits for its workers.
+    """Return a lead's stages with the rounds of the busiest worker, and the bytes of all.
+
+    Seconds are those of the lead, which waits for its workers.
     """
     together = {name: replace(stage) for name, stage in stages.items()}
     for name in {name for each in workers for name in each["stages"]}:
@@ -69,14 +71,14 @@ def with_workers(stages: Mapping[str, Stage], workers: Sequence[Mapping[str, Any
 
 
 def peaks(lead: int, workers: Sequence[Mapping[str, Any]]) -> Peak:
-    """Peak memory of a party."""
+    """Return the peak memory of a party."""
     if not workers:
         return lead
     return {"lead": lead, **{str(i): each["memory_peak_bytes"] for i, each in enumerate(workers)}}
 
 
 def by_process(memory: Mapping[str, Peak]) -> dict[str, int]:
-    """Peaks by the names of processes."""
+    """Return peak memory by the names of processes."""
     named: dict[str, int] = {}
     for name, peak in memory.items():
         if isinstance(peak, int):

@@ -1,4 +1,4 @@
-"""Tables in shards as jobs take them: each worker reads its own rows, and the process that asks has none of them."""
+"""Tables in shards for jobs: each worker reads its own rows, and the calling process has none of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sharewood.tables import (
 
 @dataclass(frozen=True)
 class Sharded:
-    """A table in shards, as `Rows` are one of this process: `features` are `Shards` of all that is in it."""
+    """A table in shards, the counterpart of `Rows`: `features` are `Shards` of everything in it."""
 
     features: Shards
     columns: int
@@ -66,7 +66,7 @@ class FromFiles:
 
 
 def to_train_on(source: Path, columns: Columns, count: int) -> Sharded:
-    """A table in so many shards. Ray is running. Raises DataError, ConfigError."""
+    """Return a table in a number of shards; Ray must be running. Raises DataError, ConfigError."""
     first = table_files(source)[0]
     present = column_names(first)
     columns.check_present(first, present, "label", "weight")
@@ -78,7 +78,7 @@ def to_train_on(source: Path, columns: Columns, count: int) -> Sharded:
 
 
 def to_predict(source: Path, columns: Columns, names: tuple[str, ...], count: int) -> Sharded:
-    """Rows with the features of a model, likewise."""
+    """Return rows with the features of a model in the same way."""
     first = table_files(source)[0]
     behind, asked = asked_of(first, columns, names)
     parts = [FromFiles(shard, columns, names) for shard in shards_of(source, asked, count)]
@@ -89,10 +89,9 @@ def to_predict(source: Path, columns: Columns, names: tuple[str, ...], count: in
 def write_shards(
     source: Path, rows: Sharded, values: np.ndarray, output: str, classes: int, out: Path
 ) -> np.ndarray | None:
-    """Write predictions to `out`: of a folder into a folder, with a file for each shard, and of a file into a file. Ray
-    is running.
+    """Write predictions to `out`: a folder with one file per shard for a folder, and a file for a file.
 
-    Returns the labels of the rows, where all are known, as of `known_labels`.
+    Ray must be running. Returns the labels of the rows if all are known, as in `known_labels`.
     """
     parts: Sequence[FromFiles] = rows.features.parts  # type: ignore[assignment]
     ends = np.cumsum([part.rows for part in parts])[:-1]

@@ -1,4 +1,4 @@
-"""Files of tables, CSV or parquet: read as they are, written whole. What the columns mean is sharewood/tables.py's."""
+"""Files of tables, CSV or parquet, read unchanged and written atomically; sharewood/tables.py interprets columns."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from mpc.files import discard_partial, write_bytes
 PARQUET = ".parquet"
 # The longest value that a message shows in full.
 _SHOWN = 50
-# What pandas' infer_dtype calls numbers and text.
+# The names of numbers and text in pandas' infer_dtype.
 _PLAIN = ("string", "categorical", "integer", "floating", "boolean", "decimal", "mixed-integer", "empty")
-# What stands for a missing number in a CSV file; of text, only the empty cell does.
+# Texts that mean a missing number in a CSV file; for text columns, only the empty cell does.
 _MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None"]
 
 
 @dataclass(frozen=True)
 class Place:
-    """A file, and which of its rows the first at hand is: where messages point to."""
+    """A file and the index of the first row at hand, for messages."""
 
     path: Path
     first: int = 0
@@ -38,13 +38,13 @@ class Place:
         return str(self.path)
 
     def cell(self, name: str, row: int) -> str:
-        """Where a value is: in a CSV file by line as an editor shows it, the header being line 1."""
+        """Describe where a value is; in a CSV file, by its line in an editor, with the header as line 1."""
         row += self.first
         return f"{self}: column {name!r}, " + (f"row {row}" if self.path.suffix == PARQUET else f"line {row + 2}")
 
 
 def read_cells(path: Path, text: Collection[str] | None) -> pd.DataFrame:
-    """The table of a file. In a CSV file the columns `text` are text, or, where it is None, all of them.
+    """Read the table of a file. In a CSV file, the columns `text` are text, or all columns if it is None.
 
     Raises DataError.
     """
@@ -66,9 +66,9 @@ def read_cells(path: Path, text: Collection[str] | None) -> pd.DataFrame:
 def read_pieces(
     path: Path, text: Collection[str] | None, start: int, stop: int, rows: int
 ) -> Iterator[tuple[Place, pd.DataFrame]]:
-    """Rows from `start` to `stop` of a file, some `rows` at a time, as of `read_cells`, and where they stand.
+    """Yield rows `start` to `stop` of a file, `rows` at a time, as in `read_cells`, with their place.
 
-    Of a CSV file whose number of rows `count_rows` has found. Raises DataError.
+    The rows of a CSV file must have been counted by `count_rows`. Raises DataError.
     """
     read = _parquet_pieces(path, start, stop, rows) if path.suffix == PARQUET else _csv_pieces(path, text, stop, rows)
     with _reading(path):
@@ -79,7 +79,7 @@ def read_pieces(
                 skipped = max(start - first, 0)
                 yield Place(path, first + skipped), frame.iloc[skipped : stop - first].reset_index(drop=True)
         if at < stop:
-            raise DataError(f"{path}: now has {at} rows and had {stop}: files must not change while they are read")
+            raise DataError(f"{path}: must not change while it is read: it had {stop} rows, and has {at} now")
 
 
 def _parquet_pieces(path: Path, start: int, stop: int, rows: int) -> Iterator[tuple[int, pd.DataFrame]]:
@@ -95,7 +95,7 @@ def _parquet_pieces(path: Path, start: int, stop: int, rows: int) -> Iterator[tu
 
 
 def _parquet() -> ModuleType:
-    """`pyarrow.parquet`, which the base does not install. Raises ConfigError."""
+    """Import `pyarrow.parquet`, which the base does not install. Raises ConfigError."""
     try:
         from pyarrow import parquet
     except ModuleNotFoundError:
@@ -117,7 +117,7 @@ def _csv_pieces(path: Path, text: Collection[str] | None, stop: int, rows: int) 
 
 
 def _csv(path: Path, header: list[str], text: Collection[str] | None, rows: int | None = None) -> TextFileReader:
-    """A reader of a CSV file, in pieces of so many rows if any."""
+    """Open a CSV file, optionally in pieces of `rows` rows."""
     verbatim = header if text is None else [name for name in header if name in text]
     missing = {name: [""] if name in verbatim else _MISSING for name in header}
     types = dict.fromkeys(verbatim, str)
@@ -128,11 +128,11 @@ def _csv(path: Path, header: list[str], text: Collection[str] | None, rows: int 
 
 def _check_cells(path: Path, frame: pd.DataFrame, header: list[str], whole: bool = True) -> None:
     if list(frame) != header or not whole:
-        raise DataError(f"{path}: quotes and line ends do not show where its cells end")
+        raise DataError(f"{path}: quotes and line ends must show where cells end: check the quotes")
 
 
 def count_rows(path: Path) -> int:
-    """The rows of a file, at least one; of a CSV file each has a cell for each column. Raises DataError."""
+    """Count the rows of a file: at least one; in a CSV file, each must have a cell per column. Raises DataError."""
     with _reading(path):
         rows = int(_parquet().read_metadata(path).num_rows) if path.suffix == PARQUET else _lines(path)[1]
     if not rows:
@@ -141,7 +141,7 @@ def count_rows(path: Path) -> int:
 
 
 def column_names(path: Path) -> list[str]:
-    """The columns of a file. Raises DataError."""
+    """Return the columns of a file. Raises DataError."""
     with _reading(path):
         if path.suffix == PARQUET:
             return _checked_names(path, _parquet().read_schema(path).names)
@@ -150,7 +150,7 @@ def column_names(path: Path) -> list[str]:
 
 
 def _lines(path: Path) -> tuple[list[str], int]:
-    """The header of a CSV file, and how many rows follow it, each with a cell for each column."""
+    """Return the header of a CSV file, and the number of rows after it, each of which has a cell per column."""
     with _opened(path) as file:
         lines = csv.reader(file, strict=True)
         header, rows, blank = _header(path, next(lines, [])), 0, 0
@@ -172,7 +172,7 @@ def _opened(path: Path) -> io.TextIOWrapper:
 
 
 def _header(path: Path, names: list[str]) -> list[str]:
-    """The first line of a CSV file. Raises DataError unless it names the columns."""
+    """Return the first line of a CSV file. Raises DataError unless it names the columns."""
     if not names:
         raise DataError(f"{path}: line 1 is blank: a CSV file must begin with the names of its columns")
     if all(map(_is_number, names)) and names != [str(i) for i in range(len(names))]:
@@ -192,14 +192,14 @@ def _checked_names(path: Path, names: list[str]) -> list[str]:
 
 
 def check_plain(path: Path, name: str, column: pd.Series) -> None:
-    """Raises DataError where a column of a parquet file holds anything but numbers and text."""
+    """Raise DataError if a column of a parquet file has values other than numbers and text."""
     kind = pd.api.types.infer_dtype(column, skipna=True)
     if kind not in _PLAIN:
         raise DataError(f"{path}: column {name!r}: values must be numbers or text, got values of type {kind}")
 
 
 def shown(value: object) -> str:
-    """A value as messages show it: in quotes, on one line, and its beginning only where it is long."""
+    """Format a value for messages: quoted, on one line, and truncated if it is long."""
     text = str(value)
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
 
@@ -226,7 +226,7 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 def write_frame(path: Path, frame: pd.DataFrame) -> None:
-    """A table as CSV or parquet, whole or not at all."""
+    """Write a table as CSV or parquet, completely or not at all."""
     if path.suffix == PARQUET:
         _parquet()
         buffer = io.BytesIO()
@@ -237,9 +237,9 @@ def write_frame(path: Path, frame: pd.DataFrame) -> None:
 
 
 def writable(path: Path) -> None:
-    """Raises DataError unless a file can be made at `path`: asked before an hour of work, not after.
+    """Raise DataError unless a file can be created at `path`; called before hours of work, not after.
 
-    Removes what a killed process may have left of writing it. Raises ConfigError without the extra for parquet.
+    Removes what a killed process may have left behind. Raises ConfigError without the extra for parquet.
     """
     if path.suffix == PARQUET:
         _parquet()

@@ -1,4 +1,4 @@
-"""Tables of one party, CSV or parquet: features, labels, weights, ids, predictions. Errors say where."""
+"""Tables of one party, CSV or parquet: features, labels, weights, ids, predictions. Errors name the place."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LIKE_AN_ID = re.compile(r"(?i:(?:^|[_\W])(?:id|idx|index|key|rowid|uuid|guid))$
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a table: features, float64 or of the type `category`; labels, weights and ids where there are any.
+    """Rows of a table: features, float64 or of the type `category`; labels, weights and ids if there are any.
 
     `missing` are the features that the schema file declares as possibly missing.
     """
@@ -40,7 +40,7 @@ class Rows:
 
     @property
     def columns(self) -> int:
-        """How many give features."""
+        """Return the number of columns that give features."""
         return len(self.features.columns)
 
     @property
@@ -49,7 +49,7 @@ class Rows:
 
 
 def read_table(path: Path, columns: Columns, may_miss: MayMiss | None = None) -> Rows:
-    """A table to train on. `may_miss` tells which features may be missing besides those that `columns` declare."""
+    """Read a table to train on. `may_miss` selects features that may be missing beyond those of `columns`."""
     rows = _training_rows(Place(path), read_frame(path, columns), columns, may_miss)
     if not columns.complete:
         check_no_ids(path, rows.features)
@@ -65,9 +65,9 @@ def read_piecewise(
     rows: int,
     names: Sequence[str] = (),
 ) -> Iterator[tuple[Place, Rows]]:
-    """The same of rows from `start` to `stop`, some `rows` at a time, and where they stand.
+    """Read rows `start` to `stop` in the same way, `rows` at a time, with their place.
 
-    With `names` they are rows to predict, as of `read_rows`.
+    With `names`, they are rows to predict, as in `read_rows`.
     """
     behind, asked = asked_of(path, columns, names) if names else ({}, columns)
     for place, frame in read_pieces(path, _text_columns(column_names(path), asked), start, stop, rows):
@@ -90,14 +90,15 @@ def _training_rows(place: Place, frame: pd.DataFrame, columns: Columns, may_miss
 
 
 def read_rows(path: Path, columns: Columns, names: Sequence[str], may_miss: MayMiss | None = None) -> Rows:
-    """Rows to predict: the features of a model, in its order, and no others; label and weight are set aside."""
+    """Read rows to predict: the features of a model, in its order, and no others; label and weight are ignored."""
     behind, asked = asked_of(path, columns, names)
     return _rows_to_predict(Place(path), read_frame(path, asked), asked, list(behind), may_miss)
 
 
 def asked_of(path: Path, columns: Columns, names: Sequence[str]) -> tuple[dict[str, list[str]], Columns]:
-    """The columns behind the features of a model, in its order, with their categories; and what the table's columns
-    are for it. Raises DataError where the table lacks one, or has others.
+    """Return the columns behind a model's features, in its order, with their categories, and the table's columns.
+
+    Raises DataError if the table lacks one, or has others.
     """
     present = column_names(path)
     behind = columns_behind(names, present)
@@ -113,7 +114,7 @@ def asked_of(path: Path, columns: Columns, names: Sequence[str]) -> tuple[dict[s
 
 
 def header_of(columns: Columns, names: Sequence[str]) -> pd.DataFrame:
-    """Features as a table without rows."""
+    """Return features as a table without rows."""
     kinds = {name: columns.role(name).categories for name in names}
     return pd.DataFrame({n: pd.Categorical([], list(some)) if some else np.zeros(0) for n, some in kinds.items()})
 
@@ -126,7 +127,7 @@ def _rows_to_predict(
 
 
 def read_joinable(path: Path, columns: Columns) -> tuple[pd.DataFrame, pd.Series]:
-    """A table to be joined, all its cells as they are written, and its ids, each of which is there once."""
+    """Read a table to join, with all cells as they are written, and its distinct ids."""
     frame = read_frame(path, columns, verbatim=True)
     ids = needed_ids(Place(path), frame, columns)
     _refuse(Place(path), str(ids.name), ids.duplicated(), lambda row: f"id {shown(ids.iloc[row])} appears twice")
@@ -134,9 +135,9 @@ def read_joinable(path: Path, columns: Columns) -> tuple[pd.DataFrame, pd.Series
 
 
 def read_frame(path: Path, columns: Columns, verbatim: bool = False) -> pd.DataFrame:
-    """A file's columns as they are, the id as text, or with `verbatim` all of a CSV file.
+    """Read a file's columns as they are, with the id as text, or with all of a CSV file as text if `verbatim`.
 
-    Raises DataError where it has columns that a complete schema does not know, or lacks its id or a feature.
+    Raises DataError if it has columns that are not in a complete schema, or lacks its id or a feature.
     """
     frame = read_cells(path, None if verbatim else _text_columns(column_names(path), columns))
     check_columns(path, frame, columns)
@@ -144,7 +145,7 @@ def read_frame(path: Path, columns: Columns, verbatim: bool = False) -> pd.DataF
 
 
 def needed_ids(place: Place, frame: pd.DataFrame, columns: Columns) -> pd.Series:
-    """The ids of a table, as text. Raises DataError where it has none."""
+    """Return the ids of a table as text. Raises DataError if it has none."""
     ids = ids_of(place, frame, columns)
     if ids is None:
         raise DataError(f"{place} has no id column; its columns are {', '.join(frame)}")
@@ -156,7 +157,7 @@ def _text_columns(names: list[str], columns: Columns) -> set[str]:
 
 
 def check_columns(path: Path, names: Iterable[str], columns: Columns) -> None:
-    """Raises DataError where a table has columns that a complete schema does not know, or lacks its id or a feature."""
+    """Raise DataError if a table has columns that are not in a complete schema, or lacks its id or a feature."""
     if columns.complete:
         for name in names:
             if name not in columns.known:
@@ -165,9 +166,9 @@ def check_columns(path: Path, names: Iterable[str], columns: Columns) -> None:
 
 
 def write_predictions(path: Path, ids: pd.Series | None, values: np.ndarray, output: str = "probability") -> None:
-    """A table with the column `prediction`, after the ids where the input has them.
+    """Return a table with the column `prediction`, after the ids if the input has them.
 
-    values [n, classes]: `prediction` is the class, and its probabilities or margins follow, one column a class.
+    values [n, classes]: `prediction` is the class, followed by probabilities or margins, one column per class.
     """
     table = pd.DataFrame({PREDICTION: values if values.ndim == 1 else values.argmax(axis=1)})
     for k, column in enumerate(values.T if values.ndim == 2 else []):
@@ -178,26 +179,26 @@ def write_predictions(path: Path, ids: pd.Series | None, values: np.ndarray, out
 
 
 def known_labels(path: Path, columns: Columns, names: Sequence[str], classes: int) -> np.ndarray | None:
-    """Labels of rows to predict, a number each, of so many classes if any; None where the file lacks one."""
+    """Return the labels of rows to predict, as numbers; None if the file lacks one."""
     name = label_of(path, columns, names)
     return None if name is None else good_labels(read_frame(path, columns)[name], classes)
 
 
 def label_of(path: Path, columns: Columns, names: Sequence[str]) -> str | None:
-    """The label's column of rows to predict with features `names`, where the file has one."""
+    """Return the label column of rows to predict with features `names`, if the file has one."""
     name = columns.named("label")
     return None if name is None or name in names or name not in column_names(path) else name
 
 
 def good_labels(column: pd.Series, classes: int) -> np.ndarray | None:
-    """Labels as numbers, of so many classes if any; None where one is not."""
+    """Return labels as numbers, below `classes` if given; None if one is not valid."""
     values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64)
     good = np.isin(values, np.arange(classes)) if classes else np.isfinite(values)
     return values if good.all() else None
 
 
 def check_labels(where: Path | Place, columns: Columns, labels: np.ndarray, config: TrainConfig) -> None:
-    """Raises DataError unless the labels are as the objective takes them."""
+    """Raise DataError unless the labels suit the objective."""
     if config.logistic:
         check_classes(where, columns, labels, config.num_class or 2)
     if config.counts:
@@ -205,7 +206,7 @@ def check_labels(where: Path | Place, columns: Columns, labels: np.ndarray, conf
 
 
 def check_classes(where: Path | Place, columns: Columns, labels: np.ndarray, count: int = 2) -> None:
-    """Raises DataError unless all labels are class numbers below `count`."""
+    """Raise DataError unless all labels are class numbers below `count`."""
     classes = "0 or 1" if count == 2 else f"one of 0 .. {count - 1}"
     strange = ~np.isin(labels, np.arange(count))
     _refuse(
@@ -214,7 +215,7 @@ def check_classes(where: Path | Place, columns: Columns, labels: np.ndarray, cou
 
 
 def check_counts(where: Path | Place, columns: Columns, labels: np.ndarray) -> None:
-    """Raises DataError if a label is negative."""
+    """Raise DataError if a label is negative."""
     label = str(columns.named("label"))
     _refuse(_place(where), label, labels < 0, lambda row: f"label must be a count of at least 0, got {labels[row]:g}")
 
@@ -241,7 +242,7 @@ def _features(
 def _categories(
     place: Place, name: str, column: pd.Series, categories: tuple[str, ...], optional: bool, missing: str
 ) -> pd.Categorical:
-    """A column of the type `category`; a missing value where there may be some."""
+    """Return a column of the type `category`, with missing values if they are allowed."""
     check_plain(place.path, name, column)
     absent = column.isna().to_numpy()
     codes = pd.Index(categories).get_indexer(pd.Index(column.astype(str)))
@@ -262,7 +263,7 @@ def _numbers(
     optional: bool = False,
     missing: str = "value is missing",
 ) -> np.ndarray:
-    """float64[n]; NaN where a value is missing, and may be; else `missing` is the error's text."""
+    """Return float64[n], with NaN for missing values if they are allowed; otherwise `missing` is the error's text."""
     check_plain(place.path, name, column)
     values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
     absent = column.isna().to_numpy()
@@ -284,9 +285,9 @@ def _numbers(
 
 
 def check_no_ids(path: Path, features: pd.DataFrame) -> None:
-    """Raises DataError where a feature that no schema file declares has an id's name and values.
+    """Raise DataError if a feature that no schema file declares has an id's name and values.
 
-    Warns where one numbers the rows.
+    Warns if one numbers the rows.
     """
     n = len(features)
     if n < _ROWS_THAT_COUNT:
@@ -305,7 +306,7 @@ def check_no_ids(path: Path, features: pd.DataFrame) -> None:
 
 
 def ids_of(place: Place, frame: pd.DataFrame, columns: Columns) -> pd.Series | None:
-    """The ids of some rows, as text, where there are any. Raises DataError."""
+    """Return the ids of rows as text, if there are any. Raises DataError."""
     name = columns.named("id")
     if name is None or name not in frame:
         return None
@@ -317,7 +318,7 @@ def ids_of(place: Place, frame: pd.DataFrame, columns: Columns) -> pd.Series | N
 
 
 def _refuse(place: Place, name: str, bad: np.ndarray | pd.Series, what: Callable[[int], str]) -> None:
-    """Raises DataError that points to the first `bad` row, and states what is wrong with it."""
+    """Raise DataError that names the first `bad` row and states what is wrong with it."""
     if bad.any():
         row = int(np.argmax(bad))
         raise DataError(f"{place.cell(name, row)}: {what(row)}")

@@ -1,4 +1,4 @@
-"""TOML files, read with one sentence for what is wrong in them."""
+"""Read TOML files, with one sentence for an error in them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from mpc.errors import ConfigError
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Raises ConfigError that names the file."""
+    """Read a file. Raises ConfigError that names it."""
     try:
         return tomllib.loads(path.read_text())
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
-    except (ValueError, RecursionError) as error:  # tables in tables in tables
+    except (ValueError, RecursionError) as error:  # tables nested too deeply
         raise ConfigError(f"{path}: not TOML ({error})") from None

@@ -1,4 +1,4 @@
-"""Compile, or load from numba's cache, every kernel of a training, so that no process or timing pays for it."""
+"""Compile every kernel of a training, or load it from numba's cache, so that no process or timing includes it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from protocols.runtime.hosts import Offline
 from protocols.transport.memory import memory_pair
 from secure_tree import SecureXGBClassifier
 
-# The rows below are made up and the seeds protect nothing.
+# The rows below are generated, and the seeds protect nothing.
 _SEEDS = (bytes(16), bytes(range(16)))
 
 
 def warm_up(comparison: Literal["bits", "keys"] = "bits", offline: Offline = "dealer", ot: OtKind = "ferret") -> None:
-    """Train and predict on four made-up rows between two threads; a few seconds at first, then a second at most."""
+    """Train and predict on four generated rows between two threads; takes a few seconds at first, then at most one."""
 
     def job(rank: int) -> None:
         if offline == "pairwise":

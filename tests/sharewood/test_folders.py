@@ -166,7 +166,7 @@ def test_files_must_not_change_under_a_training(ray, tmp_path, columns):
     folder = folder_of(tmp_path, frame_of(20), ".csv", [10, 10])
     _, last = shards_of(folder, columns, 2)
     write(frame_of(9), folder / "part-01.csv")
-    with pytest.raises(DataError, match=r"part-01.csv: now has 9 rows and had 10: files must not change"):
+    with pytest.raises(DataError, match=r"part-01.csv: must not change while it is read: it had 10 rows, and has 9 now"):
         last.read(columns)
 
 

@@ -186,7 +186,7 @@ def on_shards(place, shards=2):
 
 def test_tables_that_make_no_shards_are_refused(ray, by_rows):
     place, _ = by_rows
-    with pytest.raises(DataError, match="train_a: must be a file where there are no shards, got a folder"):
+    with pytest.raises(DataError, match="train_a: must be a file without shards, got a folder"):
         train(on_shards(place, 0), "party_a", False, None)
     with pytest.raises(DataError, match="train_a: must have at least one row per shard, got 300 rows for 301 shards"):
         train(on_shards(place, 301), "party_a", False, None)

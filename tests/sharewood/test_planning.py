@@ -206,7 +206,7 @@ def test_constraints_of_a_file_are_by_name_or_by_place(job):
 def test_early_stopping_is_told(capsys):
     config = TrainConfig.of(n_estimators=7, max_depth=1, max_bin=4, early_stopping_rounds=2, test_size=0.2)
     print_plan(plan(config, Sizes.numeric((30, 40), 2), Computing(1.0, 2.0, 3.0)), ("a", "b"))
-    assert "All 7 rounds were planned: a training that stops early needs less." in capsys.readouterr().out
+    assert "The plan has all 7 rounds of trees: a training that stops early takes less." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("partition", ["horizontal", "vertical"])
