@@ -1,4 +1,4 @@
-"""Secure gradient-boosted trees: the estimators and what they are made of."""
+"""Secure gradient-boosted trees: the estimators and the modules that implement them."""
 
 from secure_tree.estimator import SecureXGBClassifier, SecureXGBRegressor
 

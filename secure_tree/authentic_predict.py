@@ -1,8 +1,8 @@
-"""Prediction by thresholds on shares with MACs: a path sum as in secure_tree/predict.py, every opening checked.
+"""Prediction by thresholds on shares with MACs: a path sum as in secure_tree/predict.py, with every opening checked.
 
-Both halves of the model are taken in once; then each batch of rows. Rows and halves are their owner's choice; whatever
-is opened after follows from them and from dealt values, and `party.reveal` gives a result to its receiver only once all
-openings have passed. See mpc/macs.py.
+Both halves of the model are taken in once, then each batch of rows. The owner of rows or of a half may choose them
+freely. All values opened later follow from them and from dealt values, and `party.reveal` gives the result to its
+receiver only after all openings have passed. See mpc/macs.py.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from secure_tree.ensemble import Ensemble
 from secure_tree.layout import Layout
 from secure_tree.predict import THRESHOLD_BITS, columns_of, keys_of, paths
 
-# Comparisons at a time: of each the dealer makes 4 kB.
+# Comparisons at a time: the dealer makes 4 kB for each.
 PIECE = 1 << 14
 
 
 @dataclass(frozen=True)
 class AuthenticModel:
-    """A model that was taken in: chosen features of each party's columns, thresholds [T m], leaves [T leaves], base."""
+    """A model with MACs: chosen features among each party's columns, thresholds [T m], leaves [T leaves], base."""
 
     keyring: Keyring
     chosen: Sequence[Taken]
@@ -41,10 +41,10 @@ class AuthenticModel:
 
 
 def take_in_model(party: Party, ensemble: Ensemble, layout: Layout) -> Steps[AuthenticModel]:
-    """Own half of the model -> AuthenticModel, under new keys. One round."""
+    """Take in this party's half of the model -> AuthenticModel under new keys. One round."""
     keyring = Keyring.begin(party)
     trees, leaves = ensemble.leaves.shape
-    # By rows both parties have the same columns.
+    # For horizontal data both parties have the same columns.
     blocks = [columns_of(layout, p) for p in ((0, 1) if layout.vertical else (0,))]
     own: list[np.ndarray] = [ensemble.chosen[..., columns].words.reshape(-1, len(columns)) for columns in blocks]
     own += [ensemble.thresholds.words.reshape(-1), ensemble.leaves.words.reshape(-1)]
@@ -60,7 +60,7 @@ def take_in_model(party: Party, ensemble: Ensemble, layout: Layout) -> Steps[Aut
 def authentic_margins(
     party: Party, model: AuthenticModel, layout: Layout, owners: tuple[int, ...], features: np.ndarray, classes: int
 ) -> Steps[WideShare]:
-    """Own features float32[n, d_p] of the rows of `owners` -> their [margin] at MARGIN_SCALE, [classes, n]."""
+    """Own features float32[n, d_p] of the rows of `owners` -> [margin] of these rows at MARGIN_SCALE, [classes, n]."""
     n, nodes = layout.rows[owners[0]], (1 << model.depth) - 1
     handed = []
     for p in owners:
@@ -90,7 +90,7 @@ def authentic_margins(
 def _sum_of_paths(
     party: Party, model: AuthenticModel, left: AuthenticShare, first: int, classes: int
 ) -> Steps[WideShare]:
-    """[goes left], [rows, t, nodes], of trees from `first` up -> [sum of the weights reached], [rows, classes]."""
+    """[goes left], [rows, t, nodes], of the trees from `first` on -> [sum of the reached weights], [rows, classes]."""
     rows, count, _ = left.shape
     nodes, turns = paths(model.depth)
     leaves = len(nodes)

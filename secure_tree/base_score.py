@@ -1,17 +1,18 @@
-"""The margin before the first tree, estimated on shares as XGBoost does, and the unit of a regression's margins.
+"""The margin before the first tree, estimated on shares as in XGBoost, and the unit of a regression's margins.
 
-Functionality  labels, and weights, of the parties' rows -> [base] of `Ensemble`: logistic, the log-odds of the weighted
-               share of a class; squared error, the weighted mean; counts, the logarithm of that. A base_score that the
-               user gives is public. Of squared error also, in the clear, the unit: a power of two above the root mean
-               square distance of the labels from the base, at most six times that
-Error          log-odds and logarithms within 2e-4, between -13.8 and 13.8, as XGBoost holds probabilities to 1e-6 (a
-               mean count to as little of the label scale). Mean: 2^-16 of the distance between the parties' means where
-               rows have weights, and 2^-33 of the label bound
-Messages       each party enters sums over its own rows, so that all of it costs as much as a few rows
+Functionality  labels and weights of the parties' rows -> [base] of `Ensemble`. Logistic: the log-odds of the weighted
+               frequency of a class; squared error: the weighted mean; counts: the logarithm of the weighted mean. A
+               base_score given by the user is public. Squared error also reveals the unit: a power of two above the
+               root mean square distance of the labels from the base, and at most six times that distance
+Error          log-odds and logarithms: 2e-4. They are clipped to -13.8 .. 13.8, as XGBoost clips probabilities at 1e-6;
+               a mean count is clipped likewise, relative to the label scale. Mean: 2^-33 of the label bound, plus 2^-16
+               of the distance between the parties' means if rows have weights
+Messages       each party shares sums over its own rows, so the cost is that of a few rows
 Security       semi-honest, perfect: composition of perfect protocols; the unit is revealed to both parties
-How            a mean of both parties is one of their means and a part of the difference. The square of the unit exceeds
-               four squares: of each party's deviation and of its mean's distance from the base, by its share of the
-               weight. It is also 2^-9 of the largest distance of a held-out row, so that metrics stay in range
+How            the mean over both parties is one party's mean plus a fraction of the difference of the means. The square
+               of the unit exceeds four squares: for each party, its deviation and the distance of its mean from the
+               base, weighted by the party's fraction of the weight. The unit is also at least 2^-9 of the largest
+               distance of a held-out row, so that metrics stay in range
 """
 
 from __future__ import annotations
@@ -45,16 +46,16 @@ UNIT = "the power of two above the spread of the labels"
 MASS_BITS = 43
 LEAST_PROBABILITY = 1e-6
 LABEL_SCALE = 34
-# Of the base over the unit: a shift that does for all units, so that the cost does not depend on it.
+# Shift of the base over the unit. It suffices for all units, so that the cost does not depend on the unit.
 UNIT_SHIFT = 16
 QUOTIENT_SCALE = 20
 SPREAD_BITS = 9
-# Thresholds of the spread, over the label bound, at LABEL_SCALE + SPREAD_BITS: from 2^-25 to 2.
+# Exponents of the thresholds of the spread over the label bound, at LABEL_SCALE + SPREAD_BITS: from 2^-25 to 2.
 SPREADS = range(LABEL_SCALE + SPREAD_BITS - 25, LABEL_SCALE + SPREAD_BITS + 2)
 
 
 def settle(party: Party, context: TrainingContext, own: OwnRows) -> tuple[TrainingContext, AShare]:
-    """[base] of `Ensemble`, [classes], and the training with the label scale of a regression. Stage: setup."""
+    """Return the context, with the label scale of a regression, and [base] of `Ensemble`, [classes]. Stage: setup."""
     config = context.config
     if config.squared:
         moments = Moments.total(own.each(_moments, context.facts)).beside(context.facts, own.validation)
@@ -68,7 +69,7 @@ def settle(party: Party, context: TrainingContext, own: OwnRows) -> tuple[Traini
 
 
 def _own(party: Party, values: list[float] | np.ndarray, scale: int) -> AShare:
-    """A party's own numbers as a share of their sum over the parties."""
+    """Return a party's own numbers as its share of the sum over both parties."""
     return AShare(np.round(np.asarray(values) * 2.0**scale).astype(np.int64).astype(np.uint64), party.rank, scale)
 
 
@@ -78,13 +79,13 @@ def _weights(facts: PublicFacts, table: Table) -> np.ndarray:
 
 
 def _mass_scale(facts: PublicFacts) -> tuple[int, int]:
-    """The scale of sums of weights, and the highest bit of one at that scale."""
+    """Return the scale of sums of weights, and the highest bit of such a sum at that scale."""
     scale = MASS_BITS - 1 - ceil_log2(sum(facts.masses or facts.layout.rows))
     return min(scale, 24), min(scale, 24) + MASS_BITS - 1 - scale
 
 
 def _sums(part: Part, context: TrainingContext) -> np.ndarray:
-    """Of a part's rows: the sum of the weights, and of weighted targets of every class, float64[1 + classes]."""
+    """Return the sum of weights and, for every class, the weighted sum of targets over a part, float64[1 + classes]."""
     labels = targets_of(context, part.table.labels)
     if labels is None:
         return np.zeros(1 + context.config.classes)
@@ -93,13 +94,13 @@ def _sums(part: Part, context: TrainingContext) -> np.ndarray:
 
 
 def _estimate(party: Party, context: TrainingContext, own: np.ndarray) -> Steps[AShare]:
-    """[log-odds] of every class, or the [logarithm] of the mean count, from a party's `_sums`."""
+    """A party's `_sums` -> [log-odds] of every class, or [logarithm] of the mean count."""
     config, facts = context.config, context.facts
     scale, high = _mass_scale(facts)
     total, sums = own[0], own[1:]
     over, whole = _own(party, sums, scale), _own(party, np.full(len(sums), total), scale)
     under = whole - over if config.logistic else whole
-    # A sum that is 0 counts as one unit, and the quotient is held to the range.
+    # A sum of 0 counts as one unit, and the quotient is clipped to the range.
     logs = yield from logarithm(party, concatenate([over, under]), 0, high)
     margin = logs[: len(sums)] - logs[len(sums) :]
     most = round(ln(1 / LEAST_PROBABILITY - 1) * (1 << MARGIN_SCALE))
@@ -111,8 +112,10 @@ def _estimate(party: Party, context: TrainingContext, own: np.ndarray) -> Steps[
 
 @dataclass(frozen=True)
 class Moments:
-    """Of a party's labels over the label bound, weighted: the sum of weights, mean and standard deviation; least and
-    largest of those that are held out, the mean where none is."""
+    """Weighted moments of a party's labels, divided by the label bound.
+
+    mass: the sum of weights. least, largest: the extremes of the held-out labels, or the mean if no row is held out.
+    """
 
     mass: float = 0.0
     mean: float = 0.0
@@ -122,7 +125,7 @@ class Moments:
 
     @classmethod
     def of(cls, facts: PublicFacts, table: Table) -> Moments:
-        """Of rows of which none is held out."""
+        """Compute the moments of training rows."""
         if table.labels is None:
             return cls()
         labels, weights = table.labels / facts.label_bound, _weights(facts, table)
@@ -133,7 +136,7 @@ class Moments:
 
     @classmethod
     def total(cls, parts: Sequence[Moments]) -> Moments:
-        """Of the rows of all."""
+        """Combine the moments of all parts."""
         masses = np.array([part.mass for part in parts])
         shares = masses / masses.sum() if masses.any() else np.full(len(parts), 1 / len(parts))
         means = np.array([part.mean for part in parts])
@@ -142,7 +145,7 @@ class Moments:
         return cls(float(masses.sum()), mean, math.sqrt(float(spread @ shares)), mean, mean)
 
     def beside(self, facts: PublicFacts, validation: Table) -> Moments:
-        """The same with held-out rows."""
+        """Return these moments with the extremes of the held-out labels."""
         held_out = validation.labels
         if held_out is None or not held_out.size:
             return self
@@ -155,7 +158,7 @@ def _moments(part: Part, facts: PublicFacts) -> Moments:
 
 
 def _unit(party: Party, context: TrainingContext, own: Moments) -> tuple[AShare, float]:
-    """[base] over the label bound at LABEL_SCALE, [1], and the unit of margins, revealed."""
+    """Return [base] over the label bound at LABEL_SCALE, [1], and the revealed unit of margins."""
     base, reached = party.run(_spread(party, context, own))
     count = party.reveal(reached, what=UNIT)
     assert count is not None, "revealed to both"
@@ -164,7 +167,7 @@ def _unit(party: Party, context: TrainingContext, own: Moments) -> tuple[AShare,
 
 
 def _spread(party: Party, context: TrainingContext, own: Moments) -> Steps[tuple[AShare, AShare]]:
-    """[base], [1], and [how many thresholds some distance reaches]."""
+    """Return [base], [1], and [number of thresholds that at least one distance reaches], [1]."""
     scale, given, facts = LABEL_SCALE, context.config.base_score, context.facts
     if given is not None:
         base = public_ring(np.array([given / facts.label_bound]), party.rank, scale)
@@ -186,7 +189,7 @@ def _spread(party: Party, context: TrainingContext, own: Moments) -> Steps[tuple
 
 
 def _part(facts: PublicFacts, p: int) -> float:
-    """The square root of an upper bound of party p's part of the weight."""
+    """Return the square root of an upper bound of party p's fraction of the weight."""
     if facts.label_holder is not None:
         return 1.0
     if facts.masses is None:
@@ -196,7 +199,7 @@ def _part(facts: PublicFacts, p: int) -> float:
 
 
 def _mean(party: Party, facts: PublicFacts, own: Moments) -> Steps[AShare]:
-    """[weighted mean of all labels] over the label bound at LABEL_SCALE, [1]."""
+    """Return [weighted mean of all labels] over the label bound at LABEL_SCALE, [1]."""
     if facts.label_holder is not None:
         return _own(party, [own.mean], LABEL_SCALE)
     if facts.masses is None:
@@ -214,5 +217,5 @@ def _over_unit(party: Party, base: AShare, facts: PublicFacts) -> Steps[AShare]:
     """[base] over the label bound at LABEL_SCALE -> over the unit of margins at MARGIN_SCALE."""
     finer = UNIT_SHIFT + MARGIN_SCALE - LABEL_SCALE
     raised = base.times(1 << ceil_log2(facts.label_bound / facts.label_scale) + finer, finer)
-    # Exact, so that a training that is resumed finds the same number.
+    # The floor is exact, so a resumed training computes the same number.
     return rerandomise(party, (yield from floor.steps(party, raised, UNIT_SHIFT)))

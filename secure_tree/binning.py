@@ -1,11 +1,10 @@
 """A party's own bins. Nothing here communicates.
 
-Values are float32, as in XGBoost. Bin b of a feature holds cuts[b] <= x < cuts[b + 1]; missing values (NaN) have a bin
-of their own, the last. Every `finer`-th cut is an edge, the threshold of a candidate split. Joint edges are found by
-secure_tree/edges.py. A party's own K edges of a feature are its distinct values if there are at most K of them, else
-its minimum and K - 1 inverted-cdf quantiles; where some of these are equal, the places that they leave go to quantiles
-of the values that are no edge yet. `finer` bins between two edges are cut in the same way. Short lists are padded by
-repeating the last cut.
+Values are float32, as in XGBoost. Bin b of a feature holds cuts[b] <= x < cuts[b + 1]; the last bin holds missing
+values (NaN). Every `finer`-th cut is an edge, the threshold of a candidate split. secure_tree/edges.py finds joint
+edges. A party's own K edges of a feature are its distinct values if there are at most K, otherwise its minimum and
+K - 1 inverted-cdf quantiles. If some of these are equal, the remaining edges are quantiles of the values that are not
+edges yet. The `finer` bins between two edges are cut by the same rule. Short lists are padded with the last cut.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ ORDER_BITS = 32
 
 @dataclass(frozen=True)
 class Counted:
-    """Values of a column that are there: the distinct ones, ascending [m], and how often each is, int64[m]."""
+    """The non-missing values of a column: distinct values in ascending order, [m], and their counts, int64[m]."""
 
     values: np.ndarray
     counts: np.ndarray
 
     @classmethod
     def of(cls, values: np.ndarray, counts: np.ndarray | None = None) -> Counted:
-        """From values in any order, none missing, each counted once or as often as `counts` tells."""
+        """Count values in any order, none of them missing, each once or as often as `counts` says."""
         if counts is None:
             return cls(*np.unique(values, return_counts=True))
         distinct, places = np.unique(values, return_inverse=True)
@@ -37,26 +36,32 @@ class Counted:
         return cls(distinct, sums)
 
     def but(self, known: np.ndarray) -> Counted:
-        """Without some values."""
+        """Return the values other than `known`."""
         others = ~np.isin(self.values, known)
         return Counted(self.values[others], self.counts[others])
 
     def median(self) -> float:
-        """The lower median, of at least one value."""
+        """Return the lower median. There must be at least one value."""
         return float(self.quantiles(1)[0])
 
     def distances(self, centre: float) -> Counted:
-        """How far the values are from the centre."""
+        """Return the absolute distances of the values from the centre."""
         return Counted.of(np.abs(self.values - centre), self.counts)
 
     def quantiles(self, count: int) -> np.ndarray:
-        """Inverted-cdf quantiles that cut the values, at least one, into parts of equal size, if possible."""
+        """Return `count` inverted-cdf quantiles, which divide the values into parts of equal size where possible.
+
+        There must be at least one value.
+        """
         up_to = np.cumsum(self.counts)
         ranks = -(-np.arange(1, count + 1) * up_to[-1] // (count + 1))
         return self.values[np.searchsorted(up_to, ranks)]
 
     def spread(self, size: int) -> np.ndarray:
-        """The values, at least one, or the minimum and quantiles, padded to `size`."""
+        """Return all values if they fit, otherwise the minimum and quantiles, padded to `size`.
+
+        There must be at least one value.
+        """
         chosen, others = self.values, self
         if chosen.size > size:
             chosen = chosen[:1]
@@ -66,7 +71,7 @@ class Counted:
         return np.pad(chosen, (0, size - chosen.size), mode="edge")
 
     def cuts(self, size: int, finer: int) -> np.ndarray:
-        """The cuts of `size * finer` bins."""
+        """Return the cuts of `size * finer` bins."""
         if self.values.size == 0:
             return np.zeros(size * finer, np.float32)
         edges = self.spread(size)
@@ -82,7 +87,7 @@ class Counted:
         )
 
     def medians(self, cuts: np.ndarray) -> np.ndarray:
-        """The lower median of the values in every bin, float32[L]; of an empty one the cut."""
+        """Return the lower median of the values in every bin, float32[L]; the cut if the bin is empty."""
         out, up_to = cuts.copy(), np.append(0, np.cumsum(self.counts))
         ends = up_to[np.append(np.searchsorted(self.values, cuts), self.values.size)]
         full = np.flatnonzero(ends[1:] > ends[:-1])
@@ -92,9 +97,9 @@ class Counted:
 
 @dataclass(frozen=True)
 class Bins:
-    """A party's features float32[n, d] and the cuts of its bins, float32[d, L]: every `finer`-th one is an edge.
+    """A party's features float32[n, d] and the cuts of its bins, float32[d, L]; every `finer`-th cut is an edge.
 
-    medians: the lower median of a party's values in every bin, float32[d, L]; of an empty one the cut.
+    medians: the lower median of the party's values in every bin, float32[d, L]; the cut if the bin is empty.
     """
 
     features: np.ndarray
@@ -104,7 +109,7 @@ class Bins:
 
     @classmethod
     def of(cls, features: np.ndarray, columns: Iterable[Counted], size: int, finer: int = 1) -> Bins:
-        """`size` private edges a feature, and `finer` bins for each, of the values that `columns` count."""
+        """Cut bins at `size` private edges per feature, with `finer` bins per edge, from the values in `columns`."""
         lines = [(cuts := column.cuts(size, finer), column.medians(cuts)) for column in columns]
         cuts, medians = (np.stack(part).astype(np.float32) for part in zip(*lines, strict=True))
         return cls(features, cuts, medians, finer)
@@ -116,12 +121,12 @@ class Bins:
 
     @cached_property
     def numbers(self) -> np.ndarray:
-        """The bin of every value, uint16[n, d], L where it is missing; a value below the least cut is in the first."""
+        """The bin of every value, uint16[n, d]; L if it is missing, and 0 if it is below the first cut."""
         return np.maximum(bin_rows(self.features, self.cuts), 1) - np.uint16(1)
 
 
 def order_key(values: np.ndarray) -> np.ndarray:
-    """float32 -> int64 in 1 .. 2^32 in the same order; -0 and 0 share a key."""
+    """float32 -> int64 in 1 .. 2^32 in the same order; -0 and 0 have the same key."""
     words = (values.astype(np.float32) + np.float32(0)).view(np.uint32).astype(np.int64)
     return np.where(words >> 31, (1 << 32) - 1 - words, words + (1 << 31)) + 1
 
@@ -134,7 +139,7 @@ def order_value(keys: np.ndarray) -> np.ndarray:
 
 
 def bin_rows(features: np.ndarray, cuts: np.ndarray) -> np.ndarray:
-    """features float32[n, d], cuts [d, L] -> uint16[n, d]: bin plus 1, 0 below the least cut, L + 1 missing."""
+    """features float32[n, d], cuts [d, L] -> uint16[n, d]: bin plus 1, 0 below the first cut, L + 1 if missing."""
     out = np.empty(features.shape, np.uint16)
     for f, line in enumerate(cuts):
         out[:, f] = np.searchsorted(line, features[:, f], side="right")
@@ -143,10 +148,10 @@ def bin_rows(features: np.ndarray, cuts: np.ndarray) -> np.ndarray:
 
 
 def counted(features: np.ndarray) -> list[Counted]:
-    """features float32[n, d] -> the values of each that are there."""
+    """features float32[n, d] -> the non-missing values of each feature."""
     return [Counted.of(column[~np.isnan(column)]) for column in features.T]
 
 
 def make_bins(features: np.ndarray, size: int, finer: int = 1) -> Bins:
-    """features float32[n, d] -> Bins with `size` private edges a feature, and `finer` bins for each."""
+    """features float32[n, d] -> Bins with `size` private edges per feature and `finer` bins per edge."""
     return Bins.of(features, counted(features), size, finer)

@@ -1,4 +1,4 @@
-"""Boosting: set-up, trees, and the finished model, each a program of rounds that can be planned from shapes."""
+"""Boosting: set-up, trees, and the finished model. Each step is a protocol that can be planned from public shapes."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ from secure_tree.validation import Validation, share_validation_rows
 
 @dataclass
 class Boosting:
-    """A training once it is set up: its rows, the candidates, the keys of their edges, [base], held-out rows where
-    there are any, and the model that it goes on from, if any.
+    """The state of a training after set-up.
+
+    edges: the keys of the candidates' edges. validation: the held-out rows, if any. before: the model that the training
+    continues, if any.
     """
 
     context: TrainingContext
@@ -44,7 +46,7 @@ class Boosting:
 
     @property
     def matrices(self) -> list[Releasable]:
-        """What is kept, masked, until the training ends."""
+        """The masked matrices that are kept until the training ends."""
         fixed = [*self.candidates.sums, *self.candidates.sets]
         routers = self.validation.routers if self.validation else []
         return [*self.edges.matrices, *self.rows.matrices, *fixed, *(m for router in routers for m in router.matrices)]
@@ -53,7 +55,10 @@ class Boosting:
 def set_up(
     party: Party, context: TrainingContext, base: AShare, bins: Bins, own: OwnRows, begun: Begun | None = None
 ) -> Steps[Boosting]:
-    """Own rows and bins -> Boosting at the first margin; held-out rows at that of a training begun before."""
+    """Own rows and bins -> Boosting at the first margin.
+
+    If the training continues a model (`begun`), the held-out rows start at that model's margins.
+    """
     layout = context.layout
     candidates, rows, edges = yield from parallel(
         compare_edges(party, bins, layout),
@@ -79,9 +84,9 @@ def _rows(party: Party, context: TrainingContext, base: AShare, bins: Bins, own:
 def boost_once(
     party: Party, boosting: Boosting, samples: Sequence[np.ndarray]
 ) -> Steps[list[tuple[TreeShares, TreeRows]]]:
-    """Grow a round of trees, for each class one from its sample of candidates, and add them to the margins.
+    """Grow one tree per class, each from its sample of candidates, and add them to the margins.
 
-    Each comes with the rows that it was grown on. The trees of a round grow in the same rounds of messages.
+    Return every tree with the rows that it was grown on. The trees grow in parallel, in the same rounds of messages.
     """
     grown = yield from parallel(*(_boost_class(party, boosting, k, sample) for k, sample in enumerate(samples)))
     party.part(None)
@@ -96,10 +101,10 @@ def _boost_class(party: Party, boosting: Boosting, k: int, sample: np.ndarray) -
 
 
 def finish(party: Party, boosting: Boosting, trees: list[TreeShares]) -> Steps[Ensemble]:
-    """Trees -> Ensemble: every node's feature as a one-hot and its threshold's key. Two rounds for all trees. The trees
-    of the model that the training goes on from come first.
+    """Trees -> Ensemble: every node's feature as a one-hot, and the key of its threshold. Two rounds for all trees.
 
-    A null split compares 0 with a threshold above every key where the node is a left child, else with 0.
+    The trees of the model that the training continues come first. A null split compares 0 with a threshold above every
+    key if the node is a left child, otherwise with 0.
     """
     layout, m = boosting.context.layout, boosting.context.config.nodes
     winners = stack([t.winner for t in trees])
@@ -132,12 +137,12 @@ def finish(party: Party, boosting: Boosting, trees: list[TreeShares]) -> Steps[E
 
 
 def _statistics(party: Party, trees: list[TreeShares], before: Ensemble | None) -> Steps[NodeStatistics]:
-    """Gains at a scale at which the sum of all of them fits. One round, and one more after those of a model."""
+    """Return gains and covers; the sum of all gains fits at their scale. One round, or two if a model is continued."""
     gains, covers = stack([t.gains for t in trees]), stack([t.covers for t in trees])
     gains = yield from truncate.steps(party, gains, max(1, (gains.size - 1).bit_length()))
     if before is None or before.statistics is None:
         return NodeStatistics(gains, covers)
-    # Each half of the sum has a bit less.
+    # One bit less, so that the sum of both models' gains fits.
     gain_scale = min(gains.scale, before.statistics.gains.scale) - 1
     cover_scale = min(covers.scale, before.statistics.covers.scale)
     of_model, of_trees, *all_covers = yield from parallel(
@@ -148,5 +153,5 @@ def _statistics(party: Party, trees: list[TreeShares], before: Ensemble | None) 
 
 
 def _at_scale(party: Party, x: AShare, scale: int) -> Steps[AShare]:
-    """At most the scale of x."""
+    """Truncate x to `scale`, which is at most that of x."""
     return x if x.scale == scale else (yield from truncate.steps(party, x, x.scale - scale))

@@ -1,9 +1,10 @@
-"""Candidate splits of both parties, and the secret matrices that say which foreign bins a candidate sends left.
+"""Candidate splits of both parties, and the secret matrices of which foreign bins each candidate sends left.
 
-`secure_tree.layout` numbers the candidates. Own edge i sends own bin j left iff j < finer * i: public. Where both
-parties have bins of the same features and edges of their own (horizontal data, private edges), W[f, b, c] = 1{median of
-the training values in p's bin b < q's edge c} for bins of p and edges of q, compared once and kept as shares. Joint
-edges are own edges of both parties, and vertical candidates meet their owner's bins only: no W.
+`secure_tree.layout` numbers the candidates. A party's edge i sends its own bin j left iff j < finer * i, which is
+public. For horizontal data with private edges, both parties have bins of the same features, cut at different edges.
+Then W[f, b, c] = 1{median of the training values in p's bin b < q's edge c} is compared once and kept as shares. There
+is no W for joint edges, which are the edges of both parties, and none for vertical data, where a candidate applies only
+to its owner's bins.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ COMPARED_BITS = 34
 
 @dataclass(frozen=True)
 class Candidates:
-    """`sums[p]`, `sets[p]`: W for bins of p, fixed over Z_2^32 and GF(2), if any."""
+    """`sums[p]`, `sets[p]`: W for the bins of p as fixed operands over Z_2^32 and GF(2), if any."""
 
     layout: Layout
     sums: tuple[FixedOperand, ...] = ()
@@ -36,7 +37,7 @@ class Candidates:
 
 
 def compare_edges(party: Party, bins: Bins, layout: Layout) -> Steps[Candidates]:
-    """Each party's own bins -> Candidates. Four rounds, once a training; none without W."""
+    """Each party's own bins -> Candidates. Four rounds, once per training; none without W."""
     if layout.joint or layout.vertical:
         return Candidates(layout)
     compared = yield from parallel(
@@ -52,7 +53,7 @@ def compare_edges(party: Party, bins: Bins, layout: Layout) -> Steps[Candidates]
 
 
 def _difference(rank: int, bins: Bins, p: int, layout: Layout) -> AShare:
-    """[median of p's bin - q's edge] on order-preserving keys, [d, L_p, K_q]: each party holds its own term."""
+    """Return [median of p's bin - q's edge] on order-preserving keys, [d, L_p, K_q]. Each party holds its own term."""
     shape = (layout.feature_count, layout.present(p), layout.sizes[1 - p])
     if rank == p:
         mine = np.broadcast_to(order_key(bins.medians)[:, :, None], shape)
@@ -84,7 +85,7 @@ def left_sums(party: Party, candidates: Candidates, histograms: list[AShare]) ->
 
 
 def left_sets(party: Party, candidates: Candidates, winner: BShare) -> Steps[list[BShare]]:
-    """<one-hot winner>, [v, C + 1] -> for each party its bins that go left, <[v, d_p, bins_p]>. At most one round."""
+    """<one-hot winner>, [v, C + 1] -> each party's bins that go left, <[v, d_p, bins_p]>. At most one round."""
     layout = candidates.layout
     edges, missing = winning_edges(layout, winner)
     sets = [_after(edges[0 if layout.joint else p], layout.finer) for p in (0, 1)]
@@ -103,7 +104,7 @@ def left_sets(party: Party, candidates: Candidates, winner: BShare) -> Steps[lis
 
 
 def _after(edges: BShare, finer: int) -> BShare:
-    """out[j] = xor of edges[i] for finer * i > j, along the last axis: the bins below the edge."""
+    """Return out[j] = xor of edges[i] over finer * i > j, along the last axis: the bins below the edge."""
 
     def suffix(b: np.ndarray) -> np.ndarray:
         return np.repeat(np.bitwise_xor.accumulate(b[..., ::-1], axis=-1)[..., ::-1] ^ b, finer, axis=-1)

@@ -1,1 +1,1 @@
-"""What two parties tell each other before a step begins, and how they refuse to go on where it differs."""
+"""What the two parties agree on before a step begins. Both refuse to continue where their values differ."""

@@ -1,6 +1,6 @@
-"""What parties tell each other in the clear: every message has a schema, and the other party's is checked against it.
+"""Public messages between the parties. Every message has a schema, and the other party's message is checked against it.
 
-A message that does not fit, whatever it holds, ends as one sentence before anything is computed from it.
+A message that does not fit its schema raises a one-sentence error before anything is computed from it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from mpc.errors import ConfigError, DataError, ProtocolDesync
 from mpc.party import Party
 from secure_tree.config import Direction
 
-# Of what the parties tell each other and compute; it changes when either does.
+# Version of the messages and of the protocols. Increase it when either changes.
 VERSION = 8
 
 
@@ -27,7 +27,7 @@ Text = Annotated[str, Field(max_length=10_000)]
 Names = Annotated[list[Text], Field(min_length=1), AfterValidator(_distinct)]
 Hexadecimal = Annotated[str, Field(pattern="^[0-9a-f]{32,64}$")]
 Count = Annotated[int, Field(ge=0, lt=1 << 31)]
-# A value of a configuration.
+# The value of a parameter.
 Plain = (
     bool
     | Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
@@ -41,18 +41,18 @@ Plain = (
     | None
 )
 Rank = Annotated[int, Field(ge=0, le=1)]
-# Exponents of two of public magnitudes: far beyond what the arithmetic takes, and within float64.
+# Base-2 exponent of a public magnitude: within float64, and far beyond the range of the arithmetic.
 Power = Annotated[int, Field(ge=-1000, le=1000)]
 
 
 class Message(BaseModel):
-    """A message's fields and their types, which are not converted."""
+    """Base of all messages. Types are checked strictly: no value is converted."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     @classmethod
     def of(cls, **parts: Any) -> Self:
-        """This party's own message. Raises DataError."""
+        """Build this party's own message. Raises DataError."""
         try:
             return cls.model_validate(parts)
         except ValidationError as error:
@@ -63,9 +63,10 @@ M = TypeVar("M", bound=Message)
 
 
 def exchange(party: Party, tag: str, mine: M) -> M:
-    """Tell the other party `mine` and return what it tells.
+    """Send `mine` to the other party and return its message.
 
-    Raises ConfigError where it runs another version, ProtocolDesync where its message does not fit the schema of mine.
+    Raises ConfigError if the other party runs another version, ProtocolDesync if its message does not fit the schema of
+    `mine`.
     """
     told = party.exchange_public(tag, {"version": VERSION, **mine.model_dump()})
     if not isinstance(told, dict):
@@ -81,7 +82,7 @@ def exchange(party: Party, tag: str, mine: M) -> M:
 
 
 def checked(schema: type[M], told: dict[str, Any], tag: str) -> M:
-    """What the other party told as a message. Raises ProtocolDesync."""
+    """Validate what the other party sent. Raises ProtocolDesync."""
     try:
         return schema.model_validate(told)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Before a model is used or made: that both halves fit each other, and that both parties are about to do the same."""
+"""Agreement before a model is used or shared: the halves must fit, and both parties must ask for the same step."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from secure_tree.config import DEEPEST, Importance, Method, Missing, Objective
 from secure_tree.layout import Layout
 from secure_tree.model import SharedModel
 
-# Rows of a party that are predicted at once.
+# The most rows of a party in one prediction.
 MOST_ROWS = 1 << 26
 
 
 class ModelFacts(Message):
-    """Which model: the id of its training, and a digest of everything public in this party's half."""
+    """The identity of a model: the id of its training, and a digest of everything public in this party's half."""
 
     pairing: Hexadecimal
     public: Hexadecimal
 
 
 class PredictionFacts(ModelFacts):
-    """The rows that this party predicts, how, and who is to learn it."""
+    """The number of rows that this party predicts, the method, and the party that learns the result."""
 
     rows: Annotated[int, Field(ge=0, le=MOST_ROWS)]
     method: Method
@@ -39,19 +39,19 @@ class PredictionFacts(ModelFacts):
 
 
 class RevealFacts(ModelFacts):
-    """Who is to see the model."""
+    """The party to which the model is revealed."""
 
     to: Rank
 
 
 class ImportanceFacts(ModelFacts):
-    """What is asked for."""
+    """The kind of importance that this party asks for."""
 
     kind: Importance
 
 
 class PlainFacts(Message):
-    """What is public of a plain model that is shared."""
+    """The public facts of a plain model that is to be shared."""
 
     objective: Objective
     names: Names
@@ -61,7 +61,7 @@ class PlainFacts(Message):
 
 
 class ShareFacts(Message):
-    """Whether this party brings a model, and which features of rows to predict may lack."""
+    """The public facts of the model, if this party brings it, and the features that may be missing in a prediction."""
 
     token: Hexadecimal
     missing: Literal["none", "all"] | list[Text]
@@ -77,7 +77,10 @@ def agree_on_prediction(
     to: int | None = None,
     mac: bool = False,
 ) -> Layout:
-    """The layout of the rows to predict, after both halves of the model and the features were found to fit."""
+    """Return the layout of the rows to predict.
+
+    Raises ConfigError or DataError if the halves of the model, the features or the requests of the parties do not fit.
+    """
     if model.rank != party.rank:
         raise DataError(f"this half of the model belongs to party {model.rank}, and this is party {party.rank}")
     if method == "bins" and model.cuts.shape[1] == 0:
@@ -99,7 +102,7 @@ def agree_on_prediction(
 
 
 def agree_on_reveal(party: Party, model: SharedModel, to: int) -> None:
-    """Both halves fit each other, and both parties mean the same receiver. Raises ConfigError or DataError."""
+    """Check that both halves fit and that both parties name the same receiver. Raises ConfigError or DataError."""
     theirs = exchange(party, "reveal.facts", RevealFacts.of(**_identity(model), to=to))
     _same_model(model, theirs)
     if theirs.to != to:
@@ -107,7 +110,7 @@ def agree_on_reveal(party: Party, model: SharedModel, to: int) -> None:
 
 
 def agree_on_importance(party: Party, model: SharedModel, kind: Importance) -> None:
-    """Both halves fit each other, and both parties ask for the same. Raises ConfigError or DataError."""
+    """Check that both halves fit and that both parties ask for the same kind. Raises ConfigError or DataError."""
     theirs = exchange(party, "importance.facts", ImportanceFacts.of(**_identity(model), kind=kind))
     _same_model(model, theirs)
     if theirs.kind != kind:
@@ -115,7 +118,7 @@ def agree_on_importance(party: Party, model: SharedModel, kind: Importance) -> N
 
 
 def agree_on_sharing(party: Party, brought: PlainFacts | None, missing: Missing) -> tuple[PlainFacts, str]:
-    """One party brings a model: what is public of it, and its new id. Raises ConfigError at both."""
+    """Return the public facts of the model that one party brings, and its new id. Raises ConfigError at both."""
     mine = ShareFacts.of(
         token=secrets.token_hex(16),
         missing=list(missing) if isinstance(missing, tuple) else missing,
@@ -136,12 +139,12 @@ def agree_on_sharing(party: Party, brought: PlainFacts | None, missing: Missing)
 
 
 def _identity(model: SharedModel) -> dict[str, str]:
-    """The parts of `ModelFacts`."""
+    """Return the fields of `ModelFacts`."""
     return {"pairing": model.facts.pairing, "public": of_model(model)}
 
 
 def _same_model(model: SharedModel, theirs: ModelFacts) -> None:
-    """Raises DataError unless the other party's half belongs to this one."""
+    """Raise DataError unless the other party's half belongs to this one."""
     if theirs.pairing != model.facts.pairing:
         raise DataError("the two halves of the model come from different trainings")
     if theirs.public != of_model(model):

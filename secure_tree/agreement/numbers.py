@@ -1,8 +1,8 @@
-"""Digests of all public numbers that the parties are about to compute with, compared before the first share is made.
+"""Digests of all public numbers that the parties compute with, compared before the first share is made.
 
-The parties derive these numbers by themselves, the same on every machine (secure_tree/public.py). Should a processor, a
-library or a changed source make one of them differ, both parties refuse to begin: shares would become noise. What the
-parties ask of the dealer is not among them: the dealer compares their plans, request by request.
+Each party derives these numbers by itself, and they are the same on every machine (secure_tree/public.py). If a
+processor, a library or a modified source makes one of them differ, both parties refuse to begin, because shares would
+become noise. Requests to the dealer are not included: the dealer compares the parties' plans request by request.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from secure_tree.public import digest
 from secure_tree.sampling import column_samples
 from secure_tree.schema import held_rows
 
-# Angles at which both parties must get the same sines.
+# Angles at which both parties must compute the same sines.
 _PROBE = np.arange(1000, dtype=np.uint32) * np.uint32(268_435)
 
 
 class Numbers(Message):
-    """Digests of public numbers, by what they are."""
+    """Digests of public numbers, by name."""
 
     digests: dict[Text, Hexadecimal]
 
 
 def of_training(context: TrainingContext) -> dict[str, str]:
-    """What both parties must have alike. Raises RangeError where the arithmetic cannot hold the training."""
+    """Return the digests that must be equal at both parties. Raises RangeError if the arithmetic cannot hold it."""
     config, facts = context.config, context.facts
     rows = zip(facts.validation_rows, facts.layout.rows, strict=True)
     held_out = [held_rows(config, own + trained_on) for own, trained_on in rows]
@@ -48,19 +48,19 @@ def of_training(context: TrainingContext) -> dict[str, str]:
 
 
 def of_scales(context: TrainingContext) -> dict[str, str]:
-    """Those that a regression has once the unit of its labels is known. Raises RangeError, as `of_training`."""
+    """Return the digest of the scales. Squared error needs the unit of its labels for them. Raises RangeError."""
     return {"scales": digest(context.numerics, given_margin(context.config))}
 
 
 def of_model(model: SharedModel) -> str:
-    """Of everything public in one half of a model."""
+    """Return a digest of everything public in one half of a model."""
     e = model.ensemble
     shapes = [list(x.shape) for x in (*e.sets, e.features, e.null, e.thresholds, e.chosen, e.leaves, e.base)]
     return digest(model.config.model_dump(), model.facts, shapes)
 
 
 def agree_on_numbers(party: Party, tag: str, digests: dict[str, str]) -> None:
-    """Raises ConfigError at both parties unless all digests are the same."""
+    """Raise ConfigError at both parties unless all digests are equal."""
     theirs = exchange(party, tag, Numbers.of(digests=digests)).digests
     for what in digests | theirs:
         if digests.get(what) != theirs.get(what):
@@ -71,7 +71,7 @@ def agree_on_numbers(party: Party, tag: str, digests: dict[str, str]) -> None:
 
 
 def _tables(config: TrainConfig) -> str:
-    """Of all constants, and for classes of the sines that this machine computes from an opened angle."""
+    """Return a digest of all constants and, for classes, of the sines that this machine computes from an angle."""
     ends = [sigmoid.AT_CLIP, sigmoid.SLOPE_AT_CLIP, reciprocal.START_CONSTANT, reciprocal.START_SLOPE]
     every = [curves.SOFTPLUS, curves.LOG_SIGMOID, curves.EXP, curves.LOG]
     steps = [curve.steps for curve in every]

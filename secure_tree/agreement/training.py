@@ -1,4 +1,4 @@
-"""Before a training: parameters and categories, then the facts of both tables, and where a resumed training goes on."""
+"""Agreement before a training: on parameters and categories, on public facts, and on the round to resume from."""
 
 from __future__ import annotations
 
@@ -23,25 +23,28 @@ from secure_tree.magnitudes import Magnitudes, label_exponent, magnitudes, weigh
 from secure_tree.own_rows import OwnRows
 from secure_tree.public import ceil_log2
 
-# A metric over fewer held-out rows of a party would tell how single rows fared.
+# A metric over fewer held-out rows of a party would reveal how single rows are predicted.
 LEAST_VALIDATION_ROWS = 5
-# Edges of a feature, whose numbers are 16 bits, and by rows pairs of a party's bin and the other's edge.
+# Bin numbers have 16 bits, which limits the edges of a feature.
 MOST_EDGES = (1 << 16) - 3
+# Pairs of one party's bin and the other's edge that are compared, for horizontal data.
 MOST_PAIRS = 1 << 26
-# Among the parameters, where a training goes on from a model.
+# The key of the model's digest among the parameters, if the training continues a model.
 _MODEL = "xgb_model"
 
 
 class Terms(Message):
-    """The parameters of a training, and of the party's categorical columns the categories."""
+    """The parameters of a training, and the categories of the party's categorical columns."""
 
     config: dict[Text, Plain]
     categories: dict[Text, Annotated[list[Text], Field(max_length=10_000)]]
 
 
 class TrainingFacts(Message):
-    """What a party tells of its tables: features, rows, the power of two above the largest label of a number, if any is
-    not 0, and those above the largest weight and above the sum of all.
+    """The public facts of a party's tables.
+
+    exponent: base-2 exponent of the power of two above the largest label in magnitude; None for classes, or if all
+    labels are 0. weights: the exponents for the largest weight and for the sum of all weights.
     """
 
     names: Names
@@ -63,7 +66,7 @@ class TrainingFacts(Message):
 
 
 class ResumeFacts(Message):
-    """Whether this party resumes, the training that it has, and the rounds with a margin, each with its attempt."""
+    """Whether this party resumes, the id of its training, and the points from which it can resume."""
 
     resume: bool
     training: Text | None
@@ -71,10 +74,10 @@ class ResumeFacts(Message):
 
 
 def agree_on_terms(party: Party, config: TrainConfig, categories: Dictionary, model: str | None = None) -> Dictionary:
-    """The same version and parameters at both, and the categories of this party's categorical columns.
+    """Compare versions and parameters, and return the categories of this party's categorical columns.
 
-    By rows they are both parties' categories. `model`: a digest of what is public in the model that the training goes
-    on from. Raises ConfigError or DataError at both.
+    For horizontal data these are the categories of both parties. `model`: a digest of everything public in the model
+    that the training continues. Raises ConfigError or DataError at both parties.
     """
     parameters = config.model_dump()
     mine = Terms.of(config=parameters if model is None else {**parameters, _MODEL: model}, categories=categories)
@@ -88,7 +91,7 @@ def agree_on_terms(party: Party, config: TrainConfig, categories: Dictionary, mo
     _same_config(parameters, other)
     if (model is None) != (of_model is None):
         raise ConfigError(
-            "one party goes on from a model and the other starts a new one: both must pass xgb_model, or neither"
+            "one party continues a model and the other starts a new one: both must pass xgb_model, or neither"
         )
     if model != of_model:
         raise DataError(
@@ -101,9 +104,10 @@ def agree_on_terms(party: Party, config: TrainConfig, categories: Dictionary, mo
 
 
 def agree_on_training(party: Party, config: TrainConfig, own: OwnRows) -> TrainingContext:
-    """The public facts of a training on agreed terms, all public numbers being the same at both.
+    """Exchange the facts of both tables and return the context of the training.
 
-    Raises ConfigError, DataError or RangeError at both.
+    Also compares all public numbers that follow from the facts. Raises ConfigError, DataError or RangeError at both
+    parties.
     """
     large = magnitudes(own)
     mine = TrainingFacts.of(
@@ -123,10 +127,11 @@ def agree_on_training(party: Party, config: TrainConfig, own: OwnRows) -> Traini
 
 
 def agree_on_resumption(party: Party, resume: bool, training: str | None, points: Collection[tuple[int, str]]) -> int:
-    """From how many rounds of the `training` in its checkpoints a party that resumes goes on; 0 where none resumes.
+    """Return the number of finished rounds from which both parties resume; 0 if they do not resume.
 
-    `points` are the rounds that this party could go on from, each with a digest of how it came about. Raises
-    ConfigError where only one party resumes or there is nothing to resume, DataError for different trainings.
+    `training` is the id of the training in this party's checkpoints. `points` are the numbers of rounds from which this
+    party can resume, each with a digest of the attempts that grew them. Raises ConfigError if only one party resumes or
+    if there is nothing to resume, DataError if the checkpoints come from different trainings.
     """
     theirs = exchange(party, "resume.facts", ResumeFacts.of(resume=resume, training=training, points=sorted(points)))
     if theirs.resume != resume:
@@ -147,7 +152,7 @@ def agree_on_resumption(party: Party, resume: bool, training: str | None, points
 
 
 def _joined(config: TrainConfig, rank: int, mine: TrainingFacts, theirs: TrainingFacts) -> PublicFacts:
-    """What both parties' facts make together, where they fit each other."""
+    """Combine the facts of both parties. Raises ConfigError, DataError or RangeError if they do not fit."""
     ordered = (mine, theirs) if rank == 0 else (theirs, mine)
     names = tuple(ordered[0].names), tuple(ordered[1].names)
     label_holder = None
@@ -160,7 +165,7 @@ def _joined(config: TrainConfig, rank: int, mine: TrainingFacts, theirs: Trainin
     else:
         same_names(tuple(mine.names), tuple(theirs.names))
         if mine.indicators != theirs.indicators or not theirs.labelled:
-            raise DataError("by rows both parties have labels and the same categorical columns")
+            raise DataError("both parties of horizontal data must have labels and the same categorical columns")
     check_declared(config, names)
     validation_rows = ordered[0].validation_rows, ordered[1].validation_rows
     check_validation_rows(validation_rows)
@@ -189,7 +194,10 @@ def _joined(config: TrainConfig, rank: int, mine: TrainingFacts, theirs: Trainin
 
 
 def _weights(facts: Sequence[TrainingFacts]) -> tuple[float | None, tuple[float, float] | None]:
-    """`weight_scale` and `masses` of PublicFacts, where a party has weights; a row of one without weights counts 1."""
+    """Return `weight_scale` and `masses` of PublicFacts, or None if no party has weights.
+
+    Each row of a party without weights counts 1.
+    """
     if all(f.weights is None for f in facts):
         return None, None
     largest, total = zip(*((0, ceil_log2(f.rows)) if f.weights is None else f.weights for f in facts), strict=True)
@@ -201,12 +209,12 @@ def _weights(facts: Sequence[TrainingFacts]) -> tuple[float | None, tuple[float,
 
 
 def pairing_id(*tokens: str) -> str:
-    """The id of a model from the tokens of party 0 and party 1."""
+    """Return the id of a model from the tokens of party 0 and party 1."""
     return hashlib.sha256("".join(tokens).encode()).hexdigest()[:32]
 
 
 def check_declared(config: TrainConfig, names: Sequence[tuple[str, ...]]) -> None:
-    """Raises ConfigError where `missing` declares a feature that no party has."""
+    """Raise ConfigError if `missing` declares a feature that no party has."""
     declared = config.missing if isinstance(config.missing, tuple) else ()
     for name in declared:
         if not any(covers(name, feature) for own in names for feature in own):
@@ -214,7 +222,7 @@ def check_declared(config: TrainConfig, names: Sequence[tuple[str, ...]]) -> Non
 
 
 def check_validation_rows(rows: tuple[int, int]) -> None:
-    """Raises DataError where a party holds out so few rows that a metric would tell about single ones."""
+    """Raise DataError if a party holds out so few rows that a metric would reveal single rows."""
     for count in rows:
         if 0 < count < LEAST_VALIDATION_ROWS:
             raise DataError(
@@ -224,7 +232,7 @@ def check_validation_rows(rows: tuple[int, int]) -> None:
 
 
 def check_bins(layout: Layout) -> None:
-    """Raises RangeError for more bins than bin numbers and the comparison of edges can take."""
+    """Raise RangeError if there are too many bins for 16-bit bin numbers or for the comparison of edges."""
     if max(layout.sizes) > MOST_EDGES:
         raise RangeError(
             f'max_bin must be a number above {MOST_EDGES} rows per party, got "exact" for {max(layout.rows)}'
@@ -238,7 +246,7 @@ def check_bins(layout: Layout) -> None:
 
 
 def same_rows(mine: int, theirs: int) -> None:
-    """Raises DataError unless vertical tables have as many rows."""
+    """Raise DataError unless vertical tables have the same number of rows."""
     if mine != theirs:
         raise DataError(
             f"this party has {mine} rows, the other {theirs}: vertical tables must have the same rows in the same order"
@@ -248,7 +256,7 @@ def same_rows(mine: int, theirs: int) -> None:
 def same_names(
     mine: tuple[str, ...], theirs: tuple[str, ...], here: str = "this party", there: str = "the other"
 ) -> None:
-    """Raises DataError for other features, or another order."""
+    """Raise DataError unless both have the same features in the same order."""
     if len(mine) != len(theirs):
         raise DataError(f"{here} has {len(mine)} features, {there} {len(theirs)}")
     for place, (a, b) in enumerate(zip(mine, theirs, strict=True)):

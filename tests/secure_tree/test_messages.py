@@ -98,7 +98,7 @@ def lie(job, step, change):
         ("training.facts", {"names": ["x"], "indicators": []}, DataError, "4 features, the other 1"),
         ("training.facts", {"exponent": 5000}, ProtocolDesync, "exponent"),
         ("training.facts", {"validation_rows": 1}, DataError, "a party must hold out at least 5 rows or none, got 1"),
-        ("training.facts", {"labelled": False}, DataError, "by rows both parties have labels"),
+        ("training.facts", {"labelled": False}, DataError, "both parties of horizontal data must have labels"),
         ("training.numbers", {"digests": {"scales": "0" * 64}}, ConfigError, "the parties differ in the"),
     ],
 )
