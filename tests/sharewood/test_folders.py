@@ -166,7 +166,9 @@ def test_files_must_not_change_under_a_training(ray, tmp_path, columns):
     folder = folder_of(tmp_path, frame_of(20), ".csv", [10, 10])
     _, last = shards_of(folder, columns, 2)
     write(frame_of(9), folder / "part-01.csv")
-    with pytest.raises(DataError, match=r"part-01.csv: must not change while it is read: it had 10 rows, and has 9 now"):
+    with pytest.raises(
+        DataError, match=r"part-01.csv: must not change while it is read: it had 10 rows, and has 9 now"
+    ):
         last.read(columns)
 
 
