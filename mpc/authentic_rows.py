@@ -1,5 +1,4 @@
-"""Product of rows that one party knows and an authentic matrix; selection of authentic words by a small authentic
-number.
+"""Product of one party's rows and an authentic matrix; selection of authentic words by a small authentic number.
 
 Functionality  `product`: rows M of the owner, authentic [C] -> authentic [M C^T]
                `choose`: authentic [k] and [w], w modulo 2^64 -> wide authentic [w if k = 0, else 0]

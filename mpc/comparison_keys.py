@@ -5,8 +5,8 @@ floor_by_keys   [x] -> [floor(x / 2^f)] exactly, |x| < 2^62
 larger_by_keys  [x], [y] -> [max(x, y)] and <x < y>, exact while |x - y| < 2^(B-1)
 
 Messages       the masked operand: x + r mod 2^B; x + 2^62 + r; x - y + r                    (one round)
-Cost           8 ceil(B / 8) |x| bits, or 64 |x| bits, each way. Offline, for each element, the dealer sends either
-               party a key of B - 1 levels of 17 bytes (below), f levels of 25 (floor), or B - 1 levels of 33 (larger)
+Cost           8 ceil(B / 8) |x| bits, or 64 |x| bits, each way. Offline, per element, the dealer sends each party
+               a key of B - 1 levels of 17 bytes (below), f levels of 25 (floor), or B - 1 levels of 33 (larger)
 Security       semi-honest: messages are one-time pads. Keys are pseudorandom if fixed-key AES is a correlation-robust
                hash, which is a computational assumption: an adversary that evaluates AES T times, before or after the
                run, finds a seed of one of N nodes (the levels of all keys) with probability about N T / 2^126.

@@ -48,7 +48,7 @@ class View(Protocol):
         """Return a share of a function of dealt values, computed only by the dealer; `to` gets the correction."""
 
     def both(self, ring: AnyRing, shape: Shape, recipe: Recipe) -> np.ndarray:
-        """Return what the dealer sends to both parties: corrections of keys, pseudorandom to either."""
+        """Return what the dealer sends to both parties: corrections of keys, pseudorandom to each."""
 
     def permutation_key(self) -> bytes:
         """Return the session's key for fixed-key AES, known to the dealer and both parties."""

@@ -48,7 +48,7 @@ class Peer(Protocol):
 class Randomness(Protocol):
     """The source of this party's part of the correlated randomness, in the order of the plan."""
 
-    # Whether fixed operands and known matrices must be masked, because somebody else makes the masks of their products.
+    # Whether fixed operands and known matrices must be masked, because a dealer masks the vectors that they multiply.
     masks_operands: bool
     # The stage to which the provision of later requests is charged, whenever it takes place.
     billed: Stage | None

@@ -8,18 +8,16 @@ Range          |x| < 62 2^(f + 4 + 3 j), or 30 2^(f + 4 + 3 j) for signed x, wit
 Messages       find_windows, one round: x + r modulo 2^B.  read_window, one round: the bits that select a window, under
                masks.  logarithm: find_windows; which windows have only windows near zero above them (1); which of those
                leads (1); read_window; a table at the bits read (1); the conversion to the ring (1)
-Cost           find_windows: B |x| bits each way;  read_window: one bit per window and side.  Offline, per element: 8
-               bytes for [r]; per window 6 bytes, and 4 more for signed x; 128 bytes for the table
+Cost           find_windows: B |x| bits each way;  read_window: one bit per window and side.  Offline, per element: [r];
+               per window 14 bytes, or 18 for signed x; and 128 bytes for the table
 Security       semi-honest, perfect: every message is a one-time pad
 How            windows of six bits overlap by three. The leading one, the highest whose value is 6 or more, determines
                the octave of x up to three; ten bits of x, from four places below that window, are read and looked up.
                Their value there is at most 769. All windows above the leading one are near zero: from above for x >= 0,
                from below for x < 0. So there are two chains of "near zero", one per sign. The chain for the sign of x
-is
-               unbroken down to the leading window. The other chain is unbroken only if all windows above are zero: then
-               the value of the leading window is below 9, and it leads on one side only. At the selected place g the
-ten
-               bits are those of (e >> g) - (r >> g): e is public, and the windows of r are dealt as integers
+               is unbroken down to the leading window. The other chain is unbroken only if all windows above are zero:
+               then the value of the leading window is below 9, and it leads on one side only. At the selected place g
+               the ten bits are those of (e >> g) - (r >> g): e is public, and the windows of r are dealt as integers
 Source         mpc/windows.py; logarithms for comparing products: common practice in floating point
 """
 

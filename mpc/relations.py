@@ -11,7 +11,8 @@ and taken modulo 2^64.
     one_hots      rows of bits with exactly one 1
 
 Consider the sum of two numbers, each known to one party: each carry follows from the previous one by one conjunction.
-So numbers in Z_2^k can be compared with bits that are shared by xor, whose carries are sums of three bits.
+So numbers in Z_2^k can be compared with bits that are shared by xor: a carry is the xor of three bits, one of the sum
+and one of each number.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Logistic function as in CrypTen: 1 / (1 + exp(-|x|)) with exp by repeated squaring, then the sign.
 
 Functionality  [x] at scale f -> [sigma(x)] at scale f
-Error          0.001, from exp(-|x|) as (1 - |x| / 2^8)^(2^8), which is replaced by 0 beyond |x| = 2^7. Range |x| <
-2^61.
-               Kept for comparison with mpc/sigmoid.py
+Error          0.001, from exp(-|x|) as (1 - |x| / 2^8)^(2^8), which is replaced by 0 beyond |x| = 2^7. Kept for
+               comparison with mpc/sigmoid.py. Range |x| < 2^61
 Messages       sign, |x| and a clip at 2^7; eight squarings with a truncation each; a reciprocal; the choice by sign
 Security       semi-honest, perfect: composition of perfect protocols
 Source         CrypTen: Knott et al., NeurIPS 2021

@@ -1,5 +1,4 @@
-"""Wrap of two shares: whether their sum over the integers wraps, for a secret with top bit 0 (a part of other
-protocols).
+"""Wrap of two shares' sum over the integers, for a secret with top bit 0 (a part of other protocols).
 
 Functionality  [x] in Z_2^k, 0 <= x < 2^(k-1) -> [(x_0 >> f) + (x_1 >> f) - 2^u w + c] in Z_2^m, public c, w = 1 where
                x_0 + x_1 >= 2^k; x = x_0 + x_1 - 2^k w over the integers

@@ -2,8 +2,7 @@
 
 All words are of one unsigned dtype and wrap around. Matrices with an even inner dimension 2 h are two halves, of
 columns or of rows. z maps (u, v) to (v, v - u) when it acts on columns from the right, and (u; v) to (-v; u + v) when
-it
-acts on rows from the left. It satisfies z + 1/z = 1, and 1/z is z with the halves swapped.
+it acts on rows from the left. It satisfies z + 1/z = 1, and 1/z is z with the halves swapped.
 """
 
 from __future__ import annotations

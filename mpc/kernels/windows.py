@@ -1,6 +1,4 @@
-"""Kernels of overlapping windows: one-hot windows of a mask, and public tables at windows of a sum (see
-mpc/windows.py).
-"""
+"""Kernels of overlapping windows (see mpc/windows.py): one-hot windows of a mask, public tables at windows of a sum."""
 
 from __future__ import annotations
 

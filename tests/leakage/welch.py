@@ -1,9 +1,8 @@
 """Fixed against random: Welch's t of every bit of every byte of a transcript, Bonferroni-corrected over the positions.
 
 The mean of a bit shows what the mean of a byte hides: a mask that lacks its lowest bit moves a byte by half a unit,
-with
-a standard deviation of 74. A comparison of two groups reports a false leak with probability ALPHA; where few runs make
-p-values coarse, `false_alarm` gives the exact figure.
+with a standard deviation of 74. A comparison of two groups reports a false leak with probability ALPHA; where few runs
+make p-values coarse, `false_alarm` gives the exact figure.
 
 Source  Goodwill, Jun, Jaffe and Rohatgi, NIAT 2011 (test vector leakage assessment)
 """

@@ -1,6 +1,4 @@
-"""A user's folders: private ones, and the place of compiled kernels if neither the package nor a home can be
-written.
-"""
+"""A user's folders: private ones, and that of compiled kernels if neither the package nor a home can be written."""
 
 import os
 import shutil

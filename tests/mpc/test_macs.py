@@ -1,6 +1,4 @@
-"""Authentic words: how often a false opening passes, counted over all keys; comparisons and choices with plain
-numbers.
-"""
+"""Authentic words: how often a false opening passes, over all keys; comparisons and choices with plain numbers."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,4 @@
-"""Widening, fixed operands, one-hot vectors, argmax, sharing and revealing, compared with numpy, at the declared
-cost.
-"""
+"""Widening, fixed operands, one-hot vectors, argmax, share and reveal, compared with numpy, at the declared cost."""
 
 import numpy as np
 import pytest
