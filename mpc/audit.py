@@ -1,7 +1,7 @@
 """Audit: checks that both parties run beside a program, so that any wrong word ends in an error and no result.
 
 Functionality  shares of values that must be zero, by stage -> for each stage, whether all of them are
-Messages       Each party hashes its own share of what must be zero; the differing bits of the two digests are shared by
+Messages       each party hashes its own share of what must be zero; the differing bits of the two digests are shared by
                xor without further work. mpc/one_hot.py tests whether all are zero, in three rounds; one bit per stage
                is revealed
 Security       that of its parts: only pass or fail of every stage is revealed. A digest never leaves its party. A fault
