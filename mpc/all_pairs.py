@@ -58,9 +58,7 @@ MOST_KEYS = 256
 
 @dataclass(frozen=True)
 class WinnerTables:
-    """[rho]; [1{k = rho_i}] and, for i > 0, [1{k = rho_i} (r_i - r_0)], for all k but the last; <alpha>, <1{k = rho}
-    alpha>.
-    """
+    """[rho]; for all k but the last [1{k = rho_i}], [1{k = rho_i} (r_i - r_0)], i > 0; <alpha>, <1{k = rho} alpha>."""
 
     rho: np.ndarray
     words: np.ndarray
@@ -291,9 +289,7 @@ def _compared_with_zero(party: Endpoint, key: AShare) -> Steps[BShare]:
 def _picked_from_two(
     party: Endpoint, key: AShare | None, wins: BShare, own: BShare | None = None
 ) -> Steps[tuple[BShare, AShare]]:
-    """From each pair (0, key), pick the second where `wins`, whatever its value; without keys, from the public pair (1,
-    2).
-    """
+    """Pick the second of each pair (0, key) where `wins`, whatever its value; without keys, of the public (1, 2)."""
     groups = GroupMasks(len(wins), 2, 1, Z16, 0 if own is None else own.shape[-1])
     r, _, _, tables = party.randomness.take(groups)
     e = np.tile(np.array([1, 2], U16), (len(wins), 1))

@@ -70,10 +70,9 @@ def _bytes(plan: tuple[int, ...], count: int, bits: int, ring: Z2k) -> float:
 
 @protocol(exact=True)
 def argmax(party: Endpoint, keys: AShare, bits: int) -> Steps[tuple[BShare, AShare]]:
-    """[keys], [.., C] -> <one-hot of the first maximum>, [.., C], and [the maximum], [..], at the scale and ring of the
-    keys.
+    """[keys], [.., C] -> <one-hot of the first maximum>, [.., C], and [the maximum], [..].
 
-    0 <= key < 2^bits, and `bits` is less than the width of a word.
+    The maximum has the scale and the ring of the keys. 0 <= key < 2^bits, and `bits` is less than the width of a word.
     """
     *batch, count = keys.shape
     if count == 1:

@@ -58,11 +58,10 @@ class DealerChecks(Protocol):
 
 @dataclass
 class Audit:
-    """Digests of what must be zero since the last verdict, by stage; both parties have the same stages in the same
-    order.
+    """Digests of what must be zero since the last verdict, by stage.
 
-    `seed` is known to both parties but not to the dealer. It determines by how much the elements of second evaluations
-    are rotated.
+    Both parties have the same stages in the same order. `seed` is known to both parties but not to the dealer. It
+    determines by how much the elements of second evaluations are rotated.
     """
 
     seed: bytes = b""

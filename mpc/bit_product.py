@@ -158,8 +158,7 @@ def chosen(
     first: bool,
     summed: bool = False,
 ) -> np.ndarray:
-    """Return a share of b x from opened c = b xor beta, d = x - a and the shares dealt by `SelectMasks`; shapes
-    broadcast.
+    """Return a share of b x from opened c = b xor beta, d = x - a and the shares of `SelectMasks`; shapes broadcast.
 
     `summed`: return the sum along the first axis.
     """

@@ -71,9 +71,7 @@ BOTH = BITS, KEYS
 
 @dataclass(frozen=True)
 class Entry:
-    """A protocol with its calls and evidence; `lanes` are samples in which each index of the first axis is a separate
-    run.
-    """
+    """A protocol with its calls and evidence; in `lanes`, each index of the first axis is a separate run."""
 
     protocol: Contract[..., Any]
     samples: Sequence[Call]

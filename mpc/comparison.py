@@ -140,9 +140,7 @@ def maximum(
 
 
 def beyond(party: Endpoint, x: AShare, most: int, bits: int) -> Steps[BShare]:
-    """[x] -> <x < -most> and <x > most>, shape x.shape + (2,). Both are 0 only where |x| <= most, for every x in
-    Z_2^bits.
-    """
+    """[x] -> <x < -most> and <x > most>, shape x.shape + (2,), both 0 only where |x| <= most, for all x in Z_2^bits."""
     ends = yield from below.steps(party, x, [-most, most + 1], bits)
     return stack([ends[..., 0], ~ends[..., 1]], axis=-1)
 

@@ -66,9 +66,7 @@ class Contract(Generic[P, T]):
         return party.run(self.steps(party, *args, **kwargs))
 
     def steps(self, party: Endpoint, *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
-        """Return its rounds, to be composed with others; in an audit, those of two evaluations, whose results are
-        compared.
-        """
+        """Return its rounds, to be composed with others; in an audit, those of two evaluations and their comparison."""
         exact = self._exact(*args, **kwargs) if callable(self._exact) else self._exact
         if party.audit is None or not exact:
             return named(self.name, self._steps(party, *args, **kwargs))

@@ -54,9 +54,7 @@ class View(Protocol):
         """Return the session's key for fixed-key AES, known to the dealer and both parties."""
 
     def computed(self, owner: int, ring: AnyRing, shape: Shape, recipe: Recipe) -> np.ndarray | None:
-        """Return what `owner` computes from its own words and kept matrices, offline if the request is known; else
-        None.
-        """
+        """Return what `owner` computes from its words and kept matrices, offline if the request is known; else None."""
 
     def keep(self, number: int, mask: Any) -> None:
         """Keep the mask of a known matrix, or where to draw it, at the dealer."""
@@ -90,8 +88,7 @@ CORRELATIONS: dict[str, type] = {}
 def correlation(described: type[C]) -> type[C]:
     """Turn a class of public shapes with `deal` into a frozen dataclass that plans can name.
 
-    Its module must have `from __future__ import annotations`: plans read the types of the fields as text. Raises
-    TypeError.
+    Its module must have `from __future__ import annotations`: plans read types of fields as text. Raises TypeError.
     """
     made = dataclass(frozen=True)(described)
     for each in fields(made):  # type: ignore[arg-type]  # it is a dataclass

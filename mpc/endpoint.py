@@ -91,12 +91,11 @@ class Workers(Protocol):
     def each(
         self, program: Program, given: tuple[Any, ...], own: Sequence[tuple[Any, ...]], planned: str, keep: bool
     ) -> list[Any]:
-        """Return the workers' answers to program(party, kept, *given, *own of this worker), in order. Raises
-        WorkersLost.
+        """Return the workers' answers to program(party, kept, *given, *own of this worker), in order.
 
         `planned` names the stage that the costs count towards; the correlated randomness is requested now. If it is "",
         `provide` has already requested it, and the stage is online. With `keep` the answers stay at the workers, and
-        references to them are returned, to be passed in `given` or `own` later.
+        references to them are returned, to be passed in `given` or `own` later. Raises WorkersLost.
         """
 
     def fetch(self, kept: Sequence[Any]) -> list[Any]:
@@ -106,8 +105,7 @@ class Workers(Protocol):
         """Have each worker request what lists of calls take, each repeated a number of times."""
 
     def costs(self) -> list[dict[str, Any]]:
-        """Return each worker's costs so far, in plain values: stages, rounds, cpu_seconds, busy, memory_peak_bytes,
-        pid.
+        """Return each worker's costs so far as plain values: stages, rounds, cpu_seconds, busy, memory_peak_bytes, pid.
 
         Raises WorkersLost.
         """

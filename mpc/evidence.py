@@ -71,8 +71,7 @@ def public(k: int, *shape: int, dtype: np.dtype = U64) -> EveryValue:
 class Enumerated:
     """Checked on every case by `protocols.testing.exhaustive.check`; `name` states the domain.
 
-    `steps` replaces the protocol where it is not run by itself. `padded` is False for protocols that reveal, and
-    `fresh` is
+    `steps` replaces the protocol where it is not run by itself. `padded` is False for protocols that reveal. `fresh` is
     False where a party's output share is a function of its own input share. `long`: takes minutes rather than seconds.
     """
 

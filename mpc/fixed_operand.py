@@ -86,9 +86,7 @@ class OperandShare:
 
 @protocol(cost=lambda matrix, bits=None: Cost(1, both(_wire(matrix))), exact=False)
 def fix(party: Endpoint, matrix: AShare | BShare, bits: BShare | None = None) -> Steps[FixedOperand]:
-    """[M] of shape [b, k, m] -> FixedOperand, for any number of `multiply_fixed`; pass <M> too if its elements are
-    bits.
-    """
+    """[M] of shape [b, k, m] -> FixedOperand, for any number of `multiply_fixed`; with <M> if its elements are bits."""
     number = party.next_matrix()
     if not party.randomness.masks_operands:
         party.randomness.keep(number, OperandShare(matrix._words, None if bits is None else bits.bits))

@@ -32,8 +32,7 @@ def one_hot(rank: int, index: np.ndarray, bits: int) -> Making[np.ndarray]:
 
 
 def _doubled(rank: int, hot: np.ndarray, bits: np.ndarray) -> Making[np.ndarray]:
-    """One-hot of an index's lower bits, uint8[n, 2^b], and <the bits above>, uint8[n, k] -> the index's one-hot, as
-    `one_hot`.
+    """One-hot of an index's lower bits, uint8[n, 2^b], and <the bits above>, uint8[n, k] -> one-hot of the index.
 
     Each bit doubles the string: its first half is the string where the bit is 0, its second half where it is 1.
     """
@@ -68,8 +67,7 @@ def _hot_sums(rank: int, windows: np.ndarray, bits: int) -> Making[np.ndarray]:
 
 
 def _carries(rank: int, made: np.ndarray, passed: np.ndarray, wanted: set[int]) -> Making[np.ndarray]:
-    """<generates a carry>, <propagates a carry> for windows from the lowest up, uint8[n, m] -> <carry out of each
-    window>.
+    """<generates a carry>, <propagates a carry> of windows from the lowest up, uint8[n, m] -> <carries out of them>.
 
     Only the wanted carries are right.
     """
@@ -121,8 +119,7 @@ def _bits_of_hot(hots: np.ndarray, width: int) -> np.ndarray:
 
 
 def one_hots(rank: int, x: np.ndarray, widths: Sequence[int], hot: int) -> Making[tuple[list[np.ndarray], np.ndarray]]:
-    """[x], words [n], cut into windows of these widths from bit 0 up -> one-hots of the first `hot` windows, and
-    <carries>.
+    """[x], words [n], cut into windows of these widths from bit 0 up -> one-hots of the first `hot`, and <carries>.
 
     The one-hots are as `one_hot` returns them; the carries are those of the shares' sum out of every window, uint8[n,
     windows].

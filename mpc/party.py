@@ -83,8 +83,7 @@ class Party(Endpoint):
         return share(self, units, owner, shape, scale)
 
     def reveal(self, x: AShare | BShare | WideShare, *, to: int | None = None, what: str) -> np.ndarray | None:
-        """Open the secret as signed integers, or bits, at party `to` (None: both), which records that it learned
-        `what`.
+        """Open the secret as signed integers, or bits, at party `to` (None: both); it records that it learned `what`.
 
         An audit opens it twice, and raises AuditFailure if the two differ. A share with MACs is revealed to one party,
         and only if everything opened before matches its MACs; otherwise raises MacFailure.

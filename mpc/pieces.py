@@ -28,9 +28,7 @@ def pieces(rows: int, width: int) -> Iterator[slice]:
 
 @dataclass(frozen=True)
 class Pieces:
-    """A message of `rows` rows of `width` bytes, which the sender never holds as a whole: `make` returns a slice of
-    rows.
-    """
+    """A message of `rows` rows of `width` bytes, of which the sender holds a slice at a time: `make` returns it."""
 
     rows: int
     width: int

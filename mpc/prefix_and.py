@@ -4,8 +4,8 @@ Functionality  <b_1 .. b_m> -> for each j, <b_j and all b_i, i > j, are 1>
 Messages       b xor r                                                                          (one round)
 Cost           m bits per row each way; offline: r, and the 2^m bits of its one-hot per row from the dealer
 Security       semi-honest, perfect: the message is a one-time pad
-How            b_j .. b_m are 1 where the bits of r from j up are the complement of those opened. The one-hot of r then
-               lies in an aligned block of 2^j entries, whose sum is local
+How            b_j .. b_m are 1 where the bits of r from j up are the complement of those opened. Then the 1 of r's
+               one-hot is in an aligned block of 2^j entries, whose sum is local
 Source         one-time truth tables: Ishai et al., TCC 2013
 """
 

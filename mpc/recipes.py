@@ -24,9 +24,7 @@ from mpc.transfers import Making
 
 
 class Pair(Protocol):
-    """A party's context while two parties make derived values: its rank, what both know, and the operands that are
-    kept.
-    """
+    """A party's context while two parties make derived values: its rank, what both know, and kept operands."""
 
     @property
     def rank(self) -> int: ...
@@ -285,8 +283,7 @@ class Dot:
 class Cut:
     """[x] modulo 2^k, words [n], cut into windows of these widths from bit 0 up.
 
-    The one-hots of the first `hot` windows and the carries, which several recipes of a request need, are made only
-    once.
+    Several recipes of a request need the one-hots of the first `hot` windows and the carries; they are made once.
     """
 
     def __init__(self, x: np.ndarray, widths: Sequence[int], hot: int) -> None:

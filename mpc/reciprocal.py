@@ -101,9 +101,7 @@ class NewtonMasks:
 def _apart(
     party: Endpoint, first: AShare, second: AShare, u: AShare, by: Variant | None = None, exact: bool = True
 ) -> Steps[AShare]:
-    """Return the difference of two reciprocals, or 0 where u is 0: x was too small to be inverted, and has no
-    reciprocal.
-    """
+    """Return the difference of two reciprocals, or 0 where u is 0: x was too small, and has no reciprocal."""
     none = yield from below.steps(party, u, [1], MANTISSA + 3, by)
     return (yield from select.steps(party, ~none[..., 0], first - second))
 

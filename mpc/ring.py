@@ -73,8 +73,7 @@ def low_bits(words: np.ndarray, bits: int) -> np.ndarray:
 def _parts(bits: int) -> Iterator[tuple[np.dtype, int]]:
     """Yield the parts of a word of `bits` bits on the wire: the type of each part, and its place in the word.
 
-    Parts are whole bytes in the widest types that fit, lowest first; a single bit beyond whole bytes is a separate
-    part.
+    Parts are whole bytes in the widest types that fit, lowest first; a single bit beyond whole bytes is its own part.
     """
     single = bits % 8 == 1
     size, place = (bits if single else bits + 7) // 8, 0

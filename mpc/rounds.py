@@ -24,8 +24,7 @@ T3 = TypeVar("T3")
 
 @dataclass
 class Round:
-    """What one protocol sends in one round, and what it expects in return: sizes of arrays, or rows to receive into a
-    file.
+    """What one protocol sends in one round, and what it expects: sizes of arrays, or rows to receive into a file.
 
     `name` is that of the protocol; `named` sets it.
     """

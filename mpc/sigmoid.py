@@ -124,9 +124,7 @@ def _sums(party: Endpoint, x: AShare) -> Steps[tuple[AShare, np.ndarray]]:
 
 
 def _ends(angle: np.ndarray, scale: int) -> np.ndarray:
-    """Return sigma - 1/2 and the derivative at 12, rounded to `scale` without bias, with the opened angle as a
-    public coin.
-    """
+    """Return sigma - 1/2 and the derivative at 12, rounded to `scale` without bias by the opened angle, a coin."""
     exact = np.array([AT_CLIP - (1 << END_SCALE - 1), SLOPE_AT_CLIP]).reshape(2, *[1] * angle.ndim)
     shift = END_SCALE - scale
     coin = angle.astype(np.int64) << max(shift - ANGLE_BITS, 0) >> max(ANGLE_BITS - shift, 0)
@@ -161,10 +159,8 @@ def sigmoid(
     """[x] at scale 20 -> ([sigma(x)], [sigma(x) (1 - sigma(x))]) at `scale` in `ring`, shape of x.
 
     |x| < 2^(bits - 21) - 13. `scale` is 1 .. 57 and at least 2 below the bits of the ring. Keys for the comparison
-    would
-    take 0.8 KB per element: they are used only where `by` names them, not by the party's setting. If two parties make
-    their
-    own randomness, this is `sigmoid_table`.
+    would take 0.8 KB per element: they are used only where `by` names them, not by the party's setting. If two parties
+    make their own randomness, this is `sigmoid_table`.
     """
     if generator_of(party).sigmoid == "table":
         return (yield from sigmoid_table.steps(party, x, scale, ring, by, bits))

@@ -35,8 +35,7 @@ _BYTE = 8
 
 @dataclass(frozen=True)
 class Transfer:
-    """`count` transfers of `width` elements each: choices uint8[count] at the chooser, words [count, width] at the
-    sender.
+    """`count` transfers of `width` elements: choices uint8[count] at the chooser, words [count, width] at the sender.
 
     At each party, the other party's input is None.
     """
@@ -51,9 +50,7 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Told:
-    """A message from one party to the other in the round of the transfers' words: masked words [count]; None at the
-    receiver.
-    """
+    """A masked message in the round of the transfers' words: words [count] at the sender, None at the receiver."""
 
     sender: int
     count: int

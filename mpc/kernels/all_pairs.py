@@ -17,9 +17,7 @@ _TABULATED = 5
 
 @numba.njit(cache=True, nogil=True)
 def differences(words: np.ndarray) -> np.ndarray:
-    """Return w_i - w_j for every pair, i < j: words[n, r] -> uint64[n r (r - 1) / 2], significant up to the width of a
-    word.
-    """
+    """Return w_i - w_j of every pair, i < j: words[n, r] -> uint64[n r (r - 1) / 2], significant to a word's width."""
     groups, size = words.shape
     out = np.empty(groups * (size * (size - 1) // 2), np.uint64)
     pair = 0
@@ -33,10 +31,9 @@ def differences(words: np.ndarray) -> np.ndarray:
 
 @numba.njit(cache=True, nogil=True)
 def signed_products(apart: np.ndarray, place: int, masks: np.ndarray, m: int, width: int) -> np.ndarray:
-    """For every pair, the bit t at `place` of uint64[n], then 1 - 2 t times each of `borrow.ring_mask_products` of
-    uint32[n].
+    """For every pair, the bit t at `place` of uint64[n], then 1 - 2 t times each of `borrow.ring_mask_products`.
 
-    The results are modulo 2^width, packed into bytes, lowest first: uint8[n, words].
+    The masks are uint32[n]. The results are modulo 2^width, packed into bytes, lowest first: uint8[n, words].
     """
     subsets = 1 << (m - 1)
     out = np.empty((masks.size, -(-(3 * subsets - 1) * width // 8)), np.uint8)

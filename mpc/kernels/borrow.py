@@ -182,8 +182,9 @@ def borrows(opened: np.ndarray, products: np.ndarray, m: int, gamma: np.ndarray,
 def flip_to_signs(
     borrows: np.ndarray, top: np.ndarray, e: np.ndarray, thresholds: np.ndarray, bits: int, first: bool
 ) -> None:
-    """Turn shares of the borrow, uint8[n, T], into shares of bit B - 1 = bits - 1 of e - t - r, given that of r,
-    uint8[n].
+    """Turn shares of the borrow, uint8[n, T], into shares of bit B - 1 = bits - 1 of e - t - r.
+
+    `top` holds shares of that bit of r, uint8[n].
     """
     place = np.uint64(bits - 1)
     for i in range(e.size):

@@ -111,8 +111,7 @@ def _room(like: np.ndarray, place: int) -> np.ndarray:
 
 @numba.njit(cache=True, nogil=True)
 def _added_product(start: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """start + a b for start [n, m], a [n, k], b [k, m], with half of the 64-bit multiplications, which dominate the
-    time.
+    """start + a b for start [n, m], a [n, k], b [k, m], with half the 64-bit multiplications, which dominate the time.
 
     x_0 y_0 + x_1 y_1 = (x_0 + y_1) (x_1 + y_0) - x_0 x_1 - y_0 y_1, where each of the last two terms depends on one row
     or one column (Winograd, IEEE ToC 1968). Each pass over the words of the sum handles two rows of eight terms.

@@ -8,8 +8,7 @@ import numpy as np
 
 @numba.njit(cache=True, nogil=True)
 def shift_opened(e: np.ndarray, high: np.ndarray, msb: np.ndarray, shift: int, first: bool) -> np.ndarray:
-    """Shares of (e >> f) - (r >> f) + 2^(64 - f) wrap - 2^(62 - f) for e = x + 2^62 + r, from shares of r >> f and msb
-    r.
+    """Shares of (e >> f) - (r >> f) + 2^(64 - f) wrap - 2^(62 - f) for e = x + 2^62 + r, from those of r >> f, msb r.
 
     Flat arrays of 64-bit words; `first` marks the party that adds public values.
     """

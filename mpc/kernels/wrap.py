@@ -33,8 +33,7 @@ def add_halves(
     constant: np.uint64,
     first: bool,
 ) -> np.ndarray:
-    """Shares of (x_0 >> down) + (x_1 >> down) + 2^up n_0 n_1 + constant in uint64[n], x_i being party i's words +
-    offset.
+    """Shares of (x_0 >> down) + (x_1 >> down) + 2^up n_0 n_1 + constant in uint64[n], x_i party i's words + offset.
 
     `own` and `other` are the masked bits that this party sent and received, `product` its share of beta_0 beta_1:
     n_0 n_1 = n_0 g_1 + (1 - 2 g_1) (g_0 beta_1 + (1 - 2 g_0) beta_0 beta_1) for the messages g_0, g_1.

@@ -59,8 +59,8 @@ def assess(runs: int, seed: int = 0, **parameters) -> list[tuple[Tally, Tally]]:
         for same in (True, False):
             rows = fixed if same else random_rows(rng)
             groups[same].append(transcript(rows, 2 * (seed + run) + same, **parameters))
-    told = [[facts for facts, _ in run] for group in groups.values() for run in group]
-    assert all(facts == told[0] for facts in told), "the public facts depend on the rows"
+    facts_of_runs = [[facts for facts, _ in run] for group in groups.values() for run in group]
+    assert all(facts == facts_of_runs[0] for facts in facts_of_runs), "the public facts depend on the rows"
     return [tuple(Tally.by_run([run[p][1] for run in groups[same]]) for same in (True, False)) for p in (0, 1)]
 
 

@@ -149,8 +149,8 @@ def in_session(values, run, scale=0):
 
     def job(party):
         with session(party):
-            told = run(party.share(values if party.rank == 0 else None, owner=0, scale=scale))
-        return [(party.reveal(t, what="test"), getattr(t, "scale", 0)) for t in told]
+            results = run(party.share(values if party.rank == 0 else None, owner=0, scale=scale))
+        return [(party.reveal(t, what="test"), getattr(t, "scale", 0)) for t in results]
 
     first, second = run_both(job)[0]
     assert all(np.array_equal(a, b) for (a, _), (b, _) in zip(first, second, strict=True))
@@ -180,9 +180,9 @@ def test_comparisons_with_public_numbers(scale):
 
 def test_equality_is_computed_on_shares():
     x, y = np.array([3, -4, 0, 2**61]), np.array([3, 4, 1, 2**61])
-    equal, other, reflected, alike = in_session(x, lambda s: [s == y, s != 3, x[0] == s, s == s[[0, 0, 2, 3]]])
+    equal, other, reflected, pairwise = in_session(x, lambda s: [s == y, s != 3, x[0] == s, s == s[[0, 0, 2, 3]]])
     assert np.array_equal(equal, x == y) and np.array_equal(other, x != 3)
-    assert np.array_equal(reflected, x == 3) and alike.tolist() == [1, 0, 1, 1]
+    assert np.array_equal(reflected, x == 3) and pairwise.tolist() == [1, 0, 1, 1]
     (half,) = in_session([1.5, 0.3], lambda s: [s == 0.3], scale=16)
     assert half.tolist() == [0, 1]
     (far,) = in_session(np.array([-(2**63), 2**63 - 1, -1]), lambda s: [s == np.array([0, -1, -1])])

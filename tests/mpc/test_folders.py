@@ -72,9 +72,7 @@ def test_compiled_code_without_any_folder_is_refused_in_one_sentence(no_home, mo
 
 @pytest.fixture
 def homeless(tmp_path):
-    """Returns a function that runs Python where any user can write only temporary files: no package folder, and no
-    home.
-    """
+    """Returns a function that runs Python where any user can write only temporary files: no package folder, no home."""
     for name in ("mpc", "secure_tree", "protocols", "sharewood"):
         shutil.copytree(ROOT / name, tmp_path / "packages" / name, ignore=shutil.ignore_patterns("__pycache__"))
         for folder in (tmp_path / "packages" / name, *(tmp_path / "packages" / name).rglob("*/")):

@@ -49,9 +49,7 @@ def test_integers_of_128_bits(pairs):
 
 @pytest.mark.parametrize("bits", [1, 3, 5])
 def test_a_false_opening_passes_with_few_keys(bits):
-    """Words of 8 bits, `bits` of which are read: for each error, the largest number of keys with which one guess
-    passes.
-    """
+    """Words of 8 bits, `bits` of which are read: for each error, count the keys with which one guess passes."""
     keys = np.arange(256, dtype=np.uint8)
     for error in range(1, 256):
         if error % (1 << bits):
