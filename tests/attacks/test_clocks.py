@@ -51,7 +51,7 @@ def made_at(monkeypatch, offset, authority):
 
 @pytest.mark.parametrize("clock", OFF)
 @pytest.mark.parametrize("off", [0, 1])
-def test_a_party_whose_certificate_does_not_hold_now(tmp_path, monkeypatch, clock, off):
+def test_a_party_whose_certificate_is_not_valid_now(tmp_path, monkeypatch, clock, off):
     """Party 0 listens, and party 1 connects: each reports what is wrong, and its own time."""
     authority = Authority.new(dt.timedelta(days=9))
     offset, reason = OFF[clock]
@@ -69,7 +69,7 @@ def test_a_party_whose_certificate_does_not_hold_now(tmp_path, monkeypatch, cloc
 
 
 @pytest.mark.parametrize("clock", OFF)
-def test_a_dealer_whose_certificate_does_not_hold_now(tmp_path, monkeypatch, clock):
+def test_a_dealer_whose_certificate_is_not_valid_now(tmp_path, monkeypatch, clock):
     authority = Authority.new(dt.timedelta(days=9))
     offset, reason = OFF[clock]
     credentials = make_credentials(NAMES, authority=authority)

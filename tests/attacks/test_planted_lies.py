@@ -80,7 +80,7 @@ class Recipes(TraceView):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_all_that_is_derived_has_relations(name):
+def test_every_derived_value_has_relations(name):
     view = Recipes()
     KINDS[name].deal(view)
     assert view.found and all(hasattr(recipe, "check") for recipe in view.found)
@@ -140,7 +140,7 @@ LIES = single, highest, two_alike, both_copies, whole_batch
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_an_honest_dealer_is_believed(name):
+def test_an_honest_dealer_is_accepted(name):
     assert all(checked([KINDS[name]] * 2) for _ in range(REPETITIONS))
 
 
@@ -186,7 +186,7 @@ def train(party):
     return model.predict_margin(party, X[rows], "thresholds")
 
 
-def test_training_believes_an_honest_dealer():
+def test_training_accepts_an_honest_dealer():
     audited, checks = (run_local(train, **how) for how in ({"audit": True}, {"check_dealer": True}))
     assert all(np.allclose(a, b, atol=1e-2) for a, b in zip(audited, checks, strict=True))
 

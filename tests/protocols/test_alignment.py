@@ -49,7 +49,7 @@ def test_both_find_the_common_rows_in_the_order_of_the_ids():
     assert ours[mine].tolist() == theirs[yours].tolist() == list(range(1200, 1300))
 
 
-def test_ids_of_one_party_alone_are_never_on_the_wire():
+def test_ids_of_only_one_party_are_never_on_the_wire():
     ours = [f"only-here-{i:03}" for i in range(40)] + ["shared-1", "shared-2"]
     theirs = [f"only-there-{i:03}" for i in range(50)] + ["shared-2", "shared-1"]
     (mine, yours), sent = align(ours, theirs)
@@ -79,7 +79,7 @@ def test_ids_of_one_party_alone_are_never_on_the_wire():
         ([], "ids: must not be empty"),
     ],
 )
-def test_ids_that_are_none_are_one_sentence(ids, sentence):
+def test_malformed_ids_are_refused_in_one_sentence(ids, sentence):
     for role in (lambda: align_guest({}, ids), lambda: align_host(None, ids)):
         with pytest.raises(DataError, match=sentence) as caught:
             role()

@@ -25,7 +25,7 @@ def both(jobs):
         return list(pool.map(run, (0, 1)))
 
 
-def test_the_key_is_one_and_new_every_time():
+def test_both_parties_have_the_same_new_key():
     keys = [both([lambda peer, r=r: agree_on_shards(peer, r, 3) for r in (0, 1)]) for _ in range(3)]
     assert all(first == second and len(first) == 32 for first, second in keys)
     assert len({first for first, _ in keys}) == 3
@@ -34,7 +34,7 @@ def test_the_key_is_one_and_new_every_time():
 @pytest.mark.parametrize(
     ("counts", "said"), [((2, 3), ("2 here and 3 at", "3 here and 2 at")), ((0, 3), ("none here", "3 here and none"))]
 )
-def test_another_number_of_shards_is_refused_at_both(counts, said):
+def test_different_numbers_of_shards_are_refused_at_both(counts, said):
     failures = both([lambda peer, r=r: agree_on_shards(peer, r, counts[r]) for r in (0, 1)])
     for failure, sentence in zip(failures, said, strict=True):
         assert isinstance(failure, ConfigError) and sentence in str(failure)
@@ -50,7 +50,7 @@ def test_a_malformed_key_is_refused(told):
     assert isinstance(first, ProtocolDesync)
 
 
-def test_shards_are_even_and_another_key_divides_otherwise():
+def test_shards_are_even_and_another_key_divides_differently():
     ids = [str(i) for i in range(40_000)]
     numbers = shard_numbers(ids, b"k" * 32, 8)
     counts = np.bincount(numbers, minlength=8)

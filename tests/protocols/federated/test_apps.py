@@ -37,7 +37,7 @@ def setting(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("system", "config"), [("fedxgbllr", SMALL_LLR), ("virtual-samples", SMALL_VS)])
-def test_a_client_answers_with_shares_where_the_run_is_secure(setting, system, config):
+def test_a_client_answers_with_shares_if_the_run_is_secure(setting, system, config):
     run, node = setting
     run |= {"system": system, "parameters": config.model_dump_json()}
     client, member = participant(node, run)

@@ -91,7 +91,7 @@ def test_virtual_samples(tmp_path):
 
 
 @pytest.mark.long
-def test_a_client_with_a_label_that_is_none_ends_the_run_with_its_sentence(tmp_path):
+def test_a_client_with_an_invalid_label_ends_the_run_with_its_sentence(tmp_path):
     write_rows(tmp_path)
     (tmp_path / "rows-1.csv").write_text("f0,f1,f2,f3,f4,y\n0,0,0,0,0,7\n")
     nodes = [{"client-id": i, "data": str(tmp_path / f"rows-{i}.csv"), "label": "y"} for i in range(3)]

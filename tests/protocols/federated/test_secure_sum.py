@@ -37,7 +37,7 @@ def test_the_sum_is_that_of_the_clients_that_answered(summation, gone):
     np.testing.assert_allclose(total, VECTORS[present].sum(axis=0), atol=3 * 2.0**-FRACTION_BITS)
 
 
-def test_the_server_sees_words_that_say_nothing_of_one_vector():
+def test_the_words_at_the_server_reveal_nothing_about_one_vector():
     secret = np.zeros(4096)
     share = SharedSum(KEY, 3).conceal(secret, "round 1")["share"]
     assert not np.array_equal(share, SharedSum(KEY, 3).conceal(secret, "round 1")["share"])
@@ -150,6 +150,6 @@ def test_a_received_array_of_another_kind_is_refused(array, sentence):
         field({} if array is None else {"x": array}, "x", np.float64, (3,))
 
 
-def test_a_step_that_nobody_has_is_refused():
+def test_an_unknown_step_is_refused():
     with pytest.raises(ProtocolDesync, match="Holder has no step '__init__'"):
         federation(OpenSum()).broadcast("__init__", {})

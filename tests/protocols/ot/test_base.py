@@ -39,7 +39,7 @@ def test_keys_of_two_sessions_differ(monkeypatch, bound):
     assert not (keys[np.arange(8), CHOICES] == chosen).any()
 
 
-def test_both_offers_look_alike():
+def test_both_offers_look_the_same():
     """Compare coefficient means of the offers with and without a secret key, within five standard deviations."""
     for c in (0, 1):
         (offers,) = next(base.receive_base(np.full(40, c, np.uint8), b"s")).sent

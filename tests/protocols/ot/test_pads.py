@@ -20,7 +20,7 @@ def words(*shape):
 
 @pytest.mark.parametrize("first", (0, EPOCH - 3, 5 * EPOCH, 2**40 - 1, 2**64 - 40))
 @pytest.mark.parametrize("size", (1, 2, 5))
-def test_a_pad_depends_on_its_block_and_number_alone(first, size):
+def test_a_pad_depends_only_on_its_block_and_number(first, size):
     blocks = words(40, 2)
     whole = pads(blocks, first, size, KEY)
     assert whole.shape == (40, size)
@@ -85,4 +85,4 @@ def test_a_fault_in_the_hash_is_seen(monkeypatch):
     plain = aes_blocks.tweaked_hashes
     monkeypatch.setattr(aes_blocks, "tweaked_hashes", lambda blocks, first, *rest: plain(blocks, 0, *rest))
     with pytest.raises(AssertionError):
-        test_a_pad_depends_on_its_block_and_number_alone(5 * EPOCH, 1)
+        test_a_pad_depends_only_on_its_block_and_number(5 * EPOCH, 1)

@@ -86,7 +86,7 @@ def test_no_number_is_hashed_twice_under_a_key(monkeypatch):
     assert len(seen) == 2 * 4 * 2 * 43 and all(len(blocks) == 2 for blocks in seen.values())
 
 
-def test_blocks_as_they_are_differ_by_delta_and_are_not_hashed(monkeypatch):
+def test_requested_blocks_differ_by_delta_and_are_not_hashed(monkeypatch):
     hashed, real = [], module.pads
     monkeypatch.setattr(module, "pads", lambda blocks, *rest: hashed.append(blocks.copy()) or real(blocks, *rest))
     choices = RNG.integers(0, 2, (2, 50)).astype(np.uint8)
@@ -108,7 +108,7 @@ def test_blocks_as_they_are_differ_by_delta_and_are_not_hashed(monkeypatch):
     assert len(blocks) > 200 and hashed and not blocks & {block.tobytes() for several in hashed for block in several}
 
 
-def test_what_is_told_arrives():
+def test_messages_arrive():
     def program(transfers, endpoint):
         words = [np.arange(3, dtype=np.uint32) + sender for sender in (0, 1)]
         return endpoint.run(transfers.run([Told(s, 3, Z32, words[s] if endpoint.rank == s else None) for s in (0, 1)]))

@@ -76,7 +76,7 @@ def test_a_plan_survives_the_wire():
     assert decode_plan(encode_plan(plan)) == plan
 
 
-def test_a_plan_of_300_rounds_of_ten_classes_has_room_where_no_two_are_alike():
+def test_a_plan_of_300_distinct_rounds_of_ten_classes_has_room():
     config = TrainConfig.of(objective="multi:ova", num_class=10, max_depth=6, n_estimators=1)
     steps = plan_training(config, Sizes.numeric((50_000, 50_000), 30))
     (round_of_trees,) = [step.kinds for step in steps if step.step == "one round of trees"]
@@ -122,7 +122,7 @@ def test_a_correlation_that_no_module_of_mpc_makes_is_named():
         decode_plan([[[["x" * 10_000, 3]], 1]])
 
 
-def test_a_correlation_with_types_that_are_no_text_is_refused():
+def test_a_correlation_whose_types_are_not_text_is_refused():
     with pytest.raises(TypeError, match=r"Cubes\.size must have its type as text, got <class 'int'>: begin"):
 
         @correlation
@@ -202,7 +202,7 @@ def test_parties_that_ask_for_different_things_are_stopped():
     assert isinstance(errors[0], ProtocolDesync)
 
 
-def test_a_program_that_leaves_its_plan_is_stopped():
+def test_a_program_that_departs_from_its_plan_is_stopped():
     def job(randomness, rank):
         randomness.provide([([Triples((3,), Z64)], 1)])
         randomness.take(Triples((4,), Z64))

@@ -66,7 +66,7 @@ def asked(channel):
     ],
     ids=lambda lie: repr(lie)[:40],
 )
-def test_a_session_that_is_none_is_refused(lie):
+def test_a_malformed_session_is_refused(lie):
     with pytest.raises(ProtocolDesync):
         told_by(lambda nonce: [("dealer.session", lie)], asked)
 

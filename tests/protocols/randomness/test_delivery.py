@@ -74,7 +74,7 @@ def test_requests_are_cut_into_portions_by_their_bytes_and_their_number():
     assert list(portions([], 100, 100, held)) == list(portions([([], 3)], 100, 100, held)) == []
 
 
-def test_no_more_is_asked_for_than_the_window_holds(monkeypatch):
+def test_no_more_is_requested_than_the_window_holds(monkeypatch):
     monkeypatch.setattr(delivery, "PORTION", SIZE)
     monkeypatch.setattr(dealt, "WINDOW", 4 * SIZE)
     with FakeDealer() as dealer:
@@ -118,7 +118,7 @@ def test_a_request_larger_than_the_window_comes_when_it_is_alone(monkeypatch):
 
 
 @pytest.mark.parametrize("ahead", [0, 1])
-def test_a_party_far_ahead_waits_for_the_other_and_not_for_ever(monkeypatch, ahead):
+def test_a_party_far_ahead_waits_for_the_other_but_not_forever(monkeypatch, ahead):
     """The party ahead uses up its window; the other takes nothing for longer than any single wait."""
     monkeypatch.setattr(delivery, "PORTION", SIZE)
     monkeypatch.setattr(dealt, "WINDOW", 4 * SIZE)
@@ -187,7 +187,7 @@ def test_a_dealer_that_is_silent_is_a_time_out():
         randomness.take(REQUEST)
 
 
-def test_who_waits_for_the_dealer_notices_that_its_peer_has_died(monkeypatch):
+def test_a_party_that_waits_for_the_dealer_notices_that_its_peer_has_died(monkeypatch):
     monkeypatch.setattr(window, "LOOK", 0.01)
 
     class Gone:
@@ -204,7 +204,7 @@ def test_who_waits_for_the_dealer_notices_that_its_peer_has_died(monkeypatch):
 
 
 @pytest.mark.parametrize("asked", [0, 3])
-def test_a_program_that_fails_leaves_the_channel_to_say_so(asked):
+def test_a_failed_program_leaves_the_channel_open_for_the_reason(asked):
     with FakeDealer(answered=None) as dealer:
         with pytest.raises(ProtocolDesync), DealtRandomness(1, dealer.channel) as randomness:
             randomness.provide([([REQUEST], asked)])
@@ -227,7 +227,7 @@ def test_what_is_left_of_a_plan_is_dealt_before_a_party_is_done(monkeypatch):
     assert results == [None, None] and not errors
 
 
-def test_provision_counts_towards_the_stage_in_which_it_was_asked_for():
+def test_provision_counts_towards_the_stage_of_its_request():
     with FakeDealer() as dealer:
         randomness = DealtRandomness(1, dealer.channel)
         offline, online = Stage(), Stage()

@@ -101,7 +101,7 @@ def test_no_leaf_word_is_used_twice(monkeypatch):
     assert words.size == 6 * n and len(set(words.tolist())) == words.size
 
 
-def test_requests_at_a_time_share_the_trees():
+def test_concurrent_requests_share_the_trees():
     n, size = 6, 4
     bins = RNG.integers(0, size, (n, 1)).astype(U8)
     parties = [Operands(rank, KEY, DELTAS[rank]) for rank in (0, 1)]
@@ -142,7 +142,7 @@ def test_chosen_columns(owner, vectors, height):
     assert [(type(a), a.count) for a in asked] == [(type(a), a.count) for a in ran]
 
 
-def test_a_leaf_taken_for_another_spoils_the_columns(monkeypatch):
+def test_a_leaf_in_place_of_another_makes_the_columns_wrong(monkeypatch):
     """Each leaf that q knows matters."""
     real = chosen_columns._schedules
 

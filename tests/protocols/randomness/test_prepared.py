@@ -186,7 +186,7 @@ def test_the_halves_of_both_files_belong_together(known, tmp_path):
     assert len({a.tobytes() for a, _, _ in triples}) == 5
 
 
-def test_a_piece_is_given_out_once_and_what_is_not_there_is_left(known, tmp_path):
+def test_a_piece_is_given_out_once_and_missing_ones_are_left(known, tmp_path):
     path, _ = made(tmp_path)
     seen = Counter()
     for _ in range(2):
@@ -219,7 +219,7 @@ def test_a_piece_counts_as_used_before_its_values_are_there(known, tmp_path, mon
 
 
 @pytest.mark.parametrize("moment", ["before", "meanwhile", "other order", "more"])
-def test_a_session_takes_what_there_is_and_makes_the_rest(known, tmp_path, moment):
+def test_a_session_uses_prepared_material_and_makes_the_rest(known, tmp_path, moment):
     paths = made(tmp_path)
     wide = Triples((41,), Z64)
 
@@ -277,7 +277,7 @@ def test_two_runs_cannot_use_a_file_at_once(known, tmp_path):
     opened(path).close()
 
 
-def test_what_is_cut_short_is_refused(known, tmp_path):
+def test_a_truncated_file_is_refused(known, tmp_path):
     path, _ = made(tmp_path)
     whole = path.read_bytes()
     with opened(path) as prepared:
@@ -375,7 +375,7 @@ def _no_space(array):
 
 
 @pytest.mark.parametrize("killed", [0, 1])
-def test_after_a_kill_the_rest_is_used_and_no_mask_twice(known, tmp_path, monkeypatch, killed):
+def test_after_a_kill_the_rest_is_used_but_no_mask_twice(known, tmp_path, monkeypatch, killed):
     """Each party records every mask that a run gave out, over two runs; the first is killed."""
     monkeypatch.setattr(making, "MOST", 4)
     monkeypatch.setattr(making, "WINDOW", 1 << 13)

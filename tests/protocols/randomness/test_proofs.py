@@ -74,7 +74,7 @@ def test_right_products_pass(kind, n):
     assert proved(*relations(kind, n))
 
 
-def test_as_many_as_take_several_statements():
+def test_products_of_several_statements():
     assert proved(*relations("products", (1 << 15) + 5)) and not proved(*relations("products", (1 << 15) + 5, 1))
 
 

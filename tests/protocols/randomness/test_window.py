@@ -30,7 +30,7 @@ def beside(target):
     return thread
 
 
-def test_it_holds_its_bound_and_no_byte_more():
+def test_the_window_holds_its_bound_and_no_byte_more():
     queue = filled(100, 60, 40)
     assert queue.held == 100
     assert not queue.reserve(1, wait=False) and queue.held == 100
@@ -40,14 +40,14 @@ def test_it_holds_its_bound_and_no_byte_more():
     assert queue.take(idle) == 1 and queue.held == 60, "reserved bytes count before the item arrives"
 
 
-def test_what_is_larger_than_the_bound_gets_in_alone():
+def test_an_item_larger_than_the_bound_is_admitted_by_itself():
     queue = filled(100, 1)
     assert not queue.reserve(1000, wait=False)
     queue.take(idle)
     assert queue.reserve(1000, wait=False) and not queue.reserve(1, wait=False)
 
 
-def test_room_comes_about_while_it_is_waited_for():
+def test_a_wait_for_room_ends_when_there_is_room():
     queue = filled(100, 60, 40)
     made = []
     waiting = beside(lambda: made.append(queue.reserve(100, wait=True)))
@@ -59,7 +59,7 @@ def test_room_comes_about_while_it_is_waited_for():
     assert made == [True] and queue.held == 100
 
 
-def test_who_takes_waits_and_its_seconds_are_counted():
+def test_take_waits_and_counts_the_seconds():
     queue = filled(100)
     thread = beside(lambda: (time.sleep(0.2), queue.put("late", 0)))
     assert queue.take(idle) == "late"
@@ -70,7 +70,7 @@ def test_who_takes_waits_and_its_seconds_are_counted():
     assert queue.take(idle) == "here" and queue.waited == before
 
 
-def test_who_waits_looks_around(monkeypatch):
+def test_a_wait_calls_look(monkeypatch):
     monkeypatch.setattr(window, "LOOK", 0.01)
 
     def look():
@@ -80,7 +80,7 @@ def test_who_waits_looks_around(monkeypatch):
         filled(100).take(look)
 
 
-def test_what_has_come_can_be_taken_after_a_failure():
+def test_items_that_have_arrived_can_be_taken_after_a_failure():
     queue = filled(100, 60)
     queue.fail(GONE)
     assert queue.take(idle) == 0
@@ -112,7 +112,7 @@ def test_a_failure_ends_the_wait_for_room():
     assert ends == [GONE]
 
 
-def test_it_settles_when_all_is_here_or_no_more_fits():
+def test_settle_ends_when_all_is_here_or_no_more_fits():
     queue = filled(100, 60, 40)
     queue.settle(2, idle)
     thread = beside(lambda: queue.reserve(1, wait=True))
@@ -122,7 +122,7 @@ def test_it_settles_when_all_is_here_or_no_more_fits():
     assert queue.held == 41
 
 
-def test_what_nobody_takes_is_dropped():
+def test_items_that_are_not_taken_are_dropped():
     queue = filled(100, 100)
     thread = beside(lambda: (queue.reserve(70, wait=True), queue.put("late", 70)))
     queue.drop()

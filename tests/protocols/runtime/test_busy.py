@@ -19,7 +19,7 @@ def work(spans, clock, phase, begin, end):
         clock[0] = end
 
 
-def test_neighbours_of_a_phase_are_one_span(clock):
+def test_close_spans_of_a_phase_are_merged(clock):
     spans = Busy()
     for phase, begin, end in (("setup", 0, 1), ("setup", 1.005, 2), ("online", 2, 3), ("online", 3.5, 4)):
         work(spans, clock, phase, begin, end)

@@ -48,13 +48,13 @@ def test_a_dead_connection_is_not_paired(dealer):
     assert honest(dealer)
 
 
-def test_one_who_waits_is_not_paired_with_another_session(dealer):
+def test_a_waiting_party_is_not_paired_with_another_session(dealer):
     with dealer.channel("party_a", SESSION) as waiting:
         assert honest(dealer) and honest(dealer)
         assert not waiting.hung_up
 
 
-def test_two_who_come_for_different_sessions_are_not_paired(tmp_path):
+def test_parties_of_different_sessions_are_not_paired(tmp_path):
     with dealing(tmp_path, patience=0.5) as dealer:
         ends = [dealer.channel(name, name[-1].encode() * 16) for name in NAMES]
         for channel, other in zip(ends, reversed(NAMES), strict=True):
@@ -63,7 +63,7 @@ def test_two_who_come_for_different_sessions_are_not_paired(tmp_path):
                 assert f"{other} did not join the session" in str(channel.last_words("waiting"))
 
 
-def test_one_who_comes_twice_replaces_itself_and_nobody_else(dealer):
+def test_a_party_that_connects_twice_replaces_only_itself(dealer):
     first, other = (dealer.channel("party_a", session) for session in (SESSION, b"another session!"))
     second = dealer.channel("party_a", SESSION)
     with first, other, second, dealer.channel("party_b", SESSION):
@@ -72,14 +72,14 @@ def test_one_who_comes_twice_replaces_itself_and_nobody_else(dealer):
         assert not other.hung_up and not second.hung_up
 
 
-def test_one_whose_peer_does_not_come_is_told(tmp_path):
+def test_a_party_whose_peer_does_not_connect_is_told(tmp_path):
     said = r"dealer ended the session: party_a did not join the session within 0\.3 s"
     with dealing(tmp_path, patience=0.3) as dealer, dealer.channel("party_b", SESSION) as channel:
         failure = channel.last_words("waiting")
     assert type(failure) is PeerVanished and re.search(said, str(failure))
 
 
-def test_one_who_names_no_session_is_sent_away(dealer):
+def test_a_party_that_names_no_session_is_sent_away(dealer):
     with connect(dealer.address, CREDENTIALS["party_a"], "dealer", patience=30) as channel:
         assert "its hello names no session" in str(channel.last_words("waiting"))
 
@@ -116,13 +116,13 @@ def _fail(party):
     raise ValueError("a fault of a party")
 
 
-def test_a_session_that_is_held_open_holds_up_nobody(dealer):
+def test_an_open_session_does_not_delay_others(dealer):
     first, second = opened(dealer)
     with first, second:
         assert honest(dealer) and honest(dealer)
 
 
-def test_one_that_is_done_and_leaves_does_not_end_the_session_of_the_other(dealer):
+def test_a_party_that_is_done_can_leave_before_the_other(dealer):
     first, second = opened(dealer)
     first.send(PLAN, None)
     first.close()
@@ -141,7 +141,7 @@ def test_sessions_have_a_bound(tmp_path, monkeypatch):
         assert any(honest(dealer) for _ in range(50)), "there is room again once the first has ended"
 
 
-def test_those_who_wait_have_a_bound(tmp_path, monkeypatch):
+def test_waiting_parties_have_a_bound(tmp_path, monkeypatch):
     monkeypatch.setattr(desk, "WAITING", 3)
     with dealing(tmp_path, patience=30) as dealer:
         channels = [dealer.channel("party_a", bytes([1, n] * 8)) for n in range(5)]
@@ -195,7 +195,7 @@ def test_a_hostile_plan_ends_its_own_session_only(dealer, plan):
     assert honest(dealer)
 
 
-def test_more_than_is_due_is_refused_before_there_is_memory_for_it(dealer):
+def test_a_message_longer_than_due_is_refused_before_memory_is_allocated(dealer):
     channels = [dealer.channel(name, SESSION) for name in NAMES]
     for channel in channels:
         head = frames.head(frames.Kind.TREE, "dealer.hello", 0, 8 << 30)
@@ -206,7 +206,7 @@ def test_more_than_is_due_is_refused_before_there_is_memory_for_it(dealer):
     assert honest(dealer)
 
 
-def test_a_dealer_that_nobody_comes_to_ends(tmp_path):
+def test_an_idle_dealer_ends(tmp_path):
     with (
         listen(("127.0.0.1", 0), CREDENTIALS["dealer"]) as listener,
         pytest.raises(PeerTimeout, match=r"party_a and party_b did not both connect to the dealer within 0\.2 s"),

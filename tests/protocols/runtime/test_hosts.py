@@ -42,7 +42,7 @@ def test_one_session_after_another(dealer):
     assert dealer.lines[0] == f"dealer for party_a and party_b listens at 127.0.0.1:{dealer.address[1]}"
 
 
-def test_who_waits_at_the_dealer_for_a_party_that_does_not_come_blames_that_party(tmp_path):
+def test_a_party_at_the_dealer_blames_the_one_that_does_not_come(tmp_path):
     with dealing(tmp_path, patience=2) as dealer, socket.create_server(("127.0.0.1", 0)) as silent:
         network = dealer.network(timeout=1, patience=20)
         at_a, at_b = both(network, networks=(network, replace(network, dealer=silent.getsockname()[:2])))
@@ -51,7 +51,7 @@ def test_who_waits_at_the_dealer_for_a_party_that_does_not_come_blames_that_part
     assert type(at_b) is PeerVanished and str(at_b) == f"party_a ended the session: {at_a}"
 
 
-def test_a_party_that_asks_the_dealer_for_nothing_is_blamed_and_not_the_dealer(dealer):
+def test_a_party_that_sends_the_dealer_no_plan_is_blamed_and_not_the_dealer(dealer):
     def frozen(party):
         time.sleep(2.5)
         return squares(party)
@@ -120,7 +120,7 @@ HELLO = {
     ],
     ids=lambda lie: repr(lie)[:60],
 )
-def test_a_hello_that_is_none_is_waited_past_and_another_one_ends_the_wait(dealer, lie, ends):
+def test_a_malformed_hello_does_not_end_the_wait_and_a_valid_one_does(dealer, lie, ends):
     network = dealer.network()
     found = []
     party_a = threading.Thread(target=lambda: found.append(outcome(network, 0)))
@@ -148,7 +148,7 @@ def test_a_lie_about_where_the_dealer_is(dealer, lie):
     assert type(found[0]) is ProtocolDesync and "must name the address of a dealer" in str(found[0])
 
 
-def test_a_peer_that_leaves_at_the_door_is_waited_past(dealer):
+def test_a_peer_that_leaves_before_its_hello_does_not_end_the_wait(dealer):
     network = dealer.network()
 
     def come_and_go():
@@ -166,7 +166,7 @@ def test_a_peer_that_leaves_at_the_door_is_waited_past(dealer):
     assert found == [SQUARES]
 
 
-def test_who_waits_for_the_dealer_notices_that_its_peer_has_died(dealer):
+def test_a_party_that_waits_for_the_dealer_notices_that_its_peer_has_died(dealer):
     """The peer ends after the parties have met and before it connects to the dealer."""
     network = dealer.network()
 
@@ -184,7 +184,7 @@ def test_who_waits_for_the_dealer_notices_that_its_peer_has_died(dealer):
     assert honest(dealer)
 
 
-def test_who_waits_for_a_plan_notices_that_its_peer_has_died(dealer):
+def test_a_dealer_that_waits_for_a_plan_notices_that_a_party_has_died(dealer):
     network = dealer.network()
 
     def wait(party):
@@ -204,7 +204,7 @@ def test_who_waits_for_a_plan_notices_that_its_peer_has_died(dealer):
     assert len([line for line in dealer.lines if line.startswith("dealt")]) == 1
 
 
-def test_a_party_that_fails_by_itself_is_blamed_by_name_and_tells_no_more(dealer):
+def test_a_party_that_fails_is_blamed_by_name_without_its_error(dealer):
     def fail(party):
         if party.rank == 1:
             raise DataError("row 3 has the value 4711")
@@ -244,7 +244,7 @@ def test_a_dealer_that_dies_after_its_last_batch_costs_nothing(tmp_path, caplog)
         raise AssertionError
 
 
-def test_a_peer_that_dies_when_all_is_done_leaves_a_result_and_a_warning(dealer, caplog):
+def test_a_peer_that_dies_at_the_end_leaves_a_result_and_a_warning(dealer, caplog):
     network = dealer.network()
 
     def done_or_dead(party):
@@ -259,7 +259,7 @@ def test_a_peer_that_dies_when_all_is_done_leaves_a_result_and_a_warning(dealer,
     assert "this party is done, but party_b did not confirm that it is" in caplog.text
 
 
-def test_a_run_that_is_longer_than_the_time_out(tmp_path):
+def test_a_run_may_be_longer_than_the_time_out(tmp_path):
     def job(party):
         first = squares(party)
         for _ in range(16):
@@ -272,7 +272,7 @@ def test_a_run_that_is_longer_than_the_time_out(tmp_path):
         assert both(dealer.network(timeout=3.0), job) == [(SQUARES, SQUARES)] * 2
 
 
-def test_silence_where_something_is_due_is_a_time_out(dealer):
+def test_silence_while_a_message_is_due_is_a_time_out(dealer):
     def job(party):
         if party.rank == 0:
             party.exchange_public("due", None)
@@ -307,6 +307,6 @@ def test_addresses(text, address):
 
 
 @pytest.mark.parametrize("text", ["::1:50", "a.example", "a:0", "a:65536", "[::1]", "a b:5", ""])
-def test_what_is_no_address(text):
+def test_malformed_addresses(text):
     with pytest.raises(ConfigError, match="an address must be host:port"):
         parse_address(text)

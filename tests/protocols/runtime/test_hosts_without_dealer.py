@@ -39,7 +39,7 @@ def test_what_the_hosts_disagree_on_is_named(network, change, sentence):
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 @pytest.mark.parametrize("last", [0, 1])
-def test_a_peer_that_ends_while_material_is_made_is_one_sentence(network, how, last):
+def test_a_peer_that_ends_while_material_is_made_is_reported_in_one_sentence(network, how, last):
     """The party `last` is left waiting for material, and gets an error within the time-out."""
     network = replace(network, timeout=4)
     triples = Triples((1 << 14,), Z64)

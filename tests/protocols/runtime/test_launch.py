@@ -55,7 +55,7 @@ def test_large_results_come_back_whole_and_writable():
     assert results["party_b"] == (None, 2.5)
 
 
-def test_numbers_of_numpy_come_back_as_those_of_python():
+def test_numpy_numbers_come_back_as_python_numbers():
     def role(_):
         return {"auc": np.float64(0.5), "counts": [(np.int32(3), np.bool_(True), "x")]}
 
@@ -64,7 +64,7 @@ def test_numbers_of_numpy_come_back_as_those_of_python():
     assert [type(result["auc"]), *map(type, result["counts"][0])] == [float, int, bool, str]
 
 
-def test_an_error_of_ours_comes_back_as_itself_and_ends_the_others_at_once():
+def test_a_sharewood_error_comes_back_as_itself_and_ends_the_others_at_once():
     roles = {
         "party_a": wait_for("party_b"),
         "party_b": failing(DataError("no rows")),

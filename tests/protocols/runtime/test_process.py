@@ -74,7 +74,7 @@ def test_a_child_whose_parent_is_gone_already_ends():
     assert os.waitpid(child, 0)[1] == signal.SIGKILL
 
 
-def test_a_crash_leaves_no_image(tmp_path):
+def test_a_crash_leaves_no_core_dump(tmp_path):
     def limits(party):
         return resource.getrlimit(resource.RLIMIT_CORE), ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0)
 
@@ -82,7 +82,7 @@ def test_a_crash_leaves_no_image(tmp_path):
         assert tuple(core) == (0, 0) and dumpable == 0
 
 
-def test_a_command_leaves_no_image_from_its_start():
+def test_a_command_leaves_no_core_dump_from_its_start():
     script = """
 import ctypes, resource, sys
 from sharewood import cli
@@ -96,7 +96,7 @@ finally:
     assert done.stdout.splitlines()[-1] == "(0, 0) 0", done
 
 
-def test_parties_still_work_without_images():
+def test_parties_work_without_core_dumps():
     def job(party):
         return party.reveal(party.share(np.arange(3) if party.rank == 0 else None, owner=0), what="x")
 

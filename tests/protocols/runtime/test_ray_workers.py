@@ -90,7 +90,7 @@ def test_workers_of_either_party_are_lost(partition, offline):
     check(a, b, partition)
 
 
-def test_a_number_of_shards_is_refused():
+def test_a_number_of_shards_out_of_range_is_refused():
     with pytest.raises(ConfigError, match="shards must be a number from 1 to"):
         run_local(train(), shards=-1)
 
@@ -100,7 +100,7 @@ def test_an_audit_with_shards_is_refused():
         run_local(train(), shards=2, audit=True)
 
 
-def test_a_ray_that_does_not_answer_is_refused_at_once(monkeypatch):
+def test_a_ray_address_without_an_answer_is_refused_at_once(monkeypatch):
     monkeypatch.setattr("ray.is_initialized", lambda: False)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"

@@ -36,7 +36,7 @@ def test_the_owner_passes_the_values():
         run_local(lambda party: party.share(X, owner=0).rank)
 
 
-def test_a_job_that_is_too_large_for_the_dealer_is_a_sentence(monkeypatch):
+def test_a_job_too_large_for_the_dealer_is_refused_in_one_sentence(monkeypatch):
     monkeypatch.setattr(memory, "machine_memory", lambda: 400_000_000)
     small, large = ([([Triples((words,), Z64)], 1)] for words in (1_000, 100_000_000))
     run_local(lambda party: party.randomness.provide(small))
@@ -44,7 +44,7 @@ def test_a_job_that_is_too_large_for_the_dealer_is_a_sentence(monkeypatch):
         run_local(lambda party: party.randomness.provide(large))
 
 
-def test_what_works_ahead_gives_way_to_the_program():
+def test_work_ahead_has_a_lower_priority_than_the_program():
     def job(party):
         threads = [os.getpriority(os.PRIO_PROCESS, int(tid)) for tid in os.listdir("/proc/self/task")]
         return os.getpriority(os.PRIO_PROCESS, 0), max(threads)

@@ -44,7 +44,7 @@ def program(party, kept):
     return squares(party)
 
 
-def test_two_of_one_shard_compute_together():
+def test_two_workers_of_one_shard_compute_together():
     workers = met(replace(NETWORK, shard=1), replace(NETWORK, shard=1))
     done = at_both(workers, lambda worker: worker.perform(packed((program, ())), "online"))
     assert done == [(True, packed(SQUARES))] * 2

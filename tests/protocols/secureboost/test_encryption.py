@@ -66,7 +66,7 @@ def test_unreadable_ciphertexts_are_refused_in_a_sentence(library):
     assert "public key cannot be read" in refused[1][1]
 
 
-def test_powers_by_phe_run_side_by_side_without_pythons_lock(monkeypatch):
+def test_phes_powers_run_in_parallel_without_pythons_lock(monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     both_are_here = threading.Barrier(2, timeout=30)
 

@@ -31,7 +31,7 @@ def test_the_deviation_is_that_of_the_theorem():
         deviation(1e-3, 10**6)
 
 
-def test_noise_is_normal_and_adds_up_to_nothing():
+def test_noise_is_normal_and_sums_to_zero():
     drawn = noise((50, 40, 2), 3.0)
     assert (drawn.sum(axis=1) == 0).all()
     units = drawn / 2.0**24
@@ -68,7 +68,7 @@ def test_a_host_refuses_a_guest_that_asks_for_more_than_it_allows():
 
 
 @pytest.mark.parametrize("announced", [{"epsilon": 0.0}, {"epsilon": math.nan}, {"levels": -4}, {"colsample": 2.0}])
-def test_a_host_refuses_announcements_without_sense(announced):
+def test_a_host_refuses_invalid_announcements(announced):
     sizes = {"rows": 400, "max_bin": 8, "subtract": False, "epsilon": 1.0, "levels": 4, "colsample": 1.0}
     start = {"library": "phe", "key": ((1 << 1024) + 1).to_bytes(256, "little"), "packing": True, "training": "t"}
 

@@ -158,7 +158,7 @@ def test_majority_labels_over_the_wire():
     assert set(predicted) <= {0, 1}
 
 
-def test_models_come_back_from_disk_and_want_the_columns_of_the_training(tmp_path):
+def test_saved_models_load_and_need_the_columns_of_the_training(tmp_path):
     guest_file, host_file = tmp_path / "guest.json", tmp_path / "host.json"
 
     def training_guest(channels):

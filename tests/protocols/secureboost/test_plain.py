@@ -79,7 +79,7 @@ def test_majority_label_is_the_vote_of_the_leaves():
         regression.majority_label([OwnRouter(own.records, X)], len(y))
 
 
-def test_missing_values_get_a_bin_of_their_own():
+def test_missing_values_get_their_own_bin():
     X = np.array([[1, np.nan], [np.nan, np.nan], [3, np.nan], [2, np.nan]], np.float32)
     binned = bin_columns(X, 4)
     assert binned.numbers[:, 0].tolist() == [0, 4, 3, 1]
@@ -89,7 +89,7 @@ def test_missing_values_get_a_bin_of_their_own():
 
 @pytest.mark.parametrize("plaintext_bits", [343, 683, 1023, 2047])
 @pytest.mark.parametrize("rows", [1, 395, 30_000])
-def test_packed_sums_come_apart_at_the_ends_of_their_range(plaintext_bits, rows):
+def test_packed_sums_are_split_at_the_ends_of_their_range(plaintext_bits, rows):
     layout = Layout.plan(rows, plaintext_bits)
     rng = np.random.default_rng(0)
     g = rng.integers(-rows << 24, (rows << 24) + 1, (5, layout.pairs))

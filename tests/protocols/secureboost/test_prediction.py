@@ -74,7 +74,7 @@ def test_unseen_rows_get_the_twins_predictions(told):
     assert np.array_equal(told["guest"]["majority"], ensemble.majority_label([router], len(fresh)))
 
 
-def test_one_question_a_level_over_all_trees_and_only_about_the_hosts_own_nodes(told):
+def test_one_question_per_level_for_all_trees_and_only_about_the_hosts_nodes(told):
     for number, name in enumerate(("host_1", "host_2"), 1):
         questions = told[name]["questions"]
         routes = [question for question in questions if question["step"] == "route"]
@@ -85,7 +85,7 @@ def test_one_question_a_level_over_all_trees_and_only_about_the_hosts_own_nodes(
         assert set(np.concatenate([question["reached"] for question in routes])) <= set(own)
 
 
-def test_every_split_is_kept_by_its_owner_alone(told):
+def test_only_its_owner_keeps_a_split(told):
     for number, (name, block) in enumerate(zip(told, BLOCKS, strict=True)):
         kept = told[name]["columns"]
         assert len(kept) == (told["guest"]["owner"] == number).sum() > 0

@@ -47,7 +47,7 @@ def test_no_key_touches_a_folder(credentials, monkeypatch):
     assert opened == []
 
 
-def test_no_memory_for_a_key_is_a_sentence(credentials):
+def test_no_memory_for_a_key_is_reported(credentials):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
     try:
@@ -68,7 +68,7 @@ def test_a_key_that_others_can_read_is_refused(keys, mode):
     assert Credentials.load(keys, "party_a")
 
 
-def test_a_key_with_a_passphrase_is_a_sentence(keys, monkeypatch):
+def test_a_missing_or_wrong_passphrase_is_reported(keys, monkeypatch):
     monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("asked"))
     path = keys / "party_a.key"
     key = load_pem_private_key(path.read_bytes(), None)
@@ -152,7 +152,7 @@ def test_no_certificate_outlives_its_authority():
         ("authority.key", make_credentials(["x"])["x"].private_key, "not the key of authority.crt"),
     ],
 )
-def test_an_odd_authority_is_a_sentence(tmp_path, name, content, sentence):
+def test_an_unusable_authority_is_reported(tmp_path, name, content, sentence):
     Authority.kept(tmp_path)
     (tmp_path / name).unlink() if content is None else (tmp_path / name).write_bytes(content)
     with pytest.raises(ConfigError, match=sentence):
@@ -164,7 +164,7 @@ def test_a_long_name():
 
 
 @pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.long)])
-def test_odd_keys_and_certificates_are_a_sentence(keys, count):
+def test_unusable_keys_and_certificates_are_reported(keys, count):
     rng = random.Random(9)
     names = "party_a.crt", "party_a.key", "authority.crt"
     whole = {name: (keys / name).read_bytes() for name in names}

@@ -134,7 +134,7 @@ def test_another_length_is_a_desync(pair):
     assert str(at_a) == f"round 1: {TAG}: expected a payload of 24 bytes, got 32"
 
 
-def test_a_tree_is_no_exchange(pair):
+def test_a_tree_is_not_an_exchange(pair):
     a, b = pair
     a.send(TAG, None)
     with pytest.raises(ProtocolDesync, match=r"round 1: .*payload kind"):
@@ -165,7 +165,7 @@ def test_a_payload_over_the_limit_is_refused(make_pair):
         b.receive(TAG)
 
 
-def test_a_message_has_a_limit_of_its_own(pair):
+def test_a_message_has_its_own_limit(pair):
     a, b = pair
     a.send(TAG, bytes(1000))
     with pytest.raises(ProtocolDesync, match="payload of 1009 bytes announced, at most 100 allowed"):
@@ -187,7 +187,7 @@ def test_the_last_frame_names_who_ended_the_session_and_why(pair, step):
         step(b)
 
 
-def test_a_payload_that_is_no_tree_is_refused(pair, monkeypatch):
+def test_a_payload_that_is_not_a_tree_is_refused(pair, monkeypatch):
     a, b = pair
     monkeypatch.setattr("protocols.transport.channel.encode", lambda tree: [b"\xff\xff"])
     a.send(TAG, None)

@@ -71,7 +71,7 @@ def test_certificates_of_another_authority_work(tmp_path):
         assert (a.peer, b.peer) == ("party-b.example", "party-a.example")
 
 
-def test_a_listener_tells_who_came(credentials):
+def test_a_listener_names_its_peer(credentials):
     with listen(LOOPBACK, credentials["party_a"]) as listener:
         a, c = both(
             lambda: listener.accept("party_b", "party_c", patience=5),
@@ -132,7 +132,7 @@ def test_the_oldest_handshake_makes_room(credentials, caplog):
     assert caplog.text.count("too many handshakes at once") == 21
 
 
-def test_one_that_drips_has_no_more_time_than_one_that_idles(credentials, monkeypatch, caplog):
+def test_a_slow_handshake_has_no_more_time_than_an_idle_one(credentials, monkeypatch, caplog):
     monkeypatch.setattr(tcp, "HANDSHAKE_SECONDS", 0.4)
 
     def drip():
@@ -146,7 +146,7 @@ def test_one_that_drips_has_no_more_time_than_one_that_idles(credentials, monkey
     assert type(at_a) is PeerTimeout and "silent or slow in TLS handshake" in caplog.text
 
 
-def test_a_listener_that_says_nothing_is_given_up_in_time(credentials):
+def test_the_wait_for_a_silent_listener_ends_in_time(credentials):
     with (
         socket.create_server(LOOPBACK) as silent,
         pytest.raises(PeerTimeout, match=r"no connection to party_a at 127\.0\.0\.1:\d+: silent in TLS handshake"),
@@ -200,14 +200,14 @@ def test_ipv6_and_names(credentials, address):
 
 
 @pytest.mark.parametrize("host", ["no.such.host.invalid", "x" * 70 + ".com", "nul\0byte"])
-def test_a_host_that_cannot_be_is_named(credentials, host):
+def test_an_impossible_host_is_named(credentials, host):
     with pytest.raises(ConfigError, match="cannot listen at"):
         listen((host, 1), credentials["party_a"])
     with pytest.raises((ConfigError, PeerTimeout), match=re.escape(host)):
         connect((host, 1), credentials["party_a"], "party_b", patience=0.1)
 
 
-def test_a_session_is_named_by_the_one_who_comes(credentials):
+def test_the_connecting_side_names_the_session(credentials):
     with listen(LOOPBACK, credentials["party_a"]) as listener:
         a, b = both(
             lambda: listener.accept("party_b", patience=5),
@@ -217,7 +217,7 @@ def test_a_session_is_named_by_the_one_who_comes(credentials):
         assert a.session == b"s" * 16
 
 
-def test_a_wait_is_told(credentials, monkeypatch, caplog):
+def test_a_wait_is_logged(credentials, monkeypatch, caplog):
     monkeypatch.setattr(waiting.Wait.__init__, "__defaults__", (0.1, 0.1))
     caplog.set_level("INFO", "sharewood")
     with listen(LOOPBACK, credentials["party_a"]) as listener, pytest.raises(PeerTimeout):
@@ -289,7 +289,7 @@ def test_unusable_credentials_are_config_errors(credentials, tmp_path):
             listen(LOOPBACK, bad)
 
 
-def test_files_that_do_not_fit_each_other_are_named(credentials, tmp_path):
+def test_files_that_do_not_match_are_named(credentials, tmp_path):
     good, other = credentials["party_a"], credentials["party_b"]
     good.save(tmp_path, "party_a")
     assert Credentials.load(tmp_path, "party_a") == good

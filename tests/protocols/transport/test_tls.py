@@ -78,7 +78,7 @@ def raised(failure):
     raise failure
 
 
-def test_who_waits_for_one_notices_that_another_has_gone(three):
+def test_a_wait_for_one_peer_notices_that_another_has_gone(three):
     b, _, c, c_end = three
     c_end.send("never read", bytes(100_000))
     c_end.end("its disk is full")
@@ -90,7 +90,7 @@ def test_who_waits_for_one_notices_that_another_has_gone(three):
         b.receive("never sent")
 
 
-def test_one_that_has_gone_without_a_word(three):
+def test_a_watched_peer_that_has_gone_without_a_reason(three):
     b, _, c, c_end = three
     c_end.close()
     with (
@@ -100,7 +100,7 @@ def test_one_that_has_gone_without_a_word(three):
         b.receive("never sent")
 
 
-def test_one_that_has_gone_and_is_not_needed(three):
+def test_a_watched_peer_that_has_gone_and_is_not_needed(three):
     b, b_end, c, c_end = three
     gone = []
     c_end.close()
@@ -114,7 +114,7 @@ def test_one_that_has_gone_and_is_not_needed(three):
     assert len(gone) == 1 and isinstance(gone[0], PeerVanished)
 
 
-def test_the_first_to_speak_is_heard_first_also_where_it_hangs_up(three):
+def test_the_first_to_send_or_hang_up_is_first(three):
     b, b_end, c, c_end = three
     assert not c.hung_up and first_to_speak([b, c], 0.01) is None
     c_end.send("word", 1)

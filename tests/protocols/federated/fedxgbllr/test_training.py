@@ -193,7 +193,7 @@ def test_a_regression_with_one_label_is_one_sentence():
 
 
 @pytest.mark.parametrize("bad", [b"not a model", b""])
-def test_bytes_that_are_no_ensemble_are_refused(bad):
+def test_bytes_that_are_not_an_ensemble_are_refused(bad):
     with pytest.raises(ProtocolDesync):
         tree_outputs(unpack_ensembles(pack_ensembles([bad])), table()[0])
 
@@ -223,7 +223,7 @@ def test_formula_6_and_simfls():
     assert simfl_bytes(1, 10, 2, 3, 4) == 8 * 10 * 2 + 8 * 3 * 10
 
 
-def test_what_is_measured_is_what_formula_6_counts_and_every_clients_trees_once_more():
+def test_measured_bytes_are_formula_6_and_every_clients_trees_once_more():
     federation = LocalFederation(llr_clients())
     model = train(federation, SMALL_LLR, OpenSum())
     trees, network = sum(map(len, model.ensembles)), len(model.weights)
@@ -243,7 +243,7 @@ def test_the_network_starts_as_the_mean_of_the_clients_margins(architecture, sca
     np.testing.assert_allclose(cnn.predict(weights, outputs, 3, config), scale * outputs.sum(axis=1) / 3, atol=1e-5)
 
 
-def test_excess_is_what_the_network_loses_more_than_the_mean():
+def test_excess_is_the_networks_loss_above_that_of_the_mean():
     outputs = np.random.default_rng(0).normal(size=(50, 12)).astype(np.float32)
     targets = (outputs.sum(axis=1) > 0).astype(np.float64)
     rows, *sums = cnn.excess(cnn.mean_weights(3, 4, PAPER), outputs, targets, 3, PAPER)
@@ -315,7 +315,7 @@ def test_rows_that_are_held_out_train_nothing():
     assert kept <= {tuple(row) for row in np.c_[X, y]}
 
 
-def test_without_held_out_rows_nothing_shows_that_the_network_is_better():
+def test_without_held_out_rows_the_network_cannot_be_shown_to_be_better():
     X, y = table(16)
     parts = np.array_split(np.arange(16), 2)
     members = {i: FedXGBllrClient(i, X[p], y[p], SMALL_LLR, OpenSum()) for i, p in enumerate(parts)}

@@ -60,7 +60,7 @@ def test_a_tree_by_hand():
         (written([2 * DEEPEST + 3], chain(DEEPEST + 1), [1.0] * (2 * DEEPEST + 3)), "must not be deeper than 12"),
     ],
 )
-def test_bytes_that_nobody_grew_are_refused_in_a_sentence(ensemble, sentence):
+def test_malformed_ensembles_are_refused_in_a_sentence(ensemble, sentence):
     with pytest.raises(ProtocolDesync, match=sentence) as caught:
         tree_outputs([ensemble], table()[0])
     assert "\n" not in str(caught.value)

@@ -117,7 +117,7 @@ def test_the_split_is_the_one_of_the_highest_gain_over_all_features_and_clusters
 
 
 @pytest.mark.parametrize("nodes", [1, 3])
-def test_one_cluster_a_value_is_exact_xgboost_whatever_the_number_of_nodes(nodes):
+def test_one_cluster_per_value_is_exact_xgboost_for_any_number_of_nodes(nodes):
     X, y = table(600)
     edges = every_value(X)
     config = VirtualSamplesConfig.of(clusters=edges.shape[1] + 1, min_group=1, n_estimators=6, update_estimators=0)
@@ -156,7 +156,7 @@ def test_with_secure_sums_no_message_to_the_server_has_a_nodes_own_sums():
     assert abs(np.unpackbits(reply["share"].view(np.uint8)).mean() - 0.5) < 0.05
 
 
-def test_under_secure_sums_the_server_is_sent_shares_alone_in_every_step():
+def test_under_secure_sums_the_server_is_sent_only_shares_in_every_step():
     seen = {}
 
     class Watching(LocalFederation):
@@ -250,7 +250,7 @@ def test_rows_and_wrong_rows_too_are_summed_over_all_nodes_or_not_at_all(step):
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
-def test_a_tree_of_open_sums_is_begun_again_without_a_node_that_drops_out_of_it(level):
+def test_with_open_sums_a_tree_is_grown_again_without_a_node_that_drops_out(level):
     asked = []
 
     def absent(step, client):
@@ -324,7 +324,7 @@ def test_only_wrongly_classified_new_rows_join_and_pull_the_forest_towards_them(
     assert towards[first].mean() > 0
 
 
-def test_a_tree_of_the_update_is_of_the_rows_that_the_model_before_it_gets_wrong():
+def test_a_tree_of_the_update_uses_the_rows_that_the_model_before_it_gets_wrong():
     config = with_options(update_check=0, update_estimators=4, learning_rate=0.8)
     nodes = vs_nodes(config=config)
     server = trained(nodes, config=config)
