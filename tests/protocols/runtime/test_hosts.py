@@ -184,7 +184,7 @@ def test_a_party_that_waits_for_the_dealer_notices_that_its_peer_has_died(dealer
     assert honest(dealer)
 
 
-def test_a_dealer_that_waits_for_a_plan_notices_that_a_party_has_died(dealer):
+def test_a_party_whose_peer_dies_before_its_plan_notices_it(dealer):
     network = dealer.network()
 
     def wait(party):
