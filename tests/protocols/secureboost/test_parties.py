@@ -141,7 +141,7 @@ def test_alignment_leaves_the_common_ids_in_one_order():
 
 
 @pytest.mark.parametrize(
-    "ids, message", [(["a", "b", "a"], "'a' appears twice"), (["x"], "none in common"), ([], "none")]
+    "ids, message", [(["a", "b", "a"], "'a' appears twice"), (["x"], "none in common"), ([], "must not be empty")]
 )
 def test_ids_that_cannot_be_aligned(ids, message):
     roles = {
