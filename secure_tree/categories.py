@@ -1,11 +1,12 @@
-"""Categorical columns as indicators: `colour`, one of red, green, blue, is `colour=red`, `colour=green`, `colour=blue`.
+"""Categorical columns as indicators: `colour` with categories red and blue becomes `colour=red` and `colour=blue`.
 
-An indicator is 1 where the row has the category and 0 where it has another; where the column may be missing and is, all
-of them are missing. A split on one sends a category one way and the rest the other, so that every category is a
-candidate of its own: one-vs-rest sets, as XGBoost grows them up to `max_cat_to_onehot` categories. To the learner, its
-twin and its models they are features like others.
+An indicator is 1 if the row has the category and 0 if it has another. If the column's value is missing, all its
+indicators are missing. A split on an indicator sends one category one way and all others the other way: one-vs-rest
+splits, as XGBoost grows them for up to `max_cat_to_onehot` categories. The learner, its twin and its models treat
+indicators like any other feature.
 
-Categorical is a column of pandas' type `category`, whose categories are public. By rows, both parties' are united.
+A column is categorical if its pandas dtype is `category`. Its categories are public. For horizontal data they are the
+union of both parties' categories.
 """
 
 from __future__ import annotations
@@ -21,28 +22,28 @@ from secure_tree.inputs import TableLike, frame_of
 if TYPE_CHECKING:
     import pandas as pd
 
-# Of each categorical column its categories in order.
+# The categories of each categorical column, in order.
 Dictionary = dict[str, list[str]]
 _IS = "="
 
 
 def indicator(column: str, category: str) -> str:
-    """The name of the feature."""
+    """Return the name of an indicator."""
     return f"{column}{_IS}{category}"
 
 
 def is_indicator(name: str) -> bool:
-    """Whether a feature's name is that of an indicator, where no numeric column has a = in its name."""
+    """Return whether the name is that of an indicator. No numeric column may have a = in its name."""
     return _IS in name
 
 
 def covers(declared: str, name: str) -> bool:
-    """Whether a declared column is the feature, or is categorical and the feature one of its indicators."""
+    """Return whether the declared column is the feature itself, or the column of which the feature is an indicator."""
     return name == declared or name.startswith(declared + _IS)
 
 
 def dictionary(X: TableLike) -> Dictionary:
-    """The categories of the categorical columns of a DataFrame; none of an array. Raises DataError."""
+    """Return the categories of a DataFrame's categorical columns; an array has none. Raises DataError."""
     frame = frame_of(X)
     if frame is None:
         return {}
@@ -50,28 +51,30 @@ def dictionary(X: TableLike) -> Dictionary:
     found = {name: [str(c) for c in dtype.categories] for name, dtype in kinds if is_categorical(dtype)}
     for column in found:
         if _IS in column:
-            raise DataError(f"the categorical column {column!r} has {_IS!r} in its name")
+            raise DataError(f"the name of categorical column {column!r} must not contain {_IS!r}: rename it")
         for name in map(str, frame.columns):
             if name != column and covers(column, name):
-                raise DataError(f"column {name!r} has the name of an indicator of the categorical column {column!r}")
+                raise DataError(
+                    f"column {name!r} has the name of an indicator of categorical column {column!r}: rename one of them"
+                )
     return found
 
 
 def is_categorical(dtype: object) -> bool:
-    """Whether a column's type is pandas' `category`."""
+    """Return whether a column's dtype is pandas' `category`."""
     return str(dtype) == "category"
 
 
 def unite(first: Dictionary, second: Dictionary) -> Dictionary:
-    """Both parties' categories of the same columns, the first's before others. Raises DataError."""
+    """Return the union of both parties' categories for every column, the first party's first. Raises DataError."""
     for column in [*first, *second]:
         if (column in first) != (column in second):
-            raise DataError(f"column {column!r} is categorical at one party, and not at the other")
+            raise DataError(f"column {column!r} is categorical at one party but not at the other")
     return {column: list(dict.fromkeys(first[column] + second[column])) for column in first}
 
 
 def columns_behind(names: Iterable[str], present: Sequence[str]) -> dict[str, list[str]]:
-    """Features of a model -> the columns of a table that give them, with their categories; [] for a numeric one."""
+    """Features of a model -> the table's columns behind them, with their categories; [] for a numeric column."""
     columns: dict[str, list[str]] = {}
     for name in names:
         column, found, category = name.partition(_IS)
@@ -83,9 +86,9 @@ def columns_behind(names: Iterable[str], present: Sequence[str]) -> dict[str, li
 
 
 def expand(X: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """A DataFrame as a model with features `names` takes it, such as an exported one: categories as indicators.
+    """Convert a DataFrame to the features `names` of a model, such as an exported one.
 
-    Columns that become indicators hold text, or are of the type `category`. Raises DataError.
+    Columns that become indicators must hold text or have the dtype `category`. Raises DataError.
     """
     import pandas as pd
 
@@ -102,9 +105,9 @@ def expand(X: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 
 
 def indicators(column: pd.Series, categories: list[str], source: str) -> np.ndarray:
-    """A column of the type `category` -> float64[n, categories], NaN where it is missing.
+    """A column of dtype `category` -> float64[n, categories], NaN if the value is missing.
 
-    Raises DataError for a value of another category.
+    Raises DataError for a value of any other category.
     """
     own = [str(c) for c in column.cat.categories]
     places = np.array([categories.index(c) if c in categories else len(categories) for c in own] + [-1])

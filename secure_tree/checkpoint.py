@@ -1,11 +1,11 @@
-"""A file per round: this party's shares of the trees so far and of the margin, from which a killed training goes on.
+"""Checkpoints: one file per round with this party's shares of its trees, and the margins to resume a training from.
 
-A resumed training is a new attempt with new correlated randomness; only shares are carried over. Both parties go on
-from the newest round that both have whole, and forget what lies beyond it. Every file bears the random ids of its
-training and of the attempt that grew the round: the parties compare them all, so that halves of two attempts never
-meet, not even where a folder comes from a backup. It also bears a MAC of this party's configuration and data under a
-random key of the folder: it says nothing about the data to whoever has the file without the key. The bins are cut once
-for a training and kept, too: those over shards are drawn with coins.
+A resumed training is a new attempt with new correlated randomness; only shares are carried over. Both parties resume
+from the newest round that is complete at both, and delete later rounds. Every file contains the random ids of its
+training and of the attempt that grew the round. The parties compare all of them, so that shares of different attempts
+are never combined, even if a folder is restored from a backup. Every file also contains a MAC of this party's
+configuration and data under a random key of the folder, which reveals nothing about the data without the key. The bins
+are cut once per training and kept as well, because bins over shards are random.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Parts = dict[str, Any]
 
 @dataclass(frozen=True)
 class Kept:
-    """What a folder has of one training: attempts and trees of rounds 1, 2, ..., and margins by number of rounds."""
+    """The content of a folder: attempts and trees of rounds 1, 2, ..., margins by number of rounds, and the bins."""
 
     training: str | None = None
     attempts: list[str] = field(default_factory=list)
@@ -62,17 +62,17 @@ class Kept:
 
     @property
     def points(self) -> set[tuple[int, str]]:
-        """Where a training can go on: the number of rounds, and a digest of the attempts that grew them."""
+        """The points to resume from: a number of rounds, and a digest of the attempts that grew them."""
         grown_by = {n: " ".join(self.attempts[:n]).encode() for n in self.margins}
         return {(n, hashlib.sha256(text).hexdigest()) for n, text in grown_by.items()}
 
 
 @dataclass
 class Checkpoints:
-    """The checkpoints of one party in a folder of its own; with `resume` a training goes on from them, to more
-    rounds than it was begun for if the parties ask for them.
+    """The checkpoints of one party, in a folder of its own.
 
-    Under a `key` of files they are encrypted. `done`: the rounds that the attempt began with, None before it begins.
+    resume: continue the training from its checkpoints, up to a larger `n_estimators` if both parties set one.
+    key: encrypts the files. done: the number of rounds that the attempt began with, or None before it begins.
     """
 
     folder: Path
@@ -81,10 +81,10 @@ class Checkpoints:
     done: int | None = field(default=None, init=False)
 
     def start(self, party: Party, pairing: str, config: dict[str, Any], rows: OwnRows) -> Attempt:
-        """Agree with the peer where to begin. `rows`: this party's own, which are never sent.
+        """Agree with the peer on the round to begin at. `rows` are this party's own rows, which are never sent.
 
-        Raises ConfigError where only one party resumes or there is nothing to resume, DataError for checkpoints of
-        another training.
+        Raises ConfigError if only one party resumes or there is nothing to resume, DataError for checkpoints of another
+        training.
         """
         kept, trouble, key = Kept(), None, secrets.token_bytes(_KEY_BYTES)
         going_on = self.resume and bool(self._numbers("round"))
@@ -93,7 +93,7 @@ class Checkpoints:
                 key = self._read_key()
             except DataError as error:
                 trouble = error
-        # Both parties ask their rows, whatever each finds in its folder.
+        # Both parties must query their rows at the same time, whatever each finds in its folder.
         own = _mac(key, config, fingerprint(rows, key[:KEY_BYTES]))
         if going_on and not trouble:
             try:
@@ -116,24 +116,24 @@ class Checkpoints:
         return self._go_on(kept, pairing, own, done)
 
     def any_kept(self) -> bool:
-        """Whether the attempt has begun, and there is a round to resume from."""
+        """Return whether the attempt has begun and has a round to resume from."""
         return self.done is not None and self._file("round", 1).exists()
 
     def save(self, number: int, attempt: Attempt, trees: list[TreeShares], margin: AShare) -> None:
-        """Keep round `number` (from 1), a tree per class, and the margin after it.
+        """Save round `number` (from 1), a tree per class, and the margin after it.
 
-        The newest margins stay, and ever fewer of the older ones: a party that lost its last rounds still has one that
-        the other has, too.
+        Keep the newest margins and ever fewer of the older ones. If a party has lost its last rounds, both parties then
+        still have a margin of the same round.
         """
         self._write("margin", number, attempt, _pack({"margin": margin}))
         parts: Parts = {name: stack([getattr(t, name) for t in trees]) for name in _WHOLE}
         parts["sets"] = [stack([t.sets[p] for t in trees]) for p in (0, 1)]
         self._write("round", number, attempt, _pack(parts))
-        # Margin r goes once it is _MARGINS_KEPT times as many rounds old as the largest power of two that divides r.
+        # Margin r is removed at an age of _MARGINS_KEPT times the largest power of two that divides r.
         remove(self._file("margin", number - _MARGINS_KEPT * (number & -number)))
 
     def save_bins(self, attempt: Attempt, bins: Bins) -> None:
-        """Keep the bins that the training was begun with, but for the features."""
+        """Save the bins of the training, without the features."""
         arrays = {"cuts": bins.cuts, "medians": bins.medians, "finer": np.array(bins.finer)}
         self._write("bins", 0, attempt, arrays)
 
@@ -153,7 +153,10 @@ class Checkpoints:
         return Attempt(self, kept.training, pairing, own, count, trees, kept.margins[count], kept.bins)
 
     def _kept(self, own: str, rank: int) -> Kept:
-        """What is whole. Raises DataError where round 1 is not, or a file is of another training or other data."""
+        """Read all undamaged files.
+
+        Raises DataError if round 1 is damaged, or if a file belongs to another training or to other data.
+        """
         training, attempts, rounds = None, list[str](), list[list[TreeShares]]()
         for number in range(1, max(self._numbers("round"), default=0) + 1):
             try:
@@ -161,7 +164,7 @@ class Checkpoints:
             except DataError as damaged:
                 if number == 1:
                     raise
-                log.warning("%s; the newest whole round is %d", damaged, number - 1)
+                log.warning("%s; the newest complete round is %d", damaged, number - 1)
                 break
             training = training or facts.get("training")
             with self._checked("round", number, facts, training, own):
@@ -172,7 +175,7 @@ class Checkpoints:
             try:
                 facts, arrays = read_arrays(self._file("margin", number), _WHAT, self.key, _ROLE)
             except DataError as damaged:
-                log.warning("%s; no training can resume after round %d", damaged, number)
+                log.warning("%s; training cannot resume after round %d", damaged, number)
                 continue
             with self._checked("margin", number, facts, training, own):
                 margin = _unpack(arrays, rank)["margin"]
@@ -186,7 +189,7 @@ class Checkpoints:
 
     @contextmanager
     def _checked(self, kind: str, number: int, facts: dict[str, Any], training: str | None, own: str) -> Iterator[None]:
-        """Make sense of a file that belongs where it lies. Raises DataError for any other."""
+        """Interpret a file inside, after checking that it belongs here. Raises DataError."""
         path = self._file(kind, number)
         with reading(path, _WHAT):
             if facts["format"] != FORMAT:
@@ -195,7 +198,7 @@ class Checkpoints:
                 raise DataError(f"{path}: the checkpoint belongs to another configuration or other data")
             if facts["training"] != training:
                 raise DataError(
-                    f"{path}: the checkpoint belongs to another training than that of round 1: remove one of the two"
+                    f"{path}: the checkpoint and that of round 1 belong to different trainings: remove one of the two"
                 )
             if (facts["kind"], facts["number"]) != (kind, number):
                 raise DataError(f"{path}: the file is {facts['kind']} {facts['number']}, renamed: restore its name")
@@ -226,7 +229,7 @@ class Checkpoints:
             raise DataError(f"{self.folder}: the checkpoints cannot be read ({error.strerror})") from None
 
     def _forget(self, beyond: int) -> None:
-        """Remove later rounds, the newest first, so that what a kill leaves has no gap; and files not whole."""
+        """Remove later rounds and partial files, the newest first, so that a crash leaves no gap."""
         found = ((path, _NUMBERED.fullmatch(path.name)) for path in self._entries())
         for path, match in sorted(((p, m) for p, m in found if m), key=lambda entry: entry[1][2], reverse=True):
             if match[3] or int(match[2]) > beyond:
@@ -243,7 +246,7 @@ class Checkpoints:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One run of a training: the random ids of both, the rounds that earlier runs have grown, the margin after them."""
+    """One run of a training: the random ids of both, and the rounds, margin and bins that earlier runs have saved."""
 
     checkpoints: Checkpoints
     training: str
@@ -255,7 +258,7 @@ class Attempt:
     kept_bins: Bins | None = None
 
     def bins(self, rows: OwnRows, cut: Callable[[], Bins]) -> Bins:
-        """Those that the training was begun with, or else new ones, which are kept."""
+        """Return the saved bins of the training; cut and save new ones if there are none."""
         if self.kept_bins is not None:
             return rows.with_features(self.kept_bins)
         bins = cut()
@@ -263,19 +266,19 @@ class Attempt:
         return bins
 
     def save(self, number: int, trees: list[TreeShares], margin: AShare) -> None:
-        """Keep round `number` (from 1)."""
+        """Save round `number` (from 1)."""
         self.checkpoints.save(number, self, trees, margin)
 
 
 def _mac(key: bytes, config: dict[str, Any], rows: str) -> str:
-    """Of a party's own data and the configuration but for `n_estimators`: a training that has ended may go on."""
+    """Return a MAC of a party's data and configuration, without `n_estimators`, which may be raised on resuming."""
     fixed = {name: value for name, value in config.items() if name != "n_estimators"}
     text = json.dumps([fixed, rows], sort_keys=True)
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
 
 
 def _trees(parts: Parts) -> list[TreeShares]:
-    """The trees of a round, one per class."""
+    """Return the trees of a round, one per class."""
     return [
         TreeShares(sets=[sets[k] for sets in parts["sets"]], **{name: parts[name][k] for name in _WHOLE})
         for k in range(len(parts["leaves"]))

@@ -1,4 +1,4 @@
-"""One frozen configuration of a training, validated at the door; every default is here."""
+"""The configuration of a training: frozen, validated once, and the only place for defaults."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from mpc.errors import ConfigError
 from secure_tree.categories import covers
 from secure_tree.public import ln
 
-# Levels of a tree, of a model that is shared, too.
+# The maximal depth of trees, including those of shared models.
 DEEPEST = 8
 Partition = Literal["horizontal", "vertical"]
 Metric = Literal["error", "logloss", "auc", "aucpr", "ks", "gini", "rmse", "mae"]
-# Larger is better of these; and of the first these are of two classes only.
+# Metrics of which larger values are better, metrics only for two classes, and metrics only for numbers.
 RISING: tuple[Metric, ...] = ("auc", "aucpr", "ks", "gini")
 _OF_TWO_CLASSES: tuple[Metric, ...] = ("aucpr", "ks", "gini")
 _OF_NUMBERS: tuple[Metric, ...] = ("rmse", "mae")
-# multi:softprob is not trained: it is what XGBoost's models of several classes are, once they are shared.
+# multi:softprob cannot be trained: it is the objective of a shared XGBoost model with several classes.
 Objective = Literal["binary:logistic", "multi:ova", "multi:softprob", "reg:squarederror", "count:poisson"]
 Missing = Literal["none", "all"] | tuple[str, ...]
 # Whether predictions must rise (1) or fall (-1) with a feature.
@@ -30,15 +30,15 @@ Direction = Literal[-1, 0, 1]
 _DIRECTIONS = {"1": 1, "0": 0, "-1": -1}
 Edges = Literal["joint", "private"]
 MOST_BINS, MOST_LOCAL_BINS = 1024, 8192
-# Without `local_bins`: of up to MANY_BINS, bins for each edge, and of more.
+# Bins per edge without `local_bins`: for up to MANY_BINS edges, and for more.
 FINER, FINER_OF_MANY, MANY_BINS = 4, 2, 64
-# How rows are sent through a model (secure_tree/predict.py), and what counts as a feature's importance.
+# How rows are routed through a model (secure_tree/predict.py), and how a feature's importance is measured.
 Method = Literal["bins", "thresholds"]
 Importance = Literal["weight", "gain", "total_gain", "cover", "total_cover"]
 _NUMBERS = ("reg:squarederror", "count:poisson")
-# Of counts, XGBoost's default; their hessian is e^(margin + max_delta_step), which has to stay within the arithmetic.
+# XGBoost's default for counts, and its limit: the hessian e^(margin + max_delta_step) must stay within the arithmetic.
 MAX_DELTA_STEP, LARGEST_DELTA_STEP_OF_COUNTS = 0.7, 5.0
-# XGBoost's other names of parameters.
+# XGBoost's aliases of parameters.
 ALIASES = {
     "eta": "learning_rate",
     "gamma": "min_split_loss",
@@ -49,7 +49,7 @@ ALIASES = {
     "num_boost_round": "n_estimators",
     "seed": "random_state",
 }
-# Other names of values: the seed's of objectives, XGBoost's of metrics of several classes.
+# Aliases of values: PETML's names of objectives, XGBoost's names of metrics for several classes.
 _NAMES = {
     "objective": {"logitraw": "binary:logistic", "logistic": "binary:logistic", "squarederror": "reg:squarederror"},
     "eval_metric": {"merror": "error", "mlogloss": "logloss"},
@@ -69,7 +69,7 @@ _NOT_HERE = {
 
 
 class BoostingConfig(BaseModel):
-    """What every boosting of trees here is configured by, under XGBoost's names; all of it is public."""
+    """Parameters that every boosting of trees here has, under XGBoost's names. All of them are public."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
 
@@ -112,23 +112,23 @@ class BoostingConfig(BaseModel):
 
     @property
     def logistic(self) -> bool:
-        """Whether margins are log-odds."""
+        """True if margins are log-odds."""
         return self.objective == "binary:logistic"
 
     @property
     def base_margin(self) -> float:
-        """A given base_score on the scale of the margin: log-odds under logistic."""
+        """A given base_score on the scale of the margin: log-odds for classes."""
         assert self.base_score is not None, "the base score is not estimated"
         return ln(self.base_score / (1 - self.base_score)) if self.logistic else self.base_score
 
     @classmethod
     def of(cls, **parameters: Any) -> Self:
-        """Build and validate; raises ConfigError with one sentence."""
+        """Build and validate a configuration. Raises ConfigError with one sentence."""
         return validated(cls, parameters)
 
 
 class TrainConfig(BoostingConfig):
-    """Hyper-parameters of the secure trees; all of them are equal at both parties."""
+    """Parameters of secure trees. They must be equal at both parties."""
 
     objective: Objective = "binary:logistic"
     edges: Edges = "private"
@@ -193,58 +193,56 @@ class TrainConfig(BoostingConfig):
             if (metric in _OF_NUMBERS) == self.logistic or (metric in _OF_TWO_CLASSES and self.num_class):
                 raise ValueError(f"eval_metric must suit {self.objective}, got {metric}")
         if self.reg_alpha and self._constrained:
-            raise ValueError(
-                "reg_alpha must be 0 beside monotone_constraints: splits are checked on weights without it"
-            )
+            raise ValueError("reg_alpha must be 0 with monotone_constraints: splits are checked on weights without it")
         if len(set(self.metrics)) < len(self.metrics):
             raise ValueError(f"eval_metric must name different metrics, got {', '.join(self.metrics)}")
         return self
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """The metrics of held-out rows."""
+        """The metrics evaluated on held-out rows."""
         if isinstance(self.eval_metric, tuple):
             return self.eval_metric
         return (self.eval_metric or ("rmse" if not self.logistic else "error" if self.num_class else "logloss"),)
 
     @property
     def metric(self) -> Metric:
-        """The metric that early stopping goes by: as in XGBoost, the last."""
+        """The metric for early stopping: the last, as in XGBoost."""
         return self.metrics[-1]
 
     @property
     def squared(self) -> bool:
-        """Whether labels are numbers, and trees are grown on squared error."""
+        """True if labels are numbers and trees are grown on squared error."""
         return self.objective == "reg:squarederror"
 
     @property
     def counts(self) -> bool:
-        """Whether labels are counts, and the margin is the logarithm of the expected one."""
+        """True if labels are counts and the margin is the logarithm of the expected count."""
         return self.objective == "count:poisson"
 
     @property
     def logistic(self) -> bool:
-        """Whether labels are classes, each tree grown on the logistic loss: of a label, or of one class (multi:ova)."""
+        """True if labels are classes; each tree is grown on logistic loss, for multi:ova that of one class."""
         return self.objective not in _NUMBERS
 
     @property
     def classes(self) -> int:
-        """Trees per round: one a class where there are several; under multi:ova each class against the others."""
+        """Trees per round: one, or one per class if there are several classes."""
         return self.num_class if self.num_class else 1
 
     @property
     def trees(self) -> int:
-        """Trees in all, round by round."""
+        """The total number of trees."""
         return self.n_estimators * self.classes
 
     @property
     def joint(self) -> bool:
-        """Whether both parties have the same edges, those of all rows."""
+        """True if both parties cut bins at the same edges, found over all rows."""
         return self.edges == "joint" and self.partition == "horizontal" and self.max_bin != "exact"
 
     @property
     def finer(self) -> int:
-        """A party's bins for each of its edges: more than one where the edges of the other party cut them."""
+        """A party's bins per edge; more than one if the other party's private edges divide the bins."""
         if self.joint or self.partition == "vertical" or self.max_bin == "exact":
             return 1
         if self.local_bins:
@@ -253,7 +251,7 @@ class TrainConfig(BoostingConfig):
 
     @property
     def binning(self) -> str:
-        """How features are cut, in words."""
+        """A description of the bins for reports."""
         if self.partition == "vertical" or self.max_bin == "exact":
             return f"{self.max_bin} bins"
         if self.joint:
@@ -266,7 +264,7 @@ class TrainConfig(BoostingConfig):
         return any(given.values() if isinstance(given, dict) else given)
 
     def directions(self, names: Sequence[str]) -> tuple[int, ...]:
-        """Of each feature, whether predictions must rise (1) or fall (-1) with it, or 0. Raises ConfigError."""
+        """Return for each feature whether predictions must rise (1) or fall (-1) with it, or 0. Raises ConfigError."""
         given = self.monotone_constraints
         if not given:
             return (0,) * len(names)
@@ -276,13 +274,13 @@ class TrainConfig(BoostingConfig):
             return tuple(given.get(name, 0) for name in names)
         if len(given) != len(names):
             raise ConfigError(
-                f"monotone_constraints must have a direction for each of the {len(names)} features of the whole table, "
+                f"monotone_constraints must have a direction for each of the {len(names)} features of both parties, "
                 f"got {len(given)}: give a dict of names"
             )
         return given
 
     def may_miss(self, name: str) -> bool:
-        """Whether `missing` declares that the feature may have missing values."""
+        """Return whether `missing` declares that the feature may have missing values."""
         if isinstance(self.missing, tuple):
             return any(covers(declared, name) for declared in self.missing)
         return self.missing == "all"
@@ -294,35 +292,35 @@ class TrainConfig(BoostingConfig):
 
     @property
     def base_margin(self) -> float:
-        """A given base_score on the scale of the margin: log-odds under logistic, the logarithm of a count."""
+        """A given base_score on the scale of the margin: log-odds for classes, a logarithm for counts."""
         if self.counts and self.base_score is not None:
             return ln(self.base_score)
         return super().base_margin
 
     def check_trainable(self) -> None:
-        """Raises ConfigError for what only a shared model can be."""
+        """Raise ConfigError if the objective is only for shared models."""
         if self.objective == "multi:softprob":
             raise ConfigError("multi:softprob is only for shared models of XGBoost: train with multi:ova")
 
 
 def canonical(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The same parameters without aliases. Raises ConfigError where a parameter has two values."""
+    """Replace aliases by the names of the parameters. Raises ConfigError if a parameter has two values."""
     named = {name: value for name, value in parameters.items() if name not in ALIASES}
     for alias in ALIASES.keys() & parameters.keys():
         name, value = ALIASES[alias], parameters[alias]
         if name in named and named[name] != value:
-            raise ConfigError(f"{alias} is another name of {name}: give one of them, got {value} and {named[name]}")
+            raise ConfigError(f"{alias} is an alias of {name}: set only one of them, got {value} and {named[name]}")
         named[name] = value
     return named
 
 
 Model = TypeVar("Model", bound=BaseModel)
-# What pydantic puts into the place of an error for each type of a union.
+# What pydantic adds to an error's location for each type of a union.
 _TYPE = re.compile(r"(literal|lax-or-strict|tuple|dict)\[.*|int|float|str")
 
 
 def validated(schema: type[Model], values: dict[str, Any]) -> Model:
-    """Plain values as a checked configuration. Raises ConfigError with one sentence that names the parameter."""
+    """Validate plain values as a configuration. Raises ConfigError with one sentence that names the parameter."""
     try:
         return schema.model_validate(values)
     except ValidationError as error:

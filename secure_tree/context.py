@@ -1,4 +1,4 @@
-"""What both parties know of a training: the parameters, the facts they agreed on, and the numbers that follow."""
+"""What both parties know about a training: the parameters, the agreed facts, and the numbers that follow from them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from secure_tree.public import ln
 
 @dataclass(frozen=True)
 class PublicFacts:
-    """What both parties know of a training besides its parameters.
+    """What both parties know about a training besides its parameters.
 
-    Labels are divided by `label_scale` and weights by `weight_scale`, powers of two; the latter is None where no row
-    has a weight, and else `masses` has, of each party, a bound of the sum of its weights, so divided. No label exceeds
-    `label_bound`. Gradients are divided with the labels, and margins, too; where margins are logarithms
-    (`counts`), hessians instead. `label_holder` is None where both have labels. `validation_rows` counts each party's
-    held-out rows, which no tree is grown on. `indicators` are the features that stand for a category.
+    label_scale: power of two by which labels are divided, and with them gradients and margins; for `counts`, gradients
+    and hessians, because margins are logarithms. weight_scale: power of two by which weights are divided, or None if no
+    row has a weight. masses: for each party an upper bound of the sum of its divided weights. label_bound: no label is
+    larger in magnitude. label_holder: the party with the labels, or None if both have labels. validation_rows: the
+    number of each party's held-out rows. indicators: the features that are indicators of a category.
     """
 
     pairing: str
@@ -38,22 +38,22 @@ class PublicFacts:
 
     @property
     def margin_unit(self) -> float:
-        """What a margin, or a leaf weight, of 1 in the training stands for."""
+        """The value of a margin or leaf weight that is 1 in the training."""
         return 1.0 if self.counts else self.label_scale
 
     @property
     def margin_offset(self) -> float:
-        """What is added to margins of the training, that labels are divided."""
+        """What to add to a margin of the training: the logarithm of the label scale for counts, otherwise 0."""
         return ln(self.label_scale) if self.counts else 0.0
 
     @property
     def hessian_unit(self) -> float:
-        """What a hessian of 1 in the training stands for."""
+        """The value of a hessian that is 1 in the training."""
         return (self.weight_scale or 1.0) * (self.label_scale if self.counts else 1.0)
 
     @property
     def statistics_units(self) -> tuple[float, float]:
-        """What a gain and a sum of hessians of 1 in the training stand for."""
+        """The values of a gain and of a sum of hessians that are 1 in the training."""
         return self.margin_unit**2 * self.hessian_unit, self.hessian_unit
 
 
@@ -61,7 +61,7 @@ class PublicFacts:
 class TrainingContext:
     """Parameters and public facts of a training, with its layout and its numerics.
 
-    Of a shard of the rows, the facts are its own, and `whole` are those of the training, which set the numerics.
+    For a shard, `facts` describes the shard, and `whole` the entire training, which determines the numerics.
     """
 
     config: TrainConfig
@@ -74,7 +74,7 @@ class TrainingContext:
 
     @cached_property
     def numerics(self) -> Numerics:
-        """Scales and ranges. Raises RangeError where the arithmetic cannot hold the training."""
+        """Scales and ranges. Raises RangeError if the arithmetic cannot hold the training."""
         facts = self.whole or self.facts
         layout = facts.layout
         rows = tuple(layout.rows[p] for p in layout.cover)
@@ -86,14 +86,14 @@ class TrainingContext:
 
     @cached_property
     def directions(self) -> np.ndarray:
-        """Of every candidate but the null split: whether weights must rise (1), fall (-1) or neither (0)."""
+        """For every candidate but the null split: whether weights must rise (1), must fall (-1), or are free (0)."""
         return np.array(self.config.directions(self.facts.names))[self.layout.candidate_features]
 
     def of_rows(self, rows: tuple[int, int]) -> TrainingContext:
-        """A shard that has so many of the rows."""
+        """Return the context of a shard with these numbers of rows."""
         facts = replace(self.facts, layout=replace(self.layout, rows=rows), validation_rows=(0, 0))
         return TrainingContext(self.config, facts, self.facts)
 
     def with_label_scale(self, scale: float) -> TrainingContext:
-        """The same training with another unit of its labels."""
+        """Return the context with another label scale."""
         return TrainingContext(self.config, replace(self.facts, label_scale=scale))

@@ -1,21 +1,21 @@
-"""scikit-learn's conventions where they make sense for two parties.
+"""scikit-learn's conventions, as far as they make sense for two parties.
 
-Kept: parameters in the constructor only, get_params, set_params, clone, score, NotFittedError, predict_proba in the
-order of the classes. Not kept, with the reason:
+The estimators keep these: parameters only in the constructor, get_params, set_params, clone, score, NotFittedError, and
+predict_proba in the order of the classes. They differ in these points:
 
-* every call that communicates takes `party` first, so scikit-learn's cross-validation, pipelines and grid search cannot
-  drive it, and get one sentence; `secure_tree.cross_validation` has two of them for two parties.
-  `check_estimator` runs on an adapter that plays both parties
-  (tests/secure_tree/test_check_estimator.py); three of its checks cannot hold: weights that are all 0 are trained on,
-  for neither party knows the other's; bins are cut from rows and not from weights, so a row of weight 2 is not two
-  rows; a table of one row is refused, as it leaves a party without any;
-* errors for bad input are `mpc.errors.DataError` and `ConfigError`, with an exit status, not ValueError;
-* parameters are checked when they are set, not in fit: a bad one is refused before a connection is made;
-* classes are 0, 1, ...: other labels would have to be agreed on, and reveal which labels a party has;
-* no tags, and so no `check_is_fitted`: `sklearn` is not imported until an error or a test needs it;
-* aliases of XGBoost (`eta`, `gamma`, ...) are accepted, and come back under the parameter's name;
-* no `n_features_in_`, `classes_` or `feature_importances_`: names are in `model.facts.names`, and importance is a call,
-  `feature_importance(party)`, as it is revealed to both parties.
+* Every call that communicates takes `party` first. scikit-learn's cross-validation, pipelines and grid search therefore
+  cannot call the estimators, and raise an error that says so. `secure_tree.cross_validation` has cross-validation and
+  grid search for two parties. `check_estimator` runs on an adapter that plays both parties
+  (tests/secure_tree/test_check_estimator.py). Three of its checks cannot hold: weights that are all 0 are accepted,
+  because neither party knows the other's weights; bins are cut from rows and not from weights, so a row of weight 2 is
+  not equivalent to two rows; a table of one row is refused, because one of the parties would have no row.
+* Errors for bad input are `mpc.errors.DataError` and `ConfigError`, which have an exit status, instead of ValueError.
+* Parameters are validated when they are set, not in fit, so that a bad one is refused before a connection is made.
+* Classes are 0, 1, ...: the parties would have to agree on other labels, which would reveal the labels a party has.
+* There are no tags and hence no `check_is_fitted`: `sklearn` is imported only when an error or a test needs it.
+* XGBoost's aliases (`eta`, `gamma`, ...) are accepted, and are stored under the parameter's name.
+* There is no `n_features_in_`, `classes_` or `feature_importances_`. Names are in `model.facts.names`. Importance is a
+  call, `feature_importance(party)`, because it is revealed to both parties.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from secure_tree.inputs import EvalSet, Labelled
 
 
 def not_fitted() -> DataError:
-    """The error for an estimator without a model: Sharewood's DataError and scikit-learn's NotFittedError in one."""
+    """Return the error for an estimator without a model: both a DataError and scikit-learn's NotFittedError."""
     from sklearn.exceptions import NotFittedError
 
     class NotFitted(DataError, NotFittedError):  # type: ignore[misc]  # scikit-learn has no types
@@ -36,7 +36,7 @@ def not_fitted() -> DataError:
 
 
 def needs_party(party: object, call: str) -> None:
-    """Raises ConfigError where the first argument is not a party: a call as of a plain estimator."""
+    """Raise ConfigError if the first argument is not a party, as in a call of a plain estimator."""
     if not isinstance(party, Party):
         raise ConfigError(
             f"{call}: the first argument must be the party that talks to the other one, as `run_local` passes it to "
@@ -45,7 +45,7 @@ def needs_party(party: object, call: str) -> None:
 
 
 def one_pair(eval_set: EvalSet) -> Labelled:
-    """(X, y) of an `eval_set` that is this pair or, as in XGBoost, a list of one. Raises ConfigError."""
+    """Return (X, y) from an `eval_set`: the pair itself or, as in XGBoost, a list of one pair. Raises ConfigError."""
     pairs = [eval_set] if len(eval_set) == 2 and not isinstance(eval_set[0], tuple) else list(eval_set)
     if len(pairs) != 1 or not isinstance(pairs[0], (tuple, list)) or len(pairs[0]) != 2:
         raise ConfigError(f"eval_set must be one pair (X, y), or a list with one pair, got {len(pairs)} entries")

@@ -1,8 +1,8 @@
-"""Cross-validation and a grid search between two parties: only the metrics of held-out rows are revealed.
+"""Cross-validation and grid search between two parties. Only the metrics on held-out rows are revealed.
 
-Each row is held out once, in the fold that a public coin gives it: both parties draw the folds from `random_state`, and
-by columns they hold out the same rows. Each fold is a training of its own, whose model is dropped. Without early
-stopping a fold reveals its metrics once, after the last round, and with it after each `eval_epochs` rounds.
+Each row is held out once. Both parties draw the folds from `random_state` by a public coin, so that vertical data holds
+out the same rows at both. Each fold is a separate training, whose model is discarded. Without early stopping, a fold
+reveals its metrics only after the last round; with early stopping, after every `eval_epochs` rounds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_FOLDS = 100
 
 
 class FoldFacts(Message):
-    """The number of folds, and of candidates; the parameters of a candidate are compared by each of its trainings."""
+    """The number of folds and of candidates. Each training of a candidate compares its parameters."""
 
     folds: Count
     candidates: Count
@@ -37,8 +37,15 @@ class FoldFacts(Message):
 
 @dataclass(frozen=True)
 class GridSearch:
-    """`best` has the parameters with the best mean and is not fitted. `results`: a row for each candidate, with its
-    parameters and, of each metric, the mean and the standard deviation over the folds, the best candidate first.
+    """The result of `grid_search`.
+
+    Attributes
+    ----------
+    best : SecureXGBClassifier or SecureXGBRegressor
+        An estimator with the best parameters. It is not fitted.
+    results : DataFrame
+        One row per candidate, the best first, with its parameters and the mean and standard deviation of each metric
+        over the folds, in columns such as `auc_mean` and `auc_std`.
     """
 
     best: SecureXGBClassifier | SecureXGBRegressor
@@ -54,11 +61,29 @@ def cross_validate(
     folds: int = 5,
     sample_weight: ColumnLike | None = None,
 ) -> dict[str, np.ndarray]:
-    """Train on all folds but one and evaluate on that one, for each fold: of every metric, float64[folds].
+    """Evaluate an estimator by cross-validation: for each fold, train on the others and evaluate on this one.
 
-    The estimator gives the parameters, `eval_metric` and `random_state` among them, and is not changed. X, y and
-    `sample_weight` as of `fit`, at both parties at once. Each party needs 5 rows per fold. Both learn the metrics of
-    each fold. Raises ConfigError, DataError, PeerFailure.
+    Both parties must call this at the same time. Both learn the metrics of each fold, and nothing else is revealed.
+
+    Parameters
+    ----------
+    party : Party
+        The connection to the other party.
+    estimator : SecureXGBClassifier or SecureXGBRegressor
+        Provides the parameters, including `eval_metric` and `random_state`. It is not changed.
+    X, y, sample_weight
+        This party's table as in `fit`, with at least 5 rows per fold.
+    folds : int, default 5
+        The number of folds, 2 to 100.
+
+    Returns
+    -------
+    dict of str to float64[folds]
+        The value of every metric in each fold.
+
+    Raises
+    ------
+    ConfigError, DataError, PeerFailure
     """
     [scores] = _of_candidates(party, [estimator], X, y, folds, sample_weight)
     return scores
@@ -74,9 +99,29 @@ def grid_search(
     folds: int = 5,
     sample_weight: ColumnLike | None = None,
 ) -> GridSearch:
-    """`cross_validate` every combination of the values in `grid`, on the same folds, as both parties ask.
+    """Call `cross_validate` for every combination of the values in `grid`, on the same folds.
 
-    The best is by the mean of the last metric; of equals the first. Each combination costs `folds` trainings.
+    The best combination has the best mean of the last metric; if several are equal, the first is best. Each combination
+    costs `folds` trainings. Both parties must call this at the same time with the same grid.
+
+    Parameters
+    ----------
+    party : Party
+        The connection to the other party.
+    estimator : SecureXGBClassifier or SecureXGBRegressor
+        Provides the parameters that are not in the grid. It is not changed.
+    grid : dict of str to list
+        The values to try for each parameter.
+    X, y, sample_weight, folds
+        As in `cross_validate`.
+
+    Returns
+    -------
+    GridSearch
+
+    Raises
+    ------
+    ConfigError, DataError, PeerFailure
     """
     if not grid or not all(grid.values()):
         raise ConfigError(
@@ -110,7 +155,7 @@ def _of_candidates(
         if config.test_size:
             raise ConfigError(f"test_size must be 0: the folds are held out, got {config.test_size:g}")
         if config.metrics != configs[0].metrics:
-            raise ConfigError("eval_metric must be the same for all candidates, since they are compared by it")
+            raise ConfigError("eval_metric must be the same for all candidates: they are compared by it")
     if not 2 <= folds <= MOST_FOLDS:
         raise ConfigError(f"folds must be a number from 2 to {MOST_FOLDS}, got {folds}")
     mine = FoldFacts.of(folds=folds, candidates=len(configs))
@@ -130,7 +175,7 @@ def _scores(
     sample_weight: ColumnLike | None,
 ) -> dict[str, np.ndarray]:
     config = estimator.config
-    # No metric is revealed but the one after the last round.
+    # Only the metrics after the last round are revealed.
     once = {} if config.early_stopping_rounds else {"eval_epochs": config.n_estimators}
     found: dict[str, list[float]] = {metric: [] for metric in config.metrics}
     count = np.shape(X)[0]
@@ -145,14 +190,14 @@ def _scores(
 
 
 def _changed(estimator: Estimator, parameters: Mapping[str, Any]) -> Estimator:
-    """An estimator that is not fitted, with some parameters changed."""
+    """Return an unfitted copy of the estimator with some parameters changed."""
     return type(estimator)(**estimator.get_params()).set_params(**parameters)
 
 
 def _folds(rows: int, folds: int, random_state: int) -> Iterator[np.ndarray]:
-    """The rows of each fold, ascending: as many in each, or one more."""
+    """Yield the rows of each fold in ascending order. The sizes of the folds differ by at most one."""
     if rows < folds:
-        raise DataError(f"X has {rows} rows, and {folds} folds need one each at least")
+        raise DataError(f"X must have at least one row per fold, got {rows} rows for {folds} folds")
     left = np.arange(rows)
     for number in range(folds):
         chosen = choose(len(left) // (folds - number), len(left), f"fold {number} {random_state}")
@@ -161,7 +206,7 @@ def _folds(rows: int, folds: int, random_state: int) -> Iterator[np.ndarray]:
 
 
 def _rows(values: Any, rows: np.ndarray) -> Any:
-    """Some rows of a table or a column, of whatever type; None stays None."""
+    """Select rows of a table or column of any type. None stays None."""
     if values is None or not hasattr(values, "iloc"):
         return None if values is None else np.asarray(values)[rows]
     return values.iloc[rows]

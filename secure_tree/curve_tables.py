@@ -1,7 +1,8 @@
-"""Integers of the public curves, the same on every machine.
+"""Integer coefficients of the public curves, the same on every machine.
 
-Written by `python -m tests.secure_tree.test_curves` in exact arithmetic, which the test repeats. A line is a piece: the
-coefficients of 1, x and x^2 at scales 50, 30 and 22 of the quadratic through both ends and the middle of the piece.
+`python -m tests.secure_tree.test_curves` generates them in exact arithmetic, and the test repeats the computation. Each
+triple is a piece of a curve: the coefficients of 1, x and x^2, at scales 50, 30 and 22, of the quadratic through both
+ends and the middle of the piece.
 """
 
 # fmt: off

@@ -1,11 +1,11 @@
 """Functions of a shared number: quadratics between public knots, and the logarithm of an integer of any magnitude.
 
-quadratics     [x] at MARGIN_SCALE -> [f(x)] at MARGIN_SCALE. |x| <= MARGIN_LIMIT where f ends as a line, else whatever
-               the comparison takes. Comparison with every knot on one opening (2 rounds), x^2 alongside; two products;
-               one truncation
+quadratics     [x] at MARGIN_SCALE -> [f(x)] at MARGIN_SCALE. If f ends as a line, |x| <= MARGIN_LIMIT; otherwise x may
+               be anything in the range of the comparison. Two rounds compare x with all knots on one opening and
+               compute x^2 in parallel; then two products and one truncation
 logarithm      [x] -> [ln x] at MARGIN_SCALE within 1e-4
 
-Both parties multiply the same coefficients on shares: they are integers in secure_tree/curve_tables.py.
+The coefficients are the same integers at both parties (secure_tree/curve_tables.py).
 Security       semi-honest, perfect: composition of perfect protocols
 """
 
@@ -27,22 +27,22 @@ from secure_tree import curve_tables
 from secure_tree.numerics import MARGIN_SCALE
 from secure_tree.public import ln
 
-# Margins are clipped to this in a metric: e^-1024 is 0 in float64, too.
+# Metrics clip margins to this: e^-1024 is 0 in float64 as well.
 MARGIN_LIMIT = 1 << 10
 MARGIN_BITS = MARGIN_LIMIT.bit_length() + MARGIN_SCALE + 1
 SQUARE_SCALE = 14
 SUM_SCALE = 50
 
 
-# Of the coefficients of 1, x and x^2.
+# Scales of the coefficients of 1, x and x^2.
 SCALES = SUM_SCALE, SUM_SCALE - MARGIN_SCALE, SUM_SCALE - 2 * SQUARE_SCALE
 
 
 @dataclass(frozen=True)
 class Curve:
-    """knots [k + 1] at MARGIN_SCALE; steps: by how much the coefficients of 1, x, x^2 change at each knot, at SCALES.
+    """A piecewise quadratic function, 0 before the first knot.
 
-    Before the first knot the function is 0.
+    knots: [k + 1] at MARGIN_SCALE. steps: the changes of the coefficients of 1, x and x^2 at each knot, at SCALES.
     """
 
     knots: list[int]
@@ -50,16 +50,16 @@ class Curve:
 
     @classmethod
     def of(cls, knots: range, pieces: list[list[int]], constant: int = 0, slope: int = 0) -> Curve:
-        """The quadratics of the pieces; from the last knot `constant` at scale 50 plus `slope` at scale 30 times x."""
+        """Join the pieces. From the last knot on the function is `constant` + `slope` x, at scales 50 and 30."""
         coefficients = np.array([[0, 0, 0], *pieces, [constant, slope, 0]])
         return cls(list(knots), np.diff(coefficients.T))
 
 
 BOUND = 12
-# log(1 + e^x), and 12 + log(1 / (1 + e^-x)) with x clipped at +-12, as mpc/sigmoid.py clips it.
+# log(1 + e^x), and 12 + log(1 / (1 + e^-x)) with x clipped at +-12 as in mpc/sigmoid.py.
 SOFTPLUS = Curve.of(curve_tables.KNOTS, curve_tables.SOFTPLUS, slope=1 << SUM_SCALE - MARGIN_SCALE)
 LOG_SIGMOID = Curve.of(curve_tables.KNOTS, curve_tables.LOG_SIGMOID, constant=BOUND << SUM_SCALE)
-# The exponential up to EXP_LAST, and constant from there; 0 below 2^-20.
+# The exponential, constant from EXP_LAST on, and 0 where it is below 2^-20.
 EXP_LAST = curve_tables.EXP_KNOTS[-1] / (1 << MARGIN_SCALE)
 EXP = Curve.of(curve_tables.EXP_KNOTS, curve_tables.EXP, constant=curve_tables.EXP_BEYOND)
 LOG = Curve.of(curve_tables.LOG_KNOTS, curve_tables.LOG)
@@ -68,13 +68,13 @@ LOG = Curve.of(curve_tables.LOG_KNOTS, curve_tables.LOG)
 def quadratics(party: Party, x: AShare, curve: Curve, bits: int = MARGIN_BITS) -> Steps[AShare]:
     """[x] -> [f(x)], both at MARGIN_SCALE, [n]; |x| < 2^(bits - 2) units. Five rounds.
 
-    SOFTPLUS and LOG_SIGMOID are within 1e-4, EXP within 2e-4 of its value and 3e-5.
+    Errors: 1e-4 for SOFTPLUS and LOG_SIGMOID; a relative error of 2e-4 plus 3e-5 for EXP.
     """
     rough, low = yield from parallel(
         truncate.steps(party, x, MARGIN_SCALE - SQUARE_SCALE), below.steps(party, x, curve.knots, bits)
     )
     square, reached = yield from parallel(multiply.steps(party, rough, rough), to_ring.steps(party, ~low))
-    # Where x is beyond the pieces its square may wrap around, and its coefficient is exactly 0.
+    # Beyond the pieces the square of x may wrap around, but its coefficient is exactly 0 there.
     steps = zip(curve.steps, SCALES, strict=True)
     constant, slope, curved = (reached.times(step, scale).sum(axis=-1) for step, scale in steps)
     linear, quadratic = yield from parallel(multiply.steps(party, slope, x), multiply.steps(party, curved, square))
@@ -82,13 +82,13 @@ def quadratics(party: Party, x: AShare, curve: Curve, bits: int = MARGIN_BITS) -
 
 
 def logarithm(party: Party, x: AShare, low: int, high: int) -> Steps[AShare]:
-    """[x] -> [ln x], [n]; the octave of x, then quadratics on its mantissa. Twelve rounds.
+    """[x] -> [ln x], [n]: the octave of x, then quadratics on its mantissa. Twelve rounds.
 
-    2^low and 2^(high + 1) bound the integer behind x.
+    The integer word of x must be in 2^low .. 2^(high + 1).
     """
     octaves = [1 << j for j in range(low + 1, high + 1)]
     mantissa, _, below_octave = yield from normalise.steps(party, x, low, high, also=octaves)
-    # The mantissa is below 2, the last knot.
+    # The mantissa is below the last knot, 2.
     logs, reached = yield from parallel(
         quadratics(party, mantissa.times(1 << MARGIN_SCALE - MANTISSA, MARGIN_SCALE - MANTISSA), LOG),
         to_ring.steps(party, ~below_octave),

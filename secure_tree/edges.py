@@ -1,13 +1,13 @@
-"""The bins of a training: cut at each party's own edges, or at joint ones, which become public.
+"""The bins of a training, cut at each party's private edges or at joint edges, which become public.
 
-Functionality  own rows -> own Bins. The K joint edges of a feature are the least float and K - 1 inverted-cdf quantiles
-               of both parties' values; where some are equal, the places that they leave go to quantiles of the values
-               that are no edge yet, until there are no places or no values left: a feature of fewer than K distinct
-               values has an edge at each. The last edge is repeated where there are too few values
-Security       as mpc/pooled_quantiles.py: what becomes public are at most K - 1 values of a feature, to `edge_bits`
-               bits, and not whose they are
-Weights        a row counts by its weight, as in the sketch of XGBoost's hist, in units of 2^-20 of the power of two
-               above the largest. Missing values do not count
+Functionality  own rows -> own Bins. The K joint edges of a feature are the smallest float and K - 1 inverted-cdf
+               quantiles of both parties' values. If some are equal, the remaining edges are quantiles of the values
+               that are not edges yet, until K edges are found or no value is left. A feature with fewer than K distinct
+               values thus has an edge at each of them, and its last edge is repeated
+Security       as mpc/pooled_quantiles.py: at most K - 1 values of each feature, rounded to `edge_bits` bits, become
+               public, but not which party has them
+Weights        a row counts by its weight, as in the sketch of XGBoost's `hist`, in units of 2^-20 of the power of two
+               above the largest weight. Missing values do not count
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from secure_tree.schema import Table
 log = logging.getLogger("sharewood")
 EDGES = "edges of the bins: quantiles of the rows of both parties"
 WEIGHT_SCALE = 20
-# Rows for each edge below which a warning says how much becomes public.
+# With fewer rows per edge, a warning says how much becomes public.
 FEW_ROWS = 8
 LEAST_FLOAT = np.full(1, -np.finfo(np.float32).max)
 
-# What a part keeps meanwhile, by name.
+# Names under which a part keeps its values, and those of its values that are not edges yet.
 _VALUES, _OTHERS = "keys and masses", "those that are no edge yet"
 
-# Keys and masses of the values of a feature that are there, both int64[n].
+# Keys and masses of the non-missing values of a feature, both int64[n].
 Values = tuple[np.ndarray, np.ndarray]
-# {feature: keys that are edges}
+# {feature: keys that are edges already}
 Known = Mapping[int, np.ndarray]
-# (known, rank, parts, int64[f, k]) -> quantiles of the other keys of the features that are known, int64[f, k].
+# (known, rank, parts, both int64[f, k]) -> quantiles of the other keys of the features in `known`, int64[f, k].
 Quantiles = Callable[[Known, np.ndarray, np.ndarray], np.ndarray]
 
 
 def cut_bins(party: Party, context: TrainingContext, own: OwnRows) -> Bins:
-    """Own rows -> their bins. Stage: setup."""
+    """Own rows -> own bins. Stage: setup."""
     layout = context.layout
     if not layout.joint:
         return own.private_bins(layout, party.rank)
@@ -54,12 +54,12 @@ def cut_bins(party: Party, context: TrainingContext, own: OwnRows) -> Bins:
 
 
 def find_joint(party: Party, context: TrainingContext, own: OwnRows) -> np.ndarray:
-    """Joint edges, float32[d, K], of which a party adds up the masses of its parts. Stage: setup."""
+    """Return joint edges, float32[d, K]. A party adds up the masses of its parts. Stage: setup."""
     config, facts, layout = context.config, context.facts, context.layout
     if layout.row_count < FEW_ROWS * layout.sizes[0]:
         log.warning(
-            "joint edges make up to %d values of each feature public, of %d rows of both parties: with so few rows set "
-            "a smaller max_bin, or private edges",
+            "joint edges make up to %d values of each feature public, from only %d rows of both parties: set a smaller "
+            "max_bin, or private edges",
             layout.sizes[0] - 1,
             layout.row_count,
         )
@@ -84,7 +84,7 @@ def find_joint(party: Party, context: TrainingContext, own: OwnRows) -> np.ndarr
 
 
 def _masses_up_to(part: Part, facts: PublicFacts, bits: int, known: Known, keys: np.ndarray) -> np.ndarray:
-    """The mass of a part's keys up to each, but for keys that are known, int64[f, k]."""
+    """Return the mass of a part's keys up to each of `keys`, without the known ones, int64[f, k]."""
     if _VALUES not in part.kept:
         part.kept[_VALUES] = columns(part.table.features, masses(facts, part.table), bits)
     asked = {f: tuple(edges.tolist()) for f, edges in known.items()}
@@ -100,7 +100,7 @@ def _forget(part: Part) -> None:
 
 
 def masses(facts: PublicFacts, table: Table) -> np.ndarray:
-    """What each of a party's rows counts, int64[n]."""
+    """Return the mass of each of a party's rows, int64[n]."""
     if facts.weight_scale is None:
         return np.ones(len(table.features), np.int64)
     weights = np.ones(len(table.features)) if table.weights is None else table.weights
@@ -108,29 +108,29 @@ def masses(facts: PublicFacts, table: Table) -> np.ndarray:
 
 
 def _mass_bits(facts: PublicFacts) -> int:
-    """Bits of the sum of all of them."""
+    """Return the number of bits of the sum of all masses."""
     rows = facts.layout.row_count
     return ceil_log2(rows + 1 if facts.masses is None else sum(facts.masses) * 2.0**WEIGHT_SCALE + rows)
 
 
 def columns(features: np.ndarray, masses: np.ndarray, bits: int) -> list[Values]:
-    """features float32[n, d], masses int64[n] -> the leading bits of the keys of each feature's values, with masses."""
+    """features float32[n, d], masses int64[n] -> for each feature, leading bits of its values' keys, and masses."""
     present = ~np.isnan(features)
     keys = order_key(features) - 1 >> ORDER_BITS - bits
     return [(keys[there, f], masses[there]) for f, there in enumerate(present.T)]
 
 
 def but(values: Sequence[Values], known: Known) -> list[Column]:
-    """Values of some features, without those whose keys are known."""
+    """Return the values of the features in `known`, without those whose keys are known."""
     others = [(*values[f], ~np.isin(values[f][0], keys)) for f, keys in known.items()]
     return [Column.of(keys[these], masses[these]) for keys, masses, these in others]
 
 
 def joint_edges(quantiles: Quantiles, features: int, size: int, bits: int, indicators: Sequence[int]) -> np.ndarray:
-    """Joint edges of d features, float32[d, K], from quantiles of keys of so many bits.
+    """Return joint edges of d features, float32[d, K], from quantiles of keys with `bits` bits.
 
-    Those of an indicator, which is 0 or 1, are not asked for. Which features are asked for again follows from the edges
-    found so far, which are public.
+    The edges of indicators, which are 0 or 1, are not searched for. Which features need another pass follows from the
+    edges found so far, which are public.
     """
     (one,) = columns(np.ones((1, 1), np.float32), np.ones(1, np.int64), bits)
     known = [one[0] if f in indicators else np.zeros(0, np.int64) for f in range(features)]
@@ -141,7 +141,7 @@ def joint_edges(quantiles: Quantiles, features: int, size: int, bits: int, indic
         parts = np.repeat(free[:, None] + 1, rank.shape[1], axis=1)
         before = {f: known[f] for f in asked}
         for f, found in zip(asked, quantiles(before, rank, parts), strict=True):
-            # Quantile 0 is key 0, which no value has.
+            # A quantile of 0 stands for no value: no value has key 0.
             known[f] = np.union1d(known[f], found[found > 0])
         asked = [f for f, keys in before.items() if keys.size < known[f].size < size - 1]
     edges = [

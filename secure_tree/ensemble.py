@@ -1,6 +1,7 @@
-"""The model as shares: trees as they are grown, and the finished ensemble that prediction, importance and files use.
+"""The model as shares: trees as they are grown, and the finished ensemble for prediction, importance and files.
 
-Trees are full and binary; nodes are numbered from the root level by level, node i's children are 2i + 1 and 2i + 2.
+Trees are full and binary. Nodes are numbered level by level from the root: the children of node i are 2i + 1 and
+2i + 2.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from secure_tree.layout import Layout
 
 @dataclass(frozen=True)
 class TreeShares:
-    """winner <[nodes, C + 1]> one-hot, sets <[nodes, d_p, bins_p]> that go left, leaves [2^depth].
+    """One tree.
 
-    gains [nodes]: what the winner gains, whether or not it lasts; covers [2 nodes + 1]: sums of hessians, leaves last.
+    winner: one-hot <[nodes, C + 1]>. sets: the bins of each party that go left, <[nodes, d_p, bins_p]>. leaves: weights
+    [2^depth]. gains: [nodes], that of every winner, whether or not it lasts. covers: sums of hessians, [2 nodes + 1],
+    leaves last.
     """
 
     winner: BShare
@@ -29,7 +32,10 @@ class TreeShares:
 
 @dataclass(frozen=True)
 class Routes:
-    """Routing by bins in T trees of m nodes: sets[p] <[T, m, d_p, bins_p]>, features <[T, m, d]>, null <[T, m]>."""
+    """Routing by bins in T trees of m nodes: sets[p] <[T, m, d_p, bins_p]>, features <[T, m, d]>, null <[T, m]>.
+
+    features: the feature of each node's split as a one-hot. null: whether the node has the null split.
+    """
 
     sets: list[BShare]
     features: BShare
@@ -37,7 +43,7 @@ class Routes:
 
     @classmethod
     def of(cls, layout: Layout, trees: list[TreeShares]) -> Routes:
-        """What the trees' winners and left sets say of routing by bins; local."""
+        """Collect the routing of the trees from their winners and left sets. Local."""
         winners = stack([t.winner for t in trees])
         edges, _ = winning_edges(layout, winners.reshape(-1, layout.candidates))
         bits = np.zeros((len(edges[0]), layout.feature_count), np.uint8)
@@ -49,9 +55,9 @@ class Routes:
 
 @dataclass(frozen=True)
 class NodeStatistics:
-    """What training saw at the nodes: gains of the splits [T, m], sums of hessians [T, 2 m + 1], leaves last.
+    """Statistics of the training at the nodes: gains of splits [T, m], sums of hessians [T, 2 m + 1], leaves last.
 
-    Each at a scale of its own, over `PublicFacts.statistics_units`; the gain of a null split has no meaning.
+    Each has its own scale, in units of `PublicFacts.statistics_units`. The gain of a null split is meaningless.
     """
 
     gains: AShare
@@ -60,12 +66,12 @@ class NodeStatistics:
 
 @dataclass(frozen=True)
 class Ensemble(Routes):
-    """The model as shares: see secure_tree/predict.py for the use of each part.
+    """The model as shares. secure_tree/predict.py shows the use of each part.
 
-    thresholds [T, m]; leaves [T, 2^depth] and base [classes], the margin before the first tree, at MARGIN_SCALE over
-    the unit of margins; chosen [T, m, d + o]: the feature as a one-hot, then, for the o features that may be missing, 1
-    where the node cuts that feature and sends missing values right. A model that was not trained here has no
-    `statistics`.
+    thresholds: order keys, [T, m]. leaves: weights [T, 2^depth], and base: the margin before the first tree, [classes],
+    both at MARGIN_SCALE in the unit of margins. chosen: [T, m, d + o], the feature as a one-hot, then for each of the o
+    features that may be missing, 1 if the node splits on it and sends missing values right. statistics: None for a
+    model that was not trained here.
     """
 
     thresholds: AShare
@@ -75,14 +81,14 @@ class Ensemble(Routes):
     statistics: NodeStatistics | None = None
 
     def part(self, trees: slice) -> Ensemble:
-        """Some of the trees, for prediction; the base belongs to the first."""
+        """Return some of the trees for prediction. Only the part with the first tree has the base."""
         sets = [s[trees] for s in self.sets]
         bits = self.features[trees], self.null[trees]
         base = self.base.map(np.zeros_like) if trees.start else self.base
         return Ensemble(sets, *bits, self.thresholds[trees], self.chosen[trees], self.leaves[trees], base)
 
     def then(self, more: Ensemble) -> Ensemble:
-        """The trees of both, which have the same bins; statistics are those of `more`, if any."""
+        """Append the trees of `more`, which must have the same bins, and statistics of all trees, if any."""
         sets = [concatenate(pair) for pair in zip(self.sets, more.sets, strict=True)]
         parts = ("features", "null", "thresholds", "chosen", "leaves")
         every = {name: concatenate([getattr(self, name), getattr(more, name)]) for name in parts}
@@ -90,13 +96,13 @@ class Ensemble(Routes):
 
 
 def left_children(nodes: int) -> np.ndarray:
-    """For nodes numbered from the root level by level: 1 where the node is a left child, uint8[nodes]."""
+    """Return 1 for every node that is a left child, otherwise 0, uint8[nodes]."""
     number = np.arange(nodes)
     return ((number > 0) & (number % 2 == 1)).astype(np.uint8)
 
 
 def winning_edges(layout: Layout, winner: BShare) -> tuple[list[BShare], BShare]:
-    """<one-hot winner> -> for each cutter <its winning edge>, [v, d_p, K_p], and <missing goes left>, [v, d]."""
+    """<one-hot winner> -> <winning edge> of each cutter, [v, d_p, K_p], and <missing values go left>, [v, d]."""
     own, copies = layout.split(winner)
     missing = np.zeros((len(winner), layout.feature_count), np.uint8)
     edges = []

@@ -1,4 +1,4 @@
-"""Categorical columns: every split the twin's on indicators made by pandas, quality and models beside XGBoost's."""
+"""Categorical columns: splits are the twin's on pandas' indicators, and quality and models match XGBoost's."""
 
 import json
 
@@ -24,7 +24,7 @@ COLOURS = ["red", "green", "blue"]
 
 
 def paints(n, seed, missing=0.0, colours=COLOURS):
-    """A table with a categorical column, and labels that depend on one of its categories and on a number."""
+    """Return a table with a categorical column, and labels that depend on one of its categories and on a number."""
     rng = np.random.default_rng(seed)
     colour = pd.Series(rng.choice(colours, n)).where(rng.random(n) >= missing)
     x, z = rng.normal(size=(2, n)).round(2)
@@ -33,7 +33,7 @@ def paints(n, seed, missing=0.0, colours=COLOURS):
 
 
 def widened(frame, colours):
-    """The same table with indicators, as pandas makes them."""
+    """Return the same table with pandas' indicators."""
     hot = pd.get_dummies(frame["colour"].astype(object), prefix="colour", prefix_sep="=", dtype=float)
     hot = hot.reindex(columns=[f"colour={c}" for c in colours], fill_value=0.0)
     hot[frame["colour"].isna()] = np.nan
@@ -56,7 +56,7 @@ def test_rows_with_categories_of_both_parties(missing):
     used = check(training, 3)
     features = training.data.candidates.features
     sample = column_samples(training.context)[0][:-1]
-    # A category is one candidate of each party, and where it may be missing there is a copy of each.
+    # A category is one candidate of each party, plus a copy of each if the column may be missing.
     assert (features[sample] == names.index("colour=blue")).sum() == (4 if missing else 2)
     assert names.index("colour=green") in {features[w] for w in used if w < len(features)}
     for method in ("bins", "thresholds"):
@@ -66,13 +66,13 @@ def test_rows_with_categories_of_both_parties(missing):
 
 
 def without_coins(candidates):
-    """Masks of 0, under which all logarithms are rounded down."""
+    """Return masks of 0, with which all logarithms are rounded down."""
     for level in range(3):
         yield np.zeros((2, 1 << level, candidates), np.uint64), np.zeros((1 << level, candidates), np.uint64)
 
 
 def test_every_split_of_a_category_is_found_among_fewer_candidates():
-    """The twin with all edges of the indicators grows the same trees, but for the number of an edge among equals."""
+    """The twin grows the same trees with all edges of the indicators, apart from the numbers of equal edges."""
     (a, ya), (b, yb) = paints(60, 12), paints(70, 13)
     wide = tuple(widened(t, COLOURS) for t in (a, b))
     training = train_both((a, b), (ya, yb), plain=wide, n_estimators=3, max_depth=3, max_bin=8, learning_rate=0.3)
@@ -139,9 +139,9 @@ def test_quality_beside_xgboosts_one_hot_splits():
 @pytest.mark.parametrize(
     ("first", "second", "sentence"),
     [
-        (lambda t: t, lambda t: t.assign(colour=1.0), "'colour' is categorical at one party, and not at the other"),
+        (lambda t: t, lambda t: t.assign(colour=1.0), "'colour' is categorical at one party but not at the other"),
         (lambda t: t, lambda t: t.assign(colour=t["colour"].astype(object)), "'colour' is categorical at one party"),
-        (lambda t: t.rename(columns={"colour": "a=b"}), lambda t: t, "'a=b' has '=' in its name"),
+        (lambda t: t.rename(columns={"colour": "a=b"}), lambda t: t, "categorical column 'a=b' must not contain '='"),
         (lambda t: t.rename(columns={"x": "colour=red"}), lambda t: t, "'colour=red' has the name of an indicator"),
         (
             lambda t: t.assign(colour=t["colour"].where(t["x"] < 0)),

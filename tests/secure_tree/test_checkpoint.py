@@ -1,4 +1,4 @@
-"""Killed at a tree and resumed: earlier trees stay, the result agrees with the uninterrupted run."""
+"""A training that is killed and resumed keeps earlier trees, and its result agrees with an uninterrupted run."""
 
 import dataclasses
 import os
@@ -21,7 +21,7 @@ from secure_tree.estimator import SecureXGBClassifier
 from tests.secure_tree.test_twin import halves, table
 
 TREES = 5
-# No two splits of a node are nearly as good: coins of another run change no tree.
+# No two splits of a node are nearly equal, so the coins of another run do not change any tree.
 X, _ = table(60, 3, seed=41)
 Y = ((X[:, 0] > 0.3) & (X[:, 1] > -0.5)).astype(float)
 TABLES, LABELS = halves(X, Y, 25)
@@ -33,7 +33,7 @@ class Killed(Exception):
 
 @dataclasses.dataclass
 class Dying(Checkpoints):
-    """Fails at a tree before it is kept, or just after."""
+    """Checkpoints that fail just before or just after a tree is saved."""
 
     tree: int = 0
     after: bool = False
@@ -118,7 +118,7 @@ def test_checkpoints_of_another_training(tmp_path):
 
 
 def in_processes(folder, resume=False, kill=None, tables=TABLES, labels=LABELS, **parameters):
-    """The same between processes; `kill` is (rank, tree): that party is killed outright after it has grown the tree."""
+    """Train between processes. `kill` is (rank, tree): this party is killed after it has grown this tree."""
 
     def job(party):
         def observe(number, *_):
@@ -138,7 +138,7 @@ def in_processes(folder, resume=False, kill=None, tables=TABLES, labels=LABELS, 
 
 @pytest.fixture
 def requests_taken(tmp_path, monkeypatch):
-    """Every request that either party takes in any session from here on, as (seed and nonce of the session, index)."""
+    """Record every request that either party takes in any session, as (seed and nonce of the session, index)."""
     log, take = tmp_path / "taken", DealtRandomness.take
 
     class Seeded(Streams):
@@ -151,7 +151,7 @@ def requests_taken(tmp_path, monkeypatch):
 
         def taken(look):
             request = window_take(look)
-            # Written at once: a process that is killed leaves what it took.
+            # Written immediately, so that a killed process leaves a record of what it took.
             with open(log, "ab", buffering=0) as file:
                 streams = f"{self._streams.seed.hex()} {self._streams.nonce.hex()}"
                 file.write(f"{self._rank} {streams} {request.index}\n".encode())
@@ -190,7 +190,7 @@ def test_processes_killed_at_random_trees(tmp_path, requests_taken, trainings, k
         truth = np.concatenate(LABELS)
         assert abs(roc_auc_score(truth, resumed) - roc_auc_score(truth, whole)) < 0.005
     taken = requests_taken()
-    assert len(taken) == len(set(taken)), "a mask is used once"
+    assert len(taken) == len(set(taken)), "a mask is used only once"
     sessions = 1 + trainings * (kills + 1)
     assert (
         len({seed for _, seed, _, _ in taken}) == 2 * sessions and len({nonce for _, _, nonce, _ in taken}) == sessions

@@ -1,4 +1,4 @@
-"""The files of a killed training: what is damaged is grown again, what is foreign is refused."""
+"""The files of a killed training: damaged rounds are grown again, and files of other trainings are refused."""
 
 import logging
 import pickle
@@ -27,7 +27,7 @@ AGAIN = {"resume": True, "seeds": (b"c" * 16, b"d" * 16)}
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """Folders of a training that was killed at its last round, of another one of the same data, and its margins."""
+    """Folders of a training that was killed at its last round and of another one on the same data, and its margins."""
     folder = tmp_path_factory.mktemp("checkpoints")
     with pytest.raises(Killed):
         train(folder / "one", dying=(1, TREES, True))
@@ -91,7 +91,7 @@ def test_files_of_another_training_under_the_same_key_are_refused(trained, kept,
     for rank in "01":
         shutil.copy(other / rank / "round_00002.npz", kept.parent / "one" / rank / "round_00002.npz")
     with pytest.raises(
-        DataError, match=r"round_00002.npz: the checkpoint belongs to another training than that of round 1"
+        DataError, match=r"round_00002.npz: the checkpoint and that of round 1 belong to different trainings"
     ):
         train(kept.parent / "one", **AGAIN)
 
@@ -120,7 +120,7 @@ def test_the_newest_round_that_both_have_whole(trained, kept, caplog, lost, afte
 
 
 def test_a_folder_from_a_backup_is_not_mixed_with_rounds_of_a_later_attempt(trained, kept, caplog):
-    """Both resume after round 3, grow 4 and 5 again, and then one folder is what it was before."""
+    """Both parties resume after round 3 and grow 4 and 5 again. Then one folder is restored to its earlier state."""
     shutil.copytree(kept / "1", kept.parent / "backup")
     for rank in "01":
         for n in (4, 5):
@@ -210,14 +210,14 @@ def test_equal_data_leaves_different_fingerprints(tmp_path):
 def test_there_is_something_to_resume_once_a_round_is_kept(kept, tmp_path):
     config, party = TrainConfig().model_dump(), SimpleNamespace(rank=0, exchange_public=lambda _, facts: facts)
     fresh = Checkpoints(kept / "0")
-    assert not fresh.any_kept(), "the rounds that lie there are of an earlier training"
+    assert not fresh.any_kept(), "the rounds in the folder are of an earlier training"
     fresh.start(party, "p", config, rows())
     assert not fresh.any_kept() and names(kept / "0") == {"key"}
 
 
 @pytest.mark.parametrize("count", [40, pytest.param(1000, marks=pytest.mark.long)])
 def test_no_damage_resumes_with_other_shares(kept, tmp_path, count, caplog):
-    """Whatever happens to one file, the shares that a training goes on from are those that were kept, or none."""
+    """Whatever happens to one file, a training resumes from the shares that were saved, or not at all."""
     caplog.set_level(logging.CRITICAL)
     rng, refused = random.Random(7), 0
     party = SimpleNamespace(rank=0, exchange_public=lambda _, facts: facts)
@@ -252,7 +252,7 @@ def rows():
 
 
 def resumable(folder):
-    """(trees, margin) of every round of party 0, as `save` takes them; a margin that is gone is the newest's."""
+    """Return (trees, margin) of every round of party 0 as arguments of `save`; a removed margin is the newest one."""
 
     def parts(kind, number):
         return checkpoint._unpack(read_arrays(folder / "0" / f"{kind}_{number:05d}.npz", "checkpoint")[1], 0)

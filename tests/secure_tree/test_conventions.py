@@ -1,4 +1,4 @@
-"""What scikit-learn's own functions may expect of the estimators."""
+"""What scikit-learn's functions expect of the estimators."""
 
 import inspect
 import re
@@ -56,7 +56,7 @@ def test_names_of_xgboost():
     assert TrainConfig.of(num_boost_round=5, n_estimators=5).n_estimators == 5
     for given in ({"eta": 0.3, "learning_rate": 0.2}, {"alpha": 0.3, "reg_alpha": 0.2}):
         for make in (SecureXGBRegressor, TrainConfig.of):
-            with pytest.raises(ConfigError, match=r"is another name of .*give one of them"):
+            with pytest.raises(ConfigError, match=r"is an alias of .*set only one of them"):
                 make(**given)
 
 

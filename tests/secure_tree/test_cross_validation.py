@@ -1,4 +1,4 @@
-"""Cross-validation and a grid search on shares, against trainings on the same folds, and what each reveals."""
+"""Cross-validation and grid search on shares: equal to trainings on the same folds, and what they reveal."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Quadratics between knots and the logarithm, over their ranges; the integers of secure_tree/curve_tables.py."""
+"""Quadratics between knots and the logarithm over their ranges, and the integers of secure_tree/curve_tables.py."""
 
 from collections.abc import Callable
 from decimal import Decimal, localcontext
@@ -27,7 +27,7 @@ coefficients of 1, x and x^2 at scales 50, 30 and 22 of the quadratic through bo
 
 
 def pieces(function: Callable[[Decimal], Decimal], knots: range) -> list[list[int]]:
-    """The quadratics of every piece, in exact arithmetic on values of 60 digits."""
+    """Compute the quadratic of every piece in exact arithmetic, from values with 60 digits."""
     lines = []
     with localcontext(prec=DIGITS):
         for left, right in pairwise(knots):
@@ -42,9 +42,9 @@ def pieces(function: Callable[[Decimal], Decimal], knots: range) -> list[list[in
 
 
 def tables() -> dict[str, list]:
-    """What the module holds, by name."""
+    """Compute the tables of the module, by name."""
     with localcontext(prec=DIGITS):
-        # Equal shares of a Laplace distribution of mean absolute deviation 1.5, from the middle outwards, at scale 31.
+        # Cuts that divide a Laplace distribution of mean absolute deviation 1.5 into equal parts, at scale 31.
         quantiles = [-Decimal("1.5") * (ONE - Decimal(2 * k - 1) / 129).ln() for k in range(1, 65)]
         cuts = [[round(q * 2**31) for q in quantiles[i : i + 4]] for i in range(0, 64, 4)]
         beyond = round((Decimal(curve_tables.EXP_KNOTS[-1]) / UNIT).exp() * 2**50)
@@ -66,7 +66,7 @@ def on_shares(function, words, *arguments, scale=MARGIN_SCALE):
 
 
 def written() -> str:
-    """The text of the module."""
+    """Return the source of the module's tables."""
     knots = {
         "KNOTS": "range(-12 << 20, (12 << 20) + 1, 24 << 14)",
         "EXP_KNOTS": "range(734003 - 64 * 249036, 734003 + 1, 249036)",

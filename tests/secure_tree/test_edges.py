@@ -1,4 +1,4 @@
-"""Edges: joint ones are those of the pooled rows, whoever has which; on either kind every split is the twin's."""
+"""Edges: joint edges are those of the pooled rows, however divided, and with either kind every split is the twin's."""
 
 import numpy as np
 import pandas as pd
@@ -132,12 +132,12 @@ def test_by_private_edges_they_differ_only_in_bins_that_a_foreign_threshold_cuts
     )
     differ = by_bins != by_thresholds
     assert differ.any() and not (differ & ~np.concatenate(cut)).any()
-    # One bin of 32 for each of up to six splits, if all were foreign.
+    # At most one bin of 32 for each of up to six splits, if all edges were the other party's.
     assert differ.mean() < 6 / 32
 
 
 def on_the_same_cuts(edges, tables, y, config):
-    """XGBoost's hist on the numbers of the bins, which have the same cuts: margins after every tree, float32[T, n]."""
+    """Train XGBoost's `hist` on bin numbers, which gives it the same cuts: margins after every tree, float32[T, n]."""
     rows = xgboost.DMatrix(np.concatenate([bin_rows(x, edges) for x in tables]).astype(np.float32), label=y)
     parameters = dict(
         objective=config.objective, tree_method="hist", max_bin=1024, max_depth=config.max_depth, nthread=1,
@@ -167,7 +167,7 @@ def test_by_joint_edges_trees_are_as_good_as_those_of_xgboost_on_the_same_cuts(n
     tables, labels = halves(X[by].astype(np.float32), y[by], len(y) // 3)
     twin = train(tables, labels, config, np.random.default_rng(1))
     theirs = on_the_same_cuts(twin.data.bins[0].edges, tables, np.concatenate(labels), config)
-    # Two splits of nearly equal gains may change places: what is left to explain is the same.
+    # Two splits of nearly equal gains may be swapped, but the remaining loss is the same.
     y = np.concatenate(labels)
     losses = [[mean_squared_error(y, m) if numbers else log_loss(y, 1 / (1 + np.exp(-m))) for m in margins]
               for margins in (twin.margins, theirs)]  # fmt: skip

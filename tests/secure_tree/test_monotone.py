@@ -1,4 +1,4 @@
-"""Monotone constraints: predictions along a grid of the feature, splits of the twin, and what XGBoost makes of them."""
+"""Monotone constraints: predictions along a grid of the feature, splits of the twin, and comparison with XGBoost."""
 
 import json
 
@@ -22,7 +22,7 @@ GRID = np.linspace(-3, 3, 25)
 
 
 def table(n, seed, missing=False):
-    """A label that f0 raises and f1 lowers on the whole, and not everywhere."""
+    """Return a table with labels that rise with f0 and fall with f1 on the whole, but not everywhere."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 3))
     y = X[:, 0] - X[:, 1] + 2 * np.sin(4 * X[:, 0]) + 2 * np.sin(3 * X[:, 1]) + X[:, 2] + rng.normal(size=n)
@@ -32,7 +32,7 @@ def table(n, seed, missing=False):
 
 
 def along(feature, count, seed):
-    """Rows of random other features, each at all points of the grid, [count * points, 3]."""
+    """Return rows with random other features, each at all points of the feature's grid, [count * points, 3]."""
     rows = np.repeat(np.random.default_rng(seed).normal(size=(count, 3)), len(GRID), axis=0)
     rows[:, feature] = np.tile(GRID, count)
     return rows
@@ -73,7 +73,7 @@ def test_predictions_are_monotone(kind, partition):
     free = run_both(lambda party: job(party, None))[0][0]
     for k, way in enumerate((1, 1, -1, -1)):
         assert (way * rises(held[k])).min() >= 0, "exactly: leaves add up as integers"
-        assert (way * rises(free[k])).min() < -0.05, "without constraints it is not so"
+        assert (way * rises(free[k])).min() < -0.05, "without constraints they are not monotone"
         assert np.ptp(held[k]) > 0.3
 
 
@@ -143,11 +143,11 @@ def test_accuracy_is_near_xgboosts():
 def test_constraints_are_checked():
     config = TrainConfig.of(monotone_constraints=[1, 0])
     assert config.directions(["a", "b"]) == (1, 0)
-    with pytest.raises(ConfigError, match="a direction for each of the 3 features of the whole table, got 2"):
+    with pytest.raises(ConfigError, match="a direction for each of the 3 features of both parties, got 2"):
         config.directions(["a", "b", "c"])
     with pytest.raises(ConfigError, match="no party has a feature 'z'"):
         TrainConfig.of(monotone_constraints={"z": 1}).directions(["a"])
-    with pytest.raises(ConfigError, match="reg_alpha must be 0 beside monotone_constraints"):
+    with pytest.raises(ConfigError, match="reg_alpha must be 0 with monotone_constraints"):
         TrainConfig.of(monotone_constraints=[1, 0], reg_alpha=0.1)
     with pytest.raises(ConfigError, match="monotone_constraints"):
         SecureXGBClassifier(monotone_constraints=[2])
@@ -176,10 +176,10 @@ def test_what_constraints_cost(comparison, rounds, sent, partition):
         more = []
         for rows in (90, 900):
             free, constrained = of_trees(depth, rows, None), of_trees(depth, rows, (0, 1, -1))
-            assert of_trees(depth, rows, (0, 0, 0)) == of_trees(depth, rows, {"a": 0}) == free, "nothing for none"
+            assert of_trees(depth, rows, (0, 0, 0)) == of_trees(depth, rows, {"a": 0}) == free, "no constraint, no cost"
             assert constrained[1:] == free[1:], "only trees cost more"
             more.append((constrained[0].rounds - free[0].rounds, constrained[0].sent - free[0].sent))
-        assert more[0] == more[1], "whatever the number of rows"
+        assert more[0] == more[1], "the cost does not depend on the number of rows"
         found.append(more[0])
     assert found == list(zip(rounds, sent[partition], strict=True))
 

@@ -197,7 +197,7 @@ def test_constraints_of_a_file_are_by_name_or_by_place(job):
     assert costs[0] == costs[1] == costs[2] > costs[3]
     for given, sentence in (
         ("{ income = 1 }", "no party has a feature 'income'"),
-        ("[1, 0]", "a direction for each of the 3 features of the whole table, got 2"),
+        ("[1, 0]", "a direction for each of the 3 features of both parties, got 2"),
     ):
         with pytest.raises(ConfigError, match=sentence):
             plan(*planned(job("rows = [40, 30]", f"monotone_constraints = {given}")))
