@@ -1,4 +1,4 @@
-"""The estimators: scikit-learn's shape, XGBoost's parameter names, and a `party` where there is communication."""
+"""The estimators: scikit-learn's API and XGBoost's parameter names. Methods that communicate take a `party`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from secure_tree.training import Curve, Curves, Observer, train
 
 @contextmanager
 def _compared_by(party: Party, comparison: Variant) -> Iterator[None]:
-    """Comparisons of the party are made this way inside, and as before afterwards."""
+    """Set how the party compares shares inside, and restore the previous way afterwards. Raises ConfigError."""
     if comparison == "keys" and not party.randomness.masks_operands:
         raise ConfigError('comparison "keys" needs a dealer: without one use "bits"')
     before, party.comparison = party.comparison, comparison
@@ -62,7 +62,7 @@ def _own_rows(
     config: TrainConfig,
     known: Dictionary,
 ) -> OwnRows:
-    """What `fit` is given, as rows to train on and held-out ones. Raises ConfigError, DataError."""
+    """Divide the input of `fit` into rows to train on and held-out rows. Raises ConfigError, DataError."""
     if not party.workers:
         if isinstance(X, Shards):
             raise needs_workers(party, (len(X),))
@@ -80,13 +80,13 @@ def _own_rows(
 
 
 def _categories(model: SharedModel, rank: int, X: TableLike) -> Dictionary:
-    """What the model knows of the columns of a party's table."""
+    """Return the categories that the model knows for the columns of a party's table."""
     trained_on = model.facts.names[model.facts.layout.features_of(rank)]
     return columns_behind(trained_on, [str(c) for c in X.columns]) if hasattr(X, "columns") else {}
 
 
 class _SecureXGB(Parametrised):
-    """What classifier and regressor have in common: fit, margins, save and load."""
+    """Base of classifier and regressor: fit, margins, importance, save and load."""
 
     def __init__(
         self,
@@ -138,30 +138,45 @@ class _SecureXGB(Parametrised):
         checkpoints: Checkpoints | None = None,
         xgb_model: _SecureXGB | SharedModel | str | Path | None = None,
     ) -> Self:
-        """Train on both parties' tables. X: [n, d] array or DataFrame of this party, y: the labels of its rows.
+        """Train on the tables of both parties, who must call this at the same time.
 
-        Horizontal: each party has rows with the same features, and their labels. Vertical: each party has features of
-        the same rows in the same order, and one party has the labels.
+        Horizontal data: the parties have different rows with the same features, each with labels. Vertical data: the
+        parties have different features of the same rows in the same order, and one party has the labels.
 
-        A party that has workers divides the table among them; or X is `Shards`, which the workers open and this process
-        does not read.
+        Public are row counts, feature names with all categories, parameters, and powers of two above the largest label
+        (for regression) and the largest weight. Only the metrics on held-out rows are revealed, and with joint edges or
+        `reg:squarederror` the edges and the unit of the labels. Stages of the meter: setup, offline, online.
 
-        Columns of pandas' type `category` are categorical (secure_tree.categories).
+        Parameters
+        ----------
+        party : Party
+            The connection to the other party.
+        X : array [n, d], DataFrame or Shards
+            The features of this party. Columns with pandas' dtype `category` are categorical. If the party has workers,
+            they divide the table among themselves, or open the `Shards`, which this process does not read.
+        y : array [n], optional
+            The labels of the rows. None at the party without labels of vertical data.
+        sample_weight : array [n], optional
+            A weight for each label. None: every row of this party counts 1.
+        eval_set : (X, y), or a list with one such pair, optional
+            This party's rows for validation. None: the fraction `test_size` of the table is held out.
+        observer : callable, optional
+            Called after each tree with its number, its shares and its rows.
+        checkpoints : Checkpoints, optional
+            Saves every round, to resume from. Both parties must pass checkpoints, or neither.
+        xgb_model : fitted estimator or path, optional
+            A model to continue with `n_estimators` more rounds, on the same bins (secure_tree/going_on.py). A path
+            names this party's half as written by `save`.
 
-        `sample_weight`: a number for each label; a party that gives none counts its rows as 1.
+        Returns
+        -------
+        self
+            Fitted. `model` is this party's half of the model. `curves` has for each metric the revealed (rounds, value)
+            pairs, after every `eval_epochs` rounds; `curve` is that of the last metric, which early stopping uses.
 
-        `eval_set`: (X, y) of this party or, as in XGBoost, a list with this one pair: rows for validation; without it,
-        a share `test_size` of the table is held out. `curves` has what was revealed of them: (rounds, value) of each
-        metric, after each `eval_epochs` rounds; `curve` those of the last metric, which early stopping goes by.
-
-        With `checkpoints`, which both parties have or neither, every round is kept as it is made.
-
-        `xgb_model`: an estimator that is fitted, or the path of a half that `save` wrote. The training goes on from it,
-        with `n_estimators` more rounds at its cuts (secure_tree/going_on.py).
-
-        Public: row counts, feature names with all categories, parameters, powers of two above the largest label
-        (regression) and weight. Nothing is revealed but the curve.
-        Stages of the meter: setup, offline, online. Raises DataError, ConfigError, PeerFailure.
+        Raises
+        ------
+        ConfigError, DataError, PeerFailure
         """
         config = self.config
         config.check_trainable()
@@ -196,29 +211,50 @@ class _SecureXGB(Parametrised):
                 agree_on_numbers(party, "training.unit", of_scales(context))
             check_resolution(context, own)
             ensemble = train(party, context, base, bins, own, self.curves, observer, attempt, begun)
-        # Shares of the same trees that two runs have finished do not fit each other.
+        # Halves of the same trees from two different runs do not fit each other.
         self.model = SharedModel(party.rank, config, replace(context.facts, pairing=pairing), bins.cuts, ensemble)
         return self
 
     def predict_margin(
         self, party: Party, X: TableLike | Shards, method: Method = "bins", to: int | None = None, *, mac: bool = False
     ) -> np.ndarray:
-        """Margins, float64[n], or [n, classes] where there are several classes.
+        """Predict margins: log-odds for classes, a number, or the logarithm of a count.
 
-        Horizontal: of own rows at each party. Vertical: of all rows at party `to`.
+        Both parties must call this at the same time, each with its part of the rows. For horizontal data each party
+        learns the margins of its own rows. For vertical data party `to` learns those of all rows, and the other party
+        gets an empty array. Stages of the meter: predict_offline, predict.
 
-        Each party passes its part of the rows (none: shape (0, d)). Vertically `to` is the label holder by default, and
-        the other party gets an empty array.
-        method "bins": values of a party that trained, through its stored cuts; "thresholds": values of anybody,
-        compared with every node's secret threshold. Stages of the meter: predict_offline, predict.
-        mac: check all that is opened by MACs (docs/checks.md); by thresholds, with a dealer. Raises MacFailure.
+        Parameters
+        ----------
+        party : Party
+            The connection to the other party.
+        X : array [n, d], DataFrame or Shards
+            The features of this party; an array of shape (0, d) if it has no rows.
+        method : "bins" or "thresholds", default "bins"
+            "bins" routes rows by the cuts that this party has stored in training. "thresholds" compares values with the
+            secret threshold of every node, and accepts rows of any origin.
+        to : int, optional
+            The rank of the party that learns the margins of vertical data. None: the party that had the labels.
+        mac : bool, default False
+            Check all opened values by MACs (docs/checks.md). Requires "thresholds" and a dealer.
+
+        Returns
+        -------
+        float64[n], or float64[n, classes] for several classes
+
+        Raises
+        ------
+        ConfigError, DataError, PeerFailure, MacFailure
         """
         model = self._fitted()
         needs_party(party, "predict(party, X)")
         if method not in ("bins", "thresholds"):
             raise ConfigError(f'method must be "bins" or "thresholds", got {method!r}')
         if to is not None and (model.config.partition == "horizontal" or to not in (0, 1)):
-            raise ConfigError("`to` is party 0 or 1 of vertical data; horizontally each party learns its own rows")
+            raise ConfigError(
+                f"`to` must be 0 or 1 for vertical data, and None for horizontal data, where each party learns its own "
+                f"rows, got {to!r}"
+            )
         if mac:
             check_macs(party, method)
         table = X.header if isinstance(X, Shards) else X
@@ -247,23 +283,24 @@ class _SecureXGB(Parametrised):
 
     @property
     def curve(self) -> Curve:
-        """What was revealed of held-out rows: (rounds, value) of the last metric."""
+        """The revealed (rounds, value) pairs of the last metric on held-out rows."""
         return self.curves.get(self.config.metric, [])
 
     def feature_importance(self, party: Party, kind: Importance = "weight") -> np.ndarray:
-        """float64[d] in the order of `model.facts.names`, revealed to both parties; both must ask, and for the same.
+        """Return the importance of each feature, float64[d] in the order of `model.facts.names`.
 
-        `kind` as in XGBoost: weight, gain, total_gain, cover, total_cover; see secure_tree/importance.py.
+        It is revealed to both parties, who must both call this with the same `kind`: "weight", "gain", "total_gain",
+        "cover" or "total_cover", as in XGBoost (secure_tree/importance.py). Raises ConfigError, DataError.
         """
         return feature_importance(party, self._fitted(), kind)
 
     def save(self, path: str | Path, key: FileKey | None = None) -> None:
-        """This party's half of the model, to one .npz file; under a key encrypted."""
+        """Write this party's half of the model to a .npz file, encrypted if there is a key. Raises DataError."""
         self._fitted().save(path, key)
 
     @classmethod
     def load(cls, path: str | Path, key: FileKey | None = None) -> Self:
-        """An estimator around a half that `save` wrote."""
+        """Return a fitted estimator from a half that `save` wrote. Raises DataError."""
         model = SharedModel.load(path, key)
         estimator = cls(**model.config.model_dump())
         estimator.model = model
@@ -279,9 +316,9 @@ class _SecureXGB(Parametrised):
 class SecureXGBClassifier(_SecureXGB):
     """Classification with logistic loss, between two parties.
 
-    Of more than two classes with objective "multi:ova": a tree for each class and round learns that class against the
-    others, and probabilities are normalised over the classes. Softmax would add an exponential and a reciprocal for
-    every row and class; one against the others needs only the binary machinery, and its trees grow in parallel.
+    For more than two classes, objective "multi:ova" grows one tree per round and class, which separates this class from
+    the others. Probabilities are normalised over the classes. Softmax would need an exponential and a reciprocal per
+    row and class; one-vs-all needs only binary classification, and its trees grow in parallel.
     """
 
     objectives = ("binary:logistic", "multi:ova", "multi:softprob")
@@ -290,17 +327,23 @@ class SecureXGBClassifier(_SecureXGB):
     def predict_proba(
         self, party: Party, X: TableLike | Shards, method: Method = "bins", to: int | None = None, *, mac: bool = False
     ) -> np.ndarray:
-        """[n, classes]: probabilities of classes 0, 1, ... for the rows that `predict_margin` reveals to this party."""
+        """Predict probabilities of classes 0, 1, ..., float64[n, classes]. Arguments and rows as in `predict_margin`.
+
+        They are computed in the clear from the revealed margins.
+        """
         return probabilities(self._fitted().config, self.predict_margin(party, X, method, to, mac=mac))
 
     def predict(
         self, party: Party, X: TableLike | Shards, method: Method = "bins", to: int | None = None, *, mac: bool = False
     ) -> np.ndarray:
-        """Class, 0, 1, ..., of the same rows."""
+        """Predict the most probable class, int64[n]. Arguments and rows as in `predict_margin`."""
         return classes(self.predict_margin(party, X, method, to, mac=mac))
 
     def score(self, party: Party, X: TableLike, y: ColumnLike, method: Method = "bins", to: int | None = None) -> float:
-        """Accuracy on the same rows, known to this party; the other one calls score or predict, too."""
+        """Return the accuracy on the rows that `predict_margin` reveals to this party, whose labels are y.
+
+        The other party must call `score` or `predict` at the same time.
+        """
         return float(np.mean(self.predict(party, X, method, to) == np.asarray(y).reshape(-1)))
 
 
@@ -308,7 +351,8 @@ class SecureXGBClassifier(_SecureXGB):
 class SecureXGBRegressor(_SecureXGB):
     """Regression with squared error, or of counts with objective "count:poisson", between two parties.
 
-    Counts as in XGBoost: gradient e^m - y, hessian e^(m + 0.7), leaf weights of at most 0.7 (max_delta_step).
+    As in XGBoost, the gradient of a count is e^m - y and its hessian e^(m + 0.7), and leaf weights are at most 0.7,
+    where 0.7 is `max_delta_step`.
     """
 
     objectives = ("reg:squarederror", "count:poisson")
@@ -317,11 +361,14 @@ class SecureXGBRegressor(_SecureXGB):
     def predict(
         self, party: Party, X: TableLike | Shards, method: Method = "bins", to: int | None = None, *, mac: bool = False
     ) -> np.ndarray:
-        """Predicted values of the rows that `predict_margin` reveals to this party."""
+        """Predict numbers or expected counts, float64[n]. Arguments and rows as in `predict_margin`."""
         return values(self._fitted().config, self.predict_margin(party, X, method, to, mac=mac))
 
     def score(self, party: Party, X: TableLike, y: ColumnLike, method: Method = "bins", to: int | None = None) -> float:
-        """Coefficient of determination (R^2) on the same rows, known to this party; the other calls, too."""
+        """Return the coefficient of determination R^2 on the rows that `predict_margin` reveals, whose labels are y.
+
+        The other party must call `score` or `predict` at the same time.
+        """
         truth = np.asarray(y, np.float64).reshape(-1)
         residual = ((truth - self.predict(party, X, method, to)) ** 2).sum()
         return float(1 - residual / ((truth - truth.mean()) ** 2).sum())

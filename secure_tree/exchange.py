@@ -1,11 +1,11 @@
-"""A model in and out of shares: revealed to one party, or a plain model of one party shared.
+"""Models in and out of shares: a shared model is revealed to one party, or one party's plain model is shared.
 
-Full binary trees, node i's children 2i + 1 and 2i + 2 in level order; x < threshold goes left, on float32. A node
-without a split sends every row right, or left where it is a left child (secure_tree/tree.py). Where there are several
-classes, trees come round by round, one a class.
+Trees are full and binary, in level order: the children of node i are 2i + 1 and 2i + 2. A row goes left if
+x < threshold in float32. A node without a split sends every row left if it is a left child, otherwise right
+(secure_tree/tree.py). For several classes, every round has one tree per class.
 
-Rows of a model that was brought in are predicted by thresholds. What is revealed, to the owner of a row only, is its
-margin, or one a class: probabilities and the class follow from them there.
+Rows are predicted by thresholds with a model that was shared. Only the margins of a row, one per class, are revealed to
+its owner, who computes probabilities and the class from them.
 """
 
 from __future__ import annotations
@@ -43,11 +43,28 @@ LARGEST = 2.0**30
 
 @dataclass(frozen=True)
 class PlainModel:
-    """T full trees of m nodes, in the clear; under multi:ova round by round, a tree for each of `classes`.
+    """A model in the clear: T full trees of m nodes; for several classes, every round has one tree per class.
 
-    features int64[T, m] (NO_SPLIT where there is none), thresholds float32[T, m], missing_left bool[T, m], leaves
-    float64[T, 2^depth] added to `base_margins`, one a class; `names` of the features, XGBoost's `objective`. gains
-    float64[T, m] of the splits and covers float64[T, 2 m + 1], sums of hessians: 0 for a model that was brought in.
+    Attributes
+    ----------
+    objective : str
+        XGBoost's name of the objective.
+    names : tuple of str
+        The names of the d features.
+    base_margins : tuple of float
+        The margin before the first tree, one per class.
+    features : int64[T, m]
+        The feature of each split, or NO_SPLIT.
+    thresholds : float32[T, m]
+        The threshold of each split.
+    missing_left : bool[T, m]
+        Whether a missing value goes left.
+    leaves : float64[T, 2^depth]
+        The leaf weights, which are added to the base margin.
+    gains : float64[T, m]
+        The gains of the splits; 0 for a model that was not trained here.
+    covers : float64[T, 2 m + 1]
+        Sums of hessians of nodes, then of leaves; 0 for a model that was not trained here.
     """
 
     objective: str
@@ -61,18 +78,18 @@ class PlainModel:
     covers: np.ndarray
 
     def pack(self) -> tuple[dict[str, Any], Arrays]:
-        """The model as plain facts and arrays."""
+        """Return the model as plain facts and arrays."""
         facts = {"format": FORMAT, "revealed": True, "objective": self.objective}
         lists = {"names": list(self.names), "base_margins": list(self.base_margins)}
         return {**facts, **lists}, {name: getattr(self, name) for name in _ARRAYS}
 
     def save(self, path: str | Path, key: FileKey | None = None) -> None:
-        """Write the model, whole or not at all; under a key encrypted. Raises DataError."""
+        """Write the model atomically, encrypted if there is a key. Raises DataError."""
         write_arrays(path, *self.pack(), key, _ROLE)
 
     @classmethod
     def load(cls, path: str | Path, key: FileKey | None = None) -> PlainModel:
-        """What `save` wrote. Raises DataError."""
+        """Read what `save` wrote. Raises DataError."""
         facts, arrays = read_arrays(path, _FILE, key, _ROLE)
         with reading(path, _FILE):
             if facts["revealed"] is not True or facts["format"] != FORMAT:
@@ -82,7 +99,7 @@ class PlainModel:
 
 
 def reveal_model(party: Party, model: SharedModel, to: int) -> PlainModel | None:
-    """Open both halves to party `to` only; None at the other. Raises ConfigError, DataError."""
+    """Reveal the model to party `to`. Return None at the other party. Raises ConfigError, DataError."""
     agree_on_reveal(party, model, to)
 
     def program(party: Party) -> list[np.ndarray | None]:
@@ -117,7 +134,7 @@ def reveal_model(party: Party, model: SharedModel, to: int) -> PlainModel | None
 
 
 def _statistics(model: SharedModel, opened: list[np.ndarray]) -> list[np.ndarray]:
-    """Opened gains and covers as numbers; 0 where the model has none."""
+    """Convert opened gains and covers to numbers; 0 if the model has none."""
     statistics, (trees, m) = model.ensemble.statistics, model.ensemble.thresholds.shape
     if statistics is None:
         return [np.zeros((trees, m)), np.zeros((trees, 2 * m + 1))]
@@ -126,11 +143,27 @@ def _statistics(model: SharedModel, opened: list[np.ndarray]) -> list[np.ndarray
 
 
 def share_model(party: Party, plain: PlainModel | None, missing: Missing = "none") -> SharedModel:
-    """A model that one party holds (the other passes None) -> each party's half, for prediction by thresholds.
+    """Share the plain model of one party, for prediction by thresholds. Both parties must call this at the same time.
 
-    `missing`: the features that rows to predict may lack, as in TrainConfig, equal at both parties.
-    Public: objective, feature names, number of classes, number and depth of the trees. Raises ConfigError, DataError,
-    RangeError.
+    Public are the objective, the feature names, and the numbers of classes, rounds and levels of the trees.
+
+    Parameters
+    ----------
+    party : Party
+        The connection to the other party.
+    plain : PlainModel or None
+        The model at the party that brings it, None at the other.
+    missing : "none", "all" or tuple of str, default "none"
+        The features that may be missing in rows to predict, as in TrainConfig. Must be equal at both parties.
+
+    Returns
+    -------
+    SharedModel
+        This party's half.
+
+    Raises
+    ------
+    ConfigError, DataError, RangeError
     """
     public, pairing = agree_on_sharing(party, None if plain is None else _facts(plain), missing)
     owner = party.rank if plain is not None else 1 - party.rank
@@ -171,13 +204,16 @@ def _facts(plain: PlainModel) -> PlainFacts:
     if depth > DEEPEST:
         raise DataError(f"the model has trees of depth {depth}: at most {DEEPEST} can be shared")
     if np.abs(plain.leaves).max(axis=1).sum() + np.abs(plain.base_margins).max() > LARGEST:
-        raise RangeError("the model's margins may go beyond 2^30")
+        raise RangeError("the model's margins must be at most 2^30 in magnitude, but its leaves can add up to more")
     shape = {"classes": classes, "rounds": trees // classes, "depth": depth}
     return PlainFacts.of(objective=plain.objective, names=list(plain.names), **shape)
 
 
 def _words(plain: PlainModel, optional: tuple[int, ...]) -> list[np.ndarray]:
-    """Thresholds' keys [T, m], `Ensemble.chosen` [T, m, d + o], leaves [T, 2^depth] with base margins in round 0's."""
+    """Return keys of thresholds, [T, m], `Ensemble.chosen`, [T, m, d + o], and leaves, [T, 2^depth].
+
+    The base margins are added to the leaves of the first round.
+    """
     split = plain.features != NO_SPLIT
     keys = np.where(split, order_key(plain.thresholds), 0)
     one_hot = plain.features[..., None] == np.arange(len(plain.names))

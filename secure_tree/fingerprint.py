@@ -1,9 +1,10 @@
-"""A keyed digest of a party's rows, which adds up over its parts: the same however the rows are divided.
+"""A keyed digest of a party's rows. It is additive over parts, so it does not depend on how the rows are divided.
 
-Functionality  a key, rows and their places -> four words; those of all parts add up modulo 2^64
-How            the words of a row times random words, the upper half of the sum; times random words of its place, by
-               AES-CTR under the key. Each is a universal hash (Dietzfelbinger, STACS 1996), and there are four
-Error          for a random key, two tables of one shape agree with a probability below 2^-120
+Functionality  a key, rows and their positions -> four words; the words of all parts add up modulo 2^64
+How            four universal hashes (Dietzfelbinger, STACS 1996). Each takes the inner product of a row's words with
+               random words, and multiplies its upper half by a random word for the row's position. AES-CTR under the
+               key makes the random words
+Error          for a random key, two different tables of the same shape collide with probability below 2^-120
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from secure_tree.schema import Table
 
 KEY_BYTES = 16
 _LANES, _BLOCK = 4, 16
-# The random words of columns lie beyond those of all places.
+# The random words of columns come after those of all positions.
 _COLUMNS = 1 << 100
 _ROWS = 1 << 15
 
 
 def fingerprint(own: OwnRows, key: bytes) -> str:
-    """Of the rows that a party trains on and of those that it holds out, in hexadecimal."""
+    """Return the digest of a party's training rows and held-out rows, in hexadecimal."""
     sums = np.sum(own.each(_words, key), axis=0, dtype=U64)
     held_out = _words(Part(own.validation), key)
     counts = own.count, len(own.validation.features), any(own.each(_labelled)), any(own.each(_weighted))
@@ -34,7 +35,7 @@ def fingerprint(own: OwnRows, key: bytes) -> str:
 
 
 def _words(part: Part, key: bytes) -> np.ndarray:
-    """uint64[4]."""
+    """Return the four words of a part, uint64[4]."""
     total = np.zeros(_LANES, U64)
     for at, rows in _pieces(part.table):
         columns = _random(key, _COLUMNS, rows.shape[1])
@@ -44,7 +45,7 @@ def _words(part: Part, key: bytes) -> np.ndarray:
 
 
 def _pieces(table: Table) -> Iterator[tuple[int, np.ndarray]]:
-    """Rows as uint32[m, words], some at a time, with their place."""
+    """Yield batches of rows as uint32[m, words], each with its position in the table."""
     numbers = [x for x in (table.labels, table.weights) if x is not None]
     for at in range(0, len(table.features), _ROWS):
         some = slice(at, at + _ROWS)
@@ -53,7 +54,7 @@ def _pieces(table: Table) -> Iterator[tuple[int, np.ndarray]]:
 
 
 def _random(key: bytes, block: int, count: int) -> np.ndarray:
-    """Words under the key from a block on, uint64[count, 4]."""
+    """Return pseudorandom words under the key, starting at a block, uint64[count, 4]."""
     stream = Cipher(algorithms.AES(key), modes.CTR(block.to_bytes(_BLOCK, "big"))).encryptor()
     return np.frombuffer(stream.update(bytes(8 * _LANES * count)), U64).reshape(count, _LANES)
 

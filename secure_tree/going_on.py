@@ -1,12 +1,11 @@
-"""Going on from a model: more rounds of trees at its cuts, from the margins that it gives the rows.
+"""Training continuation: more rounds of trees on the bins of a model, starting from its margins.
 
-Functionality  a model and own rows -> [what its trees add to the margin] of the rows to train on and of those held out
-Messages       a prediction of these rows by bins, of which nothing is revealed. Under squared error, in the clear, one
-               bit: whether the residuals are in the range that the arithmetic of the model was chosen for. It is 1
-               where the rows are those that the model was trained on
-Bins           the model's cuts; a value below the least one counts as that. The medians of private bins are those of
-               the rows at hand: with the rows of the model's training, the same as then
-Security       semi-honest, perfect: the composition of secure_tree/predict.py and comparisons
+Functionality  a model and own rows -> [margin that its trees add] for training rows and held-out rows
+Messages       a prediction of these rows by bins, whose result is not revealed. Squared error reveals one bit: whether
+               the residuals are in the range of the model's arithmetic. It is 1 if the model was trained on these rows
+Bins           the cuts of the model; a value below the first cut counts as that cut. The medians of private bins are
+               those of the current rows, which are the model's medians if it was trained on these rows
+Security       semi-honest, perfect: composition of secure_tree/predict.py and comparisons
 """
 
 from __future__ import annotations
@@ -48,9 +47,9 @@ from secure_tree.shards import gathered
 from secure_tree.sources import PART, AtWorkers, Kept
 
 RESIDUALS = "whether the residuals are in the range of the model's arithmetic"
-# Of the sum of the squares of the residuals.
+# Bits of the sum of squared residuals.
 SQUARES_BITS = 60
-# What may differ from the training of the model: how many trees there are to be, and how they are evaluated.
+# Parameters that may differ from those of the model: the number of trees, and how they are evaluated.
 FREE = (
     "n_estimators",
     "early_stopping_rounds",
@@ -64,8 +63,9 @@ FREE = (
 
 @dataclass(frozen=True)
 class Begun:
-    """What a training goes on from: the trees of a model, how many rounds they make, and [what they add] to the margins
-    of the rows to train on and of those held out, [classes, n] each.
+    """The model that a training continues: its trees, and its number of rounds.
+
+    added, added_held_out: [margin that the trees add] for training rows and held-out rows, [classes, n] each.
     """
 
     ensemble: Ensemble
@@ -74,12 +74,12 @@ class Begun:
     added_held_out: AShare
 
     def margin(self, context: TrainingContext) -> AShare:
-        """Of the rows to train on."""
+        """Return the margin of the training rows."""
         return first_margin(self.ensemble.base, context, context.layout.row_count) + self.added
 
 
 def shared_model(given: Any) -> SharedModel:
-    """The half that `xgb_model` stands for: a fitted estimator, a half, or the path of one. Raises ConfigError."""
+    """Return the half of a model given as a fitted estimator, a half, or the path of one. Raises ConfigError."""
     if isinstance(given, str | Path):
         return SharedModel.load(given)
     model = getattr(given, "model", given)
@@ -87,65 +87,68 @@ def shared_model(given: Any) -> SharedModel:
         raise not_fitted()
     if not isinstance(model, SharedModel):
         raise ConfigError(
-            f"xgb_model must be a fitted estimator of Sharewood or the path of a half that it saved, got "
+            f"xgb_model must be a fitted Sharewood estimator or the path of a half that it has saved, got "
             f"{type(given).__name__}"
         )
     return model
 
 
 def more_rounds(party: Party, model: SharedModel, config: TrainConfig) -> TrainConfig:
-    """The parameters of the whole training: `n_estimators` rounds more than the model has.
+    """Return the parameters of the whole training, with `n_estimators` more rounds than the model has.
 
     Raises ConfigError, DataError.
     """
     if model.rank != party.rank:
         raise DataError(f"this half of xgb_model belongs to party {model.rank}, and this is party {party.rank}")
     if model.cuts.shape[1] == 0 or model.ensemble.statistics is None:
-        raise ConfigError("xgb_model was shared and not trained here, so it has no bins to go on with")
+        raise ConfigError("xgb_model must be a model that was trained here: a shared plain model has no bins")
     before = model.config.model_dump()
     for name, value in config.model_dump().items():
         if name not in FREE and before[name] != value:
             raise ConfigError(
-                f"xgb_model was trained with {name} {before[name]}, got {value}: to go on from it, only "
-                f"{', '.join(FREE)} may differ"
+                f"{name} must be {before[name]}, as in the training of xgb_model, got {value}: only {', '.join(FREE)} "
+                "may differ"
             )
     return TrainConfig.of(**{**config.model_dump(), "n_estimators": model.rounds + config.n_estimators})
 
 
 def as_the_model(model: SharedModel, context: TrainingContext) -> TrainingContext:
-    """A training on agreed tables with the bins and units of the model. Raises DataError where they do not fit it."""
+    """Return the context of a training with the bins and units of the model.
+
+    Raises ConfigError or DataError if the tables do not fit the model.
+    """
     facts, before = context.facts, model.facts
     if sum(facts.layout.widths) == sum(before.layout.widths) and facts.layout.widths != before.layout.widths:
         raise DataError(
-            f"the parties must have {before.layout.widths[0]} and {before.layout.widths[1]} columns, as where "
-            f"xgb_model was trained, got {facts.layout.widths[0]} and {facts.layout.widths[1]}"
+            f"the parties must have {before.layout.widths[0]} and {before.layout.widths[1]} columns, as in the "
+            f"training of xgb_model, got {facts.layout.widths[0]} and {facts.layout.widths[1]}"
         )
     same_names(before.names, facts.names, "the model", "the table")
     if facts.label_holder != before.label_holder:
-        raise DataError(f"party {before.label_holder} must have the labels, as where xgb_model was trained")
+        raise DataError(f"party {before.label_holder} must have the labels, as in the training of xgb_model")
     if facts.label_bound > before.label_bound:
         raise DataError(
-            f"y: labels must be at most {before.label_bound:g} in magnitude, as where xgb_model was trained, got up to "
-            f"{facts.label_bound:g}"
+            f"y: labels must be at most {before.label_bound:g} in magnitude, as in the training of xgb_model, got "
+            f"labels up to {facts.label_bound:g}"
         )
     if facts.weight_scale != before.weight_scale:
         raise DataError(
-            f"sample_weight: the power of two above the largest weight must be that of the training of xgb_model, "
-            f"{_weight(before.weight_scale)}, got {_weight(facts.weight_scale)}"
+            f"sample_weight must be as in the training of xgb_model, {_weight(before.weight_scale)}, got "
+            f"{_weight(facts.weight_scale)}"
         )
     if context.config.squared and facts.weight_scale is not None:
-        raise ConfigError("xgb_model under reg:squarederror must be used without sample_weight")
+        raise ConfigError("sample_weight must not be set with xgb_model under reg:squarederror")
     layout = replace(before.layout, rows=facts.layout.rows)
     facts = replace(facts, layout=layout, label_scale=before.label_scale, label_bound=before.label_bound)
     return TrainingContext(context.config, facts)
 
 
 def _weight(scale: float | None) -> str:
-    return "no weights" if scale is None else f"{scale:g}"
+    return "no weights" if scale is None else f"a largest weight above {scale / 2:g} and at most {scale:g}"
 
 
 def bins_of(model: SharedModel, own: OwnRows) -> Bins:
-    """Own rows in the bins of the model."""
+    """Return own rows in the bins of the model."""
     layout, cuts, none = model.facts.layout, model.cuts, np.zeros((0, len(model.cuts)), np.float32)
     medians = cuts
     if not (layout.joint or layout.vertical):
@@ -154,7 +157,10 @@ def bins_of(model: SharedModel, own: OwnRows) -> Bins:
 
 
 def begin(party: Party, context: TrainingContext, model: SharedModel, own: OwnRows) -> Begun:
-    """Stage: setup. Raises DataError."""
+    """Compute the margins of the model for the rows of the training. Stage: setup.
+
+    Raises DataError if the residuals are beyond the model's arithmetic.
+    """
     held_out = replace(context.layout, rows=context.facts.validation_rows)
     of_workers = _of_workers(context, model, own) if isinstance(own, AtWorkers) else None
 
@@ -170,7 +176,7 @@ def begin(party: Party, context: TrainingContext, model: SharedModel, own: OwnRo
     added, validation, inside = planned(party, "setup", program)
     if not inside:
         raise DataError(
-            "y: the labels are so far from what xgb_model predicts that its arithmetic cannot hold the differences: "
+            "y: labels must be near the predictions of xgb_model, got differences that its arithmetic cannot hold: "
             "train a new model"
         )
     return Begun(model.ensemble, model.rounds, added, validation)
@@ -182,7 +188,7 @@ def _table(own: OwnRows) -> Table:
 
 
 def _of_workers(context: TrainingContext, model: SharedModel, own: AtWorkers) -> tuple[AShare, AShare]:
-    """`_of_rows` of all rows to train on."""
+    """Return `_of_rows` of all training rows, computed by workers."""
     counts = list(zip(*own.trained, strict=True))
     shards = [(context.of_rows(rows),) for rows in counts]
     added, totals = zip(*own.ask(_at_worker, model, own=shards), strict=True)
@@ -201,8 +207,10 @@ def _at_worker(party: Party, kept: Kept, model: SharedModel, context: TrainingCo
 def _of_rows(
     party: Party, context: TrainingContext, model: SharedModel, layout: Layout, table: Table, held_out: bool = False
 ) -> Steps[tuple[AShare, AShare]]:
-    """[sum of the weights of the leaves that rows reach], [classes, n], and under squared error [how many residuals are
-    out of reach, and the sum of the squares of the others], [2]; of rows held out, labels are compared with the base.
+    """Return [margin that the model's trees add], [classes, n], and statistics of the residuals, [2].
+
+    The statistics, for squared error, are the number of residuals out of range and the sum of all squares. For held-out
+    rows, the residual is the distance of the label from the base.
     """
     nothing = AShare(np.zeros(2, U64), party.rank)
     if not layout.row_count:
@@ -227,8 +235,9 @@ def _of_rows(
 
 
 def _range(context: TrainingContext) -> tuple[int, int, int]:
-    """The power of two beyond which one residual makes the sum of squares too large by itself; the scale of those that
-    are squared; and the largest sum, at twice that scale.
+    """Return the range of residuals as an exponent, their scale when squared, and the largest sum at twice that scale.
+
+    A single residual out of range would make the sum of squares too large by itself.
     """
     facts = context.whole or context.facts
     n, overshoot = facts.layout.row_count, OVERSHOOT if context.config.subsample == 1 else OVERSHOOT_OF_SAMPLES
@@ -238,8 +247,9 @@ def _range(context: TrainingContext) -> tuple[int, int, int]:
 
 
 def _in_range(party: Party, context: TrainingContext, totals: AShare, far: AShare) -> Steps[BShare]:
-    """<the squares of the residuals of the rows to train on have the mean that `numerics` counts on, and the held-out
-    labels are near enough to the base>, [1], from both parts' `_of_rows`.
+    """Statistics of training rows and of held-out rows, as of `_of_rows` -> <the training fits the arithmetic>, [1].
+
+    The mean square of the residuals must be what `numerics` assumes, and held-out labels must be near the base.
     """
     few, small = yield from parallel(
         below.steps(party, (totals[:1] + far[:1]), [1], 33),

@@ -1,6 +1,6 @@
-"""Models as XGBoost's JSON: written so that `xgboost.Booster` loads them, and read from what it saves.
+"""Models in XGBoost's JSON format: written for `xgboost.Booster` to load, and read from what it saves.
 
-Source     XGBoost's model schema, doc/model.schema (version 3); nothing here imports xgboost.
+Source     XGBoost's model schema, doc/model.schema (version 3). Nothing here imports xgboost.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from secure_tree.config import DEEPEST, MAX_DELTA_STEP
 from secure_tree.exchange import NO_SPLIT, PlainModel
 from secure_tree.storage import reading
 
-# Of models that come in, and what they are here: the losses of a number, or of a logarithm, differ in training only.
+# XGBoost's objectives of models that can be shared, and ours. Losses with equal link functions differ in training only.
 OBJECTIVES = {
     "binary:logistic": "binary:logistic",
     "multi:softmax": "multi:softprob",
@@ -27,26 +27,26 @@ OBJECTIVES = {
     "reg:absoluteerror": "reg:squarederror",
     "reg:pseudohubererror": "reg:squarederror",
 }
-# One class against the others has no name in XGBoost; of its objectives with a tree a class and round this one gives
-# the class of the largest margin and no probabilities, which would be other ones.
+# XGBoost has no one-vs-all objective. With multi:softmax it predicts the same class, that of the largest margin, and no
+# probabilities, which would differ.
 _OWN = {"multi:ova": "multi:softmax"}
 MOST_FEATURES = 1_000_000
 _NO_PARENT = 2147483647
-# Beyond these log-odds a probability in float32 has few digits left.
+# Beyond these log-odds, a probability in float32 has too few digits.
 MOST_LOG_ODDS = 8.0
 _NOT_IN_NAMES = set("[]<")
 
 
 def to_xgboost(model: PlainModel) -> dict[str, Any]:
-    """A plain model as XGBoost's JSON object. Nodes without a split are left out: their one child takes their place.
+    """Convert a plain model to XGBoost's JSON object. Nodes without a split are replaced by the child with their rows.
 
-    Names are left out where XGBoost would refuse them: where one appears twice, as it may where each party has some
-    columns, or has a bracket or < in it. A multi:ova model becomes multi:softmax: the same margins and classes.
+    Names are omitted if XGBoost would refuse them: if one contains a bracket or <, or appears twice, which is possible
+    for vertical data. A multi:ova model becomes multi:softmax, with the same margins and classes.
     """
     d, count, classes = len(model.names), len(model.leaves), len(model.base_margins)
     score = _written(model)
-    # XGBoost's own base_score has one value per class from 3.1 on only, and a probability near 1 has few digits: what
-    # it does not say goes to the first round's leaves.
+    # XGBoost has a base_score per class only from 3.1 on, and a probability near 1 has few digits. The difference is
+    # added to the leaves of the first round.
     (said,) = _base_margins(score, model.objective, 1)
     beyond = [base_margin - said for base_margin in model.base_margins] + [0.0] * (count - classes)
     accepted = len(set(model.names)) == d and not any(_NOT_IN_NAMES & set(name) for name in model.names)
@@ -81,7 +81,7 @@ def to_xgboost(model: PlainModel) -> dict[str, Any]:
 
 
 def _written(model: PlainModel) -> str:
-    """The base score of the first class, with the digits of a float32: XGBoost 3.0 would read more of them as 0.5."""
+    """Format the base score of the first class with the digits of a float32; XGBoost 3.0 reads more digits as 0.5."""
     score = model.base_margins[0]
     if model.objective == "binary:logistic":
         score = 1 / (1 + math.exp(-min(max(score, -MOST_LOG_ODDS), MOST_LOG_ODDS)))
@@ -91,7 +91,7 @@ def _written(model: PlainModel) -> str:
 
 
 def _tree(number: int, model: PlainModel, base: float) -> dict[str, Any]:
-    """One tree. Level by level, siblings side by side: XGBoost finds a right child behind the left one."""
+    """Convert one tree, level by level. A right child must follow its sibling, as XGBoost assumes."""
     leaves, features = np.float32(model.leaves[number] + base), model.features[number]
     m = len(features)
 
@@ -134,10 +134,11 @@ def _tree(number: int, model: PlainModel, base: float) -> dict[str, Any]:
 
 
 def from_xgboost(document: dict[str, Any], source: str) -> PlainModel:
-    """XGBoost's JSON object -> the same model as full trees. Raises DataError, naming `source`, for what it cannot be.
+    """Convert XGBoost's JSON object to a plain model of full trees.
 
-    Accepted: gbtree, the objectives above, numeric splits, a tree per class. Ways of missing values are read. Where
-    early stopping has found a best round, the trees up to that one count, as in `XGBModel.predict`.
+    Supported are gbtree models with the objectives above, numeric splits, one output per leaf, and missing values. If
+    early stopping has found a best round, later trees are dropped, as in `XGBModel.predict`. Raises DataError, which
+    names `source`, for any other model.
     """
     with reading(source, "model of XGBoost in JSON"), np.errstate(over="ignore"):
         learner = document["learner"]
@@ -145,23 +146,23 @@ def from_xgboost(document: dict[str, Any], source: str) -> PlainModel:
         objective = _accepted(learner, source)
         d, classes = int(parameter["num_feature"]), max(1, int(parameter["num_class"]))
         if d > MOST_FEATURES:
-            raise DataError(f"{source}: the model has {d} features: at most {MOST_FEATURES} can be shared")
+            raise DataError(f"{source}: a model can have at most {MOST_FEATURES} features to be shared, got {d}")
         names = tuple(str(n) for n in learner.get("feature_names") or [f"f{i}" for i in range(d)])
         trees = _by_round(_best(booster["model"], learner), classes)
         if not trees:
-            raise DataError(f"{source}: the model has no trees")
+            raise DataError(f"{source}: the model must have at least one tree, got none")
         base = _base_margins(str(parameter["base_score"]), objective, classes)
         depth = max(1, *(_depth(tree) for tree in trees))
         if depth > DEEPEST:
             raise DataError(f"{source}: the model has trees of depth {depth}: at most {DEEPEST} can be shared")
         parts = [np.stack(part) for part in zip(*(_fill(tree, depth) for tree in trees), strict=True)]
         if parts[0].max() >= d or not all(np.isfinite(part).all() for part in parts):
-            raise ValueError("a split on an unknown feature, or a number that is none")
+            raise ValueError("a split on an unknown feature, or a number that is not finite")
     return PlainModel(objective, names, base, *parts, *(np.zeros((len(trees), (k << depth) - 1)) for k in (1, 2)))
 
 
 def _accepted(learner: dict[str, Any], source: str) -> str:
-    """The objective under our name, of a kind of model that can be shared."""
+    """Check that this kind of model can be shared, and return our name of its objective. Raises DataError."""
     name, booster = str(learner["objective"]["name"]), learner["gradient_booster"]
     # XGBoost 3.4 writes a dart model as a gbtree whose trees have weights.
     weighted = any(float(weight) != 1 for weight in booster.get("model", {}).get("weight_drop", []))
@@ -176,12 +177,12 @@ def _accepted(learner: dict[str, Any], source: str) -> str:
         if any(tree.get("split_type", [])):
             raise DataError(f"{source}: a model with categorical splits cannot be shared")
         if int(tree["tree_param"].get("size_leaf_vector", 1)) > 1:
-            raise DataError(f"{source}: a model with several outputs a leaf cannot be shared")
+            raise DataError(f"{source}: a model with several outputs per leaf cannot be shared")
     return OBJECTIVES[name]
 
 
 def _best(model: dict[str, Any], learner: dict[str, Any]) -> dict[str, Any]:
-    """The trees up to the best round, where there is one."""
+    """Drop the trees after the best round, if there is one."""
     best = learner.get("attributes", {}).get("best_iteration")
     if best is None:
         return model
@@ -192,7 +193,7 @@ def _best(model: dict[str, Any], learner: dict[str, Any]) -> dict[str, Any]:
 
 
 def _by_round(model: dict[str, Any], classes: int) -> list[dict[str, Any]]:
-    """The trees round by round, one a class; with num_parallel_tree, XGBoost has a class's parallel trees together."""
+    """Order the trees by rounds, one per class. With num_parallel_tree, XGBoost stores each class's trees together."""
     if classes > len(model["trees"]):
         raise ValueError(f"{len(model['trees'])} trees for {classes} classes")
     of_class = [[t for t, k in zip(model["trees"], model["tree_info"], strict=True) if k == c] for c in range(classes)]
@@ -200,7 +201,7 @@ def _by_round(model: dict[str, Any], classes: int) -> list[dict[str, Any]]:
 
 
 def _base_margins(written: str, objective: str, classes: int) -> tuple[float, ...]:
-    """base_score on the scale of the margin, one a class: a number, or from XGBoost 3.1 on a list in brackets."""
+    """Parse base_score to one margin per class. It is a number, or from XGBoost 3.1 on a list in brackets."""
     scores = [float(score) for score in written.strip("[]").split(",")]
     if len(scores) not in (1, classes):
         raise ValueError(f"{len(scores)} base scores for {classes} classes")
@@ -212,7 +213,7 @@ def _base_margins(written: str, objective: str, classes: int) -> tuple[float, ..
 
 
 def _log_odds(probability: float) -> float:
-    """As XGBoost has them: of probabilities between 1e-6 and 1 - 1e-6, in float32."""
+    """Return log-odds as in XGBoost: in float32, of a probability clipped to 1e-6 .. 1 - 1e-6."""
     if not 0 <= probability <= 1:
         raise ValueError(f"base_score {probability:g} is not a probability")
     one, least = np.float32(1), np.float32(1e-6)
@@ -220,7 +221,7 @@ def _log_odds(probability: float) -> float:
 
 
 def _depth(tree: dict[str, Any]) -> int:
-    """The last level that has nodes. Raises ValueError where nodes are their own descendants."""
+    """Return the last level that has nodes. Raises ValueError if a node is its own descendant."""
     left, right = tree["left_children"], tree["right_children"]
     level, depth = {0}, 0
     while level := {child for node in level if left[node] != -1 for child in (left[node], right[node])}:
@@ -231,7 +232,7 @@ def _depth(tree: dict[str, Any]) -> int:
 
 
 def _fill(tree: dict[str, Any], depth: int) -> tuple[np.ndarray, ...]:
-    """A tree as (features, thresholds, missing_left, leaves), full: a leaf above the last level fills all below it."""
+    """Convert a tree to (features, thresholds, missing_left, leaves) of a full tree by repeating its upper leaves."""
     m = (1 << depth) - 1
     features = np.full(m, NO_SPLIT)
     thresholds, leaves = np.zeros(m, np.float32), np.zeros(m + 1)

@@ -1,4 +1,4 @@
-"""Models out of shares, and as XGBoost's JSON, against xgboost.Booster; into shares: test_share.py."""
+"""Revealed models and their export to XGBoost's JSON, against xgboost.Booster. test_share.py tests the other way."""
 
 import json
 
@@ -29,7 +29,7 @@ def booster_margins(document, X, names=None):
 
 
 def rows_around(training, count, seed):
-    """Rows of anybody's, and rows that lie on edges, where < and <= differ."""
+    """Return random rows, and rows exactly on edges, where < and <= differ."""
     edges = training.data.bins[0].edges
     on_edges = np.random.default_rng(seed).choice(edges.T, size=count)
     anywhere = np.random.default_rng(seed).normal(size=(count, len(edges))) * 2

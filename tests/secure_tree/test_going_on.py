@@ -1,4 +1,4 @@
-"""Going on from a model: the trees of one longer training, and what does not fit the model is refused."""
+"""Training continuation: the trees are those of one longer training, and what does not fit the model is refused."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ SHAPE = {"max_depth": 2, "max_bin": 8, "learning_rate": 0.5}
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(sum(ROWS), FEATURES))
 HOLES = np.where(RNG.random(X.shape) < 0.1, np.nan, X)
-# No two splits of a node are nearly as good: coins of another run change no tree.
+# No two splits of a node are nearly equal, so the coins of another run do not change any tree.
 MARGIN = 2 * (X[:, 0] > 0.3) + (X[:, 1] > -0.5) + 0.5 * (X[:, 2] > 0.1)
 LABELS = {
     "binary:logistic": (MARGIN > 1.2).astype(float),
@@ -42,7 +42,7 @@ def own(party, table, labels, vertical=False):
 
 
 def in_two(objective, first=2, second=3, table=X, source=None, seeds=SECOND, then=None, **parameters):
-    """Margins of all rows after a training of first + second rounds, and after one that goes on; and both models."""
+    """Return margins of all rows after one training of first + second rounds and after a continued one, and models."""
     labels, vertical = LABELS[objective], parameters.get("partition") == "vertical"
     whole = estimator(objective, n_estimators=first + second, **parameters).config.n_estimators
 
@@ -79,7 +79,7 @@ def test_it_is_one_longer_training(objective, parameters):
     for (seen, margin, gains), (wanted, of_whole, of_gains) in zip(two, whole, strict=True):
         assert seen.model.rounds == wanted.model.rounds == 5
         assert seen.model.config.n_estimators == 5
-        assert np.abs(margin - of_whole).max(initial=0) < 1e-2 * unit, "several edges may part the rows alike"
+        assert np.abs(margin - of_whole).max(initial=0) < 1e-2 * unit, "several edges may divide the rows equally"
         assert np.abs(gains - of_gains).max() < 0.02 * of_gains.max()
 
 
@@ -106,7 +106,7 @@ def test_later_splits_are_the_twins(objective, parameters):
         assert np.array_equal(seen.winner, twin.winner)
         assert np.abs(seen.leaves - twin.leaves).max() < 1e-4
         margins[number % classes] = margins[number % classes] + twin.leaves[twin.leaf]
-        assert np.abs(seen.margins - margins[number % classes]).max() < 1e-3, "the first is the model's, exactly"
+        assert np.abs(seen.margins - margins[number % classes]).max() < 1e-3, "the first is exactly that of the model"
 
 
 def test_only_new_rounds_cost():
@@ -116,12 +116,12 @@ def test_only_new_rounds_cost():
 
     rounds, sent = go_on(None, n_estimators=3, fit=costs)[0][0]
     more, more_sent = go_on(fitted(), n_estimators=3, fit=costs)[0][0]
-    assert more - rounds == 1, "statistics are brought to one scale"
+    assert more - rounds == 1, "statistics are converted to one scale"
     assert sent <= more_sent < 1.02 * sent
 
 
 def fitted(objective="binary:logistic", source=None, vertical=False, labels=None, workers=0, **parameters):
-    """Both parties' models of two rounds."""
+    """Return both parties' halves of a model of two rounds."""
     labels = LABELS[objective] if labels is None else labels
     parameters |= {"partition": "vertical" if vertical else "horizontal"}
 
@@ -132,7 +132,7 @@ def fitted(objective="binary:logistic", source=None, vertical=False, labels=None
 
 
 def go_on(models, objective="binary:logistic", table=X, labels=None, weights=None, fit=None, workers=0, **parameters):
-    """Both parties' results of `fit(party, estimator, *own, xgb_model)`, and the parties."""
+    """Return both parties' results of `fit(party, estimator, *own, xgb_model)`, and the parties."""
     labels = LABELS[objective] if labels is None else labels
     fit = fit or (lambda party, model, rows, own_labels, before: model.fit(party, rows, own_labels, xgb_model=before))
 
@@ -189,7 +189,7 @@ def test_early_stopping_keeps_the_trees_of_the_model(objective):
         models, objective, labels=labels, fit=fit, n_estimators=8, early_stopping_rounds=2, eval_epochs=1
     )
     assert first.model.rounds == second.model.rounds
-    assert 3 <= first.model.rounds < 10, "held-out labels are of other rows"
+    assert 3 <= first.model.rounds < 10, "held-out labels belong to other rows"
     before, after = (opened([m.model.ensemble.leaves for m in pair]) for pair in (models, (first, second)))
     assert np.array_equal(after[:2], before)
 
@@ -204,7 +204,7 @@ def test_the_parties_bring_other_rows():
 
     (first, second), parties = go_on(fitted(), table=other, labels=labels, fit=fit, n_estimators=6)
     margins = np.concatenate([first, second])
-    assert np.mean((margins > 0) == labels) > 0.85, "values beyond the model's least cut are in its first bin"
+    assert np.mean((margins > 0) == labels) > 0.85, "values below the model's first cut are in its first bin"
     assert all("predictions" in what for what in parties[0].revealed)
 
 
@@ -217,9 +217,9 @@ def test_only_a_regression_reveals_and_only_one_bit():
 def test_labels_far_from_the_model_are_refused():
     models = fitted("reg:squarederror")
     labels = np.where(np.arange(len(X)) % 2, 2000.0, -2000.0)
-    with pytest.raises(DataError, match="far from what xgb_model predicts"):
+    with pytest.raises(DataError, match="must be near the predictions of xgb_model"):
         go_on(models, "reg:squarederror", labels=labels)
-    with pytest.raises(DataError, match=r"labels must be at most 2048 in magnitude, .* got up to 16384"):
+    with pytest.raises(DataError, match=r"labels must be at most 2048 in magnitude, .* got labels up to 16384"):
         go_on(models, "reg:squarederror", labels=10 * LABELS["reg:squarederror"])
     go_on(models, "reg:squarederror", labels=LABELS["reg:squarederror"] + 10)
 
@@ -227,10 +227,10 @@ def test_labels_far_from_the_model_are_refused():
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
-        ({"max_depth": 3}, "xgb_model was trained with max_depth 2, got 3"),
-        ({"learning_rate": 0.1}, "xgb_model was trained with learning_rate 0.5, got 0.1"),
-        ({"missing": "all"}, "xgb_model was trained with missing none, got all"),
-        ({"partition": "vertical"}, "xgb_model was trained with partition horizontal, got vertical"),
+        ({"max_depth": 3}, "max_depth must be 2, as in the training of xgb_model, got 3"),
+        ({"learning_rate": 0.1}, "learning_rate must be 0.5, as in the training of xgb_model, got 0.1"),
+        ({"missing": "all"}, "missing must be none, as in the training of xgb_model, got all"),
+        ({"partition": "vertical"}, "partition must be horizontal, as in the training of xgb_model, got vertical"),
         ({"n_estimators": 9999}, "n_estimators"),
     ],
 )
@@ -247,19 +247,19 @@ def test_what_is_no_model_of_the_training_is_refused():
         go_on(models[::-1])
     with pytest.raises(ConfigError, match="both must pass xgb_model, or neither"):
         go_on([models[0], None])
-    with pytest.raises(ConfigError, match=r"must be a fitted estimator of Sharewood or the path .* got dict"):
+    with pytest.raises(ConfigError, match=r"must be a fitted Sharewood estimator or the path .* got dict"):
         go_on([{}, {}])
     with pytest.raises(DataError, match="fit"):
         go_on([estimator(), estimator()])
     with pytest.raises(DataError, match="the model has 3 features, the table 2"):
         go_on(models, table=X[:, :2])
-    with pytest.raises(ConfigError, match="xgb_model was trained with objective binary:logistic, got count:poisson"):
+    with pytest.raises(ConfigError, match=r"objective must be binary:logistic, .* xgb_model, got count:poisson"):
         go_on(models, "count:poisson")
 
     def weighted(party, model, rows, labels, before):
         return model.fit(party, rows, labels, np.full(len(labels), 3.0), xgb_model=before)
 
-    with pytest.raises(DataError, match="largest weight must be that of the training of xgb_model, no weights, got 4"):
+    with pytest.raises(DataError, match="xgb_model, no weights, got a largest weight above 2 and at most 4"):
         go_on(models, fit=weighted)
 
 
@@ -317,7 +317,7 @@ def test_shards_go_on_like_one_process(objective, parameters):
         assert sharded.model.rounds == one.model.rounds == 4
         assert np.abs(of_shards - margin).max(initial=0) < 1e-2 * unit
     if objective == "reg:squarederror":
-        with pytest.raises(DataError, match="far from what xgb_model predicts"):
+        with pytest.raises(DataError, match="must be near the predictions of xgb_model"):
             go_on(models, objective, labels=np.where(np.arange(len(X)) % 2, 2000.0, -2000.0), workers=2, **parameters)
 
 
@@ -327,7 +327,7 @@ def test_a_model_from_xgboost_has_no_bins_to_go_on_with():
         shared = share_model(party, plain)
         return model.fit(party, rows, labels, xgb_model=shared)
 
-    with pytest.raises(ConfigError, match="xgb_model was shared and not trained here"):
+    with pytest.raises(ConfigError, match="xgb_model must be a model that was trained here"):
         go_on(fitted(), fit=fit)
 
 

@@ -1,4 +1,4 @@
-"""Data divided by columns, and missing values: every split the twin's, prediction on both paths, quality, errors."""
+"""Vertical data and missing values: every split is the twin's; both methods of prediction; quality; errors."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from tests.secure_tree.training import train_both
 
 
 def columns(X, y, cut, holder=0):
-    """X by columns, and labels at one party."""
+    """Divide X by columns, with the labels at one party."""
     return (X[:, :cut], X[:, cut:]), (y, None) if holder == 0 else (None, y)
 
 
@@ -59,7 +59,7 @@ def test_predictions_go_to_the_party_that_is_named():
     training = train_both(*columns(X, y, 1), partition="vertical", n_estimators=2, max_bin=8)
     (first, second), _ = predict(training, (X[:, :1], X[:, 1:]), to=1)
     assert first.shape == (0,) and np.abs(second - training.trees[-1].margins).max() < 1e-5
-    with pytest.raises(ConfigError, match="`to` is party 0 or 1"):
+    with pytest.raises(ConfigError, match="`to` must be 0 or 1 for vertical data"):
         predict(training, (X[:, :1], X[:, 1:]), to=2)
 
 
@@ -74,10 +74,10 @@ def test_predictions_go_to_the_party_that_is_named():
 )
 def test_missing_values(partition, parameters):
     X, y = table(70, 4, seed=24)
-    # By columns both parties call their first feature f0.
+    # For vertical data, both parties call their first feature f0.
     some = [0, 1, 2, 3] if parameters["missing"] == "all" else [0] if partition == "horizontal" else [0, 2]
     X[:, some] = with_holes(X, 0.3)[:, some]
-    y[np.isnan(X[:, 0])] = 0  # as where the first feature is small: it pays to send its missing values left
+    y[np.isnan(X[:, 0])] = 0  # as if the first feature were small, so that sending its missing values left has a gain
     data = halves(X, y, 30) if partition == "horizontal" else columns(X, y, 2)
     training = train_both(*data, partition=partition, n_estimators=3, learning_rate=0.3, **parameters)
     used = check(training, 3)
@@ -117,7 +117,7 @@ def test_a_feature_that_is_missing_throughout():
         ((np.ones((4, 1)), np.ones((5, 1))), (np.ones(4), None), {}, "4|5 rows"),
         ((np.ones((4, 1)), np.ones((4, 1))), (None, None), {}, "neither party has labels"),
         ((np.ones((4, 1)), np.ones((4, 1))), (np.ones(4), np.ones(4)), {}, "both parties have labels"),
-        ((np.ones((4, 1)), np.ones((4, 1))), (np.ones(4), None), {"partition": "horizontal"}, "y must have labels"),
+        ((np.ones((4, 1)), np.ones((4, 1))), (np.ones(4), None), {"partition": "horizontal"}, "y must be given"),
         ((np.ones((4, 1)), np.full((4, 1), np.nan)), (np.ones(4), None), {}, "value is missing"),
         ((np.ones((4, 1)), np.full((4, 1), np.inf)), (np.ones(4), None), {"missing": "all"}, "value is infinite"),
     ],
@@ -137,7 +137,7 @@ def test_a_missing_feature_that_nobody_has():
 
 
 def auc_beside_xgboost(tables, X, y, **parameters):
-    """AUC of the training rows: ours by bins, and XGBoost's on the joined table."""
+    """Return the AUC on the training rows: ours by bins, and XGBoost's on the joined table."""
     import xgboost
 
     common = dict(max_depth=4, learning_rate=0.3, max_bin=32, min_child_weight=1.0, reg_lambda=1.0)

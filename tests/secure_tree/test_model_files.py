@@ -1,4 +1,4 @@
-"""A damaged model file loads as what was saved, or not at all: halves, revealed models, models of PETML's operators."""
+"""A damaged model file loads as it was saved or not at all: halves, revealed models, models of PETML's operators."""
 
 import json
 import random
@@ -82,10 +82,13 @@ def test_a_revealed_model_is_no_half(models, tmp_path):
     ("spoil", "sentence"),
     [
         (lambda learner: learner["learner_model_param"].update(num_class=str(2**31)), "3 trees for 2147483648 classes"),
-        (lambda learner: learner["learner_model_param"].update(num_feature=str(2**31)), "has 2147483648 features"),
+        (
+            lambda learner: learner["learner_model_param"].update(num_feature=str(2**31)),
+            "features to be shared, got 2147483648",
+        ),
         (lambda learner: trees(learner)[0].update(ring(99)), "its own descendant"),
         (lambda learner: trees(learner)[0].update(braid(99)), "trees of depth 99: at most 8 can be shared"),
-        (lambda learner: trees(learner)[0].update(split_conditions=[1e300] * 99), "a number that is none"),
+        (lambda learner: trees(learner)[0].update(split_conditions=[1e300] * 99), "a number that is not finite"),
         (lambda learner: trees(learner)[0].update(tree_param=[]), "not a model of XGBoost in JSON"),
         (lambda learner: learner.update(objective=7), "not a model of XGBoost in JSON"),
         (lambda learner: deepen(trees(learner)[0], 60), "trees of depth 60: at most 8 can be shared"),
@@ -107,18 +110,18 @@ def trees(learner):
 
 
 def ring(nodes):
-    """The first node is its own child."""
+    """Make the first node its own child."""
     return {"left_children": [0] * nodes, "right_children": [0] * nodes}
 
 
 def braid(depth):
-    """Both children of a node are the next one, so that it has 2^depth paths."""
+    """Return nodes whose children are both the next node, which makes 2^depth paths."""
     children = [*range(1, depth + 1), -1]
     return {"left_children": children, "right_children": children}
 
 
 def deepen(tree, depth):
-    """A chain of splits to the right."""
+    """Turn a tree into a chain of splits to the right."""
     nodes = 2 * depth + 1
     tree["left_children"] = [i + 1 if i % 2 == 0 and i < nodes - 1 else -1 for i in range(nodes)]
     tree["right_children"] = [i + 2 if i % 2 == 0 and i < nodes - 1 else -1 for i in range(nodes)]

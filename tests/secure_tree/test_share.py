@@ -1,4 +1,4 @@
-"""Plain XGBoost models of one party, shared: the other party's rows are predicted as `Booster.predict` would."""
+"""Shared XGBoost models of one party: predictions of the other party's rows equal those of `Booster.predict`."""
 
 import json
 
@@ -47,7 +47,7 @@ def estimator_of(half):
 
 
 def predicted(booster, rows, owner=1, missing="all"):
-    """The other party's rows by a shared model: margins, what `predict` and `predict_proba` say, and both parties."""
+    """Predict the other party's rows by a shared model: margins, `predict`, `predict_proba`, and both parties."""
     plain = plain_of(booster)
 
     def job(party):
@@ -214,11 +214,11 @@ def test_softmax_is_predicted_and_not_trained():
         ("binary:logistic", {"booster": "dart", "one_drop": True}, "a dart model cannot be shared, only gbtree"),
         ("binary:logistic", {"booster": "gblinear"}, "a gblinear model cannot be shared, only gbtree"),
         ("rank:pairwise", {}, "a model with objective rank:pairwise cannot be shared"),
-        ("multi:softprob", {"num_class": 3, "multi_strategy": "multi_output_tree"}, "several outputs a leaf"),
+        ("multi:softprob", {"num_class": 3, "multi_strategy": "multi_output_tree"}, "several outputs per leaf"),
         ("multi_target", {}, "several targets"),
         ("categorical", {}, "categorical splits"),
         ("deep", {}, "depth 9: at most 8"),
-        ("large", {}, "beyond 2\\^30"),
+        ("large", {}, "at most 2\\^30"),
     ],
 )
 def test_models_that_cannot_be_shared(objective, parameters, sentence):
