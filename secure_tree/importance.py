@@ -1,11 +1,11 @@
-"""How much each feature matters to a model, as XGBoost counts it; revealed to both parties, if both ask for the same.
+"""The importance of each feature to a model, as in XGBoost. It is revealed to both parties if both ask for it.
 
-weight        how many nodes split on the feature
-total_gain    the sum of those splits' gains; gain: their mean
-total_cover   the sum of those nodes' hessians; cover: their mean
+weight        number of nodes that split on the feature
+total_gain    sum of the gains of these splits; gain: their mean
+total_cover   sum of the hessians of these nodes; cover: their mean
 
-A gain is twice the loss that the split takes away, before min_split_loss, as in XGBoost. For a mean both the sum and
-the number are revealed. Sums are exact to a unit of their scale for each node.
+As in XGBoost, a gain is twice the reduction of the loss, before min_split_loss. For a mean, both the sum and the number
+of nodes are revealed. The error of a sum is at most one unit of its scale per node.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ KINDS: tuple[Importance, ...] = get_args(Importance)
 
 
 def feature_importance(party: Party, model: SharedModel, kind: Importance) -> np.ndarray:
-    """float64[d] in the order of `model.facts.names`, 0 for one without a split. Raises ConfigError, DataError."""
+    """Return the importance of each feature, float64[d], in the order of `model.facts.names`; 0 without a split.
+
+    Raises ConfigError, DataError.
+    """
     if kind not in KINDS:
         raise ConfigError(f"importance must be one of {', '.join(KINDS)}, got {kind!r}")
     agree_on_importance(party, model, kind)
@@ -44,7 +47,7 @@ def _weight(party: Party, model: SharedModel) -> np.ndarray:
 def _total(party: Party, model: SharedModel, what: Literal["gain", "cover"]) -> np.ndarray:
     statistics, features = model.ensemble.statistics, model.ensemble.features
     if statistics is None:
-        raise DataError("a shared plain model has no gains and covers here: ask its owner")
+        raise DataError("a shared plain model has no gains and covers: compute them on the plain model")
     of_gain, of_cover = model.facts.statistics_units
     if what == "gain":
         values, unit = statistics.gains, of_gain

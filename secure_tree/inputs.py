@@ -1,4 +1,4 @@
-"""What users pass: tables of features, and columns of labels, weights or ids."""
+"""Types of user input: tables of features, and columns of labels, weights or ids."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 TableLike: TypeAlias = Union[ArrayLike, "pd.DataFrame"]
 ColumnLike: TypeAlias = Union[ArrayLike, "pd.Series"]
-# (X, y); y is None at a party without labels.
+# (X, y). y is None at a party without labels.
 Labelled: TypeAlias = tuple[TableLike, ColumnLike | None]
-# As in XGBoost a list of pairs, or the pair itself.
+# A list of pairs, as in XGBoost, or the pair itself.
 EvalSet: TypeAlias = Labelled | Sequence[Labelled]
 
 
 def frame_of(X: TableLike) -> pd.DataFrame | None:
-    """X as a DataFrame, or None where it is an array."""
+    """Return X if it is a DataFrame, otherwise None."""
     table: Any = X
     return table if hasattr(table, "columns") else None

@@ -1,10 +1,11 @@
-"""Where the table lies: which rows and features a party holds, and how the candidate splits of a node are numbered.
+"""The layout of the table: which rows and features each party holds, and how the candidates of a node are numbered.
 
 A party holds a block of the bin matrix: some rows and all features (horizontal), or all rows and some features
-(vertical). Features of the whole table are party 0's, then, in the vertical case, party 1's.
+(vertical). The features of the whole table are those of party 0, followed for vertical data by those of party 1.
 
-Candidates are numbered: party 0's edges feature by feature, party 1's (not if they are joint); then, for features that
-may be missing, the same edges again, which send missing values left instead of right; the null split is the last.
+Candidates are numbered in this order: the edges of party 0, feature by feature; those of party 1, unless edges are
+joint; the same edges again for features that may be missing, as candidates that send missing values left instead of
+right; and the null split.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ Names = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True)
 class Layout:
-    """Of each party: rows, features (`widths`), edges a feature (`sizes`), own features that may be missing.
+    """The numbers of rows, features (`widths`) and edges per feature (`sizes`) of each party.
 
-    `joint` edges are the same at both parties. A party has `finer` bins for each of its edges.
+    optional: each party's features that may be missing, numbered among its own. joint: whether both parties have the
+    same edges. finer: a party's bins per edge.
     """
 
     partition: Partition
@@ -54,43 +56,43 @@ class Layout:
 
     @property
     def row_count(self) -> int:
-        """Rows of the whole table."""
+        """The number of rows of the whole table."""
         return self.rows[0] if self.vertical else sum(self.rows)
 
     @property
     def feature_count(self) -> int:
-        """Features of the whole table."""
+        """The number of features of the whole table."""
         return sum(self.widths) if self.vertical else self.widths[0]
 
     def rows_of(self, p: int) -> slice:
-        """Party p's rows among those of the table."""
+        """Return party p's rows among those of the table."""
         return slice(0, self.row_count) if self.vertical else place(p, self.rows)
 
     def features_of(self, p: int) -> slice:
-        """Party p's features among those of the table."""
+        """Return party p's features among those of the table."""
         return place(p, self.widths) if self.vertical else slice(0, self.feature_count)
 
     @property
     def cover(self) -> list[int]:
-        """Parties whose blocks have the first feature: together they hold every row once."""
+        """The parties whose blocks have the first feature. Together they hold every row once."""
         return [p for p in (0, 1) if self.features_of(p).start == 0]
 
     @property
     def missing(self) -> tuple[int, ...]:
-        """Features of the table that may be missing."""
+        """The features of the table that may be missing."""
         return tuple(dict.fromkeys(self.features_of(p).start + f for p in (0, 1) for f in self.optional[p]))
 
     def present(self, p: int) -> int:
-        """Bins per feature of party p, but for the one of missing values."""
+        """Return party p's number of bins per feature, without the bin of missing values."""
         return self.sizes[p] * self.finer
 
     def bins(self, p: int) -> int:
-        """Bins per feature of party p, the one of missing values among them."""
+        """Return party p's number of bins per feature, including the bin of missing values."""
         return self.present(p) + bool(self.optional[p])
 
     @property
     def cutters(self) -> tuple[int, ...]:
-        """Parties whose edges are candidates; joint edges count as those of party 0."""
+        """The parties whose edges are candidates. Joint edges count as edges of party 0."""
         return (0,) if self.joint else (0, 1)
 
     @property
@@ -100,11 +102,11 @@ class Layout:
 
     @property
     def candidates(self) -> int:
-        """Candidates of a node, the null split among them."""
+        """The number of candidates of a node, including the null split."""
         return sum(d * size for d, size in self._segments) + 1
 
     def split(self, by_candidate: A) -> tuple[list[A], list[A]]:
-        """[v, C + 1] -> for each cutter [v, d_p, K_p], and of copies that send missing values left [v, o_p, K_p]."""
+        """[v, C + 1] -> for each cutter [v, d_p, K_p], and for its copies that send missing left, [v, o_p, K_p]."""
         parts, start = [], 0
         for d, size in self._segments:
             parts.append(by_candidate[:, start : start + d * size].reshape(len(by_candidate), d, size))
@@ -113,20 +115,20 @@ class Layout:
         return parts[:count], parts[count:]
 
     def by_candidate(self, of_edges: Sequence[np.ndarray]) -> np.ndarray:
-        """What belongs to the edges of all cutters, [d_p, K_p], in the order of the candidates, [C]."""
+        """Arrange values of the edges of all cutters, [d_p, K_p], in the order of the candidates, [C]."""
         copies = [of_edges[p][list(self.optional[p])] for p in self.cutters]
         return np.concatenate([x.reshape(-1) for x in [*of_edges, *copies]])
 
     @property
     def candidate_features(self) -> np.ndarray:
-        """The feature of the table that every candidate but the null split cuts, int[C]."""
+        """The feature of each candidate except the null split, int[C]."""
         every = np.arange(self.feature_count)
         edges = [np.repeat(every[self.features_of(p), None], self.sizes[p], axis=1) for p in self.cutters]
         return self.by_candidate(edges)
 
     @property
     def last_edges(self) -> np.ndarray:
-        """Whether a candidate, but for the null split, is the last edge of its feature, bool[C]."""
+        """Whether each candidate except the null split is the last edge of its feature, bool[C]."""
         last = [np.arange(self.sizes[p]) == self.sizes[p] - 1 for p in self.cutters]
         return self.by_candidate(
             [np.tile(line, (self.widths[p], 1)) for p, line in zip(self.cutters, last, strict=True)]
@@ -134,7 +136,7 @@ class Layout:
 
 
 def lay_out(config: TrainConfig, names: Names, rows: tuple[int, int]) -> Layout:
-    """The layout of two tables with these features and rows."""
+    """Return the layout of two tables with these features and numbers of rows."""
     distinct = (sum(rows), sum(rows)) if config.joint else rows
     sizes = [n if config.max_bin == "exact" else min(n, config.max_bin) for n in distinct]
     optional = [tuple(f for f, name in enumerate(own) if config.may_miss(name)) for own in names]
@@ -150,5 +152,5 @@ def lay_out(config: TrainConfig, names: Names, rows: tuple[int, int]) -> Layout:
 
 
 def place(p: int, counts: tuple[int, int]) -> slice:
-    """The items of party p where those of party 0 come first."""
+    """Return the range of party p's items if those of party 0 come first."""
     return slice(0, counts[0]) if p == 0 else slice(counts[0], sum(counts))

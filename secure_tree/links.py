@@ -1,4 +1,4 @@
-"""What margins say of the label. The owner of a row computes it in the clear, from the margins revealed to it."""
+"""Predictions from margins. The owner of a row computes them in the clear from the margins revealed to it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from secure_tree.config import TrainConfig
 def probabilities(config: TrainConfig, margins: np.ndarray) -> np.ndarray:
     """Margins, float64[n] or [n, classes] -> probabilities of classes 0, 1, ..., float64[n, classes].
 
-    Of two classes: logistic. Of several: softmax for a model that was trained with it; under multi:ova each class's own
-    probability, normalised over the classes.
+    Two classes: the logistic function. Several classes: softmax under multi:softprob, and under multi:ova the logistic
+    function of each margin, normalised over the classes.
     """
     if config.objective == "multi:softprob":
         grown = np.exp(margins - margins.max(axis=1, keepdims=True))
@@ -21,10 +21,10 @@ def probabilities(config: TrainConfig, margins: np.ndarray) -> np.ndarray:
 
 
 def values(config: TrainConfig, margins: np.ndarray) -> np.ndarray:
-    """What is expected of a number, float64[n]: the margin, or under count:poisson its exponential."""
+    """Return predicted numbers, float64[n]: the margins, or under count:poisson their exponentials."""
     return np.exp(margins) if config.counts else margins
 
 
 def classes(margins: np.ndarray) -> np.ndarray:
-    """The most probable class, int64[n]; margin 0 of two classes is class 0, and of equal classes the first counts."""
+    """Return the most probable class, int64[n]: the first of equal ones, and class 0 for a binary margin of 0."""
     return margins.argmax(axis=1) if margins.ndim == 2 else (margins > 0).astype(np.int64)

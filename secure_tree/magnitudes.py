@@ -1,4 +1,4 @@
-"""How large labels and weights are: the powers of two that a party tells, and what the arithmetic cannot carry."""
+"""The magnitudes of labels and weights: the powers of two that a party makes public, and the arithmetic's limits."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ from secure_tree.schema import Table
 
 SMALLEST_LABEL, LARGEST_LABEL = 1e-30, 1e30
 SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-6, 1e12
-# A row has at least so many units of a histogram; of labels, half of the rows differ by as many.
+# The least resolution, in units of the histogram: of the weight of half of the rows, and of the spread of labels.
 LEAST_UNITS = 16
 
 
 @dataclass(frozen=True)
 class Magnitudes:
-    """Of rows: how many; whether they have labels, and the largest in magnitude; the largest weight, and the sum of
-    all, None without weights.
+    """Magnitudes of a set of rows.
+
+    rows: their number. labelled: whether they have labels. label: the largest label in magnitude. weight: the largest
+    weight, None without weights. weights: the sum of all weights.
     """
 
     rows: int = 0
@@ -44,7 +46,7 @@ class Magnitudes:
 
     @classmethod
     def total(cls, parts: Sequence[Magnitudes]) -> Magnitudes:
-        """Those of all rows."""
+        """Combine the magnitudes of all parts."""
         heaviest = [part.weight for part in parts if part.weight is not None]
         return cls(
             sum(part.rows for part in parts),
@@ -56,13 +58,14 @@ class Magnitudes:
 
 
 def magnitudes(own: OwnRows) -> Magnitudes:
-    """Of a party's rows to train on."""
+    """Return the magnitudes of a party's training rows."""
     return Magnitudes.total(own.each(_magnitudes))
 
 
 def label_exponent(config: TrainConfig, *rows: Magnitudes) -> int | None:
-    """The power of two that no label of a number exceeds, nor a given base_score; None where all are 0, or there is
-    none. Raises DataError.
+    """Return the exponent of the power of two that bounds labels and a given base_score.
+
+    None for classes, or if all labels are 0. Raises DataError.
     """
     if config.logistic:
         return None
@@ -77,7 +80,10 @@ def label_exponent(config: TrainConfig, *rows: Magnitudes) -> int | None:
 
 
 def weight_exponents(rows: Magnitudes) -> tuple[int, int] | None:
-    """The powers of two that no weight, and not the sum of all, exceeds; None without weights. Raises DataError."""
+    """Return the exponents of the powers of two that bound each weight and the sum of all; None without weights.
+
+    Raises DataError.
+    """
     largest = rows.weight
     if largest is None:
         return None
@@ -90,8 +96,9 @@ def weight_exponents(rows: Magnitudes) -> tuple[int, int] | None:
 
 
 def check_resolution(context: TrainingContext, own: OwnRows) -> None:
-    """Raises DataError where the units, which the largest weight or label of both parties sets, are too coarse for most
-    of this party's rows.
+    """Raise DataError if the units of the arithmetic are too coarse for most of this party's rows.
+
+    The largest weight or label of both parties determines these units.
     """
     config, facts = context.config, context.facts
     unit = 2.0**-context.numerics.histogram_scale
@@ -99,8 +106,8 @@ def check_resolution(context: TrainingContext, own: OwnRows) -> None:
         weights = own.values(_weights)
         if weights.values.size and facts.weight_scale > (most := weights.median() / unit / LEAST_UNITS):
             raise DataError(
-                f"sample_weight: weights reach {facts.weight_scale:g}, and half of this party's are at most "
-                f"{weights.median():g}: beside these the largest must be at most {most:.3g}"
+                f"sample_weight: the largest weight must be at most {most:.3g}, since half of this party's weights are "
+                f"at most {weights.median():g}, got weights up to {facts.weight_scale:g}"
             )
     if config.logistic:
         return
@@ -119,13 +126,13 @@ def check_resolution(context: TrainingContext, own: OwnRows) -> None:
     reach = max(abs(label - centre) for label, _ in ends)
     if config.base_score is not None and abs(median - config.base_score) > reach:
         raise DataError(
-            f"base_score must be near the labels: their differences, about {typical:g}, would be lost beside their "
-            f"distance from it, got {config.base_score:g} for labels about {median:g}: leave it out"
+            f"base_score must be near the labels, got {config.base_score:g} for labels near {median:g}, whose "
+            f"differences of about {typical:g} would be lost: leave base_score out"
         )
     farthest, row = max(ends, key=lambda end: abs(end[0] - median))
     raise DataError(
-        f"y: row {row}: label {farthest:g} is so far from the others that their differences, about {typical:g}, would "
-        "be lost: clip it, or give it sample_weight 0"
+        f"y: row {row}: labels must be near each other, got {farthest:g}, beside which the differences of the others, "
+        f"about {typical:g}, would be lost: clip this label, or set its sample_weight to 0"
     )
 
 
@@ -134,13 +141,13 @@ def _magnitudes(part: Part) -> Magnitudes:
 
 
 def _weights(part: Part) -> np.ndarray:
-    """Those that are not 0."""
+    """Return the weights other than 0."""
     weights = part.table.weights
     return np.zeros(0) if weights is None else weights[weights > 0]
 
 
 def _counting(part: Part) -> np.ndarray:
-    """The rows of a part that have a label and a weight that is not 0, int64[n]."""
+    """Return the rows of a part with a label and a weight other than 0, int64[n]."""
     table = part.table
     if table.labels is None:
         return np.zeros(0, np.int64)
@@ -153,7 +160,7 @@ def _labels(part: Part) -> np.ndarray:
 
 
 def _ends(part: Part) -> list[tuple[float, int]]:
-    """The least and the largest label, each with its place among all rows; none where there is none."""
+    """Return the smallest and the largest label, each with its position among all rows; nothing if there is none."""
     rows, labels = _counting(part), _labels(part)
     if not rows.size:
         return []

@@ -1,23 +1,23 @@
-"""How good margins are, on shares: a loss for every row, or the area under the ROC curve; nothing is revealed here.
+"""Metrics on shares: a loss for every row, or a function of the ranking of all rows. Nothing is revealed here.
 
-Margins are within +-MARGIN_LIMIT, over the label scale of a regression, which `clip` sees to.
+All metrics require margins within +-MARGIN_LIMIT, in units of the label scale for a regression; `clip` ensures it.
 
-clip       a margin beyond the limit counts as the limit
-error      1 where the margin and the label are on different sides of a threshold, or the largest of several margins is
-           not the label's: exact
-logloss    of two classes log(1 + e^m) - y m, within 1e-4. Of several, each against the others, the negative
-           logarithm of the label's probability normalised over the classes, with margins clipped at +-12: within 1e-3
-           where some class has a probability of its own above 1e-3, and within 0.06 always
-mae, rmse  |m - y| and (m - y)^2 over the label scale, |y| <= 1 (the caller takes the root of the mean): exact to
-           2^-20; of counts with e^m for m, within 2e-4 of that and 3e-5
-auc        by 128 cuts: pairs of rows between two neighbouring cuts count one half, as ties do, so it is off by at most
-           half the largest share of negatives between two cuts. The cuts follow the margins' own mean and mean absolute
-           deviation, both secret: they part a Laplace distribution into equal shares. Of several classes, each class's
-           margin against the others'; a class that no row has counts 0
-ks         largest distance of the distributions of both classes, at the same cuts: too small by at most the largest
-           share of negatives between two neighbouring cuts
-aucpr      average precision, by these cuts and TAIL_CUTS: positives between two neighbouring ones count with the
-           precision in their middle, so that each is off by what the precision changes between the two
+clip       replaces a margin beyond the limit by the limit
+error      1 if the margin and the label are on different sides of a threshold, or, for several classes, if the largest
+           margin is not that of the label's class. Exact
+logloss    two classes: log(1 + e^m) - y m, within 1e-4. Several classes (one-vs-all): the negative logarithm of the
+           probability of the label's class, normalised over the classes, with margins clipped at +-12. Within 1e-3 if
+           at least one class has a probability above 1e-3 before normalisation, and always within 0.06
+mae, rmse  |m - y| and (m - y)^2 in units of the label scale, |y| <= 1, exact to 2^-20; the caller takes the root of the
+           mean. For counts e^m replaces m, with a relative error of 2e-4 plus 3e-5
+auc        128 cuts. Pairs of rows between the same two neighbouring cuts count one half, like ties, so the error is at
+           most half the largest fraction of negatives between two cuts. The cuts divide a Laplace distribution with the
+           mean and mean absolute deviation of the margins, which are secret, into equal parts. Several classes: the AUC
+           of each class against the others, 0 for a class without rows
+ks         the largest distance of both classes' distribution functions at the same cuts: too small by at most the
+           largest fraction of negatives between two neighbouring cuts
+aucpr      average precision at these cuts and TAIL_CUTS. Positives between two neighbouring cuts count with the
+           precision in the middle, so the error of each is at most the change of the precision between the cuts
 
 Security   semi-honest, perfect: composition of perfect protocols
 """
@@ -46,19 +46,19 @@ from secure_tree.curves import BOUND, LOG_SIGMOID, MARGIN_BITS, MARGIN_LIMIT, SO
 from secure_tree.numerics import MARGIN_SCALE
 
 PROBABILITY_SCALE = 24
-# Of the least probability, where the sigmoid is clipped: e^-12 is above 2^-18, less one for its error.
+# Octave of the smallest probability: the clipped sigmoid is at least e^-12 > 2^-18, minus one octave for its error.
 LEAST_OCTAVE = PROBABILITY_SCALE - 18 - 1
-# Equal shares of a Laplace distribution of mean absolute deviation 1.5.
+# The cuts divide a Laplace distribution of mean absolute deviation 1.5 into equal parts.
 CUT_SCALE = 31
 _UPPER_CUTS = [cut for line in LAPLACE_CUTS for cut in line]
 CUTS = [-cut for cut in reversed(_UPPER_CUTS)] + _UPPER_CUTS
-# Above CUTS, where few positives are: half an octave of the tail of a Laplace distribution each.
+# Cuts above CUTS, for few positives: half an octave of the tail of a Laplace distribution each.
 TAIL_CUTS = [CUTS[-1] + k * (CUTS[-1] - CUTS[-2]) // 2 for k in range(1, 65)]
 DEVIATION_OCTAVES = 32
 
 
 def clip(party: Party, margin: AShare, bits: int) -> Steps[AShare]:
-    """[margin], |margin| < 2^(bits - 2) units -> [margin, at most +-MARGIN_LIMIT]. Three rounds."""
+    """[margin], |margin| < 2^(bits - 2) units -> [margin clipped to +-MARGIN_LIMIT]. Three rounds."""
     limit = MARGIN_LIMIT << MARGIN_SCALE
     below_limits = yield from below.steps(party, margin, [-limit, limit], bits)
     beyond = stack([below_limits[..., 0], ~below_limits[..., 1]], axis=-1)
@@ -76,9 +76,9 @@ def error(party: Party, margin: AShare, labels: AShare, threshold: float) -> Ste
 
 
 def class_error(party: Party, margins: AShare, labels: AShare) -> Steps[AShare]:
-    """[margins] and [1 at the label's class], [classes, n] -> [1 where another's margin is largest] at MARGIN_SCALE.
+    """[margins] and [one-hot labels], [classes, n] -> [1 if another class has the largest margin] at MARGIN_SCALE.
 
-    3 ceil(log2 classes) + 3 rounds; the first of equal margins counts as the largest.
+    The first of equal margins counts as the largest. 3 ceil(log2 classes) + 3 rounds.
     """
     keys = (margins + (1 << MARGIN_BITS - 1)).map(np.transpose)
     largest, _ = yield from argmax.steps(party, keys, MARGIN_BITS)
@@ -94,7 +94,7 @@ def logloss(party: Party, margin: AShare, labels: AShare) -> Steps[AShare]:
 
 
 def class_logloss(party: Party, margins: AShare, labels: AShare) -> Steps[AShare]:
-    """[margins] and [1 at the label's class], [classes, n] -> [ln sum_k sigma(m_k) - ln sigma(m_y)] at MARGIN_SCALE."""
+    """[margins] and [one-hot labels], [classes, n] -> [ln sum_k sigma(m_k) - ln sigma(m_y)] at MARGIN_SCALE."""
     octaves = LEAST_OCTAVE, PROBABILITY_SCALE + (len(margins) - 1).bit_length()
     (p, _), own = yield from parallel(
         sigmoid.steps(party, margins, PROBABILITY_SCALE),
@@ -121,16 +121,19 @@ def squared(party: Party, margin: AShare, labels: AShare) -> Steps[AShare]:
 
 
 def auc(party: Party, margin: AShare, labels: AShare) -> Steps[AShare]:
-    """[margin] and [label], 0 or 1, of n < 2^21 rows -> [AUC] at MARGIN_SCALE, as above; 0 for one class only."""
+    """[margin] and [label], 0 or 1, of n < 2^21 rows -> [AUC] at MARGIN_SCALE; 0 if all labels are equal."""
     below_cuts = yield from _counts_below(party, margin, labels, CUTS)
     counts, sums = _differences(below_cuts), below_cuts[:, 1:] + below_cuts[:, :-1]
     wins, pairs = yield from parallel(multiply.steps(party, counts[0], sums[1]), _pairs(party, below_cuts))
-    # Twice the pairs that are ordered rightly, over twice all pairs.
+    # Twice the correctly ordered pairs, over twice all pairs.
     return (yield from _over(party, wins.sum().reshape(1), pairs + pairs, len(labels) ** 2))
 
 
 def ks(party: Party, margin: AShare, labels: AShare) -> Steps[AShare]:
-    """[margin] and [label], 0 or 1, of n < 2^21 rows -> [largest distance of the classes' distributions], likewise."""
+    """[margin] and [label], 0 or 1, of n < 2^21 rows -> [Kolmogorov-Smirnov statistic] at MARGIN_SCALE.
+
+    0 if all labels are equal.
+    """
     below_cuts = yield from _counts_below(party, margin, labels, CUTS)
     totals = stack([below_cuts[1, -1:], below_cuts[0, -1:]]).map(lambda w: np.broadcast_to(w, below_cuts.shape))
     crossed, pairs = yield from parallel(multiply.steps(party, below_cuts, totals), _pairs(party, below_cuts))
@@ -141,7 +144,7 @@ def ks(party: Party, margin: AShare, labels: AShare) -> Steps[AShare]:
 
 
 def aucpr(party: Party, margin: AShare, labels: AShare) -> Steps[AShare]:
-    """[margin] and [label], 0 or 1, of n < 2^21 rows -> [average precision] at MARGIN_SCALE, as above."""
+    """[margin] and [label], 0 or 1, of n < 2^21 rows -> [average precision] at MARGIN_SCALE."""
     below_cuts = yield from _counts_below(party, margin, labels, CUTS + TAIL_CUTS)
     counts = _differences(below_cuts)
     # Twice the rows above the middle of a bucket.
@@ -155,7 +158,7 @@ def aucpr(party: Party, margin: AShare, labels: AShare) -> Steps[AShare]:
 
 
 def _counts_below(party: Party, margin: AShare, labels: AShare, cuts: list[int]) -> Steps[AShare]:
-    """[ones and zeros below each cut], [2, cuts + 2]: none below the first, and all below the last."""
+    """Return [numbers of ones and zeros below each cut], [2, cuts + 2]; the outermost two have no row and all rows."""
     low = yield from _below_cuts(party, margin, cuts)
     of_class = stack([labels, 1 - labels], axis=-1)
     counted = yield from select.steps(party, low.map(lambda b: b[..., None]), of_class.map(lambda w: w[:, None]))
@@ -165,17 +168,17 @@ def _counts_below(party: Party, margin: AShare, labels: AShare, cuts: list[int])
 
 
 def _differences(below_cuts: AShare) -> AShare:
-    """Rows between neighbouring cuts, [2, cuts + 1]."""
+    """Return the numbers of rows between neighbouring cuts, [2, cuts + 1]."""
     return below_cuts[:, 1:] - below_cuts[:, :-1]
 
 
 def _pairs(party: Party, below_cuts: AShare) -> Steps[AShare]:
-    """[pairs of a one and a zero], [1]."""
+    """Return [number of pairs of a one and a zero], [1]."""
     return multiply.steps(party, below_cuts[0, -1:], below_cuts[1, -1:])
 
 
 def _over(party: Party, part: AShare, whole: AShare, most: int) -> Steps[AShare]:
-    """[part / whole] at MARGIN_SCALE of whole numbers, part <= whole <= most; 0 where the whole is. [1]."""
+    """[part], [whole], integers with part <= whole <= most -> [part / whole] at MARGIN_SCALE, [1]; 0 if whole is 0."""
     y, s = yield from reciprocal.steps(party, whole, 0, max(2, most.bit_length()))
     scaled = yield from multiply.steps(party, part, s)
     ratio = yield from multiply.steps(party, scaled, y)
@@ -183,7 +186,10 @@ def _over(party: Party, part: AShare, whole: AShare, most: int) -> Steps[AShare]
 
 
 def _below_cuts(party: Party, margin: AShare, cuts: list[int]) -> Steps[BShare]:
-    """[margin] -> <below each cut>, [n, cuts]. With f a power of two, |f (m - mean)| is between 1 and 2 in the mean."""
+    """[margin] -> <margin is below each cut>, [n, cuts].
+
+    The cuts apply to f (m - mean), where f is a power of two such that the mean of |f (m - mean)| is between 1 and 2.
+    """
     rows = len(margin)
     mean = yield from truncate.steps(party, margin.sum().reshape(1).times(round(2**30 / rows), 30), 30)
     centred = margin - mean
@@ -193,7 +199,7 @@ def _below_cuts(party: Party, margin: AShare, cuts: list[int]) -> Steps[BShare]:
     octaves = [rows << j for j in range(DEVIATION_OCTAVES)]
     small = yield from below.steps(party, deviation, octaves, 62)
     reached = yield from to_ring.steps(party, ~small)
-    # f: 0 if no octave is reached, then the first, and half of it with every further one.
+    # f is 0 if no octave is reached. Otherwise it starts at the largest power and halves with every further octave.
     top = DEVIATION_OCTAVES - 1
     steps = [1 << top, *(-(1 << top - j) for j in range(1, top + 1))]
     factor = reached.times(steps, CUT_SCALE - MARGIN_SCALE).sum(axis=-1)
@@ -201,7 +207,7 @@ def _below_cuts(party: Party, margin: AShare, cuts: list[int]) -> Steps[BShare]:
     return (yield from below.steps(party, stretched, cuts, 62))
 
 
-# Of a class each, of the margins' order only; the others have a number for every row. Gini's is 2 AUC - 1.
+# Metrics of the ranking of all rows, for one class at a time; other metrics are sums over rows. Gini is 2 AUC - 1.
 OF_ALL_ROWS: dict[Metric, Callable[[Party, AShare, AShare], Steps[AShare]]] = {
     "auc": auc,
     "gini": auc,

@@ -1,8 +1,8 @@
 """A party's half of a trained model: in memory, and on disk as one file of shares and public facts.
 
-A half's shares say nothing about the model, but its cuts are values of the party's own training table: the file is for
-its owner only. Both halves carry the same random pairing id, so that halves of different trainings are refused before a
-prediction starts.
+The shares of one half reveal nothing about the model. But its cuts are values of the party's training table, so the
+file must stay with its owner. Both halves have the same random pairing id, so that halves of different trainings are
+refused before a prediction starts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _STATISTICS = ("gains", "covers")
 
 @dataclass(frozen=True)
 class SharedModel:
-    """One party's half: public facts, the cuts of its bins (private), its shares of the ensemble."""
+    """One party's half: public facts, its private cuts of bins, and its shares of the ensemble."""
 
     rank: int
     config: TrainConfig
@@ -43,11 +43,11 @@ class SharedModel:
 
     @property
     def rounds(self) -> int:
-        """Rounds of trees, each with a tree per class."""
+        """The number of rounds of trees, each with a tree per class."""
         return len(self.ensemble.leaves) // self.config.classes
 
     def pack(self) -> tuple[dict[str, Any], Arrays]:
-        """The half as plain facts and arrays."""
+        """Return the half as plain facts and arrays."""
         facts = {
             "format": FORMAT,
             "rank": self.rank,
@@ -66,19 +66,19 @@ class SharedModel:
 
     @classmethod
     def unpack(cls, facts: dict[str, Any], arrays: Arrays, source: str | Path) -> SharedModel:
-        """Inverse of `pack`. Raises DataError, naming `source`, for another version or a half that is not one."""
+        """Invert `pack`. Raises DataError, which names `source`, for another version or anything but a half."""
         with reading(source, _WHAT):
             if facts["format"] != FORMAT:
                 raise DataError(f"{source}: model format {facts['format']}, this Sharewood reads {FORMAT}")
             return _assemble(facts, arrays)
 
     def save(self, path: str | Path, key: FileKey | None = None) -> None:
-        """Write the half to `path` (.json or .npz), whole or not at all; under a key encrypted."""
+        """Write the half atomically to `path` (.json or .npz), encrypted if there is a key. Raises DataError."""
         write_arrays(path, *self.pack(), key, _ROLE)
 
     @classmethod
     def load(cls, path: str | Path, key: FileKey | None = None) -> SharedModel:
-        """Read a half. Raises DataError for a file that is not one, or of another version."""
+        """Read a half. Raises DataError for another version or anything but a half."""
         return cls.unpack(*read_arrays(path, _WHAT, key, _ROLE), path)
 
 
@@ -108,7 +108,7 @@ def _assemble(facts: dict[str, Any], stored: Arrays) -> SharedModel:
 
 
 def _tuples(value: Any) -> Any:
-    """JSON's lists as the tuples that were written."""
+    """Convert JSON's lists back to the tuples that were written."""
     if isinstance(value, dict):
         return {key: _tuples(v) for key, v in value.items()}
     return tuple(map(_tuples, value)) if isinstance(value, list) else value

@@ -1,18 +1,18 @@
-"""Monotone constraints: leaf weights within bounds that every constrained split halves, as in XGBoost.
+"""Monotone constraints: leaf weights within bounds, which every constrained split narrows, as in XGBoost.
 
-Functionality  margins never fall (1) or never rise (-1) as a constrained feature rises, all else alike: exactly, among
-               values that are present
-Splits         a candidate whose sides' weights are the wrong way round is not valid (secure_tree/score.py), and a split
-               whose exact weights are does not last (secure_tree/pruning.py)
-Bounds         a child's weight is held to the bounds of its parent; under a split that must rise, the middle of both
-               children's weights becomes the upper bound of all below the left one and the lower bound of all below the
-               right one. A weight is what is added to the margin, learning rate included
-Not XGBoost's  gains are those of weights without bounds; a split is refused also where the bounds would make its sides
-               equal
-Cost           a tree of depth d: 6 d - 2 more rounds, or 4 d - 2 with comparison keys; nothing for a row
-Security       which candidates are constrained is public, as the parameters are; which nodes have one is secret
+Functionality  margins never fall (1) or never rise (-1) as a constrained feature rises and all others stay equal. This
+               holds exactly for values that are not missing
+Splits         a candidate whose sides' weights are in the wrong order is not valid (secure_tree/score.py), and a split
+               whose exact weights are in the wrong order does not last (secure_tree/pruning.py)
+Bounds         a child's weight is clipped to the bounds of its parent. Under a split that must rise, the mean of both
+               children's weights becomes the upper bound of all nodes below the left child and the lower bound of all
+               below the right one. A weight is what is added to the margin, including the learning rate
+XGBoost        differs in two points: it computes gains from bounded weights, and it accepts a split whose sides become
+               equal by the bounds
+Cost           6 d - 2 more rounds per tree of depth d, or 4 d - 2 with comparison keys; nothing per row
+Security       which candidates are constrained is public, like the parameters; which nodes have such a split is secret
 
-An unconstrained training sends nothing of this.
+A training without constraints sends none of these messages.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ ORDER_BITS = 2 * SUM_BITS + 2
 
 
 def ordered(party: Party, G: AShare, H: AShare, directions: np.ndarray) -> Steps[BShare]:
-    """[G] and [a, b] of both sides, [2, v, C], int[C] of -1, 0, 1 -> <weights are not the wrong way round>, [v, C].
+    """[G] and [a, b] of both sides, [2, v, C], and int[C] of -1, 0, 1 -> <weights are in order>, [v, C].
 
-    The right side's leaf weight exceeds the left one's by (G_L b - G_R a) / (a b).
+    The leaf weight of the right side exceeds that of the left side by (G_L b - G_R a) / (a b).
     """
     some = np.flatnonzero(directions)
     x = stack([G[0][:, some], -G[1][:, some]], axis=-1)
@@ -48,22 +48,21 @@ def ordered(party: Party, G: AShare, H: AShare, directions: np.ndarray) -> Steps
 
 
 def constrained(context: TrainingContext, winner: BShare) -> BShare:
-    """<one-hot winner>, [m, C + 1] -> <must rise, must fall>, [m, 2]; local."""
+    """<one-hot winner>, [m, C + 1] -> <must rise, must fall>, [m, 2]. Local."""
     return stack([winner[:, np.flatnonzero(context.directions == way)].parity(axis=1) for way in (1, -1)], axis=1)
 
 
 def in_order(party: Party, ways: BShare, w: AShare) -> Steps[BShare]:
-    """<must rise, must fall>, [m, 2], and minus the weights of all nodes, [2 m + 1] -> <they are not the wrong way
-    round>, [m].
-    """
+    """<must rise, must fall>, [m, 2], and [-weights] of all nodes, [2 m + 1] -> <weights are in order>, [m]."""
     bits = yield from below.steps(party, w[1::2] - w[2::2], [0, 1], GAIN_BITS)
     wrong = yield from and_bits.steps(party, ways, stack([bits[:, 0], ~bits[:, 1]], axis=1))
     return ~wrong.parity(axis=1)
 
 
 def hold(party: Party, ways: BShare, values: AShare, bits: int) -> Steps[AShare]:
-    """<must rise, must fall>, [m, 2], and weights of all nodes, [2 m + 1], below 2^(bits - 2) -> the same within their
-    bounds: [2 m + 1]. Of the children of a node that is no split of the tree they have no meaning.
+    """<must rise, must fall>, [m, 2], and [weights] of all nodes, [2 m + 1] -> [weights within bounds], [2 m + 1].
+
+    Weights must be below 2^(bits - 2). Results for the children of a node without a split are meaningless.
     """
     most = 1 << bits - 2
     bounds = public_ring(np.array([[-most, most]]), party.rank, MARGIN_SCALE)
@@ -74,7 +73,7 @@ def hold(party: Party, ways: BShare, values: AShare, bits: int) -> Steps[AShare]
         if level:
             children = yield from _clip(party, children, bounds.map(lambda w: np.repeat(w, 2, axis=0)), bits)
         middle = yield from floor.steps(party, (children[::2] + children[1::2]).times(1, 1), 1)
-        # Of a left child the upper bound moves to the middle where weights must rise, of a right one the lower.
+        # If weights must rise, the upper bound of a left child and the lower bound of a right child become the mean.
         flipped = ways[nodes].map(lambda b: b[:, ::-1])
         moves = stack([middle, middle], axis=1) - bounds
         moved = yield from select.steps(party, stack([flipped, ways[nodes]], axis=1), moves[:, None])
@@ -85,7 +84,7 @@ def hold(party: Party, ways: BShare, values: AShare, bits: int) -> Steps[AShare]
 
 
 def _clip(party: Party, values: AShare, bounds: AShare, bits: int) -> Steps[AShare]:
-    """[n], [lower, upper], [n, 2] -> [n]."""
+    """[values], [n], and [lower, upper], [n, 2] -> [values within the bounds], [n]."""
     short = bounds - stack([values, values], axis=1)
     beyond = (yield from below.steps(party, short.times([-1, 1]), [0], bits + 1))[..., 0]
     return values + (yield from select.steps(party, beyond, short)).sum(axis=1)

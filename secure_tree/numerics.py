@@ -1,7 +1,8 @@
-"""Scales and ranges of the split search, chosen from public numbers so that no integer leaves 62 bits.
+"""Scales and ranges of the split search, chosen from public numbers so that no integer exceeds 62 bits.
 
-G, H are integers at `histogram_scale`; a weight w = G / (H + lambda) at `weight_scale`; the gain G w of a node at the
-sum of both. Candidates are ranked by logarithms of these integers. Scale and error of every stage: docs/numerics.md.
+G and H are integers at `histogram_scale`, a weight w = G / (H + lambda) is at `weight_scale`, and the gain G w of a
+node at the sum of both scales. Candidates are ranked by logarithms of these integers. docs/numerics.md lists the scale
+and error of every stage.
 """
 
 from __future__ import annotations
@@ -27,48 +28,51 @@ STEP_BITS = PRODUCT_BITS - STEP_SCALE
 # The logit of any float, or a base score over the label scale, is well below 2^10.
 FIRST_MARGIN_BOUND = 1024.0
 LEAST_MARGIN_BITS = RANGE_BITS
-# Of histograms and of weights. The unit of squared error is the root mean square, and one outlier can be most of that.
+# The finest scales of histograms and of weights. Those of squared error are finer because its unit is the root mean
+# square of the labels' distances, which a single outlier can dominate.
 FINEST, FINEST_OF_SQUARES, FINEST_OF_WEIGHTED = (14, 16), (18, 20), 29
 COARSEST_HISTOGRAM, COARSEST_WEIGHT = 6, 12
 
-# Sums of G, and of H + 2 lambda, are below 2^SUM_BITS; with 2^NODE_HIGH <= s (H + 2 lambda) those of nodes are, too.
+# Sums of G, and of H + 2 lambda, are below 2^SUM_BITS; so are those of a node times its power of two s, for which
+# s (H + 2 lambda) is at least 2^NODE_HIGH.
 SUM_BITS = 30
 NODE_HIGH = SUM_BITS - 1
-# Of the ranking of candidates: units of an octave of H; the least |u|, in units of the histogram, that is told from 0,
-# where that takes no more windows.
+# The ranking of candidates: units of a logarithm per octave; the smallest |u|, in units of the histogram, that differs
+# from 0; and the most windows that this may take.
 LOG_UNIT = 64
 LEAST_U, WINDOWS_OF_U = 4, 9
-# LOG_UNIT log2 LEAST_READ, to a unit.
+# LOG_UNIT log2 LEAST_READ, rounded.
 LOG_LEAST = 405
-# A side below this is read at a finer scale, and so is what alpha leaves of G; a logarithm of 0 is so much lower.
+# Sides below FINE_SIDE, and G after the soft threshold by alpha, are read at a scale finer by FINER_SIDE bits. A
+# logarithm of 0 is lower by ZERO_LOG.
 FINE_SIDE, FINER_SIDE, ZERO_LOG = 128, 7, 3000
 
-# Of a row, in units of the gradients: a count over the label scale is held to e^0.7 (secure_tree/curves.py, EXP).
+# Bounds of |g| of a row, in units of the gradients. A predicted count over the label scale is at most e^0.7
+# (secure_tree/curves.py, EXP).
 GRADIENT_BOUND = {"binary:logistic": 1.0, "multi:ova": 1.0, "count:poisson": 2.02}
 LARGEST_COUNT = 0.7
-# Of squared error, by how much boosting can raise the root mean square of the residuals: a step is towards the mean of
-# the rows that it was taken from, of which a sample shows only some.
+# Squared error: the factor by which boosting can raise the root mean square of the residuals. A leaf weight approaches
+# the mean of its rows, of which a subsample contains only some.
 OVERSHOOT, OVERSHOOT_OF_SAMPLES = 2.0, 8.0
 
-# |g| / h <= e^12 + 1 once the margin is clipped to +-12. A sum of few stochastically rounded h can fall short of
-# its mean: by half where lambda + min_child_weight keeps denominators large, by far more where they are near zero.
+# |g| / h <= e^12 + 1 because the margin is clipped to +-12. A sum of few stochastically rounded h can be less than its
+# mean: by half if lambda + min_child_weight keeps denominators large, by far more if they are near zero.
 CLIPPED_RATIO = exp(12) + 1
 ROUNDING_SLACK, ROUNDING_SLACK_NEAR_ZERO = 2, 32
-# Of a largest |w| that is set, in units of the margins: below this it would have few digits.
+# The smallest max_delta_step, in units of the margins. A smaller one would have too few digits.
 SMALLEST_STEP = 2.0**-10
 
 
 @dataclass(frozen=True)
 class Numerics:
-    """Scales in fractional bits, thresholds in units of the histogram scale (see the header).
+    """Scales in fractional bits; thresholds in units of the histogram scale (see the header).
 
     low, high: H + lambda of a valid side is in 2^low .. 2^(high + 1). node_low: H + 2 lambda of a node that can be
-    split is 2^node_low or more. side_shift: by so many
-    bits H + lambda is shifted up before `side`, its logarithm; `slope` and `shrunk` are those of u, or of p - d and
-    p + d, and, with an alpha, of t - K and t + K, see secure_tree/score.py.
-    largest_step: the largest |w| in units of 2^-STEP_SCALE, 0 where there is none; hessian_factor: e^max_delta_step in
-    the same units, for counts. margin_bits: of comparisons with a margin, which is below 2^(margin_bits - 2) units in
-    either direction, as a leaf weight times the learning rate is below 2^(leaf_bits - 2).
+    split is at least 2^node_low. side: the logarithm of H + lambda after a shift to the left by side_shift bits.
+    slope: the logarithm of u, or with a largest step of p - d and p + d; shrunk: with an alpha, the logarithm of t - K
+    and t + K (secure_tree/score.py). largest_step: the largest |w| in units of 2^-STEP_SCALE, 0 if there is none.
+    hessian_factor: e^max_delta_step in the same units, for counts. margin_bits: bits of comparisons with a margin,
+    whose magnitude is below 2^(margin_bits - 2) units. leaf_bits: likewise for a leaf weight times the learning rate.
     """
 
     histogram_scale: int
@@ -92,32 +96,32 @@ class Numerics:
 
     @property
     def weight_shift(self) -> int:
-        """Bits that a floor takes off G s y to give w at the weight scale."""
+        """The bits that a floor removes from G s y to give w at the weight scale."""
         return RECIPROCAL_BITS + self.high - self.early_shift - self.weight_scale
 
     @property
     def leaf_shift(self) -> int:
-        """The same for a leaf weight at MARGIN_SCALE."""
+        """Likewise for a leaf weight at MARGIN_SCALE."""
         return RECIPROCAL_BITS + self.high - self.early_shift - MARGIN_SCALE
 
     @property
     def gain_scale(self) -> int:
-        """Of G w."""
+        """The scale of G w."""
         return self.histogram_scale + self.weight_scale
 
     @property
     def bounded(self) -> bool:
-        """Whether candidates are ranked by their gains under a largest step: with an alpha, by those without."""
+        """Whether candidates are ranked by gains under the largest step. With an alpha, the step is ignored here."""
         return self.largest_step > 0 and self.shrunk is None
 
     @property
     def key_bits(self) -> int:
-        """Bits of a candidate's key: its score, below 2^score_bits, and whether it is valid."""
+        """The bits of a candidate's key: its score, below 2^score_bits, and whether it is valid."""
         return self.score_bits + 1
 
     @property
     def score_bits(self) -> int:
-        """Bits of a score (secure_tree/score.py)."""
+        """The bits of a score (secure_tree/score.py)."""
         if self.bounded:
             return (2 * self.slope.largest + self.side.largest + LOG_UNIT).bit_length()
         most = self.slope.largest
@@ -128,7 +132,7 @@ class Numerics:
 
     @property
     def shrunk_offset(self) -> int:
-        """What brings the logarithms of t - K and t + K to the unit of 2 log |u| - log a - log b."""
+        """The offset that brings the logarithms of t - K and t + K to the unit of 2 log |u| - log a - log b."""
         assert self.shrunk is not None, "there is an alpha"
         shifts = self.shrunk.place - FINER_SIDE - self.slope.place + self.side.place - self.side_shift
         return 2 * (LOG_UNIT * shifts + LOG_LEAST - self.shrunk.base)
@@ -136,9 +140,10 @@ class Numerics:
 
 @dataclass(frozen=True)
 class Size:
-    """What is public of a training's size. Of blocks that make up the table: `rows`, and `masses`, sums of weights over
-    the weight scale (the rows where none has a weight); `candidates` of a node, the null split among them. The units of
-    margins and hessians are those of `PublicFacts`.
+    """The public size of a training.
+
+    rows: of each block that makes up the table. masses: bounds of the sums of weights of these blocks, over the weight
+    scale; None if no row has a weight. margin_unit, hessian_unit: as in `PublicFacts`.
     """
 
     rows: tuple[int, ...]
@@ -152,10 +157,10 @@ class Size:
 
 
 def plan_numerics(config: TrainConfig, size: Size) -> Numerics:
-    """The scales for a training. Raises RangeError where the rows are too many, or n and lambda too far apart."""
+    """Choose the scales for a training. Raises RangeError if the integers cannot fit the arithmetic."""
     _check_steps(config, size)
     finest, finest_weight = FINEST_OF_SQUARES if config.squared else FINEST
-    # Where few rows carry the weight of all, the others need finer units.
+    # If a few rows have most of the weight, the others need finer units.
     extra = 0
     if size.masses is not None:
         finest, extra = FINEST_OF_WEIGHTED, max(0, ceil_log2(sum(size.rows) / size.mass))
@@ -165,7 +170,7 @@ def plan_numerics(config: TrainConfig, size: Size) -> Numerics:
             choice = _choose(config, size, f, fw)
             if choice is None:
                 continue
-            # Without an extra floor first, unless that costs the histogram more than two bits.
+            # Prefer scales without an extra floor, unless this costs the histogram more than two bits.
             merit = (min(f - extra, 12), -(choice.early_shift > 0), f, fw)
             if best is None or merit > best[0]:
                 best = merit, choice
@@ -178,23 +183,23 @@ def plan_numerics(config: TrainConfig, size: Size) -> Numerics:
 
 
 def _check_steps(config: TrainConfig, size: Size) -> None:
-    """Raises RangeError where leaf weights have no bound that the arithmetic can hold, or one far below its unit."""
+    """Raise RangeError if leaf weights have no bound, or if max_delta_step is too small for the units."""
     step = config.max_delta_step / size.margin_unit
     if 0 < step < SMALLEST_STEP:
         raise RangeError(
-            f"max_delta_step must be 0 or at least {SMALLEST_STEP * size.margin_unit:g} beside labels of this spread, "
+            f"max_delta_step must be 0 or at least {SMALLEST_STEP * size.margin_unit:g} for labels of this spread, "
             f"got {config.max_delta_step:g}"
         )
     if _bounds(config, size, config.reg_lambda + config.min_child_weight, step) is None:
         raise RangeError(
-            "reg_lambda 0 with min_child_weight 0 and sample_weight leaves leaf weights of reg:squarederror without a "
-            "bound: raise one of the two"
+            "reg_lambda or min_child_weight must be above 0 under reg:squarederror with sample_weight, got 0 for both: "
+            "leaf weights would have no bound"
         )
 
 
 @dataclass(frozen=True)
 class _Bounds:
-    """In units of gradients, of margins and of their products: |G|, h of a row of weight 1, |w|, and the gain."""
+    """Bounds of |G|, of h of a row with weight 1, of |w| and of the gain, in units of gradients and margins."""
 
     G: float
     hessian: float
@@ -203,14 +208,17 @@ class _Bounds:
 
 
 def _bounds(config: TrainConfig, size: Size, least: float, step: float) -> _Bounds | None:
-    """`least`: lambda + min_child_weight; `step`: the largest |w|, or 0. None where leaf weights have no bound."""
+    """Return the bounds, or None if leaf weights have none.
+
+    `least` is lambda + min_child_weight, and `step` the largest |w|, or 0.
+    """
     mass = size.mass
     slack = ROUNDING_SLACK if least >= 2**-6 else ROUNDING_SLACK_NEAR_ZERO
     if config.squared:
-        # By Cauchy and Schwarz from sum w g^2 <= (overshoot)^2 mass, which the unit of margins sees to.
+        # By Cauchy-Schwarz from sum w g^2 <= overshoot^2 mass, which the unit of margins ensures.
         overshoot = OVERSHOOT if config.subsample == 1 else OVERSHOOT_OF_SAMPLES
         if size.masses is None:
-            # Hessians are rows, exactly.
+            # Hessians are exactly numbers of rows.
             least, slack = max(least, 1.0), 1
         if least == 0:
             return None
@@ -225,24 +233,24 @@ def _bounds(config: TrainConfig, size: Size, least: float, step: float) -> _Boun
             hessian, weight = exp(LARGEST_COUNT + config.max_delta_step), math.inf
         gain = G * weight
     if step and step < weight:
-        # A gain has 2 G - (the G that the step allows) times w: at most 2 |G| times the step.
+        # A gain is (2 G - B) w, where B is G clipped by the step: at most 2 |G| times the step.
         weight = min(2 * weight, 2.02 * step)
         gain = min(2 * gain, G * weight)
     return _Bounds(G, hessian, weight, gain)
 
 
 def _choose(config: TrainConfig, size: Size, f: int, fw: int) -> Numerics | None:
-    """The numerics at these scales of histograms and weights; None where some integer would not fit."""
+    """Return the numerics at these scales of histograms and weights, or None if some integer would not fit."""
     unit, n = 1 << f, sum(size.rows)
     alpha = config.reg_alpha / size.hessian_unit / size.margin_unit
     l2 = round(config.reg_lambda / size.hessian_unit * unit)
-    # A side of no hessian at all has no weight.
+    # A side without any hessian has no weight.
     min_weight = max(1, l2 + math.ceil(config.min_child_weight / size.hessian_unit * unit))
     step = config.max_delta_step / size.margin_unit
     bounds = _bounds(config, size, min_weight / unit, step)
     if bounds is None:
         return None
-    # Each row may be rounded up by a unit.
+    # Each row may be rounded up by one unit.
     largest, largest_G = l2 + math.ceil(size.mass * bounds.hessian * unit) + n, math.ceil(bounds.G * unit) + n
     low, high = min(min_weight, largest).bit_length() - 1, largest.bit_length() - 1
     largest_step = round(step * (1 << STEP_SCALE)) if step < bounds.weight else 0
@@ -255,7 +263,7 @@ def _choose(config: TrainConfig, size: Size, f: int, fw: int) -> Numerics | None
     if RECIPROCAL_BITS + high - early <= max(fw, MARGIN_SCALE) or early >= high:
         return None
     loss = min(config.min_split_loss / size.hessian_unit / (size.margin_unit * size.margin_unit), bounds.gain)
-    # A unit that depends on labels shall not change the shapes: there is room for any min_split_loss.
+    # The unit of squared error depends on labels and must not change the shapes: reserve room for any min_split_loss.
     gain_bits = ceil_log2(bounds.gain + (bounds.gain if config.squared else loss))
     if gain_bits + f + fw > GAIN_BITS:
         return None
@@ -276,7 +284,7 @@ def _choose(config: TrainConfig, size: Size, f: int, fw: int) -> Numerics | None
         else None,
         early_shift=early,
         l2=l2,
-        # No sum exceeds the largest: a larger alpha, or min_child_weight, would say no more. An alpha is never 0.
+        # No sum exceeds the largest, so a larger alpha has the same effect. A positive alpha must not round to 0.
         l1=min(max(round(alpha * unit), 1), largest_G) if alpha else 0,
         min_weight=min_weight,
         split_loss=math.ceil(math.ldexp(loss, f + fw)),
@@ -288,8 +296,9 @@ def _choose(config: TrainConfig, size: Size, f: int, fw: int) -> Numerics | None
 
 
 def _slope(largest: int, bounded: bool) -> Logarithm:
-    """The logarithm of u^2 for |u| up to the largest |G|, or of one factor of it up to four times that, at the scale of
-    the node.
+    """Return the logarithm of u^2 for |u| up to the largest |G|, at the scale of the node.
+
+    If bounded, it is instead the logarithm of one of the two factors, which are up to four times larger.
     """
     unit, more, base = (LOG_UNIT, 2, ZERO_LOG) if bounded else (2 * LOG_UNIT, 0, 0)
     least = LEAST_U << NODE_HIGH + more
@@ -301,21 +310,22 @@ def _slope(largest: int, bounded: bool) -> Logarithm:
 
 
 def _margin_bits(config: TrainConfig, weight_bound: float) -> int:
-    """Bits of a comparison with a margin: the first one and a leaf from every round of trees, in either direction."""
+    """Return the bits of a comparison with a margin, which is the first margin plus one leaf per round of trees."""
     grown = config.n_estimators * config.learning_rate * weight_bound
     return max(LEAST_MARGIN_BITS, MARGIN_SCALE + ceil_log2(FIRST_MARGIN_BOUND + grown) + 2)
 
 
 def _leaf_bits(config: TrainConfig, weight_bound: float) -> int:
-    """Bits of what a leaf adds to a margin, with room for twice its bound in either direction. The truncation after the
-    product with the rate holds 62 bits, so that there are never more than 48.
+    """Return the bits of what a leaf adds to a margin, with room for twice its bound in either direction.
+
+    They are at most 48, because the truncation after the product with the learning rate takes at most 62 bits.
     """
     rate = config.learning_rate + 2.0**-RATE_SCALE
     return min(62 - RATE_SCALE, max(8, MARGIN_SCALE + ceil_log2(2 * rate * weight_bound))) + 2
 
 
 def given_margin(config: TrainConfig) -> int | None:
-    """A given base_score of classes or counts as a margin in units of MARGIN_SCALE; None where it is estimated."""
+    """Return the margin of a given base_score of classes or counts at MARGIN_SCALE; None if it is estimated."""
     if config.squared or config.base_score is None:
         return None
     return round(config.base_margin * (1 << MARGIN_SCALE))

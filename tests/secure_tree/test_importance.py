@@ -1,4 +1,4 @@
-"""Feature importance: XGBoost's own figures of the exported model, and of its own training on the same rows."""
+"""Feature importance against XGBoost's: for the exported model, and for XGBoost's training on the same rows."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Metrics on shares against scikit-learn's on the opened margins."""
+"""Metrics on shares against scikit-learn's metrics of the opened margins."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ MARGINS = RNG.normal(size=300) * 2 + 2 * Y - 1
 
 
 def on_shares(function, margins, labels, *arguments, scale=0):
-    """The result of a metric of clipped margins on random shares, as float."""
+    """Return the result of a metric of clipped margins on random shares as a float."""
 
     def steps(party):
         margin = ring_half(np.round(margins * (1 << MARGIN_SCALE)), party.rank, scale=MARGIN_SCALE)

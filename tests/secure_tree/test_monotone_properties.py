@@ -1,4 +1,4 @@
-"""Monotone constraints over drawn trainings: margins along a grid of each feature never go the wrong way."""
+"""Monotone constraints over random trainings: margins along a grid of each feature never go the wrong way."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ FEATURES, ROWS = 4, (70, 90)
 
 
 def drawn(seed):
-    """(estimator, parameters, whether rows have weights) of a training."""
+    """Draw (estimator, parameters, whether rows have weights) of a training."""
     rng = np.random.default_rng(seed)
     kind, own = [
         (SecureXGBClassifier, {}),
@@ -45,7 +45,7 @@ def drawn(seed):
 
 
 def labels_of(kind, parameters, X, rng):
-    """A wave in every feature, so that unconstrained margins would go both ways."""
+    """Return labels that are a wave in every feature, so that unconstrained margins would rise and fall."""
     X = np.nan_to_num(X)
     wave = np.sin(3 * X).sum(axis=1) + X[:, 0] - X[:, 1] + rng.normal(size=len(X))
     if "num_class" in parameters:
@@ -56,7 +56,7 @@ def labels_of(kind, parameters, X, rng):
 
 
 def falls(seed, source=dealt, workers=0):
-    """How far margins of a drawn training go the wrong way along constrained features, and how far they move."""
+    """Return how far margins of a random training go the wrong way along constrained features, and their movement."""
     kind, parameters, weighted = drawn(seed)
     rng = np.random.default_rng(1000 + seed)
     X = rng.normal(size=(sum(ROWS), FEATURES))

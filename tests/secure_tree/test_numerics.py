@@ -1,4 +1,4 @@
-"""Scales and ranges: every stage at its corner fits its integers, from one row to two million."""
+"""Scales and ranges: every stage fits its integers at the extremes, from one row to two million."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from secure_tree.plain import search
 
 
 def largest_sum(config, size, H):
-    """The largest |G| / (H + lambda) may have at this H, over the unit of gradients."""
+    """Return the largest |G| that is possible with this H, in units of gradients."""
     limit = (0.98 * config.max_delta_step or 2 * (np.exp(12) + 1)) * (H + config.reg_lambda / size.hessian_unit)
     if config.squared:
         largest = 2 * np.sqrt(size.mass * max(H, 0 if size.masses else 1))
@@ -28,7 +28,7 @@ def largest_sum(config, size, H):
 def test_corners(n, objective, heaviest, extra):
     config = TrainConfig.of(objective=objective, **extra)
     rows = n // 2, n - n // 2
-    # Of the weights 1 and, in the second party's last row, `heaviest`.
+    # All weights are 1, except `heaviest` in the last row of the second party.
     masses = None if heaviest is None else (rows[0] / heaviest, 1 + rows[1] / heaviest)
     size = Size(rows, masses, 1.0, heaviest or 1.0)
     numerics = plan_numerics(config, size)
@@ -38,7 +38,7 @@ def test_corners(n, objective, heaviest, extra):
     for m, r in zip(masses or rows, rows, strict=True):
         largest = {"reg:squarederror": 2 * np.sqrt(m * size.mass), "count:poisson": 2.02 * m}.get(objective, m)
         assert max(largest, hessian * m) * unit + r < 2**30, "a block's sums fit a 32-bit word with a bit to spare"
-    # The largest gain: all of G on one side, with the smallest and the largest hessian that validity allows.
+    # The largest gain: all of G on one side, with the smallest and the largest hessian of a valid side.
     largest = round(size.mass * hessian * unit)
     for H in (min(numerics.min_weight - numerics.l2, largest), largest):
         G = np.array([round(largest_sum(config, size, H / unit) * unit)])
@@ -50,14 +50,14 @@ def test_corners(n, objective, heaviest, extra):
                 assert abs(w[0] / 2**scale - exact) <= abs(exact) * 2**-15 + 2.0**-scale
             gain = int(by_weight[0]) * int(weights[0][0])
             assert 0 <= gain + numerics.split_loss < 2**GAIN_BITS
-    # The words of the ranking.
+    # The words of the ranking of candidates.
     S = largest + 2 * numerics.l2
     assert 2**SUM_BITS > S and 2 * numerics.min_weight >= 2**numerics.node_low
     largest_G = max(round(largest_sum(config, size, largest / unit) * unit), 1)
     assert largest_G < 2**SUM_BITS
     assert numerics.slope.bits <= 64 and numerics.key_bits <= 15
     if numerics.bounded:
-        assert 2 * numerics.slope.largest + numerics.side.largest < 2**14, "what a sum of two logarithms takes"
+        assert 2 * numerics.slope.largest + numerics.side.largest < 2**14, "the range of a sum of two logarithms"
 
 
 @pytest.mark.parametrize("unit", [1e-9, 1.0, 1e12])
@@ -69,7 +69,7 @@ def test_penalties_are_held_to_what_sums_can_reach(unit):
     assert 0 < numerics.l1 <= 2.1 * largest and numerics.l1 < 2**32
     assert largest < numerics.min_weight <= 1.1 * largest + numerics.l2
     small = plan_numerics(TrainConfig.of(objective="reg:squarederror", reg_alpha=1e-30), size)
-    assert small.l1 == 1, "an alpha is never none: rounds do not depend on the unit"
+    assert small.l1 == 1, "an alpha never rounds to 0: rounds do not depend on the unit"
 
 
 def test_what_the_arithmetic_cannot_hold_is_refused():
