@@ -130,19 +130,19 @@ Class = TypeVar("Class", bound=type)
 
 
 def documented(cls: Class) -> Class:
-    """A decorator that adds the section to the docstring of an estimator."""
+    """Append the section `Parameters` to the docstring of an estimator; a class decorator."""
     cls.__doc__ = inspect.cleandoc(cls.__doc__ or "") + "\n\n" + section(cls)
     return cls
 
 
 class Parametrised:
-    """An object whose `__init__` has keyword parameters only, of TrainConfig, checked as soon as they are set."""
+    """Base of objects whose `__init__` has the parameters of TrainConfig as keywords, validated when they are set."""
 
     objectives: ClassVar[tuple[Objective, ...]]
     other: ClassVar[str]
 
     def _hold(self, given: dict[str, Any]) -> None:
-        """`locals()` of `__init__`: parameters are kept as they were given, as scikit-learn's `clone` asks."""
+        """Store the parameters from `locals()` of `__init__` unchanged, as scikit-learn's `clone` requires."""
         aliases, defaults = given["aliases"], self._defaults()
         changed = {name: given[name] for name in defaults if given[name] is not defaults[name]}
         vars(self).update({**defaults, **self._named({**changed, **aliases})})
@@ -155,7 +155,7 @@ class Parametrised:
 
     @classmethod
     def _named(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """The same under the names of `__init__`. Raises ConfigError for a name that is none."""
+        """Replace aliases by the names of `__init__`. Raises ConfigError for an unknown name."""
         given = canonical(given)
         if unknown := next((name for name in given if name not in cls._defaults()), None):
             TrainConfig.of(**{unknown: given[unknown]})
@@ -163,7 +163,7 @@ class Parametrised:
 
     @property
     def config(self) -> TrainConfig:
-        """The parameters, checked. Raises ConfigError."""
+        """The validated configuration. Raises ConfigError."""
         parameters = self.get_params()
         config = TrainConfig.of(**{**parameters, "objective": parameters["objective"] or self.objectives[0]})
         if config.objective not in self.objectives:
@@ -174,11 +174,11 @@ class Parametrised:
         return config
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters, as scikit-learn names them."""
+        """Return the parameters by name. `deep` is ignored, because no parameter is an estimator."""
         return {name: getattr(self, name) for name in self._defaults()}
 
     def set_params(self, **parameters: Any) -> Self:
-        """Change parameters; the next `fit` uses them. Raises ConfigError, and then changes none."""
+        """Change parameters for the next `fit`. Raises ConfigError, in which case none is changed."""
         before = self.get_params()
         vars(self).update(self._named(parameters))
         try:

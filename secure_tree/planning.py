@@ -1,4 +1,4 @@
-"""What a training will ask of the network and of the dealer, from public sizes only."""
+"""What a training requires of the network and of the dealer, computed from public sizes only."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from secure_tree.schema import Table, held_count
 
 @dataclass(frozen=True)
 class Demand:
-    """One step of a training as party 0 sees it: its requests, rounds, payload bytes out and in; done `times` times."""
+    """One step of a training at party 0, repeated `times` times: requests, rounds, and payload bytes each way."""
 
     step: str
     kinds: list[Correlation[object]]
@@ -40,10 +40,11 @@ class Demand:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is public of both tables: rows, names of features, rows of their own for validation (None: `test_size`).
+    """The public sizes of both tables.
 
-    `largest_weight` is None where no row has a weight. A name with a = in it is an indicator's. `audit`: whether the
-    parties check what they compute.
+    rows, names: row counts and feature names of each party; a name that contains = is that of an indicator.
+    validation_rows: the numbers of separate rows for validation; None: `test_size` of the rows is held out.
+    largest_weight: None if no row has a weight. audit: whether the parties check their computation.
     """
 
     rows: tuple[int, int]
@@ -54,12 +55,12 @@ class Sizes:
 
     @classmethod
     def numeric(cls, rows: tuple[int, int], features: int) -> Sizes:
-        """Tables by rows with so many numeric features."""
+        """Return the sizes of horizontal tables with numeric features only."""
         names = tuple(f"f{i}" for i in range(features))
         return cls(rows, (names, names))
 
     def context(self, config: TrainConfig) -> TrainingContext:
-        """What the parties of such a training agree on. Raises ConfigError for sizes that contradict each other."""
+        """Return the context that the parties would agree on. Raises ConfigError for inconsistent sizes."""
         config.check_trainable()
         rows, held_out, names = self.rows, self.validation_rows, self.names
         if held_out is None:
@@ -67,9 +68,9 @@ class Sizes:
             rows = rows[0] - held_out[0], rows[1] - held_out[1]
         vertical = config.partition == "vertical"
         if vertical and (rows[0] != rows[1] or held_out[0] != held_out[1]):
-            raise ConfigError("by columns both parties have the same number of rows")
+            raise ConfigError("both parties of vertical data must have the same number of rows")
         if not vertical and names[0] != names[1]:
-            raise ConfigError("by rows both parties have the same features")
+            raise ConfigError("both parties of horizontal data must have the same features")
         check_declared(config, names)
         check_validation_rows(held_out)
         every = names[0] + names[1] if vertical else names[0]
@@ -97,13 +98,13 @@ class Sizes:
 
 
 def plan_training(config: TrainConfig, sizes: Sizes, dealer: bool = True) -> list[Demand]:
-    """Set-up, every round of trees, every evaluation of held-out rows, and the finished model; with a dealer, or
-    without. Raises RangeError.
+    """Return the demand of set-up, rounds of trees, evaluations of held-out rows, and the finished model.
 
-    The label scale of a regression is taken as 1; rounds and bytes do not depend on it. Early stopping may need less;
-    with `colsample_bytree` the coin may draw features of more or fewer candidates, where some are indicators, may be
-    missing or are constrained. Joint edges of features with frequent values take further passes of the bisection, which
-    no size tells.
+    The label scale of a regression is assumed to be 1; rounds and bytes do not depend on it. The demand may differ from
+    that of the training in three cases. Early stopping may need less. With `colsample_bytree`, the public coin may draw
+    features with more or fewer candidates, if some are indicators, may be missing or are constrained. Joint edges of
+    features with frequent values need further passes of the bisection, which do not follow from sizes. Raises
+    RangeError.
     """
     context = sizes.context(config)
     layout, names = context.layout, sizes.names[0]

@@ -1,10 +1,11 @@
-"""Prediction: a path sum over every node of every tree, for rows whose values the parties know.
+"""Prediction: a path sum over all nodes of all trees, for rows whose values the parties know.
 
-Rows lie as in training: each party has all features of some rows (horizontal), or some features of all rows (vertical).
-By "bins", values of a party that trained are routed through its own stored cuts: a known matrix of bins times the
-shared left sets. By "thresholds", anybody's are compared with the secret threshold of the secret feature at every node.
-Either way a node gives a secret bit "goes left"; the bits along the path to a leaf are added, and the leaf is reached
-iff the sum equals the depth. The result is revealed to one party: the owner of the row, or the one that is named.
+Rows are divided as in training: each party has all features of some rows (horizontal), or some features of all rows
+(vertical). The method "bins" routes values by the cuts that their owner has stored in training: a known matrix of bins
+times the shared left sets. The method "thresholds" compares values of any origin with the secret threshold of the
+secret feature at every node. Both give a secret bit "goes left" per node. The agreements of these bits with the path to
+a leaf are added, and the leaf is reached iff the sum equals the depth. The result is revealed to one party: the owner
+of the row, or the party that both name.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ def margins(
 ) -> Steps[AShare]:
     """Own features float32[n_p, d_p] -> [margin] of all rows at MARGIN_SCALE, [classes, n] in the order of `layout`.
 
-    `layout` is the training's with the rows to be predicted, `cuts` those of this party's bins. Trees go in batches
-    that fit memory.
+    `layout` is that of the training with the rows to predict. `cuts` are those of this party's bins. Trees are
+    processed in batches that fit into memory.
     """
     trees, leaves = ensemble.leaves.shape
     parts = []
@@ -76,7 +77,7 @@ def margins(
 
 
 def row_groups(layout: Layout) -> list[tuple[int, ...]]:
-    """The parties that together have all features of some rows, for each such part of the rows that is not empty."""
+    """Return the groups of parties that together have all features of some rows, without empty groups."""
     groups: list[tuple[int, ...]] = [(0, 1)] if layout.vertical else [(0,), (1,)]
     return [owners for owners in groups if layout.rows[owners[0]]]
 
@@ -84,7 +85,7 @@ def row_groups(layout: Layout) -> list[tuple[int, ...]]:
 def bin_router(
     party: Party, layout: Layout, owners: tuple[int, ...], cuts: np.ndarray, features: np.ndarray
 ) -> Steps[Router]:
-    """Hand over the owners' bins of the same rows, masked -> Router."""
+    """Share the masked bins of the owners' rows -> Router."""
     steps = []
     for p in owners:
         size = layout.bins(p) + 1
@@ -97,7 +98,7 @@ def bin_router(
         t, m = null_left.shape
         vectors = []
         for p in owners:
-            # A value below a party's least edge goes left of every candidate of its feature.
+            # A value below a party's first edge goes left at every candidate of its feature.
             lowest = trees.features[:, :, layout.features_of(p), None]
             vectors.append(concatenate([lowest, trees.sets[p]], axis=-1).reshape(t * m, -1))
         left = yield from _apply_all(party, matrices, vectors)
@@ -108,9 +109,9 @@ def bin_router(
 
 
 def threshold_router(party: Party, layout: Layout, owners: tuple[int, ...], features: np.ndarray) -> Steps[Router]:
-    """Hand over the owners' values of the same rows, masked -> Router.
+    """Share the masked values of the owners' rows -> Router.
 
-    A missing value has key 0, left of every threshold, and a node that sends it right adds a number above every key.
+    A missing value has key 0, below every threshold. A node that sends it right adds a number above every key.
     """
     steps = []
     for p in owners:
@@ -131,7 +132,7 @@ def threshold_router(party: Party, layout: Layout, owners: tuple[int, ...], feat
 
 
 def keys_of(features: np.ndarray, optional: tuple[int, ...]) -> np.ndarray:
-    """Keys of the values, uint64[d_p, n], 0 where missing, and 2^33 where a value of an optional feature is missing."""
+    """Return keys of values, 0 if missing, then 2^33 for each missing value of an optional feature, uint64[.., n]."""
     missing = np.isnan(features)
     keys = np.where(missing, 0, order_key(features))
     right = missing[:, list(optional)].astype(np.int64) << ORDER_BITS + 1
@@ -139,7 +140,7 @@ def keys_of(features: np.ndarray, optional: tuple[int, ...]) -> np.ndarray:
 
 
 def columns_of(layout: Layout, p: int) -> np.ndarray:
-    """Places of party p's features, and of those that may be missing, in `Ensemble.chosen`."""
+    """Return the positions in `Ensemble.chosen` of party p's features, and of those that may be missing."""
     own = np.arange(layout.feature_count)[layout.features_of(p)]
     optional = [layout.feature_count + layout.missing.index(own[f]) for f in layout.optional[p]]
     return np.concatenate([own, np.array(optional, int)])
@@ -154,7 +155,7 @@ def _apply_all(party: Party, matrices: Sequence[SharedMatrix], vectors: Sequence
 
 
 def paths(depth: int) -> tuple[np.ndarray, np.ndarray]:
-    """(nodes, left) of shape [2^depth, depth]: the nodes above each leaf, and 1 where the path turns left."""
+    """Return (nodes, left), both [2^depth, depth]: the nodes above each leaf, and 1 if the path goes left there."""
     leaf = np.arange(1 << depth)[:, None]
     level = np.arange(depth)
     nodes = (1 << level) - 1 + (leaf >> (depth - level))
@@ -164,7 +165,7 @@ def paths(depth: int) -> tuple[np.ndarray, np.ndarray]:
 def sum_of_paths(party: Party, left: BShare, leaves: AShare, classes: int) -> Steps[AShare]:
     """<goes left>, [t, nodes, rows], [weights], [t, leaves] -> [sum of the reached leaves' weights], [classes, rows].
 
-    Trees come round by round, a tree for each class.
+    Trees are ordered by rounds, with one tree per class in each.
     """
     t, _, rows = left.shape
     nodes, turns = paths((left.shape[1] + 1).bit_length() - 1)

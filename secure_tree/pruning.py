@@ -1,10 +1,10 @@
-"""Which splits of a grown tree pay: exact gains of all nodes at once, and the tree without the splits that do not.
+"""Pruning of a grown tree: exact gains of all nodes at once, and the tree without the splits that do not last.
 
-A split lasts where both children have the least weight and the least rows, their gains exceed the node's by more than
-min_split_loss, their weights have the order that a constraint asks for (secure_tree/monotone.py), and all splits above
-it last. A node whose split does not has the null split, which sends all rows of a left child left, and those of others
-right, so that one leaf below has its weight, and the rest 0. The rows of the training are where the search has sent
-them: they get the weight from each of these leaves.
+A split lasts if both children have the least weight and the least number of rows, their gains exceed that of the node
+by more than min_split_loss, their weights are in the order required by a constraint (secure_tree/monotone.py), and all
+splits above it last. The other nodes get the null split, which sends all rows left at a left child and right elsewhere.
+So one leaf below such a node has its weight, and the others have weight 0. But training rows are at the leaves to which
+the search has routed them, so every leaf below the node gives them the node's weight.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ from secure_tree.weights import weights
 def prune(
     party: Party, context: TrainingContext, winner: BShare, sets: list[BShare], sums: AShare
 ) -> Steps[tuple[TreeShares, AShare]]:
-    """<winner of every node>, [m, C + 1], not yet a null split, <its sets>, [m, d_p, bins_p], and [G, H (, rows)] of
-    all nodes, leaves last, [2 m + 1, s] -> the tree, and the weights that the rows of the training get, [leaves].
+    """<winners>, [m, C + 1], <their left sets>, [m, d_p, bins_p], and [G, H (, rows)] of all nodes, leaves last,
+    [2 m + 1, s] -> the tree, and the weights for training rows, [leaves].
+
+    The winners are valid or invalid candidates, but not null splits yet.
     """
     m = len(winner)
     by_weight, w, leaf, heavy = yield from weights(party, context.numerics, sums[:, 0], sums[:, 1])
@@ -55,7 +57,7 @@ def prune(
     root_heavy = heavy[np.zeros((m + 1, 1), int)]
     (steps, covers), kept = yield from parallel(
         parallel(
-            # As in XGBoost, 0 where all is below min_child_weight.
+            # As in XGBoost, 0 if the root is below min_child_weight.
             _at_end(party, on_path, root_heavy, shrunk[to_leaves]),
             _at_end(party, on_path, public_bits(np.ones((m + 1, 1)), party.rank), sums[:, 1][to_leaves]),
         ),
@@ -73,7 +75,7 @@ def prune(
 
 
 def _lasting(party: Party, tests: BShare, above: np.ndarray) -> Steps[BShare]:
-    """<what must hold at every node>, [m, tests], and the nodes above each -> <its split lasts>, [m]."""
+    """<conditions of every node>, [m, tests], and the path to every node -> <its split lasts>, [m]."""
     own = yield from all_of.steps(party, tests)
     nothing = public_bits(np.ones(1), party.rank)
     return (yield from all_of.steps(party, concatenate([own, nothing])[above]))
@@ -82,7 +84,7 @@ def _lasting(party: Party, tests: BShare, above: np.ndarray) -> Steps[BShare]:
 def _net_gains(
     party: Party, context: TrainingContext, by_weight: AShare, w: AShare, m: int
 ) -> Steps[tuple[AShare, BShare]]:
-    """[gain / w], [w] of all nodes -> what the m splits gain, and <whether it is more than min_split_loss>."""
+    """[gain / w], [w] of all nodes -> [gain of every split], [m], and <it exceeds min_split_loss>, [m]."""
     gain = yield from multiply.steps(party, by_weight, w)
     net = gain[1::2] + gain[2::2] - gain[:m]
     small = yield from below.steps(party, net, [context.numerics.split_loss + 1], 64)
@@ -90,7 +92,7 @@ def _net_gains(
 
 
 def _many_rows(party: Party, context: TrainingContext, sums: AShare) -> Steps[list[BShare]]:
-    """<a node has the least number of rows>, where they are counted."""
+    """Return <a node has the least number of rows> for all nodes; nothing if rows are not counted."""
     if sums.shape[1] == 2:
         return []
     few = yield from below.steps(party, sums[:, 2], [context.config.min_child_samples], COUNT_BITS)
@@ -98,7 +100,7 @@ def _many_rows(party: Party, context: TrainingContext, sums: AShare) -> Steps[li
 
 
 def _paths(m: int) -> np.ndarray:
-    """The nodes from the root to every node, int[2 m + 1, depth + 1]; m, which is no split, where it has ended."""
+    """Return the path from the root to every node, int[2 m + 1, depth + 1], padded with m, which is not a split."""
     depth = m.bit_length()
     paths = np.full((2 * m + 1, depth + 1), m)
     for node in range(2 * m + 1):
@@ -110,7 +112,7 @@ def _paths(m: int) -> np.ndarray:
 
 
 def _reached(to_leaves: np.ndarray) -> np.ndarray:
-    """Whether null splits from a node on lead to the leaf, for the nodes on the way to every leaf, int64."""
+    """Return, for every node on the path to each leaf, 1 if null splits lead from it to this leaf, int64."""
     (count, length), leaves = to_leaves.shape, to_leaves[:, -1]
     m, reached = count - 1, np.ones(to_leaves.shape, np.int64)
     for level in range(length - 1):
@@ -122,13 +124,16 @@ def _reached(to_leaves: np.ndarray) -> np.ndarray:
 
 
 def _at_end(party: Party, on_path: BShare, first: BShare, values: AShare) -> Steps[AShare]:
-    """[values of the nodes on the way to every leaf], [leaves, depth + 1] -> 0 but for the first without a split."""
+    """[values along the path to every leaf], [leaves, depth + 1] -> the same, 0 except at the first node without split.
+
+    on_path: <split lasts> for the nodes above the leaf. first: whether the root counts at all.
+    """
     lasting = concatenate([first, on_path, first.map(np.zeros_like)], axis=1)
     return (yield from select.steps(party, lasting[:, :-1] ^ lasting[:, 1:], values))
 
 
 def _of_lasting(party: Party, lasts: BShare, parts: list[BShare]) -> Steps[list[BShare]]:
-    """<bits of every node>, [m, ..] each -> the same, 0 where the split does not last. One round."""
+    """<bits of every node>, [m, ..] each -> the same, 0 if the split does not last. One round."""
     m = len(lasts)
     flat = concatenate([part.reshape(m, -1) for part in parts], axis=1)
     kept = yield from and_each.steps(party, lasts, flat)

@@ -1,9 +1,10 @@
 """Public numbers that are the same on every machine.
 
-Both parties multiply public numbers on shares and compare shares with them. A last bit that differs between two hosts
-would turn shares into noise, so a public number is an integer in the source, comes from sums, products, quotients and
-square roots of floats, which IEEE 754 rounds in one way, or from the functions here. The logarithms and exponentials of
-libm, numpy and BLAS depend on the processor, and numpy's random generators on its version.
+Both parties multiply shares by public numbers and compare shares with them. If the last bit of such a number differed
+between two hosts, shares would become noise. Public numbers are therefore integers in the source, results of float
+operations that IEEE 754 rounds uniquely (sums, products, quotients, square roots), or results of the functions here.
+The logarithms and exponentials of libm, numpy and BLAS depend on the processor, and numpy's random generators depend on
+its version.
 """
 
 from __future__ import annotations
@@ -16,38 +17,38 @@ from decimal import Context, Decimal
 
 import numpy as np
 
-# `decimal` rounds its exponential and logarithm correctly, to this many digits.
+# `decimal` rounds its exponential and logarithm correctly to this number of digits.
 _EXACT = Context(prec=40)
 
 
 def exp(x: float) -> float:
-    """e^x."""
+    """Return e^x."""
     return float(_EXACT.exp(Decimal(x)))
 
 
 def ln(x: float) -> float:
-    """The natural logarithm of x > 0."""
+    """Return the natural logarithm of x > 0."""
     return float(_EXACT.ln(Decimal(x)))
 
 
 def ceil_log2(x: float) -> int:
-    """The least k with x <= 2^k, for x > 0."""
+    """Return the least k with x <= 2^k, for x > 0."""
     mantissa, exponent = math.frexp(x)
     return exponent - (mantissa == 0.5)
 
 
 def choose(count: int, of: int, label: str) -> np.ndarray:
-    """`count` of the numbers 0 .. of - 1 by a public coin, in ascending order.
+    """Choose `count` of the numbers 0 .. of - 1 by a public coin, in ascending order.
 
-    Number i draws word i of SHAKE-256 of the label, and the least words win: every choice is equally likely, but for
-    the chance of less than of^2 / 2^65 that two words are equal.
+    Number i gets word i of SHAKE-256 of the label, and the numbers with the smallest words are chosen. All choices are
+    equally likely unless two words are equal, which has a probability below of^2 / 2^65.
     """
     words = np.frombuffer(hashlib.shake_256(label.encode()).digest(8 * of), "<u8")
     return np.sort(np.argsort(words, kind="stable")[:count])
 
 
 def digest(*values: object) -> str:
-    """SHA-256 of plain values, dataclasses and arrays of numbers, in hexadecimal."""
+    """Return the SHA-256 of plain values, dataclasses and numeric arrays, in hexadecimal."""
     hashed = hashlib.sha256()
     for value in values:
         if isinstance(value, np.ndarray):

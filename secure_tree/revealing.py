@@ -1,4 +1,4 @@
-"""Margins of rows, revealed to those who are to know them: by this process, or by workers, each for its shard."""
+"""Prediction of margins and their reveal to the receivers, by this process or by workers for their shards."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ def revealed_margins(
     receiver: int | None,
     mac: bool = False,
 ) -> np.ndarray:
-    """Own features float32[n_p, d_p] -> int64[classes, rows] at MARGIN_SCALE: vertically of all rows, at the receiver;
-    horizontally of own rows. With `mac` every opening is checked, by MACs.
+    """Own features float32[n_p, d_p] -> revealed margins, int64[classes, rows] at MARGIN_SCALE.
+
+    For vertical data the receiver gets those of all rows, for horizontal data each party those of its own rows. With
+    `mac`, every opening is checked by MACs.
     """
     if layout.vertical:
         receivers = {receiver: slice(None)}
@@ -53,7 +55,7 @@ def _what(layout: Layout) -> str:
 def _with_macs(
     party: Party, model: SharedModel, layout: Layout, features: np.ndarray, receiver: int | None
 ) -> np.ndarray:
-    """As revealed_margins, with MACs on all that is opened."""
+    """Return `revealed_margins` with MACs on all openings."""
     classes = model.config.classes
     authentic = party.run(take_in_model(party, model.ensemble, layout))
     own = np.zeros((classes, 0), np.int64)
@@ -66,11 +68,11 @@ def _with_macs(
 
 
 def check_macs(party: Party, method: Method) -> None:
-    """Raises ConfigError where predictions cannot have MACs."""
+    """Raise ConfigError if predictions cannot have MACs."""
     if method != "thresholds":
         raise ConfigError(f'with MACs the method must be "thresholds", got {method!r}')
     if not party.randomness.masks_operands:
-        raise ConfigError('MACs need a dealer, who makes the tags: offline must be "dealer", got "pairwise"')
+        raise ConfigError('offline must be "dealer" with MACs, whose tags the dealer makes, got "pairwise"')
     if party.audit is not None:
         raise ConfigError("a prediction must use MACs or an audit, not both")
     if party.workers:
@@ -80,9 +82,9 @@ def check_macs(party: Party, method: Method) -> None:
 def predict_shards(
     party: Party, model: SharedModel, shards: Shards, known: Dictionary, method: Method, receiver: int | None
 ) -> np.ndarray:
-    """The same of rows in shards, by workers. Stage: predict."""
+    """Return `revealed_margins` of rows in shards, computed by workers. Stage: predict."""
     with party.stage("predict_offline"):
-        pass  # it is on the workers' meters
+        pass  # the workers' meters count it
     counts = agree_on_counts(party, shards, model.config.partition == "vertical")
     own = AtWorkers(party, shards, model.config, known, counts, counts, "predict")
     layouts = [replace(model.facts.layout, rows=rows) for rows in zip(*counts, strict=True)]

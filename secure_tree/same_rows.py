@@ -1,8 +1,8 @@
-"""Whether the rows of two tables by columns carry the same ids in the same order.
+"""Check that the rows of two vertical tables have the same ids in the same order.
 
-Functionality  a digest of its ids from each party -> to both, one bit: equal or not
-Cost           six rounds, 16 bytes in the first and two bits for each of 15 conjunctions
-Security       semi-honest, perfect given the digests: they are compared on shares, and nothing but the bit is opened
+Functionality  a digest of the ids from each party -> one bit to both: whether they are equal
+Cost           six rounds: 16 bytes in the first, and two bits for each of 15 conjunctions
+Security       semi-honest, perfect given the digests: they are compared on shares, and only the bit is revealed
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BYTES = 16
 
 
 def digest_of(ids: Iterable[str]) -> bytes:
-    """Of ids in their order."""
+    """Return a digest of ids in their order."""
     digest = hashlib.sha256()
     for one in ids:
         digest.update(f"{len(one)}:{one}".encode())
@@ -33,8 +33,10 @@ def digest_of(ids: Iterable[str]) -> bytes:
 
 
 def check_same_rows(party: Party, digest: bytes, where: str = "") -> None:
-    """Both parties call it, and for shards each pair of workers, with `digest_of` their ids. Raises DataError at both
-    where the ids, or their order, differ; the sentence begins with `where`, such as "shard 3: ".
+    """Raise DataError at both parties if their ids or the order of these differ.
+
+    Both parties, or for shards each pair of workers, must call this with `digest_of` their ids. The message begins with
+    `where`, such as "shard 3: ".
     """
     word = np.frombuffer(digest, U8)
     difference = AShare(word if party.rank == 0 else np.negative(word), party.rank)
@@ -45,11 +47,11 @@ def check_same_rows(party: Party, digest: bytes, where: str = "") -> None:
         return bool(same[0])
 
     if not planned(party, "rows", program):
-        raise DataError(f"{where}the ids of the two parties' rows, or their order, differ: run sharewood align first")
+        raise DataError(f"{where}both parties must have the same ids in the same order: run sharewood align first")
 
 
 def _equal(party: Party, difference: AShare) -> Steps[BShare]:
-    """[x], uint8[16] -> <all of it is zero>, [1]."""
+    """[x], uint8[16] -> <all bytes are zero>, [1]."""
     bits = yield from equals_zero.steps(party, difference, 8)
     while len(bits) > 1:
         half = len(bits) // 2

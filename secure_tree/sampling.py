@@ -1,11 +1,11 @@
-"""Which rows and which features a tree looks at, chosen by neither party by itself.
+"""Samples of rows and features for every tree. Neither party can determine them by itself.
 
-Rows      a secret bit each, 1 with probability `subsample` rounded to 2^-15: a uniform word, of which each party draws
-          a share by itself, is compared with an interval. Two rounds; nobody, the dealer included, learns which rows a
-          tree was grown on.
-Features  `colsample_bytree` of them by a public coin, drawn from the tokens of both parties that pair the model. Of the
-          edges of an indicator, only the last: 1 where any row of the party has the category, and the edges before
-          it split nothing or the same.
+Rows      a secret bit per row, 1 with probability `subsample` rounded to 2^-15. Each party draws a share of a uniform
+          word, which is compared with an interval. Two rounds. Nobody, not even the dealer, learns which rows a tree
+          was grown on
+Features  a fraction `colsample_bytree` by a public coin, seeded by the pairing id, which the tokens of both parties
+          determine. Of the edges of an indicator only the last is a candidate: it is 1 if any row of the party has the
+          category, and the edges before it split nothing or give the same split
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from secure_tree.context import TrainingContext
 from secure_tree.public import choose
 
 WORD_BITS = 16
-# Candidates of several trees, int[...] each.
+# The candidates of several trees, int[...] each.
 Samples = list[np.ndarray]
 
 
@@ -38,7 +38,7 @@ def row_mask(party: Party, share: float, rows: int) -> Steps[BShare]:
 
 
 def column_samples(context: TrainingContext) -> Samples:
-    """For every tree the candidates of its features, ascending, the null split among them."""
+    """Return for every tree the candidates of its features, in ascending order, including the null split."""
     config, facts, layout = context.config, context.facts, context.layout
     features = layout.candidate_features
     useful = layout.last_edges | ~np.isin(features, facts.indicators)
@@ -50,18 +50,18 @@ def column_samples(context: TrainingContext) -> Samples:
 
 
 def samples_by_round(context: TrainingContext) -> list[Samples]:
-    """For every round, of each class the sample of candidates."""
+    """Return for every round the sample of candidates of each class."""
     every, classes = column_samples(context), context.config.classes
     return [every[i : i + classes] for i in range(0, len(every), classes)]
 
 
 def sizes(context: TrainingContext, samples: Samples) -> tuple[tuple[int, int], ...]:
-    """What the cost of a round depends on: of each sample how many candidates, and how many of them are constrained."""
+    """Return what the cost of a round depends on: the numbers of candidates and of constrained ones in each sample."""
     return tuple((len(sample), int(np.count_nonzero(context.directions[sample[:-1]]))) for sample in samples)
 
 
 def alike(context: TrainingContext, rounds: Sequence[Samples]) -> Iterator[tuple[Samples, int]]:
-    """Runs of rounds whose samples have the same sizes, and so the same cost: the first, and how many."""
+    """Yield runs of rounds whose samples have the same sizes, hence the same cost: the first, and their number."""
     for _, run in groupby(rounds, key=lambda samples: sizes(context, samples)):
         first, *others = run
         yield first, 1 + len(others)

@@ -1,4 +1,4 @@
-"""What a party brings, checked at the door: a table of float32 features and, in training, a label per row."""
+"""Validation of a party's input: a table of float32 features and, for training, labels and weights."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ from secure_tree.public import choose
 
 @dataclass(frozen=True)
 class Table:
-    """features float32[n, d] with their names; labels float64[n], or None where the other party has them; weights
-    float64[n], or None where every row counts alike; `indicators` are the features that stand for a category; `ids`: a
-    digest of the ids, where rows of shards have some."""
+    """A party's rows.
+
+    features: float32[n, d], with their names. labels: float64[n], or None if the other party has them. weights:
+    float64[n], or None if all rows have the same weight. indicators: the features that are indicators of a category.
+    ids: a digest of the ids, if rows of shards have ids.
+    """
 
     features: np.ndarray
     names: tuple[str, ...]
@@ -31,11 +34,11 @@ class Table:
 def read_features(
     X: TableLike, config: TrainConfig | None = None, source: str = "X", known: Dictionary | None = None
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """An array or a DataFrame -> (float32[n, d], names). Raises DataError that names column and row.
+    """Convert an array or a DataFrame to (float32[n, d], names). Raises DataError, which names the column and the row.
 
-    NaN stands for a missing value where the configuration declares that the feature may have some; without a
-    configuration there are none. Categorical columns become indicators of the `known` categories, or else there is
-    none.
+    NaN is a missing value if the configuration declares that the feature may have missing values; otherwise, and
+    without a configuration, it is an error. Categorical columns become indicators of the `known` categories; without
+    these, they are an error.
     """
     frame = frame_of(X)
     names = None if frame is None else tuple(str(c) for c in frame.columns)
@@ -51,7 +54,7 @@ def read_features(
     except (TypeError, ValueError):
         raise DataError(f"{source}: features are not numeric") from None
     if values.ndim != 2:
-        raise DataError(f"{source}: expected a table of rows and features, got {values.ndim} dimension(s)")
+        raise DataError(f"{source}: features must have 2 dimensions, rows and features, got {values.ndim}")
     if values.shape[1] == 0:
         raise DataError(f"{source}: there are no features")
     names = names or tuple(f"f{i}" for i in range(values.shape[1]))
@@ -68,7 +71,7 @@ def read_features(
 
 
 def _features(column: Any, categories: list[str] | None, source: str) -> tuple[list[str], np.ndarray]:
-    """A column of a DataFrame as features: their names and float64[n, features]."""
+    """Convert a column of a DataFrame to features: their names and float64[n, features]."""
     name = str(column.name)
     if categories is not None and is_categorical(column.dtype):
         return [indicator(name, c) for c in categories], indicators(column, categories, source)
@@ -84,8 +87,10 @@ def read_training(
     config: TrainConfig,
     known: Dictionary | None = None,
 ) -> Table:
-    """Features, labels and weights of one party's rows; vertical data may have its labels, and with them its weights,
-    at the other. `known` are the categories of categorical columns. Raises DataError."""
+    """Read features, labels and weights of one party's rows. Raises DataError.
+
+    A party of vertical data may have no labels, and then no weights. `known` are the categories of categorical columns.
+    """
     features, names = read_features(X, config, known=known)
     hot = {indicator(column, c) for column, categories in (known or {}).items() for c in categories}
     table = Table(features, names, indicators=tuple(f for f, name in enumerate(names) if name in hot))
@@ -94,9 +99,9 @@ def read_training(
         raise DataError("X: a party needs at least one row to train")
     if y is None:
         if config.partition == "horizontal":
-            raise DataError("y must have labels: only vertical data can be trained on without them")
+            raise DataError("y must be given: only a party of vertical data may have no labels")
         if weights is not None:
-            raise DataError("sample_weight needs labels")
+            raise DataError("sample_weight must be given only at the party with the labels")
         return table
     labels = _column("y", "label", y, n)
     allowed = range(config.num_class or 2)
@@ -122,36 +127,42 @@ def read_training(
 def read_validation(
     pair: Labelled, config: TrainConfig, known: Dictionary, names: tuple[str, ...], labelled: bool
 ) -> Table:
-    """(X, y): rows that a party holds out itself, with the features, and labels, that its training rows have."""
+    """Read (X, y), the held-out rows that a party provides, with the same features as its training rows.
+
+    They must have labels exactly if the training rows have labels. Raises DataError.
+    """
     table = read_training(*pair, None, config, known)
     if table.names != names:
-        raise DataError("eval_set: its features or their order differ from those of X")
+        raise DataError("eval_set must have the features of X in the same order")
     if (table.labels is not None) != labelled:
-        raise DataError("eval_set: the party with the labels of X must have those of the eval_set, and the other none")
+        raise DataError("eval_set must have labels at the party with the labels of X, and none at the other")
     return table
 
 
 def hold_out(table: Table, config: TrainConfig) -> tuple[Table, Table]:
-    """A share `test_size` of the rows, by the public `random_state`, and the rest: (training, validation)."""
+    """Divide the rows into (training, validation), of which the latter is a fraction `test_size`.
+
+    The public `random_state` determines the choice. Raises DataError if no row is left to train on.
+    """
     n = len(table.features)
     chosen = held_rows(config, n)
     if chosen.size == n:
-        raise DataError(f"test_size {config.test_size:g} leaves none of {n} rows to train on")
+        raise DataError(f"test_size must leave at least one row to train on, got {config.test_size:g} for {n} rows")
     return rows_of(table, np.delete(np.arange(n), chosen)), rows_of(table, chosen)
 
 
 def held_count(config: TrainConfig, rows: int) -> int:
-    """How many of a party's rows `test_size` holds out."""
+    """Return how many of a party's rows `test_size` holds out."""
     return round(config.test_size * rows)
 
 
 def held_rows(config: TrainConfig, rows: int) -> np.ndarray:
-    """Which of a party's rows `test_size` holds out, ascending."""
+    """Return which of a party's rows `test_size` holds out, in ascending order."""
     return choose(held_count(config, rows), rows, f"held out {config.random_state}")
 
 
 def rows_of(table: Table, rows: np.ndarray) -> Table:
-    """Some rows of a table."""
+    """Select rows of a table."""
     labels, weights = (None if x is None else x[rows] for x in (table.labels, table.weights))
     return replace(table, features=table.features[rows], labels=labels, weights=weights)
 

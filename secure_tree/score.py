@@ -1,18 +1,19 @@
-"""Ranking of the candidates of every node of a level, without a division.
+"""Ranking of the candidates of all nodes of a level, without a division.
 
 Let a = H_L + lambda, b = H_R + lambda, S = a + b, T the soft threshold by alpha, x = T(G_L), y = T(G_R), t = x + y. The
-gains of both sides add up to t^2 / S + S u^2 / (a b), where u = x - (a / S) t. S belongs to the node. Without an alpha,
-so does t = G, and candidates are ranked by 2 log |u| - log a - log b. With one, |t| is at least
-K = max(|G| - 2 alpha, 0) and has the sign of G, so that they are ranked by S^2 u^2 / (a b) + (t - K') (t + K'), K'
-being K with that sign: from the logarithms of both terms that of their sum. A logarithm has seven bits of relative
-precision (mpc/logarithm.py), which costs a winner at most 12% of the best candidate's rank, and about 0.5% on average
-(docs/numerics.md). Whether the winner's gain pays is decided on exact gains (secure_tree/pruning.py).
+gains of both sides add up to t^2 / S + S u^2 / (a b), where u = x - (a / S) t. S is the same for all candidates of a
+node. Without an alpha, so is t = G, and candidates are ranked by 2 log |u| - log a - log b. With an alpha, |t| is at
+least K = max(|G| - 2 alpha, 0), and t has the sign of G. Let K' be K with that sign. Candidates are then ranked by
+S^2 u^2 / (a b) + (t - K') (t + K'), whose logarithm is computed from the logarithms of both terms. A logarithm has
+seven bits of relative precision (mpc/logarithm.py). This costs a winner at most 12% of the best candidate's rank, and
+about 0.5% on average (docs/numerics.md). Pruning decides on exact gains whether the winner's split lasts
+(secure_tree/pruning.py).
 
-Where weights have a bound c, a side gains B (2 G - B) / a, B being G up to c a (secure_tree/weights.py). Let w be the
-node's own weight, G up to c S over S. All sides at w gain as much whatever the candidate, and the own weight of a side
-gains (p^2 - d^2) / a more, where p = G - a w and d = G - B, |d| <= |p|. So candidates are ranked by the sum of that of
-both sides, from log |p - d| + log |p + d| - log a of each. With an alpha as well they are ranked as if there were
-no bound.
+If weights have a bound c, the gain of a side is B (2 G - B) / a, where B is G clipped to c a (secure_tree/weights.py).
+Let w be the node's own weight, which is G clipped to c S, over S. If both sides had the weight w, their gain would be
+the same for all candidates. A side's own weight gains (p^2 - d^2) / a more, where p = G - a w, d = G - B, and
+|d| <= |p|. Candidates are ranked by the sum of these terms over both sides, each computed from
+log |p - d| + log |p + d| - log a. With both an alpha and a bound, candidates are ranked without the bound.
 """
 
 from __future__ import annotations
@@ -45,8 +46,10 @@ COUNT_BITS = 33
 
 @dataclass(frozen=True)
 class NodeScale:
-    """Of every node a power of two s: [s G, s S], uint64 [v, 2], s S in 2^NODE_HIGH .. 2^SUM_BITS; [s]; and with
-    an alpha [log2 s], uint16. s is 0 where S is below 2^node_low, and no split of the node is valid.
+    """For every node, a power of two s such that s S is in 2^NODE_HIGH .. 2^SUM_BITS.
+
+    sums: [s G, s S], uint64 [v, 2]. factor: [s]. exponent: with an alpha, [log2 s], uint16. If S is below 2^node_low, s
+    is 0 and no split of the node is valid.
     """
 
     sums: AShare
@@ -81,9 +84,10 @@ def keys(
     min_samples: int,
     directions: np.ndarray,
 ) -> Steps[AShare]:
-    """[left sums], [v, s, C], and [totals], [v, s], s = (G, H) or (G, H, rows), and scales -> [key], uint16 [v, C],
-    below 2^key_bits: the score, and above it whether the candidate is valid. `directions`, int[C]: whether weights must
-    rise (1) or fall (-1) from its left side to its right one.
+    """[left sums], [v, s, C], [totals], [v, s], and scales -> [key], uint16 [v, C], below 2^key_bits.
+
+    The s sums are (G, H) or (G, H, rows). The low bits of a key are the score; the highest bit is 1 if the candidate is
+    valid. `directions`, int[C]: whether weights must rise (1) or fall (-1) from the left side to the right side.
     """
     sides = stack([left, total.map(lambda t: t[..., None]) - left])
     H = sides[:, :, 1] + numerics.l2
@@ -98,7 +102,7 @@ def keys(
 def _terms(
     party: Party, numerics: Numerics, G: AShare, H: AShare, total: AShare, scale: NodeScale
 ) -> Steps[list[AShare]]:
-    """[G] and [a, b] of both sides, [2, v, C], and [totals], [v, s] -> logs of what adds up to the rank, [v, C]."""
+    """[G] and [a, b] of both sides, [2, v, C], and [totals], [v, s] -> [logs] of the terms of the rank, [v, C] each."""
     if numerics.bounded:
         numerators = _bounded(party, numerics, G, H, total, scale)
     else:
@@ -116,7 +120,7 @@ def _terms(
 def _bounded(
     party: Party, numerics: Numerics, G: AShare, H: AShare, total: AShare, scale: NodeScale
 ) -> Steps[list[AShare]]:
-    """[G] and [a, b] of both sides, [2, v, C], and [totals], [v, s] -> log of (s S)^2 (p^2 - d^2) of each side."""
+    """[G] and [a, b] of both sides, [2, v, C], and [totals], [v, s] -> [log of (s S)^2 (p^2 - d^2)] of each side."""
     S = scale.sums[:, 1]
     (_, cut), (_, of_node), scaled = yield from parallel(
         cut_off(party, numerics, G, H),
@@ -137,8 +141,9 @@ def _bounded(
 def _unbounded(
     party: Party, numerics: Numerics, G: AShare, a: AShare, total: AShare, scale: NodeScale
 ) -> Steps[list[AShare]]:
-    """[G] of both sides, [2, v, C], [a], [v, C], and the nodes' [G], [v] -> log of (s S u)^2, and with an alpha of
-    s^2 (t - K') (t + K') in the same unit less the logarithms of a and b.
+    """[G] of both sides, [2, v, C], [a], [v, C], and [G] of the nodes, [v] -> [log of (s S u)^2].
+
+    With an alpha also the log of s^2 (t - K') (t + K'), in the unit of the former minus the logarithms of a and b.
     """
     if numerics.shrunk is None or scale.exponent is None:
         factors = stack([scale.sums[:, 1], -scale.sums[:, 0]], axis=-1)
@@ -160,7 +165,7 @@ def _unbounded(
 
 
 def _slope(party: Party, numerics: Numerics, x: AShare, y: AShare) -> Steps[AShare]:
-    """Log of the squares of inner products along the last axis."""
+    """Return [log of the squared inner products] along the last axis."""
     u = yield from dot.steps(party, x, y, integers(U64, numerics.slope.bits))
     return (yield from logarithm.steps(party, u, numerics.slope))
 
@@ -168,8 +173,9 @@ def _slope(party: Party, numerics: Numerics, x: AShare, y: AShare) -> Steps[ASha
 def _valid(
     party: Party, numerics: Numerics, sides: AShare, H: AShare, min_samples: int, directions: np.ndarray
 ) -> Steps[AShare]:
-    """[both sides' sums], [2, v, s, C], and [a, b] -> [1 where both have the least weight and the least rows, and their
-    weights the order that they must have].
+    """[sums] of both sides, [2, v, s, C], and [a, b] -> [1 if the candidate is valid], [v, C].
+
+    Both sides must have the least weight and the least number of rows, and their weights must be in the required order.
     """
     tests = [below.steps(party, H, [numerics.min_weight], numerics.high + 3)]
     if sides.shape[2] == 3:

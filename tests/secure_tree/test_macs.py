@@ -1,4 +1,4 @@
-"""Predictions with MACs: as without them, in every case; and a lie in any opening, by either party, is caught."""
+"""Predictions with MACs equal those without, and a lie by either party in any opening is detected."""
 
 import copy
 from contextlib import suppress
@@ -28,7 +28,7 @@ def rows_of(rank, table=X, vertical=False):
 
 @cache
 def models(**parameters):
-    """Both halves of a model of one table."""
+    """Return both halves of a model."""
     config = {**SMALL, **parameters}
     kind = SecureXGBRegressor if "reg" in config.get("objective", "") else SecureXGBClassifier
     vertical = config.get("partition") == "vertical"
@@ -43,7 +43,7 @@ def models(**parameters):
 
 
 def predict(halves, mac=True, rows=None, wrap=None):
-    """Margins at both parties; `rows` of each at most; `wrap(party)` before the prediction."""
+    """Return margins at both parties, each with at most `rows` rows. `wrap(party)` is called before the prediction."""
     config = halves[0].config
     vertical = config.partition == "vertical"
     source = MISSING if config.missing == "all" else X
@@ -80,7 +80,7 @@ def test_predictions_are_those_without(parameters):
 
 
 class Lying:
-    """A link that changes one array on its way out: one word of it, or all, and any bits of them."""
+    """A link that changes one array that it sends: one word or all, in any bits."""
 
     def __init__(self, link, lie_at, change):
         self._link, self._lie_at, self._change = link, lie_at, change
@@ -119,7 +119,7 @@ def zeros(data):
 
 
 def frames(halves, rows):
-    """How many arrays each party sends in a prediction."""
+    """Return how many arrays each party sends in a prediction."""
     links = [None, None]
 
     def wrap(party):
@@ -147,8 +147,9 @@ def test_whatever_is_changed_in_what_is_sent_is_caught(parameters, change):
 
 
 class Liar:
-    """Stands for `open_authentic`: the liar adds an error to its share of an opened word, and its program believes it.
-    Both parties then have the same opened words, and only the MACs tell.
+    """Replaces `open_authentic`: the liar adds an error to its share of an opened word and continues with the result.
+
+    Both parties then have the same opened words, so only the MACs reveal the error.
     """
 
     def __init__(self, monkeypatch, rank):
@@ -157,7 +158,7 @@ class Liar:
             monkeypatch.setattr(f"mpc.{module}.open_authentic", self)
 
     def predict(self, halves, lie_at, error):
-        """Margins, with the error in this opening."""
+        """Return margins with the error in this opening."""
         self.opened, self._lie_at, self._error = 0, lie_at, np.uint64(error)
 
         def job(party):
@@ -183,19 +184,19 @@ class Liar:
 def test_a_party_that_shares_another_value_and_goes_on_with_it_is_caught(monkeypatch, rank, parameters, openings):
     halves, liar = models(**parameters), Liar(monkeypatch, rank)
     expected = liar.predict(halves, 0, 0)
-    assert liar.opened == openings, "of each group of rows four, and its predictions"
+    assert liar.opened == openings, "four per group of rows, and its predictions"
     for lie_at in range(1, openings + 1):
         for error in (1, 1 << 3, 12345678901234567, (1 << 64) - 1):
             with pytest.raises(MacFailure, match="do not match their MACs"):
                 liar.predict(halves, lie_at, error)
-        # Beyond the bits that are read: it may pass, and then changes nothing.
+        # The error is beyond the bits that are read. It may pass, and then changes nothing.
         with suppress(MacFailure):
             found = liar.predict(halves, lie_at, 1 << 63)
             assert all(np.array_equal(a, b) for a, b in zip(expected, found, strict=True))
 
 
 def test_what_a_party_takes_in_is_its_choice():
-    """Another half of the model, or other rows, is no lie about an opened value: it passes, and changes predictions."""
+    """Another half of the model or other rows are not a lie about an opened value. They pass and change predictions."""
     halves = models()
     expected, _ = predict(halves, rows=3)
     other = copy.copy(halves[0])  # public numbers are added to the share of party 0
@@ -231,7 +232,7 @@ def test_it_is_refused_where_it_is_not_supported():
     def pairwise(party):
         return halves[party.rank].predict_margin(party, rows_of(party.rank), "thresholds", mac=True)
 
-    with pytest.raises(ConfigError, match="MACs need a dealer"):
+    with pytest.raises(ConfigError, match='offline must be "dealer" with MACs'):
         run_both(pairwise, source=made_by_both)
 
 

@@ -1,4 +1,4 @@
-"""Prediction on both paths against the twin, and the model's two halves in memory and on disk."""
+"""Prediction by bins and by thresholds against the twin, and the halves of a model in memory and on disk."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Public numbers: right, and pinned, since both parties derive them by themselves."""
+"""Public numbers are correct, and pinned because both parties derive them by themselves."""
 
 import math
 

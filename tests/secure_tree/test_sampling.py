@@ -1,4 +1,4 @@
-"""Several classes, samples of rows and features, weights: the twin's splits, and what the gradients become."""
+"""Several classes, samples of rows and features, and weights: splits are the twin's, and gradients are correct."""
 
 import os
 
@@ -58,13 +58,13 @@ def test_rows_are_left_out(parameters):
     check(training, 2)
     kept = np.array([(seen.values != 0).any(axis=0) for seen in training.trees])
     assert (np.abs(kept.mean(axis=1) - 0.25) < 5 * np.sqrt(0.25 * 0.75 / 400)).all()
-    assert 0 < (kept[0] & kept[1]).mean() < 0.15, "each tree has a sample of its own"
+    assert 0 < (kept[0] & kept[1]).mean() < 0.15, "each tree has its own sample"
     if "min_child_samples" in parameters:
         assert np.array_equal(training.trees[0].values[2] == 1, kept[0])
 
 
 def kept_rows(seeds=(b"a" * 16, b"b" * 16), draws=(os.urandom, os.urandom), rows=2000, share=0.3):
-    """The opened mask of one tree, dealt from these seeds."""
+    """Return the opened mask of one tree, dealt from these seeds."""
 
     def job(party):
         party.draw = draws[party.rank]
@@ -74,7 +74,7 @@ def kept_rows(seeds=(b"a" * 16, b"b" * 16), draws=(os.urandom, os.urandom), rows
 
 
 def test_the_dealer_does_not_know_which_rows_are_left_out():
-    # All that the dealer knows is its seeds: with the same, another training leaves out other rows.
+    # The dealer knows only its seeds. With the same seeds, another training leaves out other rows.
     assert 0.35 < (kept_rows() != kept_rows()).mean() < 0.5
     draws = tuple((lambda n, r=r: np.random.default_rng(r).bytes(n)) for r in (1, 2))
     same = kept_rows(draws=draws)
@@ -124,7 +124,7 @@ def test_weights_of_vertical_data_stand_beside_the_labels():
     heavy = train_both(*columns(X, y, 1), weights=(np.full(40, 0.25), None), partition="vertical", **SMALL)
     check(heavy, 2)
     assert heavy.facts.weight_scale == 0.25
-    with pytest.raises(DataError, match="sample_weight needs labels"):
+    with pytest.raises(DataError, match="sample_weight must be given only at the party with the labels"):
         train_both(*columns(X, y, 1), weights=(None, np.ones(40)), partition="vertical", **SMALL)
 
 

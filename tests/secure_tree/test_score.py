@@ -1,20 +1,20 @@
-"""How good the winner of the approximate ranking is: a share of the best candidate's rank that no node falls below.
+"""The quality of the approximate ranking: the winner has at least a certain fraction of the best candidate's rank.
 
-rank = what the gains of both sides add up to, less G^2 / S, S being H + 2 lambda; with an alpha, less K^2 / S,
+The rank is the sum of both sides' gains minus G^2 / S, where S = H + 2 lambda; with an alpha, minus K^2 / S, where
 K = max(|G| - 2 alpha, 0).
 
-A logarithm reads |x| as v 2^f for an integer v from 80 on, and |v 2^f - |x|| < 2^f. So it is too large by less than
-log2(v / (v - 1)), too small by less than log2((v + 1) / v), and off by the rounding of the table: over all v, `errors`.
-A score has the logarithms of u^2, a and b, and all of them may err against each other between the winner and the best
-candidate: SHARE is 2 to minus the sum of these errors in octaves. With an alpha the logarithm of the sum is rounded for
-each of the two, to half a unit; its second term, of two logarithms, has a smaller sum of errors than the first.
+A logarithm reads |x| as v 2^f for an integer v >= 80 with |v 2^f - |x|| < 2^f. It is too large by less than
+log2(v / (v - 1)) and too small by less than log2((v + 1) / v), and the table is rounded; `errors` computes this over
+all v. A score has the logarithms of u^2, a and b, whose errors may all favour the winner over the best candidate. SHARE
+is 2 to the negative sum of these errors in octaves. With an alpha, the logarithm of the sum is rounded to half a unit
+for each of the two candidates. Its second term, with two logarithms, has a smaller sum of errors than the first.
 
-Below the least |u| that is told from zero, m' = 96 2^f over the scale of the node, a candidate may count as if |u|
-were m', so that the winner may lack what that is worth at its a and b. With an alpha the same holds for t - K' and
-t + K', which count as 0 below their least.
+If |u| is below the smallest value that differs from zero, m' = 96 2^f over the scale of the node, a candidate may count
+as if |u| were m'. The winner may then lack the rank of m' at its a and b. With an alpha, the same holds for t - K' and
+t + K', which count as 0 below their smallest value.
 
-Where weights have a bound, the rank is what both sides gain more by their own weights than by the node's. Winners are
-held to its mean over nodes there.
+If weights have a bound, the rank is the additional gain of both sides with their own weights instead of the node's. The
+test then bounds the mean over nodes.
 """
 
 from unittest.mock import patch
@@ -33,13 +33,13 @@ from tests.secure_tree.conftest import read_shared
 from tests.secure_tree.test_twin import halves
 
 SHARE, SHARE_WITH_ALPHA = 0.8827, 0.8732
-# A logarithm may be 0 up to here, in units of what is read in the lowest window.
+# A logarithm may be 0 up to this value, in units of the lowest window.
 LEAST_TOLD = LEAST_READ * 6 // 5
 RNG = np.random.default_rng(11)
 
 
 def errors(log: Logarithm) -> tuple[float, float]:
-    """By how much, in units, a logarithm may be too large, and too small."""
+    """Return by how many units a logarithm may be too large, and too small."""
     v = np.arange(LEAST_READ, 1 << READ_BITS)
     (table,) = log.value.tables
     exact = log.unit * np.log2([(v - 1) / LEAST_READ, (v + 1) / LEAST_READ])
@@ -56,8 +56,9 @@ def test_the_shares_are_those_of_the_logarithms():
 
 
 class Level:
-    """All candidates of the nodes of a level, [v, C]: `chosen` [v], `valid`, the exact `rank`, and the `slack` [v] by
-    which the chosen one may lack the share.
+    """All candidates of the nodes of a level, [v, C]: `valid`, and the exact `rank`.
+
+    chosen: [v]. slack: by how much the rank of the chosen candidate may be below its share, [v].
     """
 
     def __init__(self, numerics, left, total, min_samples, keys):
@@ -103,7 +104,7 @@ class Level:
         return np.where(self.valid, self.rank, -np.inf).max(axis=1)
 
     def ratios(self, of="rank"):
-        """Of nodes where the slack is nothing beside the best: the winner's part of that."""
+        """Return the winner's fraction of the best rank, for nodes where the slack is negligible."""
         values = getattr(self, of)
         best = np.where(self.valid, values, -np.inf).max(axis=1)
         counts = self.splittable & (best > 100 * self.slack)
@@ -111,7 +112,7 @@ class Level:
 
     def check(self):
         some = self.splittable
-        assert self.of_winner(self.valid)[some].all(), "an invalid candidate wins where there is a valid one"
+        assert self.of_winner(self.valid)[some].all(), "an invalid candidate wins although there is a valid one"
         if self.bounded:
             return
         best, won = self.best[some], self.of_winner(self.rank)[some]
@@ -123,7 +124,7 @@ class Level:
 
 @pytest.fixture
 def levels(monkeypatch):
-    """Every level that the twin searches from here on."""
+    """Record every level that the twin searches."""
     seen = []
 
     def keys(numerics, left, total, min_samples, coins, directions):
@@ -191,13 +192,13 @@ def test_no_winner_is_below_its_share(data, parameters, levels):
 
 
 def late(y, rng):
-    """Of the 300th tree: |g| and h over five orders of magnitude, the sign that of the label."""
+    """Return gradients as of the 300th tree: |g| and h over five orders of magnitude, with the label's sign."""
     g = np.exp(rng.uniform(np.log(1e-5), np.log(0.25), len(y)))
     return np.where(y > 0, -g, g), g * (1 - g)
 
 
 def counted(y, rng):
-    """A count's gradient and hessian, over a label scale of 16."""
+    """Return gradients and hessians of counts, over a label scale of 16."""
     mean = np.exp(rng.normal(size=len(y)))
     return (mean - rng.poisson(mean * np.where(y > 0, 1.5, 0.7))) / 16, mean * np.exp(0.7) / 16
 
@@ -251,7 +252,7 @@ def test_random_extreme_sums(name, seed):
     v, C = 4, 300
 
     def magnitudes(most, shape):
-        """From 0 to the most, spread over all octaves, the ends among them."""
+        """Draw magnitudes from 0 to `most` over all octaves, including both ends."""
         drawn = np.exp2(rng.uniform(-1, np.log2(most), shape)).astype(np.int64)
         return np.where(rng.random(shape) < 0.05, rng.choice([0, 1, most]), drawn)
 
@@ -259,10 +260,10 @@ def test_random_extreme_sums(name, seed):
     H_left = np.minimum(magnitudes(H_most, (v, C)), H)
     H_left = np.where(rng.random((v, C)) < 0.5, H_left, H - H_left)
     if numerics.min_weight == 0:
-        # A side of nothing has no rank.
+        # An empty side has no rank.
         H = np.maximum(H, 2)
         H_left = np.clip(H_left, 1, H - 1)
-    # |G_L| + |G_R| is at most the largest; nearly proportional sums make u small.
+    # |G_L| + |G_R| is at most the largest sum. Nearly proportional sums make u small.
     G = magnitudes(G_most, (v, 1)) * rng.choice([-1, 1], (v, 1))
     room = (G_most - np.abs(G)) // 2
     G_left = np.where(

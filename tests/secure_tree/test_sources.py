@@ -1,4 +1,4 @@
-"""Rows that workers open by themselves: model and facts do not depend on the division; what does not fit is refused."""
+"""Rows that workers open: model and facts do not depend on the division, and shards that do not fit are refused."""
 
 from dataclasses import dataclass, replace
 
@@ -26,7 +26,7 @@ OWN = slice(0, CUT), slice(CUT, N)
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """A part that only workers open."""
+    """A source that only workers may open."""
 
     table: Table
 
@@ -101,7 +101,7 @@ def test_by_columns_the_pairs_of_workers_compare_their_ids():
 
     margins = run_both(with_workers(job, 3))[0][0]
     assert np.mean((margins > 0) == Y) > 0.8
-    with pytest.raises(DataError, match="shard 2: the ids of the two parties' rows, or their order, differ"):
+    with pytest.raises(DataError, match="shard 2: both parties must have the same ids in the same order"):
         run_both(with_workers(lambda party: job(party, 1), 3))
 
 
@@ -154,7 +154,7 @@ def test_a_fingerprint_does_not_depend_on_the_division(monkeypatch, weights, pla
 
 
 def test_a_training_resumes_with_the_bins_that_were_kept(tmp_path, monkeypatch):
-    """Also with another number of shards."""
+    """This includes another number of shards."""
 
     def job(party, count, resume):
         keeping = Checkpoints(tmp_path / str(party.rank), resume)

@@ -1,4 +1,4 @@
-"""Rows that evaluate a training: the numbers revealed against scikit-learn's, early stopping."""
+"""Held-out rows: revealed metrics against scikit-learn's, and early stopping."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ SMALL = dict(max_depth=2, max_bin=8, learning_rate=0.5)
 
 
 def fit(tables, labels, held=(None, None), kind=SecureXGBClassifier, **parameters):
-    """Both parties' estimators, and the parties."""
+    """Return both parties' fitted estimators, and the parties."""
 
     def job(party):
         rank = party.rank
@@ -152,7 +152,7 @@ def test_several_classes(metric):
             ConfigError,
             "must suit multi:ova, got mae",
         ),
-        ({"test_size": 0.99}, DataError, "leaves none of 20 rows"),
+        ({"test_size": 0.99}, DataError, "at least one row to train on, got 0.99 for 20 rows"),
         ({"test_size": 0.1}, DataError, "must hold out at least 5 rows or none, got 2"),
     ],
 )

@@ -77,7 +77,7 @@ def test_columns_between_hosts(by_columns):
 def test_rows_that_are_not_the_same(by_columns, monkeypatch):
     table = pd.read_csv(by_columns / "a.csv")
     pd.concat([table[1:], table[:1]]).to_csv(by_columns / "a.csv", index=False)
-    with pytest.raises(DataError, match="the ids of the two parties' rows, or their order, differ"):
+    with pytest.raises(DataError, match="both parties must have the same ids in the same order"):
         in_threads(monkeypatch, by_columns, train, False, None)
     assert not (by_columns / "a_model.npz").exists()
 
