@@ -1,16 +1,16 @@
-"""Bins of a party whose rows lie in shards: each shard is sketched where it lies, and the sketches are merged.
+"""Bins of a party whose rows are in shards: each shard is sketched by its worker, and the sketches are merged.
 
-Functionality  features of a shard -> a Sketch of each; sketches of all shards -> one; a merged one -> the party's Bins
-How            a feature with at most MOST_COUNTED distinct values over all shards, such as a category, is counted, and
-               its cuts are those that one process finds (secure_tree/binning.py). Any other is a KLL sketch with the
-               parameter SKETCH_K, whose retained values, each with the number of values that it stands for, are cut by
-               the same rule; the minimum is exact. Missing values do not count
-Error          of the rank of a quantile as a share of the values that are there: at most `rank_error` for 99% of
-               sketches, fitted by the library's authors over thousands of trials; 0 where values were counted. How
-               often shards are merged, and in which order, does not matter to it
-Size           about 50 kB a feature and shard, sent inside the party only
-Random         KLL discards every other value by coins of its own, so that two sketches of the same rows differ within
-               the error: bins are found once, and a training that resumes takes those it had
+Functionality  features of a shard -> a Sketch of each; sketches of all shards -> one; merged ones -> the party's Bins
+How            a feature with at most MOST_COUNTED distinct values over all shards is counted, and its cuts are those of
+               a single process (secure_tree/binning.py). Any other feature gets a KLL sketch with parameter SKETCH_K.
+               Its retained values are cut by the same rule, each with the number of values that it represents. The
+               minimum is exact. Missing values do not count
+Error          the error of a quantile's rank, as a fraction of the non-missing values, is at most `rank_error` for 99%
+               of sketches, as fitted by the library's authors over thousands of trials; 0 for counted values. It does
+               not depend on the number or order of merges
+Size           about 50 kB per feature and shard, sent only within the party
+Randomness     KLL discards values at random, so two sketches of the same rows differ within the error. Bins are
+               therefore cut once, and a resumed training uses the saved ones
 Source         Karnin, Lang and Liberty, FOCS 2016; Apache DataSketches
 """
 
@@ -29,13 +29,15 @@ from secure_tree.binning import Bins, Counted
 
 SKETCH_K = 4096
 MOST_COUNTED = 4096
-# A column that shows more distinct values than MOST_COUNTED in so many rows is not sorted as a whole.
+# A column with more than MOST_COUNTED distinct values in this number of rows is not sorted as a whole.
 _GLANCE = 4 * MOST_COUNTED
 
 
 @dataclass(frozen=True)
 class Sketch:
-    """Of one feature: how many values are there and how many missing; the `counted` ones where they are few; a
+    """A sketch of one feature.
+
+    present, missing: numbers of values. counted: the distinct values with their counts, if they are few. kll: a
     serialised KLL sketch.
     """
 
@@ -47,14 +49,14 @@ class Sketch:
 
     @classmethod
     def of(cls, column: np.ndarray) -> Sketch:
-        """float32[n] or float64[n], NaN where a value is missing."""
+        """Sketch a column, float32[n] or float64[n], NaN if a value is missing."""
         present = column[~np.isnan(column)]
         kll = _kind(column.dtype)(SKETCH_K)
         kll.update(np.ascontiguousarray(present))
         return cls(present.size, column.size - present.size, _few(present), kll.serialize(), column.dtype)
 
     def merge(self, other: Sketch) -> Sketch:
-        """The sketch of the values of both."""
+        """Return the sketch of both sets of values."""
         kll, more = (each._kll for each in (self, other))
         kll.merge(more)
         both = None
@@ -66,13 +68,13 @@ class Sketch:
 
     @property
     def rank_error(self) -> float:
-        """See the header."""
+        """The error of a quantile's rank (see the header)."""
         kll = self._kll
         return kll.normalized_rank_error(False) if self.counted is None and kll.is_estimation_mode() else 0.0
 
     @property
     def values(self) -> Counted:
-        """The values, or those of the sketch with the numbers that they stand for; the minimum is among them."""
+        """The counted values, or the sketch's values with the numbers that they represent, including the minimum."""
         if self.counted is not None:
             return self.counted
         kll = self._kll
@@ -88,9 +90,7 @@ class Sketch:
 
 @dataclass(frozen=True)
 class SketchReport:
-    """For the report of a training: rows of all shards, the sketch's parameter, and by feature the rank error, as of
-    the header: 0 for one that was counted.
-    """
+    """For the report of a training: the rows of all shards, the sketch's parameter, and the rank error by feature."""
 
     rows: int
     k: int
@@ -98,43 +98,43 @@ class SketchReport:
 
     @classmethod
     def of(cls, sketches: Sequence[Sketch], names: Sequence[str]) -> SketchReport:
-        """Of a party's features, merged over its shards."""
+        """Report on the merged sketches of a party's features."""
         rows = sketches[0].present + sketches[0].missing
         errors = {name: sketch.rank_error for name, sketch in zip(names, sketches, strict=True)}
         return cls(rows, SKETCH_K, errors)
 
     @property
     def rank_error(self) -> float:
-        """The largest."""
+        """The largest rank error."""
         return max(self.rank_errors.values())
 
 
 def sketch(features: np.ndarray) -> list[Sketch]:
-    """A shard's features, float32[n, d] -> a sketch of each. Raises ConfigError without the library."""
+    """A shard's features, float32[n, d] -> a sketch of each. Raises ConfigError if datasketches is not installed."""
     return [Sketch.of(column) for column in features.T]
 
 
 def merge(shards: Iterable[list[Sketch]]) -> list[Sketch]:
-    """The sketches of the features of all shards, at least one -> of the party's. One shard is held at a time.
+    """Merge the sketches of all features over at least one shard. Only one shard's are in memory at a time.
 
-    Raises DataError where shards differ in their number of features.
+    Raises DataError if the shards have different numbers of features.
     """
     return reduce(_merge_two, shards)
 
 
 def bins_of_shards(merged: Sequence[Sketch], size: int, finer: int = 1) -> Bins:
-    """A party's bins, without features: a worker replaces those by its own. As of `secure_tree.binning.make_bins`."""
+    """Cut a party's bins as `secure_tree.binning.make_bins` does, but without features, which each worker adds."""
     none = np.zeros((0, len(merged)), np.float32)
     return Bins.of(none, (each.values for each in merged), size, finer)
 
 
 def check_exact(merged: Sequence[Sketch], names: Sequence[str]) -> None:
-    """Raises ConfigError where `max_bin="exact"` asks for more candidates than shards count."""
+    """Raise ConfigError if a feature has too many distinct values for `max_bin="exact"`."""
     for each, name in zip(merged, names, strict=True):
         if each.counted is None:
             raise ConfigError(
-                f"max_bin must be a number where a feature has more than {MOST_COUNTED} distinct values over the "
-                f'shards of a party, got "exact", and {name!r} has more'
+                f'max_bin must be a number, got "exact": {name!r} has more than {MOST_COUNTED} distinct values over '
+                "the shards of this party"
             )
 
 
@@ -165,6 +165,6 @@ def _library() -> ModuleType:
         import datasketches
     except ImportError:
         raise ConfigError(
-            "bins over shards need datasketches, which is not installed: pip install 'sharewood[cluster]'"
+            "bins over shards require datasketches, which is not installed: pip install 'sharewood[cluster]'"
         ) from None
     return datasketches

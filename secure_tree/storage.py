@@ -1,7 +1,7 @@
-"""Files of facts and arrays: .npz, or JSON with arrays in base64. Nothing in them is evaluated.
+"""Files of facts and arrays: .npz, or JSON with arrays in base64. Reading a file never executes code from it.
 
-Each ends in, or contains, the SHA-256 of all the rest, and no parser sees a file that does not agree with it. Under a
-key the whole is encrypted (mpc/encryption.py), whatever the file's name ends in.
+Every file contains the SHA-256 of the rest, which is checked before facts or arrays are parsed. With a key, the whole
+file is encrypted (mpc/encryption.py), whatever its suffix.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DIGITS = 64
 
 
 def to_document(facts: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
-    """Facts and arrays as one JSON object."""
+    """Encode facts and arrays as one JSON object."""
     coded = {
         name: {
             "dtype": a.dtype.str,
@@ -43,7 +43,7 @@ def to_document(facts: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
 
 
 def from_document(document: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
-    """Inverse of `to_document`. Raises KeyError, TypeError or ValueError for anything else."""
+    """Invert `to_document`. Raises KeyError, TypeError or ValueError for anything else."""
     arrays = {}
     for name, coded in document["arrays"].items():
         dtype = np.dtype(coded["dtype"])
@@ -55,7 +55,7 @@ def from_document(document: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
 
 
 def unpack_bits(packed: np.ndarray, shape: np.ndarray) -> np.ndarray:
-    """Inverse of np.packbits. Raises ValueError where the packed bits are not those of the shape."""
+    """Invert np.packbits. Raises ValueError if the number of bytes does not fit the shape."""
     count = math.prod(shape.tolist())
     if packed.size != -(-count // 8):
         raise ValueError(f"{packed.size} bytes are not {count} bits")
@@ -64,7 +64,7 @@ def unpack_bits(packed: np.ndarray, shape: np.ndarray) -> np.ndarray:
 
 @contextmanager
 def reading(path: str | Path, what: str) -> Iterator[None]:
-    """Turn whatever a parser raises over a file into a DataError; `what` says what the file should have been."""
+    """Convert any exception of a parser to a DataError. `what` describes the expected file."""
     try:
         yield
     except SharewoodError:
@@ -79,7 +79,7 @@ def reading(path: str | Path, what: str) -> Iterator[None]:
 
 
 def write_json(path: str | Path, document: dict[str, Any]) -> None:
-    """Write a JSON object, whole or not at all, in UTF-8: XGBoost reads no escapes. Raises DataError."""
+    """Write a JSON object atomically, in UTF-8 because XGBoost does not read escapes. Raises DataError."""
     write_bytes(path, _json(document))
 
 
@@ -90,28 +90,28 @@ def read_json(path: str | Path, what: str) -> dict[str, Any]:
 
 
 def write_sealed_json(path: str | Path, document: dict[str, Any]) -> None:
-    """Write a JSON object with the checksum of the rest. Raises DataError."""
+    """Write a JSON object with a checksum. Raises DataError."""
     write_json(path, _sealed(document))
 
 
 def read_sealed_json(path: str | Path, what: str) -> dict[str, Any]:
-    """Read what `write_sealed_json` wrote, without the checksum. Raises DataError."""
+    """Read what `write_sealed_json` wrote, and remove the checksum. Raises DataError."""
     return _unsealed(read_json(path, what), path, what)
 
 
 def to_npz(arrays: Arrays) -> bytes:
-    """Arrays as numpy's .npz, without a checksum."""
+    """Encode arrays as numpy's .npz, without a checksum."""
     file = io.BytesIO()
-    np.savez(file, **arrays)  # type: ignore[arg-type]  # an array might be named as its option is
+    np.savez(file, **arrays)  # type: ignore[arg-type]  # an array might have the name of an option
     return file.getvalue()
 
 
 def write_arrays(
     path: str | Path, facts: dict[str, Any], arrays: Arrays, key: FileKey | None = None, role: str = "file"
 ) -> None:
-    """Write facts and arrays with their checksum: JSON if `path` ends in .json, else .npz. Raises DataError.
+    """Write facts and arrays with a checksum: as JSON if `path` ends in .json, otherwise as .npz. Raises DataError.
 
-    Under a key the file is encrypted, and reads only where a file of the same `role` is expected.
+    With a key, the file is encrypted, and can be read only as a file of the same `role`.
     """
     content = _json(_sealed(to_document(facts, arrays))) if Path(path).suffix == ".json" else _npz(facts, arrays)
     write_bytes(path, key.encrypt(content, role) if key else content)
@@ -128,7 +128,7 @@ def _npz(facts: dict[str, Any], arrays: Arrays) -> bytes:
 def read_arrays(
     path: str | Path, what: str, key: FileKey | None = None, role: str = "file"
 ) -> tuple[dict[str, Any], Arrays]:
-    """Read what `write_arrays` wrote. Raises DataError: `what` says what the file should have been."""
+    """Read what `write_arrays` wrote. Raises DataError. `what` describes the expected file."""
     with reading(path, what):
         data = opened(Path(path).read_bytes(), role, key, path)
         if Path(path).suffix == ".json":
@@ -171,6 +171,6 @@ def _of_bytes(content: bytes) -> bytes:
 
 def _not_whole(path: str | Path, what: str) -> DataError:
     return DataError(
-        f"{path}: not a {what}: its checksum is wrong or missing, so it is another file, damaged, altered, or from an "
-        "older version of Sharewood, which wrote none"
+        f"{path}: not a {what}: its checksum is wrong or missing, so the file is damaged, altered, of another kind, or "
+        "from an older version of Sharewood without checksums"
     )

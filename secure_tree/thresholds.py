@@ -1,4 +1,4 @@
-"""Thresholds of winning candidates, as the bits of order keys: edges are known to their owner, or joint and public."""
+"""Thresholds of winning candidates as bits of order keys. The owner knows private edges; joint edges are public."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ BITS = ORDER_BITS + 1
 
 @dataclass(frozen=True)
 class EdgeKeys:
-    """Bits of the keys of each cutter's edges, [BITS, d_p K_p]: a masked matrix of its owner's, or `public`."""
+    """Bits of the keys of each cutter's edges, [BITS, d_p K_p]: a masked matrix of the owner, or `public`."""
 
     matrices: Sequence[SharedMatrix]
     public: np.ndarray | None = None
 
     def of(self, party: Party, edges: Sequence[BShare]) -> Steps[BShare]:
-        """For each cutter <which of its edges, if any>, [v, d_p, K_p] -> <key>, [v, BITS]. At most one round."""
+        """<winning edge> of each cutter, [v, d_p, K_p] -> <key of the threshold>, [v, BITS]. At most one round."""
         flat = [x.reshape(len(x), -1) for x in edges]
         if self.public is not None:
             public = self.public
-            # Words of 8 bits wrap and keep the parity.
+            # Sums of 8-bit words wrap around, which preserves the parity.
             return flat[0].map(lambda bits: bits @ public.T & 1)
         first, second = yield from parallel(
             *(apply_matrix.steps(party, m.supply(party, len(x)), x) for m, x in zip(self.matrices, flat, strict=True))
@@ -40,7 +40,7 @@ class EdgeKeys:
 
 
 def share_edges(party: Party, bins: Bins, layout: Layout) -> Steps[EdgeKeys]:
-    """Each party's own bins -> EdgeKeys. One round, none where edges are joint."""
+    """Each party's own bins -> EdgeKeys. One round; none for joint edges."""
     keys = order_key(bins.edges).reshape(-1)
     bits = ((keys >> np.arange(BITS)[:, None]) & 1).astype(np.uint8)
     if layout.joint:

@@ -1,4 +1,4 @@
-"""A training from agreed facts to the finished ensemble: set-up, the plan of correlated randomness, the trees."""
+"""Training from agreed facts to the finished ensemble: set-up, the plan of correlated randomness, and the trees."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from secure_tree.sampling import Samples, alike, samples_by_round, sizes
 
 log = logging.getLogger("sharewood")
 
-# Called after each tree with its number, its shares and its rows, which have the gradients and the new margin.
+# A function called after each tree with its number, its shares, and its rows with the gradients and the new margin.
 Observer = Callable[[int, TreeShares, TreeRows], None]
-# What was revealed of held-out rows: number of rounds, metric; and the curves of all metrics.
+# The revealed (number of rounds, metric) pairs on held-out rows, and these curves for all metrics.
 Curve = list[tuple[int, float]]
 Curves = dict[Metric, Curve]
-# Rounds of trees that are planned at a time where workers may be lost: what is planned then is planned again.
+# Rounds of trees that are planned at a time if workers may be lost, in which case they are planned again.
 ROUNDS_AHEAD = 8
 # How often workers are replaced until a round is whole.
 MOST_RECOVERIES = 10
@@ -41,7 +41,7 @@ MOST_RECOVERIES = 10
 
 @dataclass(frozen=True)
 class Step:
-    """Requests of correlated randomness and calls of workers, and how many times they are made."""
+    """Requests for correlated randomness and calls of workers, and the number of times that they are made."""
 
     requests: list[Correlation[object]]
     calls: list[Call]
@@ -59,17 +59,19 @@ def train(
     attempt: Attempt | None = None,
     begun: Begun | None = None,
 ) -> Ensemble:
-    """Grow the trees -> the ensemble. What is revealed of the held-out rows is added to `curves` as it comes.
+    """Grow the trees and return the ensemble. Append metrics on held-out rows to `curves` as they are revealed.
 
-    [base] is the margin before the first tree, of `secure_tree.base_score`.
+    [base] is the margin before the first tree (`secure_tree.base_score`).
 
-    Held-out rows are evaluated after each `eval_epochs` rounds and at the end. With early stopping, training ends once
-    the best of these numbers is `early_stopping_rounds` old, and the trees after the best are dropped.
-    Stages of the meter: setup, offline, online. Correlated randomness is asked for before the first round, and comes in
-    while the trees grow; with early stopping it is asked for up to the next evaluation, so that none is left over, and
-    with workers a few rounds ahead. Where a worker is lost, the training goes back to the last whole round.
-    An `attempt` keeps every round; the rounds that it has already are evaluated again, not grown again. A training that
-    was `begun` as a model only has its later rounds left, and none before them is dropped.
+    Held-out rows are evaluated after every `eval_epochs` rounds and at the end. With early stopping, training stops
+    when the best evaluation is `early_stopping_rounds` rounds old, and the trees after it are dropped.
+
+    Stages of the meter: setup, offline, online. Correlated randomness is requested before the first round and arrives
+    while the trees grow. With early stopping it is requested only up to the next evaluation, so that none is left over,
+    and with workers a few rounds ahead. If a worker is lost, the training returns to the last complete round.
+
+    An `attempt` saves every round. Rounds that it has already are evaluated but not grown again. If the training
+    continues a model (`begun`), only its further rounds are grown, and only these can be dropped.
     """
 
     def begin(party: Party) -> Boosting:
@@ -162,9 +164,9 @@ def _grow(
 
 
 def _recover(party: Party, boosting: Boosting, lost: WorkersLost) -> None:
-    """Go back to the end of the last whole round, with other workers. Raises WorkersLost where they do not last."""
+    """Return to the end of the last complete round with new workers. Raises WorkersLost if these are lost as well."""
     for _ in range(MOST_RECOVERIES):
-        log.warning("%s: all workers begin again, from the last whole round of trees", lost)
+        log.warning("%s: all workers restart from the last complete round of trees", lost)
         try:
             return boosting.rows.recover(party)
         except WorkersLost as again:
@@ -179,7 +181,7 @@ def _provide(party: Party, plan: Sequence[Step]) -> None:
 
 
 class _Rehearsal:
-    """The same training on zeros, a step ahead: what each step asks of the dealer."""
+    """The same training on zeros, one step ahead, to find what each step requests of the dealer."""
 
     def __init__(self, party: Party, begin: Callable[[Party], Boosting]) -> None:
         self._trace = Trace(party)
@@ -188,16 +190,16 @@ class _Rehearsal:
         self._asked = dict[tuple[tuple[int, int], ...], Step]()
 
     def like(self, trees: list[TreeShares]) -> None:
-        """Trees of a round that was grown before, whose shapes those to come have, too."""
+        """Use the trees of an earlier round, whose shapes are those of later rounds."""
         self._trees = trees
 
     def asked(self) -> Step:
-        """What was asked for since the last call."""
+        """Return what was requested since the last call."""
         give_back_freed_memory()
         return Step(self._trace.cut(), self._trace.cut_calls())
 
     def step(self, rounds: Sequence[Samples], count: int) -> list[Step]:
-        """To grow rounds of trees, and to evaluate the last `count` on the held-out rows."""
+        """Return the requests to grow rounds of trees and to evaluate the last `count` on the held-out rows."""
         plan = [replace(self._round(samples), times=times) for samples, times in alike(self._boosting.context, rounds)]
         if validation := self._boosting.validation:
             validation.measure(self._trace.party, self._trees * count, 0)
@@ -205,7 +207,7 @@ class _Rehearsal:
         return plan
 
     def _round(self, samples: Samples) -> Step:
-        """To grow a round of trees: rehearsed once for samples of these sizes."""
+        """Return the requests to grow a round of trees, rehearsed once for samples of these sizes."""
         costs = sizes(self._boosting.context, samples)
         if costs not in self._asked:
             party = self._trace.party
@@ -215,7 +217,10 @@ class _Rehearsal:
         return self._asked[costs]
 
     def finish(self, count: int) -> list[Step]:
-        """To finish a model of so many rounds, and to release what was kept: then a training needs no dealer."""
+        """Return the requests to finish a model of `count` rounds and to release what was kept.
+
+        After these, the training needs no dealer.
+        """
         party, boosting = self._trace.party, self._boosting
         party.run(finish(party, boosting, self._trees * count))
         settle(party)
@@ -226,6 +231,6 @@ class _Rehearsal:
 
 
 def best_round(curve: Curve, config: TrainConfig) -> int:
-    """Rounds at the best number so far; the earliest of equals."""
+    """Return the number of rounds with the best metric so far, the earliest of equal ones."""
     sign = -1 if config.metric in RISING else 1
     return min(curve, key=lambda point: sign * point[1])[0]

@@ -1,8 +1,8 @@
-"""One tree: level by level, all nodes of a level together, nothing opened.
+"""Growing of one tree: level by level, all nodes of a level in parallel. Nothing is revealed.
 
-Children of node i of a level are nodes 2i (left) and 2i + 1 (right) of the next. A node without a valid split repeats
-its parent's (the rule of the published algorithm): a left child then sends all its rows left, a right child and the
-root all right.
+The children of node i of a level are nodes 2i (left) and 2i + 1 (right) of the next level. A node without a valid split
+repeats that of its parent, as in the published algorithm: a left child then sends all its rows left, a right child and
+the root send all rows right.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from secure_tree.score import keys, node_scales
 def grow(
     party: Party, context: TrainingContext, rows: TreeRows, candidates: Candidates, sample: np.ndarray
 ) -> Steps[TreeShares]:
-    """Grow a tree on the rows, which reach their leaves.
+    """Grow a tree on the rows, route them to its leaves, and add the leaf weights to their margins.
 
-    `sample` numbers the candidates to choose from: public, ascending, the null split the last.
+    `sample` has the public numbers of the candidates to choose from, in ascending order, with the null split last.
     """
     config, numerics = context.config, context.numerics
     winners: list[BShare] = []
@@ -79,12 +79,12 @@ def grow(
 
 
 def _children(left: AShare, parents: AShare | None) -> AShare:
-    """What left children have, [v, ..], and their parents -> the same of both children; at the root there is one."""
+    """Values of left children, [v, ..], and of their parents -> those of both children; at the root, unchanged."""
     return left if parents is None else interleave(left, parents - left)
 
 
 def _left_sums(party: Party, rows: TreeRows, candidates: Candidates, sample: np.ndarray) -> Steps[AShare]:
-    """[left sums] of left children at the candidates of a sample, uint64 [v, s, C']."""
+    """Return [left sums] of left children at the candidates of a sample, uint64 [v, s, C']."""
     histograms = yield from rows.histograms(party)
     narrow = (yield from left_sums(party, candidates, histograms))[..., sample]
     return (yield from widen.steps(party, narrow))
@@ -98,11 +98,11 @@ def _scatter(chosen: BShare, places: np.ndarray, count: int) -> BShare:
 
 
 def _chosen(party: Party, winner: BShare, left: AShare) -> Steps[AShare]:
-    """[left sums] of the winners, [v, s]."""
+    """<one-hot winner> and [left sums] of all candidates -> [left sums] of the winners, [v, s]."""
     return (yield from select.steps(party, winner.map(lambda b: b[:, None]), left)).sum(axis=-1)
 
 
 def _check_routed(party: Party, total: AShare, chosen: AShare | None) -> None:
-    """In an audit: the rows that were sent left add up to the winners' left sums."""
+    """Check in an audit that the rows sent left add up to the left sums of the winners."""
     if party.audit is not None and chosen is not None:
         party.audit.zero(total - chosen, "rows sent left add up to the left sums of the split")

@@ -1,4 +1,4 @@
-"""Rows held out of a training: their margins grow with the trees, and only a metric over all of them is revealed."""
+"""Held-out rows of a training: every tree is added to their margins, and only metrics over all of them are revealed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OF_NUMBERS: dict[Metric, Callable[[Party, AShare, AShare], Steps[AShare]]] = {
 
 @dataclass
 class Validation:
-    """[margin] and [label] of the held-out rows, [classes, n], and how the trees reach them."""
+    """[margin] and [label] of the held-out rows, [classes, n], and the routers that send them through the trees."""
 
     context: TrainingContext
     layout: Layout
@@ -41,7 +41,7 @@ class Validation:
     margin: AShare
 
     def measure(self, party: Party, trees: list[TreeShares], count: int) -> dict[Metric, float]:
-        """Grow the margins by more trees, `count` by now, and reveal to both parties how good they are."""
+        """Add more trees to the margins, `count` in total, and reveal the metrics to both parties."""
         config = self.context.config
         self.margin = self.margin + party.run(self._grown(party, trees))
         totals = party.run(self._metrics(party))
@@ -51,7 +51,7 @@ class Validation:
         return {metric: self._mean(metric, float(total)) for metric, total in zip(config.metrics, opened, strict=True)}
 
     def _mean(self, metric: Metric, total: float) -> float:
-        """A metric from its sum over rows, or over classes."""
+        """Compute a metric from its sum over rows or classes."""
         config = self.context.config
         over = self.layout.row_count if metric not in metrics.OF_ALL_ROWS else config.classes
         mean = total / (1 << MARGIN_SCALE) / over
@@ -62,7 +62,7 @@ class Validation:
         return (math.sqrt(mean) if metric == "rmse" else mean) * self.context.facts.label_scale
 
     def _grown(self, party: Party, trees: list[TreeShares]) -> Steps[AShare]:
-        """What the trees add to the margins."""
+        """Return [what the trees add to the margins], [classes, n]."""
         path, leaves = Routes.of(self.layout, trees), stack([t.leaves for t in trees])
         parts = []
         for router in self.routers:
@@ -71,7 +71,7 @@ class Validation:
         return concatenate(parts, axis=1)
 
     def _metrics(self, party: Party) -> Steps[AShare]:
-        """[sum over rows, or of the classes' AUC] of each metric, at MARGIN_SCALE."""
+        """Return [sum of each metric over rows or classes] at MARGIN_SCALE."""
         margins = yield from metrics.clip(party, self.margin, self.context.numerics.margin_bits)
         sums = yield from parallel(*(self._sum(party, metric, margins) for metric in self.context.config.metrics))
         return stack(list(sums))
@@ -98,7 +98,7 @@ class Validation:
 def share_validation_rows(
     party: Party, context: TrainingContext, base: AShare, cuts: np.ndarray, table: Table
 ) -> Steps[Validation]:
-    """Own held-out rows and the cuts of the bins -> Validation. A round for each party's rows."""
+    """Own held-out rows and the cuts of the bins -> Validation. One round per group of rows."""
     config = context.config
     layout = replace(context.layout, rows=context.facts.validation_rows)
     routers = []
@@ -108,6 +108,6 @@ def share_validation_rows(
     labels = own_rows(party, layout, targets_of(context, table.labels), config.classes, scale)
     start = first_margin(base, context, layout.row_count)
     if config.squared:
-        # Only the difference counts, and both may be far from 0.
+        # Only the difference matters, and both may be far from 0.
         labels, start = labels - start, start.map(np.zeros_like)
     return Validation(context, layout, routers, labels, start)

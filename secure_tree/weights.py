@@ -1,8 +1,9 @@
-"""Weight w = T(G) / (H + lambda) of every node, and its gain T(G) w, T being the soft threshold by alpha.
+"""Weight w = T(G) / (H + lambda) of every node and its gain T(G) w, where T is the soft threshold by alpha.
 
-A gain is twice the seed's formula, as in XGBoost's code. Where |w| has a bound c (max_delta_step),
-w = B / (H + lambda), B being T(G) up to c (H + lambda), and the gain is (2 T(G) - B) w: XGBoost's
-2 T(G) w - (H + lambda) w^2. All arithmetic is exact on integers, so that the plaintext twin finds the same bit for bit.
+A gain is twice PETML's formula, as in XGBoost's code. If |w| has a bound c (max_delta_step), w = B / (H + lambda),
+where B is T(G) clipped to c (H + lambda), and the gain is (2 T(G) - B) w, which is XGBoost's
+2 T(G) w - (H + lambda) w^2. All arithmetic is exact on integers, so the plaintext twin computes the same values bit for
+bit.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from mpc.shares import AShare, BShare, stack
 from mpc.truncation import floor
 from secure_tree.numerics import STEP_BITS, STEP_SCALE, SUM_BITS, Numerics
 
-# Bits of a comparison of G with alpha, or of what is left of them.
+# Bits of a comparison of G with alpha.
 THRESHOLD_BITS = SUM_BITS + 4
 
 
 def soft_threshold(party: Party, sums: AShare, alpha: int) -> Steps[AShare]:
-    """[G] -> [sign(G) max(|G| - alpha, 0)]; nothing is sent when alpha is 0."""
+    """[G] -> [sign(G) max(|G| - alpha, 0)]. Nothing is sent if alpha is 0."""
     if alpha == 0:
         return sums
     bits = yield from below.steps(party, sums, [-alpha, alpha + 1], THRESHOLD_BITS)
@@ -35,7 +36,7 @@ def soft_threshold(party: Party, sums: AShare, alpha: int) -> Steps[AShare]:
 
 
 def weights(party: Party, numerics: Numerics, G: AShare, H: AShare) -> Steps[tuple[AShare, AShare, AShare, BShare]]:
-    """Sums of one shape -> [gain / w], [w] at the weight scale and at MARGIN_SCALE, and <H >= min_child_weight>."""
+    """[G], [H] of equal shape -> [gain / w], [w] at the weight scale and at MARGIN_SCALE, <H >= min_child_weight>."""
     denominator = H + numerics.l2
     (u, s, light), (thresholded, cut) = yield from parallel(
         normalise.steps(party, denominator, numerics.low, numerics.high, [numerics.min_weight]),
@@ -50,7 +51,10 @@ def weights(party: Party, numerics: Numerics, G: AShare, H: AShare) -> Steps[tup
 
 
 def cut_off(party: Party, numerics: Numerics, G: AShare, denominator: AShare) -> Steps[tuple[AShare, AShare]]:
-    """[G], [H + lambda] -> [T(G)] and [T(G) - B], B's bound to half a unit; 0 where weights have none. Five rounds."""
+    """[G], [H + lambda] -> [T(G)] and [T(G) - B], with the bound of B rounded to half a unit; 0 without a bound.
+
+    Five rounds.
+    """
     if not numerics.largest_step:
         thresholded = yield from soft_threshold(party, G, numerics.l1)
         return thresholded, thresholded.map(np.zeros_like)

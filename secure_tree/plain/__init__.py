@@ -1,1 +1,1 @@
-"""The twin: the same bins and rules on plain numbers, the split search in the same integers, the rest in float64."""
+"""The plaintext twin: the same bins and rules, a split search on the same integers, and float64 for the rest."""

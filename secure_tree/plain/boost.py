@@ -1,4 +1,4 @@
-"""Plain boosting with the twin's split search: trees on given integer gradients, and whole trainings in float64."""
+"""Plaintext boosting with the twin's split search: trees on given integer gradients, and whole trainings in float64."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ from secure_tree.public import ceil_log2
 
 @dataclass(frozen=True)
 class PlainTree:
-    """winner int[nodes] by candidate number, leaves float64[2^depth], leaf int[n] that every training row reached."""
+    """One tree.
+
+    winner: candidate numbers, int[nodes]. leaves: weights, float64[2^depth]. leaf: the leaf of every training row,
+    int[n].
+    """
 
     winner: np.ndarray
     leaves: np.ndarray
@@ -30,7 +34,7 @@ class PlainTree:
 
 @dataclass(frozen=True)
 class PlainData:
-    """Both parties' bins and the candidates they make; `directions` as of `TrainingContext`."""
+    """Both parties' bins and their candidates. `directions` is that of `TrainingContext`."""
 
     layout: Layout
     bins: tuple[Bins, Bins]
@@ -45,7 +49,7 @@ class PlainData:
         names: Names | None = None,
         masses: Sequence[np.ndarray] | None = None,
     ) -> PlainData:
-        """From both parties' features; `names` default to f0, f1, ..., and `masses` of the rows, int64[n], to 1."""
+        """Bin both parties' features. `names` default to f0, f1, ..., and `masses` of the rows, int64[n], to 1."""
         plain = [np.asarray(x, np.float32) for x in tables]
         names = names or tuple(tuple(f"f{i}" for i in range(x.shape[1])) for x in plain)
         layout = lay_out(config, names, (len(plain[0]), len(plain[1])))
@@ -62,11 +66,11 @@ class PlainData:
 
     @property
     def rows(self) -> tuple[int, ...]:
-        """Rows of blocks that make up the table."""
+        """The numbers of rows of the blocks that make up the table."""
         return tuple(self.layout.rows[p] for p in self.layout.cover)
 
     def histograms(self, values: np.ndarray, at_node: np.ndarray) -> list[np.ndarray]:
-        """values int[s, n] and the nodes' rows bool[v, n] -> [v, s, d_p, bins_p] for both blocks."""
+        """values int[s, n] and rows of the nodes bool[v, n] -> [v, s, d_p, bins_p] for both blocks."""
         out = []
         for p, bins in enumerate(self.bins):
             span, d, size = self.layout.rows_of(p), bins.features.shape[1], self.layout.bins(p)
@@ -81,14 +85,14 @@ class PlainData:
         return out
 
     def goes_left(self, winner: int) -> np.ndarray:
-        """bool[n] for every training row under one candidate."""
+        """Return whether each training row goes left under a candidate, bool[n]."""
         left = np.zeros(self.layout.row_count, bool)
         for p, (s, b) in enumerate(zip(self.candidates.left_sets(winner), self.bins, strict=True)):
             left[self.layout.rows_of(p)] |= np.take_along_axis(s, b.numbers.T.astype(np.int64), axis=1).any(axis=0)
         return left
 
     def leaves(self, winner: np.ndarray) -> np.ndarray:
-        """The leaf that every training row reaches, int[n], under the winners of all nodes."""
+        """Return the leaf that each training row reaches under the winners of all nodes, int[n]."""
         node = np.zeros(self.layout.row_count, np.int64)
         goes = np.stack([self.goes_left(w) for w in winner.tolist()])
         null = winner == self.layout.candidates - 1
@@ -106,9 +110,9 @@ def grow(
     coins: Iterable[Coins],
     sample: np.ndarray | None = None,
 ) -> PlainTree:
-    """One tree on integers [g, h] or [g, h, 1] of shape [s, n] at the histogram scale, from a sample of candidates.
+    """Grow a tree on integers [g, h] or [g, h, 1], [s, n], at the histogram scale, from a sample of candidates.
 
-    `coins` are those of each level, for the candidates of the sample.
+    `coins` has those of each level for the candidates of the sample.
     """
     null = data.layout.candidates - 1
     edges = np.arange(null) if sample is None else sample[:-1]
@@ -139,7 +143,7 @@ def grow(
 
 
 def _weights(config: TrainConfig, numerics: Numerics, sums: np.ndarray) -> np.ndarray:
-    """[nodes, s] -> float64[nodes]; as in XGBoost, 0 where H is below min_child_weight."""
+    """Sums of nodes, [nodes, s] -> weights, float64[nodes]; as in XGBoost, 0 if H is below min_child_weight."""
     G, H = sums[:, 0], sums[:, 1]
     unit = 1 << numerics.histogram_scale
     numerator = bounded(numerics, soft_threshold(G, numerics.l1), H) / unit
@@ -149,7 +153,7 @@ def _weights(config: TrainConfig, numerics: Numerics, sums: np.ndarray) -> np.nd
 
 
 def draw_coins(numerics: Numerics, depth: int, candidates: int, rng: np.random.Generator) -> Iterator[Coins]:
-    """Masks of every level of a tree, for so many candidates without the null split."""
+    """Yield the masks of each level of a tree, for `candidates` candidates without the null split."""
     for level in range(depth):
         shape = 1 << level, candidates
         shapes = [(2, *shape)] * (1 if numerics.shrunk is None else 2) + [(2, 2, *shape) if numerics.bounded else shape]
@@ -157,13 +161,13 @@ def draw_coins(numerics: Numerics, depth: int, candidates: int, rng: np.random.G
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
-    """1 / (1 + e^-x)."""
+    """Return 1 / (1 + e^-x)."""
     return 1 / (1 + np.exp(-x))
 
 
 @dataclass(frozen=True)
 class PlainEnsemble:
-    """A training of the twin: trees, margins of all training rows after every tree, float64[T, n], and before any."""
+    """A training of the twin: its trees, margins of all rows after each tree, float64[T, n], and the base margin."""
 
     data: PlainData
     config: TrainConfig
@@ -172,7 +176,7 @@ class PlainEnsemble:
     base: float
 
     def predict_margin(self, features: np.ndarray) -> np.ndarray:
-        """float[m, d], rows of the whole table -> margins by the thresholds of the trees."""
+        """Rows of the whole table, float[m, d] -> margins by the thresholds of the trees, float64[m]."""
         features = features.astype(np.float32)
         out = np.full(len(features), self.base)
         candidates = self.data.candidates
@@ -196,9 +200,10 @@ def train(
     config: TrainConfig,
     rng: np.random.Generator,
 ) -> PlainEnsemble:
-    """The twin of a whole training on one class or number, all rows and features, without weights; not of counts.
+    """Train the twin on two classes or on numbers, with all rows and features and without weights.
 
-    Gradients are float64, rounded stochastically to the histogram scale.
+    Counts, several classes and samples are not supported. Gradients are float64, rounded stochastically to the
+    histogram scale.
     """
     assert not config.counts and config.classes == config.subsample == config.colsample_bytree == 1, (
         "what the docstring says"

@@ -1,4 +1,4 @@
-"""The joint edges of two tables in the clear: what `secure_tree.edges` finds on shares."""
+"""Joint edges of two tables in the clear, the twin of `secure_tree.edges`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from secure_tree.edges import Known, but, columns, joint_edges
 
 
 def quantile(column: Column, rank: int, parts: int) -> int:
-    """The least key such that keys up to it have rank / parts of the mass; 0 where there is none."""
+    """Return the smallest key up to which keys have at least rank / parts of the mass; 0 if the mass is 0."""
     wanted = rank * column.masses[-1]
     return int(column.keys[np.searchsorted(parts * column.masses[1:], wanted)]) if wanted else 0
 
@@ -19,7 +19,7 @@ def quantile(column: Column, rank: int, parts: int) -> int:
 def pooled_edges(
     tables: Sequence[np.ndarray], masses: Sequence[np.ndarray], size: int, bits: int, indicators: Sequence[int] = ()
 ) -> np.ndarray:
-    """Both parties' float32[n, d] and int64[n] -> their joint edges, float32[d, K]."""
+    """Features float32[n, d] and masses int64[n] of both parties -> joint edges, float32[d, K]."""
     values = columns(np.concatenate(tables), np.concatenate(masses), bits)
 
     def quantiles(known: Known, rank: np.ndarray, parts: np.ndarray) -> np.ndarray:

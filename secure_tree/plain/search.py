@@ -1,4 +1,4 @@
-"""The split search on plain integers: `secure_tree.candidates`, `.score`, `.weights` and `.pruning` on shares."""
+"""The split search on plain integers, the twin of `secure_tree.candidates`, `.score`, `.weights` and `.pruning`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from secure_tree.numerics import FINER_SIDE, LOG_UNIT, NODE_HIGH, STEP_SCALE, Nu
 
 @dataclass(frozen=True)
 class PlainCandidates:
-    """foreign[p]: W[d, L_p, K_q] of 0/1 for bins of p and edges of q, if any; thresholds: float32[C]."""
+    """The candidates of a node.
+
+    foreign[p]: W, int64[d, L_p, K_q] of 0 and 1, for bins of p and edges of q, if any. thresholds: float32[C].
+    """
 
     layout: Layout
     foreign: tuple[np.ndarray, ...]
@@ -32,17 +35,17 @@ class PlainCandidates:
 
     @property
     def features(self) -> np.ndarray:
-        """The feature of the table that every candidate but the null split cuts, int[C]."""
+        """The feature of each candidate except the null split, int[C]."""
         return self.layout.candidate_features
 
     @property
     def missing_left(self) -> np.ndarray:
-        """Whether a candidate sends missing values left, bool[C]."""
+        """Whether each candidate sends missing values left, bool[C]."""
         count = sum(self.layout.widths[p] * self.layout.sizes[p] for p in self.layout.cutters)
         return np.arange(len(self.thresholds)) >= count
 
     def left_sums(self, histograms: list[np.ndarray]) -> np.ndarray:
-        """[v, s, d_p, bins_p] for both blocks -> [v, s, C]."""
+        """Histograms of both blocks, [v, s, d_p, bins_p] -> left sums, [v, s, C]."""
         layout = self.layout
         values = [h[..., : layout.present(p)] for p, h in enumerate(histograms)]
         sums = [(np.cumsum(h, axis=-1) - h)[..., :: layout.finer] for h in values]
@@ -58,7 +61,7 @@ class PlainCandidates:
         return np.concatenate([x.reshape(*x.shape[:2], -1) for x in sums + copies], axis=-1)
 
     def left_sets(self, winner: int) -> list[np.ndarray]:
-        """Which bins of either party go left under a candidate: bool[d_p, bins_p]; none under the null split."""
+        """Return each party's bins that go left under a candidate, bool[d_p, bins_p]; none under the null split."""
         layout = self.layout
         sets = [np.zeros((layout.widths[p], layout.bins(p)), bool) for p in (0, 1)]
         if winner < len(self.thresholds):
@@ -99,12 +102,12 @@ def invert(u: np.ndarray) -> np.ndarray:
 
 
 def soft_threshold(G: np.ndarray, alpha: int) -> np.ndarray:
-    """sign(G) max(|G| - alpha, 0)."""
+    """Return sign(G) max(|G| - alpha, 0)."""
     return np.sign(G) * np.maximum(np.abs(G) - alpha, 0)
 
 
 def bounded(numerics: Numerics, thresholded: np.ndarray, H: np.ndarray) -> np.ndarray:
-    """T(G), at most the largest step times H + lambda where there is one."""
+    """Return T(G), clipped to the largest step times H + lambda if there is a largest step."""
     if not numerics.largest_step:
         return thresholded
     limit = (H + numerics.l2) * numerics.largest_step + (1 << STEP_SCALE - 1) >> STEP_SCALE
@@ -112,7 +115,10 @@ def bounded(numerics: Numerics, thresholded: np.ndarray, H: np.ndarray) -> np.nd
 
 
 def weights(numerics: Numerics, G: np.ndarray, H: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The gain over w, w at the weight scale and at MARGIN_SCALE, H >= min_child_weight, as `secure_tree.weights`."""
+    """Return gain / w, w at the weight scale and at MARGIN_SCALE, and H >= min_child_weight.
+
+    These are the values of `secure_tree.weights`.
+    """
     u, s = normalise(H + numerics.l2, numerics.low, numerics.high)
     thresholded = soft_threshold(G, numerics.l1)
     bound = bounded(numerics, thresholded, H)
@@ -121,8 +127,8 @@ def weights(numerics: Numerics, G: np.ndarray, H: np.ndarray) -> tuple[np.ndarra
     return 2 * thresholded - bound, w, leaf, H + numerics.l2 >= numerics.min_weight
 
 
-# Of one level: the masks that logarithms were opened under, those of both sides, [2, v, C], with an alpha those of
-# t - K and t + K, [2, v, C], and those of u, [v, C], or of p - d and p + d of both sides, [2, 2, v, C].
+# The masks of one level under which the arguments of logarithms are opened: both sides, [2, v, C]; with an alpha t - K
+# and t + K, [2, v, C]; and u, [v, C], or with a largest step p - d and p + d of both sides, [2, 2, v, C].
 Coins = tuple[np.ndarray, ...]
 
 
@@ -134,7 +140,7 @@ def keys(
     coins: Coins,
     directions: np.ndarray | int = 0,
 ) -> np.ndarray:
-    """[v, s, C], [v, s] -> key [v, C], as `secure_tree.score.keys`."""
+    """Left sums, [v, s, C], and totals, [v, s] -> keys, [v, C], as `secure_tree.score.keys`."""
     sides = np.stack([left, total[..., None] - left])
     H = sides[:, :, 1] + numerics.l2
     S = total[:, 1] + 2 * numerics.l2
@@ -166,9 +172,9 @@ def keys(
 
 
 def lasting(numerics: Numerics, sums: np.ndarray, min_samples: int, ways: np.ndarray | int = 0) -> np.ndarray:
-    """[2 m + 1, s], sums of all nodes -> whether the split of each of the first m lasts, as `secure_tree.pruning`.
+    """Sums of all nodes, [2 m + 1, s] -> whether each of the m splits lasts, as `secure_tree.pruning`.
 
-    `ways`, int[m]: whether weights must rise (1) or fall (-1) from the left child to the right one.
+    `ways`, int[m]: whether weights must rise (1) or fall (-1) from the left child to the right child.
     """
     m = len(sums) // 2
     by_weight, w, _, enough = weights(numerics, sums[:, 0], sums[:, 1])
@@ -183,7 +189,7 @@ def lasting(numerics: Numerics, sums: np.ndarray, min_samples: int, ways: np.nda
 
 
 def hold(ways: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """int[m], and float64[2 m + 1], weights of all nodes -> the same within their bounds, as `secure_tree.monotone`."""
+    """Directions, int[m], and weights of nodes, float64[2 m + 1] -> weights in bounds, as `secure_tree.monotone`."""
     m, held = len(ways), values.copy()
     low, high = np.full(2 * m + 1, -np.inf), np.full(2 * m + 1, np.inf)
     for node, way in enumerate(ways.tolist()):

@@ -1,4 +1,4 @@
-"""Files of facts and arrays: what comes back is what was written, or a sentence."""
+"""Files of facts and arrays: a file reads as it was written, or raises a one-sentence error."""
 
 import io
 import json
