@@ -1,4 +1,4 @@
-"""Data for the trees: small tables made on the spot, and the public sets beside the checkout where they are there."""
+"""Data for the tests: public data sets beside the checkout, if they are present."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ SHARED = Path(__file__).parents[3] / "shared" / "data"
 
 
 def read_joined(name: str) -> tuple[pd.DataFrame, pd.DataFrame, np.ndarray]:
-    """A set divided by columns, joined on id: (the guest's features, the host's, labels)."""
+    """Read a vertically divided set, joined on id: (features of the guest, features of the host, labels)."""
     files = [SHARED / "hetero" / f"{name}_hetero_{role}.csv" for role in ("guest", "host")]
     if not all(path.exists() for path in files):
         pytest.skip(f"needs the public data set {name} beside the checkout")
@@ -20,7 +20,7 @@ def read_joined(name: str) -> tuple[pd.DataFrame, pd.DataFrame, np.ndarray]:
 
 
 def read_shared(name: str, label: str = "y") -> tuple[pd.DataFrame, np.ndarray]:
-    """A public set as (features, labels); skips the test where the data is not there."""
+    """Read a public set as (features, labels). Skip the test if the data is missing."""
     path = SHARED / name
     if not path.exists():
         pytest.skip(f"needs the public data set {name} beside the checkout")

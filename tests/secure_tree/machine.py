@@ -1,4 +1,4 @@
-"""One party of trainings between two processes, each of which may be made to compute as another processor does.
+"""One party of trainings between two processes, each of which may emulate another processor.
 
 Run: python -m tests.secure_tree.machine RANK PORT FOLDER CASE ...; prints a JSON list of (curve, own margins).
 """
@@ -19,7 +19,7 @@ NAMES = "party_a", "party_b"
 SEEDS = b"a" * 16, b"b" * 16
 SMALL = dict(n_estimators=3, max_depth=2, max_bin=8, learning_rate=0.5, eval_epochs=3)
 SEVERAL = dict(objective="multi:ova", num_class=3)
-# The extras touch every public number that follows from parameters.
+# The parameters cover every public number that follows from parameters.
 CASES = {
     "counts rmse": dict(objective="count:poisson", eval_metric="rmse", base_score=1.7, subsample=0.9),
     "counts mae": dict(
@@ -37,7 +37,7 @@ CASES = {
 
 
 def table(seed: int, parameters: dict) -> tuple[np.ndarray, np.ndarray]:
-    """All features and labels, which the sum of two features says much of."""
+    """Return all features, and labels that depend on the sum of two features."""
     rng = np.random.default_rng(seed)
     X = np.round(rng.normal(size=(120, 3)), 3)
     signal = X[:, 0] + X[:, 1]
@@ -52,7 +52,7 @@ def table(seed: int, parameters: dict) -> tuple[np.ndarray, np.ndarray]:
 
 
 def part(rank: int, X: np.ndarray, y: np.ndarray, parameters: dict) -> tuple[np.ndarray, np.ndarray | None]:
-    """The rows or columns of one party."""
+    """Return the rows or columns of one party."""
     if parameters.get("partition") == "vertical":
         return (X[:, 1:], None) if rank else (X[:, :1], y)
     rows = slice(50, None) if rank else slice(50)
@@ -60,7 +60,7 @@ def part(rank: int, X: np.ndarray, y: np.ndarray, parameters: dict) -> tuple[np.
 
 
 def play(party: Party, case: str) -> tuple[list, list]:
-    """Train, and predict the held-out rows."""
+    """Train, and predict held-out rows."""
     parameters = CASES[case]
     own, held = (part(party.rank, *table(seed, parameters), parameters) for seed in (1, 2))
     numbers = parameters.get("objective") in ("count:poisson", "reg:squarederror")
@@ -70,7 +70,7 @@ def play(party: Party, case: str) -> tuple[list, list]:
 
 
 def main() -> None:
-    """Meet the other party and play the cases in turn."""
+    """Connect to the other party and run the cases one after the other."""
     rank, port, folder, *cases = sys.argv[1:]
     name, peer = NAMES[int(rank)], NAMES[1 - int(rank)]
     credentials, waits = Credentials.load(Path(folder), name), {"patience": 120.0, "timeout": 120.0}

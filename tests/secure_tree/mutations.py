@@ -1,8 +1,8 @@
-"""Damage to files, as disks, copies and hands do it."""
+"""Random damage to files, as from disks, copies and editing."""
 
 
 def mutated(whole, rng):
-    """The bytes of a file after one to three changes: bits, bytes, cuts, doublings, swaps, zeros."""
+    """Return the bytes of a file after one to three changes: flips, replacements, deletions, insertions, zeros."""
     data = bytearray(whole)
     for _ in range(rng.randint(1, 3)):
         start = rng.randrange(len(data) + 1)

@@ -1,4 +1,4 @@
-"""Bad input to the estimators: one sentence each, at both parties where both must know."""
+"""Bad input to the estimators raises a one-sentence error, at both parties if both need to know."""
 
 import numpy as np
 import pandas as pd
@@ -28,7 +28,7 @@ def named(*names):
         ((named("a", "b"), named("a", "c")), "feature 1 is '[bc]' at this party and '[bc]' at the other"),
         ((named("a", "b"), named("b", "a")), "names and order must agree"),
         ((X, X[:, :1]), "this party has [12] features, the other [12]"),
-        ((X, X[:, 0]), "1 dimension"),
+        ((X, X[:, 0]), "2 dimensions, rows and features, got 1"),
         ((X, X[:0]), "at least one row"),
         ((X, X[:, :0]), "no features"),
         ((X, np.where(X == 5, np.nan, X)), "column 'f1', row 2: value is missing"),
@@ -84,7 +84,7 @@ def test_parameters(parameters, sentence):
         SecureXGBClassifier(**parameters)
 
 
-def test_the_seeds_objective_names_are_understood():
+def test_petmls_objective_names_are_accepted():
     assert SecureXGBClassifier(objective="logitraw").config.objective == "binary:logistic"
     assert SecureXGBClassifier(objective="logistic").config.objective == "binary:logistic"
     assert SecureXGBRegressor(objective="squarederror").config.objective == "reg:squarederror"

@@ -1,4 +1,4 @@
-"""The audit: an honest run never trips, and a fault planted in any stage of a training or a prediction is found."""
+"""The audit: an honest run passes, and a fault injected into any stage of a training or prediction is detected."""
 
 import functools
 
@@ -35,7 +35,7 @@ def audited(job, source=dealt):
 
 
 def fit_and_predict(method="bins", fitted=None, **parameters):
-    """A job of both parties on parts of one table; `fitted()` is called once the model is there."""
+    """Return a job for both parties on parts of one table. It calls `fitted()` after the training."""
     config = {**SMALL, **parameters}
     kind = SecureXGBRegressor if "reg" in config.get("objective", "") else SecureXGBClassifier
 
@@ -70,7 +70,7 @@ def test_an_honest_run_passes(source, method, parameters):
 
 
 def flipped(result):
-    """A result with one bit flipped in one word of one share."""
+    """Return a result with one bit flipped in one word of one share."""
     if isinstance(result, tuple):
         return (flipped(result[0]), *result[1:])
     assert isinstance(result, Share)
@@ -80,7 +80,7 @@ def flipped(result):
 
 
 def top_flipped(result):
-    """As `flipped`, the highest bit of a word: an error that half of all random coefficients turn into zero."""
+    """Flip the highest bit of a word instead: an error that half of all random coefficients turn into zero."""
     if isinstance(result, tuple):
         return (top_flipped(result[0]), *result[1:])
     words = result._words.copy()
@@ -89,8 +89,9 @@ def top_flipped(result):
 
 
 def plant(monkeypatch, name, stage, rank, change, always=False):
-    """The result of the protocol's second call in a stage, or of all, comes out changed at one party: a fault in the
-    second evaluation, or the same one in both. Returns the count of calls.
+    """Change the result of a protocol in a stage at one party, and return the count of calls.
+
+    The second call is changed, which is a fault in the second evaluation; or `always`, the same fault in both.
     """
     contract, count = REGISTRY[name], [0]
     honest = contract._steps
@@ -177,7 +178,7 @@ def test_a_fault_in_a_prediction_is_found(monkeypatch, method, name):
 
 
 class Lying:
-    """A link on which the array number `lie_at`, of all that are sent, has its first words changed on the way out."""
+    """A link that changes the first words of the array number `lie_at` that it sends."""
 
     def __init__(self, link, lie_at, words):
         self._link, self._lie_at, self._words, self.sent = link, lie_at, words, 0
@@ -204,7 +205,7 @@ class Lying:
 
 @pytest.fixture(scope="module", params=["bins", "thresholds"])
 def served(request):
-    """Both halves of a model, how it is asked, the honest predictions, and the rounds of one prediction."""
+    """Both halves of a model, the method, the honest predictions, and the number of arrays that each party sends."""
     config = {**SMALL, "n_estimators": 2}
 
     def fit(party):
@@ -233,8 +234,9 @@ def predict_with_a_lie(models, method, rank, lie_at, words):
 
 @pytest.mark.parametrize(("words", "least"), [(1, 0.6), (None, 0.9)], ids=["one word", "all words"])
 def test_a_lie_in_any_opening_of_a_prediction_is_found(served, words, least):
-    """Either party changes words of one array that it sends, of all of them one after the other: predictions are right,
-    or refused. A word may have no part in any prediction, and a changed bit may happen to change none.
+    """If a party changes words of any one array that it sends, predictions are correct or refused.
+
+    Not every lie is detected: a word may not affect any prediction, nor may a changed bit.
     """
     models, method, honest, sent = served
     found = 0
@@ -251,8 +253,9 @@ def test_a_lie_in_any_opening_of_a_prediction_is_found(served, words, least):
 
 
 class Misdealt:
-    """Randomness of one party in which a value of the request number `at` of a kind is not what the recipe gives; with
-    None the last value of every one.
+    """One party's randomness with a wrong value in the request number `at` of a kind.
+
+    With `at` None, the last value of every request of this kind is wrong.
     """
 
     def __init__(self, randomness, kind, at):
@@ -268,7 +271,7 @@ class Misdealt:
         return self._wrong(part) if self._at == 0 else part
 
     def _wrong(self, part, right=()):
-        """Every part that is an array is changed in one word."""
+        """Change one word of every array."""
         if isinstance(part, tuple):
             return (*right, *(self._wrong(p) for p in part))
         if not isinstance(part, np.ndarray) or not part.size:
@@ -287,7 +290,7 @@ KINDS += ["FloorMasks", "WrapMasks", "MatrixVectors", "OperandProduct", "Logarit
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_wrong_value_of_a_dealer_changes_no_result(kind):
-    """The third request of each kind: the result is refused, or as it is without the fault."""
+    """With a wrong third request of each kind, the result is refused or the same as without the fault."""
 
     def job(wrong):
         def play(party):
@@ -334,7 +337,7 @@ def test_a_dealer_is_checked_where_there_is_one():
 
 @pytest.mark.parametrize("faulty", [False, True])
 def test_two_processes(faulty):
-    """Over TLS with a dealer: a fault at one party ends both with the same sentence."""
+    """Over TLS with a dealer, a fault at one party raises the same error at both."""
 
     def job(party):
         if faulty and party.rank == 1:

@@ -1,4 +1,4 @@
-"""The base score on shares beside XGBoost's own estimate, over its whole range, and the unit of a regression."""
+"""The base score on shares against XGBoost's estimate over the whole range, and the unit of a regression."""
 
 import json
 
@@ -18,7 +18,7 @@ RNG = np.random.default_rng(91)
 
 
 def settled(labels, weights=(None, None), **parameters):
-    """(base as a margin, one per class; facts; what was revealed) for both parties' labels, None where one has none."""
+    """Return (base margin per class, facts, what was revealed) for both parties' labels, None if a party has none."""
     config = TrainConfig.of(**parameters)
 
     def job(party):
@@ -35,7 +35,7 @@ def settled(labels, weights=(None, None), **parameters):
 
 
 def estimated(objective, labels, weights=None):
-    """XGBoost's base_score, one per class."""
+    """Return XGBoost's base_score, one per class."""
     data = xgboost.DMatrix(np.zeros((len(labels), 1)), label=labels, weight=weights)
     booster = xgboost.train({"objective": objective}, data, 1)
     return json.loads(json.loads(booster.save_config())["learner"]["learner_model_param"]["base_score"])

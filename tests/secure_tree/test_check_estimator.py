@@ -1,6 +1,6 @@
-"""scikit-learn's own checks, through an adapter that plays both parties: half of the rows each.
+"""scikit-learn's own checks, on an adapter that plays both parties with half of the rows each.
 
-The adapter adds what `check_estimator` asks of a class of scikit-learn's and two parties cannot have: no `party`, its
+The adapter adds what `check_estimator` requires and two parties cannot have: calls without `party`, scikit-learn's
 validation of tables, labels other than 0, 1, ..., `classes_` and `n_features_in_`.
 """
 
@@ -16,7 +16,7 @@ from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 
 
 class BothParties(BaseEstimator):
-    """`fit` gives each party half of the rows; all rows to predict are party 0's."""
+    """The adapter. `fit` gives each party half of the rows. Party 0 has all rows to predict."""
 
     def __init__(self, n_estimators=2, max_depth=2, max_bin=4, learning_rate=0.5):
         self.n_estimators = n_estimators
@@ -75,7 +75,7 @@ class BothRegressor(RegressorMixin, BothParties):
 
 
 def cannot_hold(estimator):
-    """Checks that cannot hold between two parties, with the reason."""
+    """Return the checks that cannot hold between two parties, with the reason."""
     return {
         "check_all_zero_sample_weights_error": "neither party knows whether all of the other's rows weigh 0",
         "check_sample_weight_equivalence_on_dense_data": "bins are cut from rows, not weights, and a row twice is not "

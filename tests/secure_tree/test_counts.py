@@ -1,4 +1,4 @@
-"""Counts: a training beside XGBoost's count:poisson, held-out rows, the exported model, bad labels."""
+"""Counts: quality against XGBoost's count:poisson, held-out rows, the exported model, and bad labels."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Two processes that compute as different processors do: other kernels of BLAS, numpy and numba at either party."""
+"""Two processes that emulate different processors: other kernels of BLAS, numpy and numba at one party."""
 
 import json
 import os
@@ -22,7 +22,7 @@ ELSEWHERE = {
 
 
 def between(cases, folder, *environments):
-    """The curve and the margins of all held-out rows, for each case, between two such processes."""
+    """Return the curve and the margins of all held-out rows of each case, trained between two such processes."""
     for name, credentials in make_credentials(NAMES).items():
         credentials.save(folder, name)
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -47,7 +47,7 @@ def between(cases, folder, *environments):
 
 
 def quality(parameters, y, margins):
-    """The metric by scikit-learn, of these margins and of the best constant."""
+    """Return scikit-learn's metric of these margins and of the best constant."""
     name = parameters["eval_metric"]
     if name in ("rmse", "mae"):
         measure = metrics.root_mean_squared_error if name == "rmse" else metrics.mean_absolute_error
@@ -88,7 +88,7 @@ def test_other_kernels_at_the_other_party_change_nothing(tmp_path):
 
 @pytest.mark.long
 def test_every_objective_and_metric_between_other_kernels(tmp_path):
-    # numba, too, compiles for a processor without fused multiplication there.
+    # numba also compiles for a processor without fused multiply-add at this party.
     generic = {
         **ELSEWHERE,
         "NUMBA_CPU_NAME": "sandybridge",

@@ -1,4 +1,4 @@
-"""What a row of a training takes at its party: 20 features, 32 bins, private edges, trees of depth 4."""
+"""The memory that a training takes per row: 20 features, 32 bins, private edges, trees of depth 4."""
 
 import tracemalloc
 

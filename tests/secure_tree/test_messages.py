@@ -1,4 +1,4 @@
-"""Lies about public facts end as one sentence at the honest party, whatever they are."""
+"""Lies about public facts raise a one-sentence error at the honest party, whatever they are."""
 
 import numpy as np
 import pandas as pd
@@ -78,7 +78,7 @@ def test_lies_about_a_model_that_is_shared():
 
 
 def lie(job, step, change):
-    """What the honest party 1 says to one change of party 0's message."""
+    """Return the error of the honest party 1 after one change of party 0's message."""
     error, _ = beside(job, 0, step, lambda tree: {**tree, **change})
     return error
 

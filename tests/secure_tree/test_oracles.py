@@ -1,7 +1,7 @@
-"""The two small trainings of PETML (seed 004's own system), run there and written down: leaves and margins to 1e-3.
+"""Two small trainings with PETML's recorded results: leaves and margins agree to 1e-3.
 
-PETML puts a threshold half way between neighbouring values and we put it on a value: the partition of the rows is
-the same, so leaves and margins are.
+PETML puts a threshold halfway between neighbouring values, and we put it on a value. The rows are divided in the same
+way, so leaves and margins are equal.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Trainings without a dealer: the twin's trees, and the quality of those with one."""
+"""Trainings without a dealer: trees are the twin's, and the quality is that of trainings with a dealer."""
 
 import numpy as np
 import pandas as pd

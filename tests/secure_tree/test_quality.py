@@ -1,4 +1,4 @@
-"""Quality beside XGBoost `hist` with the same trees, depth and bins on public sets, and over three hundred trees."""
+"""Quality against XGBoost's `hist` with the same trees, depth and bins on public sets, and over three hundred trees."""
 
 import numpy as np
 import pytest
@@ -13,8 +13,9 @@ PARAMETERS = dict(learning_rate=0.3, max_bin=32, min_child_weight=1.0, min_split
 
 
 def margins_of_both(kind, names, trees, depth, times=1):
-    """Margins of the test set by bins and by thresholds, of each of so many trainings, [times, n], and by XGBoost on
-    the pooled rows, and the labels.
+    """Return margins of the test set by bins and by thresholds, [times, n], XGBoost's margins, and the labels.
+
+    There are `times` trainings. XGBoost trains on the pooled rows.
     """
     import xgboost
 
@@ -44,7 +45,7 @@ def margins_of_both(kind, names, trees, depth, times=1):
     ],
 )
 def test_classification(names, trees, depth, allowed, times):
-    """On average: with 114 rows to evaluate by, one AUC of the same model differs from the next by 0.003."""
+    """Compare averages, because AUCs on only 114 rows differ by 0.003 between trainings of the same model."""
     *ours, theirs, labels = margins_of_both(SecureXGBClassifier, names, trees, depth, times)
     for margins in ours:
         areas = [roc_auc_score(labels, m) for m in margins]

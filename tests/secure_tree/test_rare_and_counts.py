@@ -1,4 +1,4 @@
-"""Quality beside XGBoost `hist` on rare positives and on skewed counts, over five sets of made-up rows."""
+"""Quality against XGBoost's `hist` on rare positives and on skewed counts, over five sets of synthetic rows."""
 
 import json
 
@@ -19,7 +19,7 @@ ROWS, FEATURES, SEEDS = 100_000, 20, range(5)
 
 
 def features(seed, rows):
-    """A third of them normal, a third with long tails, a third of few values; those of a row hang together."""
+    """Return correlated features: a third normal, a third with long tails, a third with few values."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(rows, FEATURES)) + 0.5 * rng.normal(size=(rows, 1))
     X[:, 1::3] = np.exp(X[:, 1::3])
@@ -28,7 +28,7 @@ def features(seed, rows):
 
 
 def rare(seed, share=0.003, rows=ROWS):
-    """Training rows and as many others, each with labels, a `share` of them 1: (X, y), (X, y)."""
+    """Return training rows and as many test rows, (X, y) each, with a fraction `share` of labels 1."""
     X, rng = features(seed, 2 * rows)
     signal = X[:, 0] - X[:, 3] * (X[:, 6] > 0) + 0.7 * np.log(X[:, 1] * X[:, 4]) + 0.5 * X[:, 2] * (X[:, 5] > 1)
     signal = 1.1 * signal + rng.logistic(size=len(X))
@@ -37,7 +37,7 @@ def rare(seed, share=0.003, rows=ROWS):
 
 
 def skewed_counts(seed, rows=ROWS // 2):
-    """The same with counts: a log-normal exposure, which is a feature, times a rate of the others."""
+    """Return the same with counts: a log-normal exposure, which is a feature, times a rate from the other features."""
     X, rng = features(seed, 2 * rows)
     X[:, 1] = np.exp(1.2 * rng.normal(size=len(X)))
     rate = 0.2 * np.exp(0.5 * X[:, 0] - 0.4 * X[:, 3] * (X[:, 6] > 0) + 0.2 * X[:, 2])
@@ -46,7 +46,7 @@ def skewed_counts(seed, rows=ROWS // 2):
 
 
 def margins_of_both(data, objective="binary:logistic", edges="private", **parameters):
-    """Margins of the held-out rows by the revealed model of a secure training, and by XGBoost on the pooled rows."""
+    """Return margins of held-out rows by the revealed model of a secure training, and by XGBoost on the pooled rows."""
     (X, y), (fresh, _) = data
     tables, labels = halves(X, y, len(X) // 3)
     kind = SecureXGBClassifier if objective == "binary:logistic" else SecureXGBRegressor
@@ -76,7 +76,7 @@ def test_auc_of_rare_positives():
         data = rare(seed)
         for edges, of_edges in scores.items():
             of_edges.append([roc_auc_score(data[1][1], m) for m in margins_of_both(data, edges=edges)])
-    # Coins of a training move the mean of five by about 0.0015, so that both ways of cutting are averaged.
+    # The coins of a training change the mean of five by about 0.0015, so both kinds of edges are averaged.
     ours, theirs = np.mean(list(scores.values()), axis=(0, 1))
     assert 0.8 < theirs < 0.95, "neither easy nor hopeless"
     assert ours > theirs - 0.005, scores

@@ -1,4 +1,4 @@
-"""What a long session keeps: no mask of a matrix outlives the training or the prediction that it was for."""
+"""Memory of a long session: no mask of a matrix outlives its training or prediction."""
 
 import resource
 
@@ -36,7 +36,7 @@ def test_nothing_is_kept_at_the_dealer_or_at_a_party(partition, parameters):
     [{}, {"test_size": 0.3, "eval_epochs": 1}, {"num_class": 3, "objective": "multi:ova"}, {"edges": "joint"}],
 )
 def test_after_the_last_plan_the_dealer_is_not_needed(parameters, monkeypatch):
-    """A dealer that dies when it has dealt everything costs no training."""
+    """A training succeeds if the dealer dies after it has dealt everything."""
     X, y = table(40, 4, seed=61)
     tables, labels = halves(X, y, 20)
     asked = []
@@ -66,7 +66,7 @@ def test_after_the_last_plan_the_dealer_is_not_needed(parameters, monkeypatch):
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_long_training_takes_no_more_memory_than_a_short_one(monkeypatch):
-    """Material of 60 trees is many times the window; peak memory and what the window holds stay as with 6 trees."""
+    """The randomness of 60 trees is many times the window, but takes no more memory than that of 6 trees."""
     monkeypatch.setattr(dealt, "WINDOW", 1 << 24)
     monkeypatch.setattr(delivery, "PORTION", 1 << 20)
     X, y = table(2_000, 6, seed=61)

@@ -1,4 +1,4 @@
-"""What a tree adds to the margins: the weight of each row's leaf, whatever the leaves."""
+"""A tree adds the weight of its leaf to the margin of each row, whatever the leaves are."""
 
 import numpy as np
 import pytest

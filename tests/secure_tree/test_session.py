@@ -1,4 +1,4 @@
-"""What both parties refuse before the first share."""
+"""Errors that both parties raise before the first share is made."""
 
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ def test_parties_by_columns_hold_out_the_same_rows():
     held = held_rows(training.config, 40)
     assert training.facts.validation_rows == (10, 10) and held.size == 10 and not np.array_equal(held, np.arange(10))
     kept = np.delete(X, held, axis=0)
-    # A party's cuts are values of the rows that it trained on.
+    # A party's cuts are values of its training rows.
     for p in (0, 1):
         assert np.isin(training.models[p].model.cuts, kept[:, p].astype(np.float32)).all()
 

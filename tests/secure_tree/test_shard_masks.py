@@ -1,4 +1,4 @@
-"""No mask is shared between shards: every (key, counter) of leads and workers, of both parties, is used once."""
+"""No mask is used in two shards: the leads and workers of both parties use every (key, counter) only once."""
 
 import hashlib
 import threading
@@ -21,7 +21,7 @@ SHARDS = 3
 
 
 class Used:
-    """Blocks of key streams, and keys of hashes, by the pair of processes that has used them and the rank."""
+    """The blocks of key streams and the keys of hashes that each pair of processes has used, by rank."""
 
     def __init__(self):
         self.blocks = defaultdict(list)
@@ -29,14 +29,14 @@ class Used:
         self.at = threading.local()
 
     def recording(self):
-        """Streams that belong to whoever makes them."""
+        """Return a class of streams that records for the process that creates them."""
         used = self
 
         class Recorded(Streams):
             def __init__(self, seed, nonce):
                 super().__init__(seed, nonce)
                 self._rank, self._pair = used.at.rank, used.at.pair
-                self._key = super().draw(1 << 63, 0, 16).tobytes()  # stands for the key, at an index of no request
+                self._key = super().draw(1 << 63, 0, 16).tobytes()  # identifies the key, at an index without a request
                 used.pairs[self._key].add(self._pair)
 
             def draw(self, index, block, size):
@@ -44,7 +44,7 @@ class Used:
                 return super().draw(index, block, size)
 
             def not_given_out(self, index):
-                """A request that has to wait for its turn is expanded again then."""
+                """Forget a request that has to wait, because it is expanded again later."""
                 used.blocks.pop(self._place(index), None)
 
             def _place(self, index):
@@ -53,7 +53,7 @@ class Used:
         return Recorded
 
     def repeated(self):
-        """What is used twice: keys by two pairs, or blocks by one process."""
+        """Return what is used twice: keys by two pairs, or blocks by one process."""
         keys = [pairs for pairs in self.pairs.values() if len(pairs) > 1]
         return keys + [
             (pair, rank, index)
@@ -64,7 +64,7 @@ class Used:
 
 
 class OneSeed:
-    """Random bytes that are the same for every pair: what a process draws depends on its rank and on nothing else."""
+    """Random bytes that depend only on the rank of a process, and so are the same for every pair."""
 
     def __init__(self, at):
         self._at = at
@@ -113,7 +113,7 @@ def used_by_training(monkeypatch, offline, one_seed, partition="horizontal"):
     leads, met = memory_pair(), [0, 0]
 
     def source(rank, second, seeds, domain=b""):
-        """That of real processes: first the workers, then the lead."""
+        """Return the source as of real processes: first the workers, then the lead."""
         used.at.rank, used.at.pair, used.at.drawn = rank, met[rank], 0
         met[rank] += 1
         if offline == "pairwise":
@@ -138,7 +138,7 @@ def used_by_training(monkeypatch, offline, one_seed, partition="horizontal"):
 @pytest.mark.parametrize("one_seed", [False, True])
 @pytest.mark.parametrize("offline", ["dealer", "pairwise"])
 def test_no_block_of_a_key_is_used_twice(monkeypatch, offline, one_seed):
-    """Not even if all processes of a party draw the same random bytes: the shard is in the key."""
+    """This holds even if all processes of a party draw the same random bytes, because the key contains the shard."""
     assert used_by_training(monkeypatch, offline, one_seed).repeated() == []
 
 

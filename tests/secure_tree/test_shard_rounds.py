@@ -1,4 +1,4 @@
-"""What parties send each other depends on the rows, and not on how many shards they lie in."""
+"""What the parties send depends on the rows, but not on the number of shards."""
 
 import numpy as np
 import pytest

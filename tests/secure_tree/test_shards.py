@@ -1,4 +1,4 @@
-"""Rows divided among workers: every split is the twin's on the same gradients, however many workers there are."""
+"""Rows divided among workers: every split is the twin's on the same gradients, for any number of workers."""
 
 import numpy as np
 import pandas as pd
@@ -52,7 +52,7 @@ def weighed(partition):
 
 
 def of_colours(partition):
-    """Tables with a column of categories, which the labels go by."""
+    """Return tables with a categorical column on which the labels depend."""
     frame = pd.DataFrame({"x": X[:, 1], "z": X[:, 2], "u": X[:, 3]})
     frame["colour"] = pd.Categorical(np.array(["red", "green", "blue"])[np.digitize(X[:, 0], [-0.4, 0.4])])
     wide = pd.DataFrame({f"colour={c}": (frame["colour"] == c).astype(float) for c in ("blue", "green", "red")})
@@ -75,7 +75,7 @@ def in_classes(partition):
 
 
 CLASSES = {"objective": "multi:ova", "num_class": 3}
-# What the parties bring.
+# The input of the parties.
 CASES = {
     "weights": weighed,
     "categories": of_colours,
@@ -90,8 +90,9 @@ CASES = {
 @PARTITIONS
 @pytest.mark.parametrize("case", CASES)
 def test_shards_train_as_one_process_does(case, partition, source):
-    """Gradients begin as those of one process but for the coins that round; and given them, and the coins of the
-    search, every split is that of the twin, which knows no shards.
+    """The first gradients are those of one process, apart from random rounding.
+
+    Given the gradients and the coins of the search, every split is that of the twin, which has no shards.
     """
     tables, labels = data(partition)
     asked = {"tables": tables, "labels": labels, "partition": partition, "base_score": 0.5}
@@ -99,14 +100,14 @@ def test_shards_train_as_one_process_does(case, partition, source):
     training = train_both(source=source, workers=3, **asked)
     assert len(check(training, 2)) > 1
     one = train_both(**asked | {"n_estimators": 1, "subsample": 1})
-    # Two roundings each, as of `test_sampling`: weights to 2^-28, gradients over the label scale to 2^-20.
+    # Two roundings each, as in `test_sampling`: weights to 2^-28, gradients over the label scale to 2^-20.
     allowed = 2.2 + 2.2 * 2.0 ** (training.numerics.histogram_scale - 20)
     kept = np.array([(seen.values != 0).any(axis=0) for seen in training.trees])
     for seen, expected, sample in zip(training.trees, one.trees, kept, strict=False):
         assert np.abs((seen.values - expected.values)[:, sample]).max() <= allowed
     if case == "rows sampled":
         assert (np.abs(kept.mean(axis=1) - 0.6) < 6 * np.sqrt(0.6 * 0.4 / ROWS)).all()
-        assert (kept[0] != kept[1]).any(), "each tree has a sample of its own"
+        assert (kept[0] != kept[1]).any(), "each tree has its own sample"
     else:
         assert kept.all()
 
@@ -116,8 +117,9 @@ class Killed(Exception):
 
 
 def grown(workers, partition, source, held=None, kept=None, dies=None, **parameters):
-    """A model whose training had so many workers, or none: of the training's rows the margin that grew with the trees
-    and what the model predicts; that of held-out rows; and the curves.
+    """Train with this number of workers, or without, and return margins and curves.
+
+    The margins are those of training rows, as grown with the trees and as predicted, and those of held-out rows.
     """
     tables, labels = data(partition)
 
@@ -152,7 +154,7 @@ def test_held_out_rows_stop_a_training_in_shards(partition, source):
     _, _, margins, curves = grown(3, partition, source, held=data(partition, fresh, truth, 20), **asked)
     values = [value for _, value in curves["error"]]
     best = int(np.argmin(values))
-    assert len(values) == best + 2 < 7, "the first round that is no better ends it"
+    assert len(values) == best + 2 < 7, "training stops after the first round that is not better"
     assert values[best] == np.mean((margins > 0) != truth) < 0.2
 
 

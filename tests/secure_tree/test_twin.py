@@ -79,7 +79,7 @@ def test_the_first_gradients_of_squared_error_are_rounded_without_bias(partition
     training = train_both(
         tables, labels, objective="squarederror", n_estimators=1, max_depth=1, max_bin=4, partition=partition
     )
-    # The margin is alike in all rows and a party holds the labels of its rows: there is no coin in their shares.
+    # All rows have the same margin, and a party knows the labels of its rows, so their shares are not random yet.
     exact = (training.base - y / training.label_scale) * 2**training.numerics.histogram_scale
     error = training.trees[0].values[0] - exact
     assert abs(error).max() < 1.001
@@ -91,7 +91,7 @@ def test_equal_gains_are_decided_alike():
     X, y = table(80, 3, seed=2, levels=3)
     X = np.concatenate([X, X[:, ::-1]], axis=1)
     training = train_both(*halves(X, y, 40), n_estimators=3, max_bin=8, learning_rate=0.3)
-    # Each split of the last three columns is tied with one of the first three: coins decide, and the first of equals.
+    # Each split on the last three columns is tied with one on the first three. Coins decide, then the lowest number.
     check(training, 3)
 
 
@@ -145,7 +145,7 @@ def test_a_whole_training_of_the_twin_ends_where_the_secure_one_does(objective):
     tables, parts = halves(X, labels, 90)
     secure = train_both(tables, parts, **parameters)
     twin = train(tables, parts, secure.config, np.random.default_rng(1))
-    # Rounding of the gradients is random on both sides, so a few splits differ; the models agree in what they say.
+    # Gradients are rounded at random in both trainings, so a few splits differ, but the predictions agree.
     mine, theirs = np.ravel(secure.trees[-1].margins) * secure.label_scale, twin.margins[-1]
     assert np.corrcoef(mine, theirs)[0, 1] > 0.98
     assert np.abs(mine.mean() - theirs.mean()) < 0.05 * theirs.std()

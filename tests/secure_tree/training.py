@@ -1,4 +1,4 @@
-"""A secure training between two threads, with everything that its observer sees put together and opened."""
+"""A secure training between two threads, with everything that its observer sees opened."""
 
 from dataclasses import dataclass
 
@@ -17,8 +17,10 @@ from secure_tree.sampling import column_samples
 
 @dataclass
 class Seen:
-    """One tree opened: winner int[nodes], gradients int[s, n], leaves and margins as floats over the label scale; and
-    the masks of every level's logarithms, the coins of the search.
+    """One opened tree.
+
+    winner: int[nodes]. values: gradients, int[s, n]. leaves, margins: floats over the label scale. coins: the masks of
+    the logarithms at every level.
     """
 
     winner: np.ndarray
@@ -30,7 +32,7 @@ class Seen:
 
 @dataclass
 class Training:
-    """trees: round by round, one for each class; base float64[classes], the margin before the first, likewise."""
+    """A training. trees: by rounds, one per class. base: the margin before the first tree, float64[classes]."""
 
     config: TrainConfig
     data: PlainData
@@ -54,7 +56,7 @@ class Training:
         return self.facts.label_scale
 
     def twins(self):
-        """The twin's trees on the same gradients and samples of features."""
+        """Grow the twin's trees on the same gradients and samples of features."""
         samples = column_samples(self.context)
         return [
             grow(self.data, self.config, self.numerics, seen.values, seen.coins, sample)
@@ -63,9 +65,9 @@ class Training:
 
 
 def of_levels(given, classes, depth):
-    """What a round was given of masks of logarithms, by tree and level.
+    """Arrange the masks of logarithms of a round by tree and level.
 
-    The trees of a round grow side by side: each step of a level of all trees, then the next step.
+    The trees of a round grow in parallel: each step of a level for all trees, then the next step.
     """
     masks = [(request.shape, part[0]) for request, part in given if isinstance(request, LogarithmMasks)]
     masks = [r.reshape(shape) for shape, r in masks]
@@ -77,7 +79,7 @@ def of_levels(given, classes, depth):
 
 
 def added(first, second):
-    """The masks of which both parties hold shares."""
+    """Reconstruct the masks from both parties' shares."""
     return [
         [tuple(a + b for a, b in zip(*pair, strict=True)) for pair in zip(*trees, strict=True)]
         for trees in zip(first, second, strict=True)
@@ -87,10 +89,10 @@ def added(first, second):
 def train_both(
     tables, labels, then=None, weights=(None, None), plain=None, source=dealt, workers=0, before=None, **parameters
 ) -> Training:
-    """Train; `then(model, party)` runs at both parties afterwards. Numbers are opened in the test alone.
+    """Train, then call `then(model, party)` at both parties. Only the test opens the numbers.
 
-    `plain` are the tables as the twin is to see them, where that is not as they are; `source` as of `run_both`;
-    `workers`: how many each party divides its rows among; `before`: both parties' models to go on from.
+    plain: the tables for the twin, if they differ from those of the parties. source: as in `run_both`. workers: the
+    number of workers of each party. before: both parties' halves of a model to continue.
     """
     kind = SecureXGBClassifier if TrainConfig.of(**parameters).logistic else SecureXGBRegressor
     classes, depth = TrainConfig.of(**parameters).classes, TrainConfig.of(**parameters).max_depth
