@@ -1,4 +1,4 @@
-"""First and second derivatives of the loss, from shares of the margin, rounded to the histogram's scale."""
+"""First and second derivatives of the loss from shares of the margin, rounded to the histogram scale."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ from secure_tree.sampling import row_mask
 
 @dataclass(frozen=True)
 class Targets:
-    """What the trees of a round are to predict, [classes, n]: 0 or 1, or labels at MARGIN_SCALE over the label scale;
-    and the rows' weights, [n] at WEIGHT_INPUT_SCALE over the weight scale, None where every row counts alike.
+    """The targets of the trees of a round, and the weights of the rows.
+
+    labels: [classes, n], either 0 and 1, or labels over the label scale at MARGIN_SCALE. weights: [n], over the weight
+    scale at WEIGHT_INPUT_SCALE; None if all rows have the same weight.
     """
 
     labels: AShare
@@ -31,12 +33,13 @@ class Targets:
 
 
 def gradients(party: Party, context: TrainingContext, targets: Targets, k: int, margin: AShare) -> Steps[AShare]:
-    """[margin] of class k -> [g], [h] and, if rows are to be counted, a unit: uint32 [s, n] at the histogram scale.
+    """[margin] of class k -> [g], [h] and, if rows are counted, [1], uint32 [s, n] at the histogram scale.
 
-    Logistic: sigma - y and sigma (1 - sigma). Squared error: margin - y and 1, the former over the label scale. Counts:
-    e^m - y and e^(m + max_delta_step), both over the label scale, e^m being at most twice that. Times the row's weight,
-    over the weight scale; 0 where `subsample` leaves the row out.
-    Rounding is stochastic and unbiased, so that sums over many rows lose nothing.
+    Logistic: sigma - y and sigma (1 - sigma). Squared error: (margin - y) / label_scale and 1. Counts: e^m - y and
+    e^(m + max_delta_step), both over the label scale, with e^m clipped to about twice the label scale. g and h are
+    multiplied by the row's weight over the weight scale, and all values are 0 for rows that `subsample` leaves out.
+
+    Rounding is stochastic and unbiased, so that errors average out in sums over many rows.
     """
     config, n = context.config, margin.shape[0]
     derive = _logistic if config.logistic else _poisson if config.counts else _squared
@@ -56,7 +59,7 @@ def gradients(party: Party, context: TrainingContext, targets: Targets, k: int, 
 def _logistic(
     party: Party, context: TrainingContext, labels: AShare, weights: AShare | None, margin: AShare
 ) -> Steps[AShare]:
-    """[g], [h] at the histogram scale, [2, n], uint32; uint64 where rows have weights."""
+    """Return [g], [h] at the histogram scale, uint32 [2, n]; uint64 if rows have weights."""
     numerics = context.numerics
     scale, ring = (numerics.histogram_scale, Z32) if weights is None else (MARGIN_SCALE, Z64)
     p, h = yield from sigmoid.steps(party, margin, scale, ring, bits=numerics.margin_bits)
@@ -67,7 +70,7 @@ def _logistic(
 def _squared(
     party: Party, context: TrainingContext, labels: AShare, weights: AShare | None, margin: AShare
 ) -> Steps[AShare]:
-    """[g], [h] at the histogram scale, uint64 [2, n]."""
+    """Return [g], [h] at the histogram scale, uint64 [2, n]."""
     scale = MARGIN_SCALE if weights is not None else context.numerics.histogram_scale
     g = margin - labels
     if weights is None:
@@ -79,7 +82,7 @@ def _squared(
 def _poisson(
     party: Party, context: TrainingContext, labels: AShare, weights: AShare | None, margin: AShare
 ) -> Steps[AShare]:
-    """[g], [h] at the histogram scale, uint64 [2, n]; the margin lacks the logarithm of the label scale."""
+    """Return [g], [h] at the histogram scale, uint64 [2, n]. The margin lacks the logarithm of the label scale."""
     numerics = context.numerics
     expected = yield from quadratics(party, margin, EXP, numerics.margin_bits)
     factors = 1 << STEP_SCALE, numerics.hessian_factor
@@ -90,7 +93,7 @@ def _poisson(
 
 
 def _weighted(party: Party, context: TrainingContext, weights: AShare, pair: AShare) -> Steps[AShare]:
-    """[g], [h] at MARGIN_SCALE -> times the weights, at the histogram scale; products stay below 2^40."""
+    """[g], [h] at MARGIN_SCALE -> their products with the weights at the histogram scale, which are below 2^40."""
     product = yield from multiply.steps(party, pair, stack([weights, weights]))
     shift = MARGIN_SCALE + WEIGHT_INPUT_SCALE - context.numerics.histogram_scale
     return (yield from truncate.steps(party, product, shift))

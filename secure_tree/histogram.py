@@ -1,4 +1,4 @@
-"""Histograms of secret gradients over bins that one party knows, and the routing of rows, block by block."""
+"""Histograms of secret gradients over bins that one party knows, and routing of rows, block by block."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from secure_tree.layout import Layout
 
 @dataclass(frozen=True)
 class Block:
-    """One party's part of the bin matrix: its rows, features and bins per feature; the matrix in both directions."""
+    """One party's part of the bin matrix: its rows, features and bins per feature, and the matrix and its transpose."""
 
     rows: slice
     features: int
@@ -29,7 +29,7 @@ class Block:
 
 @dataclass
 class BlockMasks:
-    """A tree's supply of masks for one block."""
+    """The masks of one tree for one block."""
 
     block: Block
     histograms: VectorSupply
@@ -52,7 +52,7 @@ def share_blocks(party: Party, bins: Bins, layout: Layout) -> Steps[list[Block]]
 
 
 def take_masks(party: Party, blocks: list[Block], vectors: int, nodes: int) -> list[BlockMasks]:
-    """Masks of one tree: `vectors` histograms and `nodes` routings."""
+    """Take the masks of one tree, for `vectors` histograms and for routing at `nodes` nodes."""
     return [BlockMasks(b, b.columns.supply(party, vectors), b.lines.supply(party, nodes)) for b in blocks]
 
 
@@ -65,7 +65,7 @@ def histograms(party: Party, masks: list[BlockMasks], values: AShare) -> Steps[l
 
 
 def route(party: Party, masks: list[BlockMasks], sets: list[BShare], rows: int) -> Steps[BShare]:
-    """For each block the bins that go left, <[v, d_p, bins_p]> -> <left> of every row, [v, n]. One round."""
+    """<bins that go left> of each block, [v, d_p, bins_p] -> <goes left> of every row, [v, n]. One round."""
     parts = yield from parallel(
         *(apply_matrix.steps(party, m.routes, x.reshape(len(x), -1)) for m, x in zip(masks, sets, strict=True))
     )

@@ -1,8 +1,9 @@
-"""What a party computes from its own rows before the first tree: of each part of them, wherever it lies, and added up.
+"""What a party computes from its own rows before the first tree, on each part of the rows where it is stored.
 
-Functionality  program(part, *given) of every part -> the answers, in the order of the parts
-How            the lead of a party asks, and merges what it is told: it needs no row. A single process has one part
-Messages       none between the parties, but for those of secure_tree/sources.py
+Functionality  program(part, *given) for every part -> the answers, in the order of the parts
+How            the lead of a party queries the parts and merges the answers, so it needs no rows itself. A single
+               process has one part
+Messages       none between the parties, except those of secure_tree/sources.py
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from secure_tree.binning import Bins, Counted, counted, make_bins
 from secure_tree.layout import Layout
 from secure_tree.schema import Table
 
-# program(part, *given) -> its answer. Functions of a module: they run where the rows are.
+# program(part, *given) -> its answer. It must be a function of a module, because it runs where the rows are.
 Survey = Callable[..., Any]
 
 
 @dataclass
 class Part:
-    """Rows that this process has: `first` is the place of their first one among the party's; `kept` by programs."""
+    """Rows of this process. `first` is the position of the first one among the party's rows; programs use `kept`."""
 
     table: Table
     first: int = 0
@@ -31,45 +32,46 @@ class Part:
 
 
 class OwnRows(Protocol):
-    """A party's rows to train on, and those that it holds out."""
+    """A party's training rows, and its held-out rows."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the features."""
+        """The names of the features."""
 
     @property
     def indicators(self) -> tuple[int, ...]:
-        """As of `Table`."""
+        """The features that are indicators of a category."""
 
     @property
     def count(self) -> int:
-        """Rows to train on."""
+        """The number of training rows."""
 
     @property
     def validation(self) -> Table:
-        """Held-out rows, in this process."""
+        """The held-out rows, which are in this process."""
 
     def each(self, program: Survey, *given: Any) -> list[Any]:
-        """The answers of all parts. Both parties ask at the same time."""
+        """Return the answers of all parts. Both parties must call this at the same time."""
 
     def values(self, column: Survey) -> Counted:
-        """What `column` gives of all parts, float64[n] each: counted, or within the error of secure_tree/sketches.py
-        where there are many parts.
+        """Count the values of `column` over all parts, float64[n] each.
+
+        With workers, they are within the error of secure_tree/sketches.py.
         """
 
     def columns(self) -> list[Counted]:
-        """The values of each feature that are there: counted, or likewise."""
+        """Count the non-missing values of each feature, with the same error as `values`."""
 
     def private_bins(self, layout: Layout, rank: int) -> Bins:
-        """At the party's own edges. Raises ConfigError."""
+        """Cut bins at the party's own edges. Raises ConfigError."""
 
     def with_features(self, bins: Bins) -> Bins:
-        """Bins at known cuts, of the features that this process has."""
+        """Return bins at known cuts with the features of this process."""
 
 
 @dataclass
 class Here:
-    """Implements `OwnRows` by a table of this process."""
+    """Implements `OwnRows` by a table in this process."""
 
     table: Table
     validation: Table

@@ -1,7 +1,7 @@
-"""The rows that trees are grown on. Whatever handles a number for every row stands here; sums leave as shares.
+"""The rows that trees are grown on. All values per row stay behind these interfaces; only sums leave, as shares.
 
-`Rows` is what boosting asks of them, and `TreeRows` what one tree asks while it grows. `LocalRows` are the rows of two
-processes, one a party; a cluster can stand behind the same two interfaces.
+Boosting uses the interface `Rows`, and a growing tree uses `TreeRows`. `LocalRows` implements them for one process per
+party, and `secure_tree.shards` for workers.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from secure_tree.schema import Table
 
 
 class TreeRows(Protocol):
-    """The rows while a tree grows: each is at one node of the current level, the root first, and nobody knows which."""
+    """The rows while a tree grows. Each row is at a secret node of the current level, at first the root."""
 
     @property
     def gradients(self) -> AShare:
-        """What the tree grows on, uint32 [s, n]."""
+        """The gradients that the tree is grown on, uint32 [s, n]."""
 
     @property
     def margin(self) -> AShare:
-        """The margins of its class, [n] at MARGIN_SCALE."""
+        """The margins of the tree's class, [n] at MARGIN_SCALE."""
 
     def totals(self, party: Party) -> Steps[AShare]:
-        """Enter a level: sums of [g, h] or [g, h, 1] of the root, then of a level's left children, uint32 [v, s]."""
+        """Enter a level, and return sums of [g, h] or [g, h, 1] of the root or the left children, uint32 [v, s]."""
 
     def histograms(self, party: Party) -> Steps[list[AShare]]:
-        """The same sums of both parties' bins, uint32 [v, s, d_p, bins_p]."""
+        """Return the same sums by bin for both parties, uint32 [v, s, d_p, bins_p]."""
 
     def route(self, party: Party, sets: list[BShare]) -> Steps[None]:
-        """Send the rows to the next level: left where their bin is in `sets`, <[v, d_p, bins_p]>, of both parties."""
+        """Route the rows to the next level, left if their bin is in `sets`, <[v, d_p, bins_p]> for both parties."""
 
     def add_leaves(self, party: Party, leaves: AShare) -> Steps[None]:
         """Add the [weight] of its leaf to the margin of each row."""
@@ -60,28 +60,28 @@ class Rows(Protocol):
 
     @property
     def matrices(self) -> Sequence[Releasable]:
-        """What is kept until the training ends."""
+        """The masked matrices that are kept until the training ends."""
 
     @property
     def margin(self) -> AShare:
-        """[classes, n] at MARGIN_SCALE."""
+        """The margins, [classes, n] at MARGIN_SCALE."""
 
     def begin(self, party: Party, margin: AShare | None) -> None:
-        """Before the first tree; from another margin than the first where one is given."""
+        """Prepare for the first tree. `margin` replaces the first margin if it is given."""
 
     def keep(self, party: Party) -> None:
-        """A round of trees is whole: margins never go back behind it."""
+        """Complete a round of trees. The margins never return to a state before it."""
 
     def recover(self, party: Party) -> None:
-        """Be as at the end of the last whole round, after WorkersLost."""
+        """Restore the state at the end of the last complete round after WorkersLost."""
 
     def start_tree(self, party: Party, k: int) -> Steps[TreeRows]:
-        """Gradients of class k at the current margin; all rows are at the root."""
+        """Compute gradients of class k at the current margin, with all rows at the root."""
 
 
 @dataclass
 class LocalRows:
-    """Implements `Rows`: bins of both parties' rows as masked matrices, targets and [margin], one for each class."""
+    """Implements `Rows` with masked matrices of both parties' bins, targets, and [margin] of each class."""
 
     context: TrainingContext
     blocks: list[Block]
@@ -118,8 +118,10 @@ class LocalRows:
 
 @dataclass
 class LocalTreeRows:
-    """Implements `TreeRows`: gradients, uint32 [s, n], <at node>, [v, n], and the gradients of rows whose sums are due,
-    uint32 [v, s, n].
+    """Implements `TreeRows`.
+
+    gradients: uint32 [s, n]. at_node: <row is at node>, [v, n]. values: the gradients at the nodes whose sums are
+    needed next, uint32 [v, s, n].
     """
 
     rows: LocalRows
@@ -179,7 +181,7 @@ class LocalTreeRows:
             party.audit.later(check, "margins grow by the leaves")
 
     def _check_margins(self, party: Party, leaves: AShare, before: AShare) -> Steps[AShare]:
-        """What is zero if each row is at one leaf, and margins have grown by the leaves times their rows."""
+        """Return values that are zero if each row is at one leaf and the sum of margins grew by that of the leaves."""
         at_leaf = yield from to_ring.steps(party, self.at_node)
         grown = (self.rows.margins[self.k] - before).sum()
         of_leaves = yield from dot.steps(party, leaves, at_leaf.sum(axis=1))
@@ -187,17 +189,17 @@ class LocalTreeRows:
 
 
 def local_rows(party: Party, context: TrainingContext, blocks: list[Block], table: Table, base: AShare) -> LocalRows:
-    """The rows of the training at the first margin. Local."""
+    """Return the rows of the training at the first margin. Local."""
     targets = share_targets(party, context, table)
     if not context.config.logistic:
-        # The first margins are alike in every row: without this there is no coin in the shares that `truncate` rounds.
+        # The first margins are equal in all rows, so without this the shares that `truncate` rounds are not random.
         targets = replace(targets, labels=rerandomise(party, targets.labels))
     first = first_margin(base, context, context.layout.row_count)
     return LocalRows(context, blocks, targets, [first[k] for k in range(len(first))])
 
 
 def share_targets(party: Party, context: TrainingContext, table: Table) -> Targets:
-    """Own labels and weights as shares of all rows. Local."""
+    """Share own labels and weights. Local."""
     labels = targets_of(context, table.labels)
     scale = 0 if context.config.logistic else MARGIN_SCALE
     shared = own_rows(party, context.layout, labels, context.config.classes, scale)
@@ -211,7 +213,7 @@ def share_targets(party: Party, context: TrainingContext, table: Table) -> Targe
 
 
 def targets_of(context: TrainingContext, labels: np.ndarray | None) -> np.ndarray | None:
-    """What each tree of a round is to predict, float64[classes, n]: 0 or 1, or labels over the label scale."""
+    """Return the targets of each tree of a round, float64[classes, n]: 0 and 1, or labels over the label scale."""
     if labels is None:
         return None
     if context.config.num_class:
@@ -220,7 +222,7 @@ def targets_of(context: TrainingContext, labels: np.ndarray | None) -> np.ndarra
 
 
 def own_rows(party: Party, layout: Layout, own: np.ndarray | None, count: int, scale: int = 0) -> AShare:
-    """A party's own numbers, [count, n_p], rounded, as shares for all rows: the other party holds zeros."""
+    """Share a party's own numbers, [count, n_p], rounded, over all rows. The share of the other party is 0 there."""
     words = np.zeros((count, layout.row_count), np.int64)
     if own is not None:
         words[:, layout.rows_of(party.rank)] = np.round(np.ldexp(own, scale))
@@ -228,11 +230,11 @@ def own_rows(party: Party, layout: Layout, own: np.ndarray | None, count: int, s
 
 
 def first_margin(base: AShare, context: TrainingContext, rows: int) -> AShare:
-    """`Ensemble.base` for every class and row as training has it, [classes, n]."""
+    """Return `Ensemble.base` as the training's margin of every class and row, [classes, n]."""
     start = base - round(context.facts.margin_offset * (1 << MARGIN_SCALE))
     return start.map(lambda w: np.repeat(w[:, None], rows, axis=1))
 
 
 def interleave(left: S, right: S) -> S:
-    """[v, ...] twice -> [2 v, ...], left child first."""
+    """Left and right children, [v, ...] each -> all children in order, [2 v, ...]."""
     return stack([left, right], axis=1).map(lambda w: w.reshape(2 * len(w), *w.shape[2:]))
