@@ -1,9 +1,9 @@
-"""The rows of a training where each party divides its own among workers: worker i of both parties has the i-th shard.
+"""The rows of a training whose parties divide them among workers. Worker i of both parties has the i-th shard.
 
-The tree does not know: `ShardedRows` asks the workers, each of which has `LocalRows`, and adds up their shares, which
-takes no message. Set-up, gradients, histograms, routing and margins, all that is linear in the rows, is between worker
-i and worker i of the other party. The margins of the last whole round are kept outside the workers, so that new ones
-can go on from there.
+A tree uses the same interface as without workers: `ShardedRows` queries the workers, each of which has `LocalRows`, and
+adds up their shares without a message. All work that is linear in the rows (set-up, gradients, histograms, routing,
+margins) is done between worker i and worker i of the other party. The margins of the last complete round are kept
+outside the workers, so that new workers can continue from there.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from secure_tree.rows import TreeRows, local_rows
 from secure_tree.schema import Table
 from secure_tree.sources import PART, AtWorkers, Kept
 
-# What a worker keeps its rows by.
+# The name under which a worker keeps its rows.
 _ROWS = "rows"
 
 
 @dataclass
 class ShardedRows:
-    """Implements `Rows` by workers, which have opened their parts of `own`."""
+    """Implements `Rows` by workers that have opened their parts of `own`."""
 
     party: Party
     context: TrainingContext
@@ -48,12 +48,12 @@ class ShardedRows:
 
     @property
     def counts(self) -> list[tuple[int, int]]:
-        """Rows of every shard, of either party."""
+        """The numbers of rows of both parties in every shard."""
         return list(zip(*self.own.trained, strict=True))
 
     @property
     def margin(self) -> AShare:
-        """Of the last whole round."""
+        """The margins of the last complete round, [classes, n] at MARGIN_SCALE."""
         assert self.party.workers is not None, "rows are divided among workers"
         return self.gathered(self.party.workers.fetch(self._margins), axis=1)
 
@@ -79,7 +79,7 @@ class ShardedRows:
         return ShardedTreeRows(self, party.rank, k)
 
     def gathered(self, parts: list[AShare], axis: int) -> AShare:
-        """What workers have of their rows, along an axis, in the order of the training's rows."""
+        """Join the workers' values of their rows along an axis, in the order of the training's rows."""
         return gathered(self.context.layout, self.counts, parts, axis)
 
     def _begin(self, party: Party) -> None:
@@ -93,7 +93,7 @@ class ShardedRows:
 
 @dataclass
 class ShardedTreeRows:
-    """Implements `TreeRows` by workers: sums of what they answer. In a rehearsal nobody does, and sums are 0."""
+    """Implements `TreeRows` by sums of the workers' answers. In a rehearsal there are no answers, and sums are 0."""
 
     rows: ShardedRows
     rank: int
@@ -134,7 +134,7 @@ class ShardedTreeRows:
 
 
 class _AllOfWorkers:
-    """The masked matrices of all workers. No matrix has this number."""
+    """The masked matrices of all workers. Its number is not that of any matrix."""
 
     number = 0
 
@@ -144,13 +144,13 @@ class _AllOfWorkers:
 
 
 def gathered(layout: Layout, counts: Sequence[tuple[int, int]], parts: list[AShare], axis: int) -> AShare:
-    """Parts of shards with `counts` rows, along an axis, in the order of all rows."""
+    """Join values of shards with `counts` rows along an axis, in the order of all rows."""
     order = np.argsort(np.concatenate(_places(layout, counts)))
     return concatenate(parts, axis=axis).map(lambda w: np.take(w, order, axis=axis))
 
 
 def _places(layout: Layout, counts: Sequence[tuple[int, int]]) -> list[np.ndarray]:
-    """Which of the training's rows each shard has, int64[n_i], in its order."""
+    """Return which of the training's rows each shard has, int64[n_i], in the order of the shard."""
     every = np.arange(layout.row_count)
     of_parties = {p: np.split(every[layout.rows_of(p)], np.cumsum([rows[p] for rows in counts])[:-1]) for p in (0, 1)}
     return [np.concatenate([of_parties[p][i] for p in layout.cover]) for i in range(len(counts))]
@@ -165,7 +165,7 @@ def _begin(
     margin: AShare | None,
 ) -> None:
     party.comparison = context.config.comparison
-    # In a rehearsal there are none. From here on the features are needed as blocks only.
+    # A rehearsal has no rows. From here on, the features are needed only as blocks.
     table = kept.pop(PART).table if PART in kept else _rehearsed(bins, context.layout.rows[party.rank])
     blocks = party.run(share_blocks(party, replace(bins, features=table.features), context.layout))
     rows = kept[_ROWS] = local_rows(party, context, blocks, table, base)
@@ -173,7 +173,7 @@ def _begin(
 
 
 def _rehearsed(bins: Bins, rows: int) -> Table:
-    """What stands for rows in a rehearsal: all at the first cuts."""
+    """Return rows for a rehearsal, all of them at the first cuts."""
     return Table(np.broadcast_to(bins.cuts[:, 0], (rows, len(bins.cuts))), ())
 
 
@@ -211,5 +211,5 @@ def _release(party: Party, kept: Kept) -> None:
 
 
 def _tree(k: int) -> str:
-    """What a worker keeps the rows of the tree of class k by."""
+    """Return the name under which a worker keeps the rows of the tree of class k."""
     return f"tree of class {k}"

@@ -1,9 +1,9 @@
-"""A party's rows in parts, one for each worker, which opens its own where it runs: a table in memory, or files.
+"""A party's rows in parts, one per worker. Each worker opens its part, a table in memory or files, where it runs.
 
-Functionality  `Shards` -> `AtWorkers`: what `OwnRows` asks is asked of all workers, and only answers come back
-Messages       each party -> the other: the rows of each part; for every question, one byte by mpc/workers.py. By
-               columns with ids, each pair of workers compares a digest of its ids on shares
-Lost workers   parts are opened again by new ones, and the question is asked again
+Functionality  `Shards` -> `AtWorkers`, which implements `OwnRows` by queries to all workers that return only answers
+Messages       each party -> the other: the number of rows of each part; for every query, one byte by mpc/workers.py.
+               For vertical data with ids, each pair of workers compares a digest of its ids on shares
+Lost workers   new workers open the parts again, and the query is repeated
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from secure_tree.sketches import Sketch, SketchReport, bins_of_shards, check_exa
 
 log = logging.getLogger("sharewood")
 
-# What a worker keeps, by name.
+# The values that a worker keeps, by name.
 Kept = dict[str, Any]
-# What a worker keeps its part by.
+# The name under which a worker keeps its part.
 PART = "part"
 _ATTEMPTS = 10
 
 
 class Source(Protocol):
-    """Rows of one worker, where they lie."""
+    """The rows of one worker, where they are stored."""
 
     @property
     def rows(self) -> int:
-        """How many: public."""
+        """The number of rows, which is public."""
 
     def read(self, config: TrainConfig, known: Dictionary) -> Table:
-        """The rows, in the process that calls it; `known` as of `schema.read_features`. Raises DataError."""
+        """Read the rows in the calling process. `known` is as in `schema.read_features`. Raises DataError."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +67,14 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Shards:
-    """A party's rows, in parts of one order. `header` is a table of their features without rows."""
+    """A party's rows in consecutive parts. `header` is a table with their features but without rows."""
 
     parts: Sequence[Source]
     header: TableLike
 
     @classmethod
     def of(cls, table: Table, count: int) -> Shards:
-        """A table in memory in `count` even parts."""
+        """Divide a table in memory into `count` even parts."""
         n = len(table.features)
         ends = [i * n // count for i in range(count + 1)]
         parts = [Loaded(rows_of(table, np.arange(a, b))) for a, b in pairwise(ends)]
@@ -84,25 +84,28 @@ class Shards:
         return sum(part.rows for part in self.parts)
 
 
-# Rows of every shard, of either party.
+# The numbers of rows of every shard, for both parties.
 Counts = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 class ShardFacts(Message):
-    """The rows of each of a party's shards."""
+    """The number of rows of each of a party's shards."""
 
     rows: list[Count]
 
 
 def agree_on_counts(party: Party, shards: Shards, vertical: bool) -> Counts:
-    """The rows of the shards of both. Raises ConfigError, and DataError where by columns some shard's differ."""
+    """Exchange the numbers of rows of all shards.
+
+    Raises ConfigError, or DataError if the numbers of a shard of vertical data differ.
+    """
     assert party.workers is not None, "rows are divided among workers"
     count = party.workers.count
     mine = [part.rows for part in shards.parts]
     theirs = exchange(party, "shards.rows", ShardFacts.of(rows=mine)).rows
     for who, rows in (("this party", mine), ("the other", theirs)):
         if len(rows) != count:
-            raise ConfigError(f"{who} has rows in {len(rows)} shards, but there are {count} workers")
+            raise ConfigError(f"{who} must have one shard per worker, got {len(rows)} shards for {count} workers")
     if vertical:
         for i, (own, other) in enumerate(zip(mine, theirs, strict=True)):
             if own != other:
@@ -112,7 +115,10 @@ def agree_on_counts(party: Party, shards: Shards, vertical: bool) -> Counts:
 
 
 def trained_on(counts: Counts, config: TrainConfig, hold_out: bool) -> Counts:
-    """Rows of every shard that are not held out, none or a share `test_size`. Raises ConfigError where none is left."""
+    """Return the number of training rows of every shard, without the fraction `test_size` if `hold_out`.
+
+    Raises ConfigError if a shard has none.
+    """
     first, second = (
         tuple(n - len(_held(rows, i, config) if hold_out else ()) for i, n in enumerate(rows)) for rows in counts
     )
@@ -123,21 +129,23 @@ def trained_on(counts: Counts, config: TrainConfig, hold_out: bool) -> Counts:
 
 
 def needs_workers(party: Party, rows: tuple[int, ...]) -> ConfigError:
-    """Why rows in shards cannot be used."""
+    """Return the error for rows in shards that cannot be used."""
     if party.workers is None:
-        return ConfigError("rows in shards need workers, but this party has none: set shards")
-    return ConfigError(f"rows in {party.workers.count} shards need as many at either party, got {min(rows)}")
+        return ConfigError("rows in shards require workers, but this party has none: set shards")
+    return ConfigError(
+        f"each party must have at least one row per shard, got {min(rows)} rows for {party.workers.count} shards"
+    )
 
 
 def _held(rows: Sequence[int], i: int, config: TrainConfig) -> np.ndarray:
-    """Which rows of shard i `test_size` holds out."""
+    """Return which rows of shard i `test_size` holds out."""
     start, every = sum(rows[:i]), held_rows(config, sum(rows))
     return every[(every >= start) & (every < start + rows[i])] - start
 
 
 @dataclass(frozen=True)
 class Opened:
-    """What a worker tells of its part: as of `Table`, and the rows that it holds out, if any."""
+    """A worker's answer after opening its part: facts of its `Table`, and the rows that it holds out, if any."""
 
     names: tuple[str, ...]
     indicators: tuple[int, ...]
@@ -147,8 +155,9 @@ class Opened:
 
 @dataclass(frozen=True)
 class Division:
-    """For the report of a training: rows of every shard of either party that it was trained on; of private bins that
-    were cut in this run, how exact they are.
+    """For the report of a training: training rows of every shard of both parties, and the accuracy of private bins.
+
+    `bins` is None if none were cut in this run.
     """
 
     rows: Counts
@@ -157,8 +166,9 @@ class Division:
 
 @dataclass
 class AtWorkers:
-    """Implements `OwnRows` by a party's workers. `counts`: rows of all shards of both, and those that are `trained` on;
-    the others are held out.
+    """Implements `OwnRows` by a party's workers.
+
+    counts: rows of all shards of both parties. trained: those of training rows; the others are held out.
     """
 
     party: Party
@@ -211,7 +221,7 @@ class AtWorkers:
         return bins
 
     def ask(self, program: Program, *given: Any, own: Sequence[tuple[Any, ...]] = ()) -> list[Any]:
-        """A program of workers that have opened their parts; as `mpc.workers.ask`."""
+        """Run a program on workers that have opened their parts, as `mpc.workers.ask` does."""
 
         def job() -> list[Any]:
             if not self._open:
@@ -221,7 +231,7 @@ class AtWorkers:
         return self._lasting(job)
 
     def open(self) -> list[Opened]:
-        """Have workers that have kept nothing open their parts. Raises WorkersLost, DataError."""
+        """Make workers that keep nothing yet open their parts. Raises WorkersLost, DataError."""
         self._open = False
         mine, first = self.counts[self.party.rank], accumulate(self.trained[self.party.rank], initial=0)
         hold_out = self.trained != self.counts
@@ -244,7 +254,7 @@ class AtWorkers:
             except WorkersLost as lost:
                 if not left:
                     raise
-                log.warning("%s: all workers begin again, and open their rows", lost)
+                log.warning("%s: all workers restart and open their rows again", lost)
                 self._open = False
                 assert self.party.workers is not None, "some were lost"
                 self.party.workers.restart(self.party)
@@ -252,7 +262,7 @@ class AtWorkers:
 
 
 def joined(tables: Sequence[Table]) -> Table:
-    """Rows of all tables, which have the same columns."""
+    """Join the rows of tables with the same columns."""
     first = tables[0]
     labels = None if first.labels is None else np.concatenate([each.labels for each in tables])
     weights = None if first.weights is None else np.concatenate([each.weights for each in tables])
@@ -273,7 +283,7 @@ def _open(
     kept.clear()
     table = source.read(config, known)
     if len(table.features) != source.rows:
-        raise DataError(f"shard {number}: has {len(table.features)} rows, and had {source.rows}")
+        raise DataError(f"shard {number}: must have {source.rows} rows as before, got {len(table.features)}")
     held_out = rows_of(table, held)
     if held.size:
         table = rows_of(table, np.delete(np.arange(len(table.features)), held))

@@ -118,8 +118,8 @@ def refused(sentence, ends=((10, 20), (10, 20)), error=ConfigError, workers=3, c
 
 def test_what_does_not_fit_is_refused():
     refused("shards must be at most the rows of either party, 50, got 3", ends=((0, 20), (10, 20)))
-    refused("has rows in 2 shards, but there are 3 workers", ends=((10,), (10, 20)))
-    refused("rows in shards need workers, but this party has none: set shards", workers=0)
+    refused("must have one shard per worker, got 2 shards for 3 workers", ends=((10,), (10, 20)))
+    refused("rows in shards require workers, but this party has none: set shards", workers=0)
     other = {"error": DataError, "change": lambda table: replace(table, names=("f0", "f2", "f1"))}
     refused("shard 1: must have the features of shard 0 in the same order", **other)
 
