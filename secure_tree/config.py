@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
 
 from mpc.errors import ConfigError
 from secure_tree.categories import covers
@@ -55,8 +56,14 @@ _NAMES = {
     "eval_metric": {"merror": "error", "mlogloss": "logloss"},
 }
 
-# XGBoost's parameters that change what is learned, and that trees on shares do not have.
+# XGBoost's parameters that have no counterpart here, and what to do instead.
 _NOT_HERE = {
+    "enable_categorical": "leave it out; columns of pandas' type category are categorical",
+    "tree_method": "leave it out; trees are always grown from histograms",
+    "device": "leave it out; trees are grown on the CPU",
+    "n_jobs": "leave it out; shards divide the work among processes",
+    "nthread": "leave it out; shards divide the work among processes",
+    "verbosity": "leave it out; the logger sharewood has what happens",
     "warm_start": "pass the fitted estimator to fit as xgb_model",
     "interaction_constraints": "a path's features are secret, so splits cannot be held to groups of them",
     "max_leaves": "trees are grown level by level; use max_depth",
@@ -317,6 +324,21 @@ def canonical(parameters: Mapping[str, Any]) -> dict[str, Any]:
 Model = TypeVar("Model", bound=BaseModel)
 # What pydantic adds to an error's location for each type of a union.
 _TYPE = re.compile(r"(literal|lax-or-strict|tuple|dict)\[.*|int|float|str")
+# What it says of a value, and how messages here say it.
+_INPUT = "Input should be "
+_WORDS = {
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "a valid string": "text",
+    "a valid boolean": "true or false",
+    "a valid tuple": "a list",
+    "a valid dictionary": "a table",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "greater than": "above",
+    "less than": "below",
+}
+_LONGEST_SHOWN = 60
 
 
 def validated(schema: type[Model], values: dict[str, Any]) -> Model:
@@ -324,13 +346,33 @@ def validated(schema: type[Model], values: dict[str, Any]) -> Model:
     try:
         return schema.model_validate(values)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"] if not _TYPE.fullmatch(str(part)))
+        first, *_ = errors = error.errors()
+        where = _named(first)
         if first["type"] == "extra_forbidden" and first["loc"][-1] in _NOT_HERE:
             raise ConfigError(f"{where} is not supported: {_NOT_HERE[str(first['loc'][-1])]}") from None
         if first["type"] == "extra_forbidden":
             known = [*schema.model_fields, *(ALIASES if issubclass(schema, BoostingConfig) else ())]
             like = difflib.get_close_matches(str(first["loc"][-1]), known, 1)
             raise ConfigError(f"unknown parameter {where}{f': did you mean {like[0]}?' if like else ''}") from None
+        if first["type"] == "missing":
+            raise ConfigError(f"{where} must be set") from None
+        if first["msg"].startswith(_INPUT):
+            wanted = [_in_words(e["msg"]) for e in errors if _named(e) == where and e["msg"].startswith(_INPUT)]
+            given = repr(first["input"])
+            given = given if len(given) <= _LONGEST_SHOWN else given[:_LONGEST_SHOWN] + "..."
+            raise ConfigError(f"{where} must be {' or '.join(dict.fromkeys(wanted))}, got {given}") from None
         said = first["msg"].removeprefix("Value error, ")
         raise ConfigError(f"{where}: {said}" if where else said) from None
+
+
+def _named(error: ErrorDetails) -> str:
+    """The parameter that an error is about."""
+    return ".".join(str(part) for part in error["loc"] if not _TYPE.fullmatch(str(part)))
+
+
+def _in_words(message: str) -> str:
+    """What a value must be, of a message of pydantic, which may also state what is wrong with it."""
+    wanted = re.sub(", (got|unable) .*", "", message.removeprefix(_INPUT))
+    for theirs, ours in _WORDS.items():
+        wanted = wanted.replace(theirs, ours)
+    return wanted

@@ -13,6 +13,9 @@ from secure_tree.config import TrainConfig
 from secure_tree.inputs import ColumnLike, Labelled, TableLike, frame_of
 from secure_tree.public import choose
 
+# The kinds of numpy's types that hold real numbers.
+_NUMERIC = "biuf"
+
 
 @dataclass(frozen=True)
 class Table:
@@ -49,10 +52,9 @@ def read_features(
         parts = [_features(frame[c], (known or {}).get(str(c)), source) for c in frame.columns]
         names = tuple(name for each, _ in parts for name in each)
         X = np.concatenate([part for _, part in parts], axis=1) if parts else np.zeros((len(frame), 0))
-    try:
-        values = np.asarray(X, np.float64)
-    except (TypeError, ValueError):
-        raise DataError(f"{source}: features are not numeric") from None
+    values = _numbers(
+        X, f"{source}: features", "convert them, or pass a DataFrame whose text columns are of the type category"
+    )
     if values.ndim != 2:
         raise DataError(f"{source}: features must have 2 dimensions, rows and features, got {values.ndim}")
     if values.shape[1] == 0:
@@ -75,8 +77,11 @@ def _features(column: Any, categories: list[str] | None, source: str) -> tuple[l
     name = str(column.name)
     if categories is not None and is_categorical(column.dtype):
         return [indicator(name, c) for c in categories], indicators(column, categories, source)
-    if column.dtype.kind not in "biuf":
-        raise DataError(f"{source}: column {name!r} is not numeric")
+    if column.dtype.kind not in _NUMERIC:
+        raise DataError(
+            f"{source}: column {name!r} is not numeric, its type is {column.dtype}: convert it to numbers, or to the "
+            "type category"
+        )
     return [name], column.to_numpy(np.float64, na_value=np.nan)[:, None]
 
 
@@ -169,12 +174,25 @@ def rows_of(table: Table, rows: np.ndarray) -> Table:
 
 def _column(source: str, what: str, values: ColumnLike, rows: int) -> np.ndarray:
     """A number for each row, float64[n]."""
-    try:
-        column = np.asarray(values, np.float64).reshape(-1)
-    except (TypeError, ValueError):
-        raise DataError(f"{source}: {what}s are not numeric") from None
+    column = _numbers(values, f"{source}: {what}s", "convert them; classes are numbered from 0").reshape(-1)
     if column.size != rows:
         raise DataError(f"{source}: {column.size} {what}s for {rows} rows")
     if not np.isfinite(column).all():
         raise DataError(f"{source}: row {int(np.flatnonzero(~np.isfinite(column))[0])}: {what} is missing or infinite")
     return column
+
+
+def _numbers(values: TableLike | ColumnLike, what: str, instead: str) -> np.ndarray:
+    """float64, of the shape of `values`. Raises DataError unless they are real numbers, with what to do `instead`."""
+    if hasattr(values, "toarray"):
+        raise DataError(f"{what} must be a dense array, got a sparse one: pass its toarray()")
+    try:
+        given = np.asarray(values)
+    except ValueError:
+        raise DataError(f"{what} must have the same number of values in each row") from None
+    try:
+        if given.dtype.kind in _NUMERIC + "O":
+            return given.astype(np.float64)
+    except (TypeError, ValueError):
+        pass
+    raise DataError(f"{what} are not numeric, their type is {given.dtype}: {instead}")

@@ -20,12 +20,12 @@ from typing import Any, NoReturn
 import numpy as np
 
 from mpc import errors
-from mpc.errors import PeerFailure, PeerTimeout, PeerVanished, ProtocolDesync, SharewoodError
+from mpc.errors import DataError, PeerFailure, PeerTimeout, PeerVanished, ProtocolDesync, SharewoodError
 from mpc.process import end_with, leave_no_core_dump
 from protocols.runtime.memory import keep_freed_memory
 from protocols.transport.certificates import Credentials, make_credentials
 from protocols.transport.channel import Channel
-from protocols.transport.codec import Tree, decode, encode
+from protocols.transport.codec import Buffer, Tree, decode, encode
 from protocols.transport.tcp import Listener, connect
 
 Role = Callable[[dict[str, Channel]], Tree]
@@ -107,12 +107,22 @@ def _play(
     keep_freed_memory()
     try:
         channels = _open_channels(name, listening, credentials)
-        report = encode({"result": _plain(role(channels))})
+        report = _report(role(channels))
     except BaseException as error:
         report = encode(_describe(error))
     sys.stdout.flush()
     # Report first, since the channels end with the process: a cause must arrive before its consequences.
     reply.send_bytes(b"".join(report))
+
+
+def _report(result: Any) -> list[Buffer]:
+    """A result, encoded. Raises DataError where it has anything but plain values."""
+    try:
+        return encode({"result": _plain(result)})
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"a job must return numbers, text, arrays, or lists and dicts of these, and {error}: save it to a file"
+        ) from None
 
 
 def _plain(result: Any) -> Tree:

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 
 from mpc.errors import ConfigError, DataError
 from protocols.testing.two_parties import run_both
@@ -33,8 +34,8 @@ def named(*names):
         ((X, X[:, :0]), "no features"),
         ((X, np.where(X == 5, np.nan, X)), "column 'f1', row 2: value is missing"),
         ((X, np.where(X == 4, 1e300, X)), "column 'f0', row 2: value is infinite, or beyond float32"),
-        ((X, np.array([["a", "b"]] * 6)), "not numeric"),
-        ((named("a", "b"), named("a", "b").assign(b="x")), "column 'b' is not numeric"),
+        ((X, np.array([["a", "b"]] * 6)), "features are not numeric, their type is <U1: convert them"),
+        ((named("a", "b"), named("a", "b").assign(b="x")), "column 'b' is not numeric, its type is .*type category"),
         ((X, pd.DataFrame(X, columns=["a", "a"])), "column 'a' appears twice"),
     ],
 )
@@ -45,12 +46,30 @@ def test_features(tables, sentence):
 
 
 @pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        (X.astype(complex), "X: features are not numeric, their type is complex128"),
+        (X.astype(str), "X: features are not numeric, their type is <U"),
+        (csr_array(X), r"X: features must be a dense array, got a sparse one: pass its toarray\(\)"),
+        ([[1.0, 2.0]] * 5 + [[3.0]], "X: features must have the same number of values in each row"),
+        (
+            named("a", "b").assign(b=pd.date_range("2020", periods=6)),
+            "X: column 'b' is not numeric, its type is datetime64",
+        ),
+    ],
+)
+def test_what_is_no_table_of_numbers(table, sentence):
+    with pytest.raises(DataError, match=sentence):
+        fit((X, table))
+
+
+@pytest.mark.parametrize(
     ("labels", "sentence"),
     [
         (np.array([0, 1, 2, 1, 0, 1]), "row 2: label must be 0 or 1 under binary:logistic, got 2"),
         (np.array([0, 1, np.nan, 1, 0, 1]), "row 2: label is missing"),
         (Y[:5], "5 labels for 6 rows"),
-        (np.array(list("abcdef")), "not numeric"),
+        (np.array(list("abcdef")), "labels are not numeric, their type is <U1: .*classes are numbered from 0"),
     ],
 )
 def test_labels(labels, sentence):

@@ -35,6 +35,25 @@ def test_parameters_and_clone(kind):
     assert copy.get_params()["max_depth"] == 5
 
 
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"n_estimators": 0}, "n_estimators must be at least 1, got 0"),
+        ({"n_estimators": 2.5}, r"n_estimators must be a whole number, got 2\.5"),
+        ({"max_depth": 9}, "max_depth must be at most 8, got 9"),
+        ({"learning_rate": "fast"}, "learning_rate must be a number, got 'fast'"),
+        ({"learning_rate": 0}, "learning_rate must be above 0, got 0"),
+        ({"partition": "rows"}, "partition must be 'horizontal' or 'vertical', got 'rows'"),
+        ({"missing": np.nan}, "missing must be 'none' or 'all' or a list, got nan"),
+        ({"missing": ["x" * 100] * 2 + [1]}, r"missing must be 'none' or 'all', got \['x{58}\.\.\."),
+        ({"tree_method": "hist"}, "tree_method is not supported: leave it out; trees are always grown from histograms"),
+    ],
+)
+def test_a_refused_parameter_is_named_with_what_it_must_be_and_was(parameters, sentence):
+    with pytest.raises(ConfigError, match=rf"^{sentence}$"):
+        SecureXGBClassifier(**parameters)
+
+
 @pytest.mark.parametrize("kind", [SecureXGBClassifier, SecureXGBRegressor])
 def test_every_parameter_has_a_name_a_default_and_a_word(kind):
     parameters = inspect.signature(kind).parameters

@@ -247,7 +247,7 @@ def test_a_folder_is_no_file_to_write(tmp_path):
         ('interest = { type = "numeric", categories = ["a"] }', "column 'interest': categories must be given for"),
         ('c = { type = "categorical", categories = ["a", "a"] }', "column 'c': categories must differ from each other"),
         ('y = { type = "label", missing = true }', "column 'y': missing must be false for a column of type label"),
-        ('x = "number"', "column 'x': type: Input should be 'numeric'"),
+        ('x = "number"', "column 'x': type must be 'numeric'"),
         ("x = 3", "column 'x': type"),
         ('a = "id"\nb = "id"', "columns 'a' and 'b' are both of type id"),
         ("x = ", "not TOML"),
