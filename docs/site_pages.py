@@ -7,6 +7,7 @@ from docs/ to a file that is no page becomes the name of that file.
 from __future__ import annotations
 
 import importlib
+import json
 import posixpath
 import re
 from collections.abc import Iterator
@@ -28,6 +29,15 @@ from sharewood.hosts_config import HostsConfig
 
 ROOT = Path(__file__).parents[1]
 AT_ROOT = {"README.md": "index.md"} | {name: name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")}
+# What a key of the configuration file holds, by the type of its value.
+_TYPES = {
+    "Path": "path",
+    "str": "text",
+    "float": "number",
+    "int": "whole number",
+    "bool": "`true` or `false`",
+    "SecretSource": "text",
+}
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
 
 
@@ -123,7 +133,7 @@ def _section(model: type[BaseModel], title: str) -> Iterator[str]:
         if found:
             below[f"[{name}.NAME]" if name == "parties" else f"[{name}]"] = found[0]
             continue
-        default = "required" if entry.default is PydanticUndefined else f"`{entry.default!r}`"
+        default = "required" if entry.default is PydanticUndefined else _toml(entry.default)
         if name != "train":
             yield f"| `{name}` | {default} | {_cell(_type(entry.annotation))} | {_cell(entry.description or '')} |"
     yield ""
@@ -143,11 +153,14 @@ def _is_model(annotation: Any) -> bool:
 
 def _type(annotation: Any) -> str:
     if isinstance(annotation, type) and not get_args(annotation):
-        return {"Path": "path", "str": "text", "float": "number", "int": "whole number"}.get(
-            annotation.__name__, annotation.__name__
-        )
+        return _TYPES.get(annotation.__name__, annotation.__name__)
     words = [part for part in _parts(annotation) if isinstance(part, type | str) and part is not type(None)]
-    return ", ".join(dict.fromkeys(part if isinstance(part, str) else _type(part) for part in words))
+    return " or ".join(dict.fromkeys(f'`"{part}"`' if isinstance(part, str) else _type(part) for part in words))
+
+
+def _toml(default: Any) -> str:
+    """A default as the file would have it; nothing for a key that is left out."""
+    return "" if default is None else f"`{json.dumps(default)}`"
 
 
 def _protocols() -> Iterator[str]:
