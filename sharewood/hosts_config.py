@@ -180,7 +180,9 @@ class HostsConfig(Strict):
         """Return a path that the command requires. Raises ConfigError."""
         path = getattr(self.party(name), field)
         if path is None:
-            raise ConfigError(f"parties.{name}.{field} must be set in the configuration for this command")
+            other = self.names[self.names[0] == name]
+            hint = f", and is set for {other}" if getattr(self.parties[other], field) else ""
+            raise ConfigError(f"parties.{name}.{field} must be set in the configuration for this command{hint}")
         return path
 
     def credentials(self, name: str) -> Credentials:

@@ -23,6 +23,8 @@ PARQUET = ".parquet"
 _SHOWN = 50
 # The names of numbers and text in pandas' infer_dtype.
 _PLAIN = ("string", "categorical", "integer", "floating", "boolean", "decimal", "mixed-integer", "empty")
+# Separators that other programs write.
+_OTHER_SEPARATORS = ";\t|"
 # Texts that mean a missing number in a CSV file; for text columns, only the empty cell does.
 _MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None"]
 
@@ -174,7 +176,12 @@ def _opened(path: Path) -> io.TextIOWrapper:
 def _header(path: Path, names: list[str]) -> list[str]:
     """Return the first line of a CSV file. Raises DataError unless it names the columns."""
     if not names:
-        raise DataError(f"{path}: line 1 is blank: a CSV file must begin with the names of its columns")
+        what = "line 1 is blank" if path.stat().st_size else "the file is empty"
+        raise DataError(f"{path}: {what}: a CSV file must begin with the names of its columns")
+    if any("\0" in name for name in names):
+        raise DataError(f"{path}: not a CSV table (line 1 has zero bytes)")
+    if len(names) == 1 and (found := next((mark for mark in _OTHER_SEPARATORS if mark in names[0]), None)):
+        raise DataError(f"{path}: cells must be separated by commas, and line 1 has {found!r} and no comma")
     if all(map(_is_number, names)) and names != [str(i) for i in range(len(names))]:
         raise DataError(f"{path}: line 1 has numbers only: a CSV file must begin with the names of its columns")
     return _checked_names(path, names)
@@ -218,6 +225,10 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file") from None
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path}: must be text in UTF-8, got the byte {error.object[error.start]:#04x}: convert it"
+        ) from None
     except (ValueError, KeyError, NotImplementedError, OSError, csv.Error) as error:  # pyarrow's kinds are among them
         if isinstance(error, OSError) and error.strerror:
             raise DataError(f"{path}: cannot be read ({error.strerror})") from None

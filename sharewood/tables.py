@@ -109,7 +109,9 @@ def asked_of(path: Path, columns: Columns, names: Sequence[str]) -> tuple[dict[s
             raise DataError(f"{path} has no column {name!r}, which the model needs")
     for name in asked.features(present):
         if name not in behind:
-            raise DataError(f"{path}: the model has no column {name!r}")
+            raise DataError(
+                f"{path}: column {name!r} is not a feature of the model: remove it, or let a schema file ignore it"
+            )
     return behind, asked
 
 

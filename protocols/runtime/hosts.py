@@ -96,7 +96,7 @@ def parse_address(text: str) -> Address:
     """`host:port` -> (host, port). Raises ConfigError."""
     found = _ADDRESS.fullmatch(text.strip())
     if not found or not 0 < int(found["port"]) < 65536:
-        raise ConfigError(f"an address must be host:port, got {text!r}")
+        raise ConfigError(f"an address must be host:port, with a port up to 65535, got {text!r}")
     return found["host"] or found["v6"], int(found["port"])
 
 

@@ -63,9 +63,11 @@ class Credentials:
         except (ssl.SSLError, ValueError) as error:
             if self.passphrase is not None and not self._opens():
                 raise ConfigError("the passphrase does not open the private key") from None
-            raise ConfigError(f"credentials: not PEM, or they do not match ({error})") from error
+            reason = getattr(error, "reason", None)
+            detail = f" ({reason.lower().replace('_', ' ')})" if reason else ""
+            raise ConfigError(f"the credentials are not PEM, or do not match{detail}") from error
         except OSError as error:
-            raise ConfigError(f"credentials: cannot keep a private key in memory ({error.strerror})") from error
+            raise ConfigError(f"cannot keep a private key in memory ({error.strerror})") from error
         return context
 
     def _password(self) -> bytes:
@@ -226,7 +228,7 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"credentials: {path}: {error.strerror}") from None
+        raise ConfigError(f"{path}: the certificate cannot be read ({error.strerror})") from None
 
 
 def _save_pair(folder: Path, name: str, key: bytes, certificate: bytes) -> None:

@@ -8,6 +8,7 @@ does not block the others; if there are too many, it turns the oldest away.
 from __future__ import annotations
 
 import logging
+import os
 import select
 import socket
 import ssl
@@ -86,7 +87,7 @@ class Listener:
             if not wait.left:
                 refused = f"; the last one that came was turned away: {self._refused}" if self._refused else ""
                 raise PeerTimeout(
-                    f"{who} did not connect to {address_text(self.address)} within {patience:g} s{refused}"
+                    f"{who} did not connect to {address_text(self.address)} within {round(patience, 1):g} s{refused}"
                 )
             links, _ = self.look(peers, wait.pause())
             self._arrived.extend(links)
@@ -225,4 +226,6 @@ def address_text(address: Address) -> str:
 
 
 def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error)
+    number = getattr(error, "errno", None) or 0
+    # Of a socket that cannot be bound, Python's own text repeats the address.
+    return os.strerror(number) if number > 0 else getattr(error, "strerror", None) or str(error)

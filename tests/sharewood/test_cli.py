@@ -160,7 +160,7 @@ def test_counts_are_evaluated_as_counts(tmp_path):
             "column 'a', line 4: value must be a number, got 'many'; declare it",
         ),
         (GOOD.replace("a,b", "b,a"), [], "feature columns or their order differ"),
-        ("", [], "b.csv: line 1 is blank"),
+        ("", [], "b.csv: the file is empty"),
         ("id,y,a,b\n", [], "the table has no rows"),
         (None, [], "there is no such file"),
         (GOOD, ["--depth", 0], "max_depth"),

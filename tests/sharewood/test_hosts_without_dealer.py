@@ -124,6 +124,10 @@ def test_what_is_wrong_with_material_is_one_sentence(place, monkeypatch, capsys)
 
     assert "parties.party_a.prepared must be set in the configuration" in told("prepare")
     name_material(place)
+    misnamed = told("train", "party_a", "--party", "party_b")
+    assert misnamed.rstrip().endswith(
+        "parties.party_b.train_data must be set in the configuration for this command, and is set for party_a"
+    ), misnamed
     assert "there is no such file: run sharewood prepare at both parties" in told("train")
     refused = "parties.party_a.prepared must be used with one process at each party"
     assert refused in told("train", "party_a", "--shards", "2")

@@ -183,6 +183,40 @@ def test_lines_of_one_cell_are_counted(tmp_path):
             read_table(written(tmp_path / "t.csv", text), columns, lambda name: True)
 
 
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "the file is empty: a CSV file must begin with the names of its columns"),
+        (b"\nx,y\n", "line 1 is blank: a CSV file must begin with the names of its columns"),
+        (b"x;y\n1;0\n", "cells must be separated by commas, and line 1 has ';' and no comma"),
+        (b"x\ty\n1\t0\n", r"cells must be separated by commas, and line 1 has '\\t' and no comma"),
+        (
+            "x,gr\u00f6\u00dfe\n1,0\n".encode("latin-1"),
+            "must be text in UTF-8, got the byte 0xf6: convert it",
+        ),
+        ("x,y\n1,0\n".encode("utf-16"), "must be text in UTF-8, got the byte 0xff: convert it"),
+        (b"PK\x03\x04\x00\x00\x08", r"not a CSV table \(line 1 has zero bytes\)"),
+    ],
+)
+def test_files_of_other_programs_are_refused_by_name(tmp_path, content, sentence):
+    (tmp_path / "t.csv").write_bytes(content)
+    with pytest.raises(DataError, match=rf"t\.csv: {sentence}$"):
+        read_table(tmp_path / "t.csv", Columns.inferred("y"))
+
+
+def test_a_table_with_a_byte_order_mark_is_read(tmp_path):
+    (tmp_path / "t.csv").write_bytes("x,y\n1,0\n".encode("utf-8-sig"))
+    assert list(read_table(tmp_path / "t.csv", Columns.inferred("y")).features) == ["x"]
+
+
+def test_a_column_that_the_model_does_not_have_is_named(tmp_path):
+    path = written(tmp_path / "t.csv", "x,z\n1,2\n")
+    with pytest.raises(
+        DataError, match=r"t\.csv: column 'z' is not a feature of the model: remove it, or let a schema"
+    ):
+        read_rows(path, Columns.inferred("y"), ["x"])
+
+
 @pytest.mark.parametrize("name", ["idx", "ID", "customer_id", "customerId", "uuid", "row key"])
 def test_an_id_by_another_name_is_no_feature(tmp_path, name):
     text = f"{name},x,y\n" + "".join(f"{i * 37 % 1009},{i}.5,{i % 2}\n" for i in range(20))

@@ -247,6 +247,18 @@ def test_nobody_connects(credentials):
         listener.accept("party_b", patience=0.1)
 
 
+def test_a_time_out_is_told_in_round_numbers(credentials):
+    with listen(LOOPBACK, credentials["party_a"]) as listener, pytest.raises(PeerTimeout, match=r" within 0\.1 s$"):
+        listener.accept("party_b", patience=0.0998765)
+
+
+def test_a_port_that_is_taken_is_named_once(credentials):
+    with listen(LOOPBACK, credentials["party_a"]) as first:
+        said = f"^cannot listen at 127.0.0.1:{first.address[1]}: Address already in use$"
+        with pytest.raises(ConfigError, match=said):
+            listen(first.address, credentials["party_a"])
+
+
 def test_nobody_listens(credentials):
     with listen(LOOPBACK, credentials["party_a"]) as listener:
         address = listener.address
@@ -294,7 +306,10 @@ def test_files_that_do_not_match_are_named(credentials, tmp_path):
     good.save(tmp_path, "party_a")
     assert Credentials.load(tmp_path, "party_a") == good
     (tmp_path / "party_a.key").write_bytes(other.private_key)
-    with pytest.raises(ConfigError, match=r"party_a\.crt, party_a\.key and authority\.crt .* do not match"):
+    with pytest.raises(
+        ConfigError,
+        match=r"party_a\.crt, party_a\.key and authority\.crt .* do not match \(key values mismatch\)$",
+    ):
         Credentials.load(tmp_path, "party_a")
 
 
