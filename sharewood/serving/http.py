@@ -13,7 +13,9 @@ import uvicorn
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security import HTTPBearer
+from starlette.requests import ClientDisconnect
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from mpc.errors import ConfigError, DataError
 from secure_tree.links import probabilities, values
@@ -24,8 +26,13 @@ from sharewood.serving.schema import Answer, Problem, Requests
 from sharewood.serving.service import Service
 
 RETRY_AFTER = 2
+# Seconds until whoever connects has sent the head of a request.
+HEAD_SECONDS = 10.0
 _CONNECTIONS = 256
-_REFUSALS: dict[int | str, dict[str, Any]] = {status: {"model": Problem} for status in (401, 404, 411, 413, 422, 503)}
+_REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem} for status in (401, 404, 408, 411, 413, 422, 503)
+}
+_WITHOUT_TOKEN = ("/health", "/ready", "/docs", "/openapi.json")
 
 
 def application(service: Service, token: str | None) -> FastAPI:
@@ -41,20 +48,24 @@ def application(service: Service, token: str | None) -> FastAPI:
         yield
         await asyncio.to_thread(service.stop)
 
-    def admit(given: HTTPAuthorizationCredentials | None = Depends(bearer)) -> None:  # noqa: B008  FastAPI's way
-        if token and not (given and hmac.compare_digest(given.credentials.encode(), token.encode())):
-            raise HTTPException(401, "the header Authorization must be Bearer and this service's token")
-
     app = FastAPI(title=f"Sharewood at {service.name}", version=__version__, lifespan=running)
 
     @app.middleware("http")
     async def bounded(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
+        # Before anything of the body is read; `request.url` would follow the client's header Host.
+        given = request.headers.get("authorization", "")
+        if token and request.scope["path"] not in _WITHOUT_TOKEN and not _names(token, given):
+            return _problem(401, "the header Authorization must be Bearer and this service's token")
         if request.method == "POST":
             length = request.headers.get("content-length", "")
             if not length.isdecimal():
                 return _problem(411, "a request must have the header Content-Length")
             if int(length) > settings.request_bytes:
                 return _problem(413, f"a request must have at most {settings.request_bytes} bytes, got {length}")
+            try:
+                await asyncio.wait_for(request.body(), settings.answer_within)
+            except (TimeoutError, ClientDisconnect):
+                return _problem(408, f"the body of a request must come within {settings.answer_within:g} s")
         answer = await go_on(request)
         service.measures.requests.labels(answer.status_code).inc()
         return answer
@@ -76,7 +87,7 @@ def application(service: Service, token: str | None) -> FastAPI:
         waits = service.waits
         return _problem(503, waits) if waits else JSONResponse({"status": "ready"})
 
-    @app.get("/metrics", dependencies=[Depends(admit)])
+    @app.get("/metrics", dependencies=[Depends(bearer)])
     async def metrics() -> Response:
         """Counters for Prometheus."""
         service.measures.queued.set(service.queued)
@@ -97,8 +108,14 @@ def application(service: Service, token: str | None) -> FastAPI:
     if service.answers:
         # FastAPI reads the schema, which is the model's, from the annotation.
         predict.__annotations__["body"] = requests.schema
-        app.post("/v1/predict", dependencies=[Depends(admit)], response_model=Answer, responses=_REFUSALS)(predict)
+        app.post("/v1/predict", dependencies=[Depends(bearer)], response_model=Answer, responses=_REFUSALS)(predict)
     return app
+
+
+def _names(token: str, header: str) -> bool:
+    """Whether a header Authorization has the token."""
+    scheme, _, given = header.partition(" ")
+    return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())
 
 
 async def _margins(service: Service, job: Job) -> np.ndarray:
@@ -133,6 +150,25 @@ def _problem(status: int, why: str) -> JSONResponse:
     return JSONResponse({"detail": why}, status, headers)
 
 
+class _Prompt(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # known at run time
+    """A connection that is closed where no head of a request comes within HEAD_SECONDS: an idle one takes a place."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._await_head()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._await_head()
+
+    def _await_head(self) -> None:
+        self.loop.call_later(HEAD_SECONDS, self._look, self.cycle)
+
+    def _look(self, before: object) -> None:
+        if self.cycle is before:
+            self.transport.close()
+
+
 def run(service: Service) -> None:
     """Serve until SIGTERM or SIGINT, which let requests in flight finish. Raises ConfigError."""
     settings = service.settings
@@ -144,6 +180,8 @@ def run(service: Service) -> None:
         application(service, settings.token()),
         host=host,
         port=port,
+        http=_Prompt,
+        ws="none",
         log_config=None,
         access_log=False,
         limit_concurrency=_CONNECTIONS,
