@@ -45,7 +45,8 @@ def decode_plan(tree: Any) -> list[tuple[list[Correlation[object]], int]]:
         plan = [([_decode(request) for request in requests], _count(times)) for requests, times in tree]
     except (TypeError, ValueError, KeyError, IndexError) as error:
         raise ProtocolDesync(f"the plan is not valid: {error}") from None
-    if sum(len(requests) * times for requests, times in plan) > _MOST_REQUESTS:
+    # A list of nothing takes its time, too.
+    if sum(max(1, len(requests)) * times for requests, times in plan) > _MOST_REQUESTS:
         raise ProtocolDesync(f"a plan must have at most {_MOST_REQUESTS} requests")
     return plan
 

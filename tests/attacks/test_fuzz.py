@@ -182,6 +182,12 @@ def test_plans(count):
     assert refused > count // 2
 
 
+def test_a_plan_is_as_long_as_it_takes_to_go_through():
+    for much in ([[[], 1 << 36]], [[[], 1 << 20]] * 1000):
+        with pytest.raises(ProtocolDesync, match="at most 16777216 requests"):
+            decode_plan(much)
+
+
 @counts
 def test_the_dealer_up_to_its_requests(count):
     """Change what one of two parties sends: the dealer reads it as in a session, but does not deal."""
