@@ -58,7 +58,7 @@ def settle(party: Party, context: TrainingContext, own: OwnRows) -> tuple[Traini
     """Return the context, with the label scale of a regression, and [base] of `Ensemble`, [classes]. Stage: setup."""
     config = context.config
     if config.squared:
-        moments = Moments.total(own.each(_moments, context.facts)).beside(context.facts, own.validation)
+        moments = Moments.total(own.each(_moments, context.facts)).with_held_out(context.facts, own.validation)
         exact, unit = planned(party, "setup", lambda party: _unit(party, context, moments))
         context = context.with_label_scale(unit)
         return context, planned(party, "setup", lambda party: party.run(_over_unit(party, exact, context.facts)))
@@ -144,7 +144,7 @@ class Moments:
         spread = np.array([part.deviation for part in parts]) ** 2 + (means - mean) ** 2
         return cls(float(masses.sum()), mean, math.sqrt(float(spread @ shares)), mean, mean)
 
-    def beside(self, facts: PublicFacts, validation: Table) -> Moments:
+    def with_held_out(self, facts: PublicFacts, validation: Table) -> Moments:
         """Return these moments with the extremes of the held-out labels."""
         held_out = validation.labels
         if held_out is None or not held_out.size:

@@ -35,7 +35,7 @@ class Counted:
         np.add.at(sums, places, counts)
         return cls(distinct, sums)
 
-    def but(self, known: np.ndarray) -> Counted:
+    def without(self, known: np.ndarray) -> Counted:
         """Return the values other than `known`."""
         others = ~np.isin(self.values, known)
         return Counted(self.values[others], self.counts[others])
@@ -67,7 +67,7 @@ class Counted:
             chosen = chosen[:1]
             while chosen.size < size:
                 chosen = np.union1d(chosen, others.quantiles(size - chosen.size))
-                others = self.but(chosen)
+                others = self.without(chosen)
         return np.pad(chosen, (0, size - chosen.size), mode="edge")
 
     def cuts(self, size: int, finer: int) -> np.ndarray:
@@ -116,7 +116,7 @@ class Bins:
 
     @property
     def edges(self) -> np.ndarray:
-        """float32[d, K]."""
+        """The edges, float32[d, K]."""
         return self.cuts[:, :: self.finer]
 
     @cached_property
@@ -132,7 +132,7 @@ def order_key(values: np.ndarray) -> np.ndarray:
 
 
 def order_value(keys: np.ndarray) -> np.ndarray:
-    """Inverse of `order_key`."""
+    """Invert `order_key`."""
     keys = np.asarray(keys, np.int64) - 1
     words = np.where(keys >> 31, keys - (1 << 31), (1 << 32) - 1 - keys)
     return words.astype(np.uint32).view(np.float32)

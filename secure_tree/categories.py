@@ -116,8 +116,8 @@ def indicators(column: pd.Series, categories: list[str], source: str) -> np.ndar
     if strange.size:
         row = int(strange[0])
         raise DataError(
-            f"{source}: column {str(column.name)!r}, row {row}: '{column.iloc[row]}' is none of the categories "
-            + ", ".join(categories)
+            f"{source}: column {str(column.name)!r}, row {row}: value must be one of {', '.join(categories)}, got "
+            f"{str(column.iloc[row])!r}"
         )
     hot = (found[:, None] == np.arange(len(categories))).astype(np.float64)
     hot[found == -1] = np.nan

@@ -149,7 +149,7 @@ class Checkpoints:
         trees = [tree for grown in kept.rounds[:count] for tree in grown]
         self._forget(count)
         self.done = count
-        log.info("resumed after round %d of trees, kept in %s", count, self.folder)
+        log.info("resumed after round %d of trees from the checkpoints in %s", count, self.folder)
         return Attempt(self, kept.training, pairing, own, count, trees, kept.margins[count], kept.bins)
 
     def _kept(self, own: str, rank: int) -> Kept:
@@ -300,7 +300,7 @@ def _pack(parts: Parts) -> Arrays:
 
 
 def _unpack(arrays: Arrays, rank: int) -> Parts:
-    """Inverse of `_pack`."""
+    """Invert `_pack`."""
     parts: Parts = {}
     for key, array in arrays.items():
         kind, name, place = key.split(".")

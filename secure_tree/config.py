@@ -19,7 +19,7 @@ from secure_tree.public import ln
 DEEPEST = 8
 Partition = Literal["horizontal", "vertical"]
 Metric = Literal["error", "logloss", "auc", "aucpr", "ks", "gini", "rmse", "mae"]
-# Metrics of which larger values are better, metrics only for two classes, and metrics only for numbers.
+# Metrics for which larger values are better, metrics for two classes only, and metrics for numbers and counts.
 RISING: tuple[Metric, ...] = ("auc", "aucpr", "ks", "gini")
 _OF_TWO_CLASSES: tuple[Metric, ...] = ("aucpr", "ks", "gini")
 _OF_NUMBERS: tuple[Metric, ...] = ("rmse", "mae")

@@ -63,7 +63,7 @@ def cross_validate(
 ) -> dict[str, np.ndarray]:
     """Evaluate an estimator by cross-validation: for each fold, train on the others and evaluate on this one.
 
-    Both parties must call this at the same time. Both learn the metrics of each fold, and nothing else is revealed.
+    Both parties must call this at the same time. Both learn the metrics of each fold.
 
     Parameters
     ----------
@@ -71,10 +71,14 @@ def cross_validate(
         The connection to the other party.
     estimator : SecureXGBClassifier or SecureXGBRegressor
         Provides the parameters, including `eval_metric` and `random_state`. It is not changed.
-    X, y, sample_weight
-        This party's table as in `fit`, with at least 5 rows per fold.
+    X : array [n, d] or DataFrame
+        The features of this party, with at least 5 rows per fold.
+    y : array [n], optional
+        The labels, as in `fit`.
     folds : int, default 5
         The number of folds, 2 to 100.
+    sample_weight : array [n], optional
+        The weights, as in `fit`.
 
     Returns
     -------
@@ -83,7 +87,12 @@ def cross_validate(
 
     Raises
     ------
-    ConfigError, DataError, PeerFailure
+    ConfigError
+        If parameters are invalid, or differ between the parties.
+    DataError
+        If a table is invalid or has too few rows, or if the tables do not fit.
+    PeerFailure
+        If the other party or the connection fails.
     """
     [scores] = _of_candidates(party, [estimator], X, y, folds, sample_weight)
     return scores
@@ -112,16 +121,28 @@ def grid_search(
         Provides the parameters that are not in the grid. It is not changed.
     grid : dict of str to list
         The values to try for each parameter.
-    X, y, sample_weight, folds
-        As in `cross_validate`.
+    X : array [n, d] or DataFrame
+        The features, as in `cross_validate`.
+    y : array [n], optional
+        The labels, as in `fit`.
+    folds : int, default 5
+        The number of folds, 2 to 100.
+    sample_weight : array [n], optional
+        The weights, as in `fit`.
 
     Returns
     -------
     GridSearch
+        An unfitted estimator with the best parameters, and the results of all candidates.
 
     Raises
     ------
-    ConfigError, DataError, PeerFailure
+    ConfigError
+        If parameters are invalid, or differ between the parties.
+    DataError
+        If a table is invalid or has too few rows, or if the tables do not fit.
+    PeerFailure
+        If the other party or the connection fails.
     """
     if not grid or not all(grid.values()):
         raise ConfigError(

@@ -1,6 +1,6 @@
 """The bins of a training, cut at each party's private edges or at joint edges, which become public.
 
-Functionality  own rows -> own Bins. The K joint edges of a feature are the smallest float and K - 1 inverted-cdf
+Functionality  own rows -> own Bins. The K joint edges of a feature are the lowest float32 and K - 1 inverted-cdf
                quantiles of both parties' values. If some are equal, the remaining edges are quantiles of the values
                that are not edges yet, until K edges are found or no value is left. A feature with fewer than K distinct
                values thus has an edge at each of them, and its last edge is repeated
@@ -34,7 +34,7 @@ FEW_ROWS = 8
 LEAST_FLOAT = np.full(1, -np.finfo(np.float32).max)
 
 # Names under which a part keeps its values, and those of its values that are not edges yet.
-_VALUES, _OTHERS = "keys and masses", "those that are no edge yet"
+_VALUES, _OTHERS = "keys and masses", "keys and masses without edges"
 
 # Keys and masses of the non-missing values of a feature, both int64[n].
 Values = tuple[np.ndarray, np.ndarray]
@@ -90,7 +90,7 @@ def _masses_up_to(part: Part, facts: PublicFacts, bits: int, known: Known, keys:
     asked = {f: tuple(edges.tolist()) for f, edges in known.items()}
     before, others = part.kept.get(_OTHERS, (None, []))
     if before != asked:
-        others = but(part.kept[_VALUES], known)
+        others = without(part.kept[_VALUES], known)
         part.kept[_OTHERS] = asked, others
     return masses_of(others)(keys)
 
@@ -120,7 +120,7 @@ def columns(features: np.ndarray, masses: np.ndarray, bits: int) -> list[Values]
     return [(keys[there, f], masses[there]) for f, there in enumerate(present.T)]
 
 
-def but(values: Sequence[Values], known: Known) -> list[Column]:
+def without(values: Sequence[Values], known: Known) -> list[Column]:
     """Return the values of the features in `known`, without those whose keys are known."""
     others = [(*values[f], ~np.isin(values[f][0], keys)) for f, keys in known.items()]
     return [Column.of(keys[these], masses[these]) for keys, masses, these in others]

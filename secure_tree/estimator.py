@@ -164,7 +164,7 @@ class _SecureXGB(Parametrised):
             Called after each tree with its number, its shares and its rows.
         checkpoints : Checkpoints, optional
             Saves every round, to resume from. Both parties must pass checkpoints, or neither.
-        xgb_model : fitted estimator or path, optional
+        xgb_model : fitted estimator, SharedModel or path, optional
             A model to continue with `n_estimators` more rounds, on the same bins (secure_tree/going_on.py). A path
             names this party's half as written by `save`.
 
@@ -176,7 +176,14 @@ class _SecureXGB(Parametrised):
 
         Raises
         ------
-        ConfigError, DataError, PeerFailure
+        ConfigError
+            If parameters are invalid, or differ between the parties.
+        DataError
+            If a table is invalid, or if the tables of both parties do not fit.
+        RangeError
+            If the 64-bit arithmetic cannot hold the training.
+        PeerFailure
+            If the other party or the connection fails.
         """
         config = self.config
         config.check_trainable()
@@ -244,7 +251,14 @@ class _SecureXGB(Parametrised):
 
         Raises
         ------
-        ConfigError, DataError, PeerFailure, MacFailure
+        ConfigError
+            If arguments are invalid, or differ between the parties.
+        DataError
+            If a table is invalid, or if it does not fit the model.
+        MacFailure
+            If an opened value does not fit its MAC.
+        PeerFailure
+            If the other party or the connection fails.
         """
         model = self._fitted()
         needs_party(party, "predict(party, X)")

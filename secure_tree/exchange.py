@@ -163,7 +163,12 @@ def share_model(party: Party, plain: PlainModel | None, missing: Missing = "none
 
     Raises
     ------
-    ConfigError, DataError, RangeError
+    ConfigError
+        If not exactly one party brings a model, or if `missing` differs between the parties.
+    DataError
+        If the model cannot be shared.
+    RangeError
+        If margins of the model may exceed 2^30.
     """
     public, pairing = agree_on_sharing(party, None if plain is None else _facts(plain), missing)
     owner = party.rank if plain is not None else 1 - party.rank

@@ -117,7 +117,7 @@ def check_resolution(context: TrainingContext, own: OwnRows) -> None:
         return
     median = labels.median()
     centre = 0.0 if config.counts else median
-    distances = labels.distances(centre).but(np.zeros(1))
+    distances = labels.distances(centre).without(np.zeros(1))
     if not distances.values.size:
         return
     typical = distances.median()

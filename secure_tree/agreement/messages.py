@@ -68,25 +68,25 @@ def exchange(party: Party, tag: str, mine: M) -> M:
     Raises ConfigError if the other party runs another version, ProtocolDesync if its message does not fit the schema of
     `mine`.
     """
-    told = party.exchange_public(tag, {"version": VERSION, **mine.model_dump()})
-    if not isinstance(told, dict):
+    received = party.exchange_public(tag, {"version": VERSION, **mine.model_dump()})
+    if not isinstance(received, dict):
         raise ProtocolDesync(f"{tag}: the other party's message must have named parts")
-    version = told.pop("version", None)
+    version = received.pop("version", None)
     if type(version) is not int or version != VERSION:
         other = version if type(version) is int and 0 <= version < 1 << 31 else "unknown"
         raise ConfigError(
             f"the other party runs version {other} of Sharewood's messages, this one {VERSION}: install one release "
             "at both"
         )
-    return checked(type(mine), told, tag)
+    return checked(type(mine), received, tag)
 
 
-def checked(schema: type[M], told: dict[str, Any], tag: str) -> M:
+def checked(schema: type[M], received: dict[str, Any], tag: str) -> M:
     """Validate what the other party sent. Raises ProtocolDesync."""
     try:
-        return schema.model_validate(told)
+        return schema.model_validate(received)
     except ValidationError as error:
-        raise ProtocolDesync(f"{tag}: the other party's message is not valid:  {_sentence(error)}") from None
+        raise ProtocolDesync(f"{tag}: the other party's message is not valid: {_sentence(error)}") from None
 
 
 def _sentence(error: ValidationError) -> str:

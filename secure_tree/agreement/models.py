@@ -89,11 +89,11 @@ def agree_on_prediction(
     theirs = exchange(party, "prediction.facts", mine)
     _same_model(model, theirs)
     if theirs.method != method:
-        raise ConfigError(f"this party predicts by {method}, the other by {theirs.method}")
+        raise ConfigError(f"the parties disagree on method: {method} here, {theirs.method} at the other")
     if theirs.mac != mac:
         raise ConfigError(f"the parties disagree on mac: {mac} here, {theirs.mac} at the other")
     if theirs.to != to:
-        raise ConfigError(f"this party names {to} to learn the predictions, the other {theirs.to}")
+        raise ConfigError(f"the parties disagree on to: {to} here, {theirs.to} at the other")
     layout = model.facts.layout
     same_names(model.facts.names[layout.features_of(party.rank)], names, "the model", "the rows")
     if layout.vertical:
@@ -106,7 +106,7 @@ def agree_on_reveal(party: Party, model: SharedModel, to: int) -> None:
     theirs = exchange(party, "reveal.facts", RevealFacts.of(**_identity(model), to=to))
     _same_model(model, theirs)
     if theirs.to != to:
-        raise ConfigError("the parties disagree on who sees the model")
+        raise ConfigError(f"the parties disagree on the receiver of the model: {to} here, {theirs.to} at the other")
 
 
 def agree_on_importance(party: Party, model: SharedModel, kind: Importance) -> None:
@@ -114,7 +114,7 @@ def agree_on_importance(party: Party, model: SharedModel, kind: Importance) -> N
     theirs = exchange(party, "importance.facts", ImportanceFacts.of(**_identity(model), kind=kind))
     _same_model(model, theirs)
     if theirs.kind != kind:
-        raise ConfigError(f"this party asks for importance by {kind}, the other by {theirs.kind}")
+        raise ConfigError(f"the parties disagree on kind: {kind} here, {theirs.kind} at the other")
 
 
 def agree_on_sharing(party: Party, brought: PlainFacts | None, missing: Missing) -> tuple[PlainFacts, str]:

@@ -82,10 +82,10 @@ def agree_on_terms(party: Party, config: TrainConfig, categories: Dictionary, mo
     parameters = config.model_dump()
     mine = Terms.of(config=parameters if model is None else {**parameters, _MODEL: model}, categories=categories)
     theirs = exchange(party, "training.terms", mine)
-    told = dict(theirs.config)
-    of_model = told.pop(_MODEL, None)
+    received = dict(theirs.config)
+    of_model = received.pop(_MODEL, None)
     try:
-        other = validated(TrainConfig, told).model_dump()
+        other = validated(TrainConfig, received).model_dump()
     except ConfigError as error:
         raise ConfigError(f"the other party's parameters: {error}") from None
     _same_config(parameters, other)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mpc.pooled_quantiles import Column
-from secure_tree.edges import Known, but, columns, joint_edges
+from secure_tree.edges import Known, columns, joint_edges, without
 
 
 def quantile(column: Column, rank: int, parts: int) -> int:
@@ -25,7 +25,7 @@ def pooled_edges(
     def quantiles(known: Known, rank: np.ndarray, parts: np.ndarray) -> np.ndarray:
         found = [
             [quantile(column, r, s) for r, s in zip(*lines, strict=True)]
-            for column, *lines in zip(but(values, known), rank, parts, strict=True)
+            for column, *lines in zip(without(values, known), rank, parts, strict=True)
         ]
         return np.array(found)
 

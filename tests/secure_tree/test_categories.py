@@ -161,5 +161,5 @@ def test_a_category_that_the_model_does_not_know():
     training = train_both((a, b), (ya, yb), n_estimators=1, max_bin=8, plain=[widened(t, COLOURS) for t in (a, b)])
     other, _ = paints(5, 11, colours=["black", "red"])
     other["colour"] = pd.Categorical(["red", "black", "red", "red", "red"])
-    with pytest.raises(DataError, match="column 'colour', row 1: 'black' is none of the categories red, green, blue"):
+    with pytest.raises(DataError, match="'colour', row 1: value must be one of red, green, blue, got 'black'"):
         predict(training, (other, b))

@@ -82,7 +82,7 @@ def test_a_warning_where_joint_edges_are_most_of_the_values(caplog):
     X, y = table(60, 2, seed=10)
     train_both(*halves(X, y, 30), **JOINT)
     (said,) = {r.message for r in caplog.records if "joint edges" in r.message}
-    assert "up to 7 values of each feature public, of 60 rows" in said
+    assert "up to 7 values of each feature public, from only 60 rows" in said
     caplog.clear()
     X, y = table(64, 2, seed=10)
     train_both(*halves(X, y, 30), **JOINT)

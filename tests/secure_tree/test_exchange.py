@@ -124,7 +124,7 @@ def test_names_that_xgboost_refuses_are_left_out():
 def test_reveal_needs_the_same_receiver_and_the_same_training():
     X, y = table(40, 2, seed=32)
     first, second = (train_both(*halves(X, y, 20), n_estimators=1).models for _ in range(2))
-    with pytest.raises(ConfigError, match="who sees the model"):
+    with pytest.raises(ConfigError, match="receiver of the model"):
         run_both(lambda p: reveal_model(p, first[p.rank].model, p.rank))
     with pytest.raises(DataError, match="different trainings"):
         run_both(lambda p: reveal_model(p, (first, second)[p.rank][p.rank].model, 0))

@@ -109,7 +109,7 @@ def test_gains_and_covers_are_those_of_xgboosts_own_training(objective):
 def test_both_ask_for_the_same():
     X, y = table(60, 3, seed=56)
     first, second = (train_both(*halves(X, y, 30), n_estimators=1).models for _ in range(2))
-    with pytest.raises(ConfigError, match=r"asks for importance by (weight|gain), the other by (weight|gain)"):
+    with pytest.raises(ConfigError, match=r"disagree on kind: (weight|gain) here, (weight|gain) at the other"):
         run_both(lambda party: first[party.rank].feature_importance(party, ("weight", "gain")[party.rank]))
     with pytest.raises(DataError, match="different trainings"):
         run_both(lambda party: (first, second)[party.rank][party.rank].feature_importance(party))
