@@ -1,7 +1,7 @@
-"""Trees feed a CrypTen layer: the margins of two models stay shared and go through a linear layer and a ReLU.
+"""Feed trees into a CrypTen layer: the margins of two models remain shared, and pass a linear layer and a ReLU.
 
 Run: python examples/crypten_layer.py
-CrypTen's default provider trusts party 0, so from there on this is as secure as that: an example, not a deployment.
+CrypTen's default provider trusts party 0, so this is an example and not a deployment.
 """
 
 import os
@@ -24,7 +24,7 @@ BIAS = [0.1, -0.1]
 
 
 def start_crypten(rank, rendezvous):
-    """CrypTen between the two party processes."""
+    """Start CrypTen between the two party processes."""
     where = {"RANK": rank, "WORLD_SIZE": 2, "RENDEZVOUS": f"file://{rendezvous}", "DISTRIBUTED_BACKEND": "gloo"}
     os.environ.update({name: str(value) for name, value in where.items()})
     crypten = load_crypten()

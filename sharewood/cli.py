@@ -22,7 +22,6 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Gradient-boosted trees on data that two organisations may not show each other.",
 )
 
 
@@ -40,21 +39,21 @@ def _print_version(asked: bool) -> None:
 @app.callback()
 def _root(
     log_level: Annotated[LogLevel, typer.Option(help="Lowest severity to log.")] = LogLevel.info,
-    log_format: Annotated[LogFormat, typer.Option(help="text, or json: one object per line.")] = LogFormat.text,
+    log_format: Annotated[LogFormat, typer.Option(help="text, or json with one object per line.")] = LogFormat.text,
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version, and exit.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Gradient-boosted trees on data that two organisations may not show each other."""
+    """Train and serve gradient-boosted trees on the joint data of two organisations that may not pool it."""
     log_to_stderr(log_level, log_format)
 
 
 @app.command()
 def demo(
-    data: Annotated[tuple[Path, Path] | None, typer.Option(help="Two tables, CSV or parquet: one per party.")] = None,
-    label: Annotated[str, typer.Option(help="Label column of the files, where no schema file declares it.")] = "y",
+    data: Annotated[tuple[Path, Path] | None, typer.Option(help="Two tables, CSV or parquet, one per party.")] = None,
+    label: Annotated[str, typer.Option(help="Label column of the files, if no schema file declares it.")] = "y",
     schema: Annotated[
-        list[Path] | None, typer.Option(help="Schema file of both tables; give it twice for one file per table.")
+        list[Path] | None, typer.Option(help="Schema file of both tables; repeat the option for one file per table.")
     ] = None,
     test: Annotated[Path | None, typer.Option(help="Table to evaluate the model on.")] = None,
     rows: Annotated[int | None, typer.Option(help="Rows of a synthetic table.")] = None,
@@ -63,28 +62,33 @@ def demo(
     depth: Annotated[int, typer.Option(help="Depth of each tree.")] = 3,
     bins: Annotated[str, typer.Option(help='Bins per feature, or "exact".')] = "32",
     edges: Annotated[
-        str, typer.Option(help="By rows. private: each party's own quantiles; joint: public ones of all rows.")
+        str,
+        typer.Option(help="Bins by rows. private: each party's own quantiles; joint: public quantiles of all rows."),
     ] = "private",
     local_bins: Annotated[
-        int | None, typer.Option(help="Bins of each party under private edges: a multiple of --bins.")
+        int | None, typer.Option(help="Bins of each party with private edges, a multiple of --bins.")
     ] = None,
     objective: Annotated[
         str, typer.Option(help="binary:logistic, reg:squarederror or count:poisson.")
     ] = "binary:logistic",
-    test_size: Annotated[float, typer.Option(help="Share of rows held out; 0 evaluates on the training rows.")] = 0.2,
-    partition: Annotated[str, typer.Option(help="horizontal: each party has rows; vertical: columns.")] = "horizontal",
+    test_size: Annotated[
+        float, typer.Option(help="Fraction of rows held out; 0 evaluates on the training rows.")
+    ] = 0.2,
+    partition: Annotated[
+        str, typer.Option(help="horizontal: each party has rows; vertical: each has columns.")
+    ] = "horizontal",
     comparison: Annotated[str, typer.Option(help="bits: fewer bytes; keys: fewer rounds.")] = "bits",
     offline: Annotated[
-        str, typer.Option(help="dealer: a third process deals; pairwise: the two parties work without a dealer.")
+        str, typer.Option(help="dealer: a third process deals; pairwise: no dealer is needed.")
     ] = "dealer",
     ot: Annotated[
-        str, typer.Option(help="Oblivious transfers for pairwise: ferret, or softspoken, which does not rest on LPN.")
+        str, typer.Option(help="Oblivious transfers for pairwise: ferret, or softspoken, which does not assume LPN.")
     ] = "ferret",
     audit: Annotated[bool, typer.Option("--audit", help="Audit the computation; about three times the bytes.")] = False,
     check_dealer: Annotated[
         bool, typer.Option("--check-dealer", help="Audit the dealer's material as well; needs a dealer.")
     ] = False,
-    shards: Annotated[int, typer.Option(help="Number of workers per party, on a Ray of its own; 0: none.")] = 0,
+    shards: Annotated[int, typer.Option(help="Number of workers per party, on its own Ray cluster; 0 for none.")] = 0,
     json: Annotated[Path | None, typer.Option(help="Also write the report to this file.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the report and the model halves.")] = Path("out/demo"),
 ) -> None:
@@ -120,7 +124,7 @@ def demo(
     if (test or schema) and not data:
         raise ConfigError(f"--{'test' if test else 'schema'} needs --data")
     if test and divided == "vertical":
-        raise ConfigError("--test is for data divided by rows: by columns, --test-size holds rows out")
+        raise ConfigError("--test must be used with data by rows: by columns, --test-size holds out rows")
     if data:
         files = demo_data.Files(data, label, tuple(schema or ()), test)
         read = demo_data.from_columns if divided == "vertical" else demo_data.from_files
@@ -161,7 +165,7 @@ def _parameters(objective: str, trees: int, depth: int, bins: str, comparison: s
 
 
 def main() -> None:
-    """Run the command; a SharewoodError ends in one sentence and its exit status."""
+    """Run the command; a SharewoodError becomes one sentence and its exit status."""
     leave_no_core_dump()
     try:
         app(standalone_mode=True)

@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ CheckedDealer = Annotated[
 ]
 Json = Annotated[Path | None, typer.Option(help="Also write the report to this file.")]
 Shards = Annotated[
-    int | None, typer.Option(help="Number of workers that the rows are divided among; equal at both parties.")
+    int | None, typer.Option(help="Number of workers among which the rows are divided; the same at both parties.")
 ]
 RayAddress = Annotated[
-    str | None, typer.Option("--ray", help="Address of this party's own Ray cluster; by default a Ray on this machine.")
+    str | None,
+    typer.Option("--ray", help="Address of this party's own Ray cluster; by default, Ray is started on this machine."),
 ]
 
 Choice = TypeVar("Choice")
 
 
 def one_of(option: str, value: str, choices: tuple[Choice, ...]) -> Choice:
-    """Raises ConfigError."""
+    """Return the choice with this value. Raises ConfigError."""
     found = next((choice for choice in choices if choice == value), None)
     if found is None:
         raise ConfigError(f"{option} must be {' or '.join(map(str, choices))}, got {value!r}")

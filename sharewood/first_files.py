@@ -1,4 +1,4 @@
-"""What `sharewood init` writes: a commented configuration for each host of a job."""
+"""The command `sharewood init`: write a commented configuration for each host of a job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from secure_tree.config import Partition
 def write_first_files(
     folder: Path, address: str, dealer: str, offline: Offline, partition: Partition
 ) -> dict[str, Path]:
-    """A file for each role, by role. Raises ConfigError, also where there is such a file, DataError."""
+    """Write a file for each role, and return them by role. Raises ConfigError, also if one exists, DataError."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     for each in (address, dealer):

@@ -1,4 +1,4 @@
-"""What two parties do together once they are connected: fit on tables, predict rows. Used by operators and commands."""
+"""Jobs of two connected parties: fit on tables, predict rows. Used by operators and commands."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _IN_SHARDS = "whether workers read the rows"
 
 
 class JobFacts(Message):
-    """What a party is about to do. What is in `same` must agree."""
+    """The job that a party is about to do. The values in `same` must agree."""
 
     job: Literal["train", "predict"]
     same: dict[Text, Plain]
@@ -41,10 +41,10 @@ class JobFacts(Message):
 
 
 def agree(party: Party, mine: JobFacts) -> JobFacts:
-    """Tell the other party the public facts of a job and get its own. Raises ConfigError where they do not agree."""
+    """Exchange the public facts of a job with the other party. Raises ConfigError if they do not agree."""
     theirs = exchange(party, "job.facts", mine)
     if theirs.job != mine.job:
-        raise ConfigError(f"this party wants to {mine.job}, the other to {theirs.job}")
+        raise ConfigError(f"both parties must do the same job: this party must {mine.job}, the other must {theirs.job}")
     for name, value in mine.same.items():
         other = theirs.same.get(name)
         if other != value:
@@ -60,11 +60,11 @@ def fit(
     checkpoints: Checkpoints | None = None,
     watch: Watch | None = None,
 ) -> SecureXGBClassifier | SecureXGBRegressor:
-    """Train on own rows with the peer. `parameters` of TrainConfig are public and equal at both parties.
+    """Train on own rows with the peer. `parameters` are those of TrainConfig, public and the same at both parties.
 
-    `max_bin` None stands for "exact" while no party trains on more than EXACT_ROWS rows and edges are private, else
-    BINS_BEYOND. Features that one party's schema declares as possibly missing may be missing at both. `validation` are
-    rows to validate the trees on, instead of a share of `rows`. `watch` is told how the training goes on.
+    If `max_bin` is None, it becomes "exact" if no party trains on more than EXACT_ROWS rows and edges are private, and
+    BINS_BEYOND otherwise. Features that one party's schema declares as possibly missing may be missing at both parties.
+    `validation` are rows to validate the trees on, instead of a fraction of `rows`. `watch` receives the progress.
     """
     known = {name: value for name, value in parameters.items() if value is not None}
     config = TrainConfig.of(**known)
@@ -120,10 +120,11 @@ def predict(
     to: int | None = None,
     mac: bool = False,
 ) -> np.ndarray:
-    """Margins, or probabilities: float64[n], or [n, classes] for several classes; of numbers what is expected.
+    """Return margins or probabilities, float64[n], or [n, classes] for several classes; expected values for numbers.
 
-    Horizontal: of own rows. Vertical: of all rows at party `to`, by default the one that has the labels; none at the
-    other. Other columns than the model's features are refused. With `mac` all that is opened is checked.
+    Horizontal: predictions of own rows. Vertical: of all rows at party `to`, by default the one with the labels, and
+    none at the other party. Columns that are not features of the model are refused. With `mac`, every opened value is
+    checked.
     """
     same = {"output": output, _IN_SHARDS: isinstance(rows, Sharded)}
     theirs = agree(party, JobFacts.of(job="predict", same=same, ids=rows.has_ids))
@@ -140,9 +141,9 @@ def predict(
 
 
 def _check_ids(party: Party, theirs: JobFacts, *tables: Rows | Sharded | None) -> None:
-    """By columns the same rows have the same ids; workers check those of rows in shards when they open them.
+    """Check that data by columns has the same ids at both parties; workers check rows in shards when they open them.
 
-    Raises DataError at both where they differ, or one party has none.
+    Raises DataError at both parties if ids differ, or if only one party has ids.
     """
     own = [table for table in tables if table is not None]
     here, there = own[0].has_ids, theirs.ids

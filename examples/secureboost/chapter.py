@@ -1,10 +1,10 @@
-"""The worked example of the chapter on SecureBoost: three parties, one tree, and the way of one row through it.
+"""The worked example of the chapter on SecureBoost: three parties, one tree, and the path of one row through it.
 
     python examples/secureboost/chapter.py
 
 A securities firm, the guest, knows which companies turned out to be a credit risk (label 1), their kind and their
 size; host 1 knows their registered capital, host 2 where they are registered and how many years they have been in
-business (table 3-2-1). The rows are made up so that training finds the tree of figure 3-2-2: the guest splits the
+business (table 3-2-1). The rows are constructed so that training finds the tree of figure 3-2-2: the guest splits the
 root at a size of 45,000 employees, host 1 the smaller companies by capital, host 2 those with more by years.
 """
 

@@ -1,1 +1,1 @@
-"""`sharewood fed`: the published systems beside Sharewood's own training; SecureBoost between hosts, too."""
+"""`sharewood fed`: the published systems beside Sharewood's own training, with SecureBoost also between hosts."""

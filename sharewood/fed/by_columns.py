@@ -30,7 +30,7 @@ GUEST = "guest"
 class Tables:
     """The columns of each party, the guest's first, and the guest's labels.
 
-    ids: what each party's rows are aligned by; None where all have the same rows in the same order.
+    ids: the ids by which rows are aligned; None if all parties have the same rows in the same order.
     """
 
     tables: list[pd.DataFrame]
@@ -40,14 +40,14 @@ class Tables:
 
 
 def built_in(parties: int) -> Tables:
-    """scikit-learn's breast cancer set, its columns dealt to a guest and hosts."""
+    """Divide the columns of scikit-learn's breast cancer set among a guest and hosts."""
     features, labels, title = breast_cancer()
     parts = np.array_split(np.arange(features.shape[1]), parties)
     return Tables([features.iloc[:, part] for part in parts], labels, None, title)
 
 
 def from_files(paths: Sequence[Path], label: str, objective: str) -> Tables:
-    """The guest's file with the label, then one file per host. A column `id` in all of them aligns the rows.
+    """Read the guest's file with the label, then one file per host. A column `id` in all of them aligns the rows.
 
     Raises DataError.
     """
@@ -63,7 +63,8 @@ def from_files(paths: Sequence[Path], label: str, objective: str) -> Tables:
             raise DataError(f"{path}: has a column {ID!r}, but another file has none: all files must have it, or none")
         if len(rows.features) != len(labels):
             raise DataError(
-                f"{path}: {len(rows.features)} rows, and {len(labels)} in {paths[0]}: a column {ID!r} would align them"
+                f"{path}: must have the {len(labels)} rows of {paths[0]}, got {len(rows.features)}: a column {ID!r} "
+                "would align them"
             )
     return Tables(tables, labels, None, _title(paths))
 
@@ -73,7 +74,7 @@ def _title(paths: Sequence[Path]) -> str:
 
 
 def run(config: SecureBoostConfig, data: Tables, test_size: float, out: Path) -> FedReport:
-    """Train, predict and evaluate between processes; the report. Each party's part of the model is left in `out`."""
+    """Train, predict and evaluate between processes; return the report. The model's parts go to `out`."""
     hosts = [f"host_{i}" for i in range(1, len(data.tables))]
     out.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -138,14 +139,14 @@ def run(config: SecureBoostConfig, data: Tables, test_size: float, out: Path) ->
 
 
 def _margins(config: SecureBoostConfig, predicted: np.ndarray) -> np.ndarray:
-    """The margins behind predictions, of several classes up to a constant."""
+    """Return the margins behind predictions; for several classes, up to a constant."""
     if config.logistic:
         return log_odds(predicted)
     return predicted if config.objective == "reg:squarederror" else np.log(np.maximum(predicted, 1e-15))
 
 
 def _reference(config: SecureBoostConfig, features: np.ndarray, labels: np.ndarray) -> Reference:
-    """XGBoost with the same parameters."""
+    """Train XGBoost with the same parameters."""
     if config.objective != "multi:softprob":
         return Reference.alike(config, features, labels)
     alike = ("objective", "learning_rate", "max_depth", "max_bin", "reg_lambda", "reg_alpha", "min_child_weight")
@@ -155,15 +156,15 @@ def _reference(config: SecureBoostConfig, features: np.ndarray, labels: np.ndarr
 
 
 def _split(rows: int, test_size: float) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to train on and for validation, equal at all parties. Raises DataError where none is left to train on."""
+    """Return rows to train on and for validation, the same at all parties. Raises DataError if none remain to train."""
     training, validation = hold_out(rows, test_size)
     if not len(training):
-        raise DataError(f"{rows} rows in common are too few for test_size {test_size:g}")
+        raise DataError(f"{rows} common rows are too few for test_size {test_size:g}")
     return training, validation if len(validation) else training
 
 
 class _Watch:
-    """Seconds and bytes of each stage at the guest, and a line for each tenth of the rounds."""
+    """Measure seconds and bytes of each stage at the guest, and print a line per tenth of the rounds."""
 
     def __init__(self, rounds: int, channels: dict[str, Channel]) -> None:
         self.laps: dict[str, Spent] = {}

@@ -1,4 +1,4 @@
-"""FedXGBllr and virtual samples on this machine: a client for each file, and XGBoost on the pooled rows beside."""
+"""FedXGBllr and virtual samples on this machine: one client per file, beside XGBoost on the pooled rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from sharewood.table_files import write_frame
 LABEL = "label"
 # Seed 000 keeps about a fifth of its rows for the sparse federated update.
 UPDATE_SHARE = 0.2
-# What the report has from the arrays that the server wrote.
+# The entries of the report that come from the server's arrays.
 SERVER_FIGURES = ("smallest_group", "joined", "update_trees", "kept")
 
 Rows = tuple[pd.DataFrame, np.ndarray]
@@ -38,7 +38,7 @@ Rows = tuple[pd.DataFrame, np.ndarray]
 
 @dataclass(frozen=True)
 class Clients:
-    """Training rows of each client, and the rows to evaluate on."""
+    """The training rows of each client, and the rows to evaluate on."""
 
     training: list[Rows]
     test: Rows
@@ -47,14 +47,14 @@ class Clients:
 
 
 def built_in(clients: int, test_size: float) -> Clients:
-    """scikit-learn's breast cancer set, shuffled and dealt to `clients` clients."""
+    """Shuffle scikit-learn's breast cancer set and divide it among `clients` clients."""
     features, labels, title = breast_cancer()
     parts = np.array_split(shuffled(len(labels)), clients)
     return _held_out([(features.iloc[rows], labels[rows]) for rows in parts], test_size, title)
 
 
 def from_files(paths: Sequence[Path], label: str, test: Path | None, test_size: float, objective: str) -> Clients:
-    """One file per client; `test`, or `test_size` of each client's rows, to evaluate on. Raises DataError."""
+    """Read one file per client, and evaluate on `test` or on `test_size` of each client's rows. Raises DataError."""
     tables: list[Rows] = []
     for path in [*paths, *([test] if test else [])]:
         rows = read_file(path, label, objective, missing=True)
@@ -69,7 +69,7 @@ def from_files(paths: Sequence[Path], label: str, test: Path | None, test_size: 
 
 
 def _held_out(tables: list[Rows], test_size: float, title: str) -> Clients:
-    """`test_size` of each client's rows are for validation; 0: all are, and train as well."""
+    """Use `test_size` of each client's rows for validation; 0 means all rows, for both training and validation."""
     training, validation = [], []
     for features, labels in tables:
         kept, aside = hold_out(len(labels), test_size)
@@ -88,7 +88,7 @@ def _pooled(tables: list[Rows]) -> Rows:
 def run(
     config: FedXGBllrConfig | VirtualSamplesConfig, data: Clients, secure: bool, processes: bool, out: Path
 ) -> FedReport:
-    """Train through Flower and evaluate the model; the report. The model's files are left in `out`."""
+    """Train through Flower and evaluate the model; return the report. The model's files go to `out`."""
     llr = isinstance(config, FedXGBllrConfig)
     system = "fedxgbllr" if llr else "virtual-samples"
     leaks = leaks_of(system, len(data.training), objective=config.objective)
@@ -146,7 +146,7 @@ def run(
 def _nodes(
     data: Clients, config: FedXGBllrConfig | VirtualSamplesConfig, secure: bool, folder: Path, out: Path
 ) -> list[dict[str, Any]]:
-    """Files and keys of every supernode in `folder`, and its configuration."""
+    """Write files and keys of every supernode to `folder`, and return its configuration."""
     write_bytes(folder / "group", secrets.token_bytes(32))
     helper = X25519PrivateKey.generate()
     write_bytes(folder / "helper-private", helper.private_bytes_raw())
@@ -161,7 +161,7 @@ def _nodes(
         if isinstance(config, VirtualSamplesConfig):
             node |= {"group-key": str(folder / "group"), "out": str(out / f"client-{i}.npz")}
             update = round(UPDATE_SHARE * len(labels)) if config.update_estimators else 0
-        # The names travel nowhere: renamed, no column of the user's can be taken for the label or an id.
+        # Names are not sent: after renaming, no column of the user's can be mistaken for the label or an id.
         table = pd.DataFrame(features.to_numpy(), columns=[f"f{j}" for j in range(features.shape[1])])
         table[LABEL] = labels
         table = table.iloc[np.random.default_rng((2026, i)).permutation(len(table))]
@@ -178,7 +178,7 @@ def _nodes(
 def _margins(
     config: FedXGBllrConfig | VirtualSamplesConfig, out: Path, X: np.ndarray, network: bool = True
 ) -> np.ndarray:
-    """Margins, or labels in their own unit, of the model in `out`; FedXGBllr's also without its network."""
+    """Return margins, or labels in their own unit, of the model in `out`; for FedXGBllr also without its network."""
     if isinstance(config, FedXGBllrConfig):
         from protocols.federated.fedxgbllr.model import FedXGBllrModel
 
@@ -194,7 +194,7 @@ def _margins(
 
 
 def _reference(config: FedXGBllrConfig | VirtualSamplesConfig, features: pd.DataFrame, labels: np.ndarray) -> Reference:
-    """Plain XGBoost with the same parameters and number of trees, trained on the pooled rows."""
+    """Train plain XGBoost with the same parameters and number of trees on the pooled rows."""
     shared: dict[str, object] = {
         "objective": config.objective,
         "max_depth": config.max_depth,
@@ -202,7 +202,7 @@ def _reference(config: FedXGBllrConfig | VirtualSamplesConfig, features: pd.Data
     }
     if isinstance(config, FedXGBllrConfig):
         trees = config.total_trees
-        # The clients' own trees are XGBoost's by histograms; many trees by "exact" on a wide table take minutes.
+        # Clients grow their trees by histograms as well; many trees by "exact" on a wide table take minutes.
         shared |= {"eta": config.eta, "alpha": config.reg_alpha, "tree_method": "hist"}
         shared |= {"subsample": config.subsample, "seed": config.seed}
     else:
@@ -213,6 +213,6 @@ def _reference(config: FedXGBllrConfig | VirtualSamplesConfig, features: pd.Data
 
 
 def _arrays(out: Path) -> dict[str, np.ndarray]:
-    """What the server wrote."""
+    """Read the arrays that the server wrote."""
     with np.load(out / "server.npz", allow_pickle=False) as arrays:
         return dict(arrays)

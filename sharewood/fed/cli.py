@@ -1,4 +1,4 @@
-"""`sharewood fed secureboost|virtual-samples|fedxgbllr`; `sharewood.cli` puts them into the application."""
+"""`sharewood fed secureboost|virtual-samples|fedxgbllr`; `sharewood.cli` adds them to the application."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ First = Annotated[list[Path] | None, typer.Option("--data", help="CSV files, one
 More = Annotated[list[Path] | None, typer.Argument(help="Further CSV files.", show_default=False)]
 Label = Annotated[str, typer.Option(help="Label column.")]
 Test = Annotated[Path | None, typer.Option(help="CSV file to evaluate the model on.")]
-TestSize = Annotated[float, typer.Option(help="Share of rows held out; 0 evaluates on the training rows.")]
-Clients = Annotated[int, typer.Option(min=1, help="Clients of the built-in set.")]
-Secure = Annotated[bool, typer.Option("--secure", help="Secure sums, with one more process as helper.")]
-Processes = Annotated[bool, typer.Option("--processes", help="Superlink and supernodes in place of the simulation.")]
+TestSize = Annotated[float, typer.Option(help="Fraction of rows held out; 0 evaluates on the training rows.")]
+Clients = Annotated[int, typer.Option(min=1, help="Number of clients for the built-in set.")]
+Secure = Annotated[bool, typer.Option("--secure", help="Use secure sums, with one more process as helper.")]
+Processes = Annotated[
+    bool, typer.Option("--processes", help="Run a superlink and supernodes instead of the simulation.")
+]
 Objective = Annotated[str, typer.Option(help="binary:logistic, reg:squarederror or count:poisson.")]
 Trees = Annotated[int, typer.Option(help="Number of trees.")]
-Depth = Annotated[int, typer.Option(help="Depth of the trees.")]
+Depth = Annotated[int, typer.Option(help="Depth of each tree.")]
 Json = Annotated[Path | None, typer.Option(help="Also write the report to this file.")]
 Out = Annotated[Path, typer.Option(help="Folder for the model.")]
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Three published systems beside Sharewood's own training, each with a weaker protection of its own: see "
+    help="Run one of three published systems, each of which protects less than Sharewood's own training: see "
     "docs/. All parties run on this machine, on CSV files or on scikit-learn's breast cancer set.",
 )
 
@@ -44,23 +46,23 @@ def fedxgbllr(
     test_size: TestSize = 0.25,
     clients: Clients = 2,
     objective: Objective = "binary:logistic",
-    trees: Annotated[int, typer.Option(help="Trees of all clients together.")] = 500,
+    trees: Annotated[int, typer.Option(help="Total number of trees of all clients.")] = 500,
     depth: Depth = 8,
     eta: Annotated[float, typer.Option(help="Learning rate of the trees.")] = 0.1,
     reg_alpha: Annotated[float, typer.Option(help="L1 penalty of a leaf's weight.")] = 0.0,
     min_split_loss: Annotated[float, typer.Option(help="Least gain of a split.")] = 0.0,
-    subsample: Annotated[float, typer.Option(help="Share of the rows that a tree sees.")] = 1.0,
+    subsample: Annotated[float, typer.Option(help="Fraction of the rows that each tree is grown on.")] = 1.0,
     architecture: Annotated[str, typer.Option(help="interpretable, standard or fcnn.")] = "interpretable",
     channels: Annotated[int, typer.Option(help="Channels of the convolution.")] = 64,
-    start: Annotated[str, typer.Option(help="First weights: mean (of the clients' margins) or kaiming.")] = "mean",
+    start: Annotated[str, typer.Option(help="Initial weights: mean (of the clients' margins) or kaiming.")] = "mean",
     rounds: Annotated[int, typer.Option(help="Rounds of the network's training.")] = 10,
     local_epochs: Annotated[int, typer.Option(help="Passes over a client's rows per round.")] = 2,
-    local_batches: Annotated[int | None, typer.Option(help="Batches per round in place of --local-epochs.")] = None,
-    batch_size: Annotated[int, typer.Option(help="Rows of a batch.")] = 64,
+    local_batches: Annotated[int | None, typer.Option(help="Batches per round, instead of --local-epochs.")] = None,
+    batch_size: Annotated[int, typer.Option(help="Rows per batch.")] = 64,
     learning_rate: Annotated[float, typer.Option(help="Learning rate of Adam.")] = 0.001,
     betas: Annotated[tuple[float, float], typer.Option(help="Decay rates of Adam's two moments.")] = (0.5, 0.999),
     validation_share: Annotated[
-        float, typer.Option(help="Share of a client's rows that choose the round; 0 keeps the last one.")
+        float, typer.Option(help="Fraction of a client's rows held out to choose the round; 0 keeps the last round.")
     ] = 0.1,
     seed: Annotated[int, typer.Option(help="Seed of trees, network and batches.")] = 0,
     secure: Secure = False,
@@ -68,7 +70,7 @@ def fedxgbllr(
     json: Json = None,
     out: Out = Path("out/fedxgbllr"),
 ) -> None:
-    """FedXGBllr: every client's trees, then one small network over all of them. One file per client."""
+    """Run FedXGBllr: every client's trees, then one small network over all of them. One file per client."""
     _installed("flwr", "federated")
     from protocols.federated.fedxgbllr.config import FedXGBllrConfig
 
@@ -106,28 +108,35 @@ def virtual_samples(
     test_size: TestSize = 0.2,
     clients: Clients = 3,
     objective: Objective = "binary:logistic",
-    clusters: Annotated[int, typer.Option(help="Clusters of each feature.")] = 405,
-    min_group: Annotated[int, typer.Option(help="Fewest rows behind a sum that a client sends.")] = 5,
+    clusters: Annotated[int, typer.Option(help="Clusters per feature.")] = 405,
+    min_group: Annotated[int, typer.Option(help="Minimum number of rows behind a sum that a client sends.")] = 5,
     trees: Trees = 20,
     depth: Depth = 4,
     learning_rate: Annotated[float, typer.Option(help="Learning rate of the trees.")] = 0.1,
     reg_lambda: Annotated[float, typer.Option(help="L2 penalty of a leaf's weight.")] = 1.0,
     min_split_loss: Annotated[float, typer.Option(help="Least gain of a split.")] = 0.0,
-    min_child_weight: Annotated[float, typer.Option(help="Least sum of hessians of a side of a split.")] = 1.0,
-    update_trees: Annotated[int, typer.Option(help="Most trees of the update; 0 for none.")] = 5,
+    min_child_weight: Annotated[float, typer.Option(help="Minimum sum of hessians of each side of a split.")] = 1.0,
+    update_trees: Annotated[int, typer.Option(help="Maximum number of trees in the update; 0 for none.")] = 5,
     rechoose: Annotated[
-        bool, typer.Option("--rechoose/--choose-once", help="Choose wrong rows again for each tree of the update.")
+        bool,
+        typer.Option(
+            "--rechoose/--choose-once",
+            help="Choose misclassified rows again for each tree of the update, or only once.",
+        ),
     ] = True,
-    update_boundaries: Annotated[str, typer.Option(help="Clusters of new rows: base (as all rows), or new.")] = "base",
+    update_boundaries: Annotated[
+        str, typer.Option(help="Clusters of new rows: base (those of all rows) or new.")
+    ] = "base",
     update_check: Annotated[
-        float, typer.Option(help="Share of new rows that decide how many trees of the update are kept; 0 keeps all.")
+        float,
+        typer.Option(help="Fraction of new rows that decides how many trees of the update are kept; 0 keeps all."),
     ] = 0.2,
     secure: Secure = False,
     processes: Processes = False,
     json: Json = None,
     out: Out = Path("out/virtual-samples"),
 ) -> None:
-    """Federated XGBoost on clusters of rows; a fifth of each client's rows is for the update. One file per client."""
+    """Run federated XGBoost on clusters; a fifth of each client's rows is for the update; one file per client."""
     _installed("flwr", "federated")
     from protocols.federated.virtual_samples.config import VirtualSamplesConfig
 
@@ -156,7 +165,7 @@ def secureboost(
     more: More = None,
     label: Label = "y",
     test_size: TestSize = 0.2,
-    parties: Annotated[int, typer.Option(min=2, help="Guest and hosts of the built-in set.")] = 2,
+    parties: Annotated[int, typer.Option(min=2, help="Number of parties, guest and hosts, for the built-in set.")] = 2,
     objective: Annotated[
         str, typer.Option(help="binary:logistic, multi:softprob, reg:squarederror or count:poisson.")
     ] = "binary:logistic",
@@ -164,24 +173,24 @@ def secureboost(
     depth: Depth = 3,
     bins: Annotated[int, typer.Option(help="Bins per column, 2 to 126.")] = 32,
     encryption: Annotated[str, typer.Option(help="ou (Okamoto-Uchiyama) or paillier.")] = "ou",
-    key_bits: Annotated[int, typer.Option(help="Bits of the key.")] = 2048,
+    key_bits: Annotated[int, typer.Option(help="Key size in bits.")] = 2048,
     guest_only: Annotated[
-        str, typer.Option(help="Splits that only the guest may own: none, root, first_tree; only none is lossless.")
+        str, typer.Option(help="Splits that only the guest may own: none, root or first_tree; only none is lossless.")
     ] = "none",
     epsilon: Annotated[
-        float | None, typer.Option(help="Differential privacy of the hosts' sums, by noise; without it they are exact.")
+        float | None, typer.Option(help="Differential privacy of the hosts' sums by noise; without it, sums are exact.")
     ] = None,
     config_file: Annotated[
-        Path | None, typer.Option("--config", help="TOML file of a job between hosts of their own, in place of --data.")
+        Path | None, typer.Option("--config", help="TOML file of a job between several hosts, instead of --data.")
     ] = None,
-    party: Annotated[str | None, typer.Option(help="Which party of --config this host is.")] = None,
-    predict: Annotated[bool, typer.Option("--predict", help="With --config: predict by the saved model.")] = False,
+    party: Annotated[str | None, typer.Option(help="This host's party in --config.")] = None,
+    predict: Annotated[bool, typer.Option("--predict", help="With --config: predict with the saved model.")] = False,
     json: Json = None,
     out: Out = Path("out/secureboost"),
 ) -> None:
-    """SecureBoost: columns at a guest, who has the labels, and hosts. The guest's file, then one per host.
+    """Run SecureBoost on columns of a guest, which has the labels, and hosts. The guest's file, then one per host.
 
-    A column `id` in all files aligns their rows privately. With --config and --party this host plays one party over
+    A column `id` in all files aligns their rows privately. With --config and --party, this host is one party over
     mutual TLS, with files and parameters from the TOML file: see docs/secureboost.md.
     """
     _installed("private_set_intersection", "secureboost")
@@ -241,7 +250,7 @@ def _by_rows(
 
 
 def _files(data: list[Path] | None, more: list[Path] | None, test: Path | None) -> list[Path]:
-    """The files of `--data A B`, or of `--data A --data B`."""
+    """Return the files of `--data A B`, or of `--data A --data B`."""
     files = [*(data or []), *(more or [])]
     if test and not files:
         raise ConfigError("--test needs --data")

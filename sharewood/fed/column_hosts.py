@@ -1,7 +1,7 @@
-"""SecureBoost between hosts of their own: `sharewood fed secureboost --config FILE --party NAME`, a file per party.
+"""SecureBoost between several hosts: `sharewood fed secureboost --config FILE --party NAME`, one file per party.
 
-The guest listens, every host connects, all under mutual TLS with the keys of `sharewood keygen`. Each party reads only
-its own section's files, and writes only its own part of the model. Examples in examples/secureboost.
+The guest listens and every host connects, by mutual TLS with the keys of `sharewood keygen`. Each party reads only the
+files of its own section, and writes only its own part of the model. See examples/secureboost.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _HELLO_BYTES = 1 << 16
 
 
 class Section(BaseModel):
-    """What a party brings and takes away. `epsilon`: the largest that a host accepts; None: exact sums, too."""
+    """A party's files. `epsilon` is the largest value that a host accepts; with None, it accepts exact sums."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -49,9 +49,9 @@ class Section(BaseModel):
 
 
 class ColumnHosts(BaseModel):
-    """One job between a guest, who listens at `address`, and hosts. `align`: rows are joined on their ids.
+    """One job between a guest, which listens at `address`, and hosts. `align`: join rows on their ids.
 
-    `passphrase`: of this party's private key.
+    `passphrase` is that of this party's private key.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -79,7 +79,7 @@ class ColumnHosts(BaseModel):
 
     @classmethod
     def read(cls, path: Path) -> ColumnHosts:
-        """Raises ConfigError with one sentence that names the file and what is wrong in it."""
+        """Read and check a file. Raises ConfigError with one sentence that names the file and the error in it."""
         try:
             config = validated(cls, read_toml(path))
             SecureBoostConfig.of(**config.train)
@@ -96,35 +96,35 @@ class ColumnHosts(BaseModel):
         return config.model_copy(update={"parties": parties, "passphrase": passphrase, **placed(config)})
 
     def credentials(self, name: str) -> Credentials:
-        """The keys of a party, from the folder `tls`. Raises ConfigError."""
+        """Load the keys of a party from the folder `tls`. Raises ConfigError."""
         return Credentials.load(self.tls, name, self.passphrase.read() if self.passphrase else None)
 
     def section(self, name: str) -> Section:
-        """Of a party. Raises ConfigError for a stranger."""
+        """Return the section of a party. Raises ConfigError for any other name."""
         if name not in (self.guest, *self.hosts):
             raise ConfigError(f"party {name!r} is neither the guest nor a host: {', '.join((self.guest, *self.hosts))}")
         return self.parties.get(name, Section())
 
     def needs(self, name: str, field: str) -> Path:
-        """A path that the command cannot do without. Raises ConfigError."""
+        """Return a path that the command requires. Raises ConfigError."""
         path = getattr(self.section(name), field)
         if path is None:
             raise ConfigError(f"parties.{name}.{field} must be set in the configuration for this command")
         return path
 
     def hello(self, step: str) -> dict[str, Any]:
-        """What all parties must expect alike."""
+        """Return the settings that must be the same at all parties."""
         return {"step": step, "guest": self.guest, "hosts": list(self.hosts), "align": self.align}
 
 
 def train(config: ColumnHosts, name: str) -> None:
-    """A party's whole part in a training; writes its part of the model. Raises DataError, ConfigError, PeerFailure."""
+    """Take a party's part in a training, and write its model part. Raises DataError, ConfigError, PeerFailure."""
     out, section, parameters = config.needs(name, "model"), config.section(name), SecureBoostConfig.of(**config.train)
     label = None
     if name == config.guest:
         label = section.label
         if label is None:
-            raise ConfigError(f"parties.{name}.label is needed: the guest has the labels")
+            raise ConfigError(f"parties.{name}.label must be set: the guest has the labels")
     rows = read_file(config.needs(name, "data"), label, parameters.objective, missing=True)
     ids = _ids(config, rows, config.needs(name, "data"))
     writable(out)
@@ -151,7 +151,7 @@ def train(config: ColumnHosts, name: str) -> None:
 
 
 def predict(config: ColumnHosts, name: str) -> None:
-    """A party's part in a prediction by the saved model; the guest writes the table of predictions."""
+    """Take a party's part in a prediction with the saved model; the guest writes the table of predictions."""
     data, section = config.needs(name, "predict_data"), config.section(name)
     model: GuestModel | HostModel
     if name == config.guest:
@@ -200,7 +200,7 @@ def _progress(config: SecureBoostConfig) -> Any:
 
 @contextmanager
 def _as_guest(config: ColumnHosts, step: str) -> Iterator[dict[str, Channel]]:
-    """Channels to all hosts by name; where the block fails, they learn why."""
+    """Open channels to all hosts by name; if the block fails, the hosts learn why."""
     leave_no_core_dump()
     credentials, until = config.credentials(config.guest), time.monotonic() + config.patience
     with ExitStack() as stack:
@@ -217,7 +217,7 @@ def _as_guest(config: ColumnHosts, step: str) -> Iterator[dict[str, Channel]]:
 
 @contextmanager
 def _as_host(config: ColumnHosts, name: str, step: str) -> Iterator[Channel]:
-    """The channel to the guest; where the block fails, the guest learns why."""
+    """Open the channel to the guest; if the block fails, the guest learns why."""
     leave_no_core_dump()
     address, credentials = parse_address(config.address), config.credentials(name)
     reached = connect(address, credentials, config.guest, patience=config.patience, timeout=config.timeout)
@@ -227,7 +227,7 @@ def _as_host(config: ColumnHosts, name: str, step: str) -> Iterator[Channel]:
 
 
 def _greet(channel: Channel, expected: dict[str, Any]) -> None:
-    """Raises ConfigError where the two expect different things."""
+    """Raise ConfigError if the settings of the two differ."""
     theirs = channel.exchange_public("secureboost.hello", expected, _HELLO_BYTES)
     if type(theirs) is not dict or theirs.keys() != expected.keys():
         raise ProtocolDesync(f"{channel.peer} must begin with a hello")
@@ -237,6 +237,6 @@ def _greet(channel: Channel, expected: dict[str, Any]) -> None:
 
 
 def _part(channels: dict[str, Channel]) -> None:
-    """Wait until the others, too, are done."""
+    """Wait until the others are also done."""
     for channel in channels.values():
         channel.exchange_public("secureboost.end", None, _HELLO_BYTES)

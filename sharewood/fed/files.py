@@ -1,4 +1,4 @@
-"""The files of `sharewood fed`: numeric features, a label where one is asked for, and ids in a column `id`."""
+"""The files of `sharewood fed`: numeric features, a label if one is requested, and ids in a column `id`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from sharewood.tables import Rows, check_classes, check_counts, read_table
 
 
 def read_file(path: Path, label: str | None, objective: str, missing: bool = False) -> Rows:
-    """One party's file, in which values may be `missing` or not.
+    """Read one party's file, in which values may be `missing` or not.
 
-    Raises DataError where a label does not suit the objective, or no feature is left.
+    Raises DataError if a label does not suit the objective, or if there is no feature.
     """
     columns = Columns.inferred(label)
     rows = read_table(path, columns, (lambda _: True) if missing else None)

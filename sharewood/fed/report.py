@@ -1,4 +1,4 @@
-"""What `sharewood fed` prints and writes: quality beside XGBoost on the pooled table, cost, and what leaks."""
+"""The report of `sharewood fed`: quality beside XGBoost on the pooled table, cost, and what leaks."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from sharewood.report import megabytes
 
 _LEAKS = {
     "secureboost": [
-        "the guest, following the protocol, recovers most of the hosts' bins row by row from the sums that it "
+        "a guest that follows the protocol recovers most of the hosts' bins row by row from the sums that it "
         "decrypts: 68 to 100% of them after 50 trees on tables of 395 to 2,000 rows",
-        "hosts see which rows are in a node, and can guess labels from that",
+        "hosts see which rows are in a node, and can infer labels from this",
     ],
     "fedxgbllr": ["every client and the server see every client's trees"],
     "virtual-samples": [
@@ -60,7 +60,7 @@ class Spent(Figures):
 
 @dataclass(frozen=True)
 class Trained(Spent):
-    """What training took: per tree where their number is given, and by step where a server sends and receives."""
+    """The cost of training: per tree if their number is given, and by step if there is a server."""
 
     trees: int | None = None
     bytes_from_server: dict[str, int] | None = None
@@ -75,7 +75,7 @@ class Trained(Spent):
 
 @dataclass(frozen=True)
 class FedReport(Figures):
-    """Quality beside XGBoost, cost, and what leaks; then of virtual samples; then what FedXGBllr kept."""
+    """Quality beside XGBoost, cost, and what leaks; then fields of virtual samples; then those of FedXGBllr."""
 
     system: str
     leaks: list[str]
@@ -97,7 +97,7 @@ class FedReport(Figures):
 def leaks_of(
     system: str, clients: int = 0, epsilon: float | None = None, objective: str = "binary:logistic"
 ) -> list[str]:
-    """What the parties of a system learn of each other's rows, the gravest first."""
+    """Return what the parties of a system learn of each other's rows, the most serious first."""
     if system == "secureboost" and epsilon is not None:
         return [_NOISY.format(epsilon), *_LEAKS[system][1:]]
     first = [TWO_NODES] if system == "virtual-samples" and clients == 2 else []
@@ -107,7 +107,7 @@ def leaks_of(
 
 
 def measures(labels: np.ndarray, margins: np.ndarray, objective: str) -> Measures:
-    """The demo's measures; for two classes also F1, AUPRC, calibration and the confusion matrix."""
+    """Return the demo's metrics; for two classes also F1, AUPRC, calibration and the confusion matrix."""
     from protocols.federated.virtual_samples.metrics import evaluate
 
     if objective == "multi:softprob":
@@ -121,12 +121,12 @@ def measures(labels: np.ndarray, margins: np.ndarray, objective: str) -> Measure
 
 
 def say(text: str) -> None:
-    """A line of progress, on stderr."""
+    """Print a line of progress to stderr."""
     Console(stderr=True).print(f"[dim]{text}[/dim]")
 
 
 def print_report(report: FedReport) -> None:
-    """The report as tables on the terminal."""
+    """Print the report as tables on the terminal."""
     console, data, quality = Console(), report.data, report.quality
     console.print(f"[bold]What leaks[/bold] (docs/{_PAGES[report.system]}):")
     for leak in report.leaks:
@@ -147,7 +147,7 @@ def print_report(report: FedReport) -> None:
     console.print(f"training: {report.online.seconds:.1f} s, {megabytes(report.online.bytes)} in both directions")
     if isinstance(report.config, VirtualSamplesConfig):
         least = report.config.min_group
-        console.print(f"fewest rows behind a sum that a client sent: {report.smallest_group} (min_group {least})")
+        console.print(f"fewest rows behind a sum of a client: {report.smallest_group} (min_group {least})")
         if grown := report.config.update_estimators:
             console.print(f"new rows that joined in the update: {report.joined}")
             console.print(f"trees of the update that were kept: {report.update_trees} of {grown}")
@@ -155,7 +155,7 @@ def print_report(report: FedReport) -> None:
         kept = f"the network of round {report.kept}" if report.kept else "the mean of the clients' margins"
         times = f", times {report.factor:g} by the held-out rows" if report.factor not in (None, 1) else ""
         console.print(f"the model is {kept}{times}")
-    console.print(f"what was written: {', '.join(report.files)}")
+    console.print(f"wrote {', '.join(report.files)}")
 
 
 def _figure(value: float | None) -> str:

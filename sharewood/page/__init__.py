@@ -6,7 +6,7 @@ import os
 from mpc.errors import ConfigError
 from mpc.folders import cache_folder
 
-# Without a home, matplotlib would warn, and look for fonts at each start. It reads this when it is imported.
+# Without a home directory, matplotlib would warn and search for fonts at each start. It reads this when imported.
 with contextlib.suppress(ConfigError):
     os.environ.setdefault("MPLCONFIGDIR", str(cache_folder() / "matplotlib"))
 

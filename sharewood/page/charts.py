@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator
 
 from sharewood.page.units import number
 
-# Drawn in these, which stand for variables of the page's style sheet.
+# Placeholder colours, which are replaced by variables of the page's style sheet.
 _VARIABLES = {
     "#010101": "--ink",
     "#020202": "--muted",
@@ -63,7 +63,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawing, and a caption for those who cannot see it."""
+    """A drawing, and a caption for readers who cannot see it."""
 
     name: str
     svg: Markup
@@ -71,7 +71,7 @@ class Chart:
 
 
 def lines(name: str, caption: str, drawn: Sequence[Line], x: str, y: str, unit: bool = False) -> Chart:
-    """Lines over one pair of axes; `unit`: both axes from 0 to 1, else ticks along x where there are points."""
+    """Draw lines over one pair of axes; with `unit`, both axes go from 0 to 1; otherwise x has ticks at the points."""
 
     def draw(figure: Figure) -> None:
         axes = figure.add_subplot()
@@ -93,12 +93,12 @@ def lines(name: str, caption: str, drawn: Sequence[Line], x: str, y: str, unit: 
 
 
 def some(count: int, most: int) -> list[int]:
-    """At most so many places among `count`, spread evenly, the first and the last among them."""
+    """Return at most `most` of `count` places, evenly spaced, including the first and the last."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int)).tolist()
 
 
 def bars(name: str, caption: str, values: Mapping[str, float]) -> Chart:
-    """Horizontal bars with their values beside them; the first at the top."""
+    """Draw horizontal bars with their values beside them, the first at the top."""
 
     def draw(figure: Figure) -> None:
         axes = figure.add_subplot()
@@ -116,8 +116,9 @@ def bars(name: str, caption: str, values: Mapping[str, float]) -> Chart:
 def spans(
     name: str, caption: str, rows: Mapping[str, Sequence[tuple[str, float, float]]], phases: Mapping[str, str]
 ) -> Chart:
-    """When each row worked on which phase, from left to right in seconds: (phase, begin, end). The first row is at the
-    top; `phases` are the names of phases in the legend.
+    """Draw the phases of each row's work, (phase, begin, end), from left to right in seconds.
+
+    The first row is at the top; `phases` are the names of phases in the legend.
     """
     colours = dict(zip(phases, (_MUTED, _THEIRS, _OURS, _INK), strict=False))
 
@@ -154,7 +155,7 @@ def _svg(name: str, draw: Callable[[Figure], None], size: tuple[float, float]) -
 
 
 def _inline(document: str, name: str) -> str:
-    """An SVG file as an element of an HTML page: no name spaces, no style of its own, ids that begin with `name`."""
+    """Turn an SVG file into an element of an HTML page, without namespaces or styles; ids begin with `name`."""
     root = ElementTree.fromstring(document)
     for element in root.iter():
         element.tag = element.tag.split("}")[-1]
@@ -180,5 +181,5 @@ def _own_ids(key: str, value: str, name: str) -> str:
 def _coloured(value: str) -> str:
     for colour, variable in _VARIABLES.items():
         value = value.replace(colour, f"var({variable})")
-    # The page chooses the typeface; sizes stay.
+    # The page chooses the typeface; sizes remain.
     return re.sub(r"font: ([\d.]+)px [^;]*", r"font-size: \1px", value)

@@ -17,13 +17,13 @@ PARTIES = ("party_a", "party_b")
 
 
 def demo_page(report: DemoReport, labels: np.ndarray, margins: Mapping[str, np.ndarray]) -> str:
-    """HTML of a demo's report; labels and both systems' margins are those of the validation rows."""
+    """Return the HTML of a demo's report; labels and both systems' margins are those of the validation rows."""
     data, config, costs = report.data, report.config, report.costs
     divided = "columns" if data.partition == "vertical" else "rows"
     page = Page(
         title=f"Two parties, one model: {data.title}",
         subtitle=f"Divided by {divided}: {data.rows[0]:,} rows at party_a, {data.rows[1]:,} at party_b, "
-        f"{data.features} features in all. {config.n_estimators} trees of depth {config.max_depth}, "
+        f"{data.features} features in total. {config.n_estimators} trees of depth {config.max_depth}, "
         f"{config.binning}, trained on secret shares by two processes {_with(report)} on one machine.",
         about=sections.about(report.run),
         headlines=_headlines(report),
@@ -63,7 +63,7 @@ def _with(report: DemoReport) -> str:
 
 
 def _ahead(report: DemoReport) -> Headline:
-    """What the offline phase took."""
+    """Return the cost of the offline phase."""
     offline, trees = report.costs.offline, report.config.n_estimators
     if report.generator == "dealer":
         dealt = size((offline.bytes_dealt or 0) / trees)
@@ -92,13 +92,13 @@ def _quality(report: DemoReport, labels: np.ndarray, margins: Mapping[str, np.nd
     compared = "has the same parameters and the rows of both parties pooled" if quality.xgboost else "is not installed"
     sentences = [f"XGBoost {compared}. Measured on {report.data.judged_on}."]
     if report.config.objective != "binary:logistic":
-        sentences.append("ROC and precision-recall are of classes, and the labels are numbers.")
+        sentences.append("ROC and precision-recall curves need classes, but the labels are numbers.")
     elif len(set(labels.tolist())) == 2:
         charts += sections.ranking_charts(labels, margins)
     else:
-        sentences.append("ROC and precision-recall need two classes among these rows, so they are not drawn.")
+        sentences.append("ROC and precision-recall curves need two classes among these rows, so they are not drawn.")
     sentences.append(
-        "The process that started the demo owns both parties' rows and draws the curves from the predictions that each "
+        "The process that started the demo has both parties' rows, and draws the curves from the predictions that each "
         "party received; the training itself reveals none of this."
     )
     columns = ["measure", "Sharewood, on secret shares", "XGBoost, on pooled rows"]
@@ -113,9 +113,7 @@ def _cost(costs: DemoCosts) -> Section:
         sections.phase("online, per tree", costs.online.per_tree),
         sections.phase(f"prediction of {costs.predict.rows:,} rows", costs.predict),
     ]
-    note = (
-        "TLS between processes of one machine. Seconds are wall clock, bytes as counted on the wire in both directions."
-    )
+    note = "Processes on one machine with TLS. Seconds are wall-clock time; bytes on the wire count both directions."
     return sections.cost(phases, note)
 
 

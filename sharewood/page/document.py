@@ -1,4 +1,4 @@
-"""What a page consists of, and how it becomes HTML."""
+"""The parts of a page, and their HTML."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sharewood.page.charts import Chart
 
 @dataclass(frozen=True)
 class Headline:
-    """A figure that is seen first: what it is, its value, and a note below."""
+    """A headline figure: its name, its value, and a note below."""
 
     name: str
     value: str
@@ -20,7 +20,7 @@ class Headline:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells under column names; all columns but the first `texts` are numbers."""
+    """Rows of cells under column names; all columns except the first `texts` are numbers."""
 
     columns: list[str]
     rows: list[list[str]]
@@ -39,7 +39,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A whole report; `about`: which run it is of."""
+    """A whole report; `about` identifies the run."""
 
     title: str
     subtitle: str
@@ -48,7 +48,7 @@ class Page:
     sections: list[Section]
 
     def html(self) -> str:
-        """The document: one file that loads nothing."""
+        """Return the document, a self-contained file."""
         templates = Environment(
             loader=PackageLoader("sharewood.page", "."),
             autoescape=True,

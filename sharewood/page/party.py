@@ -1,4 +1,4 @@
-"""The pages of one party between hosts: what it knows, and nothing of the other's."""
+"""The pages of one party between hosts, with what it knows, and nothing of the other party's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PHASES = {
 
 
 def training_page(name: str, parties: tuple[str, str], report: TrainingReport) -> str:
-    """HTML of a training's report at party `name`."""
+    """Return the HTML of a training's report at party `name`."""
     data, config, trees = report.data, report.config, report.rounds_of_trees
     rows = " and ".join(f"{count:,} at {who}" for who, count in zip(parties, data.rows, strict=True))
     if config.partition == "vertical":
@@ -32,7 +32,7 @@ def training_page(name: str, parties: tuple[str, str], report: TrainingReport) -
     facts = [f"row counts ({rows})", f"the names and order of {data.features} features", "every parameter below"]
     page = Page(
         title=f"Training at {name}",
-        subtitle=f"Rows trained on: {rows}; {data.features} features in all. Trees of depth {config.max_depth}, "
+        subtitle=f"Rows trained on: {rows}; {data.features} features in total. Trees of depth {config.max_depth}, "
         f"{config.binning}. {_rounds(trees)} {_shards(report)}This report has what {name} knows.",
         about=sections.about(report.run),
         headlines=[*_kept(report.metric, trees), *_spent(report, trees.resumed_after)],
@@ -62,9 +62,9 @@ def _shards(report: TrainingReport) -> str:
 def prediction_page(
     name: str, report: PredictionReport, margins: np.ndarray, labels: np.ndarray | None, binary: bool
 ) -> str:
-    """HTML of a prediction's report at party `name`; `labels` of its rows, where its file has them.
+    """Return the HTML of a prediction's report at party `name`; `labels` are those of its rows, if its file has them.
 
-    `binary`: of two classes, which margins rank.
+    `binary`: whether there are two classes, which margins rank.
     """
     data, measures = report.data, report.quality or {}
     facts = ["row counts", f"the names and order of {data.features} features", "the model's parameters"]
@@ -96,7 +96,7 @@ def _by_shard(name: str, report: PartyReport) -> list[Section]:
 
 
 def _rounds(trees: RoundsOfTrees) -> str:
-    """What became of the rounds of trees."""
+    """Describe the rounds of trees that were grown and kept."""
     text = f"The model has {trees.kept:,} rounds of trees."
     if trees.kept < trees.asked:
         text = (
@@ -109,7 +109,7 @@ def _rounds(trees: RoundsOfTrees) -> str:
 
 
 def _kept(metric: str, trees: RoundsOfTrees) -> list[Headline]:
-    """The metric of the model that was kept, where rows were held out."""
+    """Return the metric of the model that was kept, if rows were held out."""
     if trees.metric is None:
         return []
     note = f"held-out rows, after {trees.kept:,} rounds of trees"
@@ -133,18 +133,16 @@ def _spent(report: PartyReport, resumed_after: int = 0) -> list[Headline]:
 def _costs(name: str, report: PartyReport) -> list[Section]:
     stages = report.costs.stages
     phases = [sections.phase(title, stages[stage]) for stage, title in _PHASES.items() if stage in stages]
-    note = (
-        f"As {name} measured it: bytes on the wire with the other party in both directions, and from the dealer to it."
-    )
+    note = f"As {name} measured it: bytes on the wire with the other party in both directions, and from the dealer."
     parts = [sections.tree_parts(report.costs.parts, None)] if report.costs.parts else []
     return [sections.cost(phases, note), *parts]
 
 
 def _learning(report: TrainingReport) -> Section:
     curve = report.curve
-    unknown = "ROC and precision-recall are not here: a training shows nobody a prediction of a row."
+    unknown = "There are no ROC and precision-recall curves, because a training reveals no prediction of a row."
     if not curve:
-        nothing = "No rows were held out, so nothing about quality was revealed; test_size holds rows out."
+        nothing = "No rows were held out, so nothing about quality was revealed. To hold out rows, set test_size."
         return Section("Quality", [nothing, unknown])
     rounds = [str(rounds) for rounds, _ in curve]
     counts = report.data.held
@@ -172,14 +170,14 @@ def _points(curve: Curve) -> tuple[list[int], list[float]]:
 
 def _quality(measures: Measures, margins: np.ndarray, labels: np.ndarray | None, binary: bool) -> Section:
     if labels is None:
-        absent = "The rows have no labels that this party knows: no quality, ROC or precision-recall."
+        absent = "This party knows no labels of the rows, so there are no metrics and no curves."
         return Section("Quality", [absent])
     rows = [[sections.named(key), sections.measured(value)] for key, value in measures.items()]
     table = Table(["measure", "own rows"], rows)
     if not binary:
         return Section("Quality", ["This party's predictions against the labels in its file."], table=table)
     if len(set(labels.tolist())) < 2:
-        return Section("Quality", ["ROC and precision-recall need two classes among the labels."], table=table)
+        return Section("Quality", ["ROC and precision-recall curves need two classes among the labels."], table=table)
     charts = sections.ranking_charts(labels, {"Sharewood": margins})
     return Section("Quality", ["This party's predictions against the labels in its file."], charts, table)
 

@@ -20,24 +20,24 @@ _STEPS = 200
 
 
 def about(run: Run) -> str:
-    """Which run a report is of."""
+    """Identify the run of a report."""
     date = datetime.fromisoformat(run.date)
     files = "".join(f"; {role.replace('_', ' ')}: {name}" for role, name in run.files.items())
     return f"{date:%Y-%m-%d %H:%M %Z}; Sharewood {run.version}; id of the model: {run.id}{files}."
 
 
 def files(run: Run) -> Section:
-    """The files of a run with their digests."""
+    """List the files of a run with their digests."""
     rows = [[role.replace("_", " "), run.files.get(role, ""), digest] for role, digest in run.digests.items()]
     sentences = [
-        f"Id of the run: {run.run}. Equal digests mean equal files. They are keyed (HMAC-SHA256) by a key of this "
-        "user, the part before the colon, and tell nobody else anything about what the files hold."
+        f"Id of the run: {run.run}. Equal digests mean equal files. Digests are HMAC-SHA256 under a key of this "
+        "user, whose id precedes the colon, and reveal nothing about the files to anybody else."
     ]
     return Section("Files", sentences, table=Table(["role", "file", "digest"], rows, texts=3))
 
 
 def ranking_charts(labels: np.ndarray, margins: Mapping[str, np.ndarray]) -> list[Chart]:
-    """ROC and precision-recall of margins, a line for each name. Labels are 0 and 1, and both are there."""
+    """Draw ROC and precision-recall curves of margins, one line per name. Labels are 0 and 1, and both occur."""
     from sklearn import metrics
 
     roc, recall = [], []
@@ -54,10 +54,8 @@ def ranking_charts(labels: np.ndarray, margins: Mapping[str, np.ndarray]) -> lis
     recall.append(Line(f"by chance, {share:.3f}", [0, 1], [share, share], "chance"))
     axes = "false positive rate", "true positive rate"
     return [
-        lines("roc", "ROC: positives found against negatives taken for positives.", roc, *axes, unit=True),
-        lines(
-            "recall", "Precision-recall: how many of those found are positives.", recall, "recall", "precision", True
-        ),
+        lines("roc", "ROC: true positive rate against false positive rate.", roc, *axes, unit=True),
+        lines("recall", "Precision against recall.", recall, "recall", "precision", True),
     ]
 
 
@@ -67,19 +65,19 @@ def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[list[float], list[float]]:
 
 
 def cost(phases: list[list[str]], note: str) -> Section:
-    """Rows of phase, seconds, rounds, bytes between the parties, bytes from the dealer."""
+    """Make a table of phases with seconds, rounds, bytes between the parties, and bytes from the dealer."""
     columns = ["phase", "time", "rounds", "between the parties", "from the dealer"]
     return Section("Time and traffic by phase", [note], table=Table(columns, phases))
 
 
 def phase(name: str, spent: Phase) -> list[str]:
-    """A row of `cost`."""
+    """Return a row of `cost`."""
     dealt = "" if spent.bytes_dealt is None else size(spent.bytes_dealt)
     return [name, seconds(spent.seconds), f"{spent.rounds:,.0f}", size(spent.bytes), dealt]
 
 
 def tree_parts(parts: Mapping[str, Phase], rounds: int | None) -> Section:
-    """Where trees spend time, messages and bytes online: the mean of so many rounds of trees, or with None the sum."""
+    """Show online time, messages and bytes of trees by stage: the mean per round of trees, or the sum for None."""
     each = {name: spent.per(rounds or 1) for name, spent in parts.items()}
     total = max(sum(spent.seconds for spent in each.values()), 1e-12)
     unit, name_of_unit = (1e3, "ms") if rounds else (1, "s")
@@ -101,16 +99,16 @@ def tree_parts(parts: Mapping[str, Phase], rounds: int | None) -> Section:
         bars("parts-traffic", "MB in both directions.", {name: s.bytes / 1e6 for name, s in each.items()}),
     ]
     what = "One round of trees: the mean over the training." if rounds else "All rounds of trees of this run."
-    what += " Dealt ahead: what the dealer had sent, offline, for the stage to use."
+    what += " Dealt ahead: what the dealer sent for the stage in the offline phase."
     table = Table(["stage", name_of_unit, "share", "rounds", "bytes", "dealt ahead"], rows)
     return Section("Trees online, stage by stage", [what], charts, table)
 
 
 def memory(peaks: Mapping[str, Peak]) -> Section:
-    """The largest resident memory of each process."""
+    """Show the peak resident memory of each process."""
     rows = [[name, size(peak)] for name, peak in by_process(peaks).items()]
     return Section(
-        "Memory", ["The most that a process ever held, libraries included."], table=Table(["process", "peak"], rows)
+        "Memory", ["Peak resident memory of each process, including libraries."], table=Table(["process", "peak"], rows)
     )
 
 
@@ -118,7 +116,7 @@ _WORK = {"setup": "set-up", "offline": "offline", "online": "online", "predict":
 
 
 def shards(workers: Mapping[str, Sequence[ShardCosts]]) -> Section:
-    """What every worker of a party has done, and when."""
+    """Show the work of every worker of a party over time."""
     named = {f"{name}, shard {each.shard}": each for name, some in workers.items() for each in some}
     rows = [
         [
@@ -130,15 +128,15 @@ def shards(workers: Mapping[str, Sequence[ShardCosts]]) -> Section:
         ]
         for name, each in named.items()
     ]
-    caption = "When each worker had work of its lead, waiting for its peer and the dealer included."
+    caption = "When each worker had work from its lead, including waiting for its peer and the dealer."
     chart = spans("shards", caption, {name: each.busy for name, each in named.items()}, _WORK)
     columns = ["worker", *_WORK.values(), "CPU time", "with its peer", "peak memory"]
-    what = "Seconds of work by phase. A worker that was replaced is not in it. Clocks of a party's machines may differ."
+    what = "Seconds of work by phase. Replaced workers are not included. Clocks of a party's machines may differ."
     return Section("Work by shard", [what], [chart], Table(columns, rows))
 
 
 def configuration(config: TrainConfig) -> Section:
-    """Every parameter; all are public and the same at both parties."""
+    """List all parameters, which are public and the same at both parties."""
     rows = [[name, _shown(value)] for name, value in config]
     return Section(
         "Configuration", ["Public, and the same at both parties."], table=Table(["parameter", "value"], rows, texts=2)
@@ -152,24 +150,24 @@ def _shown(value: object) -> str:
 
 
 def disclosure(revealed: Mapping[str, list[str]], facts: list[str], dealer: bool = True) -> Section:
-    """What was public, what each party learned, a dealer if there was one, and what nobody saw."""
+    """List what was public, what each party and the dealer learned, and what nobody saw."""
     rows = [["everybody", "; ".join(facts)]]
     for name, learned in revealed.items():
         rows.append([name, "; ".join(_alike(learned)) or "nothing"])
     rows += [
         ["only their owner", "rows, labels, bin edges unless they are joint"],
-        *([["dealer", "the shapes of the computation; no data, and nothing of the model"]] if dealer else []),
+        *([["dealer", "the shapes of the computation, but no data, and nothing of the model"]] if dealer else []),
         ["nobody", "gradients, histograms, which feature a node splits on, thresholds, leaf weights, the model"],
     ]
     return Section(
         "What was public, and what was revealed",
-        ["Each line of a party is what its own process recorded at the one exit that shares have."],
+        ["Each party's process records every value that it reveals; these are the records."],
         table=Table(["who", "learned"], rows, texts=2),
     )
 
 
 def _alike(texts: list[str]) -> list[str]:
-    """Each text once; those that differ only in one number as one text with all the numbers."""
+    """Merge equal texts, and texts that differ in one number into one text with all the numbers."""
     groups: dict[str, list[str]] = {}
     for text in dict.fromkeys(texts):
         numbers = re.findall(r"\d+", text)
@@ -179,12 +177,12 @@ def _alike(texts: list[str]) -> list[str]:
 
 
 def named(measure: str) -> str:
-    """A measure of quality in words."""
+    """Format the value of a metric."""
     return MEASURES.get(measure, measure)
 
 
 def learning(metric: str, evaluated: str, drawn: list[Line]) -> Chart:
-    """The metric by the number of rounds."""
+    """Draw the metric by the number of rounds."""
     name = named(metric)
     return lines(f"curve-{metric}", f"{name[0].upper()}{name[1:]} on {evaluated}.", drawn, "rounds of trees", name)
 

@@ -1,10 +1,10 @@
-"""Figures in readable units."""
+"""Format figures in readable units."""
 
 from __future__ import annotations
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Three significant digits at least, thousands apart, never an exponent."""
+    """Format with at least three significant digits, separated thousands and no exponent."""
     if abs(value) >= 10 ** (digits - 1):
         return f"{value:,.0f}"
     text = f"{value:.{digits}g}"
@@ -12,7 +12,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def seconds(value: float) -> str:
-    """Seconds, or minutes and hours when there are many."""
+    """Format seconds, or minutes and hours if there are many."""
     if value < 120:
         return f"{number(value)} s"
     minutes, rest = divmod(round(value), 60)
@@ -20,7 +20,7 @@ def seconds(value: float) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes in kB, MB or GB."""
+    """Format bytes in kB, MB or GB."""
     for unit, name in ((1e9, "GB"), (1e6, "MB")):
         if count >= unit:
             return f"{number(count / unit)} {name}"

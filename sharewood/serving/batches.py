@@ -1,6 +1,6 @@
-"""Predictions in batches of few sizes: rows are padded to a power of two, so that material is made ahead by size.
+"""Predict in batches of a few sizes: rows are padded to a power of two, so that material is made in advance by size.
 
-A batch has rows of one party and goes to that party; by columns it has rows of both, and goes to the one that asks.
+A batch has rows of one party, which gets the predictions; by columns, it has rows of both, and the requester gets them.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from secure_tree.numerics import MARGIN_SCALE
 from secure_tree.predict import margins, row_groups
 from secure_tree.revealing import check_macs
 
-# Lots of one size that wait at most.
+# Maximum number of waiting lots of one size.
 _MOST_ALIKE = 16
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Which party asks, and the padded number of rows."""
+    """The requesting party, and the padded number of rows."""
 
     owner: int
     rows: int
@@ -42,7 +42,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Demand:
-    """What a batch asks of the source of randomness: requests, matrices, bytes that they take at a party."""
+    """The randomness of a batch: requests, matrices, and their bytes at a party."""
 
     requests: Sequence[Correlation[object]]
     matrices: int
@@ -50,14 +50,14 @@ class Demand:
 
 
 def padded(rows: int) -> int:
-    """The least power of two that is no smaller."""
+    """Return the smallest power of two that is at least `rows`."""
     return 1 << (rows - 1).bit_length()
 
 
 class Batches:
-    """Batches of one model at one party. `owners`: the parties that may ask; `largest`: a power of two.
+    """Batches of one model at one party. `owners` are the parties that may request; `largest` is a power of two.
 
-    With `mac` each session takes the model in before its first batch.
+    With `mac`, each session takes in the model before its first batch.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Batches:
         self._demands: dict[tuple[Shape, bool], Demand] = {}
 
     def demand(self, shape: Shape, masks: bool) -> Demand:
-        """By a rehearsal on zeros, once; `masks` as `Randomness.masks_operands`."""
+        """Find the randomness by one rehearsal on zeros; `masks` is that of `Randomness.masks_operands`."""
         if (shape, masks) not in self._demands:
             trace = Trace.at(self.model.rank, masks)
             trace.party.comparison = self.model.config.comparison
@@ -85,31 +85,31 @@ class Batches:
         return self._demands[shape, masks]
 
     def begin(self, party: Party) -> None:
-        """Before the first batch of a session. Raises MacFailure."""
+        """Prepare a session before its first batch. Raises MacFailure."""
         if self.mac:
             check_macs(party, self._method)
             self._authentic = planned(party, "take_in", self.take_in)
 
     def take_in(self, party: Party) -> AuthenticModel:
-        """Own half of the model, under new keys. Raises MacFailure."""
+        """Take in the own half of the model under new keys. Raises MacFailure."""
         authentic = party.run(take_in_model(party, self.model.ensemble, self.model.facts.layout))
         party.require_macs(authentic.keyring)
         return authentic
 
     def own_rows(self, shape: Shape, rows: slice) -> range:
-        """Places of those rows of a batch that this party has features of."""
+        """Return the places of the rows of a batch for which this party has features."""
         has = self.model.facts.layout.vertical or shape.owner == self.model.rank
         return range(shape.rows)[rows] if has else range(0)
 
     def layout(self, shape: Shape) -> Layout:
-        """The model's layout with the rows of a batch."""
+        """Return the model's layout with the rows of a batch."""
         known = self.model.facts.layout
         rows = [shape.rows if known.vertical or p == shape.owner else 0 for p in (0, 1)]
         return replace(known, rows=(rows[0], rows[1]))
 
     def ahead(self, room: int, masks: bool) -> list[Shape]:
-        """The shapes whose material is kept ready, in `room` bytes: one of each as far as they fit, smallest first,
-        then as many again and again.
+        """Return the shapes whose material is kept ready in `room` bytes: one of each, smallest first, and then
+        repeatedly as many as fit.
         """
         chosen: list[Shape] = []
         for _ in range(_MOST_ALIKE):
@@ -122,9 +122,10 @@ class Batches:
         return chosen
 
     def run(self, lot: Lot, link: Peer, shape: Shape, features: np.ndarray, shown: np.ndarray) -> np.ndarray | None:
-        """float64[rows] or [rows, classes], margins of the batch at its owner; 0 where `shown`, int64[rows], is 0.
+        """Return the batch's margins, float64[rows] or [rows, classes], at its owner; 0 where `shown`, int64[rows], is
+        0.
 
-        features: of this party's rows, padded. Raises PeerFailure, MacFailure.
+        `features` are those of this party's rows, padded. Raises PeerFailure, MacFailure.
         """
         lot.begin()
         comparison = self.model.config.comparison
@@ -138,8 +139,8 @@ class Batches:
     def predict(
         self, party: Party, shape: Shape, features: np.ndarray, shown: np.ndarray, authentic: AuthenticModel | None
     ) -> np.ndarray | None:
-        """Margins of a batch, int64[classes, rows] at MARGIN_SCALE, at its owner."""
-        model, what = self.model, "predictions of rows that were asked for"
+        """Return the margins of a batch, int64[classes, rows] at MARGIN_SCALE, at its owner."""
+        model, what = self.model, "predictions of the requested rows"
         if authentic is not None:
             layout = self.layout(shape)
             (owners,) = row_groups(layout)
@@ -160,9 +161,9 @@ class Batches:
 
 
 class Ready:
-    """Material of one session: lots kept ready by shape, and made on the spot for shapes that are not.
+    """The material of one session: lots that are ready by shape, and lots made on demand for other shapes.
 
-    Waits until the first lots are there. Raises PeerFailure.
+    Waits until the first lots are ready. Raises PeerFailure.
     """
 
     def __init__(self, batches: Batches, supply: Supply, room: int) -> None:
@@ -174,11 +175,11 @@ class Ready:
 
     @property
     def held(self) -> int:
-        """Bytes of material that is ready or being made."""
+        """Return the bytes of material that is ready or being made."""
         return self._stock.held
 
     def use(self, shape: Shape, work: Callable[[Lot], np.ndarray | None]) -> np.ndarray | None:
-        """Do a batch's `work` with a lot, and have the next one like it made."""
+        """Do a batch's `work` with a lot, and have an equal lot made."""
         kept = self._lots.get(shape)
         result = work(kept.popleft() if kept else self._made(shape))
         if kept is not None:

@@ -1,4 +1,4 @@
-"""The HTTP side of a service: predictions, health, readiness, metrics, and the page of its schema."""
+"""The HTTP interface of a service: predictions, health, readiness, metrics, and the page of its schema."""
 
 import asyncio
 import hmac
@@ -36,7 +36,7 @@ _WITHOUT_TOKEN = ("/health", "/ready", "/docs", "/openapi.json")
 
 
 def application(service: Service, token: str | None) -> FastAPI:
-    """The HTTP application around a service. With a `token`, clients name it: `Authorization: Bearer TOKEN`."""
+    """Return the HTTP application of a service. If `token` is set, clients send `Authorization: Bearer TOKEN`."""
     columns, settings = service.config.columns(service.name), service.settings
     id_column = (columns.named("id") or ID) if service.by_id else None
     requests = Requests(service.names, columns, service.model.config, id_column, settings.request_rows)
@@ -78,12 +78,12 @@ def application(service: Service, token: str | None) -> FastAPI:
 
     @app.get("/health")
     async def health() -> dict[str, str]:
-        """Whether the process lives."""
+        """Whether the process is alive."""
         return {"status": "ok", "version": __version__}
 
     @app.get("/ready", responses={503: {"model": Problem}})
     async def ready() -> Response:
-        """Whether predictions can be made; if not, who is waited for, and for how long."""
+        """Whether the service can predict; if not, which host it waits for, and for how long."""
         waits = service.waits
         return _problem(503, waits) if waits else JSONResponse({"status": "ready"})
 
@@ -94,7 +94,7 @@ def application(service: Service, token: str | None) -> FastAPI:
         return Response(service.measures.text(), media_type="text/plain; version=0.0.4")
 
     async def predict(body: Any) -> Answer:
-        """Predictions of the rows, for the party that asks only."""
+        """Predictions of the rows, revealed to the requesting party only."""
         began = time.perf_counter()
         try:
             features, ids = requests.read(body)
@@ -106,7 +106,7 @@ def application(service: Service, token: str | None) -> FastAPI:
         return Answer(model=service.model.facts.pairing, output=output, predictions=shown.tolist())
 
     if service.answers:
-        # FastAPI reads the schema, which is the model's, from the annotation.
+        # FastAPI reads the schema of the model from the annotation.
         predict.__annotations__["body"] = requests.schema
         app.post("/v1/predict", dependencies=[Depends(bearer)], response_model=Answer, responses=_REFUSALS)(predict)
     return app
@@ -131,7 +131,7 @@ async def _margins(service: Service, job: Job) -> np.ndarray:
 
 
 def _shown(service: Service, margins: np.ndarray) -> tuple[np.ndarray, str]:
-    """What the configuration asks for, and what it is."""
+    """Convert a margin to the configured output."""
     config = service.model.config
     if not config.logistic:
         return values(config, margins), "value"
@@ -189,7 +189,7 @@ def run(service: Service) -> None:
         **tls,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.SIG_IGN)  # uvicorn handles them, and raises them again in the end
+        signal.signal(number, signal.SIG_IGN)  # uvicorn handles the signals, and raises them again at the end
     try:
         uvicorn.Server(config).run()
     except SystemExit:

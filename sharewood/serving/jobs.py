@@ -1,4 +1,4 @@
-"""Requests that wait for their predictions, and the batches that they are cut into."""
+"""Requests that wait for predictions, and the batches into which they are divided."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from mpc.errors import SharewoodError
 
 
 class Unavailable(SharewoodError):
-    """No prediction now: the message says why. It may work after a while."""
+    """There is no prediction now, for the reason in the message; a later request may succeed."""
 
 
 class UnknownIds(SharewoodError):
-    """The other party has no row for some ids; only the one who asked is told."""
+    """The other party has no row for some ids; only the requester is notified."""
 
 
 @dataclass(eq=False)
 class Job:
-    """One request: features float32[n, d], by columns an id for each row; `margins` come into the future."""
+    """One request: features float32[n, d] and, by columns, an id per row; `margins` is a future."""
 
     features: np.ndarray
     ids: Sequence[str] | None = None
@@ -37,7 +37,7 @@ class Job:
         return len(self.features)
 
     def add(self, margins: np.ndarray, unknown: Sequence[str], peer: str) -> None:
-        """The margins of its next rows; the last ones complete it."""
+        """Add the margins of the next rows; the last ones complete the request."""
         self._parts.append(margins)
         self._unknown += unknown
         if sum(map(len, self._parts)) < len(self):
@@ -46,18 +46,18 @@ class Job:
             others = f" and {len(self._unknown) - 1} more" if len(self._unknown) > 1 else ""
             self.fail(UnknownIds(f"{peer} has no row with id {self._unknown[0]!r}{others}"))
         else:
-            with suppress(InvalidStateError):  # nobody waits any more
+            with suppress(InvalidStateError):  # the client has given up
                 self.margins.set_result(np.concatenate(self._parts))
 
     def fail(self, why: SharewoodError) -> None:
-        """The request ends without an answer."""
+        """End the request without an answer."""
         with suppress(InvalidStateError):
             self.margins.set_exception(why)
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some rows of a job."""
+    """A part of a job's rows."""
 
     job: Job
     rows: slice
@@ -67,7 +67,7 @@ class Part:
 
 
 class Queue:
-    """Jobs in order, `room` rows at most. A job of more rows than a batch has gives way to others after each batch."""
+    """Jobs in order, with at most `room` rows. A job that is larger than a batch yields to others after each batch."""
 
     def __init__(self, room: int) -> None:
         self._room, self._lock = room, Lock()
@@ -76,15 +76,15 @@ class Queue:
         self.rows = 0
 
     def add(self, job: Job) -> None:
-        """Raises Unavailable where there is no room."""
+        """Add a job. Raises Unavailable if the queue is full."""
         with self._lock:
             if self.rows + len(job) > self._room:
-                raise Unavailable(f"{self.rows} rows are waiting already, of at most {self._room}")
+                raise Unavailable(f"the queue is full: {self.rows} rows are waiting, of at most {self._room}")
             self._jobs.append(job)
             self.rows += len(job)
 
     def batch(self, most: int) -> list[Part]:
-        """The next rows, `most` at most. Jobs that nobody waits for any more are left out."""
+        """Take the next rows, at most `most`. Jobs that were given up are dropped."""
         parts: list[Part] = []
         with self._lock:
             while self._jobs and most:
@@ -104,7 +104,7 @@ class Queue:
         return parts
 
     def fail(self, why: SharewoodError) -> None:
-        """End every job that waits or is under way."""
+        """End every job that is waiting or in progress."""
         with self._lock:
             jobs = [*self._under_way, *self._jobs]
             self._jobs.clear()

@@ -1,4 +1,4 @@
-"""What a service counts, for Prometheus."""
+"""The metrics of a service, for Prometheus."""
 
 from __future__ import annotations
 
@@ -15,29 +15,31 @@ class Measures:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         kept: dict[str, Any] = {"registry": self.registry}
-        self.ready = Gauge("sharewood_ready", "1 while predictions can be made", **kept)
+        self.ready = Gauge("sharewood_ready", "1 while the service can predict", **kept)
         self.sessions = Counter("sharewood_sessions", "Sessions with the other party's service", **kept)
         self.requests = Counter("sharewood_requests", "Requests by HTTP status", ["status"], **kept)
         self.seconds = Histogram("sharewood_request_seconds", "Answered requests", buckets=_SECONDS, **kept)
-        self.queued = Gauge("sharewood_queued_rows", "Rows that wait for a batch", **kept)
+        self.queued = Gauge("sharewood_queued_rows", "Rows waiting for a batch", **kept)
         self._batches = Histogram("sharewood_batch_seconds", "Batches", ["asked_by"], buckets=_SECONDS, **kept)
-        self._rows = Counter("sharewood_batch_rows", "Rows of batches, padding included", ["asked_by"], **kept)
-        self._sent = Gauge("sharewood_session_sent_bytes", "Sent to the other party in this session", **kept)
-        self._received = Gauge("sharewood_session_received_bytes", "Received from it in this session", **kept)
-        self._held = Gauge("sharewood_material_bytes", "Correlated randomness ready or being made", **kept)
+        self._rows = Counter("sharewood_batch_rows", "Rows of batches, including padding", ["asked_by"], **kept)
+        self._sent = Gauge("sharewood_session_sent_bytes", "Bytes sent to the other party in this session", **kept)
+        self._received = Gauge(
+            "sharewood_session_received_bytes", "Bytes received from the other party in this session", **kept
+        )
+        self._held = Gauge("sharewood_material_bytes", "Bytes of correlated randomness ready or being made", **kept)
 
     def batch(self, own: bool, rows: int, seconds: float) -> None:
-        """One batch of so many padded rows."""
+        """Count one batch of padded rows."""
         asked_by = "this_party" if own else "other_party"
         self._batches.labels(asked_by).observe(seconds)
         self._rows.labels(asked_by).inc(rows)
 
     def moved(self, sent: int, received: int, held: int) -> None:
-        """Bytes with the other party in this session so far, and of material that is ready."""
+        """Set the bytes exchanged in this session so far, and those of material that is ready."""
         self._sent.set(sent)
         self._received.set(received)
         self._held.set(held)
 
     def text(self) -> bytes:
-        """As Prometheus reads it."""
+        """Return the metrics in Prometheus' format."""
         return generate_latest(self.registry)

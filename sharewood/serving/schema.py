@@ -1,4 +1,4 @@
-"""The schema of requests and answers of a service, from the features of its model."""
+"""The schema of a service's requests and responses, from the features of its model."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Answer(BaseModel):
 
 
 class Problem(BaseModel):
-    """Why there is no answer, in a sentence."""
+    """The reason why there is no prediction, in one sentence."""
 
     detail: str
 
 
 class Requests:
-    """How a request's rows look: a column per feature, and one called `id` where rows have ids; `most` rows at most."""
+    """Return the schema of a request: one column per feature, `id` if rows have ids, and at most `most` rows."""
 
     def __init__(self, names: Sequence[str], columns: Columns, config: TrainConfig, id: str | None, most: int) -> None:
         self._names, self._config = names, config
@@ -50,7 +50,7 @@ class Requests:
         self.schema = create_model("Rows", __config__=ConfigDict(extra="forbid"), rows=rows)
 
     def read(self, body: Any) -> tuple[np.ndarray, list[str] | None]:
-        """A checked request -> features float32[n, d], and ids where rows have some. Raises DataError."""
+        """Convert a checked request to features float32[n, d], and ids if rows have them. Raises DataError."""
         table: dict[str, Any] = {}
         for place, (name, categories) in enumerate(self._behind.items()):
             values = [getattr(row, f"f{place}") for row in body.rows]

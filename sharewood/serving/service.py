@@ -1,4 +1,4 @@
-"""A party's service: one session with the other party's, kept open, and a thread that predicts batch after batch."""
+"""A party's service: one open session with the other party's service, and a thread that predicts batch by batch."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ from sharewood.tables import read_rows
 from sharewood.warming_up import warm_up
 
 log = logging.getLogger("sharewood")
-# Seconds: between two signs of life where nobody asks; until the next try after a session has failed.
+# Seconds between keep-alive messages without requests, and until the next attempt after a failed session.
 _IDLE = 20.0
 _PAUSE = 1.0
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows that the other party asks for by id: features float32[n, d], and the place of every id."""
+    """Rows that the other party requests by id: features float32[n, d], and the place of every id."""
 
     features: np.ndarray
     places: dict[str, int]
 
 
 class Service:
-    """Predicts for this party's clients, and takes part where the other party's ask.
+    """A service that predicts for this party's clients, and takes part in predictions for the other party's clients.
 
-    By columns the party that learns predictions asks, and the other one looks rows up in its file `predict_data`.
-    Raises ConfigError and DataError for what this party brings.
+    By columns, the party that learns predictions sends requests, and the other party looks up rows in its file
+    `predict_data`. Raises ConfigError and DataError for errors in this party's files.
     """
 
     def __init__(self, config: HostsConfig, name: str) -> None:
@@ -85,28 +85,28 @@ class Service:
 
     @property
     def by_id(self) -> bool:
-        """Whether rows have ids, which the other party looks up."""
+        """Return whether rows have ids, which the other party looks up."""
         return self.model.facts.layout.vertical
 
     @property
     def waits(self) -> str | None:
-        """Why no predictions are made now, and since when; None where they are."""
+        """Return why the service cannot predict, and for how long; None if it can."""
         why, since = self._state
         return None if why is None else f"{why} (for {time.monotonic() - since:.0f} s)"
 
     def start(self) -> None:
-        """Begin to look for the other party's service."""
+        """Start connecting to the other party's service."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Answer what waits, and leave the session in good order."""
+        """Answer waiting requests, and close the session gracefully."""
         self._stopping.set()
         os.eventfd_write(self._wake, 1)
         if self._state[0] is None:
             self._thread.join(self.settings.answer_within)
 
     def ask(self, job: Job) -> None:
-        """Have the rows of a job predicted. Raises Unavailable."""
+        """Queue the rows of a job for prediction. Raises Unavailable."""
         if self._stopping.is_set():
             raise Unavailable("this service is ending")
         if waits := self.waits:
@@ -145,7 +145,7 @@ class Service:
         self.measures.ready.set(why is None)
 
     def _serve(self, party: Party) -> None:
-        """One session, until a party leaves."""
+        """Run one session until a party leaves."""
         settings, link = self.settings, party.link
         facts = ServiceFacts.of(largest_batch=settings.largest_batch, ahead=settings.ahead_bytes)
         agree_on_service(party, self.model, self.config.predict, self._to, facts)
@@ -171,11 +171,11 @@ class Service:
             self._waits(f"{self.peer} has left")
 
     def _next(self, link: Channel) -> list[Part]:
-        """The rows of this party's next batch, once it has some, or the other party has, or one leaves."""
+        """Wait until a party has rows for a batch or leaves; return this party's rows."""
         largest = self.settings.largest_batch
         parts = self._queue.batch(largest)
         if not parts and not self._stopping.is_set():
-            # A job that comes now wakes this up: the counter of `_wake` keeps it.
+            # A job that arrives now wakes this up: the counter of `_wake` keeps it.
             link.idle(self._wake, _IDLE)
             parts = self._queue.batch(largest)
         with suppress(BlockingIOError):
@@ -183,7 +183,7 @@ class Service:
         return parts or self._queue.batch(largest)
 
     def _predict(self, party: Party, ready: Ready, shape: Shape, ids: Sequence[str], parts: list[Part]) -> None:
-        """One batch; its owner's jobs get their margins."""
+        """Predict one batch; its owner's jobs get their margins."""
         began = time.perf_counter()
         own, features = shape.owner == party.rank, np.zeros((0, self._batches.width), np.float32)
         shown = np.ones(shape.rows, np.int64)
@@ -219,19 +219,19 @@ class Service:
 
 
 def _padded(features: np.ndarray, rows: int) -> np.ndarray:
-    """The features with rows of zeros below, float32[rows, d]."""
+    """Return the features, padded with rows of zeros, float32[rows, d]."""
     filled = np.zeros((rows, features.shape[1]), np.float32)
     filled[: len(features)] = features
     return filled
 
 
 def _table(config: HostsConfig, name: str, model: SharedModel) -> Table:
-    """This party's rows by id. Raises DataError."""
+    """Return this party's rows by id. Raises DataError."""
     path = config.needs(name, "predict_data")
     names = model.facts.names[model.facts.layout.features_of(model.rank)]
     rows = read_rows(path, config.columns(name), names, model.config.may_miss)
     if rows.ids is None:
-        raise DataError(f"{path} has no id column: the other party asks for rows by id")
+        raise DataError(f"{path} has no id column: the other party requests rows by id")
     known = columns_behind(names, list(rows.features.columns))
     features, _ = read_features(rows.features, model.config, str(path), known)
     return Table(features, index_of(rows.ids.tolist(), str(path)))

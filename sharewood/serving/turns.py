@@ -1,7 +1,7 @@
-"""What two services tell each other between batches: a turn, in which each offers the rows that it wants predicted.
+"""Messages of two services between batches: in a turn, each offers the rows that it wants predicted.
 
-Whoever has something to do begins a turn, and the other one joins in. Public, and known to both: when a party asks, for
-how many rows, rounded up to a power of two, and by columns the ids of the rows.
+A service that has rows begins a turn, and the other one joins in. Both learn when a party has requests, their number of
+rows, rounded up to a power of two, and by columns the ids of the rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Rows = Annotated[int, Field(ge=0, le=MOST_BATCH)]
 
 
 class ServiceFacts(Message):
-    """What must be the same at both services: rows of the largest batch, bytes of material that is kept ready."""
+    """Settings that must be the same at both services: rows of the largest batch, bytes of material kept ready."""
 
     largest_batch: Rows
     ahead: Annotated[int, Field(ge=0, lt=1 << 62)]
@@ -40,13 +40,13 @@ class Turn(Message):
 
 
 class Held(Message):
-    """Of the ids that were asked for, the places of those that this party has no row for."""
+    """The places of the requested ids for which this party has no row."""
 
     unknown: Annotated[list[Rows], Field(max_length=MOST_BATCH)]
 
 
 def agree_on_service(party: Party, model: SharedModel, predict: Predict, to: int | None, mine: ServiceFacts) -> None:
-    """Both halves of the model and both configurations fit. Raises ConfigError, DataError, PeerFailure."""
+    """Check that both halves of the model and both configurations fit. Raises ConfigError, DataError, PeerFailure."""
     names = model.facts.names[model.facts.layout.features_of(party.rank)]
     agree_on_prediction(party, model, names, 0, predict.method, to, predict.mac)
     theirs = exchange(party, "service.facts", mine).model_dump()
@@ -56,20 +56,20 @@ def agree_on_service(party: Party, model: SharedModel, predict: Predict, to: int
 
 
 def take_turn(party: Party, mine: Turn, largest: int, owners: Sequence[int], by_id: bool) -> tuple[Turn, Turn]:
-    """The turns of party 0 and party 1. Raises ProtocolDesync for one that does not fit what was agreed on."""
+    """Exchange the turns of party 0 and party 1. Raises ProtocolDesync if one does not fit the agreed settings."""
     theirs = exchange(party, "service.turn", mine)
     allowed = largest if 1 - party.rank in owners else 0
     if theirs.rows > allowed or theirs.rows & (theirs.rows - 1):
-        raise ProtocolDesync(
-            f"the other party offers {theirs.rows} rows: at most {allowed}, a power of two, are accepted"
-        )
+        raise ProtocolDesync(f"the other party must offer at most {allowed} rows, a power of two, got {theirs.rows}")
     if theirs.rows and by_id and not theirs.rows // 2 < len(theirs.ids) <= theirs.rows:
-        raise ProtocolDesync(f"the other party offers {theirs.rows} rows and {len(theirs.ids)} ids")
+        raise ProtocolDesync(
+            f"the other party must offer an id per row, got {theirs.rows} rows and {len(theirs.ids)} ids"
+        )
     return (mine, theirs) if party.rank == 0 else (theirs, mine)
 
 
 def ask_for(party: Party, count: int) -> list[int]:
-    """Which of `count` ids the other party has no row for, by place, ascending. Raises ProtocolDesync."""
+    """Receive the places of those of `count` ids for which the other party has no row. Raises ProtocolDesync."""
     unknown = exchange(party, "service.held", Held.of(unknown=[])).unknown
     if unknown != sorted(set(unknown)) or (unknown and unknown[-1] >= count):
         raise ProtocolDesync("the other party must send the positions of ids in ascending order")
@@ -77,14 +77,14 @@ def ask_for(party: Party, count: int) -> list[int]:
 
 
 def look_up(party: Party, ids: Sequence[str], places: dict[str, int]) -> np.ndarray:
-    """Tell the other party which ids have no row here; the row of each id, int64[ids], -1 where there is none."""
+    """Tell the other party which ids have no row here; return the row of each id, int64[ids], -1 if there is none."""
     rows = np.array([places.get(one, -1) for one in ids], np.int64)
     exchange(party, "service.held", Held.of(unknown=np.flatnonzero(rows < 0).tolist()))
     return rows
 
 
 def index_of(ids: Sequence[str], source: str) -> dict[str, int]:
-    """Ids -> rows of a table. Raises DataError where one is there twice."""
+    """Map ids to rows of a table. Raises DataError if one appears twice."""
     places = {one: row for row, one in enumerate(ids)}
     if len(places) < len(ids):
         twice = next(one for row, one in enumerate(ids) if places[one] != row)

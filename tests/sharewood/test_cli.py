@@ -172,7 +172,7 @@ def test_counts_are_evaluated_as_counts(tmp_path):
         (GOOD, ["--offline", "pairwise", "--ot", "iknp"], "--ot must be ferret or softspoken"),
         (GOOD, ["--partition", "diagonal"], "--partition must be horizontal or vertical"),
         (GOOD[: GOOD.rindex("4,")], ["--partition", "vertical"], "must have the 4 rows of"),
-        (GOOD, ["--partition", "vertical", "--test", "t.csv"], "--test is for data divided by rows"),
+        (GOOD, ["--partition", "vertical", "--test", "t.csv"], "--test must be used with data by rows"),
         (GOOD, ["--rows", 10], "use one or the other"),
         (GOOD, ["--schema", "none.toml"], "none.toml: cannot be read"),
         (GOOD, ["--test-size", 1], "--test-size"),

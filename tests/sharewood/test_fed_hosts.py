@@ -88,7 +88,7 @@ def test_a_host_whose_file_says_otherwise_refuses_and_nobody_has_a_model(job, ol
     [
         ('guest = "bank"', 'guest = "telco"', "guest and hosts must have names of their own"),
         ("[parties.bank]", "[parties.bonk]", "parties.bonk is neither the guest nor a host"),
-        ('label = "y"', "", "parties.bank.label is needed"),
+        ('label = "y"', "", "parties.bank.label must be set"),
         ("n_estimators = 4", "n_estimators = 0", "n_estimators"),
         (":softprob", ":hinge", "objective"),
         ("address = ", "location = ", "address"),

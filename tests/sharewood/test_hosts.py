@@ -59,9 +59,9 @@ def test_the_example_of_two_hosts(place):
         assert report["curve"][-1][0] == 4 and report["curve"][-1][1] < 0.5
         page = check_page((place / f"model_{name}.report.html").read_text())
         assert f"Training at party_{name}" in page and f"{report['curve'][-1][1]:.4f}" in page
-        assert f"{report['online']['rounds']:,}" in page and "a training shows nobody a prediction" in page
+        assert f"{report['online']['rounds']:,}" in page and "a training reveals no prediction" in page
         page = check_page((place / f"predictions_{name}.report.html").read_text())
-        assert ("ROC: positives found" in page) == (name == "a")
+        assert ("ROC: true positive rate" in page) == (name == "a")
     export(place / "revealed_b.json", place / "xgboost.json")
     X = pd.read_csv(place / "new_b.csv").drop(columns="id")
     booster = xgboost.Booster(model_file=place / "xgboost.json")

@@ -120,10 +120,10 @@ def test_a_training_without_held_out_rows():
 @pytest.mark.parametrize(
     ("labels", "binary", "sentence"),
     [
-        (None, True, "no labels that this party knows"),
+        (None, True, "This party knows no labels"),
         (np.zeros(5), True, "need two classes"),
         (np.arange(5.0), False, "against the labels"),
-        (np.array([0, 0, 1, 0, 1]), True, "Precision-recall: how many"),
+        (np.array([0, 0, 1, 0, 1]), True, "Precision against recall"),
     ],
 )
 def test_a_prediction(labels, binary, sentence):
@@ -132,7 +132,7 @@ def test_a_prediction(labels, binary, sentence):
     report = PredictionReport(costs=costs(("predict",)), run=RUN, data=table, config=TrainConfig(), predict=how)
     text = check_page(prediction_page("a", report, np.linspace(-1, 1, 5), labels, binary))
     assert sentence in text and DIGESTS["train_data"] in text
-    assert ("ROC: positives" in text) == (sentence.startswith("Precision"))
+    assert ("ROC: true positive" in text) == (sentence.startswith("Precision"))
 
 
 def test_units():

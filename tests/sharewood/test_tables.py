@@ -178,7 +178,7 @@ def test_lines_of_one_cell_are_counted(tmp_path):
     columns = Columns.inferred()
     rows = read_table(written(tmp_path / "t.csv", 'x\n1\n""\n3\n\n'), columns, lambda name: True)
     assert np.array_equal(rows.features["x"], [1, np.nan, 3], equal_nan=True)
-    for text, sentence in (("x\n1\n\n3\n", "line 3 is blank"), ("x\n1\n  \n3\n", "where its cells end")):
+    for text, sentence in (("x\n1\n\n3\n", "line 3 is blank"), ("x\n1\n  \n3\n", "must show where cells end")):
         with pytest.raises(DataError, match=sentence):
             read_table(written(tmp_path / "t.csv", text), columns, lambda name: True)
 
