@@ -4,10 +4,13 @@ python -m benchmarks.cluster            measures; writes docs/figures/cluster.js
 python -m benchmarks.cluster --page     writes figure and page from the JSON that is there
 python -m benchmarks.cluster --quick --out DIR      a few thousand rows, once, all of it to DIR
 
-Each training runs in a new process, three times; told is the run whose CPU seconds are the median. What grows with
-rows is the difference between two sizes, in proportion to all rows: start-up, and what every worker has to import, are
-not in it. Memory of a run is that of all of its processes at one time, Ray's and the dealers' among them: the largest
-sum of their PSS, read five times a second.
+Each training runs in new processes, which have trained on a few rows before, twice: the first time takes longer, and by
+how much counts towards the seconds of a training, not towards CPU time. All numbers of shards and both sizes take
+turns, three times. Other work on the machine only adds to seconds: told is the least of the runs of a size, of CPU time
+and of wall clock, and the largest beside it. Of peak memory it is the median. What grows with rows is the difference
+between the two sizes. Both are large enough for masked bins to lie in files and for material that is held ahead to fill
+its window, in every worker: what remains does not depend on rows. Memory of a run is that of all of its processes at
+one time, Ray's and the dealers' among them: the largest sum of their PSS, read five times a second.
 """
 
 from __future__ import annotations
@@ -19,18 +22,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict
+from dataclasses import fields
+from functools import cache
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from benchmarks.cluster_page import draw, page
 from benchmarks.tree_stages import made_up_rows
-from mpc.meter import Stage
 from mpc.party import Party
 from protocols.runtime.session import PARTIES, run_session
 from secure_tree import SecureXGBClassifier
 from secure_tree.config import TrainConfig
 from secure_tree.planning import Sizes
+from sharewood.calibration import Computing, calibrate
 from sharewood.cluster_plan import Cluster, plan_cluster
 from sharewood.shard_costs import with_workers
 from sharewood.warming_up import warm_up
@@ -38,37 +43,60 @@ from sharewood.warming_up import warm_up
 DOCS = Path(__file__).parents[1] / "docs"
 FEATURES, DEPTH, TREES = 20, 4, 2
 SHARDS = (0, 1, 2, 4)  # 0: one process at each party, without Ray
-FULL = {"rows": 200_000, "few": 50_000, "large": 2_000_000, "runs": 3}
-QUICK = {"rows": 4_000, "few": 1_000, "large": 8_000, "runs": 1}
+WARM = 2_000
+FULL = {"rows": 200_000, "more": 400_000, "large": 2_000_000, "runs": 3}
+QUICK = {"rows": 2_000, "more": 4_000, "large": 8_000, "runs": 1}
 HELD_OUT = 0.05
+CONFIG = TrainConfig.of(n_estimators=TREES, max_depth=DEPTH)
 LOOPBACK = 100e9  # bits a second: loopback takes no time that is not computing
 
 
 def train(rows: int, shards: int) -> dict[str, Any]:
-    """What one training takes: rounds of party A with B, bytes in both directions, of each process memory and CPU."""
+    """What one training takes: rounds of party A with B, bytes in both directions, seconds of party A, among them what
+    the first training of a process takes longer, and of each process that has rows CPU seconds and peak memory.
+    """
 
     def job(party: Party) -> dict[str, Any]:
         X, y = made_up_rows(rows // 2, FEATURES, party.rank)
-        SecureXGBClassifier(n_estimators=TREES, max_depth=DEPTH).fit(party, X, y)
-        return {name: asdict(stage) for name, stage in party.stages.items()}
+        model = SecureXGBClassifier(n_estimators=TREES, max_depth=DEPTH)
+        began, few = time.perf_counter(), slice(WARM // 2)
+        model.fit(party, X[few], y[few])
+        first = time.perf_counter() - began
+        model.fit(party, X[few], y[few])
+        start = max(0.0, 2 * first - (time.perf_counter() - began))
+        before = _spent(party)
+        model.fit(party, X, y)
+        after = _spent(party)
+        return {"start": start, **{name: _less(after[name], before[name]) for name in after}}
 
     outcome = run_session(job, shards=shards)
-    of_party = [outcome[name] for name in PARTIES]
-    workers = [party.get("workers", []) for party in of_party]
-    of_both = [
-        with_workers({name: Stage(**s) for name, s in party["result"].items()}, those)
-        for party, those in zip(of_party, workers, strict=True)
-    ]
-    stages, dealt = of_both[0], sum(stage.bytes_dealt for each in of_both for stage in each.values())
-    of_rows = [each for party in workers for each in party] or of_party
+    first, second = (outcome[name]["result"] for name in PARTIES)
+    of_rows = [each for name in PARTIES for each in outcome[name].get("workers", [outcome[name]])]
+    return {
+        "rounds": first["rounds"],
+        "bytes": first["bytes"],
+        "bytes_dealt": first["bytes_dealt"] + second["bytes_dealt"],
+        "seconds": first["start"] + first["seconds"][0] + max(first["seconds"][1:]),
+        "cpu_seconds": first["cpu_seconds"] + second["cpu_seconds"],
+        "memory": [each["memory_peak_bytes"] for each in of_rows],
+    }
+
+
+def _spent(party: Party) -> dict[str, Any]:
+    """So far: rounds, bytes, seconds of set-up, offline and online, and CPU seconds of each process that has rows."""
+    workers = party.workers.costs() if party.workers else []
+    stages = with_workers(party.stages, workers)
     return {
         "rounds": sum(stage.rounds for stage in stages.values()),
         "bytes": sum(stage.bytes_sent + stage.bytes_received for stage in stages.values()),
-        "bytes_dealt": dealt,
-        "seconds": {name: stage["seconds"] for name, stage in of_party[0]["result"].items()},
-        "cpu_seconds": [each["cpu_seconds"] for each in of_rows],
-        "memory": [each["memory_peak_bytes"] for each in of_rows],
+        "bytes_dealt": sum(stage.bytes_dealt for stage in stages.values()),
+        "seconds": [party.stages[name].seconds for name in ("setup", "offline", "online")],
+        "cpu_seconds": [each["cpu_seconds"] for each in workers] or [time.process_time()],
     }
+
+
+def _less(after: Any, before: Any) -> Any:
+    return [a - b for a, b in zip(after, before, strict=True)] if isinstance(after, list) else after - before
 
 
 def watched(*command: object) -> tuple[str, int, float]:
@@ -109,13 +137,17 @@ def _memory(pid: int) -> int:
 
 def of_shards(sizes: dict[str, int]) -> list[dict[str, Any]]:
     """The trainings of `sizes` by number of shards."""
+    runs: dict[tuple[int, str], list[dict[str, Any]]] = {}
+    for _ in range(sizes["runs"]):
+        for shards in SHARDS:
+            for size in ("rows", "more"):
+                runs.setdefault((shards, size), []).append(_one(sizes[size], shards))
+                print(shards, runs[shards, size][-1], flush=True)
     points = []
     for shards in SHARDS:
-        found = {size: _median([_one(sizes[size], shards) for _ in range(sizes["runs"])]) for size in ("few", "rows")}
-        points.append({"shards": shards, **found})
+        points.append({"shards": shards, **{size: _summary(runs[shards, size]) for size in ("rows", "more")}})
         if shards:
-            points[-1]["planned"] = planned(sizes["rows"], shards)
-        print(points[-1], flush=True)
+            points[-1]["planned"] = planned(sizes["rows"], shards, sizes["runs"])
     return points
 
 
@@ -124,24 +156,41 @@ def _one(rows: int, shards: int) -> dict[str, Any]:
     return json.loads(told.splitlines()[-1]) | {"memory_together": together}
 
 
-def _median(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """By CPU seconds of all processes."""
-    return sorted(runs, key=lambda run: sum(run["cpu_seconds"]))[len(runs) // 2]
+def _summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of the runs of a size: the least and the largest CPU seconds of all processes that have rows, and seconds; the
+    median of the peak memory of the largest of them, and of all processes together.
+    """
+    cpu = [sum(run["cpu_seconds"]) for run in runs]
+    seconds = [run["seconds"] for run in runs]
+    return {
+        **{name: runs[0][name] for name in ("rounds", "bytes", "bytes_dealt")},
+        "cpu_seconds": [min(cpu), max(cpu)],
+        "seconds": [min(seconds), max(seconds)],
+        "memory": median(max(run["memory"]) for run in runs),
+        "memory_together": median(run["memory_together"] for run in runs),
+    }
 
 
-def planned(rows: int, shards: int, memory: float | None = None) -> dict[str, float]:
+def planned(rows: int, shards: int, runs: int, memory: float | None = None) -> dict[str, float]:
     """What `sharewood plan` says of it, if shards take turns on this machine, over a link that takes no time. `memory`:
     GiB that a party has for them and for its files.
     """
-    config = TrainConfig.of(n_estimators=TREES, max_depth=DEPTH)
     cluster = Cluster(shards, 1, memory, link=LOOPBACK, round_trip=0.0, disk=_disk() / 2 if memory else 500e6)
-    found = plan_cluster(config, Sizes.numeric((rows // 2, rows - rows // 2), FEATURES), cluster).estimate
+    sizes = Sizes.numeric((rows // 2, rows - rows // 2), FEATURES)
+    found = plan_cluster(CONFIG, sizes, cluster, measure=lambda some: _computing(some, runs)).estimate
     return {
         "bytes": found.bytes,
         "bytes_dealt": found.bytes_dealer,
         "seconds": found.total_seconds,
         "memory": found.memory,
     }
+
+
+@cache
+def _computing(some: Sizes, runs: int) -> Computing:
+    """The least of as many measurements as there are runs: all plans rest on the same small trainings."""
+    found = [calibrate(CONFIG, some, shards=1) for _ in range(runs)]
+    return Computing(*(min(getattr(each, field.name) for each in found) for field in fields(Computing)))
 
 
 def _disk(size: int = 1 << 31) -> float:
@@ -159,7 +208,7 @@ def _disk(size: int = 1 << 31) -> float:
         return 2 * size / (time.perf_counter() - began)
 
 
-def large(rows: int) -> dict[str, Any]:
+def large(rows: int, runs: int) -> dict[str, Any]:
     """`sharewood demo` over the most shards: memory, seconds, and the metric beside XGBoost's on the pooled rows."""
     size = ("--rows", rows, "--features", FEATURES, "--depth", DEPTH, "--trees", TREES, "--test-size", HELD_OUT)
     with tempfile.TemporaryDirectory() as folder:
@@ -177,11 +226,12 @@ def large(rows: int) -> dict[str, Any]:
             folder,
         )
         told = json.loads(report.read_text())
+    peaks = [told["memory_peak_bytes"][name] for name in PARTIES]
     measured = {
         "bytes": told["setup"]["bytes"] + told["online"]["bytes"],
         "bytes_dealt": told["offline"]["bytes_dealer"],
         "seconds": told["setup"]["seconds"] + told["online"]["seconds"],
-        "memory": max(max(told["memory_peak_bytes"][name].values()) for name in PARTIES),
+        "memory": max(size for each in peaks for process, size in each.items() if process != "lead"),
     }
     # What other processes leave to a party's worker and files.
     left = measured["memory"] + (os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") - together) / 2
@@ -190,9 +240,10 @@ def large(rows: int) -> dict[str, Any]:
         "shards": max(SHARDS),
         "seconds": seconds,
         "memory_together": together,
+        "memory_lead": max(each["lead"] for each in peaks),
         "quality": told["quality"],
         "measured": measured,
-        "planned": planned(round(rows * (1 - HELD_OUT)), max(SHARDS), left / 2**30),
+        "planned": planned(round(rows * (1 - HELD_OUT)), max(SHARDS), runs, left / 2**30),
     }
 
 
@@ -216,7 +267,7 @@ def main(arguments: list[str] | None = None) -> None:
         if options.only != "large":
             study["shards"] = of_shards(sizes)
         if options.only != "shards":
-            study["large"] = large(sizes["large"])
+            study["large"] = large(sizes["large"], sizes["runs"])
         measured.write_text(json.dumps(study, indent=1) + "\n")
     study = json.loads(measured.read_text())
     draw(study, options.out / "figures" / "cluster")

@@ -17,31 +17,28 @@ PLANNED = {
 }
 
 
-def of_rows(study: dict[str, Any], point: dict[str, Any], what: str) -> list[float]:
-    """What grows with rows in each process that has rows: the difference of both sizes, in proportion to all rows."""
-    rows, few = study["sizes"]["rows"], study["sizes"]["few"]
-    return [(a - b) * rows / (rows - few) for a, b in zip(point["rows"][what], point["few"][what], strict=True)]
+def cpu_of_rows(point: dict[str, Any]) -> float:
+    """CPU seconds that grow with rows, of all processes that have rows: the difference between both sizes."""
+    return point["more"]["cpu_seconds"][0] - point["rows"]["cpu_seconds"][0]
+
+
+def memory_of_rows(point: dict[str, Any]) -> float:
+    """Bytes at the peak that grow with rows, of the largest process that has rows."""
+    return point["more"]["memory"] - point["rows"]["memory"]
 
 
 def measured(point: dict[str, Any]) -> dict[str, float]:
     """Figures of a training that a plan states, too."""
-    if "measured" in point:
-        return point["measured"]
-    run = point["rows"]
-    return {
-        "bytes": run["bytes"],
-        "bytes_dealt": run["bytes_dealt"],
-        "seconds": run["seconds"]["setup"] + max(run["seconds"]["online"], run["seconds"]["offline"]),
-        "memory": max(run["memory"]),
-    }
+    run = point.get("measured") or point["rows"] | {"seconds": point["rows"]["seconds"][0]}
+    return {name: run[name] for name in PLANNED}
 
 
 def draw(study: dict[str, Any], path: Path) -> None:
     """CPU time and memory that grow with rows, by number of shards, beside 1/N of one process."""
     points = study["shards"]
     names = ["no Ray" if not p["shards"] else str(p["shards"]) for p in points]
-    cpu = [sum(of_rows(study, p, "cpu_seconds")) for p in points]
-    memory = [max(of_rows(study, p, "memory")) / MIB for p in points]
+    cpu = [cpu_of_rows(p) for p in points]
+    memory = [memory_of_rows(p) / MIB for p in points]
     figure, axes = small_multiples(1, 2)
     for axis, values, label in (
         (axes[0, 0], cpu, "CPU s, all workers"),
@@ -62,22 +59,27 @@ def _shards(study: dict[str, Any]) -> str:
     points, rows = study["shards"], []
     one = points[0]
     for p in points:
-        cpu, memory = sum(of_rows(study, p, "cpu_seconds")), max(of_rows(study, p, "memory"))
+        cpu, memory = cpu_of_rows(p), memory_of_rows(p)
+        spreads = (f"{p[size]['cpu_seconds'][0]:.1f} to {p[size]['cpu_seconds'][1]:.1f}" for size in ("rows", "more"))
         rows.append(
             [
                 str(p["shards"]) if p["shards"] else "one process, no Ray",
                 f"{p['rows']['rounds']:,}",
                 f"{p['rows']['bytes'] / MB:,.1f}",
+                *spreads,
                 f"{cpu:.1f}",
-                f"{cpu / sum(of_rows(study, one, 'cpu_seconds')):.2f}",
+                f"{cpu / cpu_of_rows(one):.2f}",
                 f"{memory / MIB:,.0f}",
-                f"{memory / max(of_rows(study, one, 'memory')):.2f}",
+                f"{memory / memory_of_rows(one):.2f}",
+                f"{p['rows']['memory'] / MIB:,.0f}",
                 f"{p['rows']['memory_together'] / MIB:,.0f}",
             ]
         )
-    head = ["shards per party", "rounds", "MB between the parties", "CPU s of rows", "times one process"]
-    head += ["MiB of rows, largest worker", "times one process", "MiB of all processes"]
-    return table(head, rows, words_first=1)
+    sizes = study["sizes"]
+    head = ["shards per party", "rounds", "MB between the parties"]
+    head += [f"CPU s, {sizes[size]:,} rows" for size in ("rows", "more")]
+    head += ["CPU s of rows", "times one process", "MiB of rows, largest worker", "times one process"]
+    return table([*head, "peak of that worker, MiB", "MiB of all processes"], rows, words_first=1)
 
 
 def _plans(study: dict[str, Any]) -> str:
@@ -106,9 +108,12 @@ a cluster, and what is compared is rounds, bytes, CPU time and memory. Half of t
 
 ## By number of shards
 
-{sizes["rows"]:,} rows. CPU time and memory "of rows" are what grows with rows: the difference to {sizes["few"]:,} rows,
-in proportion to all rows. CPU time is that of all workers of both parties, or of both processes. Of the runs of a
-size, {sizes["runs"]}, the table has the one whose CPU time is the median.
+Rounds, bytes, the peak of a worker and the memory of all processes are those of {sizes["rows"]:,} rows. CPU time and
+memory "of rows" are what {sizes["more"] - sizes["rows"]:,} rows more take, the difference to {sizes["more"]:,} rows:
+what every worker imports, and what it holds in advance, up to a bound, is not in it. CPU time is that of all workers of
+both parties, or of both processes, in a second training of the same processes. All rows of the table took turns,
+{sizes["runs"]} times. Other work on the machine only adds to CPU time, so that the least counts; the largest stands
+beside it. Memory is the median.
 
 {_shards(study)}
 
@@ -118,15 +123,18 @@ size, {sizes["runs"]}, the table has the one whose CPU time is the median.
 
 {large["rows"]:,} rows in {large["shards"]} shards per party, whose workers take turns on the cores, took
 {large["seconds"]:,.0f} seconds from start to finish, XGBoost on the pooled rows included. All processes together had at
-most {large["memory_together"] / 2**30:.1f} GiB of memory. AUC on held-out rows: {quality["auc"]:.4f}, XGBoost
-{quality["xgboost"]["auc"]:.4f}.
+most {large["memory_together"] / 2**30:.1f} GiB of memory. The largest worker had
+{large["measured"]["memory"] / MIB:,.0f} MiB. The larger lead, which in the demo makes up the table and divides it,
+had {large["memory_lead"] / MIB:,.0f} MiB.
+AUC on held-out rows: {quality["auc"]:.4f}, XGBoost {quality["xgboost"]["auc"]:.4f}.
 
 ## Plans
 
 What `sharewood plan --shards` states beforehand, and what was measured. One worker is planned to do all shards in turn,
 over a link that takes no time, since the plan measures few rows with all processes on this machine. For the last run it
 was told the memory that other processes leave to a party, and the rate of the disk as measured, half of it per party.
-Seconds are those of the training, without starting Ray.
+Seconds are those of the training, without starting Ray. Of {sizes["runs"]} measurements of the plan the least counts,
+and of {sizes["rows"]:,} rows the least of as many runs.
 
 {_plans(study)}
 """
