@@ -29,7 +29,7 @@ class RequestBytes:
 
 
 class _CountingView(TraceView):
-    """Counts the bytes of corrections to each party, and of what this rank draws or receives."""
+    """Counts the bytes of corrections to each party, and of what this rank draws or receives, and allocates none of them."""
 
     def __init__(self, rank: int) -> None:
         super().__init__(rank)
@@ -37,26 +37,25 @@ class _CountingView(TraceView):
         self.held = _BESIDE
 
     def mask(self, ring: AnyRing, shape: Shape) -> np.ndarray:
-        return self._counted(super().mask(ring, shape))
+        return self._counted(ring, shape)
 
     def private(self, owner: int, ring: AnyRing, shape: Shape) -> np.ndarray | None:
-        made = super().private(owner, ring, shape)
-        return None if made is None else self._counted(made)
+        return self._counted(ring, shape) if owner == self._rank else None
 
     def derived(self, ring: AnyRing, shape: Shape, recipe: Recipe, to: int = 1) -> np.ndarray:
         self.corrections[to] += sum(map(aligned, ring.sizes(shape)))
-        return self._counted(super().derived(ring, shape, recipe, to))
+        return self._counted(ring, shape)
 
     def both(self, ring: AnyRing, shape: Shape, recipe: Recipe) -> np.ndarray:
         for to in (0, 1):
             self.corrections[to] += sum(map(aligned, ring.sizes(shape)))
-        return self._counted(super().both(ring, shape, recipe))
+        return self._counted(ring, shape)
 
     def computed(self, owner: int, ring: AnyRing, shape: Shape, recipe: Recipe) -> np.ndarray | None:
-        made = super().computed(owner, ring, shape, recipe)
-        return None if made is None else self._counted(made)
+        return self._counted(ring, shape) if owner == self._rank else None
 
-    def _counted(self, array: np.ndarray) -> np.ndarray:
+    def _counted(self, ring: AnyRing, shape: Shape) -> np.ndarray:
+        array = np.broadcast_to(ring.dtype.type(0), shape)
         self.held += array.nbytes
         return array
 
