@@ -160,7 +160,10 @@ class HostsConfig(Strict):
             given["parties"] = {**self.parties, name: self.party(name).model_copy(update={"ray": ray})}
         if not given:
             return self
-        return validated(HostsConfig, {**dict(self), **given})
+        changed = validated(HostsConfig, {**dict(self), **given})
+        if ray is not None and not changed.shards:
+            raise ConfigError("--ray must be used with shards: add --shards N, or leave out --ray")
+        return changed
 
     def columns(self, name: str) -> Columns:
         """Return the columns of a party's tables; by rows, the label is the column `label` by default."""

@@ -29,7 +29,7 @@ class RequestBytes:
 
 
 class _CountingView(TraceView):
-    """Counts the bytes of corrections to each party, and of what this rank draws or receives, and allocates none of them."""
+    """Counts the bytes of corrections to each party, and of what this rank draws or receives; allocates none."""
 
     def __init__(self, rank: int) -> None:
         super().__init__(rank)

@@ -171,10 +171,14 @@ class RayWorkers:
         return actor.listen_at_node.remote()
 
     def _gather(self, refs: Sequence[Any]) -> list[Any]:
-        """Return the answers. Raises what a worker has raised, and WorkersLost if a worker or its peer has ended."""
+        """Return the answers.
+
+        Raises what a worker has raised, ConfigError if a worker cannot start, and WorkersLost if a worker or its peer
+        has ended.
+        """
         import ray
 
-        answers, failures = [], list[Exception]()
+        answers, failures, lost = [], list[Exception](), list[Exception]()
         for i, ref in enumerate(refs):
             shard = i % self.count
             try:
@@ -182,15 +186,19 @@ class RayWorkers:
             except ray.exceptions.RayTaskError as error:
                 cause = error.cause
                 if isinstance(cause, PeerFailure):
-                    failures.append(WorkersLost(f"shard {shard}: {cause}"))
+                    lost.append(WorkersLost(f"shard {shard}: {cause}"))
                 else:
-                    failures.insert(0, cause if isinstance(cause, Exception) else error)
-            except ray.exceptions.RayActorError:
-                failures.append(WorkersLost(f"shard {shard}: its worker has ended"))
+                    failures.append(cause if isinstance(cause, Exception) else error)
+            except ray.exceptions.RayActorError as error:
+                if error.actor_init_failed:
+                    why = str(error).strip().splitlines()[-1].removeprefix("mpc.errors.ConfigError: ")
+                    failures.append(ConfigError(f"shard {shard}: its worker cannot start on its machine: {why}"))
+                else:
+                    lost.append(WorkersLost(f"shard {shard}: its worker has ended"))
             except ray.exceptions.RayError as error:
-                failures.insert(0, PeerFailure(f"shard {shard}: Ray has lost the worker's data: {error}"))
-        if failures:
-            raise failures[0]
+                failures.append(PeerFailure(f"shard {shard}: Ray has lost the worker's data: {error}"))
+        for failure in (*failures, *lost):
+            raise failure
         return answers
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from mpc.errors import DataError
+from mpc.errors import ConfigError, DataError
 from secure_tree.categories import dictionary
 from secure_tree.config import TrainConfig
 from secure_tree.same_rows import digest_of
@@ -198,6 +198,13 @@ def test_tables_that_make_no_shards_are_refused(ray, by_rows):
     (place / "schema_a.toml").write_text(text.replace('label = "label"\n', 'risk = "label"\n'))
     with pytest.raises(DataError, match=r"part-0.csv has no column 'risk', which schema_a"):
         train(on_shards(place), "party_a", False, None)
+
+
+def test_a_ray_without_shards_is_refused(by_rows):
+    config = HostsConfig.read(by_rows[0] / "party_a.toml")
+    with pytest.raises(ConfigError, match="--ray must be used with shards: add --shards N, or leave out --ray"):
+        config.on_cluster("party_a", None, "127.0.0.1:6380")
+    assert config.on_cluster("party_a", 2, "127.0.0.1:6380").party("party_a").ray == "127.0.0.1:6380"
 
 
 def test_a_check_counts_the_rows_of_a_folder(ray, by_rows):

@@ -4,14 +4,20 @@ import os
 import signal
 import socket
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from mpc.errors import ConfigError
+from mpc.party import Party
+from mpc.rehearsal import Requests, Silence
+from protocols.runtime.hosts import Network
 from protocols.runtime.ray_cluster import ray_cluster
+from protocols.runtime.ray_workers import RayWorkers
 from protocols.runtime.session import run_local
+from protocols.transport.certificates import Credentials
 from secure_tree import SecureXGBClassifier
 from secure_tree.numerics import MARGIN_SCALE
 
@@ -106,6 +112,17 @@ def test_a_ray_address_without_an_answer_is_refused_at_once(monkeypatch):
         address = f"127.0.0.1:{server.getsockname()[1]}"
     with pytest.raises(ConfigError, match=f"no Ray answers at {address}"), ray_cluster(address):
         pass
+
+
+@pytest.mark.new_process
+def test_a_worker_that_cannot_start_says_why(tmp_path):
+    network = Network(("party_a", "party_b"), ("127.0.0.1", 1), None, offline="pairwise")
+    missing = partial(Credentials.load, tmp_path / "tls", "party_a")
+    with ray_cluster(workers=2):
+        workers = RayWorkers(0, 2, network, "127.0.0.1", missing)
+        with pytest.raises(ConfigError, match=r"^shard 0: its worker cannot start on its machine: .*tls/party_a\.crt"):
+            workers.start(Party(0, Silence(), Requests(0)))
+        workers.kill()
 
 
 def test_a_process_with_threads_of_grpc_is_refused(monkeypatch):
