@@ -88,7 +88,7 @@ def test_an_output_in_the_clear_must_be_declared():
     def steps(party, x):
         return (yield from sharing.reveal.steps(party, x))
 
-    with pytest.raises(ValueError, match="reveal nothing"):
+    with pytest.raises(ValueError, match="declares no revealed value"):
         check(steps, word(2), ideal=lambda x: x)
 
 
