@@ -91,7 +91,7 @@ class Batches:
             self._authentic = planned(party, "take_in", self.take_in)
 
     def take_in(self, party: Party) -> AuthenticModel:
-        """Take in the own half of the model under new keys. Raises MacFailure."""
+        """Take in this party's half of the model under new keys. Raises MacFailure."""
         authentic = party.run(take_in_model(party, self.model.ensemble, self.model.facts.layout))
         party.require_macs(authentic.keyring)
         return authentic
