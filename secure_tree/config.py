@@ -63,7 +63,7 @@ _NOT_HERE = {
     "device": "leave it out; trees are grown on the CPU",
     "n_jobs": "leave it out; shards divide the work among processes",
     "nthread": "leave it out; shards divide the work among processes",
-    "verbosity": "leave it out; the logger sharewood has what happens",
+    "verbosity": "leave it out; set the level of the logger sharewood",
     "warm_start": "pass the fitted estimator to fit as xgb_model",
     "interaction_constraints": "a path's features are secret, so splits cannot be held to groups of them",
     "max_leaves": "trees are grown level by level; use max_depth",
@@ -324,7 +324,7 @@ def canonical(parameters: Mapping[str, Any]) -> dict[str, Any]:
 Model = TypeVar("Model", bound=BaseModel)
 # What pydantic adds to an error's location for each type of a union.
 _TYPE = re.compile(r"(literal|lax-or-strict|tuple|dict)\[.*|int|float|str")
-# What it says of a value, and how messages here say it.
+# How pydantic's messages begin, and replacements for the rest of them.
 _INPUT = "Input should be "
 _WORDS = {
     "a valid integer": "a whole number",
@@ -361,17 +361,17 @@ def validated(schema: type[Model], values: dict[str, Any]) -> Model:
             given = repr(first["input"])
             given = given if len(given) <= _LONGEST_SHOWN else given[:_LONGEST_SHOWN] + "..."
             raise ConfigError(f"{where} must be {' or '.join(dict.fromkeys(wanted))}, got {given}") from None
-        said = first["msg"].removeprefix("Value error, ")
-        raise ConfigError(f"{where}: {said}" if where else said) from None
+        message = first["msg"].removeprefix("Value error, ")
+        raise ConfigError(f"{where}: {message}" if where else message) from None
 
 
 def _named(error: ErrorDetails) -> str:
-    """The parameter that an error is about."""
+    """Return the name of the parameter that an error refers to."""
     return ".".join(str(part) for part in error["loc"] if not _TYPE.fullmatch(str(part)))
 
 
 def _in_words(message: str) -> str:
-    """What a value must be, of a message of pydantic, which may also state what is wrong with it."""
+    """Extract from a message of pydantic what the value must be, without what is wrong with it."""
     wanted = re.sub(", (got|unable) .*", "", message.removeprefix(_INPUT))
     for theirs, ours in _WORDS.items():
         wanted = wanted.replace(theirs, ours)

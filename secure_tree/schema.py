@@ -13,7 +13,7 @@ from secure_tree.config import TrainConfig
 from secure_tree.inputs import ColumnLike, Labelled, TableLike, frame_of
 from secure_tree.public import choose
 
-# The kinds of numpy's types that hold real numbers.
+# The kinds of numpy's dtypes for real numbers.
 _NUMERIC = "biuf"
 
 
@@ -53,7 +53,7 @@ def read_features(
         names = tuple(name for each, _ in parts for name in each)
         X = np.concatenate([part for _, part in parts], axis=1) if parts else np.zeros((len(frame), 0))
     values = _numbers(
-        X, f"{source}: features", "convert them, or pass a DataFrame whose text columns are of the type category"
+        X, f"{source}: features", "convert them, or pass a DataFrame whose text columns have the dtype category"
     )
     if values.ndim != 2:
         raise DataError(f"{source}: features must have 2 dimensions, rows and features, got {values.ndim}")
@@ -79,8 +79,8 @@ def _features(column: Any, categories: list[str] | None, source: str) -> tuple[l
         return [indicator(name, c) for c in categories], indicators(column, categories, source)
     if column.dtype.kind not in _NUMERIC:
         raise DataError(
-            f"{source}: column {name!r} is not numeric, its type is {column.dtype}: convert it to numbers, or to the "
-            "type category"
+            f"{source}: column {name!r} must be numeric, got dtype {column.dtype}: convert it to numbers, or to the "
+            "dtype category"
         )
     return [name], column.to_numpy(np.float64, na_value=np.nan)[:, None]
 
@@ -173,17 +173,17 @@ def rows_of(table: Table, rows: np.ndarray) -> Table:
 
 
 def _column(source: str, what: str, values: ColumnLike, rows: int) -> np.ndarray:
-    """A number for each row, float64[n]."""
+    """Convert a column with a number for each row to float64[n]. Raises DataError."""
     column = _numbers(values, f"{source}: {what}s", "convert them; classes are numbered from 0").reshape(-1)
     if column.size != rows:
-        raise DataError(f"{source}: {column.size} {what}s for {rows} rows")
+        raise DataError(f"{source}: there must be a {what} for each of the {rows} rows, got {column.size}")
     if not np.isfinite(column).all():
         raise DataError(f"{source}: row {int(np.flatnonzero(~np.isfinite(column))[0])}: {what} is missing or infinite")
     return column
 
 
 def _numbers(values: TableLike | ColumnLike, what: str, instead: str) -> np.ndarray:
-    """float64, of the shape of `values`. Raises DataError unless they are real numbers, with what to do `instead`."""
+    """Convert real numbers to float64. Raises DataError for other values, with `instead` as what to do."""
     if hasattr(values, "toarray"):
         raise DataError(f"{what} must be a dense array, got a sparse one: pass its toarray()")
     try:
@@ -195,4 +195,4 @@ def _numbers(values: TableLike | ColumnLike, what: str, instead: str) -> np.ndar
             return given.astype(np.float64)
     except (TypeError, ValueError):
         pass
-    raise DataError(f"{what} are not numeric, their type is {given.dtype}: {instead}")
+    raise DataError(f"{what} must be numeric, got dtype {given.dtype}: {instead}")

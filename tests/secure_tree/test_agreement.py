@@ -34,8 +34,8 @@ def named(*names):
         ((X, X[:, :0]), "no features"),
         ((X, np.where(X == 5, np.nan, X)), "column 'f1', row 2: value is missing"),
         ((X, np.where(X == 4, 1e300, X)), "column 'f0', row 2: value is infinite, or beyond float32"),
-        ((X, np.array([["a", "b"]] * 6)), "features are not numeric, their type is <U1: convert them"),
-        ((named("a", "b"), named("a", "b").assign(b="x")), "column 'b' is not numeric, its type is .*type category"),
+        ((X, np.array([["a", "b"]] * 6)), "features must be numeric, got dtype <U1: convert them"),
+        ((named("a", "b"), named("a", "b").assign(b="x")), "column 'b' must be numeric, got dtype .*dtype category"),
         ((X, pd.DataFrame(X, columns=["a", "a"])), "column 'a' appears twice"),
     ],
 )
@@ -48,13 +48,13 @@ def test_features(tables, sentence):
 @pytest.mark.parametrize(
     ("table", "sentence"),
     [
-        (X.astype(complex), "X: features are not numeric, their type is complex128"),
-        (X.astype(str), "X: features are not numeric, their type is <U"),
+        (X.astype(complex), "X: features must be numeric, got dtype complex128"),
+        (X.astype(str), "X: features must be numeric, got dtype <U"),
         (csr_array(X), r"X: features must be a dense array, got a sparse one: pass its toarray\(\)"),
         ([[1.0, 2.0]] * 5 + [[3.0]], "X: features must have the same number of values in each row"),
         (
             named("a", "b").assign(b=pd.date_range("2020", periods=6)),
-            "X: column 'b' is not numeric, its type is datetime64",
+            "X: column 'b' must be numeric, got dtype datetime64",
         ),
     ],
 )
@@ -68,8 +68,8 @@ def test_what_is_no_table_of_numbers(table, sentence):
     [
         (np.array([0, 1, 2, 1, 0, 1]), "row 2: label must be 0 or 1 under binary:logistic, got 2"),
         (np.array([0, 1, np.nan, 1, 0, 1]), "row 2: label is missing"),
-        (Y[:5], "5 labels for 6 rows"),
-        (np.array(list("abcdef")), "labels are not numeric, their type is <U1: .*classes are numbered from 0"),
+        (Y[:5], "a label for each of the 6 rows, got 5"),
+        (np.array(list("abcdef")), "labels must be numeric, got dtype <U1: .*classes are numbered from 0"),
     ],
 )
 def test_labels(labels, sentence):

@@ -132,8 +132,8 @@ def test_weights_of_vertical_data_stand_beside_the_labels():
     ("weights", "sentence"),
     [
         (-np.ones(6), "row 0: weight must be at least 0, got -1"),
-        (np.ones(5), "5 weights for 6 rows"),
-        (["a"] * 6, "not numeric"),
+        (np.ones(5), "a weight for each of the 6 rows, got 5"),
+        (["a"] * 6, "weights must be numeric"),
     ],
 )
 def test_bad_weights(weights, sentence):

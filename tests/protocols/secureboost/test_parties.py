@@ -70,10 +70,10 @@ def test_the_guest_itself_names_the_host_that_died():
     "roles, message",
     [
         ({"guest": guest(y=Y + 1), "host_1": host()}, "label must be 0 or 1 under binary:logistic, got 2"),
-        ({"guest": guest(y=Y[:-1]), "host_1": host()}, "79 labels for 80 rows"),
+        ({"guest": guest(y=Y[:-1]), "host_1": host()}, "a label for each of the 80 rows, got 79"),
         ({"guest": guest(), "host_1": host(X[:-3])}, "host_1: X: 77 rows, but guest trains on 80; align the ids"),
         ({"guest": guest(), "host_1": host(np.full((80, 1), np.inf))}, "host_1: X: column 'f0', row 0: value is inf"),
-        ({"guest": guest(), "host_1": host(pd.DataFrame({"a": ["x"] * 80}))}, "column 'a' is not numeric"),
+        ({"guest": guest(), "host_1": host(pd.DataFrame({"a": ["x"] * 80}))}, "column 'a' must be numeric"),
     ],
 )
 def test_bad_input_is_one_sentence(roles, message):
