@@ -1,7 +1,7 @@
-"""Pages of the site that the repository holds in another form, and links to places outside docs/; read by mkdocs.
+"""Hooks of mkdocs: generate pages from other parts of the repository, and rewrite links to places outside docs/.
 
 README and the other pages at the root, the notebooks, the command line and the configuration file become pages. A link
-from docs/ to a file that is no page becomes the name of that file.
+from docs/ to a file that is not a page becomes the name of that file.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that are made."""
+    """Add the generated pages."""
     for uri, text in _pages():
         files.append(File.generated(config, uri, content=text))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links as the repository has them -> links of the site."""
+    """Convert links of the repository to links of the site."""
     uri = page.file.src_uri
     in_docs = uri if uri.startswith("notebooks/") else posixpath.join("docs", uri)
     here = {made: name for name, made in AT_ROOT.items()}.get(uri, in_docs)
@@ -80,7 +80,7 @@ def _pages() -> Iterator[tuple[str, str | bytes]]:
 
 
 def _notebooks() -> Iterator[tuple[str, str | bytes]]:
-    """Each notebook with its pictures, and a page that lists them."""
+    """Yield each notebook with its pictures, and a page that lists them."""
     exporter = MarkdownExporter()
     titles: dict[str, list[str]] = {"gallery": [], "": []}
     for path in sorted((ROOT / "notebooks").rglob("*.ipynb")):
@@ -92,8 +92,8 @@ def _notebooks() -> Iterator[tuple[str, str | bytes]]:
         yield uri, text
         folder = path.parent.relative_to(ROOT / "notebooks").name
         titles[folder].append(f"- [{text.lstrip().splitlines()[0].lstrip('# ')}]({uri})")
-    listed = ["# Notebooks", "", "Each runs in CI from beginning to end.", "", "## Gallery", "", *titles["gallery"], ""]
-    yield "notebooks.md", "\n".join([*listed, "## Proofs, and a tour", "", *titles[""], ""])
+    listed = ["# Notebooks", "", "CI runs each notebook from beginning to end.", "", "## Gallery", "", *titles["gallery"], ""]
+    yield "notebooks.md", "\n".join([*listed, "## Proofs and a tour", "", *titles[""], ""])
 
 
 def _notebook(path: Path) -> str:
@@ -101,7 +101,7 @@ def _notebook(path: Path) -> str:
 
 
 def _commands(command: click.Command, name: str, level: int) -> Iterator[str]:
-    """A command with its options, then those below it."""
+    """Yield a command with its options, and then its subcommands."""
     yield from ("#" * level + f" {name}", "", command.help or "", "")
     rows = [parameter for parameter in command.params if parameter.name != "help"]
     if rows:
@@ -118,9 +118,9 @@ def _commands(command: click.Command, name: str, level: int) -> Iterator[str]:
 
 
 def _configuration() -> Iterator[str]:
-    """The fields of a hosts' TOML file, section by section."""
-    yield from ("# Configuration of a host", "", "`examples/two_hosts` has a commented file for each role.", "")
-    yield from _section(HostsConfig, "Lines above the first section")
+    """Yield the fields of a host's TOML file by section."""
+    yield from ("# Configuration of a host", "", "See `examples/two_hosts` for a commented file for each role.", "")
+    yield from _section(HostsConfig, "Settings above the first section")
     yield from ("## [train]", "", "The [parameters of the estimators](../secure_tree.md#parameters).", "")
 
 
@@ -164,8 +164,8 @@ def _toml(default: Any) -> str:
 
 
 def _protocols() -> Iterator[str]:
-    """Every protocol with the head of its file."""
-    yield from ("# Protocols", "", "One per file. What a file begins with is its specification.", "")
+    """Yield every protocol with the header of its file."""
+    yield from ("# Protocols", "", "Each file contains one protocol, and its header is the specification.", "")
     files: dict[str, list[str]] = {}
     for entry in entries():
         module, _, name = entry.protocol.name.partition(".")
