@@ -95,8 +95,19 @@ def _plans(study: dict[str, Any]) -> str:
     return table(["rows", "shards", *(label for label, _ in PLANNED.values())], rows)
 
 
+def kb(memory: float, rows: int) -> str:
+    """Memory of one of so many rows."""
+    return f"{memory / rows / 1e3:.2f} kB"
+
+
+def one_of(point: dict[str, Any], rows: int) -> int:
+    """Rows of one of the shards."""
+    return rows // point["shards"]
+
+
 def page(study: dict[str, Any]) -> str:
     sizes, large = study["sizes"], study["large"]
+    one, most = study["shards"][0], study["shards"][-1]
     quality = large["quality"]
     return f"""# What shards cost
 
@@ -116,6 +127,11 @@ both parties, or of both processes, in a second training of the same processes. 
 beside it. Memory is the median.
 
 {_shards(study)}
+
+In one process a row takes {kb(memory_of_rows(one), sizes["more"] - sizes["rows"])} at either party, and in a worker of
+{one_of(most, sizes["rows"]):,} to {one_of(large, large["rows"]):,} rows, below,
+{kb(large["measured"]["memory"] - most["rows"]["memory"], one_of(large, large["rows"]) - one_of(most, sizes["rows"]))}.
+Masked bins are not in it: they lie in temporary files, which are read piece by piece.
 
 ![CPU time and memory by number of shards](figures/cluster.png)
 
