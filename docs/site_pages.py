@@ -92,7 +92,16 @@ def _notebooks() -> Iterator[tuple[str, str | bytes]]:
         yield uri, text
         folder = path.parent.relative_to(ROOT / "notebooks").name
         titles[folder].append(f"- [{text.lstrip().splitlines()[0].lstrip('# ')}]({uri})")
-    listed = ["# Notebooks", "", "CI runs each notebook from beginning to end.", "", "## Gallery", "", *titles["gallery"], ""]
+    listed = [
+        "# Notebooks",
+        "",
+        "CI runs each notebook from beginning to end.",
+        "",
+        "## Gallery",
+        "",
+        *titles["gallery"],
+        "",
+    ]
     yield "notebooks.md", "\n".join([*listed, "## Proofs and a tour", "", *titles[""], ""])
 
 
