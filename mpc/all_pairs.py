@@ -50,7 +50,7 @@ from mpc.thermometer import (
     mask_products,
     open_chunks,
 )
-from mpc.transfers import Making
+from mpc.transfers import OfflineSteps
 
 # Counts are modulo 2^8 at most.
 MOST_KEYS = 256
@@ -78,7 +78,7 @@ class SignedProducts:
     def __call__(self) -> np.ndarray:
         return kernels.look_up_signed_products(self.cut.x, sum(self.cut.widths), self.masks, self.m, self.ring.width)
 
-    def between(self, pair: Pair) -> Making[np.ndarray]:
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         rank, ring = pair.rank, self.ring
         bits, top = yield from transfers.together(
             mask_products(rank, self.masks, self.m), BitAbove(self.cut).between(pair)
@@ -101,7 +101,7 @@ class _Winners:
     def places(self) -> int:
         return 1 << self.cut.widths[0]
 
-    def hits(self, pair: Pair) -> Making[np.ndarray]:
+    def hits(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         """<1{k = rho}> for all k but the last, uint8[n, r, K - 1]."""
         (hot,), _ = yield from self.cut.between(pair)
         return transfers.unpack(hot, self.places).reshape(*self.rho.shape, self.places)[..., :-1]
@@ -117,7 +117,7 @@ class ToLookUp(_Winners):
     def __call__(self) -> np.ndarray:
         return kernels.to_look_up(self.rho, self.r, self.places)
 
-    def between(self, pair: Pair) -> Making[np.ndarray]:
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         hits = (yield from self.hits(pair))[:, 1:]
         apart = (self.r[:, 1:] - self.r[:, :1])[..., None]
         table = yield from transfers.together(
@@ -135,7 +135,7 @@ class ToSpread(_Winners):
     def __call__(self) -> np.ndarray:
         return kernels.to_spread(self.rho, self.alpha, self.places)
 
-    def between(self, pair: Pair) -> Making[np.ndarray]:
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         hits = yield from self.hits(pair)
         return (yield from transfers.and_bits(pair.rank, hits[..., None], self.alpha[:, :, None], GF2))
 

@@ -32,7 +32,7 @@ from mpc.recipes import Pair
 from mpc.rings import Z2k
 from mpc.rounds import Steps, exchange_words
 from mpc.shares import AShare
-from mpc.transfers import Making
+from mpc.transfers import OfflineSteps
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class TurnedProduct:
     def __call__(self) -> np.ndarray:
         return kernels.dealt_product(*(_even(w, axis=1) for w in self.a), *(_even(w, axis=0) for w in self.b))
 
-    def between(self, pair: Pair) -> Making[np.ndarray]:
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         n, k, m = self.sizes
         zeros = np.zeros((n, k), self.ring.dtype), np.zeros((k, m), self.ring.dtype)
         a, b = ([zero if w is None else w for w in both] for zero, both in zip(zeros, (self.a, self.b), strict=True))

@@ -16,14 +16,14 @@ import numpy as np
 
 from mpc.ring import U8, low_bits, smallest_word
 from mpc.rings import GF2, BitRing, PackedBits, packed_bits
-from mpc.transfers import Making, and_each, bits_of_words, private, together, unpack
+from mpc.transfers import OfflineSteps, and_each, bits_of_words, private, together, unpack
 
 _BYTE = 8
 # Widest windows whose one-hots, or only whose carries, are made by shifts.
 _HOT_BITS, _CARRY_BITS = 4, 3
 
 
-def one_hot(rank: int, index: np.ndarray, bits: int) -> Making[np.ndarray]:
+def one_hot(rank: int, index: np.ndarray, bits: int) -> OfflineSteps[np.ndarray]:
     """<i>, the low bits of words [n] -> <1{j = i}>, bit j of consecutive words, [n, w].
 
     Words are the narrowest that hold 2^bits bits, or have 64 bits; unused bits are 0.
@@ -31,7 +31,7 @@ def one_hot(rank: int, index: np.ndarray, bits: int) -> Making[np.ndarray]:
     return (yield from _doubled(rank, np.full((len(index), 1), rank == 0, U8), bits_of_words(index, bits)))
 
 
-def _doubled(rank: int, hot: np.ndarray, bits: np.ndarray) -> Making[np.ndarray]:
+def _doubled(rank: int, hot: np.ndarray, bits: np.ndarray) -> OfflineSteps[np.ndarray]:
     """One-hot of an index's lower bits, uint8[n, 2^b], and <the bits above>, uint8[n, k] -> one-hot of the index.
 
     Each bit doubles the string: its first half is the string where the bit is 0, its second half where it is 1.
@@ -49,7 +49,7 @@ def _doubled(rank: int, hot: np.ndarray, bits: np.ndarray) -> Making[np.ndarray]
     return np.ascontiguousarray(words).view(smallest_word(min(_BYTE * words.shape[1], 64)))
 
 
-def _hot_sums(rank: int, windows: np.ndarray, bits: int) -> Making[np.ndarray]:
+def _hot_sums(rank: int, windows: np.ndarray, bits: int) -> OfflineSteps[np.ndarray]:
     """The low bits of each party's words, [n, m] -> <1{k = their sum}> for k < 2^(bits + 1), in one word each.
 
     Party 0 starts with the one-hot of its own value; each bit of party 1's value shifts it or leaves it in place.
@@ -66,7 +66,7 @@ def _hot_sums(rank: int, windows: np.ndarray, bits: int) -> Making[np.ndarray]:
     return hot.reshape(windows.shape)
 
 
-def _carries(rank: int, made: np.ndarray, passed: np.ndarray, wanted: set[int]) -> Making[np.ndarray]:
+def _carries(rank: int, made: np.ndarray, passed: np.ndarray, wanted: set[int]) -> OfflineSteps[np.ndarray]:
     """<generates a carry>, <propagates a carry> of windows from the lowest up, uint8[n, m] -> <carries out of them>.
 
     Only the wanted carries are right.
@@ -104,7 +104,7 @@ def _parts(width: int, most: int) -> list[int]:
     return [(width + i) // count for i in reversed(range(count))]
 
 
-def _joined(rank: int, hots: list[np.ndarray], widths: list[int]) -> Making[np.ndarray]:
+def _joined(rank: int, hots: list[np.ndarray], widths: list[int]) -> OfflineSteps[np.ndarray]:
     """The one-hots of a window's parts, [n, 1] -> the one-hot of the window."""
     if len(hots) == 1:
         return hots[0]
@@ -118,7 +118,9 @@ def _bits_of_hot(hots: np.ndarray, width: int) -> np.ndarray:
     return np.stack([parity(hots & hots.dtype.type(mask)) for mask in ones], axis=1)
 
 
-def one_hots(rank: int, x: np.ndarray, widths: Sequence[int], hot: int) -> Making[tuple[list[np.ndarray], np.ndarray]]:
+def one_hots(
+    rank: int, x: np.ndarray, widths: Sequence[int], hot: int
+) -> OfflineSteps[tuple[list[np.ndarray], np.ndarray]]:
     """[x], words [n], cut into windows of these widths from bit 0 up -> one-hots of the first `hot`, and <carries>.
 
     The one-hots are as `one_hot` returns them; the carries are those of the shares' sum out of every window, uint8[n,
@@ -162,7 +164,7 @@ def _folded(sums: np.ndarray, width: int) -> np.ndarray:
     return low_bits((sums ^ sums >> sums.dtype.type(size)).astype(word), size)
 
 
-def _with_carry(rank: int, hots: np.ndarray, carries: np.ndarray, width: int) -> Making[np.ndarray]:
+def _with_carry(rank: int, hots: np.ndarray, carries: np.ndarray, width: int) -> OfflineSteps[np.ndarray]:
     """<1{k = window}> and <carries>, [n, m] -> <1{k = window and carry, modulo 2^width}>."""
     word, size = hots.dtype, 1 << width
     moved = hots ^ low_bits(hots << word.type(1) | hots >> word.type(size - 1), size)
@@ -190,7 +192,7 @@ def above(hot: np.ndarray) -> np.ndarray:
     return sums ^ hot ^ np.zeros_like(higher) - higher
 
 
-def subset_products(rank: int, bits: np.ndarray) -> Making[np.ndarray]:
+def subset_products(rank: int, bits: np.ndarray) -> OfflineSteps[np.ndarray]:
     """<bits>, uint8[n, k] -> <their product over each subset>, uint8[n, 2^k], numbered by its bits."""
     products = np.full((len(bits), 1), rank == 0, U8)
     for place in range(bits.shape[1]):

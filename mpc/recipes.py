@@ -20,7 +20,7 @@ from mpc.kernels import windows
 from mpc.relations import Relations, bits_of, unpacked
 from mpc.ring import U8, U64, Shape, low_bits
 from mpc.rings import AnyRing, PackedBits, ShareRing, Z2k
-from mpc.transfers import Making
+from mpc.transfers import OfflineSteps
 
 
 class Pair(Protocol):
@@ -32,7 +32,7 @@ class Pair(Protocol):
     def common(self, ring: AnyRing, shape: Shape) -> np.ndarray:
         """Return uniform elements that both parties know and nobody else does."""
 
-    def applied(self, recipe: Applied) -> Making[np.ndarray]:
+    def applied(self, recipe: Applied) -> OfflineSteps[np.ndarray]:
         """Return a share of the product of a kept operand and dealt vectors."""
 
 
@@ -49,7 +49,7 @@ class Zero:
     def check(self, value: np.ndarray, relations: Relations) -> None:
         relations.zero(value, self.ring)
 
-    def between(self, pair: Pair) -> Making[np.ndarray]:
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         words = pair.common(self.ring, self.shape)
         yield []
         return words if pair.rank == 0 else self.ring.subtract(np.zeros_like(words), words)
@@ -74,7 +74,7 @@ class Product:
         else:
             relations.conjunction(self.a, self.b, value)
 
-    def between(self, pair: Pair) -> Making[np.ndarray]:
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         if isinstance(self.ring, Z2k):
             return transfers.multiply(pair.rank, self.a, self.b, self.ring)
         return transfers.and_bits(pair.rank, self.a, self.b, self.ring)
@@ -93,7 +93,7 @@ class Lifted:
     def check(self, value: np.ndarray, relations: Relations) -> None:
         relations.bit(self.ring, value, self.bits)
 
-    def between(self, pair: Pair) -> Making[np.ndarray]:
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         return transfers.lift(pair.rank, self.bits, self.ring)
 
 
@@ -113,7 +113,7 @@ class Chosen:
         bits, a = np.broadcast_arrays(self.lifted, self.a)
         relations.product(self.ring, bits[..., None], a[..., None], value)
 
-    def between(self, pair: Pair) -> Making[np.ndarray]:
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         return transfers.choose(pair.rank, self.bits, self.a, self.ring)
 
 
@@ -134,7 +134,7 @@ class Crossed:
         relations.conjunction(*((own, none) if relations.first else (none, own)), both)
         relations.bit(self.ring, value, both)
 
-    def between(self, pair: Pair) -> Making[np.ndarray]:
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         own = self.first if pair.rank == 0 else self.second
         return transfers.multiply_bits(pair.rank, own & np.uint8(1), self.ring)
 
@@ -153,7 +153,7 @@ class OneHot:
         place = relations.one_hot(value.reshape(-1, value.shape[-1]))
         relations.zero_bits(place ^ self.bits.reshape(place.shape))
 
-    def between(self, pair: Pair) -> Making[np.ndarray]:
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         count = self.bits.shape[-1]
         index = number(self.bits).reshape(-1).astype(U64)
         hot = yield from one_hot_transfers.one_hot(pair.rank, index, count)
@@ -176,7 +176,7 @@ class Applied:
     def __call__(self) -> np.ndarray:
         return self.product(self.kept(self.number), self.vectors)
 
-    def between(self, pair: Pair) -> Making[np.ndarray]:
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         return pair.applied(self)
 
 
@@ -193,7 +193,7 @@ class Summed:
     def check(self, value: np.ndarray, relations: Relations) -> None:
         relations.number(value.reshape(-1), bits_of(self.words.reshape(-1), self.ring.bits))
 
-    def between(self, pair: Pair) -> Making[np.ndarray]:
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         return transfers.join(pair.rank, self.words, self.ring)
 
 
@@ -229,7 +229,7 @@ class OneHotWindows(_Windows):
         relations.zero_bits(hot[:, 1 << self.width :])
         relations.zero_bits(relations.one_hot(hot[:, : 1 << self.width]) ^ self.bits)
 
-    def between(self, pair: Pair) -> Making[np.ndarray]:
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         index = (self.words[:, None] >> self.places.astype(self.words.dtype)).reshape(-1)
         hot = yield from one_hot_transfers.one_hot(pair.rank, index, self.width)
         if hot.dtype != U64:
@@ -252,7 +252,7 @@ class ReadWindows(_Windows):
         bits[:, : self.width] = self.bits
         relations.number(value.reshape(-1), bits)
 
-    def between(self, pair: Pair) -> Making[np.ndarray]:
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         first, last = self.places[0], self.places[-1] + self.width
         bits = transfers.bits_of_words(self.words >> self.words.dtype.type(first), int(last - first))
         lifted = yield from transfers.lift(pair.rank, bits, self.ring)
@@ -275,7 +275,7 @@ class Dot:
     def check(self, value: np.ndarray, relations: Relations) -> None:
         relations.product(self.ring, self.a, self.b, value)
 
-    def between(self, pair: Pair) -> Making[np.ndarray]:
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         products = yield from transfers.multiply(pair.rank, self.a, self.b, self.ring)
         return products.sum(axis=-1, dtype=self.a.dtype)
 
@@ -299,7 +299,7 @@ class Cut:
             bits = np.concatenate([bits, self.above.reshape(-1, 1)], axis=1)
         relations.number(self.x, bits)
 
-    def between(self, pair: Pair) -> Making[tuple[list[np.ndarray], np.ndarray]]:
+    def between(self, pair: Pair) -> OfflineSteps[tuple[list[np.ndarray], np.ndarray]]:
         """Return the shared one-hots and <carries>, as `one_hot_transfers.one_hots` does."""
         if not self._begun:
             self._begun = True
@@ -327,7 +327,7 @@ class BitAbove:
         # Checked together with the bits below it, which are dealt later.
         self.cut.above = value
 
-    def between(self, pair: Pair) -> Making[np.ndarray]:
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         _, carries = yield from self.cut.between(pair)
         return bit_of(self.cut.x, sum(self.cut.widths)) ^ carries[:, -1]
 
@@ -345,7 +345,7 @@ class OneHotOf:
     def check(self, value: np.ndarray, relations: Relations) -> None:
         self.cut.check(relations.one_hot(value.reshape(-1, value.shape[-1])), relations)
 
-    def between(self, pair: Pair) -> Making[np.ndarray]:
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         (hot,), _ = yield from self.cut.between(pair)
         return transfers.unpack(hot, 1 << self.cut.widths[0])
 

@@ -27,7 +27,7 @@ from mpc.relations import Relations, bits_of, unpacked
 from mpc.ring import U8, U32, U64, low_bits, packed_size
 from mpc.rings import PackedBits, Z2k
 from mpc.rounds import Steps, open_words
-from mpc.transfers import Making
+from mpc.transfers import OfflineSteps
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class ChunkThermometers:
         relations.zero_bits(bits[:, self.chunks.bits :])
         self.cut.check(bits[:, : self.chunks.bits], relations)
 
-    def between(self, pair: Pair) -> Making[np.ndarray]:
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         hots, _ = yield from self.cut.between(pair)
         tables = np.zeros((len(self.cut.x), self.chunks.m, self.chunks.table_bytes), U8)
         for j, hot in enumerate(hots):
@@ -102,7 +102,7 @@ class ChunkThermometers:
         return tables
 
 
-def mask_products(rank: int, masks: np.ndarray, m: int) -> Making[np.ndarray]:
+def mask_products(rank: int, masks: np.ndarray, m: int) -> OfflineSteps[np.ndarray]:
     """<bit masks>, uint32[n] -> <every product that mpc/kernels/borrow.py names>, uint8[n, products]."""
     bits = transfers.bits_of_words(masks, 2 * m - 1)
     subsets = yield from one_hot_transfers.subset_products(rank, bits[:, m:])
@@ -139,7 +139,7 @@ class MaskProducts:
             start = end
         relations.zero_bits(products[:, start:])
 
-    def between(self, pair: Pair) -> Making[np.ndarray]:
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         bits = yield from mask_products(pair.rank, self.masks, self.m)
         words = np.zeros((len(bits), borrow.product_words(self.m) * self.dtype.itemsize), U8)
         packed = np.packbits(bits, axis=1, bitorder="little")
@@ -158,7 +158,7 @@ class RingMaskProducts:
     def __call__(self) -> np.ndarray:
         return borrow.ring_mask_products(self.masks, self.m, borrow.ring_product_words(self.m))
 
-    def between(self, pair: Pair) -> Making[np.ndarray]:
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         bits = yield from mask_products(pair.rank, self.masks, self.m)
         return (yield from transfers.lift(pair.rank, bits[:, 1:], self.ring))
 

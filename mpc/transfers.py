@@ -2,8 +2,8 @@
 
 A transfer is one correlated oblivious transfer: the chooser inputs a bit c, the sender words w, and both get shares of
 c w, each uniform by itself. The functions below are protocols of the offline phase, as generators: they yield lists of
-independent transfers, and receive this party's shares. `together` joins several. Messages in between (`Told`) are
-masked.
+independent transfers, and receive this party's shares. `together` joins several. Messages in between are masked
+(`MaskedMessage`).
 
 and_each       <b>, <s> -> <b s>, a bit times a string of bits             2 transfers of the string
 choose         <b>, [a] -> [b a]; lift: a = 1                              2 transfers of the words (lift: 1)
@@ -49,7 +49,7 @@ class Transfer:
 
 
 @dataclass(frozen=True)
-class Told:
+class MaskedMessage:
     """A masked message in the round of the transfers' words: words [count] at the sender, None at the receiver."""
 
     sender: int
@@ -71,22 +71,22 @@ class Correlated:
     choices: np.ndarray | None
 
 
-Asked: TypeAlias = Transfer | Told | Correlated
-Making: TypeAlias = Generator[Sequence[Asked], list[np.ndarray], T]
+TransferRequest: TypeAlias = Transfer | MaskedMessage | Correlated
+OfflineSteps: TypeAlias = Generator[Sequence[TransferRequest], list[np.ndarray], T]
 
 
-def together(*makings: Making[Any]) -> Making[list[Any]]:
+def together(*programs: OfflineSteps[Any]) -> OfflineSteps[list[Any]]:
     """Run several at once, merging the lists of transfers of all that are not done; return their results in order."""
-    results: list[Any] = [None] * len(makings)
-    pending: dict[int, Sequence[Asked]] = {}
+    results: list[Any] = [None] * len(programs)
+    pending: dict[int, Sequence[TransferRequest]] = {}
 
     def advance(index: int, answer: list[np.ndarray] | None) -> None:
         try:
-            pending[index] = next(makings[index]) if answer is None else makings[index].send(answer)
+            pending[index] = next(programs[index]) if answer is None else programs[index].send(answer)
         except StopIteration as done:
             results[index] = done.value
 
-    for index in range(len(makings)):
+    for index in range(len(programs)):
         advance(index, None)
     while pending:
         now, pending = pending, {}
@@ -113,7 +113,9 @@ def private(rank: int, chooser: int, own: np.ndarray, ring: AnyRing, width: int 
     return Transfer(chooser, len(own), width, ring, own if mine else None, None if mine else own)
 
 
-def and_each(rank: int, bits: np.ndarray, strings: np.ndarray, ring: BitRing | PackedBits = GF2) -> Making[np.ndarray]:
+def and_each(
+    rank: int, bits: np.ndarray, strings: np.ndarray, ring: BitRing | PackedBits = GF2
+) -> OfflineSteps[np.ndarray]:
     """<b>, uint8[n], and <s>, [n, m] in a ring of bits -> <b s>, [n, m]."""
     if not strings.size:
         return strings
@@ -153,7 +155,7 @@ class _Spread:
         return rows.reshape([shape[axis] for axis in axes]).transpose(np.argsort(axes))
 
 
-def choose(rank: int, bits: np.ndarray, a: np.ndarray, ring: Z2k) -> Making[np.ndarray]:
+def choose(rank: int, bits: np.ndarray, a: np.ndarray, ring: Z2k) -> OfflineSteps[np.ndarray]:
     """<b>, [a] -> [b a]; the shapes broadcast.
 
     With b_0, b_1 the shares of a bit, b a = sum_i b_i a_i + b_i (1 - 2 b_j) a_j, j the other party.
@@ -164,14 +166,14 @@ def choose(rank: int, bits: np.ndarray, a: np.ndarray, ring: Z2k) -> Making[np.n
     return spread.back(signed * rows + first + second)
 
 
-def choose_packed(rank: int, bits: np.ndarray, a: np.ndarray, ring: PackedIntegers) -> Making[np.ndarray]:
+def choose_packed(rank: int, bits: np.ndarray, a: np.ndarray, ring: PackedIntegers) -> OfflineSteps[np.ndarray]:
     """<b>, uint8[n], and [a], uint8[n, m], modulo 2^k -> [b a], packed in bytes on the wire."""
     signed = bits[:, None]
     first, second = yield crosswise(rank, bits, ring.join((U8.type(1) - signed - signed) * a), ring)
     return signed * a + ring.split(ring.add(first, second), a.shape[1])
 
 
-def lift(rank: int, bits: np.ndarray, ring: Z2k) -> Making[np.ndarray]:
+def lift(rank: int, bits: np.ndarray, ring: Z2k) -> OfflineSteps[np.ndarray]:
     """<b> -> [b]."""
     signed = bits.astype(ring.dtype)
     own = bits.reshape(-1) if rank == 1 else (ring.dtype.type(1) - signed - signed).reshape(-1, 1)
@@ -179,7 +181,9 @@ def lift(rank: int, bits: np.ndarray, ring: Z2k) -> Making[np.ndarray]:
     return share.reshape(bits.shape) + (signed if rank == 0 else ring.dtype.type(0))
 
 
-def _cross(rank: int, chooser: int | None, bits_of: np.ndarray, words: np.ndarray, ring: Z2k) -> Making[np.ndarray]:
+def _cross(
+    rank: int, chooser: int | None, bits_of: np.ndarray, words: np.ndarray, ring: Z2k
+) -> OfflineSteps[np.ndarray]:
     """Return sums over the bits i of b, [n], of 2^i times words [n, m].
 
     With a chooser, b is its own and the words are the other's; without one, both parties' b and words are multiplied
@@ -207,7 +211,7 @@ def _cross(rank: int, chooser: int | None, bits_of: np.ndarray, words: np.ndarra
     return total
 
 
-def multiply(rank: int, a: np.ndarray, b: np.ndarray, ring: Z2k) -> Making[np.ndarray]:
+def multiply(rank: int, a: np.ndarray, b: np.ndarray, ring: Z2k) -> OfflineSteps[np.ndarray]:
     """[a], [b] -> [a b]; the shapes broadcast. The bits of the operand with fewer elements are the choices."""
     if b.size > a.size:
         a, b = b, a
@@ -217,7 +221,7 @@ def multiply(rank: int, a: np.ndarray, b: np.ndarray, ring: Z2k) -> Making[np.nd
     return spread.back(flat[:, None] * rows + cross)
 
 
-def multiply_private(rank: int, chooser: int, own: np.ndarray, width: int, ring: Z2k) -> Making[np.ndarray]:
+def multiply_private(rank: int, chooser: int, own: np.ndarray, width: int, ring: Z2k) -> OfflineSteps[np.ndarray]:
     """b, known to the chooser, [n], times words known to the other, [n, width]; `own` is this party's input."""
     mine = rank == chooser
     bits_of = own if mine else np.zeros(len(own), ring.dtype)
@@ -225,7 +229,7 @@ def multiply_private(rank: int, chooser: int, own: np.ndarray, width: int, ring:
     return (yield from _cross(rank, chooser, bits_of, words, ring))
 
 
-def matmul_private(rank: int, left: int, a: np.ndarray, b: np.ndarray, ring: Z2k) -> Making[np.ndarray]:
+def matmul_private(rank: int, left: int, a: np.ndarray, b: np.ndarray, ring: Z2k) -> OfflineSteps[np.ndarray]:
     """a [n, k], known to party `left`, times b [k, m], known to the other; each passes zeros for the other's matrix.
 
     The bits of the matrix with fewer elements are the choices.
@@ -238,13 +242,13 @@ def matmul_private(rank: int, left: int, a: np.ndarray, b: np.ndarray, ring: Z2k
     return products.reshape(n, k, m).sum(axis=1, dtype=ring.dtype)
 
 
-def multiply_bits(rank: int, own: np.ndarray, ring: Z2k) -> Making[np.ndarray]:
+def multiply_bits(rank: int, own: np.ndarray, ring: Z2k) -> OfflineSteps[np.ndarray]:
     """uint8[n] bits, one known to each party -> [their product]."""
     (share,) = yield [private(rank, 1, own if rank == 1 else own.astype(ring.dtype)[:, None], ring)]
     return share[:, 0]
 
 
-def join(rank: int, words: np.ndarray, ring: Z2k) -> Making[np.ndarray]:
+def join(rank: int, words: np.ndarray, ring: Z2k) -> OfflineSteps[np.ndarray]:
     """<words of bits>, [n] -> [the integers that they stand for], modulo 2^k.
 
     With w_0, w_1 the shares of a word, w = w_0 + sum_i 2^i b_1 (1 - 2 b_0) over their bits. Groups of eight bits have
@@ -277,7 +281,7 @@ def unpack(words: np.ndarray, count: int) -> np.ndarray:
     return np.unpackbits(data, axis=1, count=count, bitorder="little")
 
 
-def and_bits(rank: int, x: np.ndarray, y: np.ndarray, ring: BitRing | PackedBits) -> Making[np.ndarray]:
+def and_bits(rank: int, x: np.ndarray, y: np.ndarray, ring: BitRing | PackedBits) -> OfflineSteps[np.ndarray]:
     """<x>, <y> in a ring of bits -> <x and y>; the shapes broadcast. If one bit multiplies many, they form a string."""
     if isinstance(ring, PackedBits):
         bits = [np.unpackbits(np.ascontiguousarray(w).view(U8).reshape(-1), bitorder="little") for w in (x, y)]

@@ -51,7 +51,7 @@ from mpc.thermometer import (
     deal_thermometers,
     open_chunks,
 )
-from mpc.transfers import Making
+from mpc.transfers import OfflineSteps
 from mpc.wrap import add_halves, wire_bits
 
 SHORT = 12
@@ -72,7 +72,7 @@ class LiftedAbove:
     def __call__(self) -> np.ndarray:
         return bit_of(self.cut.x, _TOP).astype(self.ring.dtype)
 
-    def between(self, pair: Pair) -> Making[np.ndarray]:
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         top = yield from BitAbove(self.cut).between(pair)
         return (yield from transfers.lift(pair.rank, top, self.ring))
 
@@ -91,7 +91,7 @@ class ShiftedDown:
     def __call__(self) -> np.ndarray:
         return self.cut.x >> np.uint64(self.shift)
 
-    def between(self, pair: Pair) -> Making[np.ndarray]:
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         _, carries = yield from self.cut.between(pair)
         ends = np.stack([carries[:, -1], bit_of(self.cut.x, _TOP) ^ carries[:, -1]])
         lower, (carry, top) = yield from transfers.together(

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from mpc.ring import U8, U64, pack_bits, packed_size, unpack_bits
 from mpc.rings import GF2, AnyRing
 from mpc.rounds import Round, Steps, parallel
-from mpc.transfers import Asked, Correlated, Told, Transfer
+from mpc.transfers import Correlated, MaskedMessage, Transfer, TransferRequest
 from protocols.ot.pads import pads
 
 
@@ -85,7 +85,7 @@ class Transfers:
     _blocks: _Stock = field(default_factory=_Stock)
     _choices: _Stock = field(default_factory=_Stock)
 
-    def run(self, transfers: Sequence[Asked]) -> Steps[list[np.ndarray]]:
+    def run(self, transfers: Sequence[TransferRequest]) -> Steps[list[np.ndarray]]:
         """Run transfers; return this party's share of each, [count, width], or the message that was sent or received.
 
         This takes two rounds, besides those of the extensions.
@@ -111,7 +111,7 @@ class Transfers:
             for number, one in enumerate(transfers)
             if isinstance(one, Transfer) and not one.count
         }
-        told = [(number, asked) for number, asked in enumerate(transfers) if isinstance(asked, Told)]
+        told = [(number, asked) for number, asked in enumerate(transfers) if isinstance(asked, MaskedMessage)]
         messages, start = [], 0
         for group in theirs:
             own = blocks[start : start + group.count]
@@ -192,12 +192,12 @@ class _Group:
             shares[number] = part
 
 
-def _correlated(transfers: Sequence[Asked], chooser: int) -> dict[int, Correlated]:
+def _correlated(transfers: Sequence[TransferRequest], chooser: int) -> dict[int, Correlated]:
     """Return, by number, the requests for blocks themselves in which `chooser` chooses."""
     return {i: one for i, one in enumerate(transfers) if isinstance(one, Correlated) and one.chooser == chooser}
 
 
-def _grouped(transfers: Sequence[Asked], chooser: int) -> list[_Group]:
+def _grouped(transfers: Sequence[TransferRequest], chooser: int) -> list[_Group]:
     """Group the transfers in which `chooser` chooses; words that are not known are left empty."""
     by_kind: dict[tuple[AnyRing, int], list[tuple[int, Transfer]]] = {}
     for number, transfer in enumerate(transfers):
@@ -232,9 +232,9 @@ def _pads(blocks: np.ndarray, first: int, group: _Group, key: bytes) -> np.ndarr
     return np.ascontiguousarray(data).view(group.ring.dtype).reshape(len(blocks), group.width)
 
 
-def payload(asked: Asked) -> tuple[int, int]:
+def payload(asked: TransferRequest) -> tuple[int, int]:
     """Return the bytes that party 0 and party 1 send for a request, without the correlated transfers."""
-    if isinstance(asked, Told):
+    if isinstance(asked, MaskedMessage):
         size = sum(asked.ring.sizes((asked.count,)))
         return (size, 0) if asked.sender == 0 else (0, size)
     choices = packed_size(asked.count, 1)

@@ -16,7 +16,7 @@ import numpy as np
 
 from mpc.ring import U8, U64
 from mpc.rings import packed_bits
-from mpc.transfers import Asked, Making, Told, Transfer
+from mpc.transfers import MaskedMessage, OfflineSteps, Transfer, TransferRequest
 from protocols.ot.kernels import aes_blocks
 from protocols.ot.kernels.fold import fold
 from protocols.randomness.punctured_trees import SeedTrees, puncture, puncturing
@@ -37,19 +37,19 @@ def depth_for(vectors: int, height: int) -> int:
     return min(range(1, _MOST + 1), key=bits)
 
 
-def asked_for(owner: int, columns: int, vectors: int, height: int) -> list[list[Asked]]:
+def asked_for(owner: int, columns: int, vectors: int, height: int) -> list[list[TransferRequest]]:
     """Return the requests, wave by wave, as seen by a party without input."""
     depth, width = depth_for(vectors, height), -(-height // 64)
     if depth == 1:
         return [[Transfer(1 - owner, vectors * columns, width, WORDS, None, None)]]
     trees = -(-vectors // depth) * columns
-    told = Told(owner, trees * width, WORDS, None)
+    told = MaskedMessage(owner, trees * width, WORDS, None)
     return [[one] for one in (*puncturing(1 - owner, trees, depth), told)]
 
 
 def choose_columns(
     rank: int, owner: int, own: np.ndarray, vectors: int, height: int, delta: np.ndarray, key: bytes
-) -> Making[np.ndarray]:
+) -> OfflineSteps[np.ndarray]:
     """`own`: columns uint64[n, height / 64] at the owner, bits uint8[vectors, n] at the other -> shares of the sums,
     uint64[vectors, height / 64]. `delta` and `key` are those of `puncture`.
     """
@@ -65,14 +65,14 @@ def choose_columns(
         trees = yield from puncture(rank, 1 - owner, groups * n, depth, None, delta, key)
         products, sums = _folded(trees, n, width)
         sums.reshape(groups, n, width)[:] ^= own
-        yield [Told(owner, sums.size, WORDS, sums.reshape(-1))]
+        yield [MaskedMessage(owner, sums.size, WORDS, sums.reshape(-1))]
         return products.reshape(-1, width)[:vectors]
     bits = np.zeros((groups * depth, n), U8)
     bits[:vectors] = own
     path = (bits.reshape(groups, depth, n) << np.arange(depth)[:, None]).sum(axis=1).reshape(-1)
     trees = yield from puncture(rank, 1 - owner, groups * n, depth, path, delta, key)
     products, _ = _folded(trees, n, width)
-    (told,) = yield [Told(owner, groups * n * width, WORDS, None)]
+    (told,) = yield [MaskedMessage(owner, groups * n * width, WORDS, None)]
     shares = products.reshape(-1, width)
     for v in range(vectors):
         chosen = told.reshape(groups, n, width)[v // depth][own[v] == 1]

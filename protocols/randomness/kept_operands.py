@@ -27,7 +27,7 @@ from mpc.linear_map import MatrixVectors
 from mpc.recipes import Applied
 from mpc.ring import U8
 from mpc.rings import Z2k
-from mpc.transfers import Making
+from mpc.transfers import OfflineSteps
 from protocols.ot.trees import permutation_key
 from protocols.randomness.chosen_columns import WORDS, choose_columns
 from protocols.randomness.punctured_trees import depth_of, puncture
@@ -75,7 +75,7 @@ class Operands:
         self._own.pop(number, None)
         self._histograms.pop(number, None)
 
-    def applied(self, recipe: Applied) -> Making[np.ndarray]:
+    def applied(self, recipe: Applied) -> OfflineSteps[np.ndarray]:
         """Make a share of matrix times vectors, for a request of mpc/linear_map.py or mpc/fixed_operand.py."""
         request, own = recipe.request, self._own.get(recipe.number)
         match request:
@@ -90,7 +90,9 @@ class Operands:
                 return self._routed(mine, request)
         raise TypeError(f"no such product: {request}")
 
-    def _histogram(self, own: BinColumns | None, r: np.ndarray | None, request: MatrixVectors) -> Making[np.ndarray]:
+    def _histogram(
+        self, own: BinColumns | None, r: np.ndarray | None, request: MatrixVectors
+    ) -> OfflineSteps[np.ndarray]:
         if request.number not in self._histograms:
             self._histograms[request.number] = None
             trees = request.n_in * (request.n_out // request.size)
@@ -103,7 +105,7 @@ class Operands:
             yield []
         return (yield from kept.apply(r, request))
 
-    def _routed(self, own: np.ndarray, request: MatrixVectors) -> Making[np.ndarray]:
+    def _routed(self, own: np.ndarray, request: MatrixVectors) -> OfflineSteps[np.ndarray]:
         """Columns of p, bits of q -> uint8[count, n_out]."""
         sums = yield from choose_columns(
             self.rank, request.owner, own, request.count, request.n_out, self.delta, self._next_key()
@@ -116,7 +118,9 @@ class Operands:
         return permutation_key(self.key, f"operand {self._keys}")
 
 
-def _of_words(rank: int, own: DenseWords | None, r: np.ndarray | None, request: MatrixVectors) -> Making[np.ndarray]:
+def _of_words(
+    rank: int, own: DenseWords | None, r: np.ndarray | None, request: MatrixVectors
+) -> OfflineSteps[np.ndarray]:
     """[count, n_in] of q times any matrix of p, by the bits of q's words."""
     assert isinstance(request.ring, Z2k)
     count, n, width, dtype = request.count, request.n_in, request.n_out, request.ring.dtype
@@ -138,7 +142,9 @@ def _columns(matrix: BinRows | DenseBits) -> np.ndarray:
     return np.concatenate([packed_rows(np.arange(matrix.size)[:, None] == matrix.bins[:, f]) for f in range(d)])
 
 
-def _of_shared(rank: int, own: OperandShare | None, rho: np.ndarray, request: OperandProduct) -> Making[np.ndarray]:
+def _of_shared(
+    rank: int, own: OperandShare | None, rho: np.ndarray, request: OperandProduct
+) -> OfflineSteps[np.ndarray]:
     """<rho> or [rho], [b, v, k], times the shared matrix, [b, k, m]."""
     b, v, k = request.shape
     m = request.columns

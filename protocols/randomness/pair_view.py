@@ -13,7 +13,7 @@ from mpc.errors import ConfigError
 from mpc.recipes import Applied, Pair
 from mpc.ring import Shape
 from mpc.rings import AnyRing, Stream
-from mpc.transfers import Making, together
+from mpc.transfers import OfflineSteps, together
 from protocols.randomness.kept_operands import Operands
 from protocols.randomness.prg import Streams
 
@@ -90,11 +90,11 @@ class LocalPair:
         self._drawn += 1
         return ring.draw(self.streams.of(self._drawn - 1), shape)
 
-    def applied(self, recipe: Applied) -> Making[np.ndarray]:
+    def applied(self, recipe: Applied) -> OfflineSteps[np.ndarray]:
         return self.operands.applied(recipe)
 
 
-def fulfil(pair: Pair, made: Sequence[Derived]) -> Making[None]:
+def fulfil(pair: Pair, made: Sequence[Derived]) -> OfflineSteps[None]:
     """Make the derived values of one request; those that do not depend on each other are made in the same rounds."""
     left, done = list(made), set[int]()
     due = {id(derived.out) for derived in made}

@@ -56,25 +56,25 @@ class Maker:
 
     def make(self, requests: Sequence[Request]) -> list[list[Derived]]:
         """Make the values of requests; return the derived ones, by request. Raises NeedsDealer, PeerFailure."""
-        views, makings = [], []
+        views, programs = [], []
         for request in requests:
             view = PairView(self.pair.rank, self._streams.of(request.index), request.correlation)
             request.values = request.correlation.deal(view)
             views.append(view)
             if view.made:
-                makings.append(fulfil(self.pair, view.made))
-        if makings:
-            self.endpoint.run(self._waves(together(*makings)))
+                programs.append(fulfil(self.pair, view.made))
+        if programs:
+            self.endpoint.run(self._waves(together(*programs)))
         for view in views:
             for number in view.dropped:
                 self.pair.operands.forget(number)
         return [view.made for view in views]
 
-    def _waves(self, making: transfers.Making[Any]) -> Steps[None]:
+    def _waves(self, program: transfers.OfflineSteps[Any]) -> Steps[None]:
         try:
-            asked = next(making)
+            asked = next(program)
             while True:
-                asked = making.send((yield from self._transfers.run(asked)) if asked else [])
+                asked = program.send((yield from self._transfers.run(asked)) if asked else [])
         except StopIteration:
             return
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from mpc.ring import U8, U64
 from mpc.rings import packed_bits
-from mpc.transfers import Asked, Correlated, Making, Told
+from mpc.transfers import Correlated, MaskedMessage, OfflineSteps, TransferRequest
 from protocols.ot.kernels import aes_blocks
 from protocols.ot.trees import grow, grow_punctured, half_tree, permutation_key
 
@@ -35,9 +35,9 @@ def depth_of(leaves: int) -> int:
     return max(1, (leaves - 1).bit_length())
 
 
-def puncturing(owner: int, trees: int, depth: int) -> tuple[Asked, Asked]:
+def puncturing(owner: int, trees: int, depth: int) -> tuple[TransferRequest, TransferRequest]:
     """Return the two requests, one after the other, as seen by a party without input."""
-    return Correlated(owner, depth * trees, None), Told(1 - owner, 2 * (depth - 1) * trees, BLOCK, None)
+    return Correlated(owner, depth * trees, None), MaskedMessage(1 - owner, 2 * (depth - 1) * trees, BLOCK, None)
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class SeedTrees:
 
 def puncture(
     rank: int, owner: int, trees: int, depth: int, path: np.ndarray | None, delta: np.ndarray, key: bytes
-) -> Making[SeedTrees]:
+) -> OfflineSteps[SeedTrees]:
     """The owner's path, int64[trees], None at the other party -> SeedTrees; the owner's lack the named leaves.
 
     `delta` is this party's; `key` is public and used for these trees only.
@@ -122,7 +122,7 @@ def puncture(
         if depth > 1:
             hidden = known.left_sums()
             hidden ^= blocks[1:]
-            yield [Told(1 - owner, hidden.size, BLOCK, hidden.reshape(-1))]
+            yield [MaskedMessage(1 - owner, hidden.size, BLOCK, hidden.reshape(-1))]
         return known
     choices = (~path >> np.arange(depth)[:, None] & 1).astype(U8)
     (blocks,) = yield [Correlated(owner, depth * trees, choices.reshape(-1))]

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpc.linear_map import MatrixVectors
-from mpc.transfers import Making, Told
+from mpc.transfers import MaskedMessage, OfflineSteps
 from protocols.ot.kernels.leaf_words import add_at, add_words
 from protocols.randomness.punctured_trees import SeedTrees
 
@@ -30,17 +30,17 @@ class SeedHistograms:
     trees: SeedTrees
     vectors: int = 0
 
-    def apply(self, r: np.ndarray | None, request: MatrixVectors) -> Making[np.ndarray]:
+    def apply(self, r: np.ndarray | None, request: MatrixVectors) -> OfflineSteps[np.ndarray]:
         """[count, n_in] of q, None at p -> [count, n_out]."""
         first, self.vectors = self.vectors, self.vectors + request.count
         out, sums = self._words(request, first)
         if r is not None:
             sums += r.T
-            yield [Told(1 - request.owner, sums.size, request.ring, sums.reshape(-1))]
+            yield [MaskedMessage(1 - request.owner, sums.size, request.ring, sums.reshape(-1))]
             return -out.reshape(-1, request.count).T
         path, features = self.trees.path, len(out)
         assert path is not None
-        (told,) = yield [Told(1 - request.owner, sums.size, request.ring, None)]
+        (told,) = yield [MaskedMessage(1 - request.owner, sums.size, request.ring, None)]
         # The missing leaf is 0 here: the words of its hash are in both sums, and cancel.
         places, flat = (
             np.repeat(np.arange(features) * request.size, request.n_in) + path,

@@ -18,7 +18,7 @@ from mpc.linear_map import MatrixVectors
 from mpc.recipes import Applied
 from mpc.ring import U64, Shape, packed_size
 from mpc.rings import GF2, AnyRing, Z2k
-from mpc.transfers import Asked, Correlated, Making, Told, Transfer
+from mpc.transfers import Correlated, MaskedMessage, OfflineSteps, Transfer, TransferRequest
 from protocols.randomness.chosen_columns import asked_for
 from protocols.randomness.kept_operands import Operands
 from protocols.randomness.pair_view import PairView, fulfil
@@ -72,18 +72,18 @@ class _Pair:
     def common(self, ring: AnyRing, shape: Shape) -> np.ndarray:
         return np.zeros(shape, ring.dtype)
 
-    def applied(self, recipe: Applied) -> Making[np.ndarray]:
+    def applied(self, recipe: Applied) -> OfflineSteps[np.ndarray]:
         request = recipe.request
         if isinstance(request, MatrixVectors) and (request.ring == GF2 or request.size):
             return _of_one_party(request)
         return Operands(self.rank, _KEY, np.zeros(2, U64)).applied(recipe)
 
 
-def _of_one_party(request: MatrixVectors) -> Making[np.ndarray]:
+def _of_one_party(request: MatrixVectors) -> OfflineSteps[np.ndarray]:
     if request.ring == GF2:
         waves = asked_for(request.owner, request.n_in, request.count, request.n_out)
     else:
-        waves = [[Told(1 - request.owner, _trees(request) * request.count, request.ring, None)]]
+        waves = [[MaskedMessage(1 - request.owner, _trees(request) * request.count, request.ring, None)]]
     for wave in waves:
         _ = yield wave
     return np.zeros((request.count, request.n_out), request.ring.dtype)
@@ -98,11 +98,11 @@ def _elements(ring: AnyRing, count: int) -> int:
     return count if ring == GF2 else count * packed_size(8, ring.bits)
 
 
-def _cost(asked: Sequence[Asked]) -> TransferCost:
+def _cost(asked: Sequence[TransferRequest]) -> TransferCost:
     """Return the cost of one wave."""
     transfers, bits = [0, 0], [0, 0]
     for one in asked:
-        if isinstance(one, Told):
+        if isinstance(one, MaskedMessage):
             bits[one.sender] += _elements(one.ring, one.count)
             continue
         transfers[one.chooser] += one.count
@@ -113,10 +113,10 @@ def _cost(asked: Sequence[Asked]) -> TransferCost:
     return TransferCost((first, second), (bits[0], bits[1]), int(any(one.count for one in asked)))
 
 
-def _answer(one: Asked) -> np.ndarray:
+def _answer(one: TransferRequest) -> np.ndarray:
     if isinstance(one, Correlated):
         return np.zeros((one.count, 2), U64)
-    shape = (one.count,) if isinstance(one, Told) else (one.count, one.width)
+    shape = (one.count,) if isinstance(one, MaskedMessage) else (one.count, one.width)
     return np.zeros(shape, one.ring.dtype)
 
 

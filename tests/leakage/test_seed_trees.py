@@ -8,7 +8,7 @@ from mpc.linear_map import MatrixVectors
 from mpc.recipes import Applied
 from mpc.ring import U8, U64
 from mpc.rings import Z32
-from mpc.transfers import Told
+from mpc.transfers import MaskedMessage
 from protocols.randomness import chosen_columns
 from protocols.randomness.chosen_columns import choose_columns, depth_for
 from protocols.randomness.kept_operands import Operands
@@ -18,11 +18,11 @@ from tests.mpc.ideal_transfers import DELTAS, Ideal
 LANES, KEY = 10_000, bytes(16)
 
 
-def messages(makings, seed):
+def messages(programs, seed):
     """Tally party 0's messages in order, lane after lane."""
     ideal = Ideal(seed)
-    ideal.run(makings)
-    words = [one.words for one in ideal.asked if isinstance(one, Told) and one.words is not None]
+    ideal.run(programs)
+    words = [one.words for one in ideal.asked if isinstance(one, MaskedMessage) and one.words is not None]
     *sums, last = words
     # Sums of levels come level by level, with two words per lane.
     by_lane = [np.ascontiguousarray(w.reshape(-1, LANES, 2).swapaxes(0, 1)) for w in sums]
@@ -48,8 +48,8 @@ def of_rows(fixed, seed):
     parties = [Operands(rank, KEY, DELTAS[rank]) for rank in (0, 1)]
     parties[1].keep(1, BinColumns(bins, size))
     request = MatrixVectors(1, 1, LANES, size, Z32, count=count, size=size)
-    makings = [party.applied(Applied(None, None, 1, None if party.rank else r, request)) for party in parties]
-    return messages(makings, seed)
+    programs = [party.applied(Applied(None, None, 1, None if party.rank else r, request)) for party in parties]
+    return messages(programs, seed)
 
 
 @pytest.mark.parametrize("of", (of_columns, of_rows))

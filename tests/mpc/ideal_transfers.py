@@ -1,11 +1,11 @@
-"""Runs two parties' makings side by side in one thread, with an ideal functionality for the transfers."""
+"""Runs two parties' programs side by side in one thread, with an ideal functionality for the transfers."""
 
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from mpc.rings import Z2k
-from mpc.transfers import Correlated, Told
+from mpc.transfers import Correlated, MaskedMessage
 
 # Secret deltas: row i is that of party i as the sender of correlated transfers.
 DELTAS = np.arange(4, dtype=np.uint64).reshape(2, 2) * np.uint64(0x9E3779B97F4A7C15) | np.array([1, 0], np.uint64)
@@ -27,15 +27,15 @@ class Ideal:
         """The number of waves with at least one transfer."""
         return len(self.starts)
 
-    def run(self, makings):
-        """Run both makings and return their results."""
+    def run(self, programs):
+        """Run both programs and return their results."""
         rng = np.random.default_rng(self.seed)
         results, answers = [None, None], [None, None]
         while True:
             lists = []
-            for rank, making in enumerate(makings):
+            for rank, program in enumerate(programs):
                 try:
-                    lists.append(list(making.send(answers[rank])))
+                    lists.append(list(program.send(answers[rank])))
                 except StopIteration as done:
                     results[rank] = done.value
             if not lists:
@@ -51,7 +51,7 @@ class Ideal:
                     answers[rank].append(shares[rank])
 
     def _made(self, pair, rng):
-        if isinstance(pair[0], Told):
+        if isinstance(pair[0], MaskedMessage):
             return self._told(pair)
         return self._correlated(pair, rng) if isinstance(pair[0], Correlated) else self._transferred(pair, rng)
 

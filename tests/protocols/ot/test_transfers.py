@@ -9,7 +9,7 @@ from mpc.endpoint import Endpoint
 from mpc.rehearsal import Requests
 from mpc.ring import U64
 from mpc.rings import GF2, Z32, PackedBits, Z2k
-from mpc.transfers import Correlated, Told, Transfer
+from mpc.transfers import Correlated, MaskedMessage, Transfer
 from protocols.ot import transfers as module
 from protocols.ot.transfers import Transfers, key_of
 from protocols.randomness.local_pair import KnownReceiver, KnownSender
@@ -111,7 +111,9 @@ def test_requested_blocks_differ_by_delta_and_are_not_hashed(monkeypatch):
 def test_messages_arrive():
     def program(transfers, endpoint):
         words = [np.arange(3, dtype=np.uint32) + sender for sender in (0, 1)]
-        return endpoint.run(transfers.run([Told(s, 3, Z32, words[s] if endpoint.rank == s else None) for s in (0, 1)]))
+        return endpoint.run(
+            transfers.run([MaskedMessage(s, 3, Z32, words[s] if endpoint.rank == s else None) for s in (0, 1)])
+        )
 
     for told in at_both(program):
         assert [t.tolist() for t in told] == [[0, 1, 2], [1, 2, 3]]
