@@ -124,7 +124,7 @@ def test_a_model_that_was_brought_in_has_weights_alone():
     def job(party):
         model = estimator_of(share_model(party, plain if party.rank == 0 else None))
         weight = model.feature_importance(party)
-        with pytest.raises(DataError, match="no gains and covers here"):
+        with pytest.raises(DataError, match="no gains and covers"):
             model.feature_importance(party, "gain")
         return weight
 
