@@ -1,4 +1,4 @@
-"""`make bench`: run the pytest-benchmark suite; write its JSON and figures, and print its table."""
+"""`make bench`: run the pytest-benchmark suite, write its JSON and figures, and print its table."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from rich.table import Table
 from benchmarks.plot_bench import draw_all
 
 OUT = Path("out/bench")
-# Systems beside which ours are shown, and what the ratios to them are called.
+# Systems for comparison, and the names of the ratios to them.
 RIVALS = {"CrypTen": "CrypTen / ours", "CrypTen, third party": "third party / ours"}
 HEADING = (
-    "Medians; two processes, one thread each. CrypTen has no TLS. It deals online: its party 0, which then knows every "
-    "mask, or a third party, like our dealer"
+    "Medians; two processes, one thread each. CrypTen has no TLS, and deals online: by party 0, which then knows every "
+    "mask, or by a third party, like our dealer"
 )
 TITLES = {
     "operation": "Beside CrypTen",
@@ -43,7 +43,7 @@ def main() -> int:
 
 
 def table(benchmarks: list[dict[str, Any]]) -> Table:
-    """Medians of one run: seconds, the ratios of CrypTen's medians to them, and rounds and bytes, which are exact."""
+    """Print the medians of one run: seconds, the ratios of CrypTen's to them, and exact rounds and bytes."""
     shown = Table(title=HEADING, title_justify="left")
     columns = [
         "name",
@@ -71,7 +71,7 @@ def table(benchmarks: list[dict[str, Any]]) -> Table:
 
 
 def _rows(measured: list[tuple[dict[str, Any], float]]) -> Iterator[list[str]]:
-    """The lines of one suite, by name, size and system."""
+    """Return the rows of one suite, by name, size and system."""
     medians = {(info["system"], info["name"], info["size"]): median for info, median in measured}
     order = {name: place for place, name in enumerate(dict.fromkeys(info["name"] for info, _ in measured))}
     for info, median in sorted(measured, key=lambda m: (order[m[0]["name"]], m[0]["size"], m[0]["system"])):

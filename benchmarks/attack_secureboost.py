@@ -1,4 +1,4 @@
-"""What a SecureBoost guest recovers of a host's bins, row by row, from the sums that it decrypts; and what hinders it.
+"""Attack SecureBoost: recover a host's bins, row by row, from the sums that the guest decrypts; evaluate defences.
 
     python -m benchmarks.attack_secureboost [breast student default_credit] [--trees 5 20 50] [--rows 2000]
     python -m benchmarks.attack_secureboost --defences [--trees 20] ...
@@ -6,9 +6,9 @@
 The guest follows the protocol. It knows g and h of every row in every tree, and a host's bins stay the same: each
 decrypted sum is a linear equation in the unknown "row r is in bucket b". The equations of all trees are solved by least
 squares under "each row is in one bucket of each column", each direction weighted by how far it stands out of the noise.
-A second attack takes less from each sum, the mean number of a bucket, and so needs no bins that stay the same. The
-command's defaults: depth 3, 32 bins, learning rate 0.1; keys of 1024 bits, since the attack does not touch the
-encryption. Prints tables as Markdown.
+A second attack uses only the mean number of a bucket from each sum, and therefore does not need fixed bins. Defaults
+are those of the command (depth 3, 32 bins, learning rate 0.1), with keys of 1024 bits, since the attack does not
+concern the encryption. Prints tables as Markdown.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ share: Callable[[float], str] = "{:.0%}".format
 class Notes:
     """The equations of a training: coefficients [n] each, and the sums [columns, buckets] that they give.
 
-    NaN where a column was not asked for; all in units of the tree's largest g and h.
+    NaN where a column was not requested; all in units of the tree's largest g and h.
     """
 
     coefficients: list[np.ndarray] = field(default_factory=list)
@@ -57,7 +57,7 @@ class Notes:
     deviation: float = 0.0
 
     def watch(self, columns: type[RemoteColumns]) -> None:
-        """Write down what every host of this process is asked, and what the guest decrypts of its answers."""
+        """Record the requests to every host of this process, and the guest's decryptions of the answers."""
         ask, histograms = columns.ask, columns.histograms
 
         def noted_ask(owner, assignment, nodes):
@@ -80,7 +80,7 @@ class Notes:
 
 @dataclass(frozen=True)
 class System:
-    """Equations by singular values: `strength` of the directions `known` [k, n], and what makes them up, `left`."""
+    """Equations by singular values: `strength` of the directions `known` [k, n], and their left vectors `left`."""
 
     left: np.ndarray
     strength: np.ndarray
@@ -94,7 +94,7 @@ class System:
 
 
 def recover(notes: Notes, rounds: int = 150) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The likeliest bucket of each row in each column, int64[n, columns]; and by each attack its place in the column.
+    """Return the likeliest bucket of each row and column, int64[n, columns], and each attack's estimate of its place.
 
     Places are float64[n, columns], of any scale.
     """
@@ -112,7 +112,7 @@ def recover(notes: Notes, rounds: int = 150) -> tuple[np.ndarray, list[np.ndarra
 
 
 def memberships(system: System, sums: np.ndarray, deviation: float, rounds: int) -> np.ndarray:
-    """How likely each row is in each bucket, float64[n, columns, buckets], from sums [m, columns, buckets]."""
+    """Return how likely each row is in each bucket, float64[n, columns, buckets], from sums [m, columns, buckets]."""
     _, columns, buckets = sums.shape
     wanted = (system.left.T @ sums.reshape(len(sums), -1)) / system.strength[:, None]
     trust = _trust(system.strength, deviation, (1 - 1 / buckets) / buckets)
@@ -128,10 +128,10 @@ def memberships(system: System, sums: np.ndarray, deviation: float, rounds: int)
 
 
 def mean_numbers(system: System, coefficients: np.ndarray, sums: np.ndarray, deviation: float) -> np.ndarray:
-    """The bucket numbers of rows less their mean, float64[n, columns], from one equation per node and column.
+    """Return the bucket numbers of rows minus their mean, float64[n, columns], from one equation per node and column.
 
-    A bucket's number says where a row is in a column even if the edges are others in every tree, up to the error of a
-    bucket or so per row.
+    A bucket's number states where a row is in a column even if edges differ in every tree, with an error of about a
+    bucket per row.
     """
     buckets = sums.shape[2]
     rough = np.median(np.linalg.norm(coefficients, axis=1)) + deviation * buckets
@@ -141,12 +141,12 @@ def mean_numbers(system: System, coefficients: np.ndarray, sums: np.ndarray, dev
 
 
 def _trust(strength: np.ndarray, deviation: float, variance: float) -> np.ndarray:
-    """How much of what is found along each direction is not noise, float64[k, 1]."""
+    """Return the fraction along each direction that is not noise, float64[k, 1]."""
     return (strength**2 / (strength**2 + deviation**2 / variance))[:, None]
 
 
 def on_simplex(values: np.ndarray) -> np.ndarray:
-    """The nearest numbers that are not negative and add up to 1 along the last axis."""
+    """Return the nearest non-negative numbers that add up to 1 along the last axis."""
     falling = -np.sort(-values, axis=-1)
     over = falling.cumsum(axis=-1) - 1
     place = np.arange(1, values.shape[-1] + 1)
@@ -155,7 +155,7 @@ def on_simplex(values: np.ndarray) -> np.ndarray:
 
 
 class FreshBins(Sums):
-    """A host whose bins are drawn for each tree from FINER times as many."""
+    """A host that draws its bins for each tree from FINER times as many."""
 
     def histograms(self, sealed, columns, assignment, nodes):
         if sealed is not None:
@@ -167,7 +167,7 @@ class FreshBins(Sums):
 
 
 def _some(edges: np.ndarray, size: int) -> np.ndarray:
-    """The least of a column's edges and others drawn at random, padded to `size`."""
+    """Return the smallest of a column's edges and others drawn at random, padded to `size`."""
     least, *others = np.unique(edges)
     drawn = np.random.default_rng().permutation(others)[: size - 1]
     return np.pad(np.sort(np.append(least, drawn)), (0, size - 1 - len(drawn)), mode="edge").astype(np.float32)
@@ -181,8 +181,10 @@ def _host_with(fresh_bins: bool, channel) -> Host:
 
 @dataclass(frozen=True)
 class Found:
-    """float64[columns] of the host each. `recovered`: the share of rows whose bin is found; `guessing`: the share in
-    the fullest bin; `order`: the rank correlation of a row's bin with what the better attack makes of it.
+    """Results per column of the host, float64[columns] each.
+
+    `recovered` is the fraction of rows whose bin is found, `guessing` the fraction in the fullest bin, and `order` the
+    rank correlation of a row's bin with the better attack's estimate.
     """
 
     recovered: np.ndarray
@@ -198,7 +200,7 @@ def attack(
     after: list[int],
     fresh_bins: bool = False,
 ) -> dict[int, Found]:
-    """One training; by the number of trees in `after`, what is found then."""
+    """Run one training, and return the results by the numbers of trees in `after`."""
     truth = bin_columns(np.asarray(host_X, np.float32), config.bins).numbers
 
     def guest(channels):
@@ -223,14 +225,14 @@ def attack(
 
 
 def rank_correlations(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Spearman's, column by column; 0 where a column is constant."""
+    """Return Spearman's correlation by column; 0 if a column is constant."""
     return pd.DataFrame(a).corrwith(pd.DataFrame(b), method="spearman").fillna(0).to_numpy()
 
 
 def held_out_quality(
     config: SecureBoostConfig, guest_X: np.ndarray, host_X: np.ndarray, y: np.ndarray, fresh_bins: bool = False
 ) -> float:
-    """AUC, or RMSE in regression, on a fifth of the rows that was not trained on."""
+    """Return the AUC, or the RMSE in regression, on a held-out fifth of the rows."""
     order = np.random.default_rng(0).permutation(len(y))
     held, kept = order[: len(y) // 5], order[len(y) // 5 :]
 
@@ -289,9 +291,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sets", nargs="*", default=list(OBJECTIVES))
     parser.add_argument("--trees", nargs="+", type=int, default=[5, 20, 50])
-    parser.add_argument("--rows", type=int, default=2000, help="the first rows of a set, at most, that are attacked")
+    parser.add_argument("--rows", type=int, default=2000, help="attack at most these first rows of a set")
     parser.add_argument("--guest-only", default="none")
-    parser.add_argument("--defences", nargs="*", choices=list(DEFENCES), help="compare these, or without names all")
+    parser.add_argument("--defences", nargs="*", choices=list(DEFENCES), help="defences to compare; without names, all")
     given = parser.parse_args()
     if given.defences is None:
         by_trees(given.sets, given.trees, given.rows, given.guest_only)

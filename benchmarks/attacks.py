@@ -1,7 +1,7 @@
-"""Attacks on what one party of a training saw, the same on every system: labels, values and rows of the other.
+"""Attacks on the view of one party of a training, the same for every system: the other's labels, values and rows.
 
-Functionality  what an attacker saw, in one of three forms -> how much of the secret it guesses rightly; beside it, the
-               same for what the attacker has without the training
+Functionality  the view of an attacker, in one of three forms -> how much of the secret it guesses correctly; and the
+               same for an attacker without the training
 Forms          clues [n, k]: what was seen of each row, in any unit; equations: sums over unknown buckets of rows;
                numbers: what was seen of each column
 Scores         `guess_from_few`: share of pairs of rows that are put into the right order, of two classes the AUC; 0.5
@@ -23,7 +23,7 @@ KNOWN, DRAWS, MOST_CLUES = 20, 10, 400
 
 
 def in_order(truth: np.ndarray, score: np.ndarray) -> float:
-    """The share of pairs of rows with different truths that `score` puts into the right order; a tie is half a pair."""
+    """Return the fraction of pairs with different truths that `score` orders correctly; a tie is half a pair."""
     if len(np.unique(truth)) == 2:
         return float(roc_auc_score(truth, score))
     tau = kendalltau(truth, score).statistic
@@ -31,7 +31,7 @@ def in_order(truth: np.ndarray, score: np.ndarray) -> float:
 
 
 def guess_from_few(clues: np.ndarray, truth: np.ndarray, seed: int = 0) -> float:
-    """An attacker knows the truth of KNOWN rows and learns from their clues [n, k]: `in_order` of the other rows.
+    """Return `in_order` for the other rows, if the attacker knows the truth of KNOWN rows and learns from clues [n, k].
 
     The mean over DRAWS draws of the known rows. A single clue is the guess itself; without clues it is 0.5.
     """
@@ -58,19 +58,19 @@ def guess_from_few(clues: np.ndarray, truth: np.ndarray, seed: int = 0) -> float
 
 
 def share_of_bins(notes: Notes, truth: np.ndarray) -> float:
-    """Equations over the rows' bins int[n, columns] -> the share of bins that least squares finds, row by row."""
+    """Return the fraction of the rows' bins int[n, columns] that least squares finds from equations, row by row."""
     return float((recover(notes)[0] == truth).mean())
 
 
 def fullest_bins(truth: np.ndarray) -> float:
-    """The same for an attacker that names the fullest bin for every row, and knows which one that is."""
+    """Return the same for an attacker that knows the fullest bin, and guesses it for every row."""
     return float(np.mean([np.bincount(column).max() / len(column) for column in truth.T]))
 
 
 def share_of_values(numbers: Sequence[np.ndarray], truth: np.ndarray) -> float:
-    """Numbers that were seen of each column -> the share of them that are values of float32[n, columns], 0 without any.
+    """Return the fraction of the numbers seen of each column that are values of float32[n, columns]; 0 without any.
 
-    Of a column an attacker names at most as many as there are rows, those that it saw most often.
+    For a column, an attacker guesses at most as many numbers as there are rows: those that it saw most often.
     """
     right = named = 0
     for seen, column in zip(numbers, truth.T, strict=True):
@@ -81,7 +81,7 @@ def share_of_values(numbers: Sequence[np.ndarray], truth: np.ndarray) -> float:
 
 
 def words_of_rows(received: Sequence[bytes], rows: int) -> np.ndarray:
-    """Clues from messages that have a word of 64 bits, or a bit, for each of `rows` rows: float64[rows, k]."""
+    """Return clues from messages with a word of 64 bits, or a bit, for each of `rows` rows: float64[rows, k]."""
     clues = [np.zeros((0, rows))]
     for data in received:
         if data and len(data) % (8 * rows) == 0:
@@ -92,17 +92,17 @@ def words_of_rows(received: Sequence[bytes], rows: int) -> np.ndarray:
 
 
 def words_as_sums(received: Sequence[bytes], like: Notes) -> Notes:
-    """Equations with the coefficients of `like` and words received, in their order and of the same size, as sums."""
+    """Return equations with the coefficients of `like`, and with received words as sums, in order and of equal size."""
     sums = np.stack(like.sums)
     words = np.frombuffer(b"".join(data[: len(data) // 8 * 8] for data in received), np.int64)
     if len(words) < sums.size:
         raise ValueError(f"the attack needs {sums.size} words, {len(words)} were received")
-    # The last ones: trees, which come after the set-up.
+    # The last ones, because trees come after the set-up.
     scaled = (words[-sums.size :] / 2.0**63 * np.abs(sums).max()).reshape(sums.shape)
     return Notes(like.coefficients, list(scaled))
 
 
 def words_as_values(received: Sequence[bytes], own: np.ndarray) -> list[np.ndarray]:
-    """Of each column the words received that are a float32 between the least and largest value of one's own."""
+    """Return, for each column, the received words that are a float32 in the range of one's own values."""
     words = np.frombuffer(b"".join(data[: len(data) // 4 * 4] for data in received), np.float32)
     return [words[(words >= column.min()) & (words <= column.max())] for column in own.T]

@@ -1,9 +1,9 @@
-"""Every registered protocol, and the basic operations with CrypTen's own beside them in the same run.
+"""Benchmark every registered protocol, and the basic operations beside CrypTen's in the same run.
 
-Two processes on this machine, a core and one thread each, and whoever deals. CrypTen's talk over plain sockets, ours
-over TLS, and once more over plain sockets, like for like. CrypTen's party 0 deals to both, which is its default and not
-secure, and once more a third party does, like our dealer. The systems take turns, round by round: what slows the
-machine for a while slows all of them.
+Two processes run on this machine, with one core and one thread each, and a dealer. CrypTen uses plain sockets; ours use
+TLS and, for a like-for-like comparison, plain sockets. CrypTen deals by its party 0, which is its default and not
+secure, and by a third party, like our dealer. The systems take turns, round by round, so that other load on the machine
+affects all of them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def plain_pair(pair):
 
 @pytest.fixture(scope="module")
 def crypten_pair(pair, plain_pair):
-    # After those that fork: torch's threads must not be there yet.
+    # After those that fork, because torch's threads must not exist yet.
     made = CryptenPair()
     yield made
     made.close()
@@ -56,7 +56,7 @@ def crypten_pair(pair, plain_pair):
 
 @pytest.fixture(scope="module", params=WORK, ids=lambda work: "{}-{}".format(*work))
 def turns(request, pair, plain_pair, crypten_pair):
-    """Name, size, and of each system the seconds of ROUNDS runs and the facts of one."""
+    """Yield name, size, and for each system the seconds of ROUNDS runs and the facts of one."""
     work = request.param
     prepare: dict[str, Callable] = {"sharewood, no TLS": lambda: plain_pair.prepare(*work)}
     prepare |= {s: lambda system=s: (crypten_pair.prepare(system, *work), {}) for s in PROVIDERS}
@@ -64,7 +64,7 @@ def turns(request, pair, plain_pair, crypten_pair):
     runs: dict[str, list[tuple[float, dict]]] = {system: [] for system in prepare}
     for _ in range(WARM_UP + ROUNDS):
         for system, ready in prepare.items():
-            run, facts = ready()  # with randomness of its own; what is dealt is timed apart
+            run, facts = ready()  # with its own randomness; dealing is timed separately
             started = time.perf_counter()
             run()
             runs[system].append((time.perf_counter() - started, facts))
@@ -76,7 +76,7 @@ def turns(request, pair, plain_pair, crypten_pair):
 
 
 def summary(facts: list[dict]) -> dict:
-    """The facts of the last run, with the median of the offline seconds after the runs that warm up."""
+    """Return the facts of the last run, with the median of the offline seconds after warm-up runs."""
     return facts[-1] | {"offline_seconds": statistics.median(f["offline_seconds"] for f in facts[WARM_UP:])}
 
 

@@ -3,10 +3,11 @@
     python -m benchmarks.bench_secureboost [--rows 30000] [--columns 20 | --data default_credit]
                                            [--trees 2] [--encryption paillier ou]
 
-Textbook: g and h encrypted apart, every node accumulated, every sum decrypted on its own. All versions run over TLS
-loopback and blind the sums. Made-up rows are standard normal from a fixed seed, with 5 columns at the guest; a shared
-vertical data set has its own. Means over the trees from the second on, without keys and binning: seconds on the wall;
-and of CPU, guest and host together, which another load on the machine disturbs less. Writes out/bench/secureboost.json.
+The textbook version encrypts g and h separately, accumulates every node, and decrypts every sum separately. All
+versions run over TLS on loopback and blind the sums. Generated rows are standard normal from a fixed seed, with 5
+columns at the guest; a shared vertical data set has its own columns. Figures are means over the trees from the second
+on, without keys and binning: wall-clock seconds, and CPU seconds of guest and host together, which depend less on other
+load. Writes out/bench/secureboost.json.
 """
 
 import argparse
@@ -36,7 +37,7 @@ VERSIONS = {
 
 
 def made_up_rows(rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
-    """X float32[rows, columns] and labels 0 or 1 that depend on all of them."""
+    """Return X float32[rows, columns], and labels 0 or 1 that depend on all columns."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((rows, columns), np.float32)
     return X, (X.sum(axis=1) / np.sqrt(columns) + rng.standard_normal(rows) > 0).astype(float)
@@ -48,7 +49,7 @@ def cpu_seconds() -> float:
 
 
 def _watch(channel, method: str, note: Callable) -> None:
-    """Calls note(result) after every call of the channel's method."""
+    """A channel that calls note(result) after every call of its method."""
     act = getattr(channel, method)
 
     def watched(*arguments):
@@ -60,9 +61,10 @@ def _watch(channel, method: str, note: Callable) -> None:
 
 
 def measure(config: SecureBoostConfig, X: np.ndarray, y: np.ndarray, guest_columns: int = GUEST_COLUMNS) -> dict:
-    """Seconds and CPU seconds of each tree from the second on, at least two trees; bytes and rounds per tree.
+    """Measure seconds and CPU seconds of each tree from the second on, of at least two trees; bytes and rounds per
+    tree.
 
-    A round is a message of the guest and the host's answer. The host must be asked for every tree.
+    A round is a message of the guest and the host's answer. Every tree must send requests to the host.
     """
 
     def guest(channels):
@@ -80,7 +82,7 @@ def measure(config: SecureBoostConfig, X: np.ndarray, y: np.ndarray, guest_colum
         clock = []
 
         def note(question):
-            if isinstance(question, dict) and question.get("sealed"):  # the first question of a tree
+            if isinstance(question, dict) and question.get("sealed"):  # the first request of a tree
                 clock.append(cpu_seconds())
 
         _watch(channels["guest"], "receive", note)
@@ -97,7 +99,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=30_000)
     parser.add_argument("--columns", type=int, default=20, help="of the host")
-    parser.add_argument("--data", choices=["breast", "default_credit"], help="instead of made-up rows")
+    parser.add_argument("--data", choices=["breast", "default_credit"], help="instead of generated rows")
     parser.add_argument("--trees", type=int, default=2)
     parser.add_argument("--encryption", nargs="+", default=["paillier", "ou"], choices=["paillier", "ou"])
     options = parser.parse_args()

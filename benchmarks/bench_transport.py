@@ -1,9 +1,9 @@
-"""Channels against bare blocking TLS sockets, between two processes on loopback.
+"""Compare channels with bare blocking TLS sockets, between two processes on loopback.
 
     python -m pytest benchmarks/bench_transport.py
 
-`extra_info` has the ratio to the bare sockets: of the time of a 64-byte exchange (below 2 is wanted),
-and of the throughput of 64 MB one way (above 0.6 is wanted).
+`extra_info` has the ratio to bare sockets: for the time of a 64-byte exchange (the target is below 2), and for the
+throughput of 64 MB in one direction (the target is above 0.6).
 """
 
 import multiprocessing
@@ -34,7 +34,7 @@ def credentials() -> dict[str, Credentials]:
 
 @contextmanager
 def peer(play: Callable[[socket.socket], None]) -> Iterator[tuple[str, int]]:
-    """A second process that plays party_b on a listening socket, whose address is given."""
+    """Start a second process as party_b on a listening socket, and return its address."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         process = multiprocessing.get_context("fork").Process(target=play, args=(listening,), daemon=True)
         process.start()
@@ -47,7 +47,7 @@ def peer(play: Callable[[socket.socket], None]) -> Iterator[tuple[str, int]]:
 
 @contextmanager
 def channel_to(credentials: dict[str, Credentials], step: Callable[[Channel], object]) -> Iterator[Channel]:
-    """A channel to a peer that repeats `step` until it is closed."""
+    """Open a channel to a peer that repeats `step` until it is closed."""
 
     def play(listening: socket.socket) -> None:
         context = credentials["party_b"].context(server=True)
@@ -66,7 +66,7 @@ def channel_to(credentials: dict[str, Credentials], step: Callable[[Channel], ob
 def bare_socket_to(
     credentials: dict[str, Credentials], step: Callable[[ssl.SSLSocket], object]
 ) -> Iterator[ssl.SSLSocket]:
-    """The same over ssl.SSLSocket."""
+    """Do the same over ssl.SSLSocket."""
 
     def play(listening: socket.socket) -> None:
         plain, _ = listening.accept()

@@ -1,7 +1,7 @@
-"""A tree and each of its stages, between two processes: 20 features, 32 bins, depth 4.
+"""Benchmark a tree and each of its stages between two processes: 20 features, 32 bins, depth 4.
 
-Stages are timed where they belong, inside whole trees: party 0's meter counts their seconds, rounds and bytes on the
-wire in both directions, and the clock of these benchmarks shows that meter.
+Stages are timed inside whole trees: party 0's meter counts their seconds, rounds and bytes on the wire in both
+directions, and the clock of these benchmarks reads that meter.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def pair():
     scope="module", params=[(n, by) for n in SIZES for by in ("bits", "keys")], ids=lambda p: f"{p[1]}-{p[0]}"
 )
 def trees(request, pair):
-    """Rows, variant, and of each of ROUNDS trees what it cost as a whole and by stage, after one that warms up."""
+    """Yield rows, variant, and the cost of each of ROUNDS trees and its stages, after one warm-up tree."""
     n, by = request.param
     grown = []
     for _ in range(1 + ROUNDS):

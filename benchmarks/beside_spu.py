@@ -1,11 +1,11 @@
-"""Products, comparisons and sigmoids of two parties without a third: here, and in SecretFlow SPU with CHEETAH.
+"""Compare products, comparisons and sigmoids of two parties without a third with SecretFlow SPU's CHEETAH.
 
     python -m benchmarks.beside_spu [--spu PYTHON] [--elements 100000] [--repeats 3] [--ot ferret]
 
-SPU pins its own numpy and jax, so it takes an environment of its own with `spu==0.9.5`; PYTHON is its interpreter.
-Without it, the table lacks the figures of SPU and says why. Ours: two processes over TLS on loopback, offline and
-online together, material made on the spot. SPU: its own simulator, two parties as threads of one process and no
-encryption of the link. Both start from shares; medians, in the same run.
+SPU pins its own numpy and jax, so it needs a separate environment with `spu==0.9.5`; PYTHON is its interpreter. Without
+it, the table lacks SPU's figures and states why. Ours are two processes over TLS on loopback, offline and online
+together, with material made on demand. SPU runs in its own simulator, with two parties as threads of one process and no
+encryption of the link. Both start from shares; figures are medians of the same run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from protocols.ot.correlated import OtKind
 from protocols.runtime.session import run_session
 
 OPERATIONS = ("product", "comparison", "sigmoid")
-# In SPU's interpreter: a line of JSON with medians of seconds.
+# Runs in SPU's interpreter, and prints a line of JSON with medians of seconds.
 _SPU = """
 import json, sys, time
 import jax.numpy as jnp, jax, numpy as np
@@ -65,7 +65,7 @@ print(json.dumps(out))
 
 
 def of_spu(python: str, elements: int, repeats: int) -> dict[str, Any] | str:
-    """Medians of seconds by operation, or why there are none."""
+    """Return medians of seconds by operation, or the reason why there are none."""
     try:
         run = subprocess.run(
             [python, "-c", _SPU, str(elements), str(repeats)], capture_output=True, text=True, timeout=900, check=False
@@ -86,7 +86,7 @@ def _rounded_product(party: Party, x: Any, y: Any) -> Steps[Any]:
 
 
 def ours(elements: int, repeats: int, ot: OtKind) -> dict[str, tuple[float, float]]:
-    """Medians of seconds, and MB in both directions, by operation."""
+    """Return medians of seconds, and MB in both directions, by operation."""
 
     def job(party: Party) -> dict[str, Any]:
         values = np.linspace(-4, 4, elements)
@@ -134,7 +134,7 @@ def main() -> None:
     console = Console(width=160)
     console.print(table)
     if isinstance(theirs, str):
-        console.print(f"SPU is not in the table: {theirs}. It needs spu==0.9.5 in an environment of its own.")
+        console.print(f"SPU is not in the table: {theirs}. It needs spu==0.9.5 in a separate environment.")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""What checks cost: a training and a prediction without any, with an audit, with a check of the dealer, and
-a prediction with MACs.
+"""Measure the cost of checks: a training and a prediction without checks, with an audit, with a check of the dealer,
+and a prediction with MACs.
 
     python -m benchmarks.checks_cost [--trees 3] [--sizes 569 10000] [--offline dealer]
 
-Two processes and a dealer over TLS on loopback, made-up rows by rows with private edges, all rows predicted by
-thresholds. MB are of both directions, or from the dealer, and of set-up both; seconds are those of the wall clock, of
-offline and online together per tree; CPU seconds those of both parties and the dealer. Then what a batch of a service
-costs, rehearsed. Prints Markdown.
+Two processes and a dealer run over TLS on loopback, on generated data by rows with private edges; all rows are
+predicted by thresholds. MB count both directions, or bytes from the dealer, or for set-up both; seconds are wall-clock
+time per tree, offline and online together; CPU seconds are those of both parties and the dealer. A rehearsal then gives
+the cost of a batch of a service. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ HEAD = ("size", "checks", "s / tree", "rounds / tree", "MB / tree", "dealt MB / 
 
 
 def measure(rows: int, features: int, depth: int, trees: int, offline: Offline, checks: str) -> list[float | None]:
-    """The columns of the table from the third on; MACs are for predictions only."""
+    """Return the columns of the table from the third on; MACs concern predictions only."""
     mac = checks == "MACs"
 
     def job(party: Party) -> dict[str, Any]:
@@ -74,13 +74,13 @@ def measure(rows: int, features: int, depth: int, trees: int, offline: Offline, 
 
 
 def _cpu_seconds() -> float:
-    """Of processes that have ended."""
+    """Return the CPU seconds of processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def a_batch(rows: int, mac: bool) -> tuple[int, int, int]:
-    """Rounds, bytes of both directions, and bytes dealt for a batch of a service: 20 trees of depth 4, 20 features."""
+    """Return rounds, bytes in both directions, dealt bytes of a service's batch: 20 trees of depth 4, 20 features."""
 
     def fit(party: Party) -> SecureXGBClassifier:
         return SecureXGBClassifier(n_estimators=20, max_depth=4, max_bin=8).fit(

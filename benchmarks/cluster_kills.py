@@ -1,11 +1,11 @@
-"""Kill random workers at random moments of trainings whose rows lie in shards; count how the trainings end.
+"""Kill random workers at random moments of trainings with rows in shards, and count how the trainings end.
 
     python -m benchmarks.cluster_kills --runs 8
 
-A run is two parties on this machine, each with a Ray of its own, in new processes; they train and predict three times.
-Four kills fall into it: while the workers start, in the set-up of the first training, among the trees of the second,
-and in the prediction of the third. The victim is any worker of either party that lives then. Runs alternate between a
-dealer and none. Ends:
+A run consists of two parties on this machine, each with its own Ray, in new processes; they train and predict three
+times. It has four kills: while the workers start, in the set-up of the first training, among the trees of the second,
+and in the prediction of the third. The victim is any running worker of either party. Runs alternate between a dealer
+and none. Outcomes:
 
 model    a model whose margins are those of a training without a kill: of one of 60 in memory, since two splits of these
          rows are nearly as good as each other, and coins choose between them
@@ -47,7 +47,7 @@ ROWS, CUT, SHARDS, TREES = 400, 170, 2, 4
 MODEL: dict[str, Any] = {"n_estimators": TREES, "max_depth": 2, "max_bin": 8, "learning_rate": 0.5}
 OFFLINE: tuple[Offline, Offline] = ("dealer", "pairwise")
 ENDS = ("model", "refused", "wrong", "hang")
-# Where kills fall, each from one mark of a run until the next: the phase, and the training that it decides.
+# The phases of kills, each from one mark of a run until the next, and the training that each affects.
 PHASES = {
     "start of workers": ("workers", "begin 0", 0),
     "set-up": ("begin 0", "tree 0 of 0", 0),
@@ -56,14 +56,14 @@ PHASES = {
 }
 TRAININGS = 3
 LIMIT = 400.0
-# Of margins of two trainings with the same splits.
+# The largest difference of margins of two trainings with the same splits.
 COINS = 1e-2
 UNDISTURBED = 60
 _LOOK = 0.01
 
 
 def table() -> tuple[np.ndarray, np.ndarray]:
-    """The rows of both parties, and labels that two splits tell."""
+    """Return the rows of both parties, and labels that two splits determine."""
     X = np.random.default_rng(3).normal(size=(ROWS, 4))
     return X, ((X[:, 0] > 0.3) & (X[:, 3] > -0.5)).astype(float)
 
@@ -75,7 +75,7 @@ def _own(party: Party) -> tuple[np.ndarray, np.ndarray]:
 
 
 def undisturbed() -> np.ndarray:
-    """Margins of trainings in memory without a kill, each with other coins, float64[trainings, rows]."""
+    """Return margins of trainings in memory without a kill, each with different coins, float64[trainings, rows]."""
 
     def job(party: Party) -> np.ndarray:
         own = _own(party)
@@ -86,7 +86,7 @@ def undisturbed() -> np.ndarray:
 
 
 def train(offline: Offline, folder: Path) -> None:
-    """Train and predict. What comes out lies in the folder: marks, margins by party and training, a refusal."""
+    """Train and predict, and write marks, margins by party and training, and a refusal to the folder."""
 
     def job(party: Party) -> None:
         own = _own(party)
@@ -111,9 +111,7 @@ def train(offline: Offline, folder: Path) -> None:
 
 @dataclass
 class Ran:
-    """How a run ended: its margins by training, None of one that has none; how it ended before the last, and in which
-    words; when each mark came; and which kills were made.
-    """
+    """The outcome of a run: margins by training, or None; an early end and its message; times of marks; and kills."""
 
     margins: list[np.ndarray | None]
     end: str
@@ -123,7 +121,7 @@ class Ran:
 
 
 def run(offline: Offline, kills: dict[str, tuple[float, int]]) -> Ran:
-    """A run in new processes. `kills`: by phase, how many seconds into it, and which of the workers that live then."""
+    """Run in new processes. `kills` gives, by phase, the seconds into it, and the running worker that is killed."""
     left, killed, at, until = dict(kills), list[str](), dict[str, float](), time.monotonic() + LIMIT
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -158,7 +156,7 @@ def run(offline: Offline, kills: dict[str, tuple[float, int]]) -> Ran:
 
 
 def _margins(folder: Path, number: int) -> np.ndarray | None:
-    """Of all rows, if both parties have got to the end of that training."""
+    """Return the margins of all rows, if both parties reached the end of that training."""
     files = [folder / f"margins_{number}_{rank}.npy" for rank in (0, 1)]
     if f"end {number}" not in (folder / "marks").read_text() or not all(file.exists() for file in files):
         return None
@@ -166,12 +164,12 @@ def _margins(folder: Path, number: int) -> np.ndarray | None:
 
 
 def _workers(root: int) -> list[int]:
-    """Processes of Ray below this one that are workers of a party, by pid."""
+    """Return the descendants of this process that are workers of a party, by pid."""
     return sorted(pid for pid in _below(root) if _text(pid, "cmdline").startswith("ray::Worker"))
 
 
 def _below(root: int) -> Iterator[int]:
-    """All processes that descend from one."""
+    """Return all descendants of a process."""
     children: dict[int, list[int]] = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         if fields := _text(int(name), "stat").rpartition(")")[2].split():
@@ -196,7 +194,7 @@ def _kill(pid: int) -> None:
 
 
 def lengths(offline: Offline) -> dict[str, float]:
-    """The seconds of each phase of a run without kills."""
+    """Return the seconds of each phase of a run without kills."""
     ran = run(offline, {})
     if ran.margins[-1] is None:
         raise SystemExit(f"a run without kills: {ran.end} {ran.text}")

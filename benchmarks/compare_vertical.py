@@ -1,10 +1,10 @@
-"""SecureBoost beside the secret-shared trainer on the same columns, in one run: seconds, bytes, rounds, what leaks.
+"""Compare SecureBoost with the secret-shared trainer on the same columns, in one run: seconds, bytes, rounds, leakage.
 
     python -m benchmarks.compare_vertical [--rows 30000] [--columns 20] [--trees 3] [--depth 3]
 
-The guest (party 0) has 5 columns and the labels, the host (party 1) `--columns`; TLS on loopback. A tree of
-SecureBoost is measured from the second on, without key generation; one of the secret-shared trainer is offline plus
-online, with the bytes between the parties and the dealer's apart. Prints the table as Markdown and writes it to
+The guest (party 0) has 5 columns and the labels, the host (party 1) `--columns`; TLS on loopback. SecureBoost is
+measured from the second tree on, without key generation; a tree of the secret-shared trainer is offline plus online,
+with separate bytes between the parties and from the dealer. Prints the table as Markdown, and writes it to
 docs/figures/compare_vertical.csv.
 """
 
@@ -35,7 +35,7 @@ LEAKS = {
 
 
 def secret_shared(X, y, trees: int, depth: int, comparison: str) -> dict:
-    """Figures of one tree of the secret-shared trainer."""
+    """Return the figures of one tree of the secret-shared trainer."""
 
     def job(party: Party) -> dict:
         own = X[:, :GUEST_COLUMNS] if party.rank == 0 else X[:, GUEST_COLUMNS:]

@@ -1,18 +1,18 @@
-"""FedXGBllr's network trained inside CrypTen between two processes, beside the same steps in plaintext.
+"""Train FedXGBllr's network inside CrypTen between two processes, beside the same steps in plaintext.
 
     python -m benchmarks.crypten_cnn --steps 100 --out docs/figures/fedxgbllr_crypten.json
 
-Two clients have grown 500 trees (scikit-learn's breast cancer, 75:25) and each secret-shares the outputs of all trees
-on its own rows, and their labels. The weights are secret from the first step to the last and are opened here after
-every `--every` steps, only for the comparison. Where it departs from docs/fedxgbllr.md:
+Two clients have grown 500 trees (scikit-learn's breast cancer, 75:25), and each secret-shares the outputs of all trees
+on its own rows, and their labels. The weights are secret throughout; they are opened after every `--every` steps only
+for the comparison. Differences from docs/fedxgbllr.md:
 
 - one training on all shared rows, in place of FedAvg between rounds of local training
 - plain gradient descent: CrypTen has no Adam, whose square roots of squared gradients are below its 16 fraction bits
 - the convolution, kernel = stride, is the matrix product that it is exactly (`fedxgbllr.cnn.build`)
 - the gradient starts from sigmoid(margin) - y, so that no logarithm of the loss is computed on shares
 
-CrypTen's default provider deals its triples at party 0, who could read every share: not secure, and the bytes do not
-hold the triples. So this measures what the training computes and what its online messages cost.
+CrypTen's default provider deals its triples at party 0, which could read every share; this is not secure, and the bytes
+do not include the triples. The experiment measures the computation and the online messages of the training.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CLIENTS = 2
 
 
 def tree_tables(config: FedXGBllrConfig) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray, np.ndarray]:
-    """Each client's outputs of all trees float32[n, 500] and labels float32[n], and the test rows'."""
+    """Return each client's outputs of all trees float32[n, 500] and labels float32[n], and those of the test rows."""
     from sklearn.datasets import load_breast_cancer
 
     X, y = load_breast_cancer(return_X_y=True)
@@ -54,7 +54,7 @@ def tree_tables(config: FedXGBllrConfig) -> tuple[list[np.ndarray], list[np.ndar
 
 
 def batches(rows: int, steps: int, size: int, seed: int) -> list[np.ndarray]:
-    """The rows of every step, public: passes over all rows, each shuffled anew."""
+    """Return the public rows of every step: passes over all rows, each newly shuffled."""
     rng = np.random.default_rng(seed)
     per_pass = -(-rows // size)
     passes = [np.array_split(rng.permutation(rows), per_pass) for _ in range(-(-steps // per_pass))]
@@ -62,7 +62,7 @@ def batches(rows: int, steps: int, size: int, seed: int) -> list[np.ndarray]:
 
 
 def layers(weights: np.ndarray, config: FedXGBllrConfig) -> list[np.ndarray]:
-    """The flat vector of `cnn` as kernel [channels, trees], its bias, output weights [1, clients * channels], bias."""
+    """Split the flat vector of `cnn`: kernel [channels, trees], bias, output weights [1, clients * channels], bias."""
     trees, channels = config.trees_per_client(CLIENTS), config.channels
     shapes = [(channels, trees), (channels,), (1, CLIENTS * channels), (1,)]
     ends = np.cumsum([np.prod(shape) for shape in shapes])
@@ -78,7 +78,7 @@ def in_plaintext(
     every: int,
     config: FedXGBllrConfig,
 ) -> list[np.ndarray]:
-    """Gradient descent in float32; the flat weights after every `every` steps."""
+    """Run gradient descent in float32, and return the flat weights after every `every` steps."""
     import torch
 
     kernel, bias, last, last_bias = (torch.tensor(part, requires_grad=True) for part in layers(weights, config))
@@ -109,7 +109,7 @@ def in_crypten(
     config: FedXGBllrConfig,
     report: Any,
 ) -> None:
-    """One of the two processes. Of `outputs` and `labels` it shares those of its rank and only knows others' shapes."""
+    """Run one of the two processes, which shares `outputs` and `labels` of its rank, and knows the other's shapes."""
     start(rank, port)
     import crypten
     import torch
@@ -147,7 +147,7 @@ def in_crypten(
 
 
 def train_in_crypten(*task: Any) -> tuple[list[np.ndarray], list[float], np.ndarray]:
-    """Both processes of `in_crypten`: kept weights, seconds of each step, [steps, 2] rounds and both parties' bytes."""
+    """Run both processes of `in_crypten`: kept weights, seconds of each step, [steps, 2] rounds and bytes of both."""
     spawn = multiprocessing.get_context("spawn")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -169,14 +169,14 @@ def train_in_crypten(*task: Any) -> tuple[list[np.ndarray], list[float], np.ndar
 def evaluated(
     weights: np.ndarray, outputs: np.ndarray, labels: np.ndarray, config: FedXGBllrConfig
 ) -> dict[str, float]:
-    """Cross-entropy in nats, and accuracy in percent."""
+    """Return the cross-entropy in nats, and the accuracy in percent."""
     margin = cnn.predict(weights.astype(np.float32), outputs, CLIENTS, config).astype(np.float64)
     loss = np.mean(np.logaddexp(0, margin) - labels * margin)
     return {"loss": round(float(loss), 6), "accuracy": round(100 * float(np.mean((margin > 0) == (labels == 1))), 3)}
 
 
 def compare(config: FedXGBllrConfig, steps: int, size: int, rate: float, every: int) -> dict[str, Any]:
-    """Both trainings from the same weights over the same batches; the report."""
+    """Run both trainings from the same weights over the same batches, and return the report."""
     outputs, labels, test_outputs, test_labels = tree_tables(config)
     pooled, pooled_labels = np.concatenate(outputs), np.concatenate(labels)
     weights = cnn.initial_weights(CLIENTS, config.trees_per_client(CLIENTS), config)
@@ -219,7 +219,7 @@ def main() -> None:
     given.out.write_text(json.dumps(report, indent=1) + "\n")
     last = report["curve"][-1]
     print(
-        f"{report['seconds_per_step']} s, {report['rounds_per_step']} rounds, {report['bytes_per_step']} bytes a step"
+        f"{report['seconds_per_step']} s, {report['rounds_per_step']} rounds, {report['bytes_per_step']} bytes per step"
     )
     print(f"crypten {last['crypten_test']}, plaintext {last['plaintext_test']} after {last['step']} steps")
 

@@ -1,7 +1,7 @@
-"""CrypTen between this process and a second one, one thread each.
+"""Run CrypTen between this process and a second one, with one thread each.
 
-By default its party 0 deals: it knows every mask, and nothing is secret from it. With a third party, a process of its
-own, the trust is as with our dealer. It deals within each operation in either case.
+By default, its party 0 deals: it knows every mask, and nothing is secret from it. With a third party in a separate
+process, the trust is the same as with our dealer. In both cases, CrypTen deals within each operation.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PROVIDERS = {"CrypTen": "TFP", "CrypTen, third party": "TTP"}
 
 
 def start(rank: int, port: int, third_party: bool = False) -> None:
-    """Join CrypTen's two parties as this rank; rank 2 is the third party, and serves until it is ended."""
+    """Join CrypTen's two parties as this rank; rank 2 is the third party, which serves until it is terminated."""
     os.environ.update(
         DISTRIBUTED_BACKEND="gloo",
         RENDEZVOUS=f"tcp://127.0.0.1:{port}",
@@ -31,7 +31,7 @@ def start(rank: int, port: int, third_party: bool = False) -> None:
         RANK=str(rank),
     )
     keep_freed_memory()  # as for our own processes
-    # CrypTen imports a module that current torch no longer has, and uses nothing of it here.
+    # CrypTen imports a module that current torch no longer has, but does not use it here.
     sys.modules.setdefault("torch.onnx.symbolic_registry", types.ModuleType("torch.onnx.symbolic_registry"))
     import crypten
     import torch
@@ -62,13 +62,13 @@ def _second(port: int, cores: list[int], commands: Any) -> None:
 
 
 def _third(port: int, cores: list[int]) -> None:
-    # Beside party 1, where operations are fastest: beside party 0 small ones take three times as long.
+    # On party 1's core, where operations are fastest: on party 0's, small ones take three times as long.
     keep_to(1, cores)
     start(2, port, third_party=True)
 
 
 class CryptenPair:
-    """Rank 0 here, rank 1 and the third party in two others."""
+    """Rank 0 in this process, rank 1 and the third party in two others."""
 
     def __init__(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:
@@ -84,14 +84,14 @@ class CryptenPair:
         start(0, port, third_party=True)
 
     def prepare(self, system: str, name: str, size: int) -> Callable[[], Any]:
-        """Both parties ready for one run; what starts it here."""
+        """Prepare both parties for one run, and return the function that starts it here."""
         self._commands.send((system, name, size))
         run = _ready(system, name, size)
         self._commands.recv()
         return run
 
     def count(self, system: str, name: str, size: int) -> dict[str, int]:
-        """Rounds, and bytes in both directions, of one run, as CrypTen counts them."""
+        """Return the rounds, and the bytes in both directions, of one run, as CrypTen counts them."""
         import crypten
         from crypten import communicator
 

@@ -1,4 +1,4 @@
-"""What joint and private edges cost: the same training between processes under either, one after the other."""
+"""Measure the cost of joint and private edges: the same training between processes with each kind in turn."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from protocols.runtime.session import DEALER, PARTIES, run_session
 from secure_tree import SecureXGBClassifier
 from sharewood.warming_up import warm_up
 
-# Rows, features, depth, as in the README.
+# Rows, features and depth, as in the README.
 SIZES = ((569, 30, 3), (10_000, 20, 4), (100_000, 20, 4))
 MODES = ("joint", "private")
 
 
 def measure(rows: int, features: int, depth: int, edges: str, trees: int) -> dict[str, Any]:
-    """Of a training: elapsed seconds, peak memory, and by stage seconds, rounds, bytes in both directions, bytes dealt.
+    """Measure a training: elapsed seconds, peak memory; by stage seconds, rounds, bytes in both directions, dealt
+    bytes.
 
-    Seconds are those of the slower party, but online of the one that waited less for the dealer: dealing goes on while
-    trees are grown, so that stages overlap.
+    Seconds are those of the slower party, except online: there, they are those of the party that waited less for the
+    dealer. Dealing continues while trees are grown, so stages overlap.
     """
 
     def job(party: Party) -> dict[str, Any]:
@@ -52,7 +53,7 @@ def measure(rows: int, features: int, depth: int, edges: str, trees: int) -> dic
 
 
 def compare(sizes: tuple[tuple[int, int, int], ...], trees: int, repeats: int) -> list[dict[str, Any]]:
-    """Every size under both kinds of edges by turns: medians of the seconds of each stage."""
+    """Measure every size with both kinds of edges in turn; return medians of the seconds of each stage."""
     warm_up("bits")
     out = []
     for rows, features, depth in sizes:

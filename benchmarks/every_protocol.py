@@ -1,4 +1,4 @@
-"""Every protocol of the catalogue as an operation to be measured, with the calls of the complexity page."""
+"""Every protocol of the catalogue as an operation to measure, with the calls of the complexity page."""
 
 from __future__ import annotations
 

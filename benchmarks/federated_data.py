@@ -1,4 +1,4 @@
-"""Tables of the federated experiments: the public sets beside the checkout, and a table of rare positives."""
+"""Tables of the federated experiments: public sets beside the checkout, and a table of rare positives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CREDITCARD = ["Time", *(f"V{i}" for i in range(1, 29)), "Amount"]
 
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """a9a, cod_rna, abalone, cpu_small, space_ga or default_credit -> features float32[n, d], labels float64[n]."""
+    """Read a9a, cod_rna, abalone, cpu_small, space_ga or default_credit: features float32[n, d], labels float64[n]."""
     if name == "a9a":
         from sklearn.datasets import load_svmlight_file
 
@@ -37,12 +37,12 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def load_creditcard(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """The Kaggle credit card table from the user's own copy: 284,807 x 30, label `Class`. Raises DataError."""
+    """Read the Kaggle credit card table from the user's own copy: 284,807 x 30, label `Class`. Raises DataError."""
     columns = Columns.inferred("Class")
     rows = read_table(path, columns)
     table, labels = rows.features, rows.labels
     if list(table) != CREDITCARD:
-        raise DataError(f"{path}: the columns are not Time, V1 to V28, Amount and Class")
+        raise DataError(f"{path}: the columns must be Time, V1 to V28, Amount and Class")
     assert labels is not None, "read_table gives labels where it is asked for them"
     check_classes(path, columns, labels)
     return table.to_numpy(np.float32), labels
@@ -51,12 +51,12 @@ def load_creditcard(path: Path) -> tuple[np.ndarray, np.ndarray]:
 def rare_positives(
     rows: int = 100_000, features: int = 30, positive_rate: float = 0.002, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A table that resembles card fraud: float32[rows, features], exactly round(rows * positive_rate) ones.
+    """Make a table that resembles card fraud: float32[rows, features], with exactly round(rows * positive_rate) ones.
 
-    Negatives: independent features, all standard normal in steps of 0.001, but for the last two, which stand for a
-    time (uniform on a day, in minutes) and an amount (log-normal, in steps of 0.1). Positives come in three kinds of
-    equal weight; each kind shifts its own six of the first `features - 2` features by a normal amount of mean +-3.5
-    and deviation 1, and one in ten positives is not shifted at all, so that no model finds every one of them.
+    Negatives have independent features, all standard normal in steps of 0.001 except the last two, which represent a
+    time (uniform over a day, in minutes) and an amount (log-normal, in steps of 0.1). Positives come in three kinds of
+    equal weight; each kind shifts its own six of the first `features - 2` features by a normal amount of mean +-3.5 and
+    deviation 1, and one in ten positives is not shifted at all, so that no model finds every one of them.
     """
     rng = np.random.default_rng((20_260_000, seed))
     X = rng.normal(size=(rows, features))

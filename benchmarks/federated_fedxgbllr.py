@@ -1,4 +1,4 @@
-"""Seed 001's tables 2 to 5 on the sets that we have: one CSV line a run, appended.
+"""Measure tables 2 to 5 of docs/fedxgbllr.md on the available sets, and append one CSV line per run.
 
     python -m benchmarks.federated_fedxgbllr --data a9a --clients 2 5 10 --seeds 0 1 2 3 4 \
         --reg-alpha 5 --min-split-loss 5 --subsample 0.8 --out docs/figures/fedxgbllr.csv
@@ -33,7 +33,7 @@ from protocols.federated.virtual_samples.metrics import calibration_error
 
 
 def run(X: np.ndarray, y: np.ndarray, clients: int, config: FedXGBllrConfig) -> dict[str, float | int | str | None]:
-    """One training on 75 % of the rows, shuffled by `config.seed` and divided equally; scores on the other 25 %."""
+    """Train on 75 % of the rows, shuffled by `config.seed` and divided equally; return scores on the other 25 %."""
     order = np.random.default_rng(config.seed).permutation(len(X))
     training, test = np.split(order, [len(X) * 3 // 4])
 
@@ -43,7 +43,7 @@ def run(X: np.ndarray, y: np.ndarray, clients: int, config: FedXGBllrConfig) -> 
         return float(np.mean((predicted - y[test]) ** 2))
 
     def measured(predicted: np.ndarray, of: str) -> dict[str, float | None]:
-        """Columns `of`: accuracy or squared error, and for two classes log loss and calibration error."""
+        """Return the columns `of`: accuracy or squared error, and for two classes log loss and calibration error."""
         loss = log_loss(y[test], predicted, labels=[0, 1]) if config.classification else None
         calibration = calibration_error(y[test], predicted) if config.classification else None
         return {of: score(predicted), f"logloss_{of}": loss, f"calibration_{of}": calibration}
@@ -133,7 +133,7 @@ def main() -> None:
 
 
 def append(path: Path, line: dict[str, float | int | str | None]) -> None:
-    """One line of a CSV file, with a header where the file is new."""
+    """Append one line to a CSV file, with a header if the file is new."""
     new = not path.exists()
     with path.open("a", newline="") as file:
         writer = csv.DictWriter(file, list(line))

@@ -1,4 +1,4 @@
-"""Tables (Markdown, on standard output) and figures of docs/virtual_samples.md, from their CSV.
+"""Make the tables (Markdown, on standard output) and figures of docs/virtual_samples.md from their CSV files.
 
 python -m benchmarks.federated_figures docs/figures
 """
@@ -19,21 +19,21 @@ SHOWN = ["10", "405", "original"]
 
 
 def mean_and_interval(values: pd.Series, digits: int) -> str:
-    """Mean and half-width of the 95 % interval of the mean, by Student's t."""
+    """Format mean and half-width of the 95 % interval of the mean, by Student's t."""
     if len(values) < 2:
         return f"{values.mean():.{digits}f}"
     return f"{values.mean():.{digits}f} ± {half_width(values):.{digits}f}"
 
 
 def half_width(values: pd.Series) -> float:
-    """Half of the 95 % interval of the mean, by Student's t."""
+    """Return half of the 95 % interval of the mean, by Student's t."""
     from scipy.stats import t
 
     return float(t.ppf(0.975, len(values) - 1) * values.std() / len(values) ** 0.5)
 
 
 def table_1(runs: pd.DataFrame) -> str:
-    """Seed 000's table 1, with AUPRC on test and training rows and the training loss."""
+    """Return table 1, with AUPRC on test and training rows and the training loss."""
     header = ["model", "clusters", "seeds", "accuracy", "AUC", "F1", "AUPRC", "AUPRC, train", "loss, train"]
     lines = [f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
     groups = [("federated", c, p) for c in ORDER for p in ("before", "after")]
@@ -48,7 +48,7 @@ def table_1(runs: pd.DataFrame) -> str:
 
 
 def paired_loss(runs: pd.DataFrame) -> str:
-    """F1 of the original dimension less that of 405 clusters, seed by seed."""
+    """Return F1 of the original dimension minus that of 405 clusters, seed by seed."""
     phrases = []
     for phase in ("before", "after"):
         f1 = runs[(runs["method"] == "federated") & (runs["phase"] == phase)].pivot(
@@ -60,7 +60,7 @@ def paired_loss(runs: pd.DataFrame) -> str:
 
 
 def figure_4(runs: pd.DataFrame, name: str, out: Path) -> None:
-    """F1 against clusters, and the peers beside, with intervals; `name` is the table's."""
+    """Draw F1 against clusters, beside the peers, with intervals; `name` is that of the table."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(8.5, 4))
@@ -84,7 +84,7 @@ def figure_4(runs: pd.DataFrame, name: str, out: Path) -> None:
 
 
 def figure_5(curves: dict, peers: dict, name: str, out: Path) -> None:
-    """Training loss by number of trees, the first seed's."""
+    """Draw the training loss by number of trees, for the first seed."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(6.5, 4))
@@ -104,7 +104,7 @@ def figure_5(curves: dict, peers: dict, name: str, out: Path) -> None:
 
 
 def figures_6_and_7(runs: pd.DataFrame, curves: dict, phase: str, name: str, out: Path) -> None:
-    """Precision and recall on training and test rows, the first seed's, with the area under each curve."""
+    """Draw precision and recall on training and test rows for the first seed, with the area under each curve."""
     import matplotlib.pyplot as plt
 
     figure, both = plt.subplots(1, 2, figsize=(8.5, 3.8), sharey=True)
@@ -123,7 +123,7 @@ def figures_6_and_7(runs: pd.DataFrame, curves: dict, phase: str, name: str, out
 
 
 def read_runs(path: Path) -> pd.DataFrame:
-    """The lines that `benchmarks.federated_virtual_samples` wrote."""
+    """Read the lines that `benchmarks.federated_virtual_samples` wrote."""
     runs = pd.read_csv(path, dtype={"clusters": str}, keep_default_na=False)
     return runs.astype(dict.fromkeys([*METRICS, "seed"], float))
 

@@ -1,12 +1,12 @@
-"""Seed 000's figures 4 to 7 and table 1: one CSV line a model and phase, appended; curves of the first seed as JSON.
+"""Measure figures 4 to 7 and table 1 of docs/virtual_samples.md: a CSV line per model and phase; curves as JSON.
 
     python -m benchmarks.federated_virtual_samples --data rare --seeds 0 1 2 3 4 5 6 7 8 9 \
         --out docs/figures/virtual_samples.csv --curves docs/figures/virtual_samples_curves.json
 
-`--data` is rare (the generated table, one for each seed), default_credit, or the path of the user's own copy of the
-Kaggle credit card table. Nodes and server run in this process, through `LocalFederation`. Boundaries are computed on
-the pooled rows, which gives what the nodes agree on by protocol, value for value (the tests say so). "original" is
-one cluster for every distinct value, held by one node: clusters add up, so the number of nodes changes nothing.
+`--data` is rare (a generated table for each seed), default_credit, or the path of the user's own copy of the Kaggle
+credit card table. Nodes and server run in this process, through `LocalFederation`. Boundaries are computed on the
+pooled rows, which gives exactly the values on which the nodes agree by protocol (tests check this). "original" is one
+cluster for every distinct value, at one node: clusters add up, so the number of nodes has no effect.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ UPDATE_SHARE, TEST_SHARE = 59_875 / 284_807, 45_569 / 284_807
 
 
 def split(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Row numbers of update, test and training, in the proportions of section 5."""
+    """Return the row numbers of update, test and training, in the proportions of section 5."""
     order = np.random.default_rng(seed).permutation(rows)
     first, second = round(rows * UPDATE_SHARE), round(rows * (UPDATE_SHARE + TEST_SHARE))
     return order[:first], order[first:second], order[second:]
 
 
 def log_loss(y: np.ndarray, probability: np.ndarray) -> float:
-    """Mean cross-entropy in nats."""
+    """Return the mean cross-entropy in nats."""
     p = np.clip(probability, 1e-15, 1 - 1e-15)
     return float(-np.mean(np.where(y == 1, np.log(p), np.log1p(-p))))
 
 
 def federated(X: np.ndarray, y: np.ndarray, clusters: int | None, seed: int, options: dict[str, object]):
-    """Train before and after the update; yields (phase, line of the CSV, curves). `options` of VirtualSamplesConfig."""
+    """Train before and after the update, and yield (phase, CSV line, curves). `options` are VirtualSamplesConfig's."""
     update, test, training = split(len(X), seed)
     boundaries = every_value(X[training]) if clusters is None else pooled_boundaries(X[training], clusters)
     config = VirtualSamplesConfig.of(clusters=boundaries.shape[1] + 1, **options)
@@ -104,7 +104,7 @@ def federated(X: np.ndarray, y: np.ndarray, clusters: int | None, seed: int, opt
 
 
 def centralised(X: np.ndarray, y: np.ndarray, seed: int, trees: int, peers: Sequence[str] = PEERS):
-    """The seed's `peers` on the pooled training rows; yields (name, line of the CSV, losses)."""
+    """Train `peers` on the pooled training rows, and yield (name, CSV line, losses)."""
     import xgboost as xgb
     from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
@@ -144,7 +144,7 @@ def centralised(X: np.ndarray, y: np.ndarray, seed: int, trees: int, peers: Sequ
 
 
 def precision_recall(y: np.ndarray, probability: np.ndarray, points: int = 200) -> dict[str, list[float]]:
-    """At most `points` of the curve, evenly spread over its thresholds."""
+    """Return at most `points` of the curve, evenly spread over its thresholds."""
     from sklearn.metrics import precision_recall_curve
 
     precision, recall, _ = precision_recall_curve(y, probability)

@@ -1,4 +1,4 @@
-"""Seed 001's tables 2 to 5 as Markdown, from docs/figures/fedxgbllr.csv and from the networks themselves.
+"""Print tables 2 to 5 of docs/fedxgbllr.md as Markdown, from docs/figures/fedxgbllr.csv and from the networks.
 
 python -m benchmarks.fedxgbllr_tables docs/figures/fedxgbllr.csv
 """
@@ -22,7 +22,7 @@ OWN_ROWS = {"abalone": 4_177, "cpu_small": 8_192, "space_ga": 3_107}
 HASHES = 4
 SETS = ["a9a", "cod_rna", "abalone", "cpu_small", "space_ga"]
 CLASSES = ["a9a", "cod_rna"]
-# Whose predictions the columns of a run are of.
+# The models behind the columns of a run.
 METHODS = {"network": "FedXGBllr", "mean": "mean of margins", "simfl": "SimFL", "centralised": "XGBoost, pooled"}
 NETWORKS = [("interpretable", 2), ("interpretable", 5), ("interpretable", 10), ("standard", 5), ("fcnn", 5)]
 # Accuracy in percent, or mean squared error, by table 2: with 2, 5 and 10 clients, SimFL with 2, centralised.
@@ -51,19 +51,19 @@ PAPER_SIZES = [
 
 
 def markdown(header: list[str], lines: list[list[object]]) -> str:
-    """Header and lines as a table."""
+    """Format header and lines as a table."""
     rows = ["| " + " | ".join(map(str, row)) + " |" for row in [header, *lines]]
     return "\n".join([rows[0], "|---" * len(header) + "|", *rows[1:]])
 
 
 def runs_of(runs: pd.DataFrame, data: str, clients: int, architecture: str = "interpretable") -> pd.DataFrame:
-    """The runs of one cell, with the defaults of the training; the trees of a9a are regularised."""
+    """Return the runs of one cell, with the default training; the trees of a9a are regularised."""
     chosen = (runs["data"] == data) & (runs["clients"] == clients) & (runs["architecture"] == architecture)
     return runs[chosen & (runs["start"] == "mean")]
 
 
 def scores(runs: pd.DataFrame, column: str) -> str:
-    """Mean and interval: percent for classes, mean squared error else."""
+    """Format mean and interval: percent for classes, otherwise mean squared error."""
     return mean_and_interval(runs[column], 4 if (runs["data"] == "space_ga").all() else 2)
 
 
@@ -79,7 +79,7 @@ def table_2(runs: pd.DataFrame) -> str:
 
 
 def probabilities(runs: pd.DataFrame) -> str:
-    """Log loss and calibration error of the sets with classes."""
+    """Return log loss and calibration error of the sets with classes."""
     lines: list[list[object]] = []
     for data in CLASSES:
         for clients in (2, 5, 10):
@@ -91,7 +91,7 @@ def probabilities(runs: pd.DataFrame) -> str:
 
 
 def papers_setting(runs: pd.DataFrame) -> str:
-    """100 epochs from Kaiming's weights, and the last round kept: 2 clients, seed 0."""
+    """Return the results of 100 epochs from Kaiming's weights, with the last round kept: 2 clients, seed 0."""
     lines: list[list[object]] = []
     for data in SETS:
         cell = runs[(runs["data"] == data) & (runs["start"] == "kaiming")]
@@ -107,7 +107,7 @@ def papers_setting(runs: pd.DataFrame) -> str:
 
 
 def table_3(runs: pd.DataFrame) -> str:
-    """10 clients, 500 trees of depth 8, 10 rounds; MB of 10^6 bytes, means over the runs of table 2."""
+    """Return traffic for 10 clients, 500 trees of depth 8, 10 rounds: MB of 10^6 bytes, means over table 2's runs."""
     lines: list[list[object]] = []
     for data, rows in (PAPER_ROWS | OWN_ROWS).items():
         simfl = simfl_bytes(10, rows, HASHES, 500, 8) / 1e6
@@ -130,7 +130,7 @@ def table_3(runs: pd.DataFrame) -> str:
 
 
 def table_4(runs: pd.DataFrame) -> str:
-    """Means, and seed by seed the difference of the other two networks to the interpretable one."""
+    """Return means, and by seed the difference of the other two networks from the interpretable one."""
     lines: list[list[object]] = []
     for data in SETS:
         cells = [runs_of(runs, data, 5, a).set_index("seed") for a in ("interpretable", "standard", "fcnn")]
@@ -155,7 +155,7 @@ def _less(runs: pd.DataFrame, own: pd.DataFrame) -> pd.DataFrame:
 
 
 def sizes(architecture: cnn.Architecture, clients: int) -> tuple[int, float, float, float]:
-    """Parameters; MiB of one row's outputs of all layers, forward and back; of the parameters; of both."""
+    """Return parameters; MiB of one row's outputs of all layers, forward and back; of the parameters; of both."""
     import torch
 
     config = FedXGBllrConfig.of(architecture=architecture)

@@ -1,4 +1,4 @@
-"""How the benchmarks' figures look: small multiples on logarithmic axes, one colour and mark for each system."""
+"""The style of the benchmarks' figures: small multiples on logarithmic axes, one colour and mark per system."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.ticker import EngFormatter, NullLocator
 
-# Okabe and Ito's palette, which colour-blind readers can tell apart.
-# Lines that coincide stay visible: the one drawn first is wider.
+# Okabe and Ito's palette, which colour-blind readers can distinguish.
+# Coinciding lines remain visible, because the one drawn first is wider.
 STYLES: dict[str, dict[str, Any]] = {
     "sharewood, bits": {"color": "#0072B2", "marker": "o", "linewidth": 2.0, "markersize": 5.0},
     "sharewood, keys": {"color": "#009E73", "marker": "s", "linewidth": 1.0, "markersize": 2.8},
@@ -35,14 +35,14 @@ LOOK = {
 
 
 def small_multiples(rows: int, columns: int, **more: Any) -> tuple[Any, Any]:
-    """A figure of rows x columns panels and its array of axes, two-dimensional always."""
+    """Return a figure of rows x columns panels, and its array of axes, which is always two-dimensional."""
     plt.rcParams.update(LOOK)
     size = 1.5 * columns + 0.4, 1.6 * rows + 0.5
     return plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **more)
 
 
 def line(axis: Any, points: Sequence[tuple[float, float]], system: str, dashed: bool = False) -> None:
-    """A measured line on logarithmic axes; values of 0 have no place there and are left out."""
+    """Draw a measured line on logarithmic axes, without values of 0."""
     shown = sorted(point for point in points if point[1] > 0)
     how = {"linestyle": "--", "markerfacecolor": "white"} if dashed else {"linestyle": "-"}
     axis.set(xscale="log", yscale="log")
@@ -51,7 +51,7 @@ def line(axis: Any, points: Sequence[tuple[float, float]], system: str, dashed: 
 
 
 def mark_sizes(axis: Any, sizes: Sequence[int]) -> None:
-    """Ticks of the horizontal axis where something was measured; at every other size where there are many."""
+    """Set ticks of the horizontal axis at the measured sizes, or at every other size if there are many."""
     measured = sorted(set(sizes))
     axis.set_xticks(measured if len(measured) <= 5 else measured[::-2])
     axis.xaxis.set_major_formatter(EngFormatter(sep=""))
@@ -59,14 +59,14 @@ def mark_sizes(axis: Any, sizes: Sequence[int]) -> None:
 
 
 def legend(figure: Any, systems: Sequence[str], solid: str, dashed: str) -> None:
-    """One legend above all panels: the systems, then what solid and dashed lines mean."""
+    """Add one legend above all panels: the systems, and then the meaning of solid and dashed lines."""
     handles = [plt.Line2D([], [], **STYLES[s], label=LABELS[s]) for s in systems]
     handles += [plt.Line2D([], [], color="#444444", linestyle=k, label=t) for k, t in (("-", solid), ("--", dashed))]
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False)
 
 
 def save(figure: Any, path: Path) -> None:
-    """path.png for the screen, path.pdf for print."""
+    """Save path.png for the screen and path.pdf for print."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path.with_suffix(".png"), dpi=200)
     figure.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None})

@@ -1,12 +1,12 @@
-"""The four systems, and XGBoost on pooled and on one's own data, on the same tables: quality, cost and attacks.
+"""Measure the four systems, and XGBoost on pooled and on own data, on the same tables: quality, cost and attacks.
 
 python -m benchmarks.four_systems           measures; writes docs/figures/four_systems.json, figure and page
-python -m benchmarks.four_systems --page    writes figure and page from the JSON that is there
-python -m benchmarks.four_systems --data breast --trees 5 --seeds 0 --out DIR      smaller, all of it to DIR
+python -m benchmarks.four_systems --page    writes figure and page from the existing JSON
+python -m benchmarks.four_systems --data breast --trees 5 --seeds 0 --out DIR      a smaller study, written to DIR
 
 Sets come with scikit-learn; `--data default_credit --rows 4000` and the other sets of benchmarks/federated_data.py need
-the public sets beside the checkout. Between two parties: processes with TLS and a dealer for Sharewood, processes with
-TLS for SecureBoost; the two federated systems in one process, whose messages are those that Flower carries.
+the public sets beside the checkout. Sharewood runs as processes with TLS and a dealer, SecureBoost as processes with
+TLS; the two federated systems run in one process, with the messages that Flower carries.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SETS = ("breast", "diabetes", "digits")
 
 
 def read(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Features float32[n, d], and labels: two classes (of digits: odd or even) or numbers."""
+    """Return features float32[n, d], and labels: two classes (for digits, odd or even) or numbers."""
     if name not in SETS:
         return load(name)
     loaders = {"breast": load_breast_cancer, "diabetes": load_diabetes, "digits": load_digits}
@@ -40,7 +40,7 @@ def read(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def table(name: str, rows: int, seed: int, boosting: dict[str, Any]) -> Table:
-    """At most `rows` rows of a set, a fifth of them held out."""
+    """Return at most `rows` rows of a set, with a fifth of them held out."""
     X, y = read(name)
     order = np.random.default_rng(seed).permutation(len(y))[:rows]
     held, kept = np.split(order, [len(order) // 5])
@@ -48,7 +48,7 @@ def table(name: str, rows: int, seed: int, boosting: dict[str, Any]) -> Table:
 
 
 def mean(runs: list[Run]) -> dict[str, Any]:
-    """Means over seeds of one system's runs."""
+    """Return the means over seeds of one system's runs."""
     first, *_ = (asdict(run) for run in runs)
     figures = ("quality", "seconds", "bytes", "dealt", "rounds")
     out = {name: None if first[name] is None else float(np.mean([getattr(r, name) for r in runs])) for name in figures}
@@ -58,7 +58,7 @@ def mean(runs: list[Run]) -> dict[str, Any]:
 
 
 def measure(names: list[str], rows: int, seeds: list[int], trees: int) -> dict[str, Any]:
-    """Every system on every set."""
+    """Run every system on every set."""
     boosting = {"n_estimators": trees, "max_depth": 3, "learning_rate": 0.3, "max_bin": 32, "min_child_weight": 1.0}
     sets = []
     for name in names:
@@ -76,7 +76,7 @@ def measure(names: list[str], rows: int, seeds: list[int], trees: int) -> dict[s
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", nargs="+", default=list(SETS))
-    parser.add_argument("--rows", type=int, default=2000, help="of a set, at most")
+    parser.add_argument("--rows", type=int, default=2000, help="maximum number of rows of a set")
     parser.add_argument("--trees", type=int, default=20)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--page", action="store_true")

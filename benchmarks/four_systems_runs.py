@@ -1,8 +1,8 @@
-"""One training of each of the four systems, and of plain XGBoost, on the same rows of the same two parties.
+"""Run one training of each of the four systems, and of plain XGBoost, on the same rows of the same two parties.
 
-Each gives a `Run`: quality on held-out rows, what the training took, and what attackers found (benchmarks/attacks.py).
-By columns party 0 is the guest, who has the labels; the guest asks for the other's bins, the other for the labels. By
-rows party 1 asks for the labels, values and membership of party 0's rows.
+Each gives a `Run`: quality on held-out rows, cost of the training, and results of attacks (benchmarks/attacks.py). By
+columns, party 0 is the guest with the labels; the guest attacks the other's bins, and the other party attacks the
+labels. By rows, party 1 attacks the labels, values and membership of party 0's rows.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Found = dict[str, float]
 
 @dataclass(frozen=True)
 class Table:
-    """Rows to train on and held-out ones, of classes or of numbers; `boosting` has XGBoost's names."""
+    """Rows to train on and held-out rows, with classes or numbers as labels; `boosting` has XGBoost's names."""
 
     X: np.ndarray
     y: np.ndarray
@@ -64,17 +64,17 @@ class Table:
 
     @property
     def columns(self) -> list[np.ndarray]:
-        """By columns: those of party 0 and of party 1, dealt by turns."""
+        """Return the columns of party 0 and of party 1, assigned alternately."""
         return [np.arange(self.X.shape[1])[party::2] for party in (0, 1)]
 
     @property
     def rows(self) -> list[np.ndarray]:
-        """By rows: those of party 0 and of party 1."""
+        """Return the rows of party 0 and of party 1."""
         return np.array_split(np.arange(len(self.y)), 2)
 
     @property
     def candidates(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows of party 0, as many that nobody trained on, with their labels; and whether they are party 0's."""
+        """Return rows of party 0 and as many that nobody trained on, with labels, and whether they are party 0's."""
         own = self.rows[VICTIM]
         many = min(len(own), len(self.test_y))
         X = np.concatenate([self.X[own[:many]], self.test_X[:many]])
@@ -82,17 +82,17 @@ class Table:
         return X, y, np.repeat([1.0, 0.0], many)
 
     def quality(self, margins: np.ndarray) -> float:
-        """AUC, or RMSE, of the held-out rows."""
+        """Return the AUC, or the RMSE, of the held-out rows."""
         return float((root_mean_squared_error if self.numbers else roc_auc_score)(self.test_y, margins))
 
     def losses(self, margins: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Squared error or cross-entropy of each row, float64[n]."""
+        """Return the squared error or cross-entropy of each row, float64[n]."""
         return (margins - y) ** 2 if self.numbers else np.logaddexp(0, margins) - y * margins
 
 
 @dataclass(frozen=True)
 class Run:
-    """quality: AUC or RMSE. found: by attack. Of the training: seconds, bytes in both directions, dealt, rounds."""
+    """Quality (AUC or RMSE), `found` by attack; of training, seconds, bytes in both directions, dealt bytes, rounds."""
 
     system: str
     quality: float
@@ -105,7 +105,7 @@ class Run:
 
 @dataclass
 class Overheard:
-    """A link that notes what its peer sends, and else is the link."""
+    """A link that also records what its peer sends."""
 
     link: Any
     received: list[bytes] = field(default_factory=list)
@@ -167,7 +167,7 @@ def flagship(table: Table, vertical: bool, offline: str = "dealer") -> tuple[Run
 
 
 def secureboost(table: Table) -> tuple[Run, Notes, np.ndarray]:
-    """SecureBoost: a run without attacks, the guest's equations, and the node of each row in each question, [n, k]."""
+    """Run SecureBoost; return the run, the guest's equations, and the node of each row in each request, [n, k]."""
     config = SecureBoostConfig.of(**table.boosting, objective=table.objective, encryption="ou")
 
     def guest(channels: dict[str, Any]) -> dict[str, Any]:
@@ -223,7 +223,7 @@ def _measured(federation: CountingFederation, cost: dict[str, Any]) -> Any:
 def by_model(
     table: Table, margins: Callable[[np.ndarray], np.ndarray], numbers: list[np.ndarray], name: str, **cost: Any
 ) -> Run:
-    """A run whose attacker has `margins` of any rows, by the model or a part of it, and `numbers` of each column."""
+    """Evaluate an attacker with `margins` of any rows, by the model or a part of it, and `numbers` of each column."""
     mine = table.rows[VICTIM]
     X, y, members = table.candidates
     found = {
@@ -235,7 +235,7 @@ def by_model(
 
 
 def virtual_samples(table: Table) -> Run:
-    """Virtual samples: party 1 has the boundaries and the forest."""
+    """Run virtual samples: party 1 has the boundaries and the forest."""
     shared = {name: table.boosting[name] for name in ("n_estimators", "max_depth", "learning_rate")}
     config = VirtualSamplesConfig.of(
         **shared, objective=table.objective, clusters=table.boosting["max_bin"], update_estimators=0
@@ -262,7 +262,7 @@ def virtual_samples(table: Table) -> Run:
 
 
 def fedxgbllr(table: Table) -> Run:
-    """FedXGBllr at its own defaults: party 1 has party 0's trees."""
+    """Run FedXGBllr with its defaults: party 1 has party 0's trees."""
     import torch
 
     torch.set_num_threads(1)
@@ -285,7 +285,7 @@ def fedxgbllr(table: Table) -> Run:
 
 
 def xgboost_on(table: Table, rows: np.ndarray, columns: np.ndarray, name: str) -> Run:
-    """XGBoost on some of the rows and columns, and what whoever is given the model finds, where it has all columns."""
+    """Run XGBoost on some rows and columns, and evaluate an attacker with the model if it has all columns."""
     parameters = {n: v for n, v in table.boosting.items() if n != "n_estimators"}
     data = xgboost.DMatrix(table.X[np.ix_(rows, columns)], label=table.y[rows])
     booster = xgboost.train(
@@ -310,7 +310,7 @@ def _with_quality(run: Run, table: Table, margins: np.ndarray) -> Run:
 
 
 def by_columns(table: Table) -> list[Run]:
-    """All that train by columns, and first what an attacker guesses without a training."""
+    """Run every system by columns, after an attacker without a training."""
     truth = bin_columns(table.X[:, table.columns[1]], table.boosting["max_bin"]).numbers
     own = table.X[:, table.columns[1]]
     guessing = {"labels": attacks.guess_from_few(own, table.y), "values": attacks.fullest_bins(truth)}
@@ -320,7 +320,7 @@ def by_columns(table: Table) -> list[Run]:
     boost_found["values"] = attacks.share_of_bins(notes, truth)
     words = attacks.words_of_rows(received[1][0], len(table.y))
     secret_found = {"labels": attacks.guess_from_few(words, table.y)}
-    # Even with every gradient and node of the training told to it.
+    # Even if it knows every gradient and node of the training.
     secret_found["values"] = attacks.share_of_bins(attacks.words_as_sums(received[0][0], notes), truth)
     every, whole = np.arange(len(table.y)), np.arange(table.X.shape[1])
     pooled = xgboost_on(table, every, whole, "XGBoost, pooled")
@@ -334,7 +334,7 @@ def by_columns(table: Table) -> list[Run]:
 
 
 def by_rows(table: Table) -> list[Run]:
-    """All that train by rows, and first what an attacker has without a training: its own rows and XGBoost on them."""
+    """Run every system by rows, after an attacker without a training, which has its own rows and XGBoost on them."""
     every, whole = np.arange(len(table.y)), np.arange(table.X.shape[1])
     mine, own = table.rows[VICTIM], table.X[table.rows[ATTACKER]]
     local = xgboost_on(table, table.rows[ATTACKER], whole, "XGBoost of party 1")

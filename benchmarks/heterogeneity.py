@@ -1,11 +1,11 @@
-"""Rows that are divided unevenly between the parties: quality under either kind of edges, beside XGBoost; and the cost.
+"""Study rows that are divided unevenly between the parties: quality and cost of both kinds of edges, beside XGBoost.
 
 python -m benchmarks.heterogeneity           measures; writes docs/figures/heterogeneity.json, figure and page
-python -m benchmarks.heterogeneity --page    writes figure and page from the JSON that is there
-python -m benchmarks.heterogeneity --quick --out DIR      a few small trainings, all of it to DIR
+python -m benchmarks.heterogeneity --page    writes figure and page from the existing JSON
+python -m benchmarks.heterogeneity --quick --out DIR      a few small trainings, written to DIR
 
-Trainings are those of the twin (secure_tree/plain), which finds every split of the secure ones bit for bit from the
-same gradients; a few run between processes, too. Held-out rows are predicted by thresholds, as a model is later used.
+Trainings are those of the twin (secure_tree/plain), which finds exactly the same splits as the secure ones from the
+same gradients; a few also run between processes. Held-out rows are predicted by thresholds, like new rows.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Rows = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Source:
-    """A table: `splits(seed)` gives training and held-out rows; `column` is the feature by which parties may differ."""
+    """A table; `splits(seed)` returns training and held-out rows, and parties may differ in the feature `column`."""
 
     name: str
     splits: Callable[[int], Iterator[tuple[Rows, Rows]]]
@@ -54,7 +54,7 @@ class Source:
 
 
 def made_up(rows: int, numbers: bool) -> Source:
-    """Eight normal features, five of which count; every seed draws FOLDS times rows to train on and held-out ones."""
+    """Make eight normal features, five of them informative; every seed draws FOLDS times training and held-out rows."""
 
     def draw_rows(rng: np.random.Generator, n: int) -> Rows:
         X = rng.standard_normal((n, 8), np.float32)
@@ -71,7 +71,7 @@ def made_up(rows: int, numbers: bool) -> Source:
 
 
 def from_files(name: str, column: int, trained_on: int | None = None, numbers: bool = False) -> Source:
-    """A public set: so many rows to train on and the rest held out, or folds."""
+    """A public set with a number of rows to train on and the rest held out, or with folds."""
     guest, host = (pd.read_csv(SHARED / f"{name}_hetero_{role}.csv").set_index("id") for role in ("guest", "host"))
     table = guest.join(host, how="inner", rsuffix=" of the host")
     X, y = table.drop(columns="y").to_numpy(np.float32), table["y"].to_numpy(float)
@@ -124,7 +124,7 @@ def _disjoint(X: np.ndarray, y: np.ndarray, c: int, rng: np.random.Generator) ->
     return [np.flatnonzero(first), np.flatnonzero(~first)]
 
 
-# Rows of either party, and whether numbers can be divided so.
+# The rows of each party, and whether numbers can be divided in this way.
 DIVISIONS: dict[str, tuple[Callable[..., list[np.ndarray]], bool]] = {
     "alike": (_alike, True),
     "one class each": (_one_class_each, True),
@@ -137,7 +137,7 @@ DIVISIONS: dict[str, tuple[Callable[..., list[np.ndarray]], bool]] = {
 
 
 def measure(source: Source, division: str, seed: int) -> list[dict[str, float]]:
-    """Of each split: AUC, or RMSE, of the held-out rows under either kind of edges and of XGBoost."""
+    """Return, for each split, the AUC or RMSE of held-out rows with both kinds of edges and with XGBoost."""
     out = []
     score = root_mean_squared_error if source.numbers else roc_auc_score
     for fold, ((X, y), (Z, truth)) in enumerate(source.splits(seed)):
@@ -160,7 +160,7 @@ def measure(source: Source, division: str, seed: int) -> list[dict[str, float]]:
 
 
 def between_processes(rows: int, division: str, mode: str) -> dict[str, Any]:
-    """AUC of held-out rows after a secure training between two processes, and of its twin."""
+    """Return the AUC of held-out rows after a secure training between two processes, and of its twin."""
     source = made_up(rows, numbers=False)
     (X, y), (Z, truth) = next(source.splits(0))
     parts = DIVISIONS[division][0](X, y, 0, np.random.default_rng([0, 0]))
@@ -176,7 +176,7 @@ def between_processes(rows: int, division: str, mode: str) -> dict[str, Any]:
 
 
 def run(quick: bool) -> dict[str, Any]:
-    """Every division of every set, the trainings between processes, and the cost."""
+    """Run every division of every set, the trainings between processes, and the cost measurements."""
     sources = [made_up(500 if quick else 4000, numbers) for numbers in (False, True)]
     if not quick:
         sources += [from_files("breast", 0), from_files("default_credit", 0, 6000)]

@@ -1,4 +1,4 @@
-"""The operations that are measured, on shares of 64-bit words, and the same operations in CrypTen."""
+"""The measured operations on shares of 64-bit words, and the same operations in CrypTen."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def inverse(party: Party, n: int):
     x = _half(party, (n,), 1, 1000)
 
     def run(p: Party):
-        y, s = reciprocal(p, x, SCALE, SCALE + 10, exact=False)  # CrypTen's rounds at random, too
+        y, s = reciprocal(p, x, SCALE, SCALE + 10, exact=False)  # CrypTen's also rounds at random
         return truncate(p, multiply(p, y, s), 12 + 16)
 
     return run
@@ -72,7 +72,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def crypten_operation(name: str, n: int):
-    """The same in CrypTen, to be run by both of its processes: inputs now, the operation when called."""
+    """The same in CrypTen, for both of its processes: inputs now, the operation when called."""
     import crypten
     import torch
 

@@ -1,9 +1,9 @@
-"""Rates of oblivious transfer between two processes over TLS, each on a core of its own; a table in Markdown.
+"""Measure the rates of oblivious transfer between two processes over TLS, each on its own core; print Markdown.
 
     python -m benchmarks.ot_rate --calls 5
 
-Both parties extend in both directions at the same time, and all COTs count; the median of several calls. Set-up
-and pads are timed apart.
+Both parties extend in both directions at the same time, and all COTs count; figures are medians of several calls.
+Set-up and pads are timed separately.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from protocols.runtime.launch import run_processes
 from protocols.transport.channel import Channel
 
 PARTIES = ("party_a", "party_b")
-# Each extension makes so many COTs a direction: what a tree of a mid-sized table asks for at a time.
+# Each extension makes this many COTs per direction: what a tree of a mid-sized table requests at a time.
 CALL = 1 << 21
 _KEY = bytes(16)
 
 
 def measure(kind: OtKind, calls: int) -> dict[str, float]:
-    """Set-up seconds, COT/s and bits a COT in both directions together, pads/s of one word; the slower party's."""
+    """Set-up seconds, COT/s and bits per COT in both directions together, pads/s of one word, of the slower party."""
 
     def role(rank: int) -> Callable[[dict[str, Channel]], Any]:
         def play(channels: dict[str, Channel]) -> dict[str, float]:
             keep_to(rank, CORES)
             link = channels[PARTIES[1 - rank]]
-            # No dealer: these steps ask for no correlated randomness.
+            # There is no dealer: these steps need no correlated randomness.
             party = Party(rank, link, LocalRandomness(rank, (bytes(16), bytes(16))))
-            # What is compiled, and memory that is cleared, is not part of the rates.
+            # Compilation and the clearing of memory are not part of the rates.
             _, t = _extend(party, *party.run(set_up(rank, bytes(32), kind, os.urandom)))
             pads(t, 0, 1, _KEY)
             started = time.perf_counter()

@@ -1,6 +1,6 @@
-"""A second party and a dealer in processes of their own, so that a benchmark times party 0's side of an operation.
+"""Run a second party and a dealer in separate processes, so that a benchmark times party 0's side of an operation.
 
-`Pair.prepare` has both parties share inputs and the dealer fulfil the plan, timed apart; the operation is run after it.
+In `Pair.prepare`, both parties share inputs and the dealer fulfils the plan, timed separately; then the operation runs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from protocols.transport.certificates import Credentials, make_credentials
 from protocols.transport.channel import Channel
 from protocols.transport.tcp import Listener, connect
 
-# An operation: the party and a size -> what to run online.
+# An operation: the party and a size -> the function to run online.
 Operation = Callable[[Party, int], Callable[[Party], Any]]
 _FORK = multiprocessing.get_context("fork")
 NAMES = ("party_a", "party_b", "dealer")
@@ -33,7 +33,7 @@ NAMES = ("party_a", "party_b", "dealer")
 class Pair:
     """Party 0 in this process, party 1 and the dealer in two others; `operations` are known to both by name.
 
-    They talk over TLS, or over plain sockets, like CrypTen.
+    They communicate over TLS, or over plain sockets like CrypTen.
     """
 
     def __init__(self, operations: dict[str, Operation], plain: bool = False) -> None:
@@ -64,7 +64,7 @@ class Pair:
         self.party = Party(0, link, DealtRandomness(0, channel(0, 2)))
 
     def _dealer(self, channel: Callable[[int, int], Channel]) -> None:
-        # Where there are two cores it is on party 0's, which waits meanwhile: party 1 takes in what the dealer sends.
+        # With two cores, it runs on party 0's core, which waits meanwhile, while party 1 receives from the dealer.
         keep_to(2, CORES)
         serve(channel(2, 0), channel(2, 1))
 
@@ -99,11 +99,11 @@ class Pair:
         return run, facts
 
     def prepare(self, name: str, size: int, by: str = "bits") -> tuple[Callable[[], Any], dict[str, float]]:
-        """Both parties ready for one run: what starts it here, and rounds, bytes and offline seconds."""
+        """Prepare both parties for one run; return what starts it here, and rounds, bytes and offline seconds."""
         self._commands.send((name, size, by))
         run, facts = self._ready(self.party, name, size, by)
         theirs = self._commands.recv()
-        # One clock for all processes of a machine: from the first to start to the last to end.
+        # One clock for all processes of a machine: from the first start to the last end.
         started, ended = min(facts.pop("started"), theirs["started"]), max(facts.pop("ended"), theirs["ended"])
         facts["offline_seconds"] = ended - started
         facts["offline_bytes"] += theirs["offline_bytes"]
@@ -117,5 +117,5 @@ class Pair:
 
 
 def random_words(party: Party, shape: tuple[int, ...], low: int, high: int) -> np.ndarray:
-    """The same made-up integers at both parties."""
+    """Return the same generated integers at both parties."""
     return np.random.default_rng(5).integers(low, high, shape)

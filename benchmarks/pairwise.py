@@ -1,10 +1,10 @@
-"""A tree without a dealer: seconds, bytes, rounds and oblivious transfers, beside the same with a dealer.
+"""Measure a tree without a dealer: seconds, bytes, rounds and oblivious transfers, beside a tree with a dealer.
 
     python -m benchmarks.pairwise [--trees 3] [--ot ferret softspoken] [--sizes 569x30 ...] [--out FILE]
 
-Two processes, TLS on loopback, made-up rows. Seconds of a tree are those of the training on the wall clock without its
-set-up, offline and online together, over the trees; `cpu` are those of the processor at the busier party. MB and rounds
-are those of both phases, in both directions. Prints the table as Markdown.
+Two processes run over TLS on loopback, on generated rows. Seconds per tree are the wall-clock seconds of the training
+without its set-up, offline and online together, divided by the number of trees; `cpu` are CPU seconds of the busier
+party. MB and rounds are those of both phases, in both directions. Prints the table as Markdown.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from secure_tree import SecureXGBClassifier
 
 @dataclass(frozen=True)
 class Size:
-    """Rows of the table, features of either party (by rows of both), depth, bins, how it is divided."""
+    """Rows of the table, features of each party (by rows, of both), depth, bins, and the division."""
 
     rows: int
     features: tuple[int, int]
@@ -61,7 +61,7 @@ SIZES = {
 
 @dataclass(frozen=True)
 class Measured:
-    """Of one tree, but for set-up, which is of the training."""
+    """The cost of one tree, except for set-up, which is that of the training."""
 
     size: str
     generator: str

@@ -1,6 +1,6 @@
-"""Channels over plain sockets, as CrypTen's are: what TLS costs, and the arithmetic beside CrypTen's like for like.
+"""Channels over plain sockets, like CrypTen's: for the cost of TLS, and a like-for-like comparison of arithmetic.
 
-Nothing is secret or authenticated here: for measurements only.
+Nothing is secret or authenticated: use them for measurements only.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _PlainLink(Link):
         return self._poll.poll()[0][1]
 
     def watch(self, other: Link, gone: Callable[[], None]) -> None:
-        """A benchmark ends as a whole."""
+        """Do nothing: a benchmark ends as a whole."""
 
     def close(self) -> None:
         self._socket.close()

@@ -1,11 +1,11 @@
-"""`sharewood plan` against trainings between two parties and a dealer whose every link goes through a shaping relay.
+"""Compare `sharewood plan` with trainings between two parties and a dealer, with a shaping relay on every link.
 
     python -m benchmarks.plan_vs_relay [--networks LAN WAN] [--comparisons bits keys] [--jobs "569 x 30"]
 
-Runs the commands as hosts do: TLS, certificates, a process each. The relay shapes the link between the parties and
-those to the dealer, whose uplink serves both parties. Measured are the slower
-party's stages, online the quicker one's: the other waits for it while it waits for the dealer. Ends with status 1
-where a whole training is off by more than 30%. Writes out/bench/plan_vs_relay.json.
+The commands run as on real hosts: with TLS, certificates, and one process each. The relay shapes the link between the
+parties and those to the dealer, whose uplink serves both parties. Stages are those of the slower party, except online,
+where they are those of the faster one: the other waits for it while it waits for the dealer. Exits with status 1 if the
+estimate of a whole training is off by more than 30%. Writes out/bench/plan_vs_relay.json.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NAMES = ("party_a", "party_b")
 PHASES = ("setup", "offline", "online")
 FIGURES = ("on_the_network", "planned", "measured")
 TOLERANCE = 0.3
-# Rows at either party, features, and parameters.
+# Rows of each party, features, and parameters.
 JOBS = {
     "569 x 30": ((285, 284), 30, {"n_estimators": 3, "max_depth": 3, "max_bin": 32}),
     "10,000 x 20": ((5000, 5000), 20, {"n_estimators": 3, "max_depth": 4, "max_bin": 32}),
@@ -43,7 +43,7 @@ JOBS = {
 
 
 def made_up(folder: Path, rows: tuple[int, int], features: int) -> None:
-    """A CSV file for each party."""
+    """Write a CSV file for each party."""
     rng = np.random.default_rng(11)
     for name, count in zip(NAMES, rows, strict=True):
         X = rng.normal(size=(count, features)).astype(np.float32)
@@ -53,7 +53,7 @@ def made_up(folder: Path, rows: tuple[int, int], features: int) -> None:
 
 
 def configure(folder: Path, role: str, meeting: tuple[str, int], dealer: tuple[str, int], train: dict) -> Path:
-    """The role's file, with the addresses as it sees them."""
+    """Write the role's configuration, with the addresses that it uses."""
     own = f'train_data = "{role}.csv"\nmodel = "{role}.npz"\n'
     lines = ['tls = "keys"', "[dealer]", f'address = "{dealer[0]}:{dealer[1]}"']
     for name in NAMES:
@@ -70,7 +70,7 @@ def free_address() -> tuple[str, int]:
 
 
 def measure(rows: tuple[int, int], features: int, train: dict, round_trip: float, rate: float) -> dict[str, float]:
-    """Train through the relay; seconds by phase."""
+    """Train through the relay, and return seconds by phase."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         subprocess.run(
@@ -99,13 +99,13 @@ def measure(rows: tuple[int, int], features: int, train: dict, round_trip: float
                 if process.returncode:
                     raise SystemExit(output)
         reports = [json.loads((folder / f"{party}.json").read_text()) for party in NAMES]
-    # Online the party that waited for the dealer longer: the other waited for it then, and counts that as online.
+    # Online, the party that waited longer for the dealer: the other waited for it, and counts this as online.
     which = {"setup": max, "offline": max, "online": min}
     return {phase: which[phase](report[phase]["seconds"] for report in reports) for phase in PHASES}
 
 
 def compare(job: str, train: dict[str, Any], network: str, computing: Computing) -> list[dict[str, Any]]:
-    """Planned and measured seconds of either phase."""
+    """Return planned and measured seconds of each phase."""
     rows, features, _ = JOBS[job]
     planned = plan(TrainConfig.of(**train), Sizes.numeric(rows, features), computing)
     measured = measure(rows, features, train, *NETWORKS[network])

@@ -1,4 +1,4 @@
-"""Figures of one run of `make bench`: operations beside CrypTen, and the stages of a tree."""
+"""Draw the figures of one run of `make bench`: operations beside CrypTen, and the stages of a tree."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ X_LABELS = {"argmax of rows of 32": "values", "matrix product": "rows of either 
 
 
 def values(benchmarks: Benchmarks, suite: str) -> dict[str, dict[str, list[dict[str, float]]]]:
-    """By name and system, what was measured at each size."""
+    """Return the measurements at each size, by name and system."""
     found: dict[str, dict[str, list[dict[str, float]]]] = {}
     for b in benchmarks:
         info = b["extra_info"]
@@ -23,9 +23,9 @@ def values(benchmarks: Benchmarks, suite: str) -> dict[str, dict[str, list[dict[
 
 
 def draw(benchmarks: Benchmarks, suite: str, path: Path, x_label: str = "n") -> None:
-    """Two rows of panels, a column for each name: seconds and megabytes against n.
+    """Draw two rows of panels with a column per name: seconds and megabytes against n.
 
-    Solid lines are online; dashed ones are online and offline together, which for CrypTen's inline provider is one.
+    Solid lines are online; dashed lines are online and offline together, which coincide for CrypTen's inline provider.
     """
     found = values(benchmarks, suite)
     if not found:

@@ -1,13 +1,13 @@
-"""Figures 3-2-3 and 3-2-4 of the seed, redrawn at this machine's scale with Okamoto-Uchiyama and 2048-bit keys.
+"""Draw the chapter's figures 3-2-3 and 3-2-4 at this machine's scale, with Okamoto-Uchiyama and 2048-bit keys.
 
     python -m benchmarks.plot_secureboost [--redraw | --long]
 
 3-2-3  training loss against trees: SecureBoost, XGBoost and scikit-learn's GBDT on default_credit_hetero
-3-2-4  CPU seconds per tree, guest and host together, the least of two trees: against depth, features (the host's) and
-       rows, made-up rows; each with the straight line nearest to the points
+3-2-4  CPU seconds per tree, guest and host together, the smaller of two trees: against depth, the host's features and
+       rows, on generated rows; each with the straight line nearest to the points
 
-Writes docs/figures/secureboost_curves.json and the drawings beside it; --redraw draws what is written there, and
---long adds to it the seed's thousands of features, which take ten minutes of two cores.
+Writes docs/figures/secureboost_curves.json and the drawings beside it; --redraw draws the existing JSON, and --long
+adds the chapter's thousands of features to it, which take ten minutes on two cores.
 """
 
 import argparse
@@ -64,7 +64,7 @@ def loss_against_trees() -> dict[str, list[float]]:
     guest, host, y = hetero("default_credit")
     X = np.hstack([guest, host])
     parameters = {"n_estimators": LOSS_TREES, "max_depth": 3, "learning_rate": 0.3}
-    boosted = {**parameters, "max_bin": 32, "min_child_weight": 0.5, "base_score": y.mean()}  # GBDT starts there, too
+    boosted = {**parameters, "max_bin": 32, "min_child_weight": 0.5, "base_score": y.mean()}  # GBDT also starts there
     config = SecureBoostConfig.of(**boosted, min_split_loss=0, guest_only="none", encryption="ou")
     curves = {"SecureBoost": secureboost_losses(config, [guest, host], y)}
     plain = XGBClassifier(**boosted)
@@ -120,8 +120,8 @@ def r_squared(y: np.ndarray, fitted: np.ndarray) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--redraw", action="store_true", help="draw what was measured before")
-    parser.add_argument("--long", action="store_true", help="add thousands of features to what was measured before")
+    parser.add_argument("--redraw", action="store_true", help="draw existing measurements")
+    parser.add_argument("--long", action="store_true", help="add thousands of features to existing measurements")
     given = parser.parse_args()
     if not (given.redraw or given.long):
         CURVES.write_text(json.dumps(measured(), indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""SecureBoost, its plaintext twin and XGBoost on the shared vertical data sets, training rows.
+"""Compare SecureBoost, its plaintext twin and XGBoost on the training rows of the shared vertical data sets.
 
     python -m benchmarks.quality_secureboost [breast student default_credit]
 

@@ -1,8 +1,8 @@
-"""A relay on loopback that delays and slows what passes, as a network would: a process, no rights, no kernel shaping.
+"""A relay on loopback that adds latency and limits rates like a network, as a process without special rights.
 
-A host's outgoing bytes share its uplink: each chunk leaves when the uplink has sent all before it at `rate` bits a
-second, and arrives `delay` seconds later. Both directions of a connection move at the same time. Bytes are those of
-TCP's payload; headers, loss and slow start are not imitated.
+A host's outgoing bytes share its uplink: each chunk leaves when the uplink has sent all earlier ones at `rate` bits per
+second, and arrives `delay` seconds later. Both directions of a connection are independent. Bytes are those of TCP's
+payload; headers, loss and slow start are not simulated.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 Address = tuple[str, int]
 
 _CHUNK = 32 << 10
-_HELD = 8 << 20  # bytes on the way, beyond which a sender has to wait: more than delay times rate of the networks here
+_HELD = 8 << 20  # bytes in transit beyond which a sender has to wait: more than delay times rate of these networks
 _SPIN = 1e-4  # a sleep this short ends too late: look at the clock instead
 _PATIENCE = 60.0
 _TIMER_SLACK = 29  # prctl's PR_SET_TIMERSLACK
@@ -36,20 +36,20 @@ class Route:
 
 
 class Uplink:
-    """What one host sends, one byte after the other at `rate` bits a second."""
+    """The bytes of one host, sent one after the other at `rate` bits per second."""
 
     def __init__(self, rate: float) -> None:
         self._rate, self._free = rate, 0.0
 
     def leaves(self, now: float, count: int) -> float:
-        """When the last of `count` bytes that are ready at `now` has left."""
+        """Return when the last of `count` bytes that are ready at `now` has left."""
         self._free = max(self._free, now) + 8 * count / self._rate
         return self._free
 
 
 @dataclass
 class Pipe:
-    """One direction of a connection: chunks with the time of their arrival; an empty one is the end."""
+    """One direction of a connection: chunks with their times of arrival; an empty chunk marks the end."""
 
     source: socket.socket
     target: socket.socket
@@ -60,7 +60,7 @@ class Pipe:
     open: bool = True
 
     def take(self) -> None:
-        """Read what has come from the source."""
+        """Read what has arrived from the source."""
         data = b""
         with suppress(ConnectionError):
             data = self.source.recv(_CHUNK)
@@ -69,7 +69,7 @@ class Pipe:
         self.chunks.append((self.uplink.leaves(time.monotonic(), len(data)) + self.delay, memoryview(data)))
 
     def give(self) -> bool:
-        """Pass on what is due; True where the target takes no more for now."""
+        """Forward what is due; return True if the target accepts no more for now."""
         while self.chunks and self.chunks[0][0] <= time.monotonic():
             due, data = self.chunks.popleft()
             try:
@@ -89,7 +89,7 @@ class Pipe:
 
 @contextmanager
 def relay(routes: Sequence[Route], delay: float, rate: float) -> Iterator[list[Address]]:
-    """A relay process; where the clients of each route are to connect."""
+    """Start a relay process, and return the address of each route for its clients."""
     listening = [socket.create_server(("127.0.0.1", 0)) for _ in routes]
     fork = multiprocessing.get_context("fork")
     process = fork.Process(target=_serve, args=(routes, listening, delay, rate), daemon=True)
@@ -104,7 +104,7 @@ def relay(routes: Sequence[Route], delay: float, rate: float) -> Iterator[list[A
 
 
 def _serve(routes: Sequence[Route], listening: Sequence[socket.socket], delay: float, rate: float) -> None:
-    with suppress(AttributeError):  # only Linux has it
+    with suppress(AttributeError):  # only on Linux
         ctypes.CDLL(None).prctl(_TIMER_SLACK, 1, 0, 0, 0)
     by_server = dict(zip(listening, routes, strict=True))
     uplinks = {name: Uplink(rate) for route in routes for name in (route.client, route.server)}
@@ -129,7 +129,7 @@ def _serve(routes: Sequence[Route], listening: Sequence[socket.socket], delay: f
 
 
 def _connect(address: Address) -> socket.socket:
-    """A server that may start to listen a little later."""
+    """Connect to a server that may start to listen a little later."""
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:

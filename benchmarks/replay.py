@@ -1,4 +1,4 @@
-"""Seconds that were measured elsewhere as the rounds of a benchmark: pytest-benchmark's clock shows them."""
+"""Show seconds that were measured elsewhere as the rounds of a benchmark, by pytest-benchmark's clock."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _shown = 0.0
 
 
 def clock() -> float:
-    """The sum of the seconds shown so far; for `pytest.mark.benchmark(timer=clock)`."""
+    """Return the sum of the seconds shown so far, for `pytest.mark.benchmark(timer=clock)`."""
     return _shown
 
 
@@ -16,7 +16,7 @@ def _show(seconds: float) -> None:
 
 
 def replay(benchmark, name: str, size: int, seconds: list[float], **facts) -> None:
-    """Enter what was measured of the operation `name` at that size, and the facts of it."""
+    """Record the measurements and facts of the operation `name` at that size."""
     rest = iter(seconds)
     benchmark.group = f"{name}, n = {size}"
     benchmark.pedantic(_show, setup=lambda: ((next(rest),), {}), rounds=len(seconds))

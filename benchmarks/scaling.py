@@ -1,8 +1,8 @@
-"""How training grows with rows, features, bins and depth: measured between processes, one factor at a time.
+"""Measure how training scales with rows, features, bins and depth, between processes, one factor at a time.
 
 python -m benchmarks.scaling            measures; writes docs/figures/scaling.json, the figure and docs/scaling.md
-python -m benchmarks.scaling --page     writes figure and page from the JSON that is there
-python -m benchmarks.scaling --quick --out DIR      a few small sizes, all of it to DIR
+python -m benchmarks.scaling --page     writes figure and page from the existing JSON
+python -m benchmarks.scaling --quick --out DIR      a few small sizes, written to DIR
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TREES = 2
 
 @dataclass(frozen=True)
 class Study:
-    """Sizes: a base point, and of each factor its values. Rows are varied at fewer features, so that a million fit."""
+    """Sizes: a base point, and the values of each factor. Rows are varied at fewer features, so that a million fit."""
 
     base: dict[str, int]
     axes: dict[str, tuple[int, ...]]
@@ -52,7 +52,7 @@ QUICK = Study(
 
 
 def measure(sizes: dict[str, int], by: str) -> dict[str, Any]:
-    """What a tree costs, of TREES: seconds of the slower party, bytes in both directions and dealt; peaks of memory."""
+    """Measure the cost per tree of TREES: seconds of the slower party, bytes in both directions, dealt, peak memory."""
 
     def job(party: Party) -> dict[str, Any]:
         n = sizes["rows"] // 2 + (sizes["rows"] % 2) * (1 - party.rank)
@@ -79,7 +79,7 @@ def measure(sizes: dict[str, int], by: str) -> dict[str, Any]:
 
 
 def run(study: Study) -> dict[str, Any]:
-    """Every point of the study, by bits and by keys, and the memory of a process that does nothing."""
+    """Measure every point of the study, by bits and by keys, and the memory of an idle process."""
     for by in ("bits", "keys"):
         warm_up(by)  # type: ignore[arg-type]
     idle = run_session(lambda party: None)[PARTIES[0]]["memory_peak_bytes"]

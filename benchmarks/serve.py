@@ -1,12 +1,12 @@
-"""Latency of the prediction service: two services and a dealer over TLS, asked over HTTP, on loopback and with a delay.
+"""Measure the latency of the prediction service: two services and a dealer over TLS, on loopback and with a delay.
 
     python -m benchmarks.serve [--rows 1 100 10000] [--round-trip 0 40] [--clients 1 8] [--repeats 50]
                                [--trees 20] [--depth 4] [--features 20] [--ahead 256]
                                [--offline dealer|pairwise] [--partition horizontal|vertical] [--out FILE]
 
-Each request has so many rows, and one follows the other; `clients` ask at the same time. Seconds are those of the HTTP
-client. A round trip is that between any two of the three hosts, made by benchmarks/relay.py. Requests of 10,000 rows
-are repeated less often. Prints the table as Markdown.
+Each client sends requests of `rows` rows one after the other; `clients` run at the same time. Seconds are those of the
+HTTP client. benchmarks/relay.py adds the round trip between any two of the three hosts. Requests of 10,000 rows are
+repeated less often. Prints the table as Markdown.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _START = 180.0
 
 @dataclass(frozen=True)
 class Measured:
-    """Requests of so many rows from so many clients at once."""
+    """Requests of a number of rows from a number of clients at once."""
 
     round_trip_ms: float
     clients: int
@@ -60,7 +60,7 @@ class Measured:
 
 
 def train(folder: Path, options: argparse.Namespace) -> pd.DataFrame:
-    """Halves of a model on made-up rows, by columns a table of party B, too; rows for party A's clients."""
+    """Make halves of a model on generated rows, by columns also party B's table, and rows for party A's clients."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(max(options.rows), options.features)).astype(np.float32)
     y = (X[:, 0] + X[:, -1] > 0).astype(int)
@@ -86,7 +86,7 @@ def train(folder: Path, options: argparse.Namespace) -> pd.DataFrame:
 
 @contextmanager
 def services(folder: Path, delay: float, options: argparse.Namespace) -> Iterator[str]:
-    """The hosts; the address of party A's service, which is ready."""
+    """Start the hosts, and return the address of party A's service when it is ready."""
     meeting, dealer, *http = [free_address() for _ in range(4)]
     routes = [Route("b", "a", meeting), Route("a", "d", dealer), Route("b", "d", dealer)]
     processes = []
@@ -135,7 +135,7 @@ def _until_ready(url: str, folder: Path) -> None:
 
 
 def measure(url: str, round_trip: float, clients: int, rows: str, count: int, repeats: int) -> Measured:
-    """Ask again and again; the first request does not count."""
+    """Send requests repeatedly; the first one does not count."""
     content = {"Content-Type": "application/json"}
 
     def ask(_: int) -> float:
@@ -155,7 +155,7 @@ def measure(url: str, round_trip: float, clients: int, rows: str, count: int, re
 
 
 def per_batch(url: str) -> str:
-    """Bytes of the session and rows of batches so far, as the service counts them."""
+    """Return the bytes of the session and the rows of batches so far, as the service counts them."""
     found = re.findall(
         r"^(sharewood_(?:session|batch_rows|material)\S*) (\S+)$", httpx.get(f"{url}/metrics").text, re.M
     )

@@ -1,11 +1,11 @@
-"""SimFL in one process: the state of the art that FedXGBllr's document compares itself with.
+"""SimFL in one process: the baseline of the FedXGBllr paper.
 
-Functionality  K parties with rows of the same features -> one ensemble, its trees grown by the parties in turn
+Functionality  K parties with rows of the same features -> one ensemble, whose trees the parties grow in turn
 Before         every row has `HASHES` p-stable hashes; each party learns, for each of its rows, which row of every other
                party has most hashes in common with it
 Tree           every party computes g and h of its own rows and sends them to the party whose turn it is, which adds
                them to its own row that is most similar, and grows a tree on its own rows with these sums
-Security       not modelled here: hashes and sums of g and h travel in the clear
+Security       not modelled: hashes and sums of g and h are in the clear
 Source         Li, Wen, He: Practical Federated Gradient Boosting Decision Trees, AAAI 2020. Features are standardised
                before they are hashed, which the paper leaves open
 """
@@ -36,7 +36,8 @@ def margins(
     place = np.split(np.arange(len(training)), np.cumsum([len(part) for part in parts])[:-1])
     rng = np.random.default_rng(config.seed)
     hashes = _hashes(X[training], rng)
-    # Where the g and h of every row are added when a party grows a tree: at its most similar row, any of several.
+    # The row to which the g and h of every row are added when a party grows a tree: its most similar row, or one of
+    # several.
     similar = []
     for own in place:
         to = _most_similar(hashes, hashes[own], rng.integers(len(own), size=len(training)))
@@ -72,7 +73,7 @@ def _hashes(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 @numba.njit(cache=True)
 def _most_similar(rows: np.ndarray, candidates: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """For each of int16[n, H] one of int16[m, H] with most hashes in common: int64[n].
+    """Return, for each of int16[n, H], one of int16[m, H] with most hashes in common: int64[n].
 
     Of several it is the first from candidate `start` int64[n] on.
     """

@@ -1,4 +1,4 @@
-"""One tree on horizontal data as an operation to be measured, and what the dealer sends for each of its stages."""
+"""One tree on data by rows as an operation to measure, and the dealt bytes of each of its stages."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ STAGES = ("gradients", "histograms", "gains", "best split", "rows to children", 
 
 
 def made_up_rows(rows: int, features: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """X float32[rows, features] and labels 0 or 1 that depend on the first two columns."""
+    """Return X float32[rows, features], and labels 0 or 1 that depend on the first two columns."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((rows, features), np.float32)
     return X, (X[:, 0] + X[:, 1] * rng.standard_normal(rows) > 0).astype(float)
 
 
 def _ready(party: Party, n: int) -> Callable[[Party], Any]:
-    """The set-up of n rows, half of them at either party; what grows a tree on it."""
+    """Set up n rows, half of them at each party, and return a function that grows a tree."""
     config = TrainConfig.of(n_estimators=1, max_depth=DEPTH, max_bin=BINS)
     names = tuple(f"f{i}" for i in range(FEATURES))
     layout = lay_out(config, (names, names), (n - n // 2, n // 2))
@@ -52,7 +52,7 @@ def _ready(party: Party, n: int) -> Callable[[Party], Any]:
 
 
 def tree() -> Operation:
-    """Keeps the set-ups that it has made, so that repetitions pay for one."""
+    """A cache of set-ups, so that repetitions share one."""
     made: dict[int, Callable[[Party], Any]] = {}
 
     def prepare(party: Party, n: int) -> Callable[[Party], Any]:
@@ -65,8 +65,11 @@ def tree() -> Operation:
 
 @cache
 def dealt_by_stage(n: int, by: str) -> dict[str, int]:
-    """Bytes of corrections to both parties, from a rehearsal. The masks of a tree's known matrices, a few hundred
-    bytes a bin and a bit a row and node, are asked for with the gradients."""
+    """Return the bytes of corrections to both parties, from a rehearsal.
+
+    The masks of a tree's known matrices, a few hundred bytes per bin and a bit per row and node, are requested with the
+    gradients.
+    """
     trace = Trace.at(0)
     trace.party.comparison = by  # type: ignore[assignment]
     run = _ready(trace.party, n)

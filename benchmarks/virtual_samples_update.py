@@ -1,10 +1,11 @@
-"""What the sparse federated update of seed 000 gains or costs, by the way its rows are chosen: one CSV line a run.
+"""Measure the gain and cost of the sparse federated update by the way its rows are chosen: one CSV line per run.
 
     python -m benchmarks.virtual_samples_update --seeds 0 1 2 3 4 --out docs/figures/virtual_samples_update.csv
     python -m benchmarks.virtual_samples_update --table docs/figures/virtual_samples_update.csv
 
 Sets: rare (0.2 % positives, generated), default_credit (22 %), and balanced, which is default_credit with as many
-negatives as positives. All variants of a seed go on from one base model. The first is trees of the base rows only.
+negatives as positives. All variants of a seed continue from one base model. The first one adds trees of the base rows
+only.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from protocols.federated.virtual_samples.node import VirtualSamplesNode
 from protocols.federated.virtual_samples.server import Server
 
 CLUSTERS, TREES, UPDATE_TREES = 100, 50, 25
-# What an update is: whether it takes new rows at all, and its options.
+# The variants of an update: whether it uses new rows, and its options.
 VARIANTS: dict[str, tuple[bool, dict[str, object]]] = {
     "no new rows": (False, {"update_check": 0}),
     "chosen once": (True, {"update_check": 0, "rechoose": False}),
@@ -44,7 +45,7 @@ MEASURES = {"auc": "AUC", "f1": "F1", "auprc": "AUPRC", "logloss": "log loss", "
 
 
 def table(name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Features and labels of a set."""
+    """Return the features and labels of a set."""
     if name == "rare":
         return rare_positives(seed=seed)
     X, y = load("default_credit")
@@ -56,7 +57,7 @@ def table(name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def runs(name: str, seed: int) -> list[dict[str, float | int | str | None]]:
-    """A line for the base model and one for each variant."""
+    """Yield a line for the base model and one per variant."""
     X, y = table(name, seed)
     update, test, training = split(len(X), seed)
     edges, own = pooled_boundaries(X[training], CLUSTERS), pooled_boundaries(X[update], CLUSTERS)
@@ -94,7 +95,7 @@ def runs(name: str, seed: int) -> list[dict[str, float | int | str | None]]:
 
 
 def page(runs: pd.DataFrame) -> str:
-    """The table of docs/virtual_samples.md: means and 95 % intervals, of each update less the base model."""
+    """Return the table of docs/virtual_samples.md: means and 95 % intervals of each update minus the base model."""
     lines: list[list[object]] = []
     for name in runs["data"].unique():
         of_set = runs[runs["data"] == name].set_index("seed")

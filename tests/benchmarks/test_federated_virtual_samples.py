@@ -72,7 +72,7 @@ def test_the_users_own_copy_of_the_kaggle_table_is_read_and_run(creditcard, tmp_
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ("V17", "V71", "the columns are not Time, V1 to V28, Amount and Class"),
+        ("V17", "V71", "the columns must be Time, V1 to V28, Amount and Class"),
         ("Class", "label", "there is no label column 'Class'"),
         ("\n", "\nx", "column 'Time', line 2: value must be a number, got 'x.*'"),
     ],
