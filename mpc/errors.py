@@ -34,7 +34,9 @@ class MacFailure(SharewoodError):
 
 
 class PeerVanished(PeerFailure):
-    """The peer closed the connection or died in the middle of the protocol."""
+    """The peer closed the connection or died in the middle of the protocol; `explained`: it said why."""
+
+    explained = False
 
 
 class WorkersLost(PeerFailure):

@@ -73,6 +73,8 @@ def reading(path: str | Path, what: str) -> Iterator[None]:
         raise DataError(f"{path}: there is no such file") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from None
+    except KeyError as error:
+        raise DataError(f"{path}: not a {what} (it has no entry {error})") from None
     except Exception as error:
         said = " ".join(str(error).split()) or type(error).__name__
         raise DataError(f"{path}: not a {what} ({said})") from None

@@ -37,7 +37,8 @@ def importance(
             writable(path)
 
     def program(party: Party) -> ImportanceReport:
-        values = feature_importance(party, model, kind)
+        with party.stage("importance"):
+            values = feature_importance(party, model, kind)
         ranked = sorted(zip(model.facts.names, values.tolist(), strict=True), key=lambda pair: -pair[1])
         run = Run.now(model.facts.pairing, model=config.party(name).model)
         return ImportanceReport(PartyCosts.of(party, name), run=run, kind=kind, importance=dict(ranked))

@@ -18,7 +18,7 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from mpc.errors import PeerFailure, ProtocolDesync
+from mpc.errors import PeerFailure, PeerVanished, ProtocolDesync
 from mpc.pieces import Pieces, RowsInFile
 from protocols.transport.codec import Buffer, Tree, byte_view, decode, encode
 from protocols.transport.frames import FACTS_LIMIT, MAX_TAG, Kind, Reader, head, read_head, read_to_the_end
@@ -267,7 +267,8 @@ class Channel:
             self._link.transfer(outgoing, intake, tag)
             return intake.result
         except PeerFailure as failure:
-            failure.args = (f"{what} {number}: {failure}",)
+            if not (isinstance(failure, PeerVanished) and failure.explained):
+                failure.args = (f"{what} {number}: {failure}",)
             raise
 
 

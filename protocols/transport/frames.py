@@ -87,7 +87,9 @@ def _read_any_head() -> Reader[tuple[int, int, int, bytearray]]:
 
 
 def _ended(peer: str, reason: bytearray) -> PeerVanished:
-    return PeerVanished(f"{peer} ended the session: {_printable(reason)}")
+    failure = PeerVanished(f"{peer} ended the session: {_printable(reason)}")
+    failure.explained = True
+    return failure
 
 
 def _expect(what: str, expected: object, seen: object) -> None:

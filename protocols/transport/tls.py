@@ -43,6 +43,8 @@ _PROBES = 9
 _STEP = "TLS handshake"
 # OpenSSL's X509_V_ERR_CERT_NOT_YET_VALID and _CERT_HAS_EXPIRED, and the alerts that the peer sends for them.
 _NOT_NOW = (9, 10)
+# Self-signed, or signed by an unknown issuer; and the alert that tells the other host so.
+_UNKNOWN_ROOT, _NO_SUCH_ROOT = (18, 19, 20, 21), "ALERT_UNKNOWN_CA"
 _REFUSALS = ("ALERT_BAD_CERTIFICATE", "ALERT_CERTIFICATE_EXPIRED")
 
 
@@ -270,6 +272,10 @@ def why_refused(error: ssl.SSLError) -> str:
     clock = f"this host's clock is at {dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M} UTC"
     if getattr(error, "verify_code", None) in _NOT_NOW:
         return f"{reason}; {clock}"
+    if getattr(error, "verify_code", None) in _UNKNOWN_ROOT:
+        return f"{reason}: this host's authority.crt has no root that signed it"
+    if _NO_SUCH_ROOT in reason:
+        return f"{reason}: its authority.crt has no root that signed this host's certificate"
     if any(alert in reason for alert in _REFUSALS):
         return f"{reason}: it refuses this host's certificate; {clock}"
     return reason

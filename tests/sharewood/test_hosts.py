@@ -42,6 +42,10 @@ def test_the_example_of_two_hosts(place):
         ranked = both("importance", "--kind", "weight", "--out", "{}.importance.csv", cwd=place)
         both("reveal", "--to", "party_b", cwd=place)
     assert all("predictions of its own rows" in text for text in said)
+    for text in ranked:
+        assert re.search(r"^revealed in [\d.]+ s, .* \(importance [\d.]+ s\)\n[1-9]\d* rounds, ", text, re.MULTILINE), (
+            text
+        )
     for text, name in zip(trained, "ab", strict=True):
         assert re.search(
             r"^trained in [\d.]+ s, including start-up and waiting \(.*online [\d.]+ s\)$", text, re.MULTILINE

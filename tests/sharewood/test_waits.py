@@ -80,7 +80,7 @@ def test_a_party_that_refuses_its_own_file_tells_the_one_that_waits(place, odd):
     dealer.communicate()
     assert refused[0] == 2 and "'north'" in refused[2]
     assert waiting.returncode == 3 and time.monotonic() - begun < 10
-    assert f"{odd} ended the session: it refused its own files or settings; its log has the reason" in said
+    assert f"sharewood: {odd} ended the session: it refused its own files or settings; its log has the reason" in said
 
 
 @pytest.mark.long
