@@ -189,7 +189,7 @@ def test_a_thousand_bins():
         ({"max_bin": 1025}, "max_bin must be a number from 2 to 1024"),
         ({"local_bins": 40}, "local_bins must be a multiple of max_bin, got 40 and 32"),
         ({"local_bins": 64, "max_bin": "exact"}, "local_bins must be a multiple of max_bin"),
-        ({"edges": "public"}, "edges: "),
+        ({"edges": "public"}, "edges must be 'joint' or 'private', got 'public'"),
     ],
 )
 def test_what_is_refused(parameters, sentence):
