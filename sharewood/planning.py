@@ -290,6 +290,9 @@ def print_plan(plan: Plan, names: tuple[str, str]) -> None:
         table.add_column(column, justify="left" if column == "kind" else "right")
     for kind, count in sorted(plan.offline.bytes_by_kind.items()):
         table.add_row(kind, f"{count['party_0']:,}", f"{count['party_1']:,}")
+    table.add_section()
+    counts = plan.offline.bytes_by_kind.values()
+    table.add_row("in all", *(f"{sum(count[party] for count in counts):,}" for party in ("party_0", "party_1")))
     console.print(table)
     if keyed := plan.offline.key_nodes:
         console.print(

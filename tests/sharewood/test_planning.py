@@ -1,5 +1,7 @@
 """The plan of a training against what a training between two processes then needs."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -86,7 +88,10 @@ def test_the_time_is_the_networks_and_the_machines(capsys):
         assert times["setup"] == waited["setup"] + 1 and times["online"] == waited["online"] + 9
         assert times["offline"] == max(waited["offline"], 6.0)
     print_plan(report, ("a", "b"))
-    assert f"{report.times.seconds['WAN']['online']:.2f}" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"{report.times.seconds['WAN']['online']:.2f}" in said
+    dealt = [sum(count[party] for count in report.offline.bytes_by_kind.values()) for party in ("party_0", "party_1")]
+    assert re.search(rf"in all\W+{dealt[0]:,}\W+{dealt[1]:,}\W", said)
 
 
 def test_the_plan_prints_what_edges_cost(capsys):
