@@ -16,8 +16,8 @@ from mpc.truncation import truncate
 from secure_tree.binning import ORDER_BITS, Bins
 from secure_tree.candidates import Candidates, compare_edges
 from secure_tree.context import TrainingContext
+from secure_tree.continuation import Begun
 from secure_tree.ensemble import Ensemble, NodeStatistics, Routes, TreeShares, left_children, winning_edges
-from secure_tree.going_on import Begun
 from secure_tree.histogram import share_blocks
 from secure_tree.own_rows import Here, OwnRows
 from secure_tree.rows import Rows, TreeRows, local_rows

@@ -87,15 +87,15 @@ class Checkpoints:
         training.
         """
         kept, trouble, key = Kept(), None, secrets.token_bytes(_KEY_BYTES)
-        going_on = self.resume and bool(self._numbers("round"))
-        if going_on:
+        resuming = self.resume and bool(self._numbers("round"))
+        if resuming:
             try:
                 key = self._read_key()
             except DataError as error:
                 trouble = error
         # Both parties must query their rows at the same time, whatever each finds in its folder.
         own = _mac(key, config, fingerprint(rows, key[:KEY_BYTES]))
-        if going_on and not trouble:
+        if resuming and not trouble:
             try:
                 kept = self._kept(own, party.rank)
             except DataError as error:

@@ -24,9 +24,9 @@ from secure_tree.categories import Dictionary, columns_behind, dictionary
 from secure_tree.checkpoint import Checkpoints
 from secure_tree.config import Importance, Method, TrainConfig
 from secure_tree.context import TrainingContext
+from secure_tree.continuation import as_the_model, begin, bins_of, more_rounds, shared_model
 from secure_tree.conventions import needs_party, not_fitted, one_pair
 from secure_tree.edges import cut_bins
-from secure_tree.going_on import as_the_model, begin, bins_of, more_rounds, shared_model
 from secure_tree.importance import feature_importance
 from secure_tree.inputs import ColumnLike, EvalSet, TableLike
 from secure_tree.links import classes, probabilities, values
@@ -165,7 +165,7 @@ class _SecureXGB(Parametrised):
         checkpoints : Checkpoints, optional
             Saves every round, to resume from. Both parties must pass checkpoints, or neither.
         xgb_model : fitted estimator, SharedModel or path, optional
-            A model to continue with `n_estimators` more rounds, on the same bins (secure_tree/going_on.py). A path
+            A model to continue with `n_estimators` more rounds, on the same bins (secure_tree/continuation.py). A path
             names this party's half as written by `save`.
 
         Returns

@@ -20,8 +20,8 @@ from secure_tree.boost import Boosting, boost_once, finish, set_up
 from secure_tree.checkpoint import Attempt
 from secure_tree.config import RISING, Metric, TrainConfig
 from secure_tree.context import TrainingContext
+from secure_tree.continuation import Begun
 from secure_tree.ensemble import Ensemble, TreeShares
-from secure_tree.going_on import Begun
 from secure_tree.own_rows import OwnRows
 from secure_tree.rows import TreeRows
 from secure_tree.sampling import Samples, alike, samples_by_round, sizes

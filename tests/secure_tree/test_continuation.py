@@ -7,8 +7,8 @@ from mpc.errors import ConfigError, DataError
 from protocols.testing.two_parties import made_by_both, opened, run_both, with_workers
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.checkpoint import Checkpoints
+from secure_tree.continuation import RESIDUALS
 from secure_tree.exchange import reveal_model, share_model
-from secure_tree.going_on import RESIDUALS
 from secure_tree.layout import place
 from tests.secure_tree.training import train_both
 
