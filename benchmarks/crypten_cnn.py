@@ -6,7 +6,7 @@ Two clients have grown 500 trees (scikit-learn's breast cancer, 75:25), and each
 on its own rows, and their labels. The weights are secret throughout; they are opened after every `--every` steps only
 for the comparison. Differences from docs/fedxgbllr.md:
 
-- one training on all shared rows, in place of FedAvg between rounds of local training
+- one training on all shared rows, instead of FedAvg between rounds of local training
 - plain gradient descent: CrypTen has no Adam, whose square roots of squared gradients are below its 16 fraction bits
 - the convolution, kernel = stride, is the matrix product that it is exactly (`fedxgbllr.cnn.build`)
 - the gradient starts from sigmoid(margin) - y, so that no logarithm of the loss is computed on shares

@@ -123,7 +123,7 @@ class Service:
         """Session after session."""
         self._waits("it is loading compiled code")
         warm_up(self.model.config.comparison, self.config.offline, self.config.ot)
-        self._waits(f"{self.peer} has not come yet")
+        self._waits(f"{self.peer} has not connected yet")
         while not self._stopping.is_set():
             try:
                 connected(self.config, self.name, self._serve)

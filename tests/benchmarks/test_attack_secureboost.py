@@ -1,4 +1,4 @@
-"""What docs/secureboost.md says first: a guest that follows the protocol recovers a host's bins row by row."""
+"""The first claim of docs/secureboost.md: a guest that follows the protocol recovers a host's bins row by row."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from protocols.secureboost import SecureBoostConfig
 def test_a_passive_guest_recovers_most_bins_of_a_small_table_and_guessing_does_not(guest_only):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 4))
-    y = X[:, 0] + X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=120)  # the host's last column says nothing of y
+    y = X[:, 0] + X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=120)  # the host's last column is independent of y
     config = SecureBoostConfig.of(
         objective="reg:squarederror", n_estimators=20, max_bin=8, encryption="ou", key_bits=1024, guest_only=guest_only
     )
@@ -25,7 +25,7 @@ def test_a_passive_guest_recovers_most_bins_of_a_small_table_and_guessing_does_n
 def test_against_defences_it_recovers_little(options, fresh_bins):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 4))
-    # With noise no host's column says anything of y, and so wins splits, whose routes are exact.
+    # With noise, no column of the host depends on y, so none wins a split, whose routes would be exact.
     y = X[:, 0] + 2 * fresh_bins * X[:, 2] + 0.3 * rng.normal(size=120)
     config = SecureBoostConfig.of(
         objective="reg:squarederror", n_estimators=20, max_bin=8, encryption="ou", key_bits=1024, **options

@@ -1,4 +1,4 @@
-"""The complexity page says what the code declares, of every protocol."""
+"""The complexity page has the declared costs of every protocol."""
 
 from benchmarks.complexity import PAGE, page
 from mpc.catalogue import entries

@@ -1,4 +1,4 @@
-"""Every registered protocol is measured, with arguments that it takes."""
+"""Every registered protocol is measured, with valid arguments."""
 
 import pytest
 

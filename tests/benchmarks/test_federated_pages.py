@@ -1,4 +1,4 @@
-"""The tables of the federated systems' pages are what the committed results give."""
+"""The tables of the federated systems' pages follow from the committed results."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def test_tables_2_to_4(table):
 
 
 def test_the_network_is_not_worse_than_the_mean_of_margins():
-    """On test rows: the log loss of classes in each run, the squared error of numbers in the mean over the seeds."""
+    """Compare, on test rows, the log loss of classes by run, and the mean squared error of numbers over seeds."""
     runs = pd.read_csv(RUNS / "fedxgbllr.csv").query("start == 'mean' and architecture == 'interpretable'")
     classes = runs["data"].isin(CLASSES)
     assert (runs[classes]["logloss_network"] <= runs[classes]["logloss_mean"] + 1e-6).all()

@@ -1,4 +1,4 @@
-"""The experiment on virtual samples: its tables, and that a small run of it finds what it should."""
+"""The experiment on virtual samples: its tables, and the results of a small run."""
 
 import numpy as np
 import pandas as pd
@@ -48,7 +48,7 @@ def test_a_small_run_of_the_experiment_finds_rare_positives():
 
 @pytest.fixture
 def creditcard(tmp_path):
-    """A small file of the Kaggle table's columns, and what is in it."""
+    """Write a small file with the Kaggle table's columns, and return its contents."""
     X, y = rare_positives(rows=600, positive_rate=0.1, seed=3)
     table = pd.DataFrame(X, columns=CREDITCARD)
     table.assign(Class=y.astype(int)).to_csv(tmp_path / "creditcard.csv", index=False, float_format="%.9g")

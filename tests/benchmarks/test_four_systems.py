@@ -1,4 +1,4 @@
-"""The four systems under the same attacks: these find what leaks and what is planted, and nothing at Sharewood."""
+"""The four systems under the same attacks, which find leaks and planted values, but nothing in Sharewood."""
 
 import json
 

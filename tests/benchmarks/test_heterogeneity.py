@@ -1,4 +1,4 @@
-"""The study of heterogeneous parties: its page says what its JSON says, and its JSON what is promised."""
+"""The study of heterogeneous parties: its page follows from its JSON, and its results hold what the page claims."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Figures and tables of a run: what was measured is what they show."""
+"""Figures and tables of a run show the measurements."""
 
 import json
 

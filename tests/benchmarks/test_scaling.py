@@ -1,4 +1,4 @@
-"""The scaling study measures, fits and writes; its page says what its JSON says."""
+"""The scaling study measures, fits and writes; its page follows from its JSON."""
 
 import json
 

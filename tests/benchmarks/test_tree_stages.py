@@ -1,4 +1,4 @@
-"""The stages of a tree are all there, and together they are what the complexity page says of a tree."""
+"""All stages of a tree are measured, and their sum is the cost of a tree on the complexity page."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""docs/adding_a_protocol.md works as it stands: a copy of the repository that follows it passes its tests."""
+"""docs/adding_a_protocol.md works word for word: a copy of the repository that follows it passes its tests."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Pages that name parts of the code name what is there."""
+"""Pages name only existing parts of the code, and links lead to existing files."""
 
 import re
 from importlib import import_module

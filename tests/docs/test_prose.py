@@ -1,4 +1,4 @@
-"""English by the project's word list, in every page, docstring, comment and message."""
+"""Every page, docstring, comment and message follows the project's word list."""
 
 import re
 import subprocess
@@ -10,7 +10,7 @@ WORDS = Path(__file__).with_name("words.toml")
 
 
 def faults(text: str) -> list[str]:
-    """What the word list replaces, with the line and the advice."""
+    """Return the phrases that the word list rejects, with their lines and the advice."""
     advice = tomllib.loads(WORDS.read_text())
     found = []
     for pattern, instead in advice.items():

@@ -1,4 +1,4 @@
-"""The walk of docs/cluster.md through two Ray clusters on one machine, word for word."""
+"""The commands of docs/cluster.md for two Ray clusters on one machine, word for word."""
 
 import contextlib
 import os
@@ -20,14 +20,14 @@ PAGE = Path(__file__).parents[2] / "docs" / "cluster.md"
 
 
 def commands(title):
-    """The words of each command in the section."""
+    """Return the words of each command in the section."""
     section = PAGE.read_text().partition(f"## {title}\n")[2].partition("\n## ")[0]
     return [shlex.split(line) for line in section.splitlines() if line.startswith("    ")]
 
 
 @pytest.fixture
 def place(tmp_path):
-    """A job of both parties and a dealer, without shards in it."""
+    """A job of both parties and a dealer, without shards in its configuration."""
     rng, sections = np.random.default_rng(3), {}
     for name in "ab":
         table = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("xyz"))
@@ -40,7 +40,7 @@ def place(tmp_path):
 
 @pytest.fixture
 def folders():
-    """Two for Ray, whose sockets need short paths; processes that name one end with the test."""
+    """Two folders for Ray, whose sockets need short paths; processes that name one end with the test."""
     made = [tempfile.mkdtemp(prefix="ray_") for _ in "ab"]
     yield made
     for path in Path("/proc").glob("[0-9]*/cmdline"):

@@ -1,4 +1,4 @@
-"""One Ray on this machine for all tests that need one."""
+"""One Ray cluster on this machine for all tests that need one."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Commands as processes of their own on loopback, and the files of a job between two hosts."""
+"""Run commands as separate processes on loopback, and write the files of a job between two hosts."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ from sharewood.setup_cli import keygen
 EXAMPLES = Path(__file__).parents[2] / "examples" / "two_hosts"
 COMMAND = [sys.executable, "-c", "from sharewood.cli import main; main()"]
 ROLES = "party_a", "party_b", "dealer"
-# Seconds of a command, on a machine that is busy.
+# Seconds that a command may take on a busy machine.
 LONGEST = 400
 
 
@@ -39,7 +39,7 @@ def sharewood(*arguments, cwd):
 
 
 def both_end(command, *arguments, cwd):
-    """A command at both parties at once; exit status, output and errors of each."""
+    """Run a command at both parties at once; return exit status, output and errors of each."""
     work = [
         start(command, "--config", f"{name}.toml", "--party", name, *[a.format(name) for a in arguments], cwd=cwd)
         for name in ROLES[:2]
@@ -49,14 +49,14 @@ def both_end(command, *arguments, cwd):
 
 
 def both(command, *arguments, cwd):
-    """The outputs of a command that succeeds at both parties."""
+    """Return the outputs of a command that succeeds at both parties."""
     ends = both_end(command, *arguments, cwd=cwd)
     assert [status for status, _, _ in ends] == [0, 0], ends
     return [out for _, out, _ in ends]
 
 
 def in_threads(monkeypatch, folder, command, *arguments):
-    """A function of sharewood.hosts at both parties, in threads of this process instead of processes over TLS."""
+    """Run a function of sharewood.hosts at both parties, in threads of this process instead of processes over TLS."""
     parties = {}
     monkeypatch.setattr(hosts, "connected", lambda config, name, job, *_: job(parties[name]))
 
@@ -69,7 +69,7 @@ def in_threads(monkeypatch, folder, command, *arguments):
 
 
 def complaint(monkeypatch, capsys, *arguments):
-    """The one sentence of a command that ends in this process with status 2."""
+    """Return the one sentence of a command that ends in this process with status 2."""
     monkeypatch.setattr(sys, "argv", ["sharewood", *map(str, arguments)])
     with pytest.raises(SystemExit) as end:
         cli.main()
@@ -80,7 +80,7 @@ def complaint(monkeypatch, capsys, *arguments):
 
 @contextlib.contextmanager
 def dealing(sessions, cwd):
-    """A dealer for so many sessions, which it serves without a failure."""
+    """Run a dealer for a number of sessions, which must not fail."""
     dealer = start("dealer", "--config", "dealer.toml", "--sessions", sessions, cwd=cwd)
     try:
         yield
@@ -92,7 +92,7 @@ def dealing(sessions, cwd):
 
 
 def write_job(folder, sections, **tables):
-    """Keys, and for each role a file: `sections` of the parties by name, further tables in the files of both."""
+    """Write keys and a file for each role: `sections` of the parties by name, and further tables in both files."""
     keygen(folder / "keys", ROLES[0], list(ROLES[1:]))
     addresses = [f"127.0.0.1:{free_port()}" for _ in ROLES]
     for role in ROLES:
@@ -106,7 +106,7 @@ def write_job(folder, sections, **tables):
 
 
 def example(folder, files, **changes):
-    """The documented example of each role in `files`, as NAME.toml on loopback with its text changed, and keys."""
+    """Write the documented example of each role in `files` as NAME.toml, changed for loopback, and keys."""
     keygen(folder / "keys", ROLES[0], list(ROLES[1:]))
     ports = {f"192.0.2.{host}:{port}": free_port() for host, port in ((30, 50010), (10, 50011), (20, 50012))}
     for role, file in files.items():
@@ -120,5 +120,5 @@ def example(folder, files, **changes):
 
 
 def _lines(values):
-    # JSON's strings, numbers, booleans and lists are TOML's, too.
+    # JSON's strings, numbers, booleans and lists are also TOML.
     return [f"{key} = {json.dumps(value)}" for key, value in values.items()]

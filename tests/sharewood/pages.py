@@ -1,4 +1,4 @@
-"""What every page must be: well-formed, alone, and readable as text."""
+"""Check that a page is well-formed, self-contained, and readable as text."""
 
 import re
 from html.parser import HTMLParser
@@ -38,7 +38,7 @@ class _Reader(HTMLParser):
 
 
 def check_page(document):
-    """The text of a page, after its form was checked: tags pair up, ids are unique, references are inside."""
+    """Return the text of a page after checking its form: tags pair up, ids are unique, references are internal."""
     reader = _Reader()
     reader.feed(document)
     reader.close()

@@ -1,4 +1,4 @@
-"""`sharewood align` between two processes over TLS, and one sentence for what cannot be joined."""
+"""`sharewood align` between two processes over TLS, and one sentence for tables that cannot be joined."""
 
 import sys
 
@@ -25,7 +25,7 @@ def tables(tmp_path):
 def test_both_files_have_the_common_rows_in_one_order(tables):
     said = both("align", cwd=tables)
     assert all("4 of 5 rows" in text for text in said)
-    # Cells stay as they were written.
+    # Cells remain as they were written.
     assert (tables / "a.csv").read_text() == "id,x,note\n10,2,yes\n3,1e3,\n4,3,no\n7,0.10,NA\n"
     joined = pd.read_parquet(tables / "b.parquet")
     assert joined["id"].tolist() == [10, 3, 4, 7] and joined["y"].tolist() == [1.0, 0.3, 0.4, 0.7]

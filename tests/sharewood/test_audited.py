@@ -1,4 +1,4 @@
-"""An audit wherever a program may ask for one: each works, or is refused in a sentence."""
+"""Every way to request an audit works, or is refused with one sentence."""
 
 import functools
 
@@ -36,7 +36,7 @@ def by_rows(rank):
 
 
 def fitted(party, kind, table, labels, weighted=False, method="bins", **parameters):
-    """Margins of both kinds of division; `party.rank` says which part is this party's."""
+    """Return margins for both divisions of the data; `party.rank` selects this party's part."""
     model = kind(**{**SMALL, **parameters})
     if parameters.get("partition") == "vertical":
         rows, y, w = (table[:, :2], table[:, 2:])[party.rank], (labels, None)[party.rank], (WEIGHTS, None)[party.rank]
@@ -84,7 +84,7 @@ def test_a_training_and_a_prediction_of_each_kind(case):
     plain, _ = run_both(job(False))
     audited, audits = run_both(job(True))
     assert all(REVEALED in party.revealed for party in audits)
-    # Splits that are nearly as good as each other fall to the coins of the run.
+    # The coins of the run decide between nearly equal splits.
     a, b = (np.concatenate([margins.ravel() for margins in ends if margins.size]) for ends in (plain, audited))
     assert a.shape == b.shape and np.corrcoef(a, b)[0, 1] > 0.7
 
@@ -105,7 +105,7 @@ def test_operators():
 
 
 def faulty(party, name):
-    """The first evaluation of a protocol comes out changed at party 0."""
+    """Change the result of a protocol's first evaluation at party 0."""
     contract, count = REGISTRY[name], [0]
     honest = contract._steps
 
@@ -119,7 +119,7 @@ def faulty(party, name):
 
 
 def test_a_fault_in_a_program_of_the_users_own_leaves_no_result():
-    """Nothing of the library is called after it that would ask for a verdict."""
+    """A program that calls nothing afterwards that would request a verdict."""
 
     def job(party):
         faulty(party, "beaver.multiply")
@@ -131,7 +131,7 @@ def test_a_fault_in_a_program_of_the_users_own_leaves_no_result():
 
 def test_a_fault_between_hosts_leaves_no_result(tmp_path, monkeypatch):
     contract = REGISTRY["beaver.multiply"]
-    monkeypatch.setattr(contract, "_steps", contract._steps)  # put back in the end
+    monkeypatch.setattr(contract, "_steps", contract._steps)  # restored at the end
 
     def job(party):
         if party.rank == 0:

@@ -1,4 +1,4 @@
-"""What `sharewood init` writes, and what `sharewood check` finds wrong on a host before an appointment."""
+"""The files of `sharewood init`, and the findings of `sharewood check` on a host before a job."""
 
 import datetime as dt
 
@@ -17,7 +17,7 @@ from tests.sharewood.hosting import ROLES, both, complaint, dealing, free_port, 
 
 @pytest.fixture
 def job(tmp_path):
-    """What `sharewood init` and `keygen` write, on free ports, and tables."""
+    """The files of `sharewood init` and `keygen`, on free ports, and tables."""
     init(tmp_path, *(f"127.0.0.1:{free_port()}" for _ in range(2)))
     keygen(tmp_path / "keys", ROLES[0], list(ROLES[1:]))
     for k, name in enumerate(ROLES[:2]):
@@ -29,7 +29,7 @@ def job(tmp_path):
 
 
 def found(folder, name):
-    """What is not in order: its name, and the sentence."""
+    """Return the failed checks: name and message."""
     config = HostsConfig.read(folder / f"{name}.toml")
     return {f.what: f.text for f in check(config, name, 2.0) if f.error or f.warning}
 

@@ -1,4 +1,4 @@
-"""The command: what the demo writes, and one sentence and an exit status for bad input."""
+"""The command: the files of the demo, and one sentence and an exit status for bad input."""
 
 import json
 import os

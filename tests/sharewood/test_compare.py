@@ -1,4 +1,4 @@
-"""Runs beside each other: what differs, what it cost; keyed digests of files."""
+"""Comparison of runs: differences and costs; keyed digests of files."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A party between hosts in Python, as processes on loopback, and what is refused before anybody connects."""
+"""A party between hosts in Python, as processes on loopback, and errors before the parties connect."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Tables of the demo: what text and empty cells become, schema files, and rows that belong together."""
+"""Tables of the demo: text and empty cells, schema files, and rows that belong together."""
 
 import logging
 import sys
@@ -131,7 +131,7 @@ def test_counts_are_not_negative(write):
 
 @pytest.mark.parametrize("rest", [None, types.ModuleType("xgboost")])
 def test_without_xgboost_the_demo_tells_what_to_install(monkeypatch, rest):
-    """A module without names is what is left of xgboost-cpu when xgboost, in the same folder, is uninstalled."""
+    """When xgboost is uninstalled, it leaves a module without names of xgboost-cpu in the same folder."""
     monkeypatch.setitem(sys.modules, "xgboost", rest)
     with pytest.raises(ConfigError, match=r"cannot be imported .*: pip install 'sharewood\[xgboost\]'"):
         check_xgboost()

@@ -45,5 +45,5 @@ def test_the_peak_of_the_driver_does_not_grow_with_the_rows(tmp_path):
     many, second = divided(tmp_path / "many", 40)
     table = ROWS * 40 * 13 * 8
     assert (few, many) == (2 * ROWS, 40 * ROWS)
-    # A fifth of what the cells would be in memory, ids aside: Ray itself takes a few MB more or less.
+    # A fifth of the memory of the cells without ids: Ray itself varies by a few MB.
     assert second - first < table / 5, (first, second, table)

@@ -1,11 +1,11 @@
-"""What an installation without an optional package answers: a sentence with the extra to install, before any work."""
+"""Without an optional package, a command prints one sentence with the extra to install, before any work."""
 
 import subprocess
 import sys
 
 import pytest
 
-# The package is hidden in a process of its own: this one has it loaded, or may.
+# The package is hidden in a separate process, because this one may have loaded it.
 HIDDEN = """
 import sys
 sys.modules[{package!r}] = None
@@ -16,7 +16,7 @@ main()
 
 
 def without(package, *words, cwd):
-    """Exit status and messages of a command where a package is not installed."""
+    """Return exit status and messages of a command if a package is not installed."""
     program = HIDDEN.format(package=package, words=words)
     done = subprocess.run([sys.executable, "-c", program], cwd=cwd, capture_output=True, text=True, timeout=300)
     return done.returncode, " ".join(done.stderr.split())

@@ -32,7 +32,7 @@ def only_the_owner_reads(files):
 
 
 def rows(count, seed, objective="binary:logistic"):
-    """A table with ids and names that could be taken for something else."""
+    """Write a table with ids and with ambiguous names."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(count, 3)).round(2)
     margin = 2 * X[:, 0] - X[:, 1]
@@ -129,7 +129,7 @@ def test_secureboost_aligns_files_by_id(files, capsys):
     guest, host = table[["id", "y", "b"]][:110], table[["id", "label", "c"]][20:].sample(frac=1, random_state=1)
     fed("secureboost", "--data", *files(guest=guest, host=host), *TINY_SB, "--json", "r.json")
     report = report_of()
-    # 90 ids in common, 18 of them held out.
+    # 90 common ids, 18 of them held out.
     assert report["data"]["rows"] == 72 and report["data"]["features"] == [1, 2]
     assert set(report["quality"]) == QUALITY
     assert report["quality"]["auc"] > 0.8

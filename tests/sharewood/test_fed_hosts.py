@@ -1,4 +1,4 @@
-"""SecureBoost between hosts of their own: a guest and two hosts as commands on loopback, under mutual TLS."""
+"""SecureBoost between several hosts: a guest and two hosts as commands on loopback, with mutual TLS."""
 
 import re
 from pathlib import Path
@@ -43,7 +43,7 @@ def job(tmp_path):
 
 
 def together(folder, *more):
-    """The command at all parties at once: exit status and what was said."""
+    """Run the command at all parties at once; return exit status and messages."""
     command = ["fed", "secureboost", "--config"]
     work = [start(*command, f"{name}.toml", "--party", name, *more, cwd=folder) for name in NAMES]
     said = [process.communicate(timeout=280) for process in work]

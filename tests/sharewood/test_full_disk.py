@@ -1,4 +1,4 @@
-"""A full disk, stood in for by a limit on the size of files: one sentence, nothing half-written, and a way on."""
+"""A full disk, simulated by a limit on file sizes: one sentence, no half-written files, and a way to continue."""
 
 import contextlib
 import os
@@ -92,7 +92,7 @@ def test_no_space_for_compiled_code(tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize("limit", [2500, 4000, 6000, 10_000, 20_000])
 def test_a_party_without_space(place, limit):
-    """Party A may write files of so many bytes; what it tells, and what is left."""
+    """Run with a limit on the size of party A's files; return its message, and the remaining files."""
     with dealing(1, cwd=place):
         other = start("train", "--config", "party_b.toml", "--party", "party_b", cwd=place)
         command = [*COMMAND, "train", "--config", "party_a.toml", "--party", "party_a"]

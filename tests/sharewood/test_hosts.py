@@ -202,7 +202,7 @@ def test_one_certificate_is_made_again_by_a_kept_authority(tmp_path):
 
 
 def test_every_key_of_the_configuration_has_a_meaning():
-    """The reference of the site is made of these lines."""
+    """The configuration reference of the site is generated from these lines."""
     sections = [HostsConfig, *(vars(hosts_sections)[name] for name in ("Dealer", "PartySection", "Predict", "Serve"))]
     nameless = [
         f"{section.__name__}.{name}"

@@ -1,4 +1,4 @@
-"""Every layout of data between two hosts: columns, missing values, several classes, weights, rows to evaluate by."""
+"""Every layout of data between two hosts: columns, missing values, several classes, weights, validation rows."""
 
 import json
 
@@ -28,7 +28,7 @@ def holes(X, share, rng):
 
 @pytest.fixture
 def by_columns(tmp_path):
-    """A table by columns with missing values, weights, a file to evaluate by; B has the label, which leans on both."""
+    """Write a table by columns with missing values, weights and validation rows; B's label depends on both parties."""
     rng = np.random.default_rng(8)
     train = {"partition": "vertical", "missing": ["a0", "b0"], "n_estimators": 8, "max_depth": 2, "max_bin": 8}
     train |= {"learning_rate": 0.5, "eval_epochs": 1, "early_stopping_rounds": 2, "subsample": 0.9}
@@ -94,7 +94,7 @@ def test_ids_at_one_party_only(by_columns, monkeypatch, command):
 
 @pytest.mark.parametrize("column", ["id", "b1"])
 def test_predicted_rows_have_the_columns_of_the_schema(by_columns, monkeypatch, column):
-    """Party B's shuffled rows without their ids would otherwise be predicted as other people's."""
+    """Without ids, party B's shuffled rows would be predicted as other people's."""
     schema = 'id = "id"\nb0 = { type = "numeric", missing = true }\nb1 = "numeric"\nb2 = "numeric"\n'
     (by_columns / "schema.toml").write_text(f'{schema}bad = "label"\nw = "weight"\n')
     path = by_columns / "party_b.toml"
@@ -161,7 +161,7 @@ def test_counts_between_hosts(tmp_path, monkeypatch):
 
 
 def test_the_example_by_columns(tmp_path):
-    """Tables of different people, one with a categorical column in parquet: joined, trained on, predicted."""
+    """Tables of different people, one with a categorical column in parquet, are joined, trained on and predicted."""
     files = {"party_a": "vertical_a.toml", "party_b": "vertical_b.toml", "dealer": "dealer.toml"}
     example(tmp_path, files, n_estimators=6, max_depth=2)
     for party in "ab":
@@ -192,7 +192,7 @@ def test_the_example_by_columns(tmp_path):
 
 
 def test_schemas_by_rows(tmp_path, monkeypatch):
-    """Each party declares categories and what may be missing for itself; the model has those of both."""
+    """Each party declares its own categories and missing values; the model has those of both parties."""
     schema = """
         id = "id"
         x = {{ type = "numeric", missing = {missing} }}

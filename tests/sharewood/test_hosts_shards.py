@@ -1,4 +1,4 @@
-"""Two hosts with workers that read their own rows, from folders: by rows and by columns, the models of one process."""
+"""Two hosts with workers that read their own rows from folders get the models of one process, by rows and columns."""
 
 import contextlib
 import json
@@ -54,7 +54,7 @@ def write_folder(folder, frame, suffix, ends):
 
 
 def sections(place, **settings):
-    """For both parties, a letter of theirs in the place of a *."""
+    """Return the text for both parties, with their letter instead of *."""
     return {
         name: {"columns": f"schema_{name[-1]}.toml"} | {k: v.replace("*", name[-1]) for k, v in settings.items()}
         for name in ROLES[:2]
@@ -66,7 +66,7 @@ def report_of(place, name, kind):
 
 
 def predictions(place, name):
-    """By id, and the files that they lie in."""
+    """Return predictions by id, and their files."""
     found = place / f"predictions_{name}"
     files = sorted(found.glob("shard-*")) if found.is_dir() else [found]
     tables = [pd.read_csv(path) if path.suffix != ".parquet" else pd.read_parquet(path) for path in files]
@@ -160,7 +160,7 @@ def test_a_training_goes_on_after_a_lead_was_lost(by_rows, lost, monkeypatch):
 
 @contextlib.contextmanager
 def dealing_on(place):
-    """A dealer of which a session may fail."""
+    """Run a dealer that may fail in a session."""
     dealer = start("dealer", "--config", "dealer.toml", cwd=place)
     try:
         yield
@@ -170,7 +170,7 @@ def dealing_on(place):
 
 
 def workers_of(place):
-    """Processes of Ray that were started by processes of this test."""
+    """Return the Ray processes that this test's processes have started."""
     found = {}
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -215,7 +215,7 @@ def test_a_check_counts_the_rows_of_a_folder(ray, by_rows):
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_workers_read_what_one_process_reads(ray, tmp_path, suffix):
-    """And predictions of a folder lie in a folder, of a file in a file; with the labels, where all are known."""
+    """Predictions of a folder are in a folder, and those of a file in a file, with the labels if all are known."""
     people = population(60, 3)
     write_folder(tmp_path / "table", people, suffix, [11, 12, 40])
     (tmp_path / "schema.toml").write_text(schema(people.columns))

@@ -1,4 +1,4 @@
-"""Two hosts without a dealer, as real processes on loopback: every command, and material prepared ahead."""
+"""Two hosts without a dealer, as real processes on loopback: every command, and material prepared in advance."""
 
 import json
 import re
@@ -16,7 +16,7 @@ NAMES = ROLES[:2]
 
 @pytest.fixture
 def place(tmp_path):
-    """A job without a section of a dealer, with keys and data."""
+    """A job without a dealer section, with keys and data."""
     rng = np.random.default_rng(3)
     sections = {"dealer": {}}
     for name in NAMES:

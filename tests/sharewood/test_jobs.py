@@ -1,4 +1,4 @@
-"""Lies about the facts of a job and of checkpoints end as one sentence at the honest party."""
+"""Lies about the facts of a job and of checkpoints end with one sentence at the honest party."""
 
 import numpy as np
 import pandas as pd

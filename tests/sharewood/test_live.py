@@ -1,4 +1,4 @@
-"""The page of a training while it runs, as an HTTP client reads it."""
+"""The page of a running training, as an HTTP client reads it."""
 
 import json
 import sys
@@ -29,7 +29,7 @@ def place(tmp_path):
 
 
 def events(url, first):
-    """All states that the stream tells, until it ends; `first` is called once it has begun."""
+    """Return all states of the stream; `first` is called once it has begun."""
     told = []
     with httpx.stream("GET", f"{url}/events", timeout=60) as answer:
         assert answer.headers["content-type"] == "text/event-stream"
@@ -68,7 +68,7 @@ def test_a_client_follows_a_training(place, monkeypatch):
         report, _ = in_threads(monkeypatch, place, hosts.train, False, None, seen)
     told = reading.result(60)
     assert told[0] == {"done": 0, "ended": False}
-    # A slow reader may miss a state, and never the last one, and sees them in order.
+    # A slow reader may miss a state, but never the last one, and sees states in order.
     later = json.loads(json.dumps(states))
     places = [later.index(state) for state in told[1:]]
     assert places == sorted(places) and told[-1] == later[-1]

@@ -1,4 +1,4 @@
-"""The page of a training in a real browser: Chromium without a window, where it is installed."""
+"""The page of a training in a real browser: headless Chromium, if it is installed."""
 
 import shutil
 import subprocess
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is install
 
 
 def document(port, profile):
-    """The page as the browser has it once no request is open, and 20 of its own seconds later."""
+    """Return the page in the browser once no request is open and 20 virtual seconds have passed."""
     flags = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}", "--virtual-time-budget=20000"]
     command = [CHROMIUM, *flags, "--dump-dom", f"http://127.0.0.1:{port}/"]
     return subprocess.run(command, capture_output=True, text=True, timeout=200, check=True).stdout
@@ -44,7 +44,7 @@ def test_a_training_that_has_ended(tmp_path):
 
 
 def test_a_training_whose_host_goes_away(tmp_path, monkeypatch):
-    """The page says so beside what it knew last."""
+    """The page reports the lost connection beside its last state."""
     port, asked, original = free_port(), Event(), live._Feed.states
 
     def states(feed):

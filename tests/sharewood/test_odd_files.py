@@ -1,4 +1,4 @@
-"""Files as nobody should write them: every reader of a table, a configuration or a plain model ends in one sentence."""
+"""Malformed files: every reader of a table, a configuration or a plain model ends with one sentence."""
 
 import datetime
 import decimal
@@ -42,7 +42,7 @@ TOKEN = re.compile(rb"[A-Za-z_0-9.+-]+|\"[^\"]*\"|[^\w\s]|\s")
 
 
 def mutated(data, rng):
-    """A copy with one to three of its bytes, tokens or lines changed, dropped, doubled, swapped, or cut off after."""
+    """Return a copy with one to three of its bytes, tokens or lines changed, dropped, doubled, swapped or truncated."""
     for _ in range(rng.randint(1, 3)):
         place, piece = rng.randrange(len(data) + 1), rng.choice([rng.choice(PIECES), rng.randbytes(1)])
         match rng.randrange(5):
@@ -110,7 +110,7 @@ KINDS = {
 
 @pytest.fixture
 def good(tmp_path):
-    """A good file of each kind: its bytes by name."""
+    """Return the bytes of a valid file of each kind, by name."""
     for name in ("schema.toml", "good.schema"):
         (tmp_path / name).write_text(SCHEMA)
     for name in ("table.csv", "good.csv"):

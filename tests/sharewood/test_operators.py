@@ -1,4 +1,4 @@
-"""The seed's examples with the import line changed: two processes, PETML's own tables, PETML's own figures."""
+"""PETML's examples with the import line changed: two processes, PETML's tables, PETML's figures."""
 
 import copy
 import json
@@ -27,7 +27,7 @@ def free_port():
 
 
 def run_both(operator, config, status=0):
-    """The operator at both parties in processes of their own; their logs."""
+    """Run the operator at both parties in separate processes; return their logs."""
     config = copy.deepcopy(config)
     for name in config["common"]["parties"]:
         config["common"]["parties"][name] = {"address": [f"127.0.0.1:{free_port()}"]}
@@ -57,7 +57,7 @@ def play(operator, name, log, config):
 
 
 def seed_config(data, folder, **common):
-    """The seed's training configuration."""
+    """Return PETML's training configuration."""
     parties = {"party_a": f"{data}_server.csv", "party_b": f"{data}_client.csv"}
     return {
         "common": {

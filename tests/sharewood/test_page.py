@@ -1,4 +1,4 @@
-"""Pages from figures: what a party may know, hostile names, and rows without what a chart needs."""
+"""Pages from figures: what a party may know, hostile names, and rows without the data of a chart."""
 
 import re
 from dataclasses import replace

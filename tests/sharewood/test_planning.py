@@ -1,4 +1,4 @@
-"""The plan of a training against what a training between two processes then needs."""
+"""The plan of a training, compared with the cost of a training between two processes."""
 
 import re
 
@@ -44,7 +44,7 @@ def test_the_plan_is_what_happens(parameters, more):
         dict(objective="binary:logistic", n_estimators=3, max_depth=3, max_bin=8, learning_rate=0.3) | parameters
     )
     vertical = parameters.get("partition") == "vertical"
-    # Features drawn by the coin have the same number of candidates only where no indicator is among them.
+    # Sampled features have the same number of candidates only if no indicator is among them.
     every = NAMES[:3] if "colsample_bytree" in parameters else NAMES
     rows, names = ((40, 40), (NAMES[:2], NAMES[2:])) if vertical else ((30, 40), (every, every))
 
@@ -113,7 +113,7 @@ def test_the_plan_prints_what_comparison_keys_rest_on(capsys):
         print_plan(report, ("a", "b"))
         said = " ".join(capsys.readouterr().out.split())
         assert ("probability T / 2^" in said) == (comparison == "keys")
-    # A node of a key takes 17 bytes at least to each party, and there is little else of that size.
+    # A node of a key takes at least 17 bytes to each party, and little else has that size.
     assert nodes["bits"] == 0 and 0.3 < 2 * 17 * nodes["keys"] / report.offline.bytes_dealer < 1
     assert f"{nodes['keys']:,} nodes" in said and f"2^{126 - np.log2(nodes['keys']):.1f}" in said
 
@@ -155,7 +155,7 @@ SCHEMA = (
 
 @pytest.fixture
 def job(tmp_path):
-    """A configuration of one party that names a schema file; the sections [plan] and [train] are to be filled."""
+    """Write a configuration of one party that names a schema file; tests fill in [plan] and [train]."""
 
     def job(plan, train="", schema=SCHEMA):
         (tmp_path / "schema.toml").write_text(schema)
@@ -228,7 +228,7 @@ def test_the_plan_without_a_dealer_is_what_happens(partition):
 
     outcome = run_session(job, offline="pairwise", ot="softspoken", timeout=200)["party_a"]["result"]
     needed = plan(TrainConfig.of(**parameters), Sizes(rows, names), ot="softspoken").pairwise
-    # The set-up's handshakes and what it makes are in its stage; a portion takes the rounds of its extensions besides.
+    # The stage of set-up includes its handshakes and material; a portion also takes the rounds of its extensions.
     assert needed.online.rounds - needed.online.setup_rounds == outcome["online"][0]
     sent = needed.bytes + needed.online.bytes
     assert sent == pytest.approx(sum(bytes_ for _, bytes_ in outcome.values()), rel=0.1)

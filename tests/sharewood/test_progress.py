@@ -1,4 +1,4 @@
-"""What a training says of its progress, and the points of a learning curve."""
+"""The progress log of a training, and the points of a learning curve."""
 
 from types import SimpleNamespace
 
@@ -13,7 +13,7 @@ from sharewood.progress import Progress
 
 
 def said(caplog, monkeypatch, classes=1, waiting=0.0, workers=None, **parameters):
-    """The lines of a training of ten rounds that take two seconds each online, beside those of waiting."""
+    """Return the log of a training of ten rounds, of which each takes two seconds online, besides waiting."""
     clock = [100.0]
     monkeypatch.setattr(progress, "monotonic", lambda: clock[0])
     party = SimpleNamespace(
@@ -42,7 +42,7 @@ def test_a_line_for_each_tenth(caplog, monkeypatch):
 
 
 class Workers:
-    """Two, of which the second has worked longer; they are lost on the second question."""
+    """Two workers, of which the second has worked longer; they are lost at the second request."""
 
     def __init__(self):
         self.asked = 0

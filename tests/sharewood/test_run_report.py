@@ -1,4 +1,4 @@
-"""A report is of the run that it belongs to and of the model that was kept; reports that cannot be written."""
+"""A report describes its run and the model that was kept; reports that cannot be written."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Where keys and passphrases come from; and what was planted in data, keys and passphrases appears nowhere else."""
+"""Sources of keys and passphrases; marks planted in data, keys and passphrases appear nowhere else."""
 
 import base64
 import contextlib
@@ -67,7 +67,7 @@ def place(tmp_path):
 
 
 def forms(secret):
-    """A secret as a log, a dump or a report might hold it; no forms so short that they could be there by chance."""
+    """Return the forms of a secret that a log, dump or report might contain, except those short enough for chance."""
     raw = secret if isinstance(secret, bytes) else secret.encode()
     inner = base64.b64encode(raw)[4 : 4 * (len(raw) // 3)]
     shifted = [base64.b64encode(bytes(k) + raw)[4 : 4 * ((len(raw) + k) // 3)] for k in (1, 2)]
@@ -76,7 +76,7 @@ def forms(secret):
 
 
 def values(number):
-    """A number of a table in the clear: its digits, and its words."""
+    """Return the forms of a table's number in the clear: its digits and its words."""
     digits = {form for text in (repr(number), f"{number:.6f}") for form in forms(text)}
     return digits | {f for t in (np.float64, np.float32) for f in forms(t(number).tobytes())}
 
@@ -94,7 +94,7 @@ def commands(processes):
 
 
 def running(stack, *arguments, cwd):
-    """A process that does not outlive the test."""
+    """Start a process that ends with the test."""
     process = start(*arguments, cwd=cwd)
     stack.callback(process.wait)
     stack.callback(process.kill)
@@ -130,7 +130,7 @@ def test_nothing_planted_is_found_again(place):
     assert all(is_encrypted(made[path]) for path in halves if path.name != "key")
     for path, data in [*made.items(), ("what was said", said)]:
         assert not [form for form in wanted | rows if form in data], path
-    # What is looked for is found where it is.
+    # The search finds the marks where they are expected.
     assert any(form in given[place / "a.csv"] for form in rows) and DIGITS.encode() in given[place / "files.key"]
     key = HostsConfig.read(place / "party_a.toml").file_key()
     cuts = SharedModel.load(place / "model_a.json", key).cuts

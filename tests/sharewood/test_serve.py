@@ -1,4 +1,4 @@
-"""Prediction services as real processes over TLS, asked by a real HTTP client."""
+"""Prediction services as real processes over TLS, with a real HTTP client."""
 
 import contextlib
 import json
@@ -28,7 +28,7 @@ WAIT = 120.0
 
 
 def place_job(folder, sections, pairwise=False, **tables):
-    """Files of a job whose hosts serve at ports of their own; {party: its address of HTTP}."""
+    """Write the files of a job whose hosts serve on separate ports; return {party: its HTTP address}."""
     urls = {}
     write_job(folder, sections, **tables)
     for role in ROLES:
@@ -44,7 +44,7 @@ def place_job(folder, sections, pairwise=False, **tables):
 
 @contextlib.contextmanager
 def running(folder, *roles):
-    """The processes of roles by name, which end in the end."""
+    """Run the processes of roles by name, and end them afterwards."""
     processes = {role: launch(folder, role) for role in roles}
     try:
         yield processes
@@ -76,7 +76,7 @@ def ask(client, url, rows):
 
 @pytest.fixture(scope="module")
 def by_rows(tmp_path_factory):
-    """A shared plain model of a numeric feature that may be missing and others; with its twin and rows."""
+    """Share a plain model with a feature that may be missing; return it with its twin and rows."""
     folder = tmp_path_factory.mktemp("by_rows")
     rng = np.random.default_rng(5)
     X = rng.normal(size=(300, 3)).astype(np.float32)
@@ -125,7 +125,7 @@ def test_services_predict_their_own_rows(by_rows, tmp_path, pairwise):
 
 
 def check_refusals(client, url, rows):
-    """What does not fit the schema is refused in a sentence, and the schema is published."""
+    """A request that does not fit the published schema is refused with one sentence."""
     schema = client.get(f"{url}/openapi.json").json()["components"]["schemas"]
     assert list(schema["Row"]["properties"]) == ["a", "b b", "c"] and schema["Row"]["required"] == ["b b", "c"]
     assert client.get(f"{url}/docs").status_code == 200 and client.get(f"{url}/health").status_code == 200
@@ -146,7 +146,7 @@ def check_refusals(client, url, rows):
 
 
 def check_restarts(client, urls, processes, folder, rows, truth):
-    """Either side ends and comes again: the other says so meanwhile, and predicts again afterwards."""
+    """If either side restarts, the other reports it meanwhile, and predicts again afterwards."""
     for leaving, other, ending in (("party_b", "party_a", signal.SIGTERM), ("party_a", "party_b", signal.SIGKILL)):
         with ThreadPoolExecutor(1) as pool:
             if ending == signal.SIGTERM:
@@ -172,7 +172,7 @@ def check_restarts(client, urls, processes, folder, rows, truth):
 
 
 def batches(client, url):
-    """How many batches of its own the service has predicted."""
+    """Return the number of its own batches that the service has predicted."""
     text = client.get(f"{url}/metrics").text
     return int(float(re.search(r'^sharewood_batch_seconds_count\{asked_by="this_party"\} (\S+)$', text, re.M)[1]))
 

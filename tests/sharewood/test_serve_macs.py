@@ -1,4 +1,4 @@
-"""Predictions with MACs between hosts: services and the command, and a party whose program lies."""
+"""Predictions with MACs between hosts, by services and by the command, and a party whose program lies."""
 
 import json
 import sys
@@ -16,7 +16,7 @@ from tests.sharewood.test_serve import NAMES, WAIT, ask, by_rows, place_job, run
 
 __all__ = ["by_rows"]
 
-# A program that adds 1 to its share of one word in every 20th opening, and goes on with it.
+# A program that adds 1 to its share of one word in every 20th opening, and continues with it.
 LYING = """
 import sys
 from dataclasses import replace

@@ -29,7 +29,7 @@ def tables(tmp_path):
 
 
 def align_both(folder, count=4):
-    """What align_in_shards returns or raises at both parties, in threads."""
+    """Return what align_in_shards returns or raises at both parties, in threads."""
     peers = memory_pair()
 
     def run(rank):
@@ -67,7 +67,7 @@ def test_shards_have_the_same_ids_in_the_same_order(ray, tables, monkeypatch):
     assert align_both(tables) == [(150, 250), (150, 320)]
     check_joined(tables)
     assert not list(tables.glob("*.partial"))
-    # Again: another key, another division, in the same place.
+    # Repeat it with another key and another division, in the same place.
     before = [shard.rows for shard in shards_of(tables / "joined_a", Columns.inferred(), 4)]
     assert align_both(tables) == [(150, 250), (150, 320)]
     check_joined(tables)

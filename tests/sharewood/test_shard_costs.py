@@ -1,4 +1,4 @@
-"""What workers tell of their costs, in reports and on pages."""
+"""The costs of workers, in reports and on pages."""
 
 import pytest
 

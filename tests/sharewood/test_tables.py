@@ -1,4 +1,4 @@
-"""Tables from CSV and parquet, with and without a schema file, and where a complaint points to."""
+"""Tables from CSV and parquet, with and without a schema file, and the places that errors name."""
 
 import io
 
@@ -157,7 +157,7 @@ def test_rows_have_as_many_cells_as_the_header(tmp_path):
     path = written(tmp_path / "t.csv", "x,y\n1,0,9\n2,1,9\n")
     with pytest.raises(DataError, match="line 2 has 3 cells, and the header 2"):
         read_table(path, Columns.inferred("y"))
-    # Where the last column may be missing, pandas fills it up.
+    # If the last column may be missing, pandas fills it.
     path = written(tmp_path / "t.csv", "y,a,x\n1,2,0\n2,1\n")
     with pytest.raises(DataError, match="line 3 has 2 cells, and the header 3"):
         read_table(path, Columns.inferred("y"), lambda name: True)

@@ -1,4 +1,4 @@
-"""How long hosts wait for each other: every host by its own file, and several jobs at one dealer."""
+"""How long hosts wait for each other, each according to its own file, and several jobs at one dealer."""
 
 import json
 import os
