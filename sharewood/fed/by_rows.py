@@ -28,7 +28,7 @@ from sharewood.reference import Reference
 from sharewood.table_files import write_frame
 
 LABEL = "label"
-# Seed 000 keeps about a fifth of its rows for the sparse federated update.
+# The paper keeps about a fifth of its rows for the sparse federated update.
 UPDATE_SHARE = 0.2
 # The entries of the report that come from the server's arrays.
 SERVER_FIGURES = ("smallest_group", "joined", "update_trees", "kept")

@@ -59,4 +59,4 @@ def test_a_training_whose_host_goes_away(tmp_path, monkeypatch):
             assert asked.wait(100)
         page = reading.result()
     assert "2 of 5 rounds of trees, about 3 s left; 2.5 MB with the other party." in page
-    assert '<p id="lost">No connection to the training' in page
+    assert '<p id="lost">There is no connection to the training' in page
