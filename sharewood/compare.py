@@ -26,6 +26,8 @@ _HEADINGS = {
     **dict.fromkeys(_COSTS, "Cost"),
     "memory_peak_bytes": "Memory",
 }
+# How much of a digest is shown: the key's and 16 digits.
+_DIGEST = 25
 Figures = dict[str, str]
 
 
@@ -76,7 +78,13 @@ def _figures(key: str, report: Mapping[str, Any]) -> Figures:
         return _costs(key.replace("_", " "), part)
     if key == "memory_peak_bytes":
         return {f"peak of {name}": size(value) for name, value in part.items()}
-    return {name.replace("_", " ") if key != "config" else name: text for name, text in _flat(part)}
+    flat = {name.replace("_", " ") if key != "config" else name: text for name, text in _flat(part)}
+    return {name: _begun(text) if name.startswith("digests: ") else text for name, text in flat.items()}
+
+
+def _begun(digest: str) -> str:
+    """The beginning of a digest, which is enough to tell two from each other."""
+    return digest if len(digest) <= _DIGEST else digest[:_DIGEST] + "..."
 
 
 def _flat(part: Mapping[str, Any], before: str = "") -> list[tuple[str, str]]:

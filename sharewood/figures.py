@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
@@ -167,3 +168,13 @@ class Quality(Figures):
     own: Measures = field(metadata=IN_PLACE)
     xgboost: Measures
     mean_of_margins: Measures | None = None
+
+
+def merge_texts(texts: list[str]) -> list[str]:
+    """Merge equal texts, and texts that differ in one number into one text with all the numbers."""
+    groups: dict[str, list[str]] = {}
+    for text in dict.fromkeys(texts):
+        numbers = re.findall(r"\d+", text)
+        form = text.replace(numbers[0], "\0", 1) if len(numbers) == 1 else text
+        groups.setdefault(form, []).extend(numbers[:1])
+    return [form.replace("\0", ", ".join(numbers)) for form, numbers in groups.items()]

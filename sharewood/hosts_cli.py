@@ -240,12 +240,14 @@ def _job(config: Path, **sources: str | None) -> HostsConfig:
 
 def _print_costs(what: str, report: PartyReport, started: float) -> None:
     """Print the seconds since `started` and of each stage, traffic, what this party learned, and the written files."""
+    from sharewood.figures import merge_texts
+
     stages = report.costs.stages
     rounds, sent = sum(stage.rounds for stage in stages.values()), sum(stage.bytes for stage in stages.values())
     parts = ", ".join(f"{name.replace('_', ' ')} {stage.seconds:.1f} s" for name, stage in stages.items())
     typer.echo(f"{what} in {monotonic() - started:.1f} s, including start-up and waiting ({parts})")
     typer.echo(f"{rounds:.0f} rounds, {sent / 1e6:.2f} MB exchanged with the other party")
-    learned = "; ".join(report.costs.revealed) or "nothing"
+    learned = "; ".join(merge_texts(report.costs.revealed)) or "nothing"
     typer.echo(f"this party learned, besides row counts, feature names and parameters: {learned}")
     if report.written:
         typer.echo(f"wrote {' and '.join(report.written)}")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import numpy as np
 
 from secure_tree.config import TrainConfig
-from sharewood.figures import MEASURES, Phase, Run
+from sharewood.figures import MEASURES, Phase, Run, merge_texts
 from sharewood.page.charts import Chart, Line, Whose, bars, lines, some, spans
 from sharewood.page.document import Section, Table
 from sharewood.page.units import number, seconds, size
@@ -153,7 +152,7 @@ def disclosure(revealed: Mapping[str, list[str]], facts: list[str], dealer: bool
     """List what was public, what each party and the dealer learned, and what nobody saw."""
     rows = [["everybody", "; ".join(facts)]]
     for name, learned in revealed.items():
-        rows.append([name, "; ".join(_alike(learned)) or "nothing"])
+        rows.append([name, "; ".join(merge_texts(learned)) or "nothing"])
     rows += [
         ["only their owner", "rows, labels, bin edges unless they are joint"],
         *([["dealer", "the shapes of the computation, but no data, and nothing of the model"]] if dealer else []),
@@ -164,16 +163,6 @@ def disclosure(revealed: Mapping[str, list[str]], facts: list[str], dealer: bool
         ["Each party's process records every value that it reveals; these are the records."],
         table=Table(["who", "learned"], rows, texts=2),
     )
-
-
-def _alike(texts: list[str]) -> list[str]:
-    """Merge equal texts, and texts that differ in one number into one text with all the numbers."""
-    groups: dict[str, list[str]] = {}
-    for text in dict.fromkeys(texts):
-        numbers = re.findall(r"\d+", text)
-        form = text.replace(numbers[0], "\0", 1) if len(numbers) == 1 else text
-        groups.setdefault(form, []).extend(numbers[:1])
-    return [form.replace("\0", ", ".join(numbers)) for form, numbers in groups.items()]
 
 
 def named(measure: str) -> str:

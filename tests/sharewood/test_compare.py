@@ -46,6 +46,7 @@ def test_two_runs_beside_each_other(place, monkeypatch, capsys):
         assert "max_depth" in text and "n_estimators" not in text and "learning_rate" not in text
         assert first.run.run in text and later.run.id in text and "online: rounds" in text
         assert f"{later.rounds_of_trees.metric:.4f}" in text and f"{predicted.quality['auc']:.6g}" in text
+        assert all(d[:25] in text and d not in text for d in first.run.digests.values())
     one, two, last = (report.run.digests for report in (first, later, predicted))
     assert one["train_data"] == two["train_data"] == last["predict_data"] != other.run.digests["train_data"]
     assert one["model"] != two["model"] == last["model"] and set(last) == {"predict_data", "model", "predictions"}

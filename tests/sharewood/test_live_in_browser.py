@@ -41,6 +41,7 @@ def test_a_training_that_has_ended(tmp_path):
     assert '<p id="lost" hidden="">' in page
     assert "<td>histograms</td><td>1.50</td><td>40</td><td>2.00</td>" in page
     assert "logloss on held-out rows: 0.50000 after 2 rounds of trees" in page and 'points="20,5 40,95"' in page
+    assert '<span id="high">0.6250</span><span id="low">0.5000</span>' in page and '<span id="rounds">5</span>' in page
 
 
 def test_a_training_whose_host_goes_away(tmp_path, monkeypatch):

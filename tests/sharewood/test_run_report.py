@@ -4,6 +4,7 @@ import json
 import logging
 import stat
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ import pytest
 from mpc.errors import DataError
 from secure_tree.model import SharedModel
 from sharewood.hosts import predict_rows, train
+from sharewood.hosts_cli import _print_costs
 from sharewood.run_report import PartyCosts, PartyReport, write_reports
 from tests.sharewood.hosting import in_threads, write_job
 from tests.sharewood.pages import check_page
@@ -74,3 +76,11 @@ def test_a_report_that_cannot_be_written(tmp_path, caplog):
     assert document["written"] == [str(tmp_path / "model.npz")] and document["revealed"] == ["predictions"]
     with pytest.raises(DataError, match=r"r\.json: cannot be written .*; .*model\.npz is written"):
         write_reports(tmp_path / "model.npz", None, report, tmp_path / "nowhere" / "r.json")
+
+
+def test_what_was_learned_many_times_is_told_once(capsys):
+    learned = ["auc of held-out rows after 10 trees", "the model", "auc of held-out rows after 20 trees"]
+    costs = SimpleNamespace(stages={}, revealed=learned)
+    _print_costs("trained", SimpleNamespace(costs=costs, written=[]), 0.0)
+    said = capsys.readouterr().out
+    assert "feature names and parameters: auc of held-out rows after 10, 20 trees; the model\n" in said
