@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,9 @@ def test_the_units_are_good_and_start_what_is_there(tmp_path, name):
             ["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, timeout=60
         )
         assert checked.returncode == 0 and name not in checked.stderr, checked.stderr
+
+
+def test_the_text_on_a_package_index_needs_nothing_beside_it():
+    text = (ROOT / tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["readme"]).read_text()
+    links = re.findall(r"\]\(([^)]*)\)", text)
+    assert text.startswith("# Sharewood") and all(link.startswith("https://") for link in links), links
