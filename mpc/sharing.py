@@ -65,6 +65,8 @@ MOST = 1 << 30
 
 def agree_on_shape(party: Endpoint, shape: Shape | None, owner: int, scale: int) -> Shape:
     """Return the public shape of what `owner` shares; the other party passes None. Raises DataError, ProtocolDesync."""
+    if owner not in (0, 1):
+        raise DataError(f"share: owner must be party 0 or 1, got {owner!r}")
     mine = {"owner": owner, "scale": scale, "shape": None if shape is None else list(shape)}
     theirs = party.exchange_public("share.shape", mine)
     if (

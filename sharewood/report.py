@@ -11,7 +11,7 @@ from rich.table import Table
 
 from mpc.meter import Stage
 from secure_tree.config import Partition, TrainConfig
-from sharewood.figures import IN_PLACE, MEASURES, Figures, Offline, Online, Phase, Prediction, Quality, Run, alike
+from sharewood.figures import IN_PLACE, MEASURES, Figures, Offline, Online, Phase, Prediction, Quality, Run, merge_texts
 from sharewood.shard_costs import Peak, ShardCosts
 
 Stages = dict[str, Stage]
@@ -108,7 +108,7 @@ def print_report(report: DemoReport, out: Path) -> None:
     console.print(_costs(report.costs))
     console.print("[bold]What each party learned[/bold] besides row counts, feature names and parameters:")
     for name, revealed in zip(("party_a", "party_b"), report.revealed, strict=True):
-        console.print(f"  {name}: {'; '.join(alike(revealed)) or 'nothing'}")
+        console.print(f"  {name}: {'; '.join(merge_texts(revealed)) or 'nothing'}")
     if report.generator == "dealer":
         console.print("  dealer: the shapes of the computation")
     console.print()

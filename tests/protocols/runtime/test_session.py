@@ -34,6 +34,8 @@ def test_operators_on_shares_within_a_job():
 def test_the_owner_passes_the_values():
     with pytest.raises(DataError, match="party 0 must pass the values"):
         run_local(lambda party: party.share(X, owner=0).rank)
+    with pytest.raises(DataError, match="owner must be party 0 or 1, got 2"):
+        run_local(lambda party: party.share(X, owner=2).rank)
 
 
 def test_a_job_too_large_for_the_dealer_is_refused_in_one_sentence(monkeypatch):
