@@ -10,21 +10,27 @@ What is zero   relations between stages, which secure_tree states; and the diffe
                protocol, on the same shares with independent correlated randomness. Most results are exact functions of
                the shares that they are computed from, coins included; the difference of the others is within stated
                bounds, which are checked by comparisons
+Local work     the work of a program between its protocols is also done twice: mpc/local_work.py
 Source         the usual check is a random linear combination of the values that must be zero; modulo 2^k it misses an
                error of 2^(k-1) half of the time, so a digest is used instead
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from mpc.rings import Z2k
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, PShare, S, Share
+
+T = TypeVar("T")
 
 DIGEST_BITS = 128
 FIRST_STAGE = "set-up"
@@ -46,6 +52,39 @@ def turned_all(result: Any, places: int, elements: int) -> Any:
     return turned(result, places, elements)
 
 
+def contents(value: Any) -> Iterator[np.ndarray]:
+    """The arrays in a result of a program: of shares, and of what is made of them. Other objects are left out."""
+    if isinstance(value, Share):
+        yield value._words
+    elif isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, list | tuple | dict):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from contents(part)
+    elif dataclasses.is_dataclass(value):
+        for part in dataclasses.fields(value):
+            yield from contents(getattr(value, part.name, None))
+
+
+def digest_of(*values: Any) -> bytes:
+    """Of all arrays in them."""
+    digest: Any = hashlib.sha256()
+    for array in contents(values):
+        digest.update(repr((array.shape, array.dtype.str)).encode())
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    return digest.digest()
+
+
+@dataclass
+class Entry:
+    """What a protocol was given, how many rounds it took, and what it gave; or what was made for once."""
+
+    name: str
+    given: bytes = b""
+    rounds: int = 0
+    result: Any = None
+
+
 class DealerChecks(Protocol):
     """Proofs that what the program took from a dealer is right."""
 
@@ -62,11 +101,17 @@ class Audit:
 
     Both parties have the same stages in the same order. `seed` is known to both parties but not to the dealer. It
     determines by how much the elements of second evaluations are rotated.
+
+    `record` describes a program whose local work is to be repeated, `again` during the repetition. `held` has digests of
+    what stays in memory.
     """
 
     seed: bytes = b""
     stage: str = FIRST_STAGE
+    again: bool = False
     dealer: DealerChecks | None = None
+    record: list[Entry] | None = None
+    held: dict[str, list[bytes]] = field(default_factory=dict)
     _digests: dict[str, Any] = field(default_factory=dict)
     _later: list[tuple[str, Steps[Share]]] = field(default_factory=list)
     _turns: int = 0
@@ -84,6 +129,34 @@ class Audit:
         digest = self._digests.setdefault(name, hashlib.sha256())
         digest.update(repr((words.shape, words.dtype.str)).encode())
         digest.update(np.ascontiguousarray(words).reshape(-1).view(np.uint8))
+
+    def right(self, relation: str, holds: bool) -> None:
+        """Something that this party knows of itself has to hold. Local."""
+        digest = self._digests.setdefault(relation, hashlib.sha256())
+        if not holds:
+            digest.update(os.urandom(DIGEST_BITS // 8))
+
+    def once(self, make: Callable[[], T]) -> T:
+        """What is made for once, to be remembered."""
+        made = make()
+        if self.record is not None:
+            self.record.append(Entry("", result=made))
+        return made
+
+    def remembered(self, name: str, given: Any, steps: Steps[T]) -> Steps[T]:
+        """The same steps of a protocol; what it was given and what it gave goes on record."""
+        if self.record is None:
+            return (yield from steps)
+        entry = Entry(name, digest_of(given))
+        self.record.append(entry)
+        try:
+            asked = next(steps)
+            while True:
+                entry.rounds += 1
+                asked = steps.send((yield asked))
+        except StopIteration as done:
+            entry.result = done.value
+            return done.value
 
     def turn(self, count: int) -> int:
         """Return by how many places the next second evaluation rotates `count` elements; uniform up to 2^-60."""

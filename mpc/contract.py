@@ -68,9 +68,10 @@ class Contract(Generic[P, T]):
     def steps(self, party: Endpoint, *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
         """Return its rounds, to be composed with others; in an audit, those of two evaluations and their comparison."""
         exact = self._exact(*args, **kwargs) if callable(self._exact) else self._exact
-        if party.audit is None or not exact:
+        if party.audit is None or not (exact or self.atomic):
             return named(self.name, self._steps(party, *args, **kwargs))
-        return named(self.name, self._twice(party, party.audit, *args, **kwargs))
+        steps = self._twice(party, party.audit, *args, **kwargs) if exact else self._steps(party, *args, **kwargs)
+        return named(self.name, party.audit.remembered(self.name, (args, kwargs), steps))
 
     def _twice(self, party: Endpoint, audit: Audit, *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
         """Evaluate twice in the same rounds, the second time with rotated elements; return the first result."""

@@ -108,8 +108,7 @@ class SharedMatrix:
         """Take masks for `count` vectors at once."""
         count *= party.evaluations
         request = MatrixVectors(self.number, self.owner, self.n_in, self.n_out, self.ring, count, self.size)
-        dealt = party.randomness.take(request)
-        return VectorSupply(self, *dealt)
+        return VectorSupply(self, *party.once(lambda: party.randomness.take(request)))
 
     def release(self, party: Endpoint) -> None:
         """End the use of the matrix: both parties and the dealer forget the masked matrix and its mask."""

@@ -56,7 +56,7 @@ def rerandomise(party: Endpoint, x: S) -> S:
     """[x], an AShare or a BShare -> a uniform sharing of x. No message."""
     ring = x.ring
     assert not isinstance(ring, PackedBits)
-    zero = party.randomness.take(ZeroShares(x.shape, ring))
+    zero = party.once(lambda: party.randomness.take(ZeroShares(x.shape, ring)))
     return x.map(lambda own: ring.add(own, zero))
 
 
@@ -127,7 +127,7 @@ def _reveal_cost(x: AShare | BShare, to: int | None = None) -> Cost:
 @protocol(cost=_reveal_cost, reveals=("x",), exact=False)
 def reveal(party: Endpoint, x: AShare | BShare, to: int | None = None) -> Steps[np.ndarray | None]:
     """[x] -> its words (bits for a BShare) at the party `to`, None at the other; `to` None means both."""
-    half = rerandomise(party, x)._words
+    half = rerandomise(party.unaudited(), x)._words
     sent = [] if to == party.rank else x.ring.pack(half)
     sizes = [] if to == 1 - party.rank else x.ring.sizes(x.shape)
     answer = yield Round(sent, sizes)

@@ -14,7 +14,7 @@ from mpc.macs import Keyring, WideShare, agree
 from mpc.party import Party
 from mpc.rehearsal import NoWorkers, Requests, Silence
 from mpc.shares import AShare, BShare
-from mpc.verdict import settle
+from mpc.verdict import settled
 
 T = TypeVar("T")
 
@@ -71,10 +71,7 @@ def planned(party: Party, stage: str, program: Callable[[Party], T], offline: st
     """
     with party.stage(offline or stage):
         trace = Trace(party)
-        program(trace.party)
-        settle(trace.party)
+        settled(trace.party, program)
         party.randomness.provide([(trace.cut(), 1)])
     with party.stage(stage):
-        result = program(party)
-        settle(party)
-        return result
+        return settled(party, program)

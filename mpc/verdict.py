@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
 from mpc.audit import Audit, DealerChecks
 from mpc.errors import AuditFailure, ProtocolDesync
+from mpc.local_work import twice
 from mpc.one_hot import all_of
 from mpc.party import Party
 from mpc.rounds import Steps
 from mpc.shares import BShare
 
+T = TypeVar("T")
 AT_ONCE = 8
 SEED_BYTES = 16
 DEALER = "audit.dealer"
@@ -43,9 +46,16 @@ def begin(party: Party, check: Callable[[bytes], DealerChecks] | None = None) ->
         party.audit.dealer = check(hashlib.sha256(b"dealer" + seed).digest())
 
 
+def settled(party: Party, program: Callable[..., T], *changed: Any) -> T:
+    """program(party, *changed), in an audit with its local work done twice and a verdict. Raises AuditFailure."""
+    result = twice(party, program, *changed)
+    settle(party)
+    return result
+
+
 def settle(party: Party) -> None:
     """In an audit, raise AuditFailure at both parties if a stage since the last call is inconsistent."""
-    if party.audit is None:
+    if party.audit is None or party.audit.again:
         return
     party.run(party.audit.checks())
     names, digests = party.audit.take()
@@ -53,7 +63,10 @@ def settle(party: Party) -> None:
         return
     known = REVEALED in party.revealed
     differ = _differ(party.unaudited(), digests)
+    # The verdict is no part of the program whose local work is done again.
+    record, party.audit.record = party.audit.record, None
     broken = party.reveal(party.run(differ), what=REVEALED)
+    party.audit.record = record
     assert broken is not None, "revealed to both"
     if known:
         party.revealed.pop()

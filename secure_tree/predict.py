@@ -37,10 +37,10 @@ BATCH = 1 << 21
 
 @dataclass(frozen=True)
 class Router:
-    """One group of rows, handed over masked; `route`: some trees -> <goes left>, [t, nodes, rows]."""
+    """One group of rows, handed over masked; `route(party, ..)`: some trees -> <goes left>, [t, nodes, rows]."""
 
     matrices: Sequence[SharedMatrix]
-    route: Callable[[Any], Steps[BShare]]
+    route: Callable[[Party, Any], Steps[BShare]]
 
 
 def margins(
@@ -70,7 +70,7 @@ def margins(
         with released(party, router.matrices):
             for start in range(0, trees, step):
                 batch = ensemble.part(slice(start, start + step))
-                left = yield from router.route(batch)
+                left = yield from router.route(party, batch)
                 total = total + (yield from sum_of_paths(party, left, batch.leaves, classes))
         parts.append(total)
     return concatenate(parts, axis=1)
@@ -93,7 +93,7 @@ def bin_router(
         steps.append(share_masked_matrix.steps(party, p, bins, layout.widths[p] * size, layout.rows[p], GF2))
     matrices = yield from parallel(*steps)
 
-    def route(trees: Routes) -> Steps[BShare]:
+    def route(party: Party, trees: Routes) -> Steps[BShare]:
         null_left = trees.null.masked(left_children(trees.null.shape[1]))
         t, m = null_left.shape
         vectors = []
@@ -120,7 +120,7 @@ def threshold_router(party: Party, layout: Layout, owners: tuple[int, ...], feat
         steps.append(share_masked_matrix.steps(party, p, words, width, layout.rows[p], Z64))
     matrices = yield from parallel(*steps)
 
-    def route(trees: Ensemble) -> Steps[BShare]:
+    def route(party: Party, trees: Ensemble) -> Steps[BShare]:
         chosen, thresholds = trees.chosen, trees.thresholds
         t, m = thresholds.shape
         vectors = [chosen[..., columns_of(layout, p)].reshape(t * m, -1) for p in owners]

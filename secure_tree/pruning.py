@@ -71,6 +71,8 @@ def prune(
         gains=gains,
         covers=concatenate([sums[:m, 1], covers.times(reached).sum(axis=1)]),
     )
+    if party.audit is not None:
+        party.audit.zero(~tree.winner.parity(axis=1), "each node has one split or none")
     return tree, steps.sum(axis=1)
 
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from mpc.errors import ConfigError
 from mpc.party import Party
-from mpc.verdict import settle
+from mpc.shares import AShare
+from mpc.verdict import settled
 from secure_tree.authentic_predict import authentic_margins, take_in_model
 from secure_tree.categories import Dictionary
 from secure_tree.config import Method
@@ -39,8 +40,11 @@ def revealed_margins(
     classes = model.config.classes
     if mac:
         return _with_macs(party, model, layout, features, receiver)
-    result = party.run(margins(party, model.ensemble, layout, model.cuts, features, method, classes))
-    settle(party)
+
+    def program(party: Party) -> AShare:
+        return party.run(margins(party, model.ensemble, layout, model.cuts, features, method, classes))
+
+    result = settled(party, program)
     own = np.zeros((classes, 0), np.int64)
     for p, rows in receivers.items():
         opened = party.reveal(result[:, rows], to=p, what=_what(layout))

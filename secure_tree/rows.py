@@ -175,7 +175,9 @@ class LocalTreeRows:
         moved = yield from select.steps(party, self.at_node[1:], moves, integers(U64, bits), summed=True)
         step = yield from widen.steps(party, moved + leaves[:1], bits)
         before = self.rows.margins[self.k]
-        self.rows.margins[self.k] = before + step
+        margins = [*self.rows.margins]
+        margins[self.k] = before + step
+        self.rows.margins = margins
         if party.audit is not None:
             check = self._check_margins(party.unaudited(), leaves, before)
             party.audit.later(check, "margins grow by the leaves")

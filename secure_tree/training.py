@@ -10,11 +10,12 @@ from mpc.correlation import Correlation
 from mpc.endpoint import Call
 from mpc.errors import WorkersLost
 from mpc.linear_map import released
+from mpc.local_work import hold, unchanged
 from mpc.party import Party
 from mpc.process import give_back_freed_memory
 from mpc.shares import AShare
 from mpc.tracing import Trace
-from mpc.verdict import settle
+from mpc.verdict import settled
 from secure_tree.binning import Bins
 from secure_tree.boost import Boosting, boost_once, finish, set_up
 from secure_tree.checkpoint import Attempt
@@ -23,8 +24,9 @@ from secure_tree.context import TrainingContext
 from secure_tree.continuation import Begun
 from secure_tree.ensemble import Ensemble, TreeShares
 from secure_tree.own_rows import OwnRows
-from secure_tree.rows import TreeRows
+from secure_tree.rows import Rows, TreeRows
 from secure_tree.sampling import Samples, alike, samples_by_round, sizes
+from secure_tree.validation import HELD_OUT
 
 log = logging.getLogger("sharewood")
 
@@ -35,6 +37,7 @@ Curve = list[tuple[int, float]]
 Curves = dict[Metric, Curve]
 # Rounds of trees that are planned at a time if workers may be lost, in which case they are planned again.
 ROUNDS_AHEAD = 8
+ROWS, TREES = "rows and margins", "trees"
 # How often workers are replaced until a round is whole.
 MOST_RECOVERIES = 10
 
@@ -75,8 +78,9 @@ def train(
     """
 
     def begin(party: Party) -> Boosting:
-        boosting = party.run(set_up(party, context, base, bins, own, begun))
-        settle(party)
+        boosting = settled(party, lambda party: party.run(set_up(party, context, base, bins, own, begun)))
+        hold(party, HELD_OUT, boosting.validation)
+        hold(party, TREES)
         return boosting
 
     config, first = context.config, begun.rounds if begun else 0
@@ -91,9 +95,11 @@ def train(
             boosting.rows.begin(party, margin)
         except WorkersLost as lost:
             _recover(party, boosting, lost)
+        hold(party, ROWS, *_of_rounds(boosting))
     trees, curve = list[TreeShares](), curves[config.metric]
     if attempt and attempt.margin is not None:
         trees = list(attempt.trees)
+        hold(party, TREES, *trees)
         rehearsal.like(trees[: config.classes])
     step = config.eval_epochs if boosting.validation else ROUNDS_AHEAD if party.workers else len(rounds)
     stepwise = bool(config.early_stopping_rounds or party.workers)
@@ -136,8 +142,7 @@ def train(
             with party.stage("offline"):
                 _provide(party, rehearsal.finish(len(trees) // config.classes))
         with party.stage("online"):
-            ensemble = party.run(finish(party, boosting, trees))
-            settle(party)
+            ensemble = _finished(party, boosting, trees)
     return ensemble
 
 
@@ -151,8 +156,7 @@ def _grow(
     attempt: Attempt | None,
 ) -> list[TreeShares]:
     """One round of trees, from tree `number` on; kept as round `kept` (from 1), and shown to the observer."""
-    grown = party.run(boost_once(party, boosting, samples))
-    settle(party)
+    grown = _whole_round(party, boosting, samples)
     trees = [tree for tree, _ in grown]
     boosting.rows.keep(party)
     if attempt:
@@ -161,6 +165,30 @@ def _grow(
         for k, (tree, rows) in enumerate(grown):
             observer(number + k, tree, rows)
     return trees
+
+
+def _whole_round(party: Party, boosting: Boosting, samples: Samples) -> list[tuple[TreeShares, TreeRows]]:
+    """One round of trees, in an audit with its verdict."""
+
+    def program(party: Party, rows: Rows) -> list[tuple[TreeShares, TreeRows]]:
+        return party.run(boost_once(party, replace(boosting, rows=rows), samples))
+
+    unchanged(party, ROWS, *_of_rounds(boosting))
+    grown = settled(party, program, boosting.rows)
+    hold(party, ROWS, *_of_rounds(boosting))
+    hold(party, TREES, *(tree for tree, _ in grown), more=True)
+    return grown
+
+
+def _of_rounds(boosting: Boosting) -> tuple[object, ...]:
+    """What stays in memory from round to round."""
+    return boosting.rows, boosting.candidates, boosting.edges
+
+
+def _finished(party: Party, boosting: Boosting, trees: list[TreeShares]) -> Ensemble:
+    """The ensemble of these trees, in an audit with its verdict."""
+    unchanged(party, TREES, *trees)
+    return settled(party, lambda party: party.run(finish(party, boosting, trees)))
 
 
 def _recover(party: Party, boosting: Boosting, lost: WorkersLost) -> None:
@@ -211,8 +239,7 @@ class _Rehearsal:
         costs = sizes(self._boosting.context, samples)
         if costs not in self._asked:
             party = self._trace.party
-            self._trees = [tree for tree, _ in party.run(boost_once(party, self._boosting, samples))]
-            settle(party)
+            self._trees = [tree for tree, _ in _whole_round(party, self._boosting, samples)]
             self._asked[costs] = self.asked()
         return self._asked[costs]
 
@@ -222,8 +249,7 @@ class _Rehearsal:
         After these, the training needs no dealer.
         """
         party, boosting = self._trace.party, self._boosting
-        party.run(finish(party, boosting, self._trees * count))
-        settle(party)
+        _finished(party, boosting, self._trees * count)
         plan = [self.asked()]
         for matrix in boosting.matrices:
             matrix.release(party)

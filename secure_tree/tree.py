@@ -48,14 +48,17 @@ def grow(
         )
         _check_routed(party, total, chosen)
         totals.append(_children(total, totals[-1] if totals else None))
+        if party.audit is not None and level:
+            party.audit.zero(_parents(totals[-1]) - totals[-2], "both children add up to their parent")
         left = _children(sums, left)
         party.part("gains")
         directions = context.directions[sample[:-1]]
         key = yield from keys(party, numerics, left, totals[-1], scale, config.min_child_samples, directions)
         party.part("best split")
-        best, _ = yield from argmax.steps(party, key, numerics.key_bits)
+        best, largest = yield from argmax.steps(party, key, numerics.key_bits)
         if party.audit is not None:
             party.audit.zero(~best.parity(axis=1), "each node has one winner")
+            party.audit.later(_check_winners(party.unaudited(), best, key, largest), "the winner has the largest key")
         party.part("rows to children")
         winner = _scatter(best, sample[:-1], candidates.layout.candidates)
         if level < config.max_depth - 1 and party.audit is None:
@@ -70,6 +73,8 @@ def grow(
         of_left = yield from rows.totals(party)
         _check_routed(party, (yield from widen.steps(party, of_left)), chosen)
     leaf_sums = _children(chosen, totals[-1])
+    if party.audit is not None:
+        party.audit.zero(_parents(leaf_sums) - totals[-1], "both children add up to their parent")
     party.part("leaf weights")
     of_party = [concatenate([level_sets[p] for level_sets in sets]) for p in (0, 1)]
     sums = concatenate([*totals, leaf_sums])
@@ -81,6 +86,10 @@ def grow(
 def _children(left: AShare, parents: AShare | None) -> AShare:
     """Values of left children, [v, ..], and of their parents -> those of both children; at the root, unchanged."""
     return left if parents is None else interleave(left, parents - left)
+
+
+def _parents(children: AShare) -> AShare:
+    return children[0::2] + children[1::2]
 
 
 def _left_sums(party: Party, rows: TreeRows, candidates: Candidates, sample: np.ndarray) -> Steps[AShare]:
@@ -100,6 +109,11 @@ def _scatter(chosen: BShare, places: np.ndarray, count: int) -> BShare:
 def _chosen(party: Party, winner: BShare, left: AShare) -> Steps[AShare]:
     """<one-hot winner> and [left sums] of all candidates -> [left sums] of the winners, [v, s]."""
     return (yield from select.steps(party, winner.map(lambda b: b[:, None]), left)).sum(axis=-1)
+
+
+def _check_winners(party: Party, winner: BShare, key: AShare, largest: AShare) -> Steps[AShare]:
+    """What is zero if the winners' keys are the largest."""
+    return (yield from select.steps(party, winner, key)).sum(axis=1) - largest
 
 
 def _check_routed(party: Party, total: AShare, chosen: AShare | None) -> None:

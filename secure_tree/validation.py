@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mpc.local_work import hold, unchanged
 from mpc.party import Party
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, concatenate, stack
-from mpc.verdict import settle
+from mpc.verdict import settled
 from secure_tree import metrics
 from secure_tree.config import Metric
 from secure_tree.context import TrainingContext
@@ -24,6 +25,7 @@ from secure_tree.public import ln
 from secure_tree.rows import first_margin, own_rows, targets_of
 from secure_tree.schema import Table
 
+HELD_OUT = "held-out rows"
 _OF_NUMBERS: dict[Metric, Callable[[Party, AShare, AShare], Steps[AShare]]] = {
     "mae": metrics.absolute,
     "rmse": metrics.squared,
@@ -43,9 +45,14 @@ class Validation:
     def measure(self, party: Party, trees: list[TreeShares], count: int) -> dict[Metric, float]:
         """Add more trees to the margins, `count` in total, and reveal the metrics to both parties."""
         config = self.context.config
-        self.margin = self.margin + party.run(self._grown(party, trees))
-        totals = party.run(self._metrics(party))
-        settle(party)
+
+        def program(party: Party, rows: Validation) -> AShare:
+            rows.margin = rows.margin + party.run(rows._grown(party, trees))
+            return party.run(rows._metrics(party))
+
+        unchanged(party, HELD_OUT, self)
+        totals = settled(party, program, self)
+        hold(party, HELD_OUT, self)
         opened = party.reveal(totals, what=f"{', '.join(config.metrics)} of held-out rows after {count} trees")
         assert opened is not None, "revealed to both"
         return {metric: self._mean(metric, float(total)) for metric, total in zip(config.metrics, opened, strict=True)}
@@ -66,7 +73,7 @@ class Validation:
         path, leaves = Routes.of(self.layout, trees), stack([t.leaves for t in trees])
         parts = []
         for router in self.routers:
-            left = yield from router.route(path)
+            left = yield from router.route(party, path)
             parts.append((yield from sum_of_paths(party, left, leaves, self.context.config.classes)))
         return concatenate(parts, axis=1)
 

@@ -9,14 +9,16 @@ from mpc.audit import Audit
 from mpc.beaver import multiply
 from mpc.contract import REGISTRY
 from mpc.errors import AuditFailure, ConfigError
+from mpc.local_work import LOCAL_WORK
 from mpc.pieces import Pieces
 from mpc.rehearsal import Silence
-from mpc.shares import Share
+from mpc.shares import AShare, BShare, Share
 from mpc.verdict import REVEALED, begin, settle
 from protocols.runtime import run_local
 from protocols.testing.two_parties import dealt, made_by_both, ring_half, run_both
-from secure_tree import SecureXGBClassifier, SecureXGBRegressor
+from secure_tree import SecureXGBClassifier, SecureXGBRegressor, boost, predict, tree, validation
 from secure_tree.config import validated
+from secure_tree.gradients import Targets
 from secure_tree.rows import LocalTreeRows
 from sharewood.hosts_config import HostsConfig
 from tests.secure_tree.test_twin import table
@@ -67,6 +69,14 @@ def test_an_honest_run_passes(source, method, parameters):
     results, parties = audited(fit_and_predict(method, **parameters), source)
     assert all(np.isfinite(result).all() for result in results)
     assert all(party.revealed.count(REVEALED) == 1 for party in parties)
+
+
+def test_trainings_one_after_the_other_pass():
+    def job(party):
+        for more in ({"test_size": 0.4, "eval_epochs": 1}, {"n_estimators": 1}, {"test_size": 0.3}):
+            SecureXGBClassifier(**{**SMALL, **more}).fit(party, *halves_of(party.rank))
+
+    audited(job)
 
 
 def flipped(result):
@@ -142,6 +152,73 @@ def test_a_fault_in_a_stage_is_found(monkeypatch, stage, name, change):
     assert count[0] >= 2
 
 
+class Once:
+    """Stands for a function between protocols: one call of it, at either party, gives a share with one bit flipped."""
+
+    def __init__(self, monkeypatch, owner, name, at):
+        self.calls, self._at, honest = 0, at, getattr(owner, name)
+
+        def sometimes(*args, **kwargs):
+            self.calls += 1
+            result = honest(*args, **kwargs)
+            return flipped(result) if self.calls == self._at else result
+
+        monkeypatch.setattr(owner, name, sometimes)
+
+
+LOCAL = [(tree, "_children"), (tree, "interleave"), (boost, "concatenate"), (AShare, "__sub__"), (AShare, "sum")]
+LOCAL += [(BShare, "masked"), (validation, "stack"), (predict, "concatenate")]
+
+
+@pytest.mark.parametrize(("owner", "name"), LOCAL, ids=[name for _, name in LOCAL])
+def test_a_fault_between_protocols_is_found(monkeypatch, owner, name):
+    """At five of the calls, those of a rehearsal among them, which change nothing."""
+    job = fit_and_predict("thresholds", test_size=0.4, eval_epochs=1)
+    honest, _ = audited(job)
+    found = []
+    with monkeypatch.context() as patch:
+        counted = Once(patch, owner, name, 0)
+        audited(job)
+    for at in np.linspace(1, counted.calls, 5).astype(int):
+        with monkeypatch.context() as patch:
+            Once(patch, owner, name, at)
+            try:
+                results, _ = audited(job)
+            except AuditFailure as failure:
+                found.append(str(failure))
+                continue
+        assert all(np.array_equal(a, b) for a, b in zip(results, honest, strict=True)), at
+    assert any(LOCAL_WORK in sentence for sentence in found), found
+
+
+def one_changed(margins):
+    return [flipped(margins[0]), *margins[1:]]
+
+
+MEMORY = {
+    "margins": lambda rows: setattr(rows, "margins", one_changed(rows.margins)),
+    "labels": lambda rows: setattr(rows, "targets", Targets(flipped(rows.targets.labels), None)),
+    "bins": lambda rows: rows.blocks[0].lines.matrix.bins[0].__ixor__(1),
+    "trees": lambda rows: rows.trees[0].leaves.words.__ixor__(np.uint64(1)),
+}
+
+
+@pytest.mark.parametrize("what", MEMORY)
+def test_what_changes_in_memory_between_rounds_is_found(what):
+    def corrupted(number, tree, rows):
+        if number == 0:
+            rows.rows.trees = [tree]
+            MEMORY[what](rows.rows)
+
+    def job(party):
+        SecureXGBClassifier(**SMALL).fit(
+            party, *halves_of(party.rank), observer=corrupted if party.rank == 0 else lambda *_: None
+        )
+
+    with pytest.raises(AuditFailure, match=r"memory: (trees|rows and margins) are as they were"):
+        audited(job)
+
+
 WRONG = [
     ("histograms", "linear_map.apply_matrix", "histograms: the bins of a feature add up"),
     ("histograms", "fixed_choice.select_fixed", "histograms: rows sent left add up"),
@@ -156,6 +233,21 @@ def test_what_is_wrong_twice_contradicts_a_relation(monkeypatch, stage, name, re
     plant(monkeypatch, name, stage, 1, flipped, always=True)
     with pytest.raises(AuditFailure, match=relation):
         audited(fit_and_predict(max_depth=3))
+
+
+def test_winners_that_are_not_the_best_contradict_their_keys(monkeypatch):
+    """Both parties take the next candidate instead, in both evaluations."""
+    contract = REGISTRY["argmax.argmax"]
+    honest = contract._steps
+
+    @functools.wraps(honest)
+    def off_by_one(party, *args, **kwargs):
+        best, largest = yield from honest(party, *args, **kwargs)
+        return best.map(lambda bits: np.roll(bits, 1, axis=-1)), largest
+
+    monkeypatch.setattr(contract, "_steps", off_by_one)
+    with pytest.raises(AuditFailure, match="best split: the winner has the largest key"):
+        audited(fit_and_predict())
 
 
 PREDICTION = {
