@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -103,12 +104,14 @@ class Audit:
     determines by how much the elements of second evaluations are rotated.
 
     `record` describes a program whose local work is to be repeated, `again` during the repetition. `held` has digests of
-    what stays in memory.
+    what stays in memory. With `proving`,
+    dealt vectors of known matrices are checked.
     """
 
     seed: bytes = b""
     stage: str = FIRST_STAGE
     again: bool = False
+    proving: bool = False
     dealer: DealerChecks | None = None
     record: list[Entry] | None = None
     held: dict[str, list[bytes]] = field(default_factory=dict)
@@ -163,6 +166,13 @@ class Audit:
         self._turns += 1
         drawn = hashlib.sha256(self.seed + self._turns.to_bytes(8, "big")).digest()
         return int.from_bytes(drawn[:16], "big") % max(1, count)
+
+    def coins(self, shape: tuple[int, ...]) -> np.ndarray:
+        """Random choices that the parties have in common and the dealer does not know, bool[shape]."""
+        self._turns += 1
+        count = math.prod(shape)
+        drawn = hashlib.shake_256(b"coins" + self.seed + self._turns.to_bytes(8, "big")).digest(-(-count // 8))
+        return np.unpackbits(np.frombuffer(drawn, np.uint8), count=count).reshape(shape).astype(bool)
 
     def later(self, check: Steps[Share], relation: str) -> None:
         """Before the verdict, run `check`, whose result must be zero."""

@@ -41,7 +41,7 @@ def begin(party: Party, check: Callable[[bytes], DealerChecks] | None = None) ->
             f"audit.seed: expected a seed of {SEED_BYTES} bytes, and the other party sent something else"
         )
     seed = bytes(a ^ b for a, b in zip(mine, theirs, strict=True))
-    party.audit = Audit(seed)
+    party.audit = Audit(seed, proving=check is not None)
     if check is not None:
         party.audit.dealer = check(hashlib.sha256(b"dealer" + seed).digest())
 

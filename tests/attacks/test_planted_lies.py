@@ -3,12 +3,18 @@
 import numpy as np
 import pytest
 
+from mpc.audit import Audit
 from mpc.catalogue import correlations
 from mpc.errors import AuditFailure
+from mpc.known_matrix import BinColumns, BinRows
+from mpc.linear_map import SACRIFICED, apply_matrix, share_masked_matrix
 from mpc.rehearsal import TraceView
 from mpc.ring import U64
-from mpc.rings import GF2, Z64, Z2k
+from mpc.rings import GF2, Z32, Z64, Z2k
+from mpc.shares import AShare, BShare
+from mpc.verdict import settle
 from protocols.runtime import run_local
+from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier
 from tests.attacks.dealing import checked, lying
 
@@ -41,7 +47,6 @@ TRUSTED = {
     "FloorMasks",
     "GroupMasks",
     "MatrixMasks",
-    "MatrixVectors",
     "MaximumKeys",
     "OperandProduct",
     "SignKeys",
@@ -59,12 +64,16 @@ OF_MACS = {
     "SignTables",
     "WideMask",
 }
+CHECKED_AT_USE = {"MatrixVectors"}
 NOTHING_DERIVED = {"InputMask", "MatrixMask", "MatrixRelease", "OperandMask"}
 REPETITIONS = 3
 
 
 def test_every_kind_is_proved_trusted_or_random():
-    assert set(correlations()) == {name.rstrip("2") for name in KINDS} | TRUSTED | OF_MACS | NOTHING_DERIVED
+    assert (
+        set(correlations())
+        == {name.rstrip("2") for name in KINDS} | TRUSTED | OF_MACS | CHECKED_AT_USE | NOTHING_DERIVED
+    )
 
 
 class Recipes(TraceView):
@@ -172,6 +181,58 @@ def test_a_hundred_honest_runs_and_lies(monkeypatch):
     for _ in range(100):
         with lying(monkeypatch, single(rng, count)):
             assert not checked(requests)
+
+
+class Misdealt:
+    """Randomness of one party, whose half of the products of known matrices has the highest bit of words flipped."""
+
+    def __init__(self, randomness, places):
+        self._randomness, self._places = randomness, places
+
+    def take(self, request):
+        part = self._randomness.take(request)
+        if type(request).__name__ != "MatrixVectors":
+            return part
+        r, half = part[0], part[1].copy()
+        half[self._places(*half.shape)] ^= half.dtype.type(1 << (request.ring.bits - 1))
+        return r, half
+
+    def __getattr__(self, name):
+        return getattr(self._randomness, name)
+
+
+VECTORS = {
+    "a word": lambda count, n: (0, n - 1),
+    "a word of all that are used": lambda count, n: (slice(count - SACRIFICED), 0),
+    "a word of all": lambda count, n: (slice(None), 0),
+    "everything": lambda count, n: slice(None),
+}
+
+
+@pytest.mark.parametrize("owner", [0, 1])
+@pytest.mark.parametrize("ring", [Z32, GF2], ids=str)
+@pytest.mark.parametrize("places", [None, *VECTORS.values()], ids=["honest", *VECTORS])
+def test_vectors_of_a_known_matrix(places, ring, owner):
+    """Each lie is the same in both evaluations, or in as many vectors as may be."""
+    bins = np.arange(24, dtype=np.uint8).reshape(8, 3) % 5
+    sizes = (8, 15) if ring is Z32 else (15, 8)
+
+    def job(party):
+        party.audit = Audit(b"a seed that the dealer does not know", proving=True)
+        if places and party.rank == 0:
+            party.randomness = Misdealt(party.randomness, places)
+        known = (BinColumns if ring is Z32 else BinRows)(bins, 5) if party.rank == owner else None
+        shared = share_masked_matrix(party, owner, known, *sizes, ring, 5)
+        words = np.ones((2, sizes[0]), ring.dtype)
+        x = AShare(words, party.rank) if ring is Z32 else BShare(words, party.rank)
+        apply_matrix(party, shared.supply(party, 2), x)
+        settle(party)
+
+    if places is None:
+        run_both(job)
+    else:
+        with pytest.raises(AuditFailure, match="what was dealt for a known matrix fits it"):
+            run_both(job)
 
 
 RNG = np.random.default_rng(3)
