@@ -103,9 +103,8 @@ class Audit:
     Both parties have the same stages in the same order. `seed` is known to both parties but not to the dealer. It
     determines by how much the elements of second evaluations are rotated.
 
-    `record` describes a program whose local work is to be repeated, `again` during the repetition. `held` has digests of
-    what stays in memory. With `proving`,
-    dealt vectors of known matrices are checked.
+    With `proving`, dealt vectors of known matrices are checked. `record` describes a program whose local work is to be
+    repeated, `again` during the repetition. `held` has digests of what stays in memory.
     """
 
     seed: bytes = b""

@@ -64,14 +64,22 @@ class Trace:
         return requests
 
 
-def planned(party: Party, stage: str, program: Callable[[Party], T], offline: str | None = None) -> T:
+def _run(party: Party, program: Callable[[Party], T]) -> T:
+    return program(party)
+
+
+def planned(
+    party: Party, stage: str, program: Callable[[Party], T], offline: str | None = None, own_verdicts: bool = False
+) -> T:
     """Rehearse a program, provide the correlated randomness that it requests, and run it.
 
-    Its costs are charged to `stage`; with `offline`, those of the provision are charged to that stage instead.
+    Its costs are charged to `stage`; with `offline`, those of the provision are charged to that stage instead. In an
+    audit the run ends with a verdict, unless the program takes its own, `own_verdicts`.
     """
+    run: Callable[[Party, Callable[[Party], T]], T] = _run if own_verdicts else settled
     with party.stage(offline or stage):
         trace = Trace(party)
-        settled(trace.party, program)
+        run(trace.party, program)
         party.randomness.provide([(trace.cut(), 1)])
     with party.stage(stage):
-        return settled(party, program)
+        return run(party, program)

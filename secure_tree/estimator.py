@@ -291,6 +291,7 @@ class _SecureXGB(Parametrised):
                     "predict",
                     lambda party: revealed_margins(party, model, layout, features, method, receiver, mac),
                     offline="predict_offline",
+                    own_verdicts=True,
                 )
         margin = own.T if model.config.num_class else own[0]
         return margin * (model.facts.margin_unit / (1 << MARGIN_SCALE))
