@@ -27,6 +27,7 @@ def without(package, *words, cwd):
     [
         ("pyarrow", "parquet", ["demo", "--data", "a.parquet", "b.parquet"]),
         ("xgboost", "xgboost", ["fed", "secureboost"]),
+        ("ray", "cluster", ["demo", "--shards", "2"]),
     ],
 )
 def test_a_package_that_is_not_installed_is_named_with_its_extra(tmp_path, package, extra, words):
