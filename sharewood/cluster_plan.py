@@ -139,15 +139,21 @@ def plan_cluster(
 
     Raises ConfigError where no number of shards fits the memory, or Ray is not installed.
     """
-    measured = measure or (lambda some: calibrate(config, some, offline, ot, shards=1))
-    computing = _through(COMPUTED, sizes, lambda some: asdict(measured(some)))
+    measured, starts = measure or (lambda some: calibrate(config, some, offline, ot, shards=1)), list[float]()
+
+    def figures(some: Sizes) -> dict[str, float]:
+        found = asdict(measured(some))
+        starts.append(found.pop("start"))
+        return found
+
+    computing = _through(COMPUTED, sizes, figures)
     needed = _needed(cluster, computing["memory"])
     shards = cluster.shards or max(cluster.workers or 1, needed or 1)
     workers = cluster.workers or shards
     networks = {"trips": (cluster.round_trip, math.inf), "bytes": (0.0, cluster.link)}
     planned = _through(PLANNED, sizes, lambda some: _planned(config, some, offline, ot, networks))
     tables = Tables(list(sizes.rows), [len(names) for names in sizes.names])
-    estimate = _estimate(config, cluster, shards, workers, planned, computing, needed)
+    estimate = _estimate(config, cluster, shards, workers, planned, computing, min(starts), needed)
     return ClusterPlan(tables, config, cluster, offline, shards, workers, estimate)
 
 
@@ -208,15 +214,15 @@ def _estimate(
     workers: int,
     lines: dict[str, Line],
     computing: dict[str, Line],
+    start: float,
     needed: int | None,
 ) -> Estimate:
     at_once, turns = 1 / shards, math.ceil(shards / workers)
     times = {"setup": 1, "offline": config.n_estimators, "online": config.n_estimators}
     network = {p: turns * lines[f"trips {p}"].at(at_once) + lines[f"bytes {p}"].at(1.0) for p in PHASES}
     rows = {p: times[p] * computing[p].of_rows * turns * at_once for p in PHASES}
-    rows["setup"] += computing["start"].of_rows * turns * at_once
     other = {p: times[p] * computing[p].fixed for p in PHASES}
-    other["setup"] += turns * computing["start"].fixed
+    other["setup"] += turns * start
     # In the set-up a party receives little but masked bins.
     files = lines["bytes setup"].of_rows * cluster.link / 8 * at_once
     memory = computing["memory"].at(at_once)
