@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from mpc.audit import FIRST_STAGE
 from mpc.endpoint import Endpoint
-from mpc.errors import AuditFailure, MacFailure
+from mpc.errors import AuditFailure, DataError, MacFailure
 from mpc.macs import Keyring, WideShare, agree, open_to
 from mpc.meter import Counters, Stage
 from mpc.ring import decode_signed, to_units
@@ -88,6 +88,8 @@ class Party(Endpoint):
         An audit opens it twice, and raises AuditFailure if the two differ. A share with MACs is revealed to one party,
         and only if everything opened before matches its MACs; otherwise raises MacFailure.
         """
+        if not isinstance(x, AShare | BShare | WideShare):
+            raise DataError(f"reveal takes a share, got {type(x).__name__}")
         if isinstance(x, WideShare):
             assert to is not None, "a share with MACs is revealed to one party"
             return self._reveal_authentic(x, to, what)

@@ -46,6 +46,8 @@ def read_features(
     frame = frame_of(X)
     names = None if frame is None else tuple(str(c) for c in frame.columns)
     if frame is not None and names is not None:
+        if (levels := getattr(frame.columns, "nlevels", 1)) > 1:
+            raise DataError(f"{source}: names of columns must have one level, got {levels}: join them")
         if len(set(names)) < len(names):
             twice = next(n for n in names if names.count(n) > 1)
             raise DataError(f"{source}: column {twice!r} appears twice")

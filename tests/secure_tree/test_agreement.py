@@ -50,6 +50,10 @@ def test_features(tables, sentence):
     [
         (X.astype(complex), "X: features must be numeric, got dtype complex128"),
         (X.astype(str), "X: features must be numeric, got dtype <U"),
+        (
+            pd.DataFrame(X, columns=pd.MultiIndex.from_tuples([("a", 1), ("a", 2)])),
+            "must have one level, got 2: join them",
+        ),
         (csr_array(X), r"X: features must be a dense array, got a sparse one: pass its toarray\(\)"),
         ([[1.0, 2.0]] * 5 + [[3.0]], "X: features must have the same number of values in each row"),
         (

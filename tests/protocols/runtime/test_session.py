@@ -53,3 +53,8 @@ def test_work_ahead_has_a_lower_priority_than_the_program():
 
     here = os.getpriority(os.PRIO_PROCESS, 0)
     assert run_local(job) == ((here, min(19, here + AHEAD)),) * 2
+
+
+def test_only_shares_are_revealed():
+    with pytest.raises(DataError, match="reveal takes a share, got list"):
+        run_local(lambda party: party.reveal([1, 2], what="a list"))
