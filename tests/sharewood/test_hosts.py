@@ -136,7 +136,7 @@ def test_reveal_needs_consent(place):
         ("[parties.party_b]", "[parties.dealer]", "neither of them called dealer"),
         ('"a.csv"', '"none.csv"', "there is no such file"),
         ('"model_a.json"', '"no/model_a.json"', "cannot be written"),
-        ('tls = "keys"', 'tls = X),
+        ('tls = "keys"', 'tls = "nokeys"', "party_a.crt: the certificate cannot be read"),
         ('label = "defaulted"', 'label = "y"', "label must be 0 or 1, got 0.25"),
     ],
 )
