@@ -41,13 +41,13 @@ def revealed_margins(
     if mac:
         return _with_macs(party, model, layout, features, receiver)
 
-    def program(party: Party) -> AShare:
-        return party.run(margins(party, model.ensemble, layout, model.cuts, features, method, classes))
+    def program(party: Party) -> dict[int | None, AShare]:
+        of_all = party.run(margins(party, model.ensemble, layout, model.cuts, features, method, classes))
+        return {p: of_all[:, rows] for p, rows in receivers.items()}
 
-    result = settled(party, program)
     own = np.zeros((classes, 0), np.int64)
-    for p, rows in receivers.items():
-        opened = party.reveal(result[:, rows], to=p, what=_what(layout))
+    for p, part in settled(party, program).items():
+        opened = party.reveal(part, to=p, what=_what(layout))
         own = own if opened is None else opened
     return own
 
