@@ -9,8 +9,9 @@ STAMP  := $(VENV)/.installed
 demo: $(STAMP)
 	$(BIN)/sharewood demo
 
+# Two at a time: most tests wait for other processes. A file's tests stay together, since they share fixtures.
 test: $(STAMP)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-long: $(STAMP)
 	$(BIN)/python -m pytest -m long
