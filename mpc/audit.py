@@ -54,7 +54,7 @@ def turned_all(result: Any, places: int, elements: int) -> Any:
 
 
 def contents(value: Any) -> Iterator[np.ndarray]:
-    """The arrays in a result of a program: of shares, and of what is made of them. Other objects are left out."""
+    """Yield all arrays in a value: in shares, containers and dataclasses. Other objects are skipped."""
     if isinstance(value, Share):
         yield value._words
     elif isinstance(value, np.ndarray):
@@ -68,7 +68,7 @@ def contents(value: Any) -> Iterator[np.ndarray]:
 
 
 def digest_of(*values: Any) -> bytes:
-    """Of all arrays in them."""
+    """Return a digest of all arrays in the values."""
     digest: Any = hashlib.sha256()
     for array in contents(values):
         digest.update(repr((array.shape, array.dtype.str)).encode())
@@ -78,7 +78,7 @@ def digest_of(*values: Any) -> bytes:
 
 @dataclass
 class Entry:
-    """What a protocol was given, how many rounds it took, and what it gave; or what was made for once."""
+    """Record of a protocol: digest of its input, rounds, result; or, without a name, of what `Audit.once` returned."""
 
     name: str
     given: bytes = b""
@@ -132,21 +132,21 @@ class Audit:
         digest.update(repr((words.shape, words.dtype.str)).encode())
         digest.update(np.ascontiguousarray(words).reshape(-1).view(np.uint8))
 
-    def right(self, relation: str, holds: bool) -> None:
-        """Something that this party knows of itself has to hold. Local."""
+    def require(self, relation: str, holds: bool) -> None:
+        """Require what this party can check by itself. Local."""
         digest = self._digests.setdefault(relation, hashlib.sha256())
         if not holds:
             digest.update(os.urandom(DIGEST_BITS // 8))
 
     def once(self, make: Callable[[], T]) -> T:
-        """What is made for once, to be remembered."""
+        """Return what `make` returns, and record it: it cannot be made a second time."""
         made = make()
         if self.record is not None:
             self.record.append(Entry("", result=made))
         return made
 
-    def remembered(self, name: str, given: Any, steps: Steps[T]) -> Steps[T]:
-        """The same steps of a protocol; what it was given and what it gave goes on record."""
+    def recorded(self, name: str, given: Any, steps: Steps[T]) -> Steps[T]:
+        """Run the steps of a protocol, and record its input and its result."""
         if self.record is None:
             return (yield from steps)
         entry = Entry(name, digest_of(given))
@@ -167,7 +167,7 @@ class Audit:
         return int.from_bytes(drawn[:16], "big") % max(1, count)
 
     def coins(self, shape: tuple[int, ...]) -> np.ndarray:
-        """Random choices that the parties have in common and the dealer does not know, bool[shape]."""
+        """Return random bits that both parties know and the dealer does not, bool[shape]."""
         self._turns += 1
         count = math.prod(shape)
         drawn = hashlib.shake_256(b"coins" + self.seed + self._turns.to_bytes(8, "big")).digest(-(-count // 8))

@@ -71,7 +71,7 @@ class Contract(Generic[P, T]):
         if party.audit is None or not (exact or self.atomic):
             return named(self.name, self._steps(party, *args, **kwargs))
         steps = self._twice(party, party.audit, *args, **kwargs) if exact else self._steps(party, *args, **kwargs)
-        return named(self.name, party.audit.remembered(self.name, (args, kwargs), steps))
+        return named(self.name, party.audit.recorded(self.name, (args, kwargs), steps))
 
     def _twice(self, party: Endpoint, audit: Audit, *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
         """Evaluate twice in the same rounds, the second time with rotated elements; return the first result."""

@@ -14,7 +14,7 @@ from mpc.macs import Keyring, WideShare, agree
 from mpc.party import Party
 from mpc.rehearsal import NoWorkers, Requests, Silence
 from mpc.shares import AShare, BShare
-from mpc.verdict import settled
+from mpc.verdict import audited
 
 T = TypeVar("T")
 
@@ -76,7 +76,7 @@ def planned(
     Its costs are charged to `stage`; with `offline`, those of the provision are charged to that stage instead. In an
     audit the run ends with a verdict, unless the program takes its own, `own_verdicts`.
     """
-    run: Callable[[Party, Callable[[Party], T]], T] = _run if own_verdicts else settled
+    run: Callable[[Party, Callable[[Party], T]], T] = _run if own_verdicts else audited
     with party.stage(offline or stage):
         trace = Trace(party)
         run(trace.party, program)

@@ -16,7 +16,7 @@ import numpy as np
 
 from mpc.audit import Audit, DealerChecks
 from mpc.errors import AuditFailure, ProtocolDesync
-from mpc.local_work import twice
+from mpc.local_work import run_twice
 from mpc.one_hot import all_of
 from mpc.party import Party
 from mpc.rounds import Steps
@@ -46,9 +46,9 @@ def begin(party: Party, check: Callable[[bytes], DealerChecks] | None = None) ->
         party.audit.dealer = check(hashlib.sha256(b"dealer" + seed).digest())
 
 
-def settled(party: Party, program: Callable[..., T], *changed: Any) -> T:
-    """program(party, *changed), in an audit with its local work done twice and a verdict. Raises AuditFailure."""
-    result = twice(party, program, *changed)
+def audited(party: Party, program: Callable[..., T], *changed: Any) -> T:
+    """Return program(party, *changed); in an audit, repeat its local work and take a verdict. Raises AuditFailure."""
+    result = run_twice(party, program, *changed)
     settle(party)
     return result
 
@@ -63,7 +63,7 @@ def settle(party: Party) -> None:
         return
     known = REVEALED in party.revealed
     differ = _differ(party.unaudited(), digests)
-    # The verdict is no part of the program whose local work is done again.
+    # The verdict is not part of the program whose local work is repeated.
     record, party.audit.record = party.audit.record, None
     broken = party.reveal(party.run(differ), what=REVEALED)
     party.audit.record = record

@@ -10,12 +10,12 @@ from mpc.correlation import Correlation
 from mpc.endpoint import Call
 from mpc.errors import WorkersLost
 from mpc.linear_map import released
-from mpc.local_work import hold, unchanged
+from mpc.local_work import remember, require_unchanged
 from mpc.party import Party
 from mpc.process import give_back_freed_memory
 from mpc.shares import AShare
 from mpc.tracing import Trace
-from mpc.verdict import settled
+from mpc.verdict import audited
 from secure_tree.binning import Bins
 from secure_tree.boost import Boosting, boost_once, finish, set_up
 from secure_tree.checkpoint import Attempt
@@ -78,9 +78,9 @@ def train(
     """
 
     def begin(party: Party) -> Boosting:
-        boosting = settled(party, lambda party: party.run(set_up(party, context, base, bins, own, begun)))
-        hold(party, HELD_OUT, boosting.validation)
-        hold(party, TREES)
+        boosting = audited(party, lambda party: party.run(set_up(party, context, base, bins, own, begun)))
+        remember(party, HELD_OUT, boosting.validation)
+        remember(party, TREES)
         return boosting
 
     config, first = context.config, begun.rounds if begun else 0
@@ -95,11 +95,11 @@ def train(
             boosting.rows.begin(party, margin)
         except WorkersLost as lost:
             _recover(party, boosting, lost)
-        hold(party, ROWS, *_of_rounds(boosting))
+        remember(party, ROWS, *_of_rounds(boosting))
     trees, curve = list[TreeShares](), curves[config.metric]
     if attempt and attempt.margin is not None:
         trees = list(attempt.trees)
-        hold(party, TREES, *trees)
+        remember(party, TREES, *trees)
         rehearsal.like(trees[: config.classes])
     step = config.eval_epochs if boosting.validation else ROUNDS_AHEAD if party.workers else len(rounds)
     stepwise = bool(config.early_stopping_rounds or party.workers)
@@ -173,10 +173,10 @@ def _whole_round(party: Party, boosting: Boosting, samples: Samples) -> list[tup
     def program(party: Party, rows: Rows) -> list[tuple[TreeShares, TreeRows]]:
         return party.run(boost_once(party, replace(boosting, rows=rows), samples))
 
-    unchanged(party, ROWS, *_of_rounds(boosting))
-    grown = settled(party, program, boosting.rows)
-    hold(party, ROWS, *_of_rounds(boosting))
-    hold(party, TREES, *(tree for tree, _ in grown), more=True)
+    require_unchanged(party, ROWS, *_of_rounds(boosting))
+    grown = audited(party, program, boosting.rows)
+    remember(party, ROWS, *_of_rounds(boosting))
+    remember(party, TREES, *(tree for tree, _ in grown), more=True)
     return grown
 
 
@@ -187,8 +187,8 @@ def _of_rounds(boosting: Boosting) -> tuple[object, ...]:
 
 def _finished(party: Party, boosting: Boosting, trees: list[TreeShares]) -> Ensemble:
     """The ensemble of these trees, in an audit with its verdict."""
-    unchanged(party, TREES, *trees)
-    return settled(party, lambda party: party.run(finish(party, boosting, trees)))
+    require_unchanged(party, TREES, *trees)
+    return audited(party, lambda party: party.run(finish(party, boosting, trees)))
 
 
 def _recover(party: Party, boosting: Boosting, lost: WorkersLost) -> None:

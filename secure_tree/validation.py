@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mpc.local_work import hold, unchanged
+from mpc.local_work import remember, require_unchanged
 from mpc.party import Party
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, concatenate, stack
-from mpc.verdict import settled
+from mpc.verdict import audited
 from secure_tree import metrics
 from secure_tree.config import Metric
 from secure_tree.context import TrainingContext
@@ -50,9 +50,9 @@ class Validation:
             rows.margin = rows.margin + party.run(rows._grown(party, trees))
             return party.run(rows._metrics(party))
 
-        unchanged(party, HELD_OUT, self)
-        totals = settled(party, program, self)
-        hold(party, HELD_OUT, self)
+        require_unchanged(party, HELD_OUT, self)
+        totals = audited(party, program, self)
+        remember(party, HELD_OUT, self)
         opened = party.reveal(totals, what=f"{', '.join(config.metrics)} of held-out rows after {count} trees")
         assert opened is not None, "revealed to both"
         return {metric: self._mean(metric, float(total)) for metric, total in zip(config.metrics, opened, strict=True)}

@@ -20,6 +20,9 @@ def connect(config: str | Path, party: str | None = None) -> Iterator[Party]:
         with connect("party_a.toml") as party:
             model = SecureXGBClassifier().fit(party, X, y)
 
+    The other party runs the same block at the same time. If the block raises, the other party learns that this one has
+    failed. Operators on shares, such as `x * y`, work inside the block. Raises ConfigError, DataError, PeerFailure.
+
     Parameters
     ----------
     config : str or Path
@@ -27,9 +30,6 @@ def connect(config: str | Path, party: str | None = None) -> Iterator[Party]:
         block brings its own tables and parameters.
     party : str, optional
         The party that this host is; by default the one that the file is named after, as in `party_a.toml`.
-
-    The other party runs the same block at the same time. If the block raises, the other party learns that this one has
-    failed. Operators on shares, such as `x * y`, work inside the block. Raises ConfigError, DataError, PeerFailure.
     """
     path = Path(config)
     job = HostsConfig.read(path)

@@ -215,7 +215,7 @@ def test_what_changes_in_memory_between_rounds_is_found(what):
             party, *halves_of(party.rank), observer=corrupted if party.rank == 0 else lambda *_: None
         )
 
-    with pytest.raises(AuditFailure, match=r"memory: (trees|rows and margins) are as they were"):
+    with pytest.raises(AuditFailure, match=r"memory: (trees|rows and margins) have not changed"):
         audited(job)
 
 
