@@ -1,12 +1,18 @@
-"""What every test leaves as it was: the level of the log, which a command that runs in this process sets."""
+"""Keep tests apart from each other, and the programs that they start apart from the test runner."""
 
 import logging
+import os
 
 import pytest
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # pytest-xdist sets it to the path of its workers, which is not meant for the programs that tests start.
+    os.environ.pop("PYTHONPATH", None)
 
 
 @pytest.fixture(autouse=True)
 def same_log_level():
+    """Restore the log level, which commands that run in this process change."""
     ours = logging.getLogger("sharewood")
     level = ours.level
     yield

@@ -96,7 +96,11 @@ def test_the_wheel_in_a_fresh_environment(tmp_path, open_folder, source, clean):
     hosts = '[parties.a]\naddress = "h:1"\n[parties.b]\n[dealer]\naddress = "h:2"\n'
     (open_folder / "a.toml").write_text(f'tls = "keys"\n{hosts}')
     done = subprocess.run(
-        [command, "serve", "--config", "a.toml", "--party", "a"], cwd=open_folder, capture_output=True, text=True
+        [command, "serve", "--config", "a.toml", "--party", "a"],
+        cwd=open_folder,
+        env=clean,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 2 and "pip install 'sharewood[serve]'" in done.stderr
 
