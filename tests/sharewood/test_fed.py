@@ -227,7 +227,11 @@ BAD_LABEL = rows(20, 0).assign(y=7)
         (["fedxgbllr", "--json", "nowhere/r.json"], ConfigError, "there is no such directory"),
         (["secureboost", "--data", "a.csv"], ConfigError, "the guest's file and one file per host"),
         (["secureboost", "--data", "a.csv", "less.csv"], DataError, "a.csv: has a column 'id', but another file"),
-        (["secureboost", "--data", "less.csv", "short.csv"], DataError, "short.csv: must have the 20 rows of less.csv, got 5"),
+        (
+            ["secureboost", "--data", "less.csv", "short.csv"],
+            DataError,
+            "short.csv: must have the 20 rows of less.csv, got 5",
+        ),
         (
             ["secureboost", "--data", "bare.csv", "less.csv"],
             DataError,
