@@ -8,10 +8,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import ErrorDetails
 
 from mpc.errors import ConfigError
+from secure_tree import refused
 from secure_tree.categories import covers
 from secure_tree.public import ln
 
@@ -25,6 +26,7 @@ _OF_TWO_CLASSES: tuple[Metric, ...] = ("aucpr", "ks", "gini")
 _OF_NUMBERS: tuple[Metric, ...] = ("rmse", "mae")
 # multi:softprob cannot be trained: it is the objective of a shared XGBoost model with several classes.
 Objective = Literal["binary:logistic", "multi:ova", "multi:softprob", "reg:squarederror", "count:poisson"]
+TRAINED = ("binary:logistic", "multi:ova", "reg:squarederror", "count:poisson")
 Missing = Literal["none", "all"] | tuple[str, ...]
 # Whether predictions must rise (1) or fall (-1) with a feature.
 Direction = Literal[-1, 0, 1]
@@ -54,24 +56,6 @@ ALIASES = {
 _NAMES = {
     "objective": {"logitraw": "binary:logistic", "logistic": "binary:logistic", "squarederror": "reg:squarederror"},
     "eval_metric": {"merror": "error", "mlogloss": "logloss"},
-}
-
-# XGBoost's parameters that have no counterpart here, and what to do instead.
-_NOT_HERE = {
-    "enable_categorical": "leave it out; columns of pandas' type category are categorical",
-    "tree_method": "leave it out; trees are always grown from histograms",
-    "device": "leave it out; trees are grown on the CPU",
-    "n_jobs": "leave it out; shards divide the work among processes",
-    "nthread": "leave it out; shards divide the work among processes",
-    "verbosity": "leave it out; set the level of the logger sharewood",
-    "warm_start": "pass the fitted estimator to fit as xgb_model",
-    "interaction_constraints": "a path's features are secret, so splits cannot be held to groups of them",
-    "max_leaves": "trees are grown level by level; use max_depth",
-    "grow_policy": "trees are grown level by level; use max_depth",
-    "booster": "trees only",
-    "colsample_bylevel": "use colsample_bytree",
-    "colsample_bynode": "use colsample_bytree",
-    "num_parallel_tree": "one tree is grown per round and class",
 }
 
 
@@ -155,6 +139,17 @@ class TrainConfig(BoostingConfig):
     partition: Partition = "horizontal"
     missing: Missing = "none"
     monotone_constraints: tuple[Direction, ...] | dict[str, Direction] | None = None
+
+    @field_validator("objective", "missing", "random_state", mode="before")
+    @classmethod
+    def _refused(cls, given: Any, field: ValidationInfo) -> Any:
+        if field.field_name == "objective":
+            refused.check_objective(given, TRAINED)
+        elif field.field_name == "missing":
+            refused.check_missing(given)
+        else:
+            refused.check_seed(given)
+        return given
 
     @model_validator(mode="before")
     @classmethod
@@ -348,8 +343,8 @@ def validated(schema: type[Model], values: dict[str, Any]) -> Model:
     except ValidationError as error:
         first, *_ = errors = error.errors()
         where = _named(first)
-        if first["type"] == "extra_forbidden" and first["loc"][-1] in _NOT_HERE:
-            raise ConfigError(f"{where} is not supported: {_NOT_HERE[str(first['loc'][-1])]}") from None
+        if first["type"] == "extra_forbidden" and first["loc"][-1] in refused.PARAMETERS:
+            raise ConfigError(f"{where} is not supported: {refused.PARAMETERS[str(first['loc'][-1])]}") from None
         if first["type"] == "extra_forbidden":
             known = [*schema.model_fields, *(ALIASES if issubclass(schema, BoostingConfig) else ())]
             like = difflib.get_close_matches(str(first["loc"][-1]), known, 1)

@@ -14,8 +14,8 @@ predict_proba in the order of the classes. They differ in these points:
 * Classes are 0, 1, ...: the parties would have to agree on other labels, which would reveal the labels a party has.
 * There are no tags and hence no `check_is_fitted`: `sklearn` is imported only when an error or a test needs it.
 * XGBoost's aliases (`eta`, `gamma`, ...) are accepted, and are stored under the parameter's name.
-* There is no `n_features_in_`, `classes_` or `feature_importances_`. Names are in `model.facts.names`. Importance is a
-  call, `feature_importance(party)`, because it is revealed to both parties.
+* `feature_names_in_` and `n_features_in_` are this party's columns. `feature_importances_` has a value, by name, once
+  both parties have called `feature_importance(party, kind)`, because it is revealed to both.
 """
 
 from __future__ import annotations

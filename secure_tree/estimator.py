@@ -22,23 +22,23 @@ from secure_tree.agreement.training import agree_on_terms, agree_on_training
 from secure_tree.base_score import settle
 from secure_tree.categories import Dictionary, columns_behind, dictionary
 from secure_tree.checkpoint import Checkpoints
-from secure_tree.config import Importance, Method, TrainConfig
+from secure_tree.config import Method, TrainConfig
 from secure_tree.context import TrainingContext
 from secure_tree.continuation import as_the_model, begin, bins_of, more_rounds, shared_model
-from secure_tree.conventions import needs_party, not_fitted, one_pair
+from secure_tree.conventions import needs_party, one_pair
 from secure_tree.edges import cut_bins
-from secure_tree.importance import feature_importance
-from secure_tree.inputs import ColumnLike, EvalSet, TableLike
+from secure_tree.fitted import Fitted
+from secure_tree.inputs import ColumnLike, EvalSet, TableLike, frame_of
 from secure_tree.links import classes, probabilities, values
 from secure_tree.magnitudes import check_resolution
 from secure_tree.model import SharedModel
 from secure_tree.numerics import MARGIN_SCALE
 from secure_tree.own_rows import Here, OwnRows
-from secure_tree.parameters import Parametrised, documented
+from secure_tree.parameters import documented
 from secure_tree.revealing import check_macs, predict_shards, revealed_margins
 from secure_tree.schema import Table, hold_out, read_features, read_training, read_validation
 from secure_tree.sources import AtWorkers, Division, Shards, agree_on_counts, needs_workers, trained_on
-from secure_tree.training import Curve, Curves, Observer, train
+from secure_tree.training import Curves, Observer, train
 
 
 @contextmanager
@@ -82,11 +82,12 @@ def _own_rows(
 def _categories(model: SharedModel, rank: int, X: TableLike) -> Dictionary:
     """Return the categories that the model knows for the columns of a party's table."""
     trained_on = model.facts.names[model.facts.layout.features_of(rank)]
-    return columns_behind(trained_on, [str(c) for c in X.columns]) if hasattr(X, "columns") else {}
+    frame = frame_of(X)
+    return {} if frame is None else columns_behind(trained_on, [str(c) for c in frame.columns])
 
 
-class _SecureXGB(Parametrised):
-    """Base of classifier and regressor: fit, margins, importance, save and load."""
+class _SecureXGB(Fitted):
+    """Base of classifier and regressor: fit, margins, save and load."""
 
     def __init__(
         self,
@@ -122,7 +123,6 @@ class _SecureXGB(Parametrised):
         monotone_constraints: Sequence[int] | dict[str, int] | str | None = None,
         **aliases: Any,
     ) -> None:
-        self.model: SharedModel | None = None
         self.curves: Curves = {}
         self.division: Division | None = None
         self._hold(locals())
@@ -218,6 +218,7 @@ class _SecureXGB(Parametrised):
                 agree_on_numbers(party, "training.unit", of_scales(context))
             check_resolution(context, own)
             ensemble = train(party, context, base, bins, own, self.curves, observer, attempt, begun)
+        self._importances = None
         # Halves of the same trees from two different runs do not fit each other.
         self.model = SharedModel(party.rank, config, replace(context.facts, pairing=pairing), bins.cuts, ensemble)
         return self
@@ -296,19 +297,6 @@ class _SecureXGB(Parametrised):
         margin = own.T if model.config.num_class else own[0]
         return margin * (model.facts.margin_unit / (1 << MARGIN_SCALE))
 
-    @property
-    def curve(self) -> Curve:
-        """The revealed (rounds, value) pairs of the last metric on held-out rows."""
-        return self.curves.get(self.config.metric, [])
-
-    def feature_importance(self, party: Party, kind: Importance = "weight") -> np.ndarray:
-        """Return the importance of each feature, float64[d] in the order of `model.facts.names`.
-
-        It is revealed to both parties, who must both call this with the same `kind`: "weight", "gain", "total_gain",
-        "cover" or "total_cover", as in XGBoost (secure_tree/importance.py). Raises ConfigError, DataError.
-        """
-        return feature_importance(party, self._fitted(), kind)
-
     def save(self, path: str | Path, key: FileKey | None = None) -> None:
         """Write this party's half of the model to a .npz file, encrypted if there is a key. Raises DataError."""
         self._fitted().save(path, key)
@@ -320,11 +308,6 @@ class _SecureXGB(Parametrised):
         estimator = cls(**model.config.model_dump())
         estimator.model = model
         return estimator
-
-    def _fitted(self) -> SharedModel:
-        if self.model is None:
-            raise not_fitted()
-        return self.model
 
 
 @documented
@@ -338,6 +321,11 @@ class SecureXGBClassifier(_SecureXGB):
 
     objectives = ("binary:logistic", "multi:ova", "multi:softprob")
     other = "SecureXGBRegressor"
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The classes 0, 1, ..., in the order of `predict_proba`."""
+        return np.arange(self._of_fit("classes_").config.num_class or 2)
 
     def predict_proba(
         self, party: Party, X: TableLike | Shards, method: Method = "bins", to: int | None = None, *, mac: bool = False

@@ -55,4 +55,9 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(_HOMES[name]), name)
 
 
+def __dir__() -> list[str]:
+    """Return the public names, for completion."""
+    return sorted(__all__)
+
+
 _check_neighbours()

@@ -13,9 +13,11 @@ from sklearn.model_selection import cross_val_score
 
 from mpc.errors import ConfigError, DataError
 from protocols.testing.two_parties import run_both
-from secure_tree import SecureXGBClassifier, SecureXGBRegressor
-from secure_tree.config import TrainConfig
+from secure_tree import SecureXGBClassifier, SecureXGBRegressor, refused
+from secure_tree.categories import dictionary
+from secure_tree.config import ALIASES, TrainConfig
 from secure_tree.parameters import TABLE, markdown
+from secure_tree.schema import read_features
 from tests.secure_tree.test_twin import halves, table
 from tests.secure_tree.training import train_both
 
@@ -44,7 +46,18 @@ def test_parameters_and_clone(kind):
         ({"learning_rate": "fast"}, "learning_rate must be a number, got 'fast'"),
         ({"learning_rate": 0}, "learning_rate must be above 0, got 0"),
         ({"partition": "rows"}, "partition must be 'horizontal' or 'vertical', got 'rows'"),
-        ({"missing": np.nan}, "missing must be 'none' or 'all' or a list, got nan"),
+        ({"missing": np.nan}, r'missing must be "none", "all" or a list of columns, got nan: .* use missing="all"'),
+        ({"missing": -999.0}, r"missing must be .*, got -999\.0: only NaN is a missing value; .*"),
+        ({"random_state": None}, "random_state must be a whole number, got None: both parties draw by the same .*"),
+        ({"callbacks": []}, "callbacks is not supported: pass observer or verbose to fit"),
+        ({"quantile_alpha": 0.5}, "quantile_alpha is not supported: it belongs to reg:quantileerror, .*"),
+        ({"objective": "multi:softmax"}, "objective multi:softmax is not available: use multi:ova: .*"),
+        ({"objective": "binary:logitraw"}, "objective binary:logitraw is not available: use binary:logistic, .*"),
+        ({"objective": len}, "objective must be a name: a function has no protocol .*"),
+        (
+            {"objective": "classes"},
+            "objective must be binary:logistic, multi:ova, reg:squarederror or count:poisson, got 'classes'",
+        ),
         ({"missing": ["x" * 100] * 2 + [1]}, r"missing must be 'none' or 'all', got \['x{58}\.\.\."),
         ({"tree_method": "hist"}, "tree_method is not supported: leave it out; trees are always grown from histograms"),
     ],
@@ -52,6 +65,17 @@ def test_parameters_and_clone(kind):
 def test_a_refused_parameter_is_named_with_what_it_must_be_and_was(parameters, sentence):
     with pytest.raises(ConfigError, match=rf"^{sentence}$"):
         SecureXGBClassifier(**parameters)
+
+
+def test_every_refusal_of_an_objective_or_parameter_of_xgboost_says_what_to_do():
+    xgboost = pytest.importorskip("xgboost")
+    known = set(inspect.signature(xgboost.XGBModel.__init__).parameters) - {"self", "kwargs"}
+    for name in known - {*TABLE, *ALIASES}:
+        with pytest.raises(ConfigError, match=f"^{name} is not supported: "):
+            SecureXGBClassifier(**{name: 1})
+    for name in refused.OBJECTIVES:
+        with pytest.raises(ConfigError, match=f"^objective {name} is not available: .*use "):
+            SecureXGBRegressor(objective=name)
 
 
 @pytest.mark.parametrize("kind", [SecureXGBClassifier, SecureXGBRegressor])
@@ -114,6 +138,17 @@ def test_a_training_leaves_the_party_as_it_was():
         return [*kept, party.comparison]
 
     assert run_both(job)[0] == [["bits", "bits"]] * 2
+
+
+def test_tables_of_other_libraries_are_refused_in_a_sentence():
+    pyarrow = pytest.importorskip("pyarrow")
+    frame = pyarrow.table({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    for read in (read_features, dictionary):
+        with pytest.raises(DataError, match=r"an array or a pandas DataFrame, got pyarrow's Table: pass its to_pandas"):
+            read(frame)
+    polars = type("DataFrame", (), {"__module__": "polars.dataframe.frame", "columns": ["a"], "dtypes": [int]})()
+    with pytest.raises(DataError, match=r"got polars's DataFrame: pass its to_pandas"):
+        dictionary(polars)
 
 
 def test_not_fitted():

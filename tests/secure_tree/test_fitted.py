@@ -1,0 +1,95 @@
+"""What users of scikit-learn and XGBoost ask of a fitted estimator."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sharewood
+from mpc.errors import DataError
+from protocols.testing.two_parties import run_both
+from secure_tree import SecureXGBClassifier, SecureXGBRegressor
+from secure_tree.exchange import reveal_model
+from secure_tree.xgboost_json import to_xgboost
+from tests.secure_tree.test_twin import halves, table
+from tests.secure_tree.training import train_both
+
+xgboost = pytest.importorskip("xgboost")
+
+
+def test_names_classes_and_evaluations_of_early_stopping():
+    X, y = table(80, 3, seed=5)
+    frames = [
+        pd.DataFrame(half, columns=["age", "income", "debt"]).assign(
+            colour=pd.Categorical(np.arange(len(half)) % 2, categories=[0, 1]).rename_categories(["red", "blue"])
+        )
+        for half in halves(X, y, 40)[0]
+    ]
+    asked = dict(n_estimators=12, eval_epochs=1, early_stopping_rounds=2, test_size=0.25, max_depth=2)
+    metrics = ["logloss", "error"]
+
+    def job(party):
+        labels = halves(X, y, 40)[1][party.rank]
+        model = SecureXGBClassifier(**asked, eval_metric=metrics).fit(party, frames[party.rank], labels)
+        model.feature_importance(party, "gain")
+        return model
+
+    (model, other), _ = run_both(job)
+    assert list(model.feature_names_in_) == ["age", "income", "debt", "colour"] and model.n_features_in_ == 4
+    assert list(model.classes_) == [0, 1]
+    found = model.evals_result()["validation_0"]
+    assert list(found) == metrics and all(len(found[m]) == len(model.curve) for m in metrics)
+    assert found["error"] == [value for _, value in model.curve]
+    best = int(np.argmin(found["error"]))
+    assert model.best_iteration == best == model.model.rounds - 1 and model.best_score == found["error"][best]
+    importances = model.feature_importances_
+    assert list(importances.index) == ["age", "income", "debt", "colour=red", "colour=blue"]
+    assert importances.sum() == pytest.approx(1) and importances.equals(other.feature_importances_)
+    assert "feature_importances_" in dir(model)
+
+
+def test_importances_are_those_of_xgboost_on_the_exported_model():
+    X, y = table(90, 3, seed=6)
+    training = train_both(*halves(X, y, 45), n_estimators=3)
+
+    def job(party):
+        own = training.models[party.rank]
+        own.feature_importance(party, "gain")
+        return own.feature_importances_, reveal_model(party, own.model, 0)
+
+    ((importances, plain), _), _ = run_both(job)
+    import json
+
+    booster = xgboost.Booster(model_file=bytearray(json.dumps(to_xgboost(plain)).encode()))
+    theirs = pd.Series(booster.get_score(importance_type="gain")).reindex(importances.index).fillna(0.0)
+    assert np.allclose(importances, theirs / theirs.sum(), rtol=1e-5)
+
+
+def test_columns_of_one_party_of_vertical_data():
+    X, y = table(40, 4, seed=7)
+    tables = [X[:, :1], X[:, 1:]]
+    training = train_both(tables, [y, None], partition="vertical", n_estimators=1)
+    assert [list(m.feature_names_in_) for m in training.models] == [["f0"], ["f0", "f1", "f2"]]
+
+
+@pytest.mark.parametrize(
+    "name", ["feature_names_in_", "n_features_in_", "classes_", "best_iteration", "best_score", "feature_importances_"]
+)
+def test_no_attribute_before_it_is_known(name):
+    assert not hasattr(SecureXGBClassifier(), name)
+    X, y = table(40, 2, seed=8)
+    model = (
+        train_both(*halves(X, y, 20), n_estimators=1).models[0] if name.startswith(("best", "feature_imp")) else None
+    )
+    assert model is None or not hasattr(model, name)
+
+
+def test_no_evaluations_without_held_out_rows():
+    with pytest.raises(DataError, match="not fitted"):
+        SecureXGBRegressor().evals_result()
+    X, y = table(40, 2, seed=9)
+    with pytest.raises(DataError, match="fit with an eval_set, or with test_size"):
+        train_both(*halves(X, y, 20), n_estimators=1).models[0].evals_result()
+
+
+def test_completion_offers_the_public_names():
+    assert dir(sharewood) == sorted(sharewood.__all__) and "run_local" in dir(sharewood)
