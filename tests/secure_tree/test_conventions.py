@@ -76,6 +76,7 @@ def test_every_refusal_of_an_objective_or_parameter_of_xgboost_says_what_to_do()
     for name in refused.OBJECTIVES:
         with pytest.raises(ConfigError, match=f"^objective {name} is not available: .*use "):
             SecureXGBRegressor(objective=name)
+    assert refused.markdown() in (Path(__file__).parents[2] / "docs" / "secure_tree.md").read_text()
 
 
 @pytest.mark.parametrize("kind", [SecureXGBClassifier, SecureXGBRegressor])
