@@ -24,7 +24,7 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.relay import Route, relay
+from protocols.runtime.relay import Route, relay
 from secure_tree.config import TrainConfig
 from secure_tree.planning import Sizes
 from sharewood.calibration import Computing, calibrate
@@ -82,7 +82,7 @@ def measure(rows: tuple[int, int], features: int, train: dict, round_trip: float
         made_up(folder, rows, features)
         meeting, dealer = free_address(), free_address()
         routes = [Route("party_b", "party_a", meeting), *(Route(party, "dealer", dealer) for party in NAMES)]
-        with relay(routes, round_trip / 2, rate) as (to_first, *to_dealer):
+        with relay(routes, round_trip / 2, rate, "pair") as (to_first, *to_dealer):
             configure(folder, "dealer", meeting, dealer, {})
             configure(folder, NAMES[0], meeting, to_dealer[0], train)
             configure(folder, NAMES[1], to_first, to_dealer[1], train)

@@ -5,7 +5,7 @@
                                [--offline dealer|pairwise] [--partition horizontal|vertical] [--out FILE]
 
 Each client sends requests of `rows` rows one after the other; `clients` run at the same time. Seconds are those of the
-HTTP client. benchmarks/relay.py adds the round trip between any two of the three hosts. Requests of 10,000 rows are
+HTTP client. A relay adds the round trip between any two of the three hosts. Requests of 10,000 rows are
 repeated less often. Prints the table as Markdown.
 """
 
@@ -33,8 +33,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.plan_vs_relay import free_address
-from benchmarks.relay import Route, relay
 from mpc.party import Party
+from protocols.runtime.relay import Route, relay
 from protocols.transport.certificates import make_credentials
 from secure_tree import SecureXGBClassifier
 from sharewood import run_local

@@ -5,8 +5,9 @@ import threading
 import time
 
 import numpy as np
+import pytest
 
-from benchmarks.relay import Route, relay
+from protocols.runtime.relay import Network, Route, relay
 
 
 def receive(connection, count):
@@ -45,13 +46,15 @@ def test_bytes_arrive_whole_and_late_enough():
     assert arrived == {"there": there, "end": b""}
 
 
-def test_an_uplink_is_shared():
+@pytest.mark.parametrize("routes", [[("a", "b"), ("a", "c")], [("a", "c"), ("b", "c")]])
+def test_a_line_per_host_is_shared(routes):
     delay, rate, count = 0.0, 40e6, 200_000
     with socket.create_server(("127.0.0.1", 0)) as first, socket.create_server(("127.0.0.1", 0)) as second:
-        routes = [Route("a", "b", first.getsockname()), Route("a", "c", second.getsockname())]
-        with relay(routes, delay, rate) as addresses:
+        ends = (first, second)
+        routes = [Route(*hosts, server.getsockname()) for hosts, server in zip(routes, ends, strict=True)]
+        with relay(routes, delay, rate, "host") as addresses:
             clients = [socket.create_connection(address) for address in addresses]
-            servers = [server.accept()[0] for server in (first, second)]
+            servers = [server.accept()[0] for server in ends]
             started = time.monotonic()
             for client in clients:
                 client.sendall(bytes(count))
@@ -60,3 +63,14 @@ def test_an_uplink_is_shared():
             assert time.monotonic() - started >= 8 * 2 * count / rate
             for end in (*clients, *servers):
                 end.close()
+
+
+@pytest.mark.parametrize(("lines", "shared"), [("host", True), ("pair", False)])
+def test_which_connections_share_a_line(lines, shared):
+    network = Network(0.02, 100e6, lines)
+    for sender, receiver in (("dealer", "b"), ("a", "b"), ("a", "b"), ("dealer", "a")):
+        network.join(None, None, sender, receiver)
+    dealt, first, second, other = network.pipes
+    assert first.uplink is second.uplink and first.downlink is second.downlink
+    assert (dealt.downlink is first.downlink) == shared == (dealt.uplink is other.uplink)
+    assert first.uplink is not first.downlink
