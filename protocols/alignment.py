@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from mpc.errors import ConfigError, DataError, ProtocolDesync
+from mpc.extras import install
 from protocols.transport.channel import Channel
 from protocols.transport.frames import DATA_LIMIT, FACTS_LIMIT
 
@@ -99,7 +100,7 @@ def psi() -> ModuleType:
         from private_set_intersection import python
     except ImportError:
         needs = "private set intersection needs openmined-psi, which is not installed"
-        raise ConfigError(f"{needs}: pip install 'sharewood[align]'") from None
+        raise ConfigError(f"{needs}: {install('align')}") from None
     return python
 
 

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from mpc.errors import ConfigError, DataError
+from mpc.extras import install
 from secure_tree.binning import Bins, Counted
 
 SKETCH_K = 4096
@@ -165,6 +166,6 @@ def _library() -> ModuleType:
         import datasketches
     except ImportError:
         raise ConfigError(
-            "bins over shards require datasketches, which is not installed: pip install 'sharewood[cluster]'"
+            f"bins over shards require datasketches, which is not installed: {install('cluster')}"
         ) from None
     return datasketches

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mpc.errors import ConfigError
+from mpc.extras import install
 from sharewood.cli_options import (
     Audited,
     CheckedDealer,
@@ -155,7 +156,7 @@ def serve(config: Config, party: PartyName, passphrase: Passphrase = None, files
     except ModuleNotFoundError as error:
         if error.name not in ("fastapi", "uvicorn", "prometheus_client"):
             raise
-        raise ConfigError(f"sharewood serve needs {error.name}: pip install 'sharewood[serve]'") from None
+        raise ConfigError(f"sharewood serve needs {error.name}: {install('serve')}") from None
     http.run(Service(_job(config, passphrase=passphrase, files_key=files_key), party))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mpc.errors import ConfigError
+from mpc.extras import install
 from secure_tree.config import BoostingConfig, TrainConfig
 from secure_tree.inputs import ColumnLike, TableLike
 
@@ -20,7 +21,7 @@ def without_xgboost() -> str | None:
 
         xgboost.DMatrix(np.zeros((1, 1)))
     except Exception as error:  # XGBoost's own error if its library is missing, and others if it is incomplete
-        return f"the comparison needs XGBoost, which cannot be imported ({error}): pip install 'sharewood[xgboost]'"
+        return f"the comparison needs XGBoost, which cannot be imported ({error}): {install('xgboost')}"
     return None
 
 

@@ -16,6 +16,7 @@ import pandas as pd
 from pandas.io.parsers import TextFileReader
 
 from mpc.errors import ConfigError, DataError
+from mpc.extras import install
 from mpc.files import discard_partial, write_bytes
 
 PARQUET = ".parquet"
@@ -101,9 +102,7 @@ def _parquet() -> ModuleType:
     try:
         from pyarrow import parquet
     except ModuleNotFoundError:
-        raise ConfigError(
-            "parquet tables need pyarrow, which is not installed: pip install 'sharewood[parquet]'"
-        ) from None
+        raise ConfigError(f"parquet tables need pyarrow, which is not installed: {install('parquet')}") from None
     return parquet
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mpc.errors import ConfigError
+from mpc.extras import install
 
 MOST_SHARDS = 4096
 _OBJECT_STORE = 256 << 20
@@ -29,7 +30,7 @@ def check_ray() -> None:
     try:
         import ray  # noqa: F401
     except ImportError:
-        raise ConfigError("shards need Ray, which is not installed: pip install 'sharewood[cluster]'") from None
+        raise ConfigError(f"shards need Ray, which is not installed: {install('cluster')}") from None
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mpc.errors import ConfigError
+from mpc.extras import install
 
 if TYPE_CHECKING:
     from sharewood.fed.report import FedReport
@@ -272,7 +273,7 @@ def _installed(module: str, extra: str) -> None:
     from sharewood.reference import check_xgboost
 
     if find_spec(module) is None:
-        raise ConfigError(f"{module} is not installed: pip install 'sharewood[{extra}]'")
+        raise ConfigError(f"{module} is not installed: {install(extra)}")
     check_xgboost()
 
 

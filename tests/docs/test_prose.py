@@ -31,3 +31,11 @@ def test_every_page_and_file_follows_the_word_list():
 def test_the_word_list_is_read():
     phrase = " ".join(["bytes", "a", "row"])  # in pieces, since this file is read too
     assert faults(f"One share\ntakes 3 {phrase}.") == [f"line 2: '{phrase}'; say: per tree, per row, ..."]
+
+
+def test_no_page_installs_by_a_name_that_no_index_has():
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    found = [
+        (page.name, line) for page in pages for line in re.findall(r"pip install\s+'?sharewood\b.*", page.read_text())
+    ]
+    assert len(pages) > 20 and found == []

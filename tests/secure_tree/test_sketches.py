@@ -1,12 +1,14 @@
 """Bins over shards: exact for few values, otherwise within the stated error, however the rows are divided."""
 
 import pickle
+import re
 import sys
 
 import numpy as np
 import pytest
 
 from mpc.errors import ConfigError, DataError
+from mpc.extras import install
 from secure_tree.binning import Counted, make_bins
 from secure_tree.sketches import MOST_COUNTED, SketchReport, bins_of_shards, check_exact, merge, sketch
 
@@ -124,7 +126,7 @@ def test_shards_of_other_widths_and_a_missing_library_are_sentences(monkeypatch)
     with pytest.raises(DataError, match="same features, got 2 and 3"):
         merge([sketch(np.zeros((4, 2), np.float32)), sketch(np.zeros((4, 3), np.float32))])
     monkeypatch.setitem(sys.modules, "datasketches", None)
-    with pytest.raises(ConfigError, match=r"pip install 'sharewood\[cluster\]'"):
+    with pytest.raises(ConfigError, match=re.escape(install("cluster"))):
         sketch(np.zeros((4, 2), np.float32))
 
 

@@ -5,6 +5,7 @@ import sys
 import pandas as pd
 import pytest
 
+from mpc.extras import install
 from sharewood import hosts
 from tests.sharewood.hosting import both, both_end, complaint, write_job
 
@@ -64,4 +65,4 @@ def test_without_the_library(tables, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "private_set_intersection", None)
     monkeypatch.setattr(hosts, "run_pair", lambda *_: pytest.fail("it connects"))
     said = complaint(monkeypatch, capsys, "align", "--config", tables / "party_b.toml", "--party", "party_b")
-    assert "needs openmined-psi, which is not installed: pip install 'sharewood[align]'" in said
+    assert f"needs openmined-psi, which is not installed: {install('align')}" in said

@@ -1,6 +1,7 @@
 """Tables of the demo: text and empty cells, schema files, and rows that belong together."""
 
 import logging
+import re
 import sys
 import types
 
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 
 from mpc.errors import ConfigError, DataError
+from mpc.extras import install
 from secure_tree.config import TrainConfig
 from sharewood.demo_data import Files, from_columns, from_files
 from sharewood.reference import check_xgboost
@@ -133,7 +135,7 @@ def test_counts_are_not_negative(write):
 def test_without_xgboost_the_demo_tells_what_to_install(monkeypatch, rest):
     """When xgboost is uninstalled, it leaves a module without names of xgboost-cpu in the same folder."""
     monkeypatch.setitem(sys.modules, "xgboost", rest)
-    with pytest.raises(ConfigError, match=r"cannot be imported .*: pip install 'sharewood\[xgboost\]'"):
+    with pytest.raises(ConfigError, match="cannot be imported .*: " + re.escape(install("xgboost"))):
         check_xgboost()
 
 
