@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -10,6 +11,51 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mpc.errors import ConfigError, DataError
+
+# Bytes of the largest file of a person's making that is read whole: keys, configurations, schemas.
+SMALL = 16_000_000
+# Bytes of the longest name, on all usual file systems of Linux, and characters of the longest path that is shown.
+_LONGEST_NAME, _SHOWN = 255, 200
+
+
+@contextmanager
+def file_errors() -> Iterator[None]:
+    """Convert an error of the operating system about a file to a DataError that names it."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            raise
+        raise DataError(f"{shown_path(error.filename)}: {error.strerror}") from None
+
+
+def check_name(path: Path, room: int = len(".partial")) -> None:
+    """Raise DataError unless a file can have this name, and `room` bytes more while it is written."""
+    if "\0" in str(path):
+        raise DataError(f"{shown_path(path)}: the name of a file must have no zero bytes")
+    for part in path.parts:
+        if (length := len(os.fsencode(part)) + room) > _LONGEST_NAME:
+            raise DataError(
+                f"{shown_path(path)}: the name of a file must have at most {_LONGEST_NAME - room} bytes, got "
+                f"{length - room}"
+            )
+
+
+def same_file(first: Path, second: Path) -> bool:
+    """Return whether two paths lead to one file, by any links, or would if there were one."""
+    if os.path.realpath(first) == os.path.realpath(second):
+        return True
+    try:
+        return first.samefile(second)
+    except OSError:
+        return False
+
+
+def shown_path(path: object) -> str:
+    """Format a path for messages: on one line, and truncated if it is long."""
+    text = str(path)
+    text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return text if text.isprintable() else ascii(text)
 
 
 @contextmanager
@@ -41,16 +87,41 @@ def write_bytes(path: str | Path, data: bytes) -> None:
         file.write(data)
 
 
+def open_regular(path: str | Path) -> BinaryIO:
+    """Open a regular file to read. Raises OSError, also for a FIFO, a device or a socket, which might never end."""
+    # A FIFO would otherwise wait here until somebody opens it for writing.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        reason = os.strerror(errno.EISDIR) if stat.S_ISDIR(mode) else "must be a regular file, got a FIFO or a device"
+        raise OSError(errno.EISDIR, reason, str(path))
+    return open(descriptor, "rb")
+
+
+def read_bounded(path: str | Path, most: int = SMALL) -> bytes:
+    """Read a regular file of at most `most` bytes. Raises OSError."""
+    with open_regular(path) as file:
+        return _read(file, path, most)
+
+
+def _read(file: BinaryIO, path: str | Path, most: int) -> bytes:
+    if (size := os.fstat(file.fileno()).st_size) > most:
+        reason = f"must have at most {most / 1e6:g} MB, got {size / 1e6:,.0f}"
+        raise OSError(errno.EINVAL, reason, str(path))
+    return file.read(most)
+
+
 def read_private(path: Path, what: str) -> bytes:
     """Read a file that only its owner can read. `what` names its kind. Raises ConfigError."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             if mode & 0o077:
                 raise ConfigError(
                     f"{path}: a {what} must be readable only by its owner, got mode {mode:04o}: chmod 600 {path}"
                 )
-            return file.read()
+            return _read(file, path, SMALL)
     except OSError as error:
         raise ConfigError(f"{path}: the {what} cannot be read ({error.strerror})") from None
 

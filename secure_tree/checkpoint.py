@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from mpc.encryption import FileKey
-from mpc.errors import ConfigError, DataError
-from mpc.files import flush_folder, make_folder, remove, write_bytes
+from mpc.errors import ConfigError, DataError, PeerFailure
+from mpc.files import flush_folder, make_folder, read_bounded, remove, write_bytes
 from mpc.party import Party
 from mpc.shares import AShare, BShare, stack
 from secure_tree.agreement.training import agree_on_resumption
@@ -102,7 +102,7 @@ class Checkpoints:
                 trouble = error
         try:
             done = agree_on_resumption(party, self.resume, kept.training, kept.points)
-        except ConfigError as error:
+        except (ConfigError, PeerFailure) as error:
             raise trouble or error from None
         if trouble:
             raise trouble
@@ -238,7 +238,7 @@ class Checkpoints:
 
     def _read_key(self) -> bytes:
         with reading(self._mac_key, "key of a checkpoints folder"):
-            key = self._mac_key.read_bytes()
+            key = read_bounded(self._mac_key)
             if len(key) != _KEY_BYTES:
                 raise ValueError(f"{len(key)} bytes")
         return key

@@ -19,14 +19,16 @@ from zipfile import ZipFile
 
 import numpy as np
 
-from mpc.encryption import FileKey, opened
+from mpc.encryption import FileKey, is_encrypted, opened
 from mpc.errors import DataError, SharewoodError
-from mpc.files import write_bytes
+from mpc.files import open_regular, write_bytes
 
 Arrays = dict[str, np.ndarray]
 _FORBIDDEN = "OVSU"
 _CHECKSUM = "sha256"
 _DIGITS = 64
+# How files begin.
+_JSON, _ZIP = b"{", b"PK"
 
 
 def to_document(facts: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
@@ -88,7 +90,7 @@ def write_json(path: str | Path, document: dict[str, Any]) -> None:
 def read_json(path: str | Path, what: str) -> dict[str, Any]:
     """Read a JSON object. Raises DataError."""
     with reading(path, what):
-        return _object(Path(path).read_bytes())
+        return _object(_content(Path(path), _JSON))
 
 
 def write_sealed_json(path: str | Path, document: dict[str, Any]) -> None:
@@ -132,14 +134,24 @@ def read_arrays(
 ) -> tuple[dict[str, Any], Arrays]:
     """Read what `write_arrays` wrote. Raises DataError. `what` describes the expected file."""
     with reading(path, what):
-        data = opened(Path(path).read_bytes(), role, key, path)
-        if Path(path).suffix == ".json":
+        json_file = Path(path).suffix == ".json"
+        data = opened(_content(Path(path), _JSON if json_file else _ZIP), role, key, path)
+        if json_file:
             return from_document(_unsealed(_object(data), path, what))
         if data[-_DIGITS:] != _of_bytes(data[:-_DIGITS]):
             raise _not_whole(path, what)
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
             stored = {name: file[name] for name in file.files}
         return json.loads(stored.pop("facts").tobytes()), stored
+
+
+def _content(path: Path, beginning: bytes) -> bytes:
+    """Read a regular file whole if it begins as it must, or is encrypted. Raises OSError, ValueError."""
+    with open_regular(path) as file:
+        head = file.read(64)
+        if not head.lstrip().startswith(beginning) and not is_encrypted(head):
+            raise ValueError(f"it must begin with {beginning.decode()!r}, got {head[:8]!r}")
+        return head + file.read()
 
 
 def _json(document: dict[str, Any]) -> bytes:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, NoReturn, get_args
 
 import typer
 
 from mpc.errors import ConfigError, SharewoodError
+from mpc.files import shown_path
 from mpc.process import leave_no_core_dump
 from sharewood import __version__, hosts_cli, setup_cli
 from sharewood.cli_options import one_of
@@ -98,8 +100,10 @@ def demo(
     from secure_tree.config import Partition, TrainConfig
     from secure_tree.storage import write_json
     from sharewood import demo_data
-    from sharewood.demo import run_demo
+    from sharewood.apart import check_apart
+    from sharewood.demo import RESULTS, run_demo
     from sharewood.report import print_report
+    from sharewood.table_files import writable
 
     divided: Partition = one_of("--partition", partition, get_args(Partition))
     generator: Offline = one_of("--offline", offline, get_args(Offline))
@@ -112,8 +116,11 @@ def demo(
         check_shards("--shards", shards)
     if not 0 <= test_size < 1:
         raise ConfigError(f"--test-size must be at least 0 and below 1, got {test_size:g}")
-    if json and (json.is_dir() or not json.absolute().parent.is_dir()):
-        raise ConfigError(f"--json {json}: {'it is a directory' if json.is_dir() else 'there is no such directory'}")
+    sources = {"the first file": data and data[0], "the second file": data and data[1], "--test": test}
+    sources |= {f"schema file {number}": path for number, path in enumerate(schema or (), 1)}
+    check_apart({"--json": json, **{f"{file} of --out": out / file for file in RESULTS}}, sources)
+    if json:
+        writable(json)
     if objective.startswith("multi:"):
         raise ConfigError("the demo trains on two classes, numbers or counts: use sharewood train for several classes")
     parameters = _parameters(objective, trees, depth, bins, comparison, edges=edges, local_bins=local_bins)
@@ -165,21 +172,43 @@ def _parameters(objective: str, trees: int, depth: int, bins: str, comparison: s
 
 
 def main() -> None:
-    """Run the command; a SharewoodError becomes one sentence and its exit status."""
+    """Run the command; a SharewoodError becomes one sentence and its exit status.
+
+    If standard output cannot be written, the status is 2, as of any other output. Results are written to files before
+    anything is printed about them, so they are complete.
+    """
     leave_no_core_dump()
     try:
-        app(standalone_mode=True)
+        try:
+            app(standalone_mode=True)
+        finally:
+            if sys.stdout:
+                sys.stdout.flush()
     except SharewoodError as error:
-        print(f"sharewood: {error}", file=sys.stderr)
-        sys.exit(error.exit_status)
+        _end(str(error), error.exit_status)
     except MemoryError as error:
-        print(f"sharewood: this machine has too little memory ({error or 'out of memory'})", file=sys.stderr)
-        sys.exit(2)
+        _end(f"this machine has too little memory ({error or 'out of memory'})", 2)
     except OSError as error:
+        if error.filename is not None and error.strerror:
+            _end(f"{shown_path(error.filename)}: {error.strerror}", 2)
         if error.errno not in _FULL:
             raise
-        print(f"sharewood: no space is left for compiled code or output ({error.strerror})", file=sys.stderr)
-        sys.exit(2)
+        _end(f"no space is left for compiled code or output ({error.strerror}); files named as written are complete", 2)
     except KeyboardInterrupt:
-        print("sharewood: interrupted", file=sys.stderr)
-        sys.exit(130)
+        _end("interrupted", 130)
+
+
+def _end(text: str, status: int) -> NoReturn:
+    """End with a sentence, whatever the state of the two standard streams."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        if sys.stdout:
+            sys.stdout.flush()
+    except OSError:
+        os.dup2(nowhere, sys.stdout.fileno())  # the interpreter writes at its end what is left
+    try:
+        if sys.stderr:
+            print(f"sharewood: {text}", file=sys.stderr, flush=True)
+    except OSError:
+        os.dup2(nowhere, sys.stderr.fileno())
+    sys.exit(status)

@@ -19,6 +19,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from mpc.errors import ConfigError, DataError
+from secure_tree.agreement.messages import is_printable
 from secure_tree.categories import indicator
 from secure_tree.config import validated
 from sharewood.toml import read_toml
@@ -42,6 +43,8 @@ class Column(BaseModel):
     def _consistent(self) -> Column:
         if (self.type == "categorical") != bool(self.categories):
             raise ValueError(f"categories must be given for a categorical column and no other, got type {self.type}")
+        if unprintable := next((each for each in self.categories if not is_printable(each)), None):
+            raise ValueError(f"categories must have no control characters, got {unprintable!r}")
         if len(set(self.categories)) < len(self.categories):
             raise ValueError("categories must differ from each other, got a duplicate")
         if self.missing and not self.feature:

@@ -12,6 +12,7 @@ from rich.table import Table
 from mpc.errors import DataError
 from mpc.files import write_bytes
 from secure_tree.storage import read_json
+from sharewood.apart import check_apart
 from sharewood.figures import MEASURES
 from sharewood.page.units import number, seconds, size
 
@@ -33,6 +34,7 @@ Figures = dict[str, str]
 
 def compare(paths: Sequence[Path], page: Path | None) -> None:
     """Print a table per heading; with `page`, also write a page. Raises DataError if a file is not a report."""
+    check_apart({"--page": page}, {f"report {number}": path for number, path in enumerate(paths, 1)})
     sections = compared([_read(path) for path in paths])
     names = _short_names(paths)
     console = Console()

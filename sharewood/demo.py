@@ -35,6 +35,11 @@ from sharewood.warming_up import warm_up
 
 log = logging.getLogger("sharewood")
 
+_HALVES = tuple(f"{name}.npz" for name in PARTIES)
+_FIGURES, _PAGE = "result.json", "report.html"
+# The files that the demo writes.
+RESULTS = (*_HALVES, _FIGURES, _PAGE)
+
 
 def run_demo(
     data: DemoData,
@@ -69,7 +74,7 @@ def run_demo(
         began = perf_counter()
         model = estimator(**config.model_dump()).fit(party, *data.train[party.rank], observer=Progress(party, config))
         seconds = perf_counter() - began
-        model.save(out / f"{PARTIES[party.rank]}.npz")
+        model.save(out / _HALVES[party.rank])
         margins = model.predict_margin(party, data.test[party.rank][0], data.method)
         costs = {
             name: {k: asdict(v) for k, v in c.items()} for name, c in (("stages", party.stages), ("parts", party.parts))
@@ -117,8 +122,8 @@ def run_demo(
         shards=shards,
         by_shard={name: by_shard(each) for name, each in zip(PARTIES, workers, strict=True)} if shards else None,
     )
-    write_json(out / "result.json", report.document())
-    write_bytes(out / "report.html", demo_page(report, labels, margins).encode())
+    write_json(out / _FIGURES, report.document())
+    write_bytes(out / _PAGE, demo_page(report, labels, margins).encode())
     return report
 
 

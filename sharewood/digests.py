@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from mpc.errors import DataError
+from mpc.files import open_regular
 from mpc.folders import cache_folder
 
 _KEY_BYTES = 32
@@ -44,7 +45,7 @@ def _contents(path: Path) -> Iterator[bytes]:
             yield f"{each.relative_to(path)}\0{each.stat().st_size}\0".encode()
             yield from _contents(each)
         return
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         while chunk := file.read(_CHUNK):
             yield chunk
 

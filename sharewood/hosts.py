@@ -13,7 +13,7 @@ import numpy as np
 
 from mpc.encryption import FileKey
 from mpc.errors import ConfigError, DataError, PeerFailure
-from mpc.files import make_folder
+from mpc.files import file_errors, make_folder
 from mpc.party import Party
 from protocols.alignment import align_guest, align_host, psi
 from protocols.randomness.pairwise import prepare as make_ahead
@@ -32,6 +32,7 @@ from secure_tree.model import SharedModel
 from secure_tree.planning import plan_training
 from secure_tree.storage import read_json, write_json
 from secure_tree.xgboost_json import from_xgboost, to_xgboost
+from sharewood.apart import Paths, check_apart
 from sharewood.figures import Inputs, Run
 from sharewood.hosts_config import HostsConfig
 from sharewood.jobs import fit, predict
@@ -43,6 +44,7 @@ from sharewood.own_files import (
     training_tables,
     write_predicted,
 )
+from sharewood.own_paths import NOTHING, check_paths
 from sharewood.planning import planned
 from sharewood.progress import Watch
 from sharewood.quality import quality_of_predictions
@@ -89,10 +91,18 @@ def on_workers(config: HostsConfig, name: str, job: Callable[[Party], T], prepar
 
 
 @contextmanager
-def bringing(config: HostsConfig, name: str, supplied: bool = True) -> Iterator[None]:
-    """If this party refuses its own files or settings in the block, notify the other party if it is already waiting."""
+def bringing(
+    config: HostsConfig, name: str, supplied: bool = True, writes: Paths = NOTHING, reads: Paths = NOTHING
+) -> Iterator[None]:
+    """If this party refuses its own files or settings in the block, notify the other party if it is already waiting.
+
+    `writes` and `reads` are files that the command line names. Raises ConfigError, DataError.
+    """
     try:
-        yield
+        with file_errors():
+            if name in config.names:
+                check_paths(config, name, writes, reads)
+            yield
     except (ConfigError, DataError):
         if name in config.names:
             with suppress(ConfigError):  # of the keys
@@ -186,7 +196,7 @@ def train(
 
 
 def _train(config: HostsConfig, name: str, resume: bool, json: Path | None, watch: Watch | None) -> TrainingReport:
-    with bringing(config, name):
+    with bringing(config, name, writes={"--json": json}):
         folder = config.needs(name, "checkpoints") if resume else config.party(name).checkpoints
         key = config.file_key()
         checkpoints = Checkpoints(folder, resume, key=key) if folder else None
@@ -244,7 +254,7 @@ def predict_rows(config: HostsConfig, name: str, json: Path | None) -> Predictio
 
 
 def _predict(config: HostsConfig, name: str, json: Path | None) -> PredictionReport:
-    with bringing(config, name):
+    with bringing(config, name, writes={"--json": json}):
         model, own = own_half(config, name), config.names.index(name)
         layout, to = model.facts.layout, config.predict.to
         if to is not None and not layout.vertical:
@@ -313,7 +323,7 @@ def share(config: HostsConfig, name: str, source: Path | None) -> PartyReport:
 
     `missing` in `[train]` names the features that may be missing in rows to predict.
     """
-    with bringing(config, name):
+    with bringing(config, name, reads={"--model": source}):
         out, key = config.needs(name, "model"), config.file_key()
         writable(out)
         plain = from_xgboost(read_json(source, "model of XGBoost in JSON"), str(source)) if source else None
@@ -331,6 +341,7 @@ def share(config: HostsConfig, name: str, source: Path | None) -> PartyReport:
 
 def export(model: Path, out: Path, key: FileKey | None = None) -> None:
     """Write a revealed model as XGBoost's JSON."""
+    check_apart({"--out": out}, {"--model": model})
     document = to_xgboost(PlainModel.load(model, key))
     writable(out)
     write_json(out, document)

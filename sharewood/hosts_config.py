@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from mpc.encryption import FileKey
 from mpc.errors import ConfigError
+from mpc.files import same_file
 from protocols.ot.correlated import OtKind
 from protocols.runtime.hosts import Network, Offline, parse_address
 from protocols.runtime.ray_cluster import MOST_SHARDS
@@ -18,6 +19,9 @@ from sharewood.columns import Columns
 from sharewood.hosts_sections import Dealer, PartySection, PlanShape, Predict, Serve, Strict
 from sharewood.secret_sources import SecretSource, Source
 from sharewood.toml import read_toml
+
+# The keys of a party's section that name what commands write.
+WRITTEN = "aligned", "model", "checkpoints", "prepared", "predictions", "revealed"
 
 
 def _check_generator(offline: Offline, check_dealer: bool) -> None:
@@ -95,7 +99,12 @@ class HostsConfig(Strict):
             config.network, config.serve.place  # noqa: B018  checks the addresses
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
-        return config.below(path.absolute().parent)
+        placed = config.below(path.absolute().parent)
+        for name, section in placed.parties.items():
+            for key in WRITTEN:
+                if (written := getattr(section, key)) and same_file(written, path):
+                    raise ConfigError(f"{path}: parties.{name}.{key} must not be the configuration itself")
+        return placed
 
     @property
     def checked(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from mpc.errors import ConfigError
+from mpc.files import read_bounded
 from protocols.runtime.hosts import parse_address
 from protocols.runtime.loopback import is_loopback
 from protocols.transport.tcp import Address
@@ -160,7 +161,7 @@ class Serve(Strict):
         token = os.environ.get("SHAREWOOD_TOKEN", "").strip()
         if self.token_file:
             try:
-                token = self.token_file.read_text().strip()
+                token = read_bounded(self.token_file).decode().strip()
             except (OSError, UnicodeDecodeError) as error:
                 raise ConfigError(f"serve.token_file: {self.token_file} cannot be read ({error})") from None
         if (token or self.token_file) and len(token) < _LEAST_TOKEN:

@@ -15,7 +15,7 @@ from sharewood.hosts import bringing, connected
 from sharewood.hosts_config import HostsConfig
 from sharewood.own_files import own_half
 from sharewood.run_report import PartyCosts, PartyReport, write_reports
-from sharewood.table_files import writable, write_frame
+from sharewood.table_files import PARQUET, not_a_formula, writable, write_frame
 
 
 @dataclass
@@ -31,7 +31,7 @@ def importance(
     config: HostsConfig, name: str, kind: Importance, out: Path | None, json: Path | None
 ) -> ImportanceReport:
     """Reveal the importance of a model's features to both parties, which must request the same `kind`."""
-    with bringing(config, name):
+    with bringing(config, name, writes={"--out": out, "--json": json}):
         model = own_half(config, name)
         for path in [p for p in (out, json) if p]:
             writable(path)
@@ -45,6 +45,9 @@ def importance(
 
     report = connected(config, name, program)
     if out:
-        write_frame(out, pd.DataFrame({"feature": list(report.importance), kind: list(report.importance.values())}))
+        names = list(report.importance)
+        if out.suffix != PARQUET:
+            names = [not_a_formula(name) for name in names]
+        write_frame(out, pd.DataFrame({"feature": names, kind: list(report.importance.values())}))
     write_reports(out, None, report, json)
     return report

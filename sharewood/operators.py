@@ -27,6 +27,7 @@ from protocols.transport.certificates import Credentials
 from secure_tree.config import Edges, TrainConfig, validated
 from secure_tree.model import SharedModel
 from secure_tree.storage import from_document, read_sealed_json, reading, to_document, write_sealed_json
+from sharewood.apart import check_apart
 from sharewood.columns import Columns
 from sharewood.hosts_sections import Strict
 from sharewood.jobs import Output, fit, predict
@@ -170,6 +171,7 @@ def _one(address: str | list[str]) -> str:
 class _Fit(_Operator):
     def _run(self, config: _ClassifierConfig | _RegressorConfig) -> None:
         path, model_path = config.inputs.train_data, config.outputs.model_path
+        check_apart({"model_path": model_path}, {"train_data": path})
         columns = Columns.inferred(config.label_name)
         rows = read_table(path, columns)
         assert rows.labels is not None, "a label column was asked for"
@@ -216,6 +218,7 @@ class _Predict(_Operator):
 
     def _run(self, config: _PredictConfig) -> None:
         path, out = config.inputs.model_path, config.outputs.inference_res_path
+        check_apart({"inference_res_path": out}, {"model_path": path, "predict_data": config.inputs.predict_data})
         objective, label, model = self._read_model(path)
         rows = read_rows(config.inputs.predict_data, Columns.inferred(label), model.facts.names)
         writable(out)

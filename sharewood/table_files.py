@@ -8,6 +8,7 @@ import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -17,13 +18,18 @@ from pandas.io.parsers import TextFileReader
 
 from mpc.errors import ConfigError, DataError
 from mpc.extras import install
-from mpc.files import discard_partial, write_bytes
+from mpc.files import check_name, discard_partial, file_errors, open_regular, write_bytes
+from secure_tree.agreement.messages import is_printable
 
 PARQUET = ".parquet"
 # The longest value that a message shows in full.
 _SHOWN = 50
 # The names of numbers and text in pandas' infer_dtype.
 _PLAIN = ("string", "categorical", "integer", "floating", "boolean", "decimal", "mixed-integer", "empty")
+# How a formula begins in a spreadsheet.
+_FORMULA = ("=", "+", "-", "@")
+# Characters of the longest line.
+_LONGEST = 64_000_000
 # Separators that other programs write.
 _OTHER_SEPARATORS = ";\t|"
 # Texts that mean a missing number in a CSV file; for text columns, only the empty cell does.
@@ -147,13 +153,13 @@ def column_names(path: Path) -> list[str]:
         if path.suffix == PARQUET:
             return _checked_names(path, _parquet().read_schema(path).names)
         with _opened(path) as file:
-            return _header(path, next(csv.reader(file, strict=True), []))
+            return _header(path, next(csv.reader(_bounded(path, file), strict=True), []))
 
 
 def _lines(path: Path) -> tuple[list[str], int]:
     """Return the header of a CSV file, and the number of rows after it, each of which has a cell per column."""
     with _opened(path) as file:
-        lines = csv.reader(file, strict=True)
+        lines = csv.reader(_bounded(path, file), strict=True)
         header, rows, blank = _header(path, next(lines, [])), 0, 0
         for cells in lines:
             if not cells:
@@ -169,7 +175,15 @@ def _lines(path: Path) -> tuple[list[str], int]:
 
 
 def _opened(path: Path) -> io.TextIOWrapper:
-    return open(path, newline="", encoding="utf-8-sig")
+    return io.TextIOWrapper(open_regular(path), newline="", encoding="utf-8-sig")
+
+
+def _bounded(path: Path, file: io.TextIOWrapper) -> Iterator[str]:
+    """Yield the lines of a file. Raises DataError if one is so long that the file cannot be a table."""
+    for number, line in enumerate(iter(partial(file.readline, _LONGEST), ""), 1):
+        if len(line) == _LONGEST:
+            raise DataError(f"{path}: not a CSV table (line {number} has more than {_LONGEST / 1e6:g} MB)")
+        yield line
 
 
 def _header(path: Path, names: list[str]) -> list[str]:
@@ -190,7 +204,7 @@ def _checked_names(path: Path, names: list[str]) -> list[str]:
     for place, name in enumerate(names):
         if not name.strip():
             raise DataError(f"{path}: column {place + 1} has no name: name it, or remove it")
-        if not name.isprintable():
+        if not is_printable(name):
             raise DataError(f"{path}: the name of column {place + 1}, {shown(name)}, has unprintable characters")
         if name in names[:place]:
             raise DataError(f"{path}: column {name!r} appears twice")
@@ -221,6 +235,7 @@ def _is_number(text: str) -> bool:
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
     try:
+        open_regular(path).close()
         yield
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file") from None
@@ -246,6 +261,11 @@ def write_frame(path: Path, frame: pd.DataFrame) -> None:
         write_bytes(path, frame.to_csv(index=False).encode())
 
 
+def not_a_formula(name: str) -> str:
+    """Return a name for a cell of a CSV file; a spreadsheet would take it for a formula without the apostrophe."""
+    return f"'{name}" if name.startswith(_FORMULA) else name
+
+
 def writable(path: Path) -> None:
     """Raise DataError unless a file can be created at `path`; called before hours of work, not after.
 
@@ -253,8 +273,10 @@ def writable(path: Path) -> None:
     """
     if path.suffix == PARQUET:
         _parquet()
-    if path.is_dir():
-        raise DataError(f"{path}: cannot be written: it is a folder")
-    if not path.absolute().parent.is_dir() or not os.access(path.absolute().parent, os.W_OK):
-        raise DataError(f"{path}: cannot be written: there is no such folder, or this user may not write there")
-    discard_partial(path)
+    with file_errors():
+        check_name(path)
+        if path.is_dir():
+            raise DataError(f"{path}: cannot be written: it is a folder")
+        if not path.absolute().parent.is_dir() or not os.access(path.absolute().parent, os.W_OK):
+            raise DataError(f"{path}: cannot be written: there is no such folder, or this user may not write there")
+        discard_partial(path)

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from mpc.errors import ConfigError
+from mpc.files import read_bounded
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a file. Raises ConfigError that names it."""
     try:
-        return tomllib.loads(path.read_text())
+        return tomllib.loads(read_bounded(path).decode())
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:  # tables nested too deeply

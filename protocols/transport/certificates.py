@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from mpc.errors import ConfigError
-from mpc.files import make_folder, read_private, write_bytes
+from mpc.files import make_folder, read_bounded, read_private, write_bytes
 
 _AUTHORITY = "authority"
 _KEY = "private key"
@@ -226,7 +226,7 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_bounded(path)
     except OSError as error:
         raise ConfigError(f"{path}: the certificate cannot be read ({error.strerror})") from None
 

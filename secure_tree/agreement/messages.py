@@ -5,6 +5,7 @@ A message that does not fit its schema raises a one-sentence error before anythi
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -14,7 +15,9 @@ from mpc.party import Party
 from secure_tree.config import Direction
 
 # Version of the messages and of the protocols. Increase it when either changes.
-VERSION = 8
+VERSION = 9
+# Zero-width non-joiner and joiner.
+_JOINERS = "\u200c\u200d"
 
 
 def _distinct(names: list[str]) -> list[str]:
@@ -23,7 +26,22 @@ def _distinct(names: list[str]) -> list[str]:
     return names
 
 
-Text = Annotated[str, Field(max_length=10_000)]
+def is_printable(text: str) -> bool:
+    """Return whether a name can be shown anywhere: no control characters, line ends or marks that reorder the text.
+
+    Besides what `str.isprintable` accepts, these are spaces of any width, and the two joiners that Persian, Indic
+    scripts and emoji need.
+    """
+    return all(c.isprintable() or c in _JOINERS or unicodedata.category(c) == "Zs" for c in text)
+
+
+def _printable(text: str) -> str:
+    if not is_printable(text):
+        raise ValueError(f"a name must have no control characters, got {text[:50]!a}")
+    return text
+
+
+Text = Annotated[str, Field(max_length=10_000), AfterValidator(_printable)]
 Names = Annotated[list[Text], Field(min_length=1), AfterValidator(_distinct)]
 Hexadecimal = Annotated[str, Field(pattern="^[0-9a-f]{32,64}$")]
 Count = Annotated[int, Field(ge=0, lt=1 << 31)]
@@ -32,7 +50,7 @@ Plain = (
     bool
     | Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
     | float
-    | str
+    | Text
     | list[Text]
     | tuple[Text, ...]
     | list[Direction]

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from mpc.errors import ConfigError, DataError, RangeError
+from mpc.errors import ConfigError, DataError, PeerFailure, RangeError
 from mpc.party import Party
 from secure_tree.agreement.messages import Count, Hexadecimal, Message, Names, Plain, Power, Text, exchange
 from secure_tree.agreement.numbers import agree_on_numbers, of_training
@@ -131,7 +131,8 @@ def agree_on_resumption(party: Party, resume: bool, training: str | None, points
 
     `training` is the id of the training in this party's checkpoints. `points` are the numbers of rounds from which this
     party can resume, each with a digest of the attempts that grew them. Raises ConfigError if only one party resumes or
-    if there is nothing to resume, DataError if the checkpoints come from different trainings.
+    if this party has nothing to resume, PeerFailure if the other has nothing, DataError if the checkpoints come from
+    different trainings.
     """
     theirs = exchange(party, "resume.facts", ResumeFacts.of(resume=resume, training=training, points=sorted(points)))
     if theirs.resume != resume:
@@ -140,9 +141,12 @@ def agree_on_resumption(party: Party, resume: bool, training: str | None, points
         )
     if not resume:
         return 0
-    for own, who in ((training, "this party"), (theirs.training, "the other party")):
-        if own is None:
-            raise ConfigError(f"there is no checkpoint to resume from at {who}")
+    if training is None or not points:
+        raise ConfigError("this party has no complete round to resume from: train without --resume at both")
+    if theirs.training is None or not theirs.points:
+        raise PeerFailure(
+            "the other party has no complete round to resume from, or refuses its checkpoints: its log has the reason"
+        )
     if training != theirs.training:
         raise DataError("the checkpoints of the two parties come from different trainings")
     common = set(points) & set(theirs.points)

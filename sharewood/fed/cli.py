@@ -214,7 +214,7 @@ def secureboost(
         epsilon=epsilon,
     )
     files = _files(data, more, None)
-    _checked(test_size, json, out)
+    _checked(test_size, json, out, files)
     if len(files) == 1:
         raise ConfigError("--data must name the guest's file and one file per host, got one file")
     if not files and objective != "binary:logistic":
@@ -238,7 +238,7 @@ def _by_rows(
 ) -> None:
     from sharewood.fed import by_rows
 
-    _checked(test_size, json, out)
+    _checked(test_size, json, out, [*files, *([test] if test else [])])
     if not files and objective != "binary:logistic":
         raise ConfigError("the built-in dataset has classes: use --data for regression")
     if files:
@@ -258,7 +258,10 @@ def _files(data: list[Path] | None, more: list[Path] | None, test: Path | None) 
     return files
 
 
-def _checked(test_size: float, json: Path | None, out: Path) -> None:
+def _checked(test_size: float, json: Path | None, out: Path, read: Sequence[Path]) -> None:
+    from sharewood.apart import check_apart
+
+    check_apart({"--json": json, "--out": out}, {f"file {number}": path for number, path in enumerate(read, 1)})
     if not 0 <= test_size < 1:
         raise ConfigError(f"--test-size must be at least 0 and below 1, got {test_size:g}")
     if json and not json.absolute().parent.is_dir():

@@ -24,6 +24,7 @@ from protocols.transport.channel import Channel
 from protocols.transport.codec import encode
 from protocols.transport.tcp import connect, listen
 from secure_tree.config import validated
+from sharewood.apart import check_apart
 from sharewood.columns import Columns
 from sharewood.fed.files import read_file
 from sharewood.fed.report import leaks_of, say
@@ -112,6 +113,15 @@ class ColumnHosts(BaseModel):
             raise ConfigError(f"parties.{name}.{field} must be set in the configuration for this command")
         return path
 
+    def check_paths(self, name: str) -> None:
+        """Raise ConfigError if a file of the party would be written over one that it reads."""
+        own = self.section(name)
+        written, read = (
+            {f"parties.{name}.{key}": getattr(own, key) for key in keys}
+            for keys in (("model", "predictions"), ("data", "predict_data"))
+        )
+        check_apart(written, read)
+
     def hello(self, step: str) -> dict[str, Any]:
         """Return the settings that must be the same at all parties."""
         return {"step": step, "guest": self.guest, "hosts": list(self.hosts), "align": self.align}
@@ -120,6 +130,7 @@ class ColumnHosts(BaseModel):
 def train(config: ColumnHosts, name: str) -> None:
     """Take a party's part in a training, and write its model part. Raises DataError, ConfigError, PeerFailure."""
     out, section, parameters = config.needs(name, "model"), config.section(name), SecureBoostConfig.of(**config.train)
+    config.check_paths(name)
     label = None
     if name == config.guest:
         label = section.label
@@ -153,6 +164,7 @@ def train(config: ColumnHosts, name: str) -> None:
 def predict(config: ColumnHosts, name: str) -> None:
     """Take a party's part in a prediction with the saved model; the guest writes the table of predictions."""
     data, section = config.needs(name, "predict_data"), config.section(name)
+    config.check_paths(name)
     model: GuestModel | HostModel
     if name == config.guest:
         out = config.needs(name, "predictions")

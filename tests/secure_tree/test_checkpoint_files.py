@@ -10,8 +10,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from mpc.errors import ConfigError, DataError
+from mpc.errors import ConfigError, DataError, SharewoodError
 from secure_tree import checkpoint
+from secure_tree.agreement.messages import VERSION
+from secure_tree.agreement.training import ResumeFacts, agree_on_resumption
 from secure_tree.binning import make_bins
 from secure_tree.checkpoint import Attempt, Checkpoints
 from secure_tree.config import TrainConfig
@@ -194,10 +196,20 @@ def test_what_cannot_be_resumed_is_a_sentence(kept, name, spoil, sentence):
         train(kept, **AGAIN)
 
 
-def test_the_other_party_is_told(kept):
-    shutil.rmtree(kept / "0")
-    with pytest.raises(ConfigError, match=r"there is no checkpoint to resume from at (this|the other) party"):
-        train(kept, **AGAIN)
+@pytest.mark.parametrize("nothing", [(None, []), ("t", [])])
+def test_only_the_party_without_rounds_is_at_fault(nothing):
+    def outcome(own, theirs):
+        facts = ResumeFacts.of(resume=True, training=theirs[0], points=theirs[1])
+        party = SimpleNamespace(exchange_public=lambda *_: {"version": VERSION, **facts.model_dump()})
+        with pytest.raises(SharewoodError) as error:
+            agree_on_resumption(party, True, *own)
+        return error.value.exit_status, str(error.value)
+
+    whole = "t", [(1, "d")]
+    status, said = outcome(nothing, whole)
+    assert status == 2 and said == "this party has no complete round to resume from: train without --resume at both"
+    status, said = outcome(whole, nothing)
+    assert status == 3 and "the other party has no complete round to resume from, or refuses its checkpoints" in said
 
 
 def test_equal_data_leaves_different_fingerprints(tmp_path):

@@ -98,6 +98,13 @@ def lie(job, step, change):
         ("training.facts", {"names": ["x"], "indicators": []}, DataError, "4 features, the other 1"),
         ("training.facts", {"exponent": 5000}, ProtocolDesync, "exponent"),
         ("training.facts", {"validation_rows": 1}, DataError, "a party must hold out at least 5 rows or none, got 1"),
+        (
+            "training.facts",
+            {"names": ["x\x1b]0;owned\x07\r\nsharewood: done", "y"]},
+            ProtocolDesync,
+            "a name must have no control characters, got 'x\\x1b]0;owned\\x07\\r\\nsharewood: done'",
+        ),
+        ("training.terms", {"categories": {"kind": ["a", "\u202eb"]}}, ProtocolDesync, "no control characters"),
         ("training.facts", {"labelled": False}, DataError, "both parties of horizontal data must have labels"),
         ("training.numbers", {"digests": {"scales": "0" * 64}}, ConfigError, "the parties differ in the"),
     ],

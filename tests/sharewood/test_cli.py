@@ -189,7 +189,7 @@ def test_bad_input_is_one_sentence(tmp_path, monkeypatch, capsys, files, second,
 def test_the_json_file_is_checked_before_training(tmp_path, monkeypatch, capsys, files):
     monkeypatch.chdir(tmp_path)
     a, b = files(a=GOOD, b=GOOD)
-    for place, sentence in ((tmp_path / "nowhere" / "r.json", "no such directory"), (tmp_path, "it is a directory")):
+    for place, sentence in ((tmp_path / "nowhere" / "r.json", "there is no such folder"), (tmp_path, "it is a folder")):
         assert sentence in complaint(monkeypatch, capsys, "demo", "--data", a, b, "--json", place)
     assert not (tmp_path / "out").exists()
 
