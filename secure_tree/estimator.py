@@ -39,6 +39,7 @@ from secure_tree.revealing import check_macs, predict_shards, revealed_margins
 from secure_tree.schema import Table, hold_out, read_features, read_training, read_validation
 from secure_tree.sources import AtWorkers, Division, Shards, agree_on_counts, needs_workers, trained_on
 from secure_tree.training import Curves, Observer, train
+from secure_tree.verbose import Verbose, check_verbose
 
 
 @contextmanager
@@ -137,6 +138,7 @@ class _SecureXGB(Fitted):
         observer: Observer | None = None,
         checkpoints: Checkpoints | None = None,
         xgb_model: _SecureXGB | SharedModel | str | Path | None = None,
+        verbose: bool | int = False,
     ) -> Self:
         """Train on the tables of both parties, who must call this at the same time.
 
@@ -167,6 +169,9 @@ class _SecureXGB(Fitted):
         xgb_model : fitted estimator, SharedModel or path, optional
             A model to continue with `n_estimators` more rounds, on the same bins (secure_tree/continuation.py). A path
             names this party's half as written by `save`.
+        verbose : bool or int, default False
+            Print a line every `verbose` rounds of trees, with the metrics on held-out rows; True: after every
+            evaluation, or every tenth of the rounds without held-out rows. It may differ between the parties.
 
         Returns
         -------
@@ -188,6 +193,7 @@ class _SecureXGB(Fitted):
         config = self.config
         config.check_trainable()
         needs_party(party, "fit(party, X, y)")
+        check_verbose(verbose)
         self.curves.clear()
         self.curves.update({metric: [] for metric in config.metrics})
         header = X.header if isinstance(X, Shards) else X
@@ -217,7 +223,11 @@ class _SecureXGB(Fitted):
             if config.squared:
                 agree_on_numbers(party, "training.unit", of_scales(context))
             check_resolution(context, own)
-            ensemble = train(party, context, base, bins, own, self.curves, observer, attempt, begun)
+            progress = Verbose(verbose, party.rank, context, self.curves, observer) if verbose else None
+            watch = progress or observer
+            ensemble = train(party, context, base, bins, own, self.curves, watch, attempt, begun)
+            if progress:
+                progress.end()
         self._importances = None
         # Halves of the same trees from two different runs do not fit each other.
         self.model = SharedModel(party.rank, config, replace(context.facts, pairing=pairing), bins.cuts, ensemble)

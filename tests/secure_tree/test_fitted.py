@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import sharewood
-from mpc.errors import DataError
+from mpc.errors import ConfigError, DataError
 from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.exchange import reveal_model
@@ -93,3 +93,38 @@ def test_no_evaluations_without_held_out_rows():
 
 def test_completion_offers_the_public_names():
     assert dir(sharewood) == sorted(sharewood.__all__) and "run_local" in dir(sharewood)
+
+
+@pytest.mark.parametrize(
+    ("verbose", "held_out", "rounds"),
+    [(True, 0.25, [2, 4, 6, 7]), (True, 0.0, [1, 2, 3, 4, 5, 6, 7]), (3, 0.25, [3, 6, 7])],
+)
+def test_a_training_prints_its_rounds_and_metrics(capfd, verbose, held_out, rounds):
+    X, y = table(60, 2, seed=10)
+    seen = []
+
+    def job(party):
+        own = halves(X, y, 30)
+        model = SecureXGBClassifier(n_estimators=7, max_depth=1, max_bin=4, eval_epochs=2, test_size=held_out)
+        model.fit(
+            party,
+            own[0][party.rank],
+            own[1][party.rank],
+            verbose=verbose if party.rank == 0 else False,
+            observer=lambda number, *_: seen.append(number),
+        )
+        return dict(model.curve)
+
+    (curve, _), _ = run_both(job)
+    lines = capfd.readouterr().out.splitlines()
+    assert [line.split("\t")[:2] for line in lines] == [["party 0", f"[{number}]"] for number in rounds]
+    for number, line in zip(rounds, lines, strict=True):
+        assert ("logloss" in line) == (number in curve)
+        assert number not in curve or f"\tlogloss:{curve[number]:.5f}\t" in line
+    assert sorted(seen) == sorted([*range(7)] * 2)
+
+
+@pytest.mark.parametrize("verbose", [-1, 2.5, "yes"])
+def test_an_odd_verbose_is_refused(verbose):
+    with pytest.raises(ConfigError, match=f"verbose must be True, False or a number of rounds, got {verbose!r}"):
+        run_both(lambda party: SecureXGBClassifier().fit(party, np.ones((4, 2)), np.ones(4), verbose=verbose))
