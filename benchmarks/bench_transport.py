@@ -16,6 +16,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
 
 from mpc.errors import PeerVanished
 from protocols.transport.certificates import Credentials, make_credentials
@@ -23,8 +24,7 @@ from protocols.transport.channel import Channel
 from protocols.transport.tcp import Listener, connect
 
 SMALL = np.zeros(8, np.uint64)
-LARGE_BYTES = 64_000_000
-LARGE = [((LARGE_BYTES // 8,), np.uint64)]
+LARGE_BYTES, EXCHANGES, TRANSFERS = 64_000_000, 5_000, 15
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,10 @@ def median_seconds(call: Callable[[], object], repeats: int) -> float:
     return statistics.median(once() for _ in range(repeats))
 
 
-def test_ping_pong_of_64_bytes(benchmark, credentials):
+def test_ping_pong_of_64_bytes(
+    benchmark: BenchmarkFixture, credentials: dict[str, Credentials], request: pytest.FixtureRequest
+) -> None:
+    repeats = 5 if request.config.getoption("--smallest") else EXCHANGES
     buffer = memoryview(bytearray(64))
 
     def bare_exchange(bare: ssl.SSLSocket) -> None:
@@ -113,15 +116,18 @@ def test_ping_pong_of_64_bytes(benchmark, credentials):
         channel.exchange("ping uint64[8]", [SMALL])
 
     with bare_socket_to(credentials, bare_exchange) as bare:
-        reference = median_seconds(lambda: bare_exchange(bare), 5000)
+        reference = median_seconds(lambda: bare_exchange(bare), repeats)
     with channel_to(credentials, exchange) as channel:
-        benchmark.pedantic(exchange, (channel,), rounds=5000, warmup_rounds=100)
+        benchmark.pedantic(exchange, (channel,), rounds=repeats, warmup_rounds=min(100, repeats))
     benchmark.extra_info["time / bare TLS"] = round(benchmark.stats.stats.median / reference, 2)
 
 
-def test_throughput_of_64_megabytes(benchmark, credentials):
-    buffer = memoryview(bytearray(LARGE_BYTES))
-    payload = np.ones(LARGE_BYTES // 8, np.uint64)
+def test_throughput_of_64_megabytes(
+    benchmark: BenchmarkFixture, credentials: dict[str, Credentials], request: pytest.FixtureRequest
+) -> None:
+    size, repeats = (64_000, 1) if request.config.getoption("--smallest") else (LARGE_BYTES, TRANSFERS)
+    buffer = memoryview(bytearray(size))
+    payload = np.ones(size // 8, np.uint64)
 
     def bare_source(bare: ssl.SSLSocket) -> None:
         receive(bare, memoryview(bytearray(1)))
@@ -135,12 +141,12 @@ def test_throughput_of_64_megabytes(benchmark, credentials):
         channel.exchange("bulk", [payload], like=[])
 
     def sink(channel: Channel) -> None:
-        channel.exchange("bulk", [], like=LARGE)
+        channel.exchange("bulk", [], like=[((size // 8,), np.uint64)])
 
     with bare_socket_to(credentials, bare_source) as bare:
-        reference = median_seconds(lambda: bare_sink(bare), 15)
+        reference = median_seconds(lambda: bare_sink(bare), repeats)
     with channel_to(credentials, source) as channel:
-        benchmark.pedantic(sink, (channel,), rounds=15, warmup_rounds=1)
+        benchmark.pedantic(sink, (channel,), rounds=repeats, warmup_rounds=1)
     seconds = benchmark.stats.stats.median
-    benchmark.extra_info["MB/s"] = round(LARGE_BYTES / seconds / 1e6)
+    benchmark.extra_info["MB/s"] = round(size / seconds / 1e6)
     benchmark.extra_info["throughput / bare TLS"] = round(reference / seconds, 2)

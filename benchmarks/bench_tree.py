@@ -8,45 +8,62 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
 
-from benchmarks.pair import Pair
+from benchmarks.pair import Operations, Pair
 from benchmarks.replay import clock, replay
 from benchmarks.tree_stages import STAGES, dealt_by_stage, tree
 from mpc.meter import Stage
 
 SIZES = (1_000, 10_000, 100_000)
+SMALLEST = (40,)
 ROUNDS = 3
+# Of a tree: its seconds, its facts and its stages.
+Grown = tuple[float, dict[str, Any], dict[str, Stage]]
+Trees = tuple[int, str, list[Grown]]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    sizes = SMALLEST if metafunc.config.getoption("--smallest") else SIZES
+    cases = [(n, by) for n in sizes for by in ("bits", "keys")]
+    metafunc.parametrize("trees", cases, indirect=True, scope="module", ids=lambda case: f"{case[1]}-{case[0]}")
+
+
+def a_tree() -> Operations:
+    return {"tree": tree()}
 
 
 @pytest.fixture(scope="module")
-def pair():
-    made = Pair({"tree": tree()})
+def pair() -> Iterator[Pair]:
+    made = Pair(a_tree)
     yield made
     made.close()
 
 
-@pytest.fixture(
-    scope="module", params=[(n, by) for n in SIZES for by in ("bits", "keys")], ids=lambda p: f"{p[1]}-{p[0]}"
-)
-def trees(request, pair):
-    """Yield rows, variant, and the cost of each of ROUNDS trees and its stages, after one warm-up tree."""
+@pytest.fixture(scope="module")
+def trees(request: pytest.FixtureRequest, pair: Pair) -> Trees:
+    """Return rows, variant, and the cost of each of ROUNDS trees and its stages, after one warm-up tree."""
     n, by = request.param
-    grown = []
-    for _ in range(1 + ROUNDS):
+    rounds = 1 if request.config.getoption("--smallest") else ROUNDS
+    grown: list[Grown] = []
+    for _ in range(1 + rounds):
         run, facts = pair.prepare("tree", n, by)
         pair.party.parts.clear()
         started = time.perf_counter()
         run()
         seconds = time.perf_counter() - started
         grown.append((seconds, facts, {name: replace(stage) for name, stage in pair.party.parts.items()}))
+    pair.settle()
     return n, by, grown[1:]
 
 
 @pytest.mark.benchmark(timer=clock)
-def test_tree(benchmark, trees):
+def test_tree(benchmark: BenchmarkFixture, trees: Trees) -> None:
     n, by, grown = trees
     offline = statistics.median(facts["offline_seconds"] for _, facts, _ in grown)
     facts = dict(grown[-1][1], offline_seconds=offline, suite="tree", system=f"sharewood, {by}")
@@ -55,9 +72,9 @@ def test_tree(benchmark, trees):
 
 @pytest.mark.benchmark(timer=clock)
 @pytest.mark.parametrize("stage", STAGES)
-def test_stage(benchmark, trees, stage):
+def test_stage(benchmark: BenchmarkFixture, trees: Trees, stage: str) -> None:
     n, by, grown = trees
-    spent: list[Stage] = [stages[stage] for _, _, stages in grown]
+    spent = [stages[stage] for _, _, stages in grown]
     last = spent[-1]
     replay(
         benchmark,

@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from benchmarks.pair import Operation
 from mpc.catalogue import Call, Zeros, entries
 from mpc.contract import Contract
+from mpc.fixed_choice import FixedValues
 from mpc.linear_map import VectorSupply
 from mpc.party import Party
 
 
-def _operation(protocol: Contract, call: Call) -> Operation:
+def _operation(protocol: Contract[..., Any], call: Call) -> Operation:
     def prepare(party: Party, n: int) -> Callable[[Party], Any]:
         given = call.arguments(Zeros(party), n)
 
         def run(p: Party) -> Any:
-            # Masks of a known matrix' vectors are used once, and belong to the run.
-            fresh = [x.of.supply(p, len(x.half)) if isinstance(x, VectorSupply) else x for x in given]
-            return protocol(p, *fresh, **call.named)
+            return protocol(p, *(_unused(p, x) for x in given), **call.named)
 
         return run
 
     return prepare
 
 
-def _name(protocol: Contract, call: Call) -> str:
+def _unused(party: Party, x: Any) -> Any:
+    """Return an argument as it was prepared, where a run uses it up. Masks of vectors belong to the run."""
+    if isinstance(x, VectorSupply):
+        return x.of.supply(party, len(x.half))
+    return replace(x) if isinstance(x, FixedValues) else x
+
+
+def _name(protocol: Contract[..., Any], call: Call) -> str:
     variant = "".join(f", {name}={value}" for name, value in call.named.items())
     return f"{protocol.name}: {call.element}{variant}"
 

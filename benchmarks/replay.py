@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from pytest_benchmark.fixture import BenchmarkFixture
+
 _shown = 0.0
 
 
@@ -15,7 +19,7 @@ def _show(seconds: float) -> None:
     _shown += seconds
 
 
-def replay(benchmark, name: str, size: int, seconds: list[float], **facts) -> None:
+def replay(benchmark: BenchmarkFixture, name: str, size: int, seconds: list[float], **facts: Any) -> None:
     """Record the measurements and facts of the operation `name` at that size."""
     rest = iter(seconds)
     benchmark.group = f"{name}, n = {size}"
