@@ -81,8 +81,10 @@ def _rows(measured: list[tuple[dict[str, Any], float]]) -> Iterator[list[str]]:
         row += [f"{info[kind] / 1e6:.2f}" for kind in ("online_bytes", "offline_bytes")]
         for rival in RIVALS:
             theirs = medians.get((rival, info["name"], info["size"]))
-            known = theirs is not None and offline is not None
-            row += [f"{theirs / median:.1f}", f"{theirs / (median + offline):.1f}"] if known else ["", ""]
+            if theirs is None or offline is None:
+                row += ["", ""]
+            else:
+                row += [f"{theirs / median:.1f}", f"{theirs / (median + offline):.1f}"]
         yield row
 
 

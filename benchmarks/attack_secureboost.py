@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,11 +27,12 @@ from protocols.secureboost import Guest, Host, SecureBoostConfig, remote
 from protocols.secureboost.columns import BinnedColumns, bin_columns
 from protocols.secureboost.encoding import FRACTION_BITS
 from protocols.secureboost.remote import RemoteColumns, Sums
+from protocols.transport.channel import Channel
 from secure_tree.binning import bin_rows
 
 OBJECTIVES = {"breast": "binary:logistic", "student": "reg:squarederror", "default_credit": "binary:logistic"}
 FRESH = "bins drawn afresh for each tree"
-DEFENCES: dict[str, dict] = {
+DEFENCES: dict[str, dict[str, Any]] = {
     "none": {},
     "a third of the columns per tree": {"colsample_bytree": 0.34},
     FRESH: {},
@@ -60,13 +62,13 @@ class Notes:
         """Record the requests to every host of this process, and the guest's decryptions of the answers."""
         ask, histograms = columns.ask, columns.histograms
 
-        def noted_ask(owner, assignment, nodes):
+        def noted_ask(owner: RemoteColumns, assignment: np.ndarray, nodes: np.ndarray) -> None:
             self.deviation = owner.deviation
             for node in nodes:
                 self.coefficients += list(np.where(assignment == node, owner._values.T, 0) * 2.0**-FRACTION_BITS)
             ask(owner, assignment, nodes)
 
-        def noted_histograms(owner):
+        def noted_histograms(owner: RemoteColumns) -> Any:
             opened = histograms(owner)
             for node in opened:
                 for part in np.moveaxis(node, -1, 0):
@@ -75,7 +77,7 @@ class Notes:
                     self.sums.append(sums)
             return opened
 
-        columns.ask, columns.histograms = noted_ask, noted_histograms  # type: ignore[method-assign]
+        columns.ask, columns.histograms = noted_ask, noted_histograms  # type: ignore[method-assign, assignment]
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,7 @@ def on_simplex(values: np.ndarray) -> np.ndarray:
 class FreshBins(Sums):
     """A host that draws its bins for each tree from FINER times as many."""
 
-    def histograms(self, sealed, columns, assignment, nodes):
+    def histograms(self, sealed: Any, columns: Any, assignment: Any, nodes: Any) -> Any:
         if sealed is not None:
             features, (_, size) = self._binned.features, self._binned.edges.shape
             edges = np.stack([_some(each, size) for each in bin_columns(features, min(126, FINER * size)).edges])
@@ -173,7 +175,7 @@ def _some(edges: np.ndarray, size: int) -> np.ndarray:
     return np.pad(np.sort(np.append(least, drawn)), (0, size - 1 - len(drawn)), mode="edge").astype(np.float32)
 
 
-def _host_with(fresh_bins: bool, channel) -> Host:
+def _host_with(fresh_bins: bool, channel: Channel) -> Host:
     if fresh_bins:
         remote.Sums = FreshBins  # type: ignore[misc]
     return Host(channel)
@@ -203,8 +205,8 @@ def attack(
     """Run one training, and return the results by the numbers of trees in `after`."""
     truth = bin_columns(np.asarray(host_X, np.float32), config.bins).numbers
 
-    def guest(channels):
-        notes, found = Notes(), {}
+    def guest(channels: dict[str, Channel]) -> dict[str, Any]:
+        notes, found = Notes(), dict[str, Any]()
         notes.watch(RemoteColumns)
 
         def progress(number: int, margins: np.ndarray) -> None:
@@ -216,7 +218,7 @@ def attack(
         Guest(channels).train(config, guest_X, y, progress)
         return found
 
-    def host(channels) -> None:
+    def host(channels: dict[str, Channel]) -> None:
         _host_with(fresh_bins, channels["guest"]).train(host_X)
 
     found = run_processes({"guest": guest, "host": host})["guest"]
@@ -236,11 +238,11 @@ def held_out_quality(
     order = np.random.default_rng(0).permutation(len(y))
     held, kept = order[: len(y) // 5], order[len(y) // 5 :]
 
-    def guest(channels):
+    def guest(channels: dict[str, Channel]) -> np.ndarray:
         party = Guest(channels)
         return party.predict(party.train(config, guest_X[kept], y[kept]), guest_X[held])
 
-    def host(channels) -> None:
+    def host(channels: dict[str, Channel]) -> None:
         party = _host_with(fresh_bins, channels["guest"])
         party.predict(party.train(host_X[kept]), host_X[held])
 
@@ -248,7 +250,7 @@ def held_out_quality(
     return (roc_auc_score if config.classifies else root_mean_squared_error)(y[held], predicted)
 
 
-def _config(name: str, trees: int, **options) -> SecureBoostConfig:
+def _config(name: str, trees: int, **options: Any) -> SecureBoostConfig:
     return SecureBoostConfig.of(
         objective=OBJECTIVES[name], n_estimators=trees, encryption="ou", key_bits=1024, **options
     )
@@ -274,15 +276,14 @@ def by_defences(names: list[str], trees: int, rows: int, defences: list[str]) ->
     print("| set | trees | defence | rows attacked | recovered (guessing) | order | held-out AUC or RMSE |")
     print("|---" * 7 + "|")
     for name in names:
-        whole = [np.asarray(part) for part in hetero(name)]
-        few = [part[:rows] for part in whole]
+        guest_X, host_X, y = (np.asarray(part) for part in hetero(name))
+        few = guest_X[:rows], host_X[:rows], y[:rows]
         for defence in defences:
             config, fresh = _config(name, trees, **DEFENCES[defence]), defence == FRESH
-            found = attack(config, *few, [trees], fresh)[trees]
+            found = attack(config, *few, after=[trees], fresh_bins=fresh)[trees]
             attacked = f"{share(found.recovered.mean())} ({share(found.guessing.mean())}) | {found.order.mean():.2f}"
-            quality = held_out_quality(config, *whole, fresh)
-            print(f"| {name} | {trees} | {defence} | {len(few[2])} | {attacked} | {quality:.4f} |", flush=True)
-        guest_X, _, y = whole
+            quality = held_out_quality(config, guest_X, host_X, y, fresh)
+            print(f"| {name} | {trees} | {defence} | {len(few[-1])} | {attacked} | {quality:.4f} |", flush=True)
         alone = held_out_quality(_config(name, trees), guest_X, np.zeros((len(y), 1)), y)
         print(f"| {name} | {trees} | {ALONE} | | | | {alone:.4f} |", flush=True)
 

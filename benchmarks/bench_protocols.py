@@ -30,7 +30,7 @@ Work = tuple[str, int]
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of the operations beside CrypTen, by default and by name; of every protocol, by default and by name; repetitions."""
+    """Of operations and of every protocol, by default and by name; repetitions."""
 
     operation: tuple[int, ...]
     operations: Mapping[str, tuple[int, ...]]
@@ -156,9 +156,7 @@ def test_protocol(benchmark: BenchmarkFixture, request: pytest.FixtureRequest, p
         return (run,), {}
 
     benchmark.group = f"{name}, n = {size}"
-    benchmark.pedantic(
-        lambda run: run(), setup=setup, rounds=sizes.protocol_rounds, warmup_rounds=sizes.warm_up
-    )
+    benchmark.pedantic(lambda run: run(), setup=setup, rounds=sizes.protocol_rounds, warmup_rounds=sizes.warm_up)
     pair.settle()
     facts = summary(gathered[sizes.warm_up :])
     benchmark.extra_info.update(facts, suite="protocol", system="sharewood", name=name, size=size)

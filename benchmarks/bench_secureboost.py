@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.box import MARKDOWN
@@ -25,10 +26,11 @@ from rich.table import Table
 
 from protocols.runtime.launch import run_processes
 from protocols.secureboost import Guest, Host, SecureBoostConfig
+from protocols.transport.channel import Channel
 from tests.protocols.secureboost.parties import hetero
 
 GUEST_COLUMNS = 5
-VERSIONS = {
+VERSIONS: dict[str, dict[str, Any]] = {
     "textbook": {"packing": False, "sibling_subtraction": "off"},
     "only packing": {"sibling_subtraction": "off"},
     "siblings by the host": {"sibling_subtraction": "host"},
@@ -48,11 +50,11 @@ def cpu_seconds() -> float:
     return spent.user + spent.system
 
 
-def _watch(channel, method: str, note: Callable) -> None:
+def _watch(channel: Channel, method: str, note: Callable[[Any], None]) -> None:
     """A channel that calls note(result) after every call of its method."""
     act = getattr(channel, method)
 
-    def watched(*arguments):
+    def watched(*arguments: Any) -> Any:
         result = act(*arguments)
         note(result)
         return result
@@ -60,15 +62,18 @@ def _watch(channel, method: str, note: Callable) -> None:
     setattr(channel, method, watched)
 
 
-def measure(config: SecureBoostConfig, X: np.ndarray, y: np.ndarray, guest_columns: int = GUEST_COLUMNS) -> dict:
+def measure(
+    config: SecureBoostConfig, X: np.ndarray, y: np.ndarray, guest_columns: int = GUEST_COLUMNS
+) -> dict[str, Any]:
     """Measure seconds and CPU seconds of each tree from the second on, of at least two trees; bytes and rounds per
     tree.
 
     A round is a message of the guest and the host's answer. Every tree must send requests to the host.
     """
 
-    def guest(channels):
-        clock, questions = [], []
+    def guest(channels: dict[str, Channel]) -> dict[str, Any]:
+        clock: list[tuple[float, float]] = []
+        questions: list[Any] = []
         for channel in channels.values():
             _watch(channel, "send", questions.append)
         Guest(channels).train(
@@ -78,10 +83,10 @@ def measure(config: SecureBoostConfig, X: np.ndarray, y: np.ndarray, guest_colum
         trees = config.n_estimators
         return {"spent": np.diff(clock, axis=0), "bytes": moved // trees, "rounds": len(questions) / trees}
 
-    def host(channels):
-        clock = []
+    def host(channels: dict[str, Channel]) -> np.ndarray:
+        clock: list[float] = []
 
-        def note(question):
+        def note(question: Any) -> None:
             if isinstance(question, dict) and question.get("sealed"):  # the first request of a tree
                 clock.append(cpu_seconds())
 
@@ -109,7 +114,7 @@ def main() -> None:
     else:
         X, y = made_up_rows(options.rows, GUEST_COLUMNS + options.columns)
         guest_columns = GUEST_COLUMNS
-    shared = {"n_estimators": options.trees, "max_depth": 3, "max_bin": 32, "guest_only": "none"}
+    shared: dict[str, Any] = {"n_estimators": options.trees, "max_depth": 3, "max_bin": 32, "guest_only": "none"}
     table = Table("encryption", "version", "CPU s / tree", "times less", "s / tree", "MB / tree", box=MARKDOWN)
     results = []
     textbook = 0.0

@@ -28,7 +28,8 @@ from mpc.beaver import multiply
 from mpc.comparison import less_than
 from mpc.party import Party
 from mpc.rounds import Steps
-from mpc.sigmoid import SCALE, sigmoid
+from mpc.sigmoid import sigmoid
+from mpc.sigmoid_table import SCALE
 from mpc.truncation import truncate
 from protocols.ot.correlated import OtKind
 from protocols.runtime.session import run_session

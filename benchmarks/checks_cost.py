@@ -25,7 +25,8 @@ from benchmarks.tree_stages import made_up_rows
 from mpc.party import Party
 from mpc.tracing import Trace
 from protocols.randomness.sizes import request_bytes
-from protocols.runtime.session import PARTIES, Offline, run_session
+from protocols.runtime.hosts import Offline
+from protocols.runtime.session import PARTIES, run_session
 from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier
 from sharewood.serving.batches import Batches, Shape

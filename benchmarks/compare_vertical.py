@@ -14,6 +14,7 @@ import argparse
 import csv
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.box import MARKDOWN
@@ -34,17 +35,18 @@ LEAKS = {
 }
 
 
-def secret_shared(X, y, trees: int, depth: int, comparison: str) -> dict:
+def secret_shared(X: np.ndarray, y: np.ndarray, trees: int, depth: int, comparison: str) -> dict[str, float]:
     """Return the figures of one tree of the secret-shared trainer."""
 
-    def job(party: Party) -> dict:
+    def job(party: Party) -> dict[str, Any]:
         own = X[:, :GUEST_COLUMNS] if party.rank == 0 else X[:, GUEST_COLUMNS:]
         SecureXGBClassifier(
             partition="vertical", n_estimators=trees, max_depth=depth, min_child_weight=1.0, comparison=comparison
         ).fit(party, own, y if party.rank == 0 else None)
         return {"stages": {name: asdict(stage) for name, stage in party.stages.items()}}
 
-    first, second = (run["result"] for run in map(run_session(job).get, PARTIES))
+    outcome = run_session(job)
+    first, second = (outcome[name]["result"] for name in PARTIES)
     # The two phases overlap, and one party waits for the other, which waits for the dealer.
     offline = max(r["stages"]["offline"]["seconds"] for r in (first, second))
     online = min(r["stages"]["online"]["seconds"] for r in (first, second))

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from mpc.catalogue import Call, Zeros, entries
 from mpc.contract import Contract
+from mpc.correlation import Correlation
 from mpc.linear_map import MatrixVectors
 from mpc.tracing import Trace
 from protocols.randomness.sizes import dealt_bytes
@@ -35,7 +37,7 @@ class Price:
     dealt: tuple[int, int]
 
 
-def price(protocol: Contract, call: Call, n: int) -> Price:
+def price(protocol: Contract[..., Any], call: Call, n: int) -> Price:
     """Return the declared price of one call on n elements, after comparing it with a rehearsal."""
     trace = Trace.at(0)
     given = call.arguments(Zeros(trace.party), n)
@@ -46,11 +48,11 @@ def price(protocol: Contract, call: Call, n: int) -> Price:
     protocol(trace.party, *given, **call.named)
     spent = trace.party.meter.total.rounds - before[0], trace.party.meter.total.sent - before[1]
     if spent != (declared.rounds, declared.bits[0]):
-        raise AssertionError(f"{protocol.__name__} declares {declared} and spends {spent}")
+        raise AssertionError(f"{protocol.name} declares {declared} and spends {spent}")
     return Price(declared.rounds, declared.bits, _dealt(ahead + trace.cut()))
 
 
-def _dealt(requests: Iterable) -> tuple[int, int]:
+def _dealt(requests: Iterable[Correlation[object]]) -> tuple[int, int]:
     each = dealt_bytes(requests).values()
     return sum(first for first, _ in each), sum(second for _, second in each)
 
@@ -66,7 +68,7 @@ def protocol_rows() -> Iterable[list[str]]:
             parts = [_number(slope)] * bool(slope) + [f"{_number(rest)} once"] * bool(rest)
             cells.append(" + ".join(parts) or "0")
         variant = ", ".join(f"{name}={value}" for name, value in call.named.items())
-        yield [f"`{protocol.__name__}`", call.element, variant, str(once.rounds), *cells]
+        yield [f"`{protocol.name.split('.')[-1]}`", call.element, variant, str(once.rounds), *cells]
 
 
 def _number(value: Fraction) -> str:
@@ -81,7 +83,7 @@ VARIED = ((1_000, 10_000, 100_000), (10, 20, 40), (16, 32, 64), (1, 2, 3, 4, 5))
 @cache
 def tree_price(rows: int, features: int, bins: int, depth: int, by: str) -> Price:
     """Return the price of one boosting round with one tree, for data by rows with half of the rows at each party."""
-    config = TrainConfig(n_estimators=1, max_depth=depth, max_bin=bins, comparison=by)  # type: ignore[arg-type]
+    config = TrainConfig.of(n_estimators=1, max_depth=depth, max_bin=bins, comparison=by)
     demand = next(
         d
         for d in plan_training(config, Sizes.numeric((rows // 2, rows // 2), features))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -83,7 +84,7 @@ def figure_4(runs: pd.DataFrame, name: str, out: Path) -> None:
     plt.close(figure)
 
 
-def figure_5(curves: dict, peers: dict, name: str, out: Path) -> None:
+def figure_5(curves: dict[str, Any], peers: dict[str, Any], name: str, out: Path) -> None:
     """Draw the training loss by number of trees, for the first seed."""
     import matplotlib.pyplot as plt
 
@@ -103,7 +104,7 @@ def figure_5(curves: dict, peers: dict, name: str, out: Path) -> None:
     plt.close(figure)
 
 
-def figures_6_and_7(runs: pd.DataFrame, curves: dict, phase: str, name: str, out: Path) -> None:
+def figures_6_and_7(runs: pd.DataFrame, curves: dict[str, Any], phase: str, name: str, out: Path) -> None:
     """Draw precision and recall on training and test rows for the first seed, with the area under each curve."""
     import matplotlib.pyplot as plt
 

@@ -14,8 +14,9 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -50,7 +51,9 @@ def log_loss(y: np.ndarray, probability: np.ndarray) -> float:
     return float(-np.mean(np.where(y == 1, np.log(p), np.log1p(-p))))
 
 
-def federated(X: np.ndarray, y: np.ndarray, clusters: int | None, seed: int, options: dict[str, object]):
+def federated(
+    X: np.ndarray, y: np.ndarray, clusters: int | None, seed: int, options: dict[str, object]
+) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Train before and after the update, and yield (phase, CSV line, curves). `options` are VirtualSamplesConfig's."""
     update, test, training = split(len(X), seed)
     boundaries = every_value(X[training]) if clusters is None else pooled_boundaries(X[training], clusters)
@@ -103,7 +106,9 @@ def federated(X: np.ndarray, y: np.ndarray, clusters: int | None, seed: int, opt
         yield phase, line, curves
 
 
-def centralised(X: np.ndarray, y: np.ndarray, seed: int, trees: int, peers: Sequence[str] = PEERS):
+def centralised(
+    X: np.ndarray, y: np.ndarray, seed: int, trees: int, peers: Sequence[str] = PEERS
+) -> Iterator[tuple[str, dict[str, Any], list[float]]]:
     """Train `peers` on the pooled training rows, and yield (name, CSV line, losses)."""
     import xgboost as xgb
     from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier

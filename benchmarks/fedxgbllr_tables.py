@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from benchmarks.federated_figures import mean_and_interval
 from protocols.federated.fedxgbllr import cnn
 from protocols.federated.fedxgbllr.communication import fedxgbllr_bytes, simfl_bytes
-from protocols.federated.fedxgbllr.config import FedXGBllrConfig
+from protocols.federated.fedxgbllr.config import Architecture, FedXGBllrConfig
 
 # Rows by the paper's table 1; SimFL's and FedXGBllr's MB by its table 3.
 PAPER_ROWS = {"a9a": 32_561, "cod_rna": 59_535, "ijcnn1": 49_990, "real-sim": 72_309, "HIGGS": 10**6, "SUSY": 10**6}
@@ -24,7 +25,13 @@ SETS = ["a9a", "cod_rna", "abalone", "cpu_small", "space_ga"]
 CLASSES = ["a9a", "cod_rna"]
 # The models behind the columns of a run.
 METHODS = {"network": "FedXGBllr", "mean": "mean of margins", "simfl": "SimFL", "centralised": "XGBoost, pooled"}
-NETWORKS = [("interpretable", 2), ("interpretable", 5), ("interpretable", 10), ("standard", 5), ("fcnn", 5)]
+NETWORKS: list[tuple[Architecture, int]] = [
+    ("interpretable", 2),
+    ("interpretable", 5),
+    ("interpretable", 10),
+    ("standard", 5),
+    ("fcnn", 5),
+]
 # Accuracy in percent, or mean squared error, by table 2: with 2, 5 and 10 clients, SimFL with 2, centralised.
 PAPER: dict[str, tuple[tuple[float, float, float], float | str, float]] = {
     "a9a": ((85.1, 85.1, 84.7), 84.9, 84.9),
@@ -50,9 +57,9 @@ PAPER_SIZES = [
 ]
 
 
-def markdown(header: list[str], lines: list[list[object]]) -> str:
+def markdown(header: list[str], lines: list[list[Any]]) -> str:
     """Format header and lines as a table."""
-    rows = ["| " + " | ".join(map(str, row)) + " |" for row in [header, *lines]]
+    rows = ["| " + " | ".join(map(str, row)) + " |" for row in (header, *lines)]
     return "\n".join([rows[0], "|---" * len(header) + "|", *rows[1:]])
 
 
@@ -154,7 +161,7 @@ def _less(runs: pd.DataFrame, own: pd.DataFrame) -> pd.DataFrame:
     return runs.assign(last_round=runs["last_round"] - own["last_round"])
 
 
-def sizes(architecture: cnn.Architecture, clients: int) -> tuple[int, float, float, float]:
+def sizes(architecture: Architecture, clients: int) -> tuple[int, float, float, float]:
     """Return parameters; MiB of one row's outputs of all layers, forward and back; of the parameters; of both."""
     import torch
 

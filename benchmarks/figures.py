@@ -10,6 +10,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
+from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, NullLocator
 
 # Okabe and Ito's palette, which colour-blind readers can distinguish.
@@ -36,7 +37,7 @@ LOOK = {
 
 def small_multiples(rows: int, columns: int, **more: Any) -> tuple[Any, Any]:
     """Return a figure of rows x columns panels, and its array of axes, which is always two-dimensional."""
-    plt.rcParams.update(LOOK)
+    plt.rcParams.update(LOOK)  # type: ignore[arg-type]  # the stub lists every key
     size = 1.5 * columns + 0.4, 1.6 * rows + 0.5
     return plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **more)
 
@@ -60,8 +61,9 @@ def mark_sizes(axis: Any, sizes: Sequence[int]) -> None:
 
 def legend(figure: Any, systems: Sequence[str], solid: str, dashed: str) -> None:
     """Add one legend above all panels: the systems, and then the meaning of solid and dashed lines."""
-    handles = [plt.Line2D([], [], **STYLES[s], label=LABELS[s]) for s in systems]
-    handles += [plt.Line2D([], [], color="#444444", linestyle=k, label=t) for k, t in (("-", solid), ("--", dashed))]
+    handles = [Line2D([], [], **STYLES[s], label=LABELS[s]) for s in systems]
+    for style, meaning in (("-", solid), ("--", dashed)):
+        handles.append(Line2D([], [], color="#444444", linestyle=style, label=meaning))  # type: ignore[arg-type]
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False)
 
 

@@ -32,6 +32,7 @@ from protocols.federated.virtual_samples.clusters import assign
 from protocols.federated.virtual_samples.config import VirtualSamplesConfig
 from protocols.federated.virtual_samples.node import VirtualSamplesNode
 from protocols.federated.virtual_samples.server import Server
+from protocols.runtime.hosts import Offline
 from protocols.runtime.launch import run_processes
 from protocols.runtime.session import run_local
 from protocols.secureboost import Guest, Host, SecureBoostConfig
@@ -119,7 +120,7 @@ class Overheard:
         return getattr(self.link, name)
 
 
-def flagship(table: Table, vertical: bool, offline: str = "dealer") -> tuple[Run, list[list[bytes]]]:
+def flagship(table: Table, vertical: bool, offline: Offline = "dealer") -> tuple[Run, list[list[list[bytes]]]]:
     """Sharewood: a run without attacks, and what each party received in the training and, by rows, in a prediction.
 
     The prediction is of the candidates, at party 0.
@@ -171,7 +172,8 @@ def secureboost(table: Table) -> tuple[Run, Notes, np.ndarray]:
     config = SecureBoostConfig.of(**table.boosting, objective=table.objective, encryption="ou")
 
     def guest(channels: dict[str, Any]) -> dict[str, Any]:
-        notes, questions, own = Notes(), [], table.columns[0]
+        notes, own = Notes(), table.columns[0]
+        questions: list[Any] = []
         notes.watch(RemoteColumns)
         for channel in channels.values():
             _watch(channel, "send", questions.append)
@@ -244,7 +246,7 @@ def virtual_samples(table: Table) -> Run:
         i: VirtualSamplesNode(i, table.X[part], table.y[part], config, OpenSum(), GROUP_KEY)
         for i, part in enumerate(table.rows)
     }
-    federation, cost = CountingFederation(nodes, 2), {}
+    federation, cost = CountingFederation(nodes, 2), Found()
     server = Server(federation, table.X.shape[1], config, OpenSum())
     with _measured(federation, cost):
         agree(federation)
@@ -270,7 +272,7 @@ def fedxgbllr(table: Table) -> Run:
     clients = {
         i: FedXGBllrClient(i, table.X[part], table.y[part], config, OpenSum()) for i, part in enumerate(table.rows)
     }
-    federation, cost = CountingFederation(clients, 2), {}
+    federation, cost = CountingFederation(clients, 2), Found()
     with _measured(federation, cost):
         model = train_llr(federation, config, OpenSum())
     theirs = Ensemble.read(model.ensembles[VICTIM], table.X.shape[1])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from benchmarks.pair import Operation
@@ -25,38 +28,38 @@ def _half(party: Party, shape: tuple[int, ...], low: float, high: float) -> ASha
     return AShare(words - mask if party.rank == 0 else mask, party.rank, SCALE)
 
 
-def product(party: Party, n: int):
+def product(party: Party, n: int) -> Callable[[Party], Any]:
     x, y = _half(party, (n,), -100, 100), _half(party, (n,), -100, 100)
     return lambda p: truncate(p, multiply(p, x, y), SCALE)
 
 
-def comparison(party: Party, n: int):
+def comparison(party: Party, n: int) -> Callable[[Party], Any]:
     x, y = _half(party, (n,), -100, 100), _half(party, (n,), -100, 100)
     return lambda p: less_than(p, x, y, 64)
 
 
-def logistic(party: Party, n: int):
+def logistic(party: Party, n: int) -> Callable[[Party], Any]:
     x = _half(party, (n,), -8, 8).times(16).at_scale(20)
     return lambda p: sigmoid(p, x, SCALE)
 
 
-def inverse(party: Party, n: int):
+def inverse(party: Party, n: int) -> Callable[[Party], Any]:
     x = _half(party, (n,), 1, 1000)
 
-    def run(p: Party):
+    def run(p: Party) -> AShare:
         y, s = reciprocal(p, x, SCALE, SCALE + 10, exact=False)  # CrypTen's also rounds at random
         return truncate(p, multiply(p, y, s), 12 + 16)
 
     return run
 
 
-def largest(party: Party, n: int):
+def largest(party: Party, n: int) -> Callable[[Party], Any]:
     x = _half(party, (n // 32, 32), 0, 100)
 
     return lambda p: argmax(p, x, 23)
 
 
-def matrix_product(party: Party, n: int):
+def matrix_product(party: Party, n: int) -> Callable[[Party], Any]:
     x, y = (_half(party, (n, n), -10, 10) for _ in range(2))
     return lambda p: truncate(p, matmul(p, x, y), SCALE)
 
@@ -71,12 +74,12 @@ OPERATIONS: dict[str, Operation] = {
 }
 
 
-def crypten_operation(name: str, n: int):
+def crypten_operation(name: str, n: int) -> Callable[[], Any]:
     """The same in CrypTen, for both of its processes: inputs now, the operation when called."""
     import crypten
     import torch
 
-    def secret(shape, low, high):
+    def secret(shape: tuple[int, ...], low: float, high: float) -> Any:
         torch.manual_seed(5)
         return crypten.cryptensor(torch.empty(shape).uniform_(low, high), src=0)
 

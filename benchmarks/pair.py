@@ -220,4 +220,3 @@ class Pair:
         if self._side:
             self._side.close()
         self._children, self._side, self._running = [], None, False
-

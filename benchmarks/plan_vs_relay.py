@@ -52,7 +52,9 @@ def made_up(folder: Path, rows: tuple[int, int], features: int) -> None:
         table.to_csv(folder / f"{name}.csv", index=False)
 
 
-def configure(folder: Path, role: str, meeting: tuple[str, int], dealer: tuple[str, int], train: dict) -> Path:
+def configure(
+    folder: Path, role: str, meeting: tuple[str, int], dealer: tuple[str, int], train: dict[str, Any]
+) -> Path:
     """Write the role's configuration, with the addresses that it uses."""
     own = f'train_data = "{role}.csv"\nmodel = "{role}.npz"\n'
     lines = ['tls = "keys"', "[dealer]", f'address = "{dealer[0]}:{dealer[1]}"']
@@ -69,7 +71,9 @@ def free_address() -> tuple[str, int]:
         return server.getsockname()
 
 
-def measure(rows: tuple[int, int], features: int, train: dict, round_trip: float, rate: float) -> dict[str, float]:
+def measure(
+    rows: tuple[int, int], features: int, train: dict[str, Any], round_trip: float, rate: float
+) -> dict[str, float]:
     """Train through the relay, and return seconds by phase."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -108,6 +112,7 @@ def compare(job: str, train: dict[str, Any], network: str, computing: Computing)
     """Return planned and measured seconds of each phase."""
     rows, features, _ = JOBS[job]
     planned = plan(TrainConfig.of(**train), Sizes.numeric(rows, features), computing)
+    assert planned.times is not None, "computing was measured"
     measured = measure(rows, features, train, *NETWORKS[network])
     return [
         {

@@ -13,6 +13,7 @@ adds the chapter's thousands of features to it, which take ten minutes on two co
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -21,6 +22,7 @@ from benchmarks.bench_secureboost import GUEST_COLUMNS, made_up_rows, measure
 from protocols.runtime.launch import run_processes
 from protocols.secureboost import Guest, Host, SecureBoostConfig
 from protocols.secureboost.objectives import loss
+from protocols.transport.channel import Channel
 from tests.protocols.secureboost.parties import hetero
 
 matplotlib.use("Agg")
@@ -39,16 +41,16 @@ PANELS = {
     "features": ("host features", f"(b) {COLUMN_ROWS:,} rows, depth 3"),
     "rows": ("rows", f"(c) {ROW_COLUMNS} host features, depth 3"),
 }
-LINES = {
+LINES: dict[str, dict[str, Any]] = {
     "SecureBoost": {"color": "#0072B2", "linewidth": 4, "alpha": 0.5},
     "XGBoost": {"color": "#D55E00", "linestyle": "--"},
     "GBDT": {"color": "black", "linestyle": ":"},
 }
 
 
-def secureboost_losses(config: SecureBoostConfig, blocks: list, y: np.ndarray) -> list[float]:
-    def guest(channels):
-        losses = []
+def secureboost_losses(config: SecureBoostConfig, blocks: list[np.ndarray], y: np.ndarray) -> list[float]:
+    def guest(channels: dict[str, Channel]) -> list[float]:
+        losses: list[float] = []
         Guest(channels).train(config, blocks[0], y, lambda _, m: losses.append(loss(config, m, y)))
         return losses
 
@@ -81,7 +83,7 @@ def tree_seconds(rows: int, columns: int, depth: int) -> float:
     return min(measure(config, X, y)["cpu_seconds"])
 
 
-def measured() -> dict:
+def measured() -> dict[str, Any]:
     return {
         "loss": loss_against_trees(),
         "depth": [(d, tree_seconds(DEPTH_ROWS, DEPTH_COLUMNS, d)) for d in DEPTHS],
@@ -100,7 +102,7 @@ def draw_loss(curves: dict[str, list[float]]) -> None:
     figure.savefig(FIGURES / "secureboost_loss.png", dpi=150)
 
 
-def draw_time(curves: dict[str, list]) -> None:
+def draw_time(curves: dict[str, list[tuple[float, float]]]) -> None:
     figure, axes = plt.subplots(1, 3, figsize=(12, 3.8), layout="constrained")
     for axis, (name, (label, title)) in zip(axes, PANELS.items(), strict=True):
         x, seconds = np.array(curves[name]).T

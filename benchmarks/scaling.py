@@ -57,7 +57,7 @@ def measure(sizes: dict[str, int], by: str) -> dict[str, Any]:
     def job(party: Party) -> dict[str, Any]:
         n = sizes["rows"] // 2 + (sizes["rows"] % 2) * (1 - party.rank)
         X, y = made_up_rows(n, sizes["features"], party.rank)
-        shape = {"max_depth": sizes["depth"], "max_bin": sizes["bins"], "local_bins": sizes["bins"]}
+        shape: dict[str, Any] = {"max_depth": sizes["depth"], "max_bin": sizes["bins"], "local_bins": sizes["bins"]}
         SecureXGBClassifier(n_estimators=TREES, **shape, comparison=by).fit(party, X, y)
         return {name: [s.seconds, s.bytes_sent + s.bytes_received, s.bytes_dealt] for name, s in party.stages.items()}
 
@@ -81,10 +81,10 @@ def measure(sizes: dict[str, int], by: str) -> dict[str, Any]:
 def run(study: Study) -> dict[str, Any]:
     """Measure every point of the study, by bits and by keys, and the memory of an idle process."""
     for by in ("bits", "keys"):
-        warm_up(by)  # type: ignore[arg-type]
+        warm_up(by)
     idle = run_session(lambda party: None)[PARTIES[0]]["memory_peak_bytes"]
     points: dict[str, list[dict[str, Any]]] = {}
-    known: dict[tuple, dict[str, Any]] = {}
+    known: dict[tuple[Any, ...], dict[str, Any]] = {}
     for by in ("bits", "keys"):
         for axis, values in study.axes.items():
             for value in values:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,13 @@ from benchmarks.complexity import table
 from benchmarks.figures import legend, line, mark_sizes, save, small_multiples
 
 # By factor: the label of its axis, and the value there; for depth, the number of leaves.
-FACTORS = {
+FACTORS: dict[str, tuple[str, Callable[[int], int]]] = {
     "rows": ("rows n", lambda value: value),
     "features": ("features d", lambda value: value),
     "bins": ("bins K", lambda value: value),
     "depth": ("leaves 2^depth", lambda value: 2**value),
 }
-MEASURES = {
+MEASURES: dict[str, Callable[[dict[str, Any], float], float]] = {
     "online s": lambda p, idle: p["online_seconds"],
     "offline s": lambda p, idle: p["offline_seconds"],
     "set-up s": lambda p, idle: p["setup_seconds"],

@@ -84,6 +84,6 @@ def dealt_by_stage(n: int, by: str) -> dict[str, int]:
         if stage:
             entered.append(stage)
 
-    trace.party.part = enter  # type: ignore[method-assign]
+    trace.party.part = enter  # type: ignore[method-assign, assignment]
     run(trace.party)
     return dealt

@@ -34,7 +34,8 @@ from mpc.shares import AShare, BShare, PShare
 class Inputs(Protocol):
     """Makes the arguments of a call at one party, from random numbers, fixed numbers or zeros."""
 
-    party: Endpoint
+    @property
+    def party(self) -> Endpoint: ...
 
     def words(self, low: int, high: int, *shape: int, ring: Z2k = Z64, scale: int = 0) -> AShare:
         """Return shares of integers low .. high - 1."""
