@@ -73,7 +73,9 @@ class Pipe:
         while self.chunks and self.chunks[0][0] <= time.monotonic():
             due, data = self.chunks.popleft()
             try:
-                sent = self.target.send(data) if data else self.target.shutdown(socket.SHUT_WR) or 0
+                sent = self.target.send(data) if data else 0
+                if not data:
+                    self.target.shutdown(socket.SHUT_WR)
             except BlockingIOError:
                 sent = 0
             except OSError:
@@ -102,11 +104,13 @@ class Network:
 
     def join(self, source: socket.socket, target: socket.socket, sender: str, receiver: str) -> None:
         """Add one direction of a connection."""
-        uplink, downlink = ("up", sender), ("down", receiver)
-        if self._lines_are == "pair":
-            uplink, downlink = (*uplink, receiver), (*downlink, sender)
-        both = (self._lines.setdefault(name, Line(self._rate)) for name in (uplink, downlink))
-        self.pipes.append(Pipe(source, target, *both))
+        pair = self._lines_are == "pair"
+        uplink = self._line("up", sender, *[receiver] * pair)
+        downlink = self._line("down", receiver, *[sender] * pair)
+        self.pipes.append(Pipe(source, target, uplink, downlink))
+
+    def _line(self, *name: str) -> Line:
+        return self._lines.setdefault(name, Line(self._rate))
 
     def readable(self) -> dict[socket.socket, Pipe]:
         """Return the pipes that accept more bytes, by source."""
