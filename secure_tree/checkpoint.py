@@ -38,7 +38,7 @@ from secure_tree.storage import Arrays, read_arrays, reading, unpack_bits, write
 
 log = logging.getLogger("sharewood")
 
-FORMAT = 7
+FORMAT = 8
 _WHAT = f"checkpoint of format {FORMAT}"
 _ROLE = "checkpoint"
 _KEY_BYTES = 32

@@ -86,8 +86,12 @@ class BoostingConfig(BaseModel):
                 named[field] = tuple(names.get(str(each), each) for each in given)
             elif str(given) in names:
                 named[field] = names[str(given)]
+        numbers = named.get("objective") in _NUMBERS
         if named.get("min_child_weight") is None:
-            named["min_child_weight"] = 1.0 if named.get("objective") in _NUMBERS else 0.5
+            named["min_child_weight"] = 1.0 if numbers else 0.5
+        # A gain has the unit of the labels squared, so no number above 0 suits labels of every magnitude.
+        if named.get("min_split_loss") is None:
+            named["min_split_loss"] = 0.0 if numbers else 1e-5
         return named
 
     @model_validator(mode="after")

@@ -5,7 +5,7 @@ Functionality  own rows -> own Bins. The K joint edges of a feature are the lowe
                that are not edges yet, until K edges are found or no value is left. A feature with fewer than K distinct
                values thus has an edge at each of them, and its last edge is repeated
 Security       as mpc/pooled_quantiles.py: at most K - 1 values of each feature, rounded to `edge_bits` bits, become
-               public, but not which party has them
+               public. They are values of rows: a party that does not have such a value knows that the other has it
 Weights        a row counts by its weight, as in the sketch of XGBoost's `hist`, in units of 2^-20 of the power of two
                above the largest weight. Missing values do not count
 """

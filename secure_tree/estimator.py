@@ -103,7 +103,7 @@ class _SecureXGB(Fitted):
         edge_bits: int = 32,
         reg_lambda: float = 1.0,
         reg_alpha: float = 0.0,
-        min_split_loss: float = 1e-5,
+        min_split_loss: float | None = None,
         min_child_weight: float | None = None,
         min_child_samples: int = 1,
         max_delta_step: float | None = None,

@@ -137,8 +137,9 @@ class Layout:
 
 def lay_out(config: TrainConfig, names: Names, rows: tuple[int, int]) -> Layout:
     """Return the layout of two tables with these features and numbers of rows."""
-    distinct = (sum(rows), sum(rows)) if config.joint else rows
-    sizes = [n if config.max_bin == "exact" else min(n, config.max_bin) for n in distinct]
+    # The first joint edge is no value: it is below all of them.
+    most = (sum(rows) + 1, sum(rows) + 1) if config.joint else rows
+    sizes = [n if config.max_bin == "exact" else min(n, config.max_bin) for n in most]
     optional = [tuple(f for f, name in enumerate(own) if config.may_miss(name)) for own in names]
     return Layout(
         config.partition,

@@ -41,11 +41,16 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "edge_bits": (
         "int",
         "-",
-        "Bits of a float32 to which joint edges are rounded, 12 to 32; 16 bits keep two to three digits.",
+        "Bits of a float32 to which joint edges are rounded, 12 to 32. 16 bits keep two to three digits, and merge, "
+        "for example, the years 2016 to 2023.",
     ),
     "reg_lambda": ("float", "1", "L2 penalty on leaf weights."),
     "reg_alpha": ("float", "0", "L1 penalty on leaf weights."),
-    "min_split_loss": ("float", "0", "Gain that a split must exceed. The default is PETML's."),
+    "min_split_loss": (
+        "float, optional",
+        "0",
+        "Gain that a split must exceed. None: 1e-5 for classes, as in PETML, and 0 for numbers and counts.",
+    ),
     "min_child_weight": (
         "float, optional",
         "1",

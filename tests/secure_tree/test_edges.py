@@ -4,14 +4,17 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.metrics import log_loss, mean_squared_error
 
 from mpc.errors import ConfigError
 from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier
-from secure_tree.binning import bin_rows
+from secure_tree.binning import bin_rows, make_bins
 from secure_tree.config import TrainConfig
 from secure_tree.edges import EDGES
+from secure_tree.layout import lay_out
 from secure_tree.plain.boost import train
 from secure_tree.plain.joint import pooled_edges
 from tests.secure_tree.conftest import read_joined
@@ -76,6 +79,51 @@ def test_a_column_of_few_values_has_an_edge_at_each_however_rare():
     for f in (0, 1):
         assert np.unique(X[:, f]).size < 32 and np.isin(X[:, f], edges[f]).all()
     assert np.unique(edges[2]).size == 32
+
+
+@settings(max_examples=200, deadline=None, database=None)
+@given(
+    n=st.integers(1, 40), levels=st.integers(1, 50), bins=st.sampled_from([2, 5, 32, 64]), seed=st.integers(0, 2**32)
+)
+def test_few_rows_have_an_edge_at_each_value_as_with_private_edges(n, levels, bins, seed):
+    column = np.random.default_rng(seed).integers(-levels, levels, (n, 1)).astype(np.float32)
+    tables = column[: n // 2], column[n // 2 :]
+    size = lay_out(TrainConfig.of(edges="joint", max_bin=bins), (("x",), ("x",)), (n // 2, n - n // 2)).sizes[0]
+    edges = pooled_edges(tables, [np.ones(len(x), np.int64) for x in tables], size, 32)
+    values = np.unique(column)
+    if values.size < bins:
+        assert np.array_equal(np.unique(edges)[1:], values)
+        # The first private edge is the minimum; as a candidate it sends no row left, like the lowest float.
+        assert np.array_equal(np.unique(make_bins(column, bins).edges), values)
+    else:
+        assert np.unique(edges).size == bins and np.isin(edges[0, 1:], values).all()
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 10])
+def test_few_rows_are_learned_as_by_xgboost(n):
+    rng = np.random.default_rng(n)
+    X = rng.permutation(n).astype(np.float32)[:, None]
+    y = np.where(X[:, 0] == n - 1, 3.0, 0.1 * rng.normal(size=n))
+    config = TrainConfig.of(
+        objective="reg:squarederror", edges="joint", n_estimators=10, learning_rate=0.3, base_score=0.5
+    )
+    twin = train(*halves(X, y, n // 2), config, np.random.default_rng(1))
+    parameters = {"learning_rate": 0.3, "max_depth": 3, "base_score": 0.5, "tree_method": "hist", "nthread": 1}
+    theirs = xgboost.train(parameters, xgboost.DMatrix(X, label=y), 10).predict(xgboost.DMatrix(X))
+    assert np.abs(twin.margins[-1] - theirs).max() < 1e-3
+
+
+def test_every_split_of_four_rows_is_the_twins():
+    X = np.array([[1.0], [2.0], [3.0], [4.0]])
+    training = train_both(*halves(X, np.array([0.0, 0.0, 0.0, 9.0]), 2), **{**JOINT, "objective": "squarederror"})
+    # The largest value is split off.
+    assert 4 in training.models[0].model.cuts and len(check(training, 3)) > 1
+
+
+def test_sixteen_bits_merge_the_years_that_the_table_of_parameters_names():
+    years = np.arange(2010, 2030, dtype=np.float32)[:, None]
+    edges = pooled_edges([years], [np.ones(20, np.int64)], 32, 16)
+    assert np.array_equal(np.unique(edges)[1:], [2008, 2016, 2024])
 
 
 def test_a_warning_where_joint_edges_are_most_of_the_values(caplog):

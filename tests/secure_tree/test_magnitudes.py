@@ -30,7 +30,7 @@ def ours(labels, weights=None, rounds=10, cut=500, fresh=FRESH, **parameters):
 
     def job(party):
         own, w = rows[party.rank], None if weights is None else weights[rows[party.rank]]
-        model = kind(n_estimators=rounds, min_split_loss=0.0, **COMMON, **parameters)
+        model = kind(**{"n_estimators": rounds, "min_split_loss": 0.0, **COMMON, **parameters})
         model.fit(party, X[own], labels[own], w)
         return model.predict_margin(party, fresh if party.rank == 0 else fresh[:0], "thresholds")
 
@@ -90,6 +90,15 @@ def test_labels_far_from_0_and_of_any_size(scale, offset):
     mine = root_mean_squared_error(truth, ours(labels, objective="reg:squarederror") - offset)
     reference = root_mean_squared_error(TRUTH, theirs(SIGNAL, objective="reg:squarederror"))
     assert mine < 1.05 * scale * reference, (mine / scale, reference)
+
+
+@pytest.mark.parametrize("scale", [2e-2, 2e-4, 1e-9])
+def test_the_default_min_split_loss_suits_labels_of_any_spread(scale):
+    parameters = {"objective": "reg:squarederror", "min_split_loss": None}
+    small, large = (
+        root_mean_squared_error(TRUTH, ours(s * SIGNAL, **parameters) / s) / TRUTH.std() for s in (scale, 2.0)
+    )
+    assert small < 1.06 * large, (small, large)
 
 
 @pytest.mark.parametrize("outlier", [1e3, 1e5])
