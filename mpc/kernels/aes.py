@@ -14,13 +14,13 @@ from typing import Any
 import numba
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-# numba sets its configuration as attributes at run time.
-_COMPILES = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
-HAS_AES_NI = _COMPILES and binding.get_host_cpu_features().get("aes", False)
+from mpc.kernels.compiled import EXTENSIONS
+
+HAS_AES_NI = "aes" in EXTENSIONS
 
 
 def _round_instruction(name: str) -> Any:

@@ -13,13 +13,13 @@ from typing import Any
 
 import numba
 import numpy as np
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-# numba sets its configuration as attributes at run time.
-_COMPILES = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
-HAS_CLMUL = _COMPILES and binding.get_host_cpu_features().get("pclmul", False)
+from mpc.kernels.compiled import EXTENSIONS
+
+HAS_CLMUL = "pclmul" in EXTENSIONS
 DEGREE = 48
 _TAIL = 0x1B
 

@@ -15,11 +15,12 @@ from typing import Any
 import numba
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
 from mpc.kernels.aes import HAS_AES_NI, schedule
+from mpc.kernels.compiled import EXTENSIONS
 
 _ROUNDS = 10
 _IN_FLIGHT = 16
@@ -108,7 +109,7 @@ def _sixteen_blocks(width: int, hashed: bool, numbered: bool, big_endian: bool =
     return encrypt
 
 
-_WIDTH = 256 if HAS_AES_NI and binding.get_host_cpu_features().get("vaes", False) else 128
+_WIDTH = 256 if "vaes" in EXTENSIONS else 128
 _encrypt_numbers = _sixteen_blocks(_WIDTH, hashed=False, numbered=True)
 _encrypt_stream = _sixteen_blocks(_WIDTH, hashed=False, numbered=True, big_endian=True)
 _hash = _sixteen_blocks(_WIDTH, hashed=True, numbered=False)

@@ -1,0 +1,77 @@
+"""Kernels that name instructions are chosen by what numba compiles for, not by this processor."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from mpc.kernels.compiled import extensions
+
+X86 = "x86_64-unknown-linux-gnu"
+
+
+@pytest.mark.parametrize(
+    ("triple", "features", "expected"),
+    [
+        (X86, "", set()),
+        (X86, "+aes", {"aes"}),
+        (X86, "+64bit,+aes,+avx,+avx2,+pclmul,+vaes", {"aes", "pclmul", "vaes"}),
+        (X86, "+aes,-avx,-avx2,+pclmul,-vaes", {"aes", "pclmul"}),
+        # What LLVM would switch on by implication, or switches off again, is not counted.
+        (X86, "+vaes", {"vaes"}),
+        (X86, "+aes,+vaes,-avx2", {"aes"}),
+        (X86, "+aes,+pclmul,-sse2", set()),
+        (X86, "+aes,-aes", set()),
+        (X86, "-aes,+aes", {"aes"}),
+        # Arm has an extension of that name, with other instructions.
+        ("aarch64-unknown-linux-gnu", "+aes,+neon", set()),
+        ("arm64-apple-darwin", "+aes,+pclmul", set()),
+    ],
+)
+def test_extensions_are_those_of_the_target(triple, features, expected):
+    assert extensions(triple, features) == expected
+
+
+PROBE = """
+import numpy as np
+from mpc.kernels import aes, galois
+from protocols.ot.kernels import aes_blocks, leaf_words
+rng = np.random.default_rng(1)
+key, blocks = bytes(range(16)), rng.integers(0, 2**64, (37, 2), np.uint64)
+assert np.array_equal(aes.expand(blocks, (0, 1), key), aes.expand_portably(blocks, np.arange(2, dtype=np.uint64), key))
+keys = np.frombuffer(key, np.uint64)[None]
+(schedule,) = schedules = aes_blocks.schedules(keys)
+made, wanted = np.empty((2, 1, 37, 2), np.uint64)
+aes_blocks.counters(schedules, 5, made)
+aes_blocks.counters_portably(keys, 5, wanted)
+assert np.array_equal(made, wanted)
+assert np.array_equal(aes_blocks.hashes(blocks, schedule), aes_blocks.hashes_portably(blocks, None, 2, keys[0]))
+assert np.array_equal(
+    aes_blocks.tweaked_hashes(blocks, 7, 3, schedule), aes_blocks.hashes_portably(blocks, 7, 3, keys[0])
+)
+assert np.array_equal(galois.field_products(blocks[:, 0], np.full(37, 1, np.uint64)), blocks[:, 0])
+assert aes_blocks._WIDTH == (256 if aes_blocks.EXTENSIONS >= {"vaes", "aes"} else 128)
+print(aes.HAS_AES_NI, galois.HAS_CLMUL, aes_blocks._WIDTH)
+"""
+ELSEWHERE = {
+    "generic": ({"NUMBA_CPU_NAME": "generic"}, "False False 128"),
+    "x86-64-v2": ({"NUMBA_CPU_NAME": "x86-64-v2", "NUMBA_CPU_FEATURES": ""}, "False False 128"),
+    "nehalem": ({"NUMBA_CPU_NAME": "nehalem", "NUMBA_CPU_FEATURES": ""}, "False False 128"),
+    "sandybridge": ({"NUMBA_CPU_NAME": "sandybridge", "NUMBA_CPU_FEATURES": "+aes"}, "True False 128"),
+    "haswell": ({"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+aes,+pclmul"}, "True True 128"),
+    "skylake": ({"NUMBA_CPU_NAME": "skylake", "NUMBA_CPU_FEATURES": ""}, "False False 128"),
+    "only the name": ({"NUMBA_CPU_NAME": "skylake"}, None),
+    "no AVX": ({"NUMBA_ENABLE_AVX": "0"}, None),
+    "features without a name": ({"NUMBA_CPU_FEATURES": "+aes,+vaes,-avx2"}, None),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_kernels_run_for_other_processors(name, tmp_path):
+    chosen, expected = ELSEWHERE[name]
+    environment = {**os.environ, **chosen, "NUMBA_CACHE_DIR": str(tmp_path)}
+    child = subprocess.run([sys.executable, "-c", PROBE], env=environment, capture_output=True, text=True)
+    assert child.returncode == 0, child.stderr[-2000:]
+    assert expected in (None, child.stdout.strip()), child.stdout
