@@ -2,7 +2,7 @@
 
 Functionality  sender: delta, and blocks q; receiver: random bits c, and blocks t = q xor c delta
 Messages       set-up: base OTs, trees of SoftSpoken, and for Ferret one extension by SoftSpoken; then `extend`
-Cost           0.67 (Ferret) or 31 (SoftSpoken) bits per COT, one way; one round
+Cost           0.71 (Ferret) or 31 (SoftSpoken) bits per COT, one way; one round
 Security       semi-honest; see base.py, softspoken.py, ferret.py
 Source         Ishai, Kilian, Nissim and Petrank, CRYPTO 2003 (the correlation)
 
@@ -21,7 +21,7 @@ from protocols.ot import ferret, softspoken
 
 OtKind = Literal["ferret", "softspoken"]
 # Bits on the wire per correlated OT.
-COT_BITS: dict[OtKind, float] = {"ferret": 0.67, "softspoken": 31.0}
+COT_BITS: dict[OtKind, float] = {"ferret": 0.71, "softspoken": 31.0}
 
 
 class CotSender(Protocol):

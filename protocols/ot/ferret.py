@@ -2,9 +2,10 @@
 
 Functionality  sender: delta, q_i; receiver: random bits c_i and t_i = q_i xor c_i delta; blocks of 128 bits
 Messages       sender -> receiver: one block per tree and level, except the first level                 (one round)
-Cost           128 t (log2(n / t) - 1) bits for n - k - t log2(n / t) COTs: 0.67 bits each; n ten-row sums
-Security       semi-honest: LPN with regular noise over GF(2); pi = AES under a public key is an ideal permutation,
-               so x -> pi(s(x)) xor s(x) is circular correlation robust. For the lowest bits see softspoken.py
+Cost           128 t (log2(n / t) - 1) bits for n - k - t log2(n / t) COTs: 0.71 bits each; n ten-row sums
+Security       semi-honest: LPN with regular noise over GF(2), 2^129 operations by lpn_estimate.py; pi = AES under a
+               public key is an ideal permutation, so x -> pi(s(x)) xor s(x) is circular correlation robust; each group
+               of trees has its own. For the lowest bits see softspoken.py
 Source         Yang, Weng, Lan, Zhang and Wang, CCS 2020; half-tree: Guo et al., EUROCRYPT 2023
 
 The last k + t log2(n / t) of each iteration's n COTs are kept for the next iteration. k of them are the secret of the
@@ -24,10 +25,10 @@ from protocols.ot.kernels.lpn import ROW_WEIGHT, add_rows
 from protocols.ot.softspoken import SoftSpokenReceiver, SoftSpokenSender, choices_of
 from protocols.ot.trees import Children, grow, grow_punctured, half_tree, permutation_key
 
-# t trees of 2^11 leaves, k rows, n outputs: set "b11" of emp-ot v1.0.0-alpha.1 (July 2026), for 128 bits of security
-# with d = 10 rows per sum. The set of 2020 (n = 10,805,248, k = 589,760, t = 1,319) is too weak today: AGB 2.0 (ePrint
-# 2025/1476) and hybrid attacks on regular noise. Compare this set with current estimates before every release.
-TREES, DEPTH, SECRET = 1170, 11, 1 << 17
+# t trees of 2^11 leaves, a secret of k rows, d = 10 rows per sum. lpn_estimate.py computes what attacks cost; bring it
+# up to date before every release. This is set "b11" of emp-ot v1.0.0-alpha.1 (July 2026) with k = 2^18 instead of 2^17:
+# since sums are sparse, an attack needs few columns, and at 2^17 it costs at most 2^95.
+TREES, DEPTH, SECRET = 1170, 11, 1 << 18
 OUTPUTS = TREES << DEPTH
 KEPT = SECRET + TREES * DEPTH
 FRESH = OUTPUTS - KEPT
@@ -57,11 +58,11 @@ class FerretSender:
         return room[:-KEPT]
 
     def _iterate(self, message: np.ndarray, out: np.ndarray) -> None:
-        q, children = self._state.q_or_t, self._state.children
+        q = self._state.q_or_t
         for trees, leaves in _groups(out):
             # The first level needs no message: its nodes are q and q xor delta, and the receiver has one of them.
             leaves[0], leaves[1] = q[0, trees], q[0, trees] ^ self.delta
-            sums = grow(leaves, DEPTH - 1, children)
+            sums = grow(leaves, DEPTH - 1, self._state.children(trees))
             message[:, trees] = sums[:, 0] ^ q[1:, trees]
         out[:, 0] &= ~_LOWEST
         self._state.encode(out)
@@ -85,14 +86,15 @@ class FerretReceiver:
         return choices_of(blocks), blocks
 
     def _iterate(self, message: np.ndarray, out: np.ndarray) -> None:
-        t, children = self._state.q_or_t, self._state.children
+        t = self._state.q_or_t
         # It knows the side of its choice bit at each level, so the path to the missing leaf takes the other side.
         sides, every = (t[:, :, 0] & _LOWEST).astype(np.int64), np.arange(_GROUP)
         for trees, leaves in _groups(out):
             side = sides[:, trees]
             first = side[0]
             leaves[first, every], leaves[1 - first, every] = t[0, trees], 0
-            missing = grow_punctured(leaves, 1 - first, side[1:], message[:, trees] ^ t[1:, trees], children)
+            sums, children = message[:, trees] ^ t[1:, trees], self._state.children(trees)
+            missing = grow_punctured(leaves, 1 - first, side[1:], sums, children)
             # The leaves of a tree sum to delta, so the known ones sum to q xor delta of the missing one.
             at_noise = np.bitwise_xor.reduce(leaves, axis=0)
             leaves[:, :, 0] &= ~_LOWEST
@@ -124,9 +126,9 @@ class _State:
         """The kept blocks for the trees, by level and tree: uint64[DEPTH, TREES, 2]."""
         return self._kept[SECRET:].reshape(DEPTH, TREES, 2)
 
-    @property
-    def children(self) -> Children:
-        return half_tree(permutation_key(self._session, f"trees {self._iteration}"))
+    def children(self, trees: slice) -> Children:
+        """Return the children of nodes under the permutation of one group of trees."""
+        return half_tree(permutation_key(self._session, f"trees {self._iteration} {trees.start}"))
 
     def encode(self, out: np.ndarray) -> None:
         """Add to the leaves the image of the secret under a public random code; keep the last COTs."""

@@ -1,9 +1,10 @@
 """Pads from the blocks of correlated OTs: a hash under which x and x xor delta look independent.
 
-Functionality  block x with number i -> H_j(i, x) = pi(s(x) xor (i, j)) xor s(x), parts j = 0, 1, .. of two words each
+Functionality  block x with number i -> H_j(i, x) = pi(s(x) xor (i, j mod 4)) xor s(x), parts j = 0, 1, .. of two words
 Messages       none
 Cost           one AES call per part
-Security       pi = AES-128 is an ideal cipher, re-keyed every 2^16 numbers; a number is used for one block per key
+Security       pi = AES-128 is an ideal cipher, with a key for every 2^14 numbers and four parts, so that a key hashes
+               2^16 times; a number is used for one block per key
 Source         Guo, Katz, Wang and Yu, IEEE S&P 2020; re-keying: Guo, Katz, Wang, Weng and Yu, CRYPTO 2020 (MITCCRH)
 """
 
@@ -13,7 +14,9 @@ import numpy as np
 
 from protocols.ot.kernels import aes_blocks
 
-_PERIOD = 16
+_NUMBERS, _PARTS = 14, 2
+# The key of numbers and parts is the image of e + g 2^42, for the e-th period of numbers and the g-th of parts.
+_KEYS = 42
 
 
 def pads(blocks: np.ndarray, first: int, words: int, key: bytes) -> np.ndarray:
@@ -23,13 +26,16 @@ def pads(blocks: np.ndarray, first: int, words: int, key: bytes) -> np.ndarray:
     again except for the other block of the same OT; a longer pad of a number begins with the shorter one.
     """
     end = first + blocks.shape[0]
-    assert first >= 0 and end <= 1 << 64, "numbers must not wrap around, or one would be used twice"
+    assert first >= 0 and end <= 1 << _KEYS + _NUMBERS, "numbers must not wrap around, or one would be used twice"
     out = np.empty((blocks.shape[0], words), np.uint64)
-    epochs = range(first >> _PERIOD, -(-end >> _PERIOD))
-    keys = np.empty((1, len(epochs), 2), np.uint64)
-    aes_blocks.counters(aes_blocks.schedules(np.frombuffer(key, np.uint64)[None]), epochs.start, keys)
-    for epoch, schedule in zip(epochs, aes_blocks.schedules(keys[0]), strict=True):
-        start, stop = max(first, epoch << _PERIOD), min(end, epoch + 1 << _PERIOD)
-        part = slice(start - first, stop - first)
-        out[part] = aes_blocks.tweaked_hashes(blocks[part], start, words, schedule)
+    periods = range(first >> _NUMBERS, -(-end >> _NUMBERS))
+    main, keys = aes_blocks.schedules(np.frombuffer(key, np.uint64)[None]), np.empty((1, len(periods), 2), np.uint64)
+    width = 2 << _PARTS
+    for column in range(0, words, width):
+        aes_blocks.counters(main, periods.start + (column // width << _KEYS), keys)
+        for period, schedule in zip(periods, aes_blocks.schedules(keys[0]), strict=True):
+            start, stop = max(first, period << _NUMBERS), min(end, period + 1 << _NUMBERS)
+            rows, size = slice(start - first, stop - first), min(width, words - column)
+            hashed = aes_blocks.tweaked_hashes(blocks[rows], start, size, schedule)
+            out[rows, column : column + width] = hashed
     return out

@@ -93,7 +93,7 @@ def _folded(trees: SeedTrees, columns: int, width: int) -> tuple[np.ndarray, np.
     words = np.empty((step * size, even // 2, 2), U64)
     planes, total = np.empty((step, trees.depth, even), U64), np.empty((step, even), U64)
     for group in trees.groups():
-        schedules = _schedules(group.leaves, group.schedule, None if trees.path is None else trees.path[group.trees])
+        schedules = _schedules(group.leaves, group.schedule(), None if trees.path is None else trees.path[group.trees])
         for start in range(group.trees.start, group.trees.stop, step):
             some = min(step, group.trees.stop - start)
             first = start - group.trees.start
@@ -111,7 +111,7 @@ def _folded(trees: SeedTrees, columns: int, width: int) -> tuple[np.ndarray, np.
 def _schedules(leaves: np.ndarray, schedule: np.ndarray, path: np.ndarray | None) -> np.ndarray:
     """Return the key schedules of the leaves, tree by tree; with a path, by their xor with the missing leaf."""
     size, count, _ = leaves.shape
-    keys = aes_blocks.tweaked_hashes(leaves.reshape(-1, 2), 1, 2, schedule).reshape(leaves.shape)
+    keys = aes_blocks.tweaked_hashes(leaves.reshape(-1, 2), 0, 2, schedule).reshape(leaves.shape)
     order = np.arange(size)[:, None] ^ (np.zeros(count, np.int64) if path is None else path)
     by_tree = keys[order, np.arange(count)].swapaxes(0, 1)
     return aes_blocks.schedules(np.ascontiguousarray(by_tree).reshape(-1, 2))

@@ -8,7 +8,7 @@ Cost           d correlated transfers, and d - 1 further blocks of 128 bits, per
 Security       semi-honest. The nodes of each level sum to q's delta, so p lacks exactly delta: its missing leaf is a
                block that it knows xor delta. The hash of that leaf is pseudorandom if AES under a public key is an
                ideal permutation: x -> pi(s(x) xor i) xor s(x) is circular correlation robust. A leaf is used under
-               this hash only. Each group of trees has its own permutation
+               this hash only. Each group of trees has its own permutations, for its nodes and for its leaves
 Source         half-tree: Guo, Yang, Wang, Zhang, Xie, Liu and Zhao, EUROCRYPT 2023
 """
 
@@ -42,14 +42,17 @@ def puncturing(owner: int, trees: int, depth: int) -> tuple[TransferRequest, Tra
 
 @dataclass(frozen=True)
 class Group:
-    """A group of trees: their numbers, leaves uint64[2^d, T, 2], and the key schedule of their permutation.
-
-    The leaves must be hashed with tweaks other than 0.
-    """
+    """A group of trees: their numbers, and leaves uint64[2^d, T, 2]."""
 
     trees: slice
     leaves: np.ndarray
-    schedule: np.ndarray
+    key: bytes
+
+    def schedule(self, period: int = 0) -> np.ndarray:
+        """Return the key schedule of a permutation to hash the leaves with, one per period."""
+        key = permutation_key(self.key, f"leaves from {self.trees.start}, {period}")
+        (schedule,) = aes_blocks.schedules(np.frombuffer(key, U64)[None])
+        return schedule
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ class SeedTrees:
         for start in range(0, len(self.first), GROUP):
             trees = slice(start, min(start + GROUP, len(self.first)))
             leaves, _ = self._grown(trees)
-            yield Group(trees, leaves, self._schedule(trees))
+            yield Group(trees, leaves, self.key)
 
     def left_sums(self) -> np.ndarray:
         """Sum the left nodes of every level but the first: uint64[d - 1, n, 2]. Needs all leaves."""
@@ -86,7 +89,8 @@ class SeedTrees:
 
     def _grown(self, trees: slice) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the leaves and, if all are known, the sums of the left nodes."""
-        first, levels, children = self.first[trees], self.depth - 1, half_tree(self._key(trees))
+        first, levels = self.first[trees], self.depth - 1
+        children = half_tree(permutation_key(self.key, f"seeds from {trees.start}"))
         leaves = np.empty((1 << self.depth, len(first), 2), U64)
         if self.delta is not None:
             leaves[0], leaves[1] = first, first ^ self.delta
@@ -97,13 +101,6 @@ class SeedTrees:
         leaves[1 - sides[0], every], leaves[sides[0], every] = first, 0
         grow_punctured(leaves, sides[0].astype(np.int64), 1 - sides[1:], self.sums[:, trees], children)
         return leaves, None
-
-    def _key(self, trees: slice) -> bytes:
-        return permutation_key(self.key, f"seeds from {trees.start}")
-
-    def _schedule(self, trees: slice) -> np.ndarray:
-        (schedule,) = aes_blocks.schedules(np.frombuffer(self._key(trees), U64)[None])
-        return schedule
 
 
 def puncture(

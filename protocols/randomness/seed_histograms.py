@@ -4,7 +4,8 @@ Functionality  p: one of K bins for each row and feature; q: a word r for each r
 Messages       once: a tree of K seeds for each row and feature, punctured by p at its bin (punctured_trees.py)
                per vector, q -> p: for each row and feature, r plus the words of all leaves
 Cost           one word for each row, feature and vector
-Security       semi-honest, as for the trees; the hash of a leaf with the number of a vector is used once
+Security       semi-honest, as for the trees; the hash of a leaf with the number of a vector is used once, and every
+               2^10 blocks of a leaf have a permutation of their own
 How            p subtracts the words that it knows from the message, which leaves r plus the word of the missing leaf,
                and adds this at its bin. All other bins have the words of their leaves; q's share is the negative of
                all words
@@ -21,6 +22,9 @@ from mpc.linear_map import MatrixVectors
 from mpc.transfers import MaskedMessage, OfflineSteps
 from protocols.ot.kernels.leaf_words import add_at, add_words
 from protocols.randomness.punctured_trees import SeedTrees
+
+# Blocks of a leaf under one permutation: with 256 trees, 2^18 hashes of missing leaves.
+_PERIOD = 1 << 10
 
 
 @dataclass
@@ -64,8 +68,11 @@ class SeedHistograms:
                 start, stop = max(f * n, group.trees.start), min((f + 1) * n, group.trees.stop)
                 leaves = group.leaves[:size, start - group.trees.start : stop - group.trees.start]
                 by_tree = np.zeros((len(parts), (stop - start) * per), dtype)
-                # Tweak 0 is used for the inner nodes.
-                add_words(np.ascontiguousarray(leaves), group.schedule, 1 + parts.start, by_leaf[f], by_tree)
+                for period in range(parts.start // _PERIOD, -(-parts.stop // _PERIOD)):
+                    begin, end = max(parts.start, period * _PERIOD), min(parts.stop, (period + 1) * _PERIOD)
+                    these = slice(begin - parts.start, end - parts.start)
+                    schedule, part = group.schedule(period), begin % _PERIOD
+                    add_words(np.ascontiguousarray(leaves), schedule, part, by_leaf[f][:, these], by_tree[these])
                 words = by_tree.reshape(len(parts), -1, per).swapaxes(0, 1).reshape(stop - start, -1)
                 sums[start:stop] = words[:, mine]
         return by_leaf.reshape(features, size, -1)[..., mine].copy(), sums.reshape(features, n, count)

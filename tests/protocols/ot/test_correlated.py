@@ -104,8 +104,9 @@ def test_trees_of_each_iteration_have_a_permutation_of_their_own(monkeypatch):
     keys, plain = [], ferret.permutation_key
     monkeypatch.setattr(ferret, "permutation_key", lambda *names: keys.append(plain(*names)) or keys[-1])
     correlated("ferret", (1, 1))
-    # Two directions, two iterations, trees and code, each at sender and receiver.
-    assert len(keys) == 16 and len(set(keys)) == 8
+    # Two directions and iterations, each group of trees and the code, each at sender and receiver.
+    groups = ferret.TREES // ferret._GROUP
+    assert len(keys) == 8 * (groups + 1) and len(set(keys)) == 4 * (groups + 1)
 
 
 def flipped(sums, arguments):

@@ -11,15 +11,15 @@ from protocols.ot.pads import pads
 
 RNG = np.random.default_rng(9)
 KEY = bytes(range(16))
-EPOCH = 1 << 16
+EPOCH = 1 << 14
 
 
 def words(*shape):
     return RNG.integers(0, 2**64, shape, np.uint64)
 
 
-@pytest.mark.parametrize("first", (0, EPOCH - 3, 5 * EPOCH, 2**40 - 1, 2**64 - 40))
-@pytest.mark.parametrize("size", (1, 2, 5))
+@pytest.mark.parametrize("first", (0, EPOCH - 3, 5 * EPOCH, 2**40 - 1, 2**56 - 40))
+@pytest.mark.parametrize("size", (1, 2, 5, 15))
 def test_a_pad_depends_only_on_its_block_and_number(first, size):
     blocks = words(40, 2)
     whole = pads(blocks, first, size, KEY)
@@ -39,12 +39,12 @@ def test_the_formula(number):
         return encryptor.update(struct.pack("<QQ", low, high))
 
     ((low, high),) = blocks = words(1, 2)
-    linear, key = (int(low ^ high), int(low)), aes(KEY, number >> 16, 0)
-    expected = []
-    for part in range(2):
-        hashed = struct.unpack("<QQ", aes(key, linear[0] ^ number, linear[1] ^ part))
+    linear, expected = (int(low ^ high), int(low)), []
+    for part in range(9):
+        key = aes(KEY, (number >> 14) + (part // 4 << 42), 0)
+        hashed = struct.unpack("<QQ", aes(key, linear[0] ^ number, linear[1] ^ part % 4))
         expected += [hashed[0] ^ linear[0], hashed[1] ^ linear[1]]
-    assert pads(blocks, number, 4, KEY).tolist() == [expected]
+    assert pads(blocks, number, 18, KEY).tolist() == [expected]
 
 
 def test_equal_blocks_have_pads_that_differ():
@@ -61,20 +61,20 @@ def test_no_key_and_tweak_twice(monkeypatch):
     def remembering(blocks, first, size, schedule):
         for i in range(first, first + blocks.shape[0]):
             for j in range(-(-size // 2)):
-                assert (schedule.tobytes(), i, j) not in used and i >> 16 == first >> 16
+                assert (schedule.tobytes(), i, j) not in used and i >> 14 == first >> 14 and j < 4
                 used.add((schedule.tobytes(), i, j))
         return plain(blocks, first, size, schedule)
 
     monkeypatch.setattr(aes_blocks, "tweaked_hashes", remembering)
     number = EPOCH - 100
     for count in (1, 99, 150, 2 * EPOCH, 1):
-        pads(words(count, 2), number, 3, KEY)
+        pads(words(count, 2), number, 9, KEY)
         number += count
-    assert len(used) == 2 * (number - EPOCH + 100)
-    assert len({key for key, _, _ in used}) == 4
+    assert len(used) == 5 * (number - EPOCH + 100)
+    assert len({key for key, _, _ in used}) == 8
 
 
-@pytest.mark.parametrize("first", (-1, 2**64 - 2))
+@pytest.mark.parametrize("first", (-1, 2**56 - 2))
 def test_numbers_do_not_wrap(first):
     with pytest.raises(AssertionError, match="twice"):
         pads(words(3, 2), first, 1, KEY)

@@ -11,7 +11,7 @@ from mpc.ring import U8, U64, low_bits
 from mpc.rings import GF2, Z8, Z16, Z32, Z64
 from mpc.shares import AShare, BShare
 from mpc.transfers import Correlated, together, unpack
-from protocols.randomness import chosen_columns
+from protocols.randomness import chosen_columns, seed_histograms
 from protocols.randomness.chosen_columns import asked_for, choose_columns, depth_for
 from protocols.randomness.kept_operands import Operands
 from protocols.randomness.punctured_trees import GROUP, puncture
@@ -35,7 +35,7 @@ def test_all_leaves_but_one(depth, owner):
     )
     for groups in zip(*(trees.groups() for trees in results), strict=True):
         every, known = groups[1 - owner], groups[owner]
-        assert every.trees == known.trees and np.array_equal(every.schedule, known.schedule)
+        assert every.trees == known.trees and np.array_equal(every.schedule(), known.schedule())
         hidden = np.arange(size)[:, None] == path[every.trees]
         assert np.array_equal(known.leaves[~hidden], every.leaves[~hidden]) and not known.leaves[hidden].any()
         assert len(np.unique(every.leaves.reshape(-1, 2), axis=0)) == every.leaves.size // 2
@@ -55,8 +55,8 @@ def test_each_group_of_trees_has_a_permutation_of_its_own():
     for key in (KEY, bytes(16)):
         of = [path, None]
         first, _ = Ideal().run([puncture(rank, 0, len(path), 2, of[rank], DELTAS[rank], key) for rank in (0, 1)])
-        keys |= {group.schedule.tobytes() for group in first.groups()}
-    assert len(keys) == 6
+        keys |= {group.schedule(period).tobytes() for group in first.groups() for period in (0, 1)}
+    assert len(keys) == 12
 
 
 @pytest.mark.parametrize("size", [2, 3, 5, 32, 33, 128])
@@ -81,8 +81,15 @@ def test_histograms(size, owner, ring):
         waves = ideal.waves
 
 
+@pytest.mark.parametrize("ring", [Z32, Z64], ids=repr)
+def test_histograms_over_several_permutations(monkeypatch, ring):
+    monkeypatch.setattr(seed_histograms, "_PERIOD", 2)
+    test_histograms(5, 1, ring)
+
+
 def test_no_leaf_word_is_used_twice(monkeypatch):
     """The seeds of a matrix are kept, so the numbers of its vectors must not repeat."""
+    monkeypatch.setattr(seed_histograms, "_PERIOD", 2)
     n, size = 4, 5
     party = Operands(0, KEY, DELTAS[0])
     party.keep(1, None)
