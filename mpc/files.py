@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import fcntl
 import os
 import stat
+import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -56,6 +59,12 @@ def shown_path(path: object) -> str:
     text = str(path)
     text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
     return text if text.isprintable() else ascii(text)
+
+
+_LIBC = ctypes.CDLL(None)
+# linux/stat.h, linux/fcntl.h, linux/fs.h
+_STATX_BTIME, _AT_EMPTY_PATH = 0x800, 0x1000
+_FS_IOC_GETVERSION = 0x80007601 | struct.calcsize("l") << 16
 
 
 @contextmanager
@@ -124,6 +133,20 @@ def read_private(path: Path, what: str) -> bytes:
             return _read(file, path, SMALL)
     except OSError as error:
         raise ConfigError(f"{path}: the {what} cannot be read ({error.strerror})") from None
+
+
+def birth_of(descriptor: int) -> list[int]:
+    """Return what tells an open file from any other that has or had its inode: birth and generation, 0 if unknown."""
+    facts = bytearray(256)
+    with suppress(AttributeError):  # only on Linux
+        if _LIBC.statx(descriptor, b"", _AT_EMPTY_PATH, _STATX_BTIME, (ctypes.c_char * 256).from_buffer(facts)):
+            facts = bytearray(256)
+    (mask,) = struct.unpack_from("I", facts)
+    seconds, fraction = struct.unpack_from("qI", facts, 80) if mask & _STATX_BTIME else (0, 0)
+    generation = bytes(struct.calcsize("l"))
+    with suppress(OSError):  # not on every file system
+        generation = fcntl.ioctl(descriptor, _FS_IOC_GETVERSION, generation)
+    return [seconds, fraction, int.from_bytes(generation[:4], "little")]
 
 
 def make_folder(path: Path) -> None:

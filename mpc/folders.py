@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from mpc.errors import ConfigError
@@ -39,9 +38,24 @@ def memory_folder() -> Path:
 
 def cache_folder() -> Path:
     """Return the folder for reproducible files: the user's cache, or else the temporary folder. Raises ConfigError."""
-    for base in _caches():
+    return _first_of("XDG_CACHE_HOME", "~/.cache")
+
+
+def state_folder() -> Path:
+    """Return the folder for what must outlive a run: the user's state, or else the temporary folder.
+
+    Raises ConfigError.
+    """
+    return _first_of("XDG_STATE_HOME", "~/.local/state")
+
+
+def _first_of(variable: str, default: str) -> Path:
+    """Return the first folder that this user can write. Raises ConfigError."""
+    for base in (os.environ.get(variable, ""), os.path.expanduser(default)):
+        if not os.path.isabs(base):
+            continue
         try:
-            folder = private_folder(base / "sharewood")
+            folder = private_folder(Path(base) / "sharewood")
             tempfile.TemporaryFile(dir=folder).close()
         except (ConfigError, OSError):
             continue
@@ -50,9 +64,3 @@ def cache_folder() -> Path:
         return temporary_folder()
     except OSError as error:
         raise ConfigError(f"no folder of this user can be written ({error.strerror})") from None
-
-
-def _caches() -> Iterator[Path]:
-    for path in (os.environ.get("XDG_CACHE_HOME", ""), os.path.expanduser("~/.cache")):
-        if os.path.isabs(path):
-            yield Path(path)

@@ -10,6 +10,12 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.pop("PYTHONPATH", None)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def own_state(tmp_path_factory):
+    """Keep the notes on material that tests use out of the user's folder."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
 @pytest.fixture(autouse=True)
 def same_log_level():
     """Restore the log level, which commands that run in this process change."""

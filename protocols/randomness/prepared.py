@@ -9,8 +9,10 @@ Cost           bytes of the derived values, and 16 per piece; masks are drawn ag
                Not stored: requests that take no message, and requests about a kept matrix, which need data
 Security       a piece is used once: it is marked as used on disk before its values are given out, and neither party
                uses a piece that either has used. So a crash loses pieces, and a file that one party has restored from
-               a copy gives out nothing twice. The file is bound to its inode, which a copy does not have; device
-               numbers are not compared, since they may change on mounting. Checksums detect damage, not forgery.
+               a copy gives out nothing twice. The file is bound to its inode, birth and generation, which a copy does
+               not have; device numbers are not compared, since they may change on mounting. An old state written into
+               the file is refused by the counts that the user's state folder keeps. Only old disks of both parties,
+               state folders included, would be accepted. Checksums detect damage, not forgery.
                Whoever has both parties' files, or one and the messages to that party, learns what the material hid
 Source         precomputed correlated randomness: Beaver, CRYPTO 1995
 """
@@ -33,8 +35,9 @@ from cryptography.exceptions import InvalidTag
 
 from mpc.correlation import Correlation, Recipe
 from mpc.encryption import TAG_BYTES, FileKey, opened
-from mpc.errors import DataError, ProtocolDesync
-from mpc.files import writing
+from mpc.errors import ConfigError, DataError, ProtocolDesync
+from mpc.files import birth_of, write_bytes, writing
+from mpc.folders import state_folder
 from mpc.ring import U8, U64, Shape
 from mpc.rings import AnyRing
 from protocols.randomness.dealer import FEW_BYTES
@@ -49,7 +52,7 @@ from protocols.transport.codec import decode, encode
 
 log = logging.getLogger("sharewood")
 
-FORMAT = 1
+FORMAT = 2
 _LENGTH, _DIGEST, _TAG = 8, 32, TAG_BYTES
 _ROLE = "prepared material"
 # The count of used pieces of a request, and its complement.
@@ -105,8 +108,7 @@ def preparing(
     The file appears once the block has succeeded; with a key, it is encrypted. Raises DataError.
     """
     with writing(path) as file:
-        inode = os.fstat(file.fileno()).st_ino
-        facts = {"format": FORMAT, "inode": inode, "plan": encode_plan(plan), **asdict(label)}
+        facts = {"format": FORMAT, "identity": _identity(file.fileno()), "plan": encode_plan(plan), **asdict(label)}
         text = b"".join(encode(facts))
         text = key.encrypt(text, _ROLE) if key else text
         digest = hashlib.sha256(text).digest()
@@ -128,7 +130,8 @@ def preparing(
 class Prepared:
     """An open file of prepared material, locked against other processes until it is closed.
 
-    Raises DataError for a file that is damaged, of other parties, a copy, used up, or encrypted under another key.
+    Raises DataError for a file that is damaged, of other parties, a copy, restored, used up, or encrypted under another
+    key.
     """
 
     label: Label
@@ -142,6 +145,7 @@ class Prepared:
             with self._using():
                 self._lock()
                 self._read_label()
+                self._refuse_if_restored()
             if (self.label.rank, self.label.parties) != (rank, parties):
                 raise DataError(
                     f"{path}: must have been prepared by {' and '.join(parties)} for {parties[rank]}, got a file of "
@@ -190,6 +194,8 @@ class Prepared:
             with self._using():
                 os.pwrite(self._file.fileno(), _marks(self._used), self._marks_start)
                 os.fsync(self._file.fileno())
+                # Only now: a crash in between must not make the file look older than it is.
+                self._note_elsewhere()
         for request, shelf, number in taken:
             view = _StoredView(self.label.rank, self._streams.of(shelf.first + number), self._piece(shelf, number), {})
             request.values = request.correlation.deal(view)
@@ -236,12 +242,42 @@ class Prepared:
             first, start = first + count, self._shelves[-1].end
         if status.st_size != start:
             self._refuse()
-        if status.st_ino != facts["inode"]:
+        if facts["identity"] != _identity(self._file.fileno()):
             raise DataError(f"{self.path}: this is a copy of prepared material: only the original file may be used")
-        marks = os.pread(self._file.fileno(), _MARK * len(plan), self._marks_start)
-        self._used, complement = np.frombuffer(marks, U64).reshape(-1, 2).T.copy()
-        if (self._used != ~complement).any() or (self._used > self._counts).any():
+        used = _counts_of(os.pread(self._file.fileno(), _MARK * len(plan), self._marks_start), self._counts)
+        if used is None:
             self._refuse()
+        self._used = used
+
+    def _refuse_if_restored(self) -> None:
+        """Compare the marks with the last ones that this user's runs wrote on this machine."""
+        try:
+            folder = state_folder() / "prepared"
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except (ConfigError, OSError) as error:
+            raise DataError(
+                f"{self.path}: what is used must also be noted outside of the file: set XDG_STATE_HOME to a folder of "
+                f"this user ({error})"
+            ) from None
+        self._elsewhere = folder / f"{self.label.pair.hex()}-{self.label.rank}"
+        if not self._elsewhere.exists():
+            return
+        noted = _counts_of(self._elsewhere.read_bytes(), self._counts)
+        if noted is None:
+            raise DataError(f"{self._elsewhere}: is damaged, so that {self.path} may be an old copy: prepare again")
+        if (noted > self._used).any():
+            raise DataError(
+                f"{self.path}: an old copy of prepared material was restored: {self.used} pieces are marked as used, "
+                f"but {int(noted.sum())} were: prepare again at both parties"
+            )
+
+    def _note_elsewhere(self) -> None:
+        if not self._elsewhere.exists():
+            write_bytes(self._elsewhere, _marks(np.zeros_like(self._used)))
+        with open(self._elsewhere, "r+b") as file:
+            file.write(_marks(self._used))
+            file.flush()
+            os.fsync(file.fileno())
 
     def _piece(self, shelf: _Shelf, number: int) -> np.ndarray:
         """Read the packed derived values of a request."""
@@ -280,6 +316,19 @@ def _marks_start(length: int) -> int:
     """Return where the marks begin after a label of this length: a multiple of a mark, so that none is half written."""
     end = _LENGTH + _DIGEST + length
     return end + -end % _MARK
+
+
+def _identity(descriptor: int) -> list[int]:
+    """Return what tells a file from its copies."""
+    return [os.fstat(descriptor).st_ino, *birth_of(descriptor)]
+
+
+def _counts_of(marks: bytes, most: np.ndarray) -> np.ndarray | None:
+    """Return the counts in marks; None if they are damaged."""
+    if len(marks) != _MARK * len(most):
+        return None
+    used, complement = np.frombuffer(marks, U64).reshape(-1, 2).T.copy()
+    return None if (used != ~complement).any() or (used > most).any() else used
 
 
 def _marks(used: np.ndarray) -> bytes:

@@ -43,6 +43,14 @@ PLAN = [([TRIPLES, SQUARES], 3), ([TRIPLES], 2)]
 MASKS = "masks"
 
 
+@pytest.fixture(autouse=True)
+def state(tmp_path_factory, monkeypatch):
+    """The folder in which runs note what they have used."""
+    folder = tmp_path_factory.mktemp("state")
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    return folder / "sharewood" / "prepared"
+
+
 @pytest.fixture
 def known(monkeypatch):
     """Use correlated transfers that both parties know, which need no set-up."""
@@ -244,12 +252,15 @@ def test_a_session_uses_prepared_material_and_makes_the_rest(known, tmp_path, mo
         assert prepared.used == {"before": 1, "meanwhile": 1, "other order": 2, "more": 5}[moment]
 
 
-def test_neither_uses_what_the_other_has_used(known, tmp_path):
+def test_neither_uses_what_the_other_has_used(known, tmp_path, state):
+    """The disk of party_a is restored, with the user's state folder."""
     paths = made(tmp_path)
     old = paths[0].read_bytes()
     assert in_session(paths, squares) == SQUARED
     with open(paths[0], "r+b") as file:
         file.write(old)
+    for noted in state.glob("*-0"):
+        noted.unlink()
     with opened(paths[0]) as put_back:
         assert put_back.used == 0
     masks = in_session(paths, lambda party: [party.randomness.take(TRIPLES)[0] for _ in range(5)])
@@ -268,6 +279,54 @@ def test_a_copy_is_refused_and_a_file_may_move(known, tmp_path):
     path.rename(moved)
     with opened(moved) as prepared:
         assert prepared.used == 0
+
+
+@pytest.mark.parametrize("key", [None, FileKey(bytes(32), "the test")], ids=["plain", "encrypted"])
+def test_an_old_copy_in_place_is_refused_at_either_party(known, tmp_path, key):
+    """As `cp backup file` does, which keeps the inode."""
+    paths = made(tmp_path, key=key)
+    old = [path.read_bytes() for path in paths]
+    assert in_session(paths, squares, key) == SQUARED
+    for path, before in zip(paths, old, strict=True):
+        with open(path, "r+b") as file:
+            file.write(before)
+    for failure in in_session(paths, squares, key):
+        assert isinstance(failure, DataError)
+        assert "an old copy of prepared material was restored: 0 pieces are marked as used, but 1 were" in str(failure)
+
+
+def test_a_new_file_with_the_old_inode_is_refused(known, tmp_path, monkeypatch):
+    path, _ = made(tmp_path)
+    copy = tmp_path / "copy"
+    shutil.copy2(path, copy)
+    inode = path.stat().st_ino
+    real = files.birth_of
+    assert any(real(os.open(path, os.O_RDONLY))), "this file system tells neither birth nor generation"
+    monkeypatch.setattr(files, "_identity", lambda descriptor: [inode, *real(descriptor)])
+    opened(path).close()
+    with pytest.raises(DataError, match="copy: this is a copy of prepared material"):
+        opened(copy)
+
+
+def test_notes_of_use_are_private_and_a_damaged_one_is_refused(known, tmp_path, state):
+    path, _ = made(tmp_path)
+    with opened(path) as prepared:
+        taken(prepared, SQUARES)
+    (noted,) = state.iterdir()
+    assert stat.S_IMODE(noted.stat().st_mode) == 0o600 and stat.S_IMODE(state.stat().st_mode) == 0o700
+    noted.write_bytes(bytes(len(noted.read_bytes())))
+    with pytest.raises(DataError, match=r"is damaged, so that .* may be an old copy"):
+        opened(path)
+
+
+def test_a_crash_between_the_marks_loses_a_piece(known, tmp_path, monkeypatch):
+    path, _ = made(tmp_path)
+    with opened(path) as prepared, monkeypatch.context() as patched:
+        patched.setattr(files, "write_bytes", _no_space)
+        with pytest.raises(DataError, match="No space"):
+            taken(prepared, SQUARES)
+    with opened(path) as prepared:
+        assert prepared.used == 1 and taken(prepared, SQUARES) != [None]
 
 
 def test_two_runs_cannot_use_a_file_at_once(known, tmp_path):
@@ -300,11 +359,13 @@ def test_a_truncated_file_is_refused(known, tmp_path):
         opened(tmp_path / "none")
 
 
-def test_every_changed_byte_is_refused(known, tmp_path):
+def test_every_changed_byte_is_refused(known, tmp_path, state):
     path, _ = made(tmp_path, [([Triples((2,), Z8), Squares((2,), Z8)], 2)])
     whole = path.read_bytes()
 
     def refused():
+        for noted in state.glob("*"):
+            noted.unlink()
         try:
             with opened(path) as prepared:
                 taken(prepared, *[Triples((2,), Z8), Squares((2,), Z8)] * 2)
@@ -370,7 +431,7 @@ def test_a_full_disk_leaves_no_file(known, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def _no_space(array):
+def _no_space(*arguments):
     raise OSError(28, "No space left on device")
 
 
