@@ -13,6 +13,7 @@ from mpc.errors import ConfigError, DataError
 from protocols.runtime.session import PARTIES
 from secure_tree.categories import dictionary, unite
 from secure_tree.config import Method, Partition, TrainConfig
+from secure_tree.public import choose
 from secure_tree.schema import read_features
 from sharewood.columns import Columns
 from sharewood.datasets import breast_cancer, check_same_columns, hold_out
@@ -53,13 +54,14 @@ class DemoData:
         return features, np.concatenate([y for _, y in tables if y is not None])
 
     def few(self) -> dict[str, tuple[Table, Table]]:
-        """Return the rows of the learning curve: each party's first CURVE_ROWS, for training and for validation."""
+        """Return the rows of the learning curve: CURVE_ROWS drawn from each party's, to train and to validate."""
 
-        def first(table: Table) -> Table:
-            return table[0].iloc[:CURVE_ROWS], None if table[1] is None else table[1][:CURVE_ROWS]
+        def some(table: Table) -> Table:
+            rows = choose(min(CURVE_ROWS, len(table[0])), len(table[0]), "rows of the learning curve")
+            return table[0].iloc[rows], None if table[1] is None else table[1][rows]
 
         named = {"training": self.train} | ({} if self.test is self.train else {"held_out": self.test})
-        return {name: (first(a), first(b)) for name, (a, b) in named.items()}
+        return {name: (some(a), some(b)) for name, (a, b) in named.items()}
 
 
 def split(features: pd.DataFrame, labels: np.ndarray, test_size: float, title: str, partition: Partition) -> DemoData:

@@ -60,8 +60,9 @@ from sharewood.run_report import (
     write_reports,
 )
 from sharewood.shard_alignment import align_in_shards, check_folder
+from sharewood.sharded import Sharded
 from sharewood.table_files import writable, write_frame
-from sharewood.tables import read_joinable
+from sharewood.tables import Rows, read_joinable
 from sharewood.warming_up import warm_up
 
 T = TypeVar("T")
@@ -222,7 +223,12 @@ def _train(config: HostsConfig, name: str, resume: bool, json: Path | None, watc
         return TrainingReport(
             costs=PartyCosts.of(party, name, trees=None if resume else trees.grown),
             run=Run.now(known.pairing, read, model=out),
-            data=TrainingTables(list(known.layout.rows), list(known.validation_rows), len(known.names)),
+            data=TrainingTables(
+                list(known.layout.rows),
+                list(known.validation_rows),
+                len(known.names),
+                *_weights_and_positives(rows, used),
+            ),
             config=used,
             rounds_of_trees=trees,
             metric=used.metric,
@@ -243,6 +249,14 @@ def _train(config: HostsConfig, name: str, resume: bool, json: Path | None, watc
 
     write_reports(out, training_page(name, config.names, report), report, json)
     return report
+
+
+def _weights_and_positives(rows: Rows | Sharded, config: TrainConfig) -> tuple[bool | None, float | None]:
+    """Return whether own rows have weights, and the share of labels that are 1; None where only workers know."""
+    weighted = rows.weights is not None if isinstance(rows, Rows) else None
+    if rows.labels is None or config.objective != "binary:logistic":
+        return weighted, None
+    return weighted, float(np.mean(rows.labels))
 
 
 def predict_rows(config: HostsConfig, name: str, json: Path | None) -> PredictionReport:

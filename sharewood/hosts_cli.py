@@ -105,7 +105,9 @@ def train(
         .audited(audit, check_dealer)
         .on_cluster(party, shards, ray)
     )
-    with watching(live) as watch:
+    files = {"data": job.party(party).train_data, "model": job.party(party).model}
+    about = {"party": party, "other": next(name for name in job.names if name != party)}
+    with watching(live, about | {role: path.name for role, path in files.items() if path}) as watch:
         report = train(job, party, resume, json, watch)
     _print_costs("trained", report, started)
 

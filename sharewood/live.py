@@ -13,9 +13,11 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from threading import Condition, Thread
+from time import monotonic
 from typing import Any
 
 from mpc.errors import ConfigError
+from secure_tree.config import RISING
 from sharewood.progress import Watch
 
 log = logging.getLogger("sharewood")
@@ -28,16 +30,24 @@ _LAST = 1.0
 class _Feed:
     """The latest state and its number."""
 
-    def __init__(self) -> None:
+    def __init__(self, about: dict[str, str]) -> None:
         self._changed = Condition()
         self._number = 0
-        self._text = json.dumps({"done": 0, "ended": False})
+        self._began, self._about = monotonic(), about
+        self._text = self._written({"done": 0, "ended": False})
         self._over = False
 
     def put(self, state: dict[str, Any]) -> None:
         with self._changed:
-            self._number, self._text = self._number + 1, json.dumps(state)
+            self._number, self._text = self._number + 1, self._written(state)
             self._changed.notify_all()
+
+    def _written(self, state: dict[str, Any]) -> str:
+        """Return a state with what the training is about, the seconds since its begin, and the best round."""
+        if curve := state.get("curve"):
+            best = (max if state["metric"] in RISING else min)(curve, key=lambda point: point[1])
+            state = state | {"best": list(best)}
+        return json.dumps(state | {"about": self._about, "seconds": monotonic() - self._began})
 
     def end(self) -> None:
         with self._changed:
@@ -94,19 +104,22 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = True
 
-    def __init__(self, port: int) -> None:
-        self.feed = _Feed()
+    def __init__(self, port: int, about: dict[str, str]) -> None:
+        self.feed = _Feed(about)
         super().__init__((_HOST, port), _Handler)
 
 
 @contextmanager
-def watching(port: int | None) -> Iterator[Watch | None]:
-    """Serve the page in the block, and yield a callable that receives the progress. Raises ConfigError."""
+def watching(port: int | None, about: dict[str, str] | None = None) -> Iterator[Watch | None]:
+    """Serve the page in the block, and yield a callable that receives the progress. Raises ConfigError.
+
+    `about` names the party, the other one and the files of the job, as the page shows them.
+    """
     if port is None:
         yield None
         return
     try:
-        server = _Server(port)
+        server = _Server(port, about or {})
     except OSError as error:
         raise ConfigError(f"--live: cannot listen at {_HOST}:{port} ({error.strerror})") from None
     thread = Thread(target=server.serve_forever, name="live", daemon=True)

@@ -58,11 +58,17 @@ class PartyReport(Figures):
 
 @dataclass(frozen=True)
 class TrainingTables(Figures):
-    """Rows of each party that were trained on, and held out; features of both parties together."""
+    """Rows of each party that were trained on, and held out; features of both parties together.
+
+    `weighted`, `positives`: whether this party's rows have weights, and the share of its labels that are 1; None if
+    only its workers know.
+    """
 
     rows: list[int]
     held: list[int]
     features: int
+    weighted: bool | None = None
+    positives: float | None = None
 
 
 @dataclass(frozen=True)

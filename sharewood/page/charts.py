@@ -59,6 +59,7 @@ class Line:
     y: Sequence[float]
     whose: Whose = "ours"
     dashed: bool = False
+    marked: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def lines(name: str, caption: str, drawn: Sequence[Line], x: str, y: str, unit: 
         axes = figure.add_subplot()
         for line in drawn:
             colour = {"ours": _OURS, "theirs": _THEIRS, "chance": _MUTED}[line.whose]
-            mark = "o" if len(line.x) == 1 else None
+            mark = "o" if len(line.x) == 1 or line.marked else None
             width = 1.0 if line.whose == "chance" else None
             style = "--" if line.dashed else "-"
             axes.plot(line.x, line.y, color=colour, linestyle=style, linewidth=width, marker=mark, label=line.name)
@@ -87,7 +88,7 @@ def lines(name: str, caption: str, drawn: Sequence[Line], x: str, y: str, unit: 
         else:
             points = sorted({x for line in drawn for x in line.x})
             axes.set_xticks([points[i] for i in some(len(points), _TICKS)])
-        axes.legend(loc="best" if not unit else "lower right" if y.startswith("true") else "lower left")
+        axes.legend(loc="best")
 
     return Chart(name, _svg(name, draw, _SIZE), caption)
 

@@ -29,6 +29,7 @@ def demo_page(report: DemoReport, labels: np.ndarray, margins: Mapping[str, np.n
         headlines=_headlines(report),
         sections=[
             _quality(report, labels, margins),
+            *_decisions(report, labels, margins),
             _cost(costs),
             sections.tree_parts(costs.parts, config.n_estimators),
             _disclosure(report),
@@ -103,6 +104,11 @@ def _quality(report: DemoReport, labels: np.ndarray, margins: Mapping[str, np.nd
     )
     columns = ["measure", "Sharewood, on secret shares", "XGBoost, on pooled rows"]
     return Section("Quality", sentences, charts, Table(columns[: 3 if quality.xgboost else 2], rows))
+
+
+def _decisions(report: DemoReport, labels: np.ndarray, margins: Mapping[str, np.ndarray]) -> list[Section]:
+    two = report.config.objective == "binary:logistic" and len(set(labels.tolist())) == 2
+    return [sections.decisions(labels, margins)] if two else []
 
 
 def _cost(costs: DemoCosts) -> Section:

@@ -10,6 +10,7 @@ from sharewood.page import sections
 from sharewood.page.charts import Line, some
 from sharewood.page.document import Headline, Page, Section, Table
 from sharewood.page.units import seconds, size
+from sharewood.quality import log_odds
 from sharewood.run_report import PartyReport, PredictionReport, RoundsOfTrees, TrainingReport
 
 _ROWS = 10
@@ -33,7 +34,7 @@ def training_page(name: str, parties: tuple[str, str], report: TrainingReport) -
     page = Page(
         title=f"Training at {name}",
         subtitle=f"Rows trained on: {rows}; {data.features} features in total. Trees of depth {config.max_depth}, "
-        f"{config.binning}. {_rounds(trees)} {_shards(report)}This report has what {name} knows.",
+        f"{config.binning}. {_rounds(trees)} {_shards(report)}{_own(name, report)}This report has what {name} knows.",
         about=sections.about(report.run),
         headlines=[*_kept(report.metric, trees), *_spent(report, trees.resumed_after)],
         sections=[
@@ -49,6 +50,15 @@ def training_page(name: str, parties: tuple[str, str], report: TrainingReport) -
     return page.html()
 
 
+def _own(name: str, report: TrainingReport) -> str:
+    """Describe the weights and labels of a party's own rows, which the other party does not see."""
+    positives, weighted = report.data.positives, report.data.weighted
+    if weighted is None:
+        return ""
+    labels = "" if positives is None else f" and {positives:.2%} positive labels"
+    return f"The rows of {name} have {'weights' if weighted else 'no weights'}{labels}. "
+
+
 def _shards(report: TrainingReport) -> str:
     if report.division is None:
         return ""
@@ -60,11 +70,11 @@ def _shards(report: TrainingReport) -> str:
 
 
 def prediction_page(
-    name: str, report: PredictionReport, margins: np.ndarray, labels: np.ndarray | None, binary: bool
+    name: str, report: PredictionReport, predictions: np.ndarray, labels: np.ndarray | None, binary: bool
 ) -> str:
     """Return the HTML of a prediction's report at party `name`; `labels` are those of its rows, if its file has them.
 
-    `binary`: whether there are two classes, which margins rank.
+    `binary`: whether there are two classes, which predictions rank.
     """
     data, measures = report.data, report.quality or {}
     facts = ["row counts", f"the names and order of {data.features} features", "the model's parameters"]
@@ -78,7 +88,8 @@ def prediction_page(
         about=sections.about(report.run),
         headlines=headlines,
         sections=[
-            _quality(measures, margins, labels, binary),
+            _quality(measures, predictions, labels, binary),
+            *_decisions(report, predictions, labels, binary),
             *_costs(name, report),
             _disclosure(name, report, facts),
             *_by_shard(name, report),
@@ -168,7 +179,7 @@ def _points(curve: Curve) -> tuple[list[int], list[float]]:
     return [rounds for rounds, _ in curve], [value for _, value in curve]
 
 
-def _quality(measures: Measures, margins: np.ndarray, labels: np.ndarray | None, binary: bool) -> Section:
+def _quality(measures: Measures, predictions: np.ndarray, labels: np.ndarray | None, binary: bool) -> Section:
     if labels is None:
         absent = "This party knows no labels of the rows, so there are no metrics and no curves."
         return Section("Quality", [absent])
@@ -178,8 +189,17 @@ def _quality(measures: Measures, margins: np.ndarray, labels: np.ndarray | None,
         return Section("Quality", ["This party's predictions against the labels in its file."], table=table)
     if len(set(labels.tolist())) < 2:
         return Section("Quality", ["ROC and precision-recall curves need two classes among the labels."], table=table)
-    charts = sections.ranking_charts(labels, {"Sharewood": margins})
+    charts = sections.ranking_charts(labels, {"Sharewood": predictions})
     return Section("Quality", ["This party's predictions against the labels in its file."], charts, table)
+
+
+def _decisions(
+    report: PredictionReport, predictions: np.ndarray, labels: np.ndarray | None, binary: bool
+) -> list[Section]:
+    if labels is None or not binary or len(set(labels.tolist())) != 2:
+        return []
+    margins = log_odds(predictions) if report.predict["output"] == "probability" else predictions
+    return [sections.decisions(labels, {"Sharewood": margins})]
 
 
 def _disclosure(name: str, report: PartyReport, facts: list[str]) -> Section:

@@ -16,6 +16,9 @@ from sharewood.shard_costs import Peak, ShardCosts, by_process
 
 _WHOSE: dict[str, Whose] = {"Sharewood": "ours", "XGBoost": "theirs"}
 _STEPS = 200
+# Groups of rows of a calibration curve, and shares of rows above a cut-off.
+_GROUPS = 10
+_FLAGGED = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 
 
 def about(run: Run) -> str:
@@ -55,6 +58,53 @@ def ranking_charts(labels: np.ndarray, margins: Mapping[str, np.ndarray]) -> lis
     return [
         lines("roc", "ROC: true positive rate against false positive rate.", roc, *axes, unit=True),
         lines("recall", "Precision against recall.", recall, "recall", "precision", True),
+    ]
+
+
+def decisions(labels: np.ndarray, margins: Mapping[str, np.ndarray]) -> Section:
+    """Show what predictions are worth for decisions: calibration, and cut-offs. Labels are 0 and 1, and both occur."""
+    from sklearn import metrics
+
+    share = float(np.mean(labels))
+    worth = []
+    for name, margin in margins.items():
+        false, true, _ = metrics.roc_curve(labels, margin)
+        average, area = metrics.average_precision_score(labels, margin), metrics.roc_auc_score(labels, margin)
+        worth.append(f"{name}: average precision {average:.4f}, KS {max(true - false):.4f}, Gini {2 * area - 1:.4f}.")
+    sentences = [
+        f"{share:.2%} of these rows are positive: the same answer for all is right in {max(share, 1 - share):.2%}.",
+        *worth,
+        "The table flags the rows with the highest probabilities of Sharewood's model, down to each cut-off.",
+    ]
+    drawn = [_calibration(name, labels, 1 / (1 + np.exp(-margin))) for name, margin in margins.items()]
+    most = max(value for line in drawn for value in (*line.x, *line.y))
+    drawn.append(Line("perfect", [0, most], [0, most], "chance"))
+    caption = "Share of positive rows against the mean predicted probability, in ten groups of equally many rows."
+    chart = lines("calibration", caption, drawn, "predicted probability", "share of positive rows")
+    columns = ["flagged rows", "cut-off", "precision", "recall"]
+    return Section(
+        "Calibration and cut-offs", sentences, [chart], Table(columns, _cut_offs(labels, margins["Sharewood"]))
+    )
+
+
+def _calibration(name: str, labels: np.ndarray, probability: np.ndarray) -> Line:
+    groups = np.array_split(np.argsort(probability, kind="stable"), min(_GROUPS, len(labels)))
+    predicted, observed = ([float(v[rows].mean()) for rows in groups] for v in (probability, labels))
+    return Line(name, predicted, observed, _WHOSE[name], name != "Sharewood", marked=True)
+
+
+def _cut_offs(labels: np.ndarray, margin: np.ndarray) -> list[list[str]]:
+    probability = np.sort(1 / (1 + np.exp(-margin)))[::-1]
+    caught = np.cumsum(labels[np.argsort(-margin, kind="stable")])
+    counts = sorted({max(1, round(share * len(labels))) for share in _FLAGGED})
+    return [
+        [
+            f"{n / len(labels):.1%}",
+            f"{probability[n - 1]:.4f}",
+            f"{caught[n - 1] / n:.1%}",
+            f"{caught[n - 1] / caught[-1]:.1%}",
+        ]
+        for n in counts
     ]
 
 

@@ -12,7 +12,7 @@ import pytest
 from mpc.errors import ConfigError, DataError
 from mpc.extras import install
 from secure_tree.config import TrainConfig
-from sharewood.demo_data import Files, from_columns, from_files
+from sharewood.demo_data import CURVE_ROWS, DemoData, Files, from_columns, from_files
 from sharewood.reference import check_xgboost
 
 LOGISTIC = TrainConfig.of()
@@ -145,3 +145,14 @@ def test_parquet_is_described_too(tmp_path):
     data = from_files(Files((tmp_path / "t.parquet",) * 2, "y"), 0, LOGISTIC)
     X, _ = data.pooled(data.train)
     assert X.shape == (4, 4) and data.missing == ("c",)
+
+
+def test_rows_of_the_learning_curve_are_drawn_from_the_whole_table():
+    n = CURVE_ROWS + 1000
+    sorted_rows = pd.DataFrame({"x": np.arange(n)}), (np.arange(n) >= n // 2).astype(float)
+    nobody = sorted_rows[0].iloc[:0], sorted_rows[1][:0]
+    data = DemoData((sorted_rows, sorted_rows), (sorted_rows, nobody), "bins", "sorted")
+    drawn, labels = data.few()["held_out"][0]
+    assert len(drawn) == len(labels) == CURVE_ROWS and drawn["x"].is_monotonic_increasing
+    assert abs(labels.mean() - sorted_rows[1].mean()) < 0.02
+    assert (labels == sorted_rows[1][drawn["x"]]).all()

@@ -14,6 +14,8 @@ from sharewood import hosts
 from sharewood.live import watching
 from tests.sharewood.hosting import free_port, in_threads, write_job
 
+ABOUT = {"party": "party_a", "other": "party_b", "data": "a.csv"}
+
 
 @pytest.fixture
 def place(tmp_path):
@@ -51,7 +53,7 @@ def test_a_client_follows_a_training(place, monkeypatch):
         return original(party, *others, watch if party.rank == 0 else None)
 
     monkeypatch.setattr(hosts, "fit", fit)
-    with ThreadPoolExecutor(1) as pool, watching(port) as watch:
+    with ThreadPoolExecutor(1) as pool, watching(port, ABOUT) as watch:
         page = httpx.get(url)
         assert page.status_code == 200 and "EventSource" in page.text and "http" not in page.text
         assert httpx.get(url, headers={"Host": "example.org"}).status_code == 421
@@ -67,6 +69,10 @@ def test_a_client_follows_a_training(place, monkeypatch):
 
         report, _ = in_threads(monkeypatch, place, hosts.train, False, None, seen)
     told = reading.result(60)
+    seconds = [state.pop("seconds") for state in told]
+    assert seconds == sorted(seconds) and all(state.pop("about") == ABOUT for state in told)
+    best = [state.pop("best", None) for state in told]
+    assert best[-1] == list(min(report.curve, key=lambda point: point[1])), "by log loss"
     assert told[0] == {"done": 0, "ended": False}
     # A slow reader may miss a state, but never the last one, and sees states in order.
     later = json.loads(json.dumps(states))

@@ -1,5 +1,6 @@
 """The page of a training in a real browser: headless Chromium, if it is installed."""
 
+import re
 import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -34,10 +35,13 @@ def document(port, profile):
 
 def test_a_training_that_has_ended(tmp_path):
     port = free_port()
-    with live.watching(port) as watch:
+    about = {"party": "a<b>", "other": "b", "data": "x.csv"}
+    with live.watching(port, about) as watch:
         watch({**STATE, "done": 5, "ended": True})
         page = document(port, tmp_path)
-    assert '<p id="state">The training has ended; 2.5 MB with the other party.</p>' in page
+    assert re.search("The training has ended after 0 min [0-9]{2} s; 2.5 MB with the other party.</p>", page)
+    assert '<span id="party"> at a&lt;b&gt;, with b</span>' in page and '<p id="files">data: x.csv</p>' in page
+    assert "best: 0.50000 after 2" in page
     assert '<p id="lost" hidden="">' in page
     assert "<td>histograms</td><td>1.50</td><td>40</td><td>2.00</td>" in page
     assert "logloss on held-out rows: 0.50000 after 2 rounds of trees" in page and 'points="20,5 40,95"' in page

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import ks_2samp
+from sklearn.metrics import average_precision_score, roc_auc_score
 
 from secure_tree.config import TrainConfig
 from sharewood.figures import Phase, Run
@@ -132,7 +134,34 @@ def test_a_prediction(labels, binary, sentence):
     report = PredictionReport(costs=costs(("predict",)), run=RUN, data=table, config=TrainConfig(), predict=how)
     text = check_page(prediction_page("a", report, np.linspace(-1, 1, 5), labels, binary))
     assert sentence in text and DIGESTS["train_data"] in text
-    assert ("ROC: true positive" in text) == (sentence.startswith("Precision"))
+    two = sentence.startswith("Precision")
+    assert ("ROC: true positive" in text) == ("Calibration and cut-offs" in text) == two
+
+
+@pytest.mark.parametrize("output", ["margin", "probability"])
+def test_calibration_and_cut_offs_are_of_probabilities(output):
+    rng = np.random.default_rng(8)
+    margins = rng.normal(-3, 1, 1000)
+    labels = (rng.uniform(size=1000) < 1 / (1 + np.exp(-margins))).astype(float)
+    values = margins if output == "margin" else 1 / (1 + np.exp(-margins))
+    how = {"output": output, "method": "bins", "to": None}
+    table = PredictionTable(1000, 3)
+    report = PredictionReport(costs=costs(("predict",)), run=RUN, data=table, config=TrainConfig(), predict=how)
+    text = check_page(prediction_page("a", report, values, labels, True))
+    order = np.argsort(-margins)
+    caught, cut = labels[order[:100]].sum(), 1 / (1 + np.exp(-margins[order[99]]))
+    assert f"10.0% {cut:.4f} {caught / 100:.1%} {caught / labels.sum():.1%}" in text
+    assert f"{labels.mean():.2%} of these rows are positive: the same answer for all is right in" in text
+    average, ks = average_precision_score(labels, margins), ks_2samp(margins[labels == 1], margins[labels == 0])
+    gini = 2 * roc_auc_score(labels, margins) - 1
+    assert f"average precision {average:.4f}, KS {ks.statistic:.4f}, Gini {gini:.4f}" in text
+
+
+def test_a_training_says_whether_rows_have_weights_and_how_many_are_positive():
+    rows = ([1500, 900], [10, 20], 3)
+    assert "have weights and 6.83% positive labels" in training(data=TrainingTables(*rows, True, 0.0683))
+    assert "have no weights. This report" in training(data=TrainingTables(*rows, False))
+    assert "The rows of" not in training(data=TrainingTables(*rows))
 
 
 def test_units():
