@@ -18,12 +18,16 @@ CREDITCARD = ["Time", *(f"V{i}" for i in range(1, 29)), "Amount"]
 
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Read a9a, cod_rna, abalone, cpu_small, space_ga or default_credit: features float32[n, d], labels float64[n]."""
-    if name == "a9a":
-        from sklearn.datasets import load_svmlight_file
+    """Read a9a, cod_rna, abalone, cpu_small, space_ga or default_credit: features float32[n, d], labels float64[n].
 
-        X, y = load_svmlight_file(str(DATA / "federated" / "a9a"), n_features=123)
-        return X.toarray().astype(np.float32), (y > 0).astype(np.float64)
+    "a9a+a9a.t" are the 32,561 rows of a9a and the 16,281 of its test file.
+    """
+    if name in ("a9a", "a9a+a9a.t"):
+        from sklearn.datasets import load_svmlight_files
+
+        parts = load_svmlight_files([DATA / "federated" / file for file in name.split("+")], n_features=123)
+        X, y = (np.concatenate(part) for part in ([x.toarray() for x in parts[::2]], parts[1::2]))
+        return X.astype(np.float32), (y > 0).astype(np.float64)
     if name == "default_credit":
         parts = [f"default_credit_homo_{part}.csv" for part in ("guest", "host_1", "host_2", "test")]
         table = pd.concat([pd.read_csv(DATA / "homo" / part) for part in parts]).drop(columns="id")

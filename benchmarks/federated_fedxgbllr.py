@@ -30,10 +30,21 @@ from protocols.federated.fedxgbllr.trees import fit_ensemble
 from protocols.federated.objectives import sigmoid
 from protocols.federated.secure_sum import OpenSum
 from protocols.federated.virtual_samples.metrics import calibration_error
+from sharewood.fed.division import DIVISIONS, Division, divide
+
+DEFAULTS = FedXGBllrConfig.of()
+Line = dict[str, float | int | str | None]
 
 
-def run(X: np.ndarray, y: np.ndarray, clients: int, config: FedXGBllrConfig) -> dict[str, float | int | str | None]:
-    """Train on 75 % of the rows, shuffled by `config.seed` and divided equally; return scores on the other 25 %."""
+def run(
+    X: np.ndarray,
+    y: np.ndarray,
+    clients: int,
+    config: FedXGBllrConfig,
+    divided: Division = "equal",
+    with_simfl: bool = True,
+) -> Line:
+    """Train on 75 % of the rows, shuffled by `config.seed`, then divided; return scores on the other 25 %."""
     order = np.random.default_rng(config.seed).permutation(len(X))
     training, test = np.split(order, [len(X) * 3 // 4])
 
@@ -42,13 +53,13 @@ def run(X: np.ndarray, y: np.ndarray, clients: int, config: FedXGBllrConfig) -> 
             return 100 * float(np.mean((predicted > 0.5) == y[test]))
         return float(np.mean((predicted - y[test]) ** 2))
 
-    def measured(predicted: np.ndarray, of: str) -> dict[str, float | None]:
+    def measured(predicted: np.ndarray, of: str) -> Line:
         """Return the columns `of`: accuracy or squared error, and for two classes log loss and calibration error."""
         loss = log_loss(y[test], predicted, labels=[0, 1]) if config.classification else None
         calibration = calibration_error(y[test], predicted) if config.classification else None
         return {of: score(predicted), f"logloss_{of}": loss, f"calibration_{of}": calibration}
 
-    parts = np.array_split(training, clients)
+    parts = [training[part] for part in divide(X[training], y[training], clients, divided, config.seed)]
     federation = LocalFederation(
         {i: FedXGBllrClient(i, X[part], y[part], config, OpenSum()) for i, part in enumerate(parts)}
     )
@@ -61,10 +72,13 @@ def run(X: np.ndarray, y: np.ndarray, clients: int, config: FedXGBllrConfig) -> 
     model = train(federation, config, OpenSum(), progress)
     seconds = time.perf_counter() - begin
 
-    pooled = fit_ensemble(X[training], (y[training] - model.location) / model.scale, config.total_trees, config)
+    targets, scale = (y - model.location) / model.scale, model.scale
+    pooled = fit_ensemble(X[training], targets[training], config.total_trees, config, scale)
     central = replace(model, ensembles=[pooled]).predict_by_mean(X[test])
-    margin = simfl.margins(X, (y - model.location) / model.scale, parts, test, config)
-    by_simfl = sigmoid(margin) if config.classification else model.location + model.scale * margin
+    of_simfl: Line = dict.fromkeys(("simfl", "logloss_simfl", "calibration_simfl"))
+    if with_simfl:
+        margin = simfl.margins(X, targets, parts, test, config, scale)
+        of_simfl = measured(sigmoid(margin) if config.classification else model.location + scale * margin, "simfl")
     return {
         "clients": clients,
         "architecture": config.architecture,
@@ -78,7 +92,7 @@ def run(X: np.ndarray, y: np.ndarray, clients: int, config: FedXGBllrConfig) -> 
         "local": f"{config.local_batches} batches" if config.local_batches else f"{config.local_epochs} epochs",
         **measured(model.predict(X[test]), "network"),
         **measured(model.predict_by_mean(X[test]), "mean"),
-        **measured(by_simfl, "simfl"),
+        **of_simfl,
         **measured(central, "centralised"),
         "kept": model.kept,
         "round_1": by_round[0],
@@ -88,6 +102,8 @@ def run(X: np.ndarray, y: np.ndarray, clients: int, config: FedXGBllrConfig) -> 
         "sent_bytes": sum(federation.sent.values()),
         "received_bytes": sum(federation.received.values()),
         "seconds": round(seconds, 1),
+        "divided": divided,
+        "label_means": " ".join(f"{y[part].mean():.3g}" for part in parts),
     }
 
 
@@ -97,14 +113,16 @@ def main() -> None:
     parser.add_argument("--clients", nargs="+", type=int, default=[2, 5, 10])
     parser.add_argument("--architectures", nargs="+", default=["interpretable"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
-    parser.add_argument("--reg-alpha", type=float, default=0.0)
-    parser.add_argument("--min-split-loss", type=float, default=0.0)
-    parser.add_argument("--subsample", type=float, default=1.0)
-    parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--local-epochs", type=int, default=2)
-    parser.add_argument("--local-batches", type=int, default=None)
-    parser.add_argument("--start", choices=["mean", "kaiming"], default="mean")
-    parser.add_argument("--validation-share", type=float, default=0.1)
+    parser.add_argument("--reg-alpha", type=float, default=DEFAULTS.reg_alpha)
+    parser.add_argument("--min-split-loss", type=float, default=DEFAULTS.min_split_loss)
+    parser.add_argument("--subsample", type=float, default=DEFAULTS.subsample)
+    parser.add_argument("--rounds", type=int, default=DEFAULTS.rounds)
+    parser.add_argument("--local-epochs", type=int, default=DEFAULTS.local_epochs)
+    parser.add_argument("--local-batches", type=int, default=DEFAULTS.local_batches)
+    parser.add_argument("--start", choices=["mean", "kaiming"], default=DEFAULTS.start)
+    parser.add_argument("--validation-share", type=float, default=DEFAULTS.validation_share)
+    parser.add_argument("--divided", choices=DIVISIONS, default="equal")
+    parser.add_argument("--without-simfl", action="store_true")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
 
@@ -129,14 +147,15 @@ def main() -> None:
                         start=given.start,
                         validation_share=given.validation_share,
                     )
-                    append(given.out, {"data": name} | run(X, y, clients, config))
+                    line = run(X, y, clients, config, given.divided, not given.without_simfl)
+                    append(given.out, {"data": name} | line)
 
 
-def append(path: Path, line: dict[str, float | int | str | None]) -> None:
+def append(path: Path, line: Line) -> None:
     """Append one line to a CSV file, with a header if the file is new."""
     new = not path.exists()
     with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, list(line))
+        writer = csv.DictWriter(file, list(line), lineterminator="\n")
         if new:
             writer.writeheader()
         writer.writerow(line)

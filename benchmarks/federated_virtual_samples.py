@@ -1,7 +1,7 @@
 """Measure figures 4 to 7 and table 1 of docs/virtual_samples.md: a CSV line per model and phase; curves as JSON.
 
-    python -m benchmarks.federated_virtual_samples --data rare --seeds 0 1 2 3 4 5 6 7 8 9 \
-        --out docs/figures/virtual_samples.csv --curves docs/figures/virtual_samples_curves.json
+    python -m benchmarks.federated_virtual_samples --data rare --seeds 0 1 2 3 4 5 6 7 8 9 --update-trees 25 \
+        --min-group 1 --out docs/figures/virtual_samples.csv --curves docs/figures/virtual_samples_curves.json
 
 `--data` is rare (a generated table for each seed), default_credit, or the path of the user's own copy of the Kaggle
 credit card table. Nodes and server run in this process, through `LocalFederation`. Boundaries are computed on the
@@ -33,7 +33,7 @@ from protocols.federated.virtual_samples.metrics import evaluate
 from protocols.federated.virtual_samples.node import VirtualSamplesNode
 from protocols.federated.virtual_samples.server import Server
 
-NODES = 3
+NODES, DEFAULTS = 3, VirtualSamplesConfig.of()
 PEERS = ("GBDT", "Random Forest", "XGBoost")
 UPDATE_SHARE, TEST_SHARE = 59_875 / 284_807, 45_569 / 284_807
 
@@ -162,12 +162,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="rare")
     parser.add_argument("--clusters", nargs="*", default=["10", "20", "50", "100", "200", "405", "1000", "original"])
-    parser.add_argument("--min-group", type=int, default=1)
+    parser.add_argument("--min-group", type=int, default=DEFAULTS.min_group)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
-    parser.add_argument("--trees", type=int, default=50)
-    parser.add_argument("--update-trees", type=int, default=25)
+    parser.add_argument("--trees", type=int, default=DEFAULTS.n_estimators)
+    parser.add_argument("--update-trees", type=int, default=DEFAULTS.update_estimators)
     parser.add_argument("--choose-once", action="store_true")
-    parser.add_argument("--update-check", type=float, default=0.2)
+    parser.add_argument("--update-check", type=float, default=DEFAULTS.update_check)
     parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=PEERS)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--curves", type=Path)

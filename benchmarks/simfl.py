@@ -24,11 +24,16 @@ HASHES, WIDTH = 40, 4.0
 
 
 def margins(
-    X: np.ndarray, y: np.ndarray, parts: Sequence[np.ndarray], test: np.ndarray, config: FedXGBllrConfig
+    X: np.ndarray,
+    y: np.ndarray,
+    parts: Sequence[np.ndarray],
+    test: np.ndarray,
+    config: FedXGBllrConfig,
+    scale: float = 1.0,
 ) -> np.ndarray:
     """Train on the rows `parts` of each party, and predict the rows `test`: margins or labels, float64.
 
-    `config` gives the number of trees and XGBoost's parameters; labels of a regression are standardised.
+    `config` gives the number of trees and XGBoost's parameters; labels of a regression are divided by `scale`.
     """
     import xgboost as xgb
 
@@ -50,7 +55,7 @@ def margins(
         turn = tree % len(parts)
         g, h = _derivatives(margin[: len(training)], targets, config)
         sums = tuple(np.bincount(similar[turn], each, len(parts[turn])) for each in (g, h))
-        parameters = booster_parameters(config) | {"seed": config.seed + tree}
+        parameters = booster_parameters(config, scale) | {"seed": config.seed + tree}
         booster = xgb.train(parameters, tables[turn], 1, obj=lambda margin, table, sums=sums: sums)
         margin += booster.predict(everything, output_margin=True)
     return margin[len(training) :]

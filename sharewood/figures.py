@@ -24,6 +24,7 @@ MEASURES = {
     "error": "error rate",
     "rmse": "root mean squared error",
     "mae": "mean absolute error",
+    "poisson_nloglik": "Poisson loss",
     "f1": "F1",
     "auprc": "AUPRC",
     "aucpr": "AUPRC",

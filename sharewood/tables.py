@@ -238,7 +238,7 @@ def _features(
             values[name] = _categories(place, name, frame[name], column.categories, optional, missing)
         else:
             values[name] = _numbers(place, name, frame[name], columns, optional, missing)
-    return pd.DataFrame(values)
+    return pd.DataFrame(values, pd.RangeIndex(len(frame)))
 
 
 def _categories(

@@ -52,6 +52,8 @@ class BinnedColumns:
 
 def bin_columns(features: np.ndarray, size: int) -> BinnedColumns:
     """float32[n, d] with NaN for missing values -> quantile bins of the other values; size below 128."""
+    if not features.shape[1]:
+        return BinnedColumns(features, np.zeros((0, size), np.float32), np.zeros(features.shape, np.int8))
     bins = make_bins(features, size)
     return BinnedColumns(features, bins.edges, bins.numbers.astype(np.int8))
 

@@ -17,6 +17,7 @@ LARGEST_MAX_BIN = 126
 class SecureBoostConfig(BoostingConfig):
     """Hyper-parameters under XGBoost's names. Only the guest is configured; hosts receive what they need.
 
+    n_estimators     fewer than XGBoost's 100 by default, since every tree costs seconds of encryption
     missing          any value may be missing
     guest_only       which splits only the guest may own: none, the root of every tree, or the whole first tree.
                      With none the trees are those of the joined table; the others reduce quality and hide little
@@ -28,6 +29,7 @@ class SecureBoostConfig(BoostingConfig):
     """
 
     objective: Literal["binary:logistic", "multi:softprob", "reg:squarederror", "count:poisson"] = "binary:logistic"
+    n_estimators: int = Field(20, ge=1, le=10_000)
     missing: Literal["all"] = "all"
     base_score: float = 0.5
     guest_only: Literal["none", "root", "first_tree"] = "none"
@@ -78,7 +80,7 @@ class SecureBoostConfig(BoostingConfig):
 
     def columns_per_tree(self, columns: int) -> int:
         """Return how many of a party's columns each tree may use."""
-        return max(1, int(self.colsample_bytree * columns))
+        return min(columns, max(1, int(self.colsample_bytree * columns)))
 
     @property
     def classifies(self) -> bool:

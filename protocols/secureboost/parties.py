@@ -16,7 +16,7 @@ from protocols.secureboost.model import GuestModel, HostModel
 from protocols.secureboost.owners import OwnColumns, OwnRouter, Router
 from protocols.secureboost.remote import RemoteColumns, Sealer, serve_training
 from protocols.secureboost.routing import RemoteRouter, serve_routing
-from protocols.secureboost.tables import read_labelled_table, read_table
+from protocols.secureboost.tables import read_columns_of, read_labelled_table, read_table
 from protocols.transport.channel import Channel
 from secure_tree.inputs import ColumnLike, TableLike
 
@@ -38,7 +38,10 @@ class Guest:
         y: ColumnLike,
         progress: Callable[[int, np.ndarray], None] | None = None,
     ) -> GuestModel:
-        """Train on rows in the same order as the hosts'. Raises DataError; PeerFailure that names the host at fault.
+        """Train on rows in the same order as the hosts', of any number of columns, also none.
+
+        Raises DataError; ConfigError if without columns `guest_only` is not "none"; PeerFailure that names the host at
+        fault.
 
         `progress(round, margins float64[n, classes])` is called after every round.
         """
@@ -61,7 +64,7 @@ class Guest:
 
         Raises DataError if the columns or the hosts are not those of the training.
         """
-        features = _same_columns(X, model.names)
+        features = read_columns_of(X, model.names)
         if set(model.hosts) != set(self._hosts):
             raise DataError(
                 f"hosts must be those of the training, {', '.join(model.hosts)}, got {', '.join(self._hosts) or 'none'}"
@@ -99,14 +102,4 @@ class Host:
 
     def predict(self, model: HostModel, X: TableLike) -> None:
         """Answer the guest's questions about the rows of X, which are in the guest's order."""
-        serve_routing(self._guest, model.records, _same_columns(X, model.names), model.training)
-
-
-def _same_columns(X: TableLike, names: tuple[str, ...]) -> np.ndarray:
-    features, here = read_table(X)
-    if here != names:
-        odd = next((a for a, b in zip(here, names, strict=False) if a != b), f"{len(here)} columns")
-        raise DataError(
-            f"X: the model was trained on {len(names)} columns in this order: {', '.join(names)}; got {odd}"
-        )
-    return features
+        serve_routing(self._guest, model.records, read_columns_of(X, model.names), model.training)

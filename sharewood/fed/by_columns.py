@@ -18,7 +18,7 @@ from protocols.transport.channel import Channel
 from sharewood.columns import ID
 from sharewood.datasets import breast_cancer, hold_out
 from sharewood.fed.files import read_file
-from sharewood.fed.report import Data, FedReport, Spent, Trained, leaks_of, measures, say
+from sharewood.fed.report import Data, FedReport, Spent, Trained, bytes_of, leaks_of, measures, say
 from sharewood.figures import Quality
 from sharewood.quality import log_odds
 from sharewood.reference import Reference
@@ -49,9 +49,10 @@ def built_in(parties: int) -> Tables:
 def from_files(paths: Sequence[Path], label: str, objective: str) -> Tables:
     """Read the guest's file with the label, then one file per host. A column `id` in all of them aligns the rows.
 
-    Raises DataError.
+    The guest's file may have no feature. Raises DataError.
     """
-    guest, *hosts = (read_file(path, None if i else label, objective, missing=True) for i, path in enumerate(paths))
+    guest = read_file(paths[0], label, objective, only_labels=True)
+    hosts = [read_file(path, None, objective) for path in paths[1:]]
     labels = guest.labels
     assert labels is not None, "read_file gives labels where it is asked for them"
     tables = [rows.features for rows in (guest, *hosts)]
@@ -125,6 +126,7 @@ def run(config: SecureBoostConfig, data: Tables, test_size: float, out: Path) ->
             features=[table.shape[1] for table in data.tables],
             judged_on=f"{len(validation)} {'held-out' if test_size else 'training'} rows",
             parties=f"a guest and {len(hosts)} host{'s' if len(hosts) > 1 else ''}, {config.encryption}",
+            bytes=bytes_of(len(training), joined.shape[1]),
         ),
         config=config,
         quality=Quality(

@@ -20,18 +20,21 @@ from protocols.federated.keys import write_key_pair
 from protocols.federated.launch import Job, deploy, simulate
 from protocols.federated.virtual_samples.config import VirtualSamplesConfig
 from sharewood.datasets import breast_cancer, check_same_columns, hold_out, shuffled
+from sharewood.fed.division import Division, divide
 from sharewood.fed.files import read_file
-from sharewood.fed.report import Data, FedReport, Trained, leaks_of, measures, say
+from sharewood.fed.report import Data, FedReport, Trained, bytes_of, leaks_of, measures, say
 from sharewood.figures import Quality
 from sharewood.quality import log_odds
 from sharewood.reference import Reference
 from sharewood.table_files import write_frame
 
 LABEL = "label"
-# The paper keeps about a fifth of its rows for the sparse federated update.
-UPDATE_SHARE = 0.2
 # The entries of the report that come from the server's arrays.
 SERVER_FIGURES = ("smallest_group", "joined", "update_trees", "kept")
+FEWER_CLUSTERS = (
+    "everybody learns the number of rows of the smallest client: there are {} clusters, as many as these rows, instead "
+    "of {}"
+)
 
 Rows = tuple[pd.DataFrame, np.ndarray]
 
@@ -46,18 +49,19 @@ class Clients:
     judged_on: str
 
 
-def built_in(clients: int, test_size: float) -> Clients:
+def built_in(clients: int, test_size: float, divided: Division = "equal") -> Clients:
     """Shuffle scikit-learn's breast cancer set and divide it among `clients` clients."""
     features, labels, title = breast_cancer()
-    parts = np.array_split(shuffled(len(labels)), clients)
-    return _held_out([(features.iloc[rows], labels[rows]) for rows in parts], test_size, title)
+    order = shuffled(len(labels))
+    parts = divide(features.to_numpy()[order], labels[order], clients, divided, 0)
+    return _held_out([(features.iloc[order[rows]], labels[order[rows]]) for rows in parts], test_size, title)
 
 
 def from_files(paths: Sequence[Path], label: str, test: Path | None, test_size: float, objective: str) -> Clients:
     """Read one file per client, and evaluate on `test` or on `test_size` of each client's rows. Raises DataError."""
     tables: list[Rows] = []
     for path in [*paths, *([test] if test else [])]:
-        rows = read_file(path, label, objective, missing=True)
+        rows = read_file(path, label, objective)
         features, labels = rows.features, rows.labels
         assert labels is not None, "read_file gives labels where it is asked for them"
         tables.append((features, labels))
@@ -86,17 +90,33 @@ def _pooled(tables: list[Rows]) -> Rows:
 
 
 def run(
-    config: FedXGBllrConfig | VirtualSamplesConfig, data: Clients, secure: bool, processes: bool, out: Path
+    config: FedXGBllrConfig | VirtualSamplesConfig,
+    data: Clients,
+    secure: bool,
+    processes: bool,
+    out: Path,
+    update_share: float = 0.0,
 ) -> FedReport:
-    """Train through Flower and evaluate the model; return the report. The model's files go to `out`."""
+    """Train through Flower and evaluate the model; return the report. The model's files go to `out`.
+
+    `update_share` of each client's rows are the new rows of an update of virtual samples. Clusters are at most as many
+    as the smallest client has other rows, which the report then says.
+    """
     llr = isinstance(config, FedXGBllrConfig)
     system = "fedxgbllr" if llr else "virtual-samples"
     leaks = leaks_of(system, len(data.training), objective=config.objective)
+    set_aside = [round(update_share * len(labels)) for _, labels in data.training]
+    if isinstance(config, VirtualSamplesConfig):
+        fewest = min(len(labels) - aside for (_, labels), aside in zip(data.training, set_aside, strict=True))
+        if 1 < fewest < config.clusters:
+            leaks = [*leaks, FEWER_CLUSTERS.format(fewest, config.clusters)]
+            say(leaks[-1])
+            config = config.model_copy(update={"clusters": fewest})
     say(f"leaks: {leaks[0]}")
     out.mkdir(mode=0o700, parents=True, exist_ok=True)
     with TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        nodes = _nodes(data, config, secure, folder, out.absolute())
+        nodes = _nodes(data, config, secure, folder, out.absolute(), set_aside)
         settings = {
             "system": system,
             "parameters": config.model_dump_json(),
@@ -110,11 +130,14 @@ def run(
         job = Job(settings, nodes)
         facts = deploy(job, folder, say) if processes else simulate(job, say)
 
-    X, y = data.test[0].to_numpy(np.float32), data.test[1]
+    X, y, pooled = data.test[0].to_numpy(np.float32), data.test[1], _pooled(data.training)
     moved = sum(sum(facts[way].values()) for way in ("sent", "received"))
-    kept = ["server.npz"] + ([] if llr else [f"client-{i}.npz" for i in range(len(data.training))])
-    without = measures(y, _margins(config, out, X, network=False), config.objective) if llr else None
-    by_server = _arrays(out)
+    by_server, rates, without = _arrays(out), None, None
+    if isinstance(config, FedXGBllrConfig):
+        without = measures(y, _margins(config, out, X, network=False), config.objective)
+        rates, files = _rates(config, out, X)
+    else:
+        files = [f"client-{i}.npz" for i in range(len(data.training))]
     figures = [int(by_server[name]) if name in by_server else None for name in SERVER_FIGURES]
     return FedReport(
         system=system,
@@ -126,41 +149,68 @@ def run(
             features=X.shape[1],
             judged_on=data.judged_on,
             parties=f"{len(data.training)} clients and a server, {'secure' if secure else 'open'} sums",
+            bytes=bytes_of(len(pooled[1]), X.shape[1]),
         ),
         config=config,
         quality=Quality(
             measures(y, _margins(config, out, X), config.objective),
-            measures(y, _reference(config, *_pooled(data.training)).margins(data.test[0]), config.objective),
+            measures(y, _reference(config, *pooled).margins(data.test[0]), config.objective),
             without,
         ),
         online=Trained(facts["seconds"], moved, bytes_from_server=facts["sent"], bytes_to_server=facts["received"]),
-        files=[str(out / name) for name in kept],
+        files=[str(out / name) for name in ("server.npz", *files)],
+        set_aside=None if llr else sum(set_aside),
         smallest_group=figures[0],
         joined=figures[1],
         update_trees=figures[2],
         kept=figures[3],
         factor=float(by_server["factor"]) if llr else None,
+        rates=rates,
     )
 
 
+def _rates(config: FedXGBllrConfig, out: Path, X: np.ndarray) -> tuple[list[list[float]], list[str]]:
+    """Return the effective rate of every tree of every client; write W and Z, if there are any, and name the files."""
+    from protocols.federated.fedxgbllr.model import FedXGBllrModel
+
+    model = FedXGBllrModel.unpack(_arrays(out), config)
+    effective = model.effective_rates(X).round(6).tolist()
+    if config.architecture != "interpretable":
+        return effective, []
+    learned = model.learned_rates()
+    channels = [f"channel_{c}" for c in range(config.channels)]
+    tables = {"tree": learned.trees.T, "client": learned.clients}
+    for name, rates in tables.items():
+        table = pd.DataFrame(rates, columns=channels)
+        table.insert(0, name, np.arange(len(table)))
+        write_frame(out / f"rates_by_{name}.csv", table)
+    return effective, [f"rates_by_{name}.csv" for name in tables]
+
+
 def _nodes(
-    data: Clients, config: FedXGBllrConfig | VirtualSamplesConfig, secure: bool, folder: Path, out: Path
+    data: Clients,
+    config: FedXGBllrConfig | VirtualSamplesConfig,
+    secure: bool,
+    folder: Path,
+    out: Path,
+    set_aside: Sequence[int],
 ) -> list[dict[str, Any]]:
-    """Write files and keys of every supernode to `folder`, and return its configuration."""
+    """Write files and keys of every supernode to `folder`, and return its configuration.
+
+    `set_aside` are the numbers of each client's rows that become its new rows, drawn at random.
+    """
     write_bytes(folder / "group", secrets.token_bytes(32))
     helper = X25519PrivateKey.generate()
     write_bytes(folder / "helper-private", helper.private_bytes_raw())
     write_bytes(folder / "helper-public", helper.public_key().public_bytes_raw())
     nodes: list[dict[str, Any]] = []
-    for i, (features, labels) in enumerate(data.training):
+    for i, ((features, labels), update) in enumerate(zip(data.training, set_aside, strict=True)):
         node: dict[str, Any] = {"client-id": i, "label": LABEL}
         if secure:
             node |= {"helper-key": str(folder / "helper-public"), "client-key": str(folder / f"client-{i}")}
             write_key_pair(folder / f"client-{i}", folder / "clients")
-        update = 0
         if isinstance(config, VirtualSamplesConfig):
             node |= {"group-key": str(folder / "group"), "out": str(out / f"client-{i}.npz")}
-            update = round(UPDATE_SHARE * len(labels)) if config.update_estimators else 0
         # Names are not sent: after renaming, no column of the user's can be mistaken for the label or an id.
         table = pd.DataFrame(features.to_numpy(), columns=[f"f{j}" for j in range(features.shape[1])])
         table[LABEL] = labels

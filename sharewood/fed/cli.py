@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mpc.errors import ConfigError
 from mpc.extras import install
+from sharewood.cli_options import one_of
 
 if TYPE_CHECKING:
+    from protocols.federated.fedxgbllr.config import FedXGBllrConfig
+    from protocols.federated.virtual_samples.config import VirtualSamplesConfig
     from sharewood.fed.report import FedReport
 
 First = Annotated[list[Path] | None, typer.Option("--data", help="CSV files, one per client or party.")]
@@ -21,6 +24,13 @@ Label = Annotated[str, typer.Option(help="Label column.")]
 Test = Annotated[Path | None, typer.Option(help="CSV file to evaluate the model on.")]
 TestSize = Annotated[float, typer.Option(help="Fraction of rows held out; 0 evaluates on the training rows.")]
 Clients = Annotated[int, typer.Option(min=1, help="Number of clients for the built-in set.")]
+Divided = Annotated[
+    str,
+    typer.Option(
+        help="Division of the built-in set: equal, along the first principal component, or by labels, unevenly: "
+        "equal, component or labels."
+    ),
+]
 Secure = Annotated[bool, typer.Option("--secure", help="Use secure sums, with one more process as helper.")]
 Processes = Annotated[
     bool, typer.Option("--processes", help="Run a superlink and supernodes instead of the simulation.")
@@ -46,6 +56,7 @@ def fedxgbllr(
     test: Test = None,
     test_size: TestSize = 0.25,
     clients: Clients = 2,
+    divided: Divided = "equal",
     objective: Objective = "binary:logistic",
     trees: Annotated[int, typer.Option(help="Total number of trees of all clients.")] = 500,
     depth: Depth = 8,
@@ -97,7 +108,7 @@ def fedxgbllr(
     )
     files = _files(data, more, test)
     config.trees_per_client(len(files) or clients)
-    _by_rows(config, config.objective, files, label, test, test_size, clients, secure, processes, json, out)
+    _by_rows(config, files, label, test, test_size, clients, divided, secure, processes, json, out)
 
 
 @app.command()
@@ -109,15 +120,24 @@ def virtual_samples(
     test_size: TestSize = 0.2,
     clients: Clients = 3,
     objective: Objective = "binary:logistic",
-    clusters: Annotated[int, typer.Option(help="Clusters per feature.")] = 405,
+    divided: Divided = "equal",
+    clusters: Annotated[
+        int, typer.Option(help="Clusters per feature; at most the rows of the smallest client are used.")
+    ] = 10,
     min_group: Annotated[int, typer.Option(help="Minimum number of rows behind a sum that a client sends.")] = 5,
-    trees: Trees = 20,
+    trees: Trees = 50,
     depth: Depth = 4,
     learning_rate: Annotated[float, typer.Option(help="Learning rate of the trees.")] = 0.1,
     reg_lambda: Annotated[float, typer.Option(help="L2 penalty of a leaf's weight.")] = 1.0,
     min_split_loss: Annotated[float, typer.Option(help="Least gain of a split.")] = 0.0,
     min_child_weight: Annotated[float, typer.Option(help="Minimum sum of hessians of each side of a split.")] = 1.0,
-    update_trees: Annotated[int, typer.Option(help="Maximum number of trees in the update; 0 for none.")] = 5,
+    update_trees: Annotated[
+        int, typer.Option(help="Maximum number of trees in the sparse update; 0 trains on all rows, without an update.")
+    ] = 0,
+    update_share: Annotated[
+        float,
+        typer.Option(help="With an update: fraction of each client's rows that the base model is trained without."),
+    ] = 0.2,
     rechoose: Annotated[
         bool,
         typer.Option(
@@ -137,7 +157,7 @@ def virtual_samples(
     json: Json = None,
     out: Out = Path("out/virtual-samples"),
 ) -> None:
-    """Run federated XGBoost on clusters; a fifth of each client's rows is for the update; one file per client."""
+    """Run federated XGBoost on clusters of rows, with a sparse update if it has trees. One file per client."""
     _installed("flwr", "federated")
     from protocols.federated.virtual_samples.config import VirtualSamplesConfig
 
@@ -156,8 +176,10 @@ def virtual_samples(
         update_boundaries=update_boundaries,
         update_check=update_check,
     )
-    files = _files(data, more, test)
-    _by_rows(config, config.objective, files, label, test, test_size, clients, secure, processes, json, out)
+    if not 0 < update_share < 1:
+        raise ConfigError(f"--update-share must be between 0 and 1, got {update_share:g}")
+    files, share = _files(data, more, test), update_share if update_trees else 0.0
+    _by_rows(config, files, label, test, test_size, clients, divided, secure, processes, json, out, share)
 
 
 @app.command()
@@ -170,10 +192,10 @@ def secureboost(
     objective: Annotated[
         str, typer.Option(help="binary:logistic, multi:softprob, reg:squarederror or count:poisson.")
     ] = "binary:logistic",
-    trees: Trees = 10,
+    trees: Trees = 20,
     depth: Depth = 3,
     bins: Annotated[int, typer.Option(help="Bins per column, 2 to 126.")] = 32,
-    encryption: Annotated[str, typer.Option(help="ou (Okamoto-Uchiyama) or paillier.")] = "ou",
+    encryption: Annotated[str, typer.Option(help="paillier, or ou (Okamoto-Uchiyama), which is faster.")] = "paillier",
     key_bits: Annotated[int, typer.Option(help="Key size in bits.")] = 2048,
     guest_only: Annotated[
         str, typer.Option(help="Splits that only the guest may own: none, root or first_tree; only none is lossless.")
@@ -224,30 +246,35 @@ def secureboost(
 
 
 def _by_rows(
-    config: Any,
-    objective: str,
+    config: FedXGBllrConfig | VirtualSamplesConfig,
     files: Sequence[Path],
     label: str,
     test: Path | None,
     test_size: float,
     clients: int,
+    divided: str,
     secure: bool,
     processes: bool,
     json: Path | None,
     out: Path,
+    update_share: float = 0.0,
 ) -> None:
     from sharewood.fed import by_rows
+    from sharewood.fed.division import DIVISIONS
 
     _checked(test_size, json, out, [*files, *([test] if test else [])])
-    if not files and objective != "binary:logistic":
+    division = one_of("--divided", divided, DIVISIONS)
+    if files and division != "equal":
+        raise ConfigError("--divided divides the built-in set: with --data, every file is a client")
+    if not files and config.objective != "binary:logistic":
         raise ConfigError("the built-in dataset has classes: use --data for regression")
     if files:
-        chosen = by_rows.from_files(files, label, test, test_size, objective)
+        chosen = by_rows.from_files(files, label, test, test_size, config.objective)
     else:
-        chosen = by_rows.built_in(clients, test_size)
+        chosen = by_rows.built_in(clients, test_size, division)
     if secure and len(chosen.training) < 2:
         raise ConfigError(f"--secure needs two clients or more, got {len(chosen.training)}")
-    _finish(by_rows.run(config, chosen, secure, processes, out), json)
+    _finish(by_rows.run(config, chosen, secure, processes, out, update_share), json)
 
 
 def _files(data: list[Path] | None, more: list[Path] | None, test: Path | None) -> list[Path]:

@@ -136,7 +136,7 @@ def train(config: ColumnHosts, name: str) -> None:
         label = section.label
         if label is None:
             raise ConfigError(f"parties.{name}.label must be set: the guest has the labels")
-    rows = read_file(config.needs(name, "data"), label, parameters.objective, missing=True)
+    rows = read_file(config.needs(name, "data"), label, parameters.objective, only_labels=name == config.guest)
     ids = _ids(config, rows, config.needs(name, "data"))
     writable(out)
     started = time.perf_counter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from protocols.federated.fedxgbllr.config import FedXGBllrConfig
+from protocols.federated.objectives import losses
 from protocols.federated.virtual_samples.boundaries import TWO_NODES
 from protocols.federated.virtual_samples.config import VirtualSamplesConfig
 from protocols.secureboost.config import SecureBoostConfig
@@ -41,13 +43,14 @@ _PAGES = {"secureboost": "secureboost.md", "fedxgbllr": "fedxgbllr.md", "virtual
 
 @dataclass(frozen=True)
 class Data(Figures):
-    """Sizes and names of the data; `judged_on` and `parties` in words."""
+    """Sizes and names of the data; `judged_on` and `parties` in words; `bytes` of the training rows (`bytes_of`)."""
 
     title: str
     rows: int | list[int]
     features: int | list[int]
     judged_on: str
     parties: str
+    bytes: int
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,10 @@ class Trained(Spent):
 
 @dataclass(frozen=True)
 class FedReport(Figures):
-    """Quality beside XGBoost, cost, and what leaks; then fields of virtual samples; then those of FedXGBllr."""
+    """Quality beside XGBoost, cost, and what leaks; then fields of virtual samples; then those of FedXGBllr.
+
+    set_aside: rows that were set aside as new rows for the update. rates: the effective rate of each client's trees.
+    """
 
     system: str
     leaks: list[str]
@@ -87,11 +93,13 @@ class FedReport(Figures):
     files: list[str]
     align: Spent | None = None
     predict: Spent | None = None
+    set_aside: int | None = None
     smallest_group: int | None = None
     joined: int | None = None
     update_trees: int | None = None
     kept: int | None = None
     factor: float | None = None
+    rates: list[list[float]] | None = None
 
 
 def leaks_of(
@@ -107,7 +115,10 @@ def leaks_of(
 
 
 def measures(labels: np.ndarray, margins: np.ndarray, objective: str) -> Measures:
-    """Return the demo's metrics; for two classes also F1, AUPRC, calibration and the confusion matrix."""
+    """Return the demo's metrics; for two classes also F1, AUPRC, calibration and the confusion matrix.
+
+    For counts also the mean loss by which models are trained, Poisson's with log y!, as in XGBoost's metric.
+    """
     from protocols.federated.virtual_samples.metrics import evaluate
 
     if objective == "multi:softprob":
@@ -117,7 +128,15 @@ def measures(labels: np.ndarray, margins: np.ndarray, objective: str) -> Measure
     measured = quality(labels, margins, TrainConfig.of(objective=objective))
     if classes and len(set(labels)) == 2:
         measured = {**evaluate(labels, 1 / (1 + np.exp(-margins))), **measured}
+    if objective == "count:poisson":
+        constant = np.vectorize(math.lgamma)(labels + 1)
+        measured["poisson_nloglik"] = float(np.mean(losses(objective, margins, labels) + constant))
     return measured
+
+
+def bytes_of(rows: int, features: int) -> int:
+    """Return the size of a table with a label, at 4 bytes per value."""
+    return 4 * rows * (features + 1)
 
 
 def say(text: str) -> None:
@@ -144,18 +163,39 @@ def print_report(report: FedReport) -> None:
         if quality.own.get(key) is not None:
             table.add_row(name, *(_figure(values[key]) for values in columns.values()))
     console.print(table)
-    console.print(f"training: {report.online.seconds:.1f} s, {megabytes(report.online.bytes)} in both directions")
+    console.print(
+        f"training: {report.online.seconds:.1f} s, {megabytes(report.online.bytes)} in both directions; the training "
+        f"rows have {megabytes(data.bytes)}"
+    )
     if isinstance(report.config, VirtualSamplesConfig):
         least = report.config.min_group
         console.print(f"fewest rows behind a sum of a client: {report.smallest_group} (min_group {least})")
         if grown := report.config.update_estimators:
+            console.print(f"rows set aside for the update, which the base model lacks: {report.set_aside}")
             console.print(f"new rows that joined in the update: {report.joined}")
             console.print(f"trees of the update that were kept: {report.update_trees} of {grown}")
+        else:
+            console.print("no update: the base model is trained on all rows")
     if report.kept is not None:
         kept = f"the network of round {report.kept}" if report.kept else "the mean of the clients' margins"
         times = f", times {report.factor:g} by the held-out rows" if report.factor not in (None, 1) else ""
         console.print(f"the model is {kept}{times}")
+    if report.rates is not None:
+        console.print(_rates(report.rates))
     console.print(f"wrote {', '.join(report.files)}")
+
+
+def _rates(rates: list[list[float]]) -> Table:
+    """Return a table of what the network made of the trees' learning rates."""
+    table = Table(title="Learned rates of the trees, by client", title_justify="left")
+    for name in ("client", "mean", "first tree", "last tree", "smallest", "largest"):
+        table.add_column(name, justify="right")
+    for client, each in enumerate(rates):
+        figures = (sum(each) / len(each), each[0], each[-1], min(each), max(each))
+        table.add_row(str(client), *map(_figure, figures))
+    table.caption = f"in the mean of the clients' margins, every rate is {1 / len(rates):.4f}"
+    table.caption_justify = "left"
+    return table
 
 
 def _figure(value: float | None) -> str:

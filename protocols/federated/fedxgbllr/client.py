@@ -46,7 +46,8 @@ class FedXGBllrClient(Participant):
             raise ProtocolDesync(
                 f"a client must grow 1 to {self._config.total_trees} trees, the server asked for {trees}"
             )
-        ensemble = fit_ensemble(self._X, self._targets(message, self._y), trees, self._config)
+        targets, (_, scale) = self._targets(message, self._y), field(message, "unit", np.float64, (2,))
+        ensemble = fit_ensemble(self._X, targets, trees, self._config, float(scale))
         return {"ensemble": as_bytes(ensemble)}
 
     def _update(self, message: Message) -> Message:

@@ -7,10 +7,11 @@ and averaged.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
+from mpc.errors import ConfigError
 from protocols.federated.fedxgbllr.config import FedXGBllrConfig
 from protocols.federated.objectives import losses
 
@@ -146,6 +147,49 @@ def predict(weights: np.ndarray, outputs: np.ndarray, clients: int, config: FedX
     model = _loaded(weights, outputs.shape[1], clients, config)
     with torch.no_grad():
         return np.concatenate([model(part).squeeze(1).numpy() for part in torch.from_numpy(outputs).split(4096)])
+
+
+class LearnedRates(NamedTuple):
+    """The weights of an interpretable network: section 3.3's W and Z, and the biases.
+
+    The output is `bias` plus, for every client k, clients[k] . ReLU(trees @ x_k + channels), where x_k float[trees] are
+    the outputs of its trees. All clients share `trees`.
+
+    trees    float32[channels, trees]    W: the rate of the t-th tree of an ensemble in each channel
+    clients  float32[clients, channels]  Z: the weight of each client's channels
+    channels float32[channels]           bias: float
+    """
+
+    trees: np.ndarray
+    clients: np.ndarray
+    channels: np.ndarray
+    bias: float
+
+
+def learned_rates(weights: np.ndarray, clients: int, trees: int, config: FedXGBllrConfig) -> LearnedRates:
+    """Return W and Z. Raises ConfigError for another network than the interpretable one, which alone has them."""
+    if config.architecture != "interpretable":
+        raise ConfigError(f"architecture must be 'interpretable' to have learned rates, got {config.architecture!r}")
+    channels = config.channels
+    first, bias, last, end = np.split(weights, np.cumsum([channels * trees, channels, clients * channels]))
+    return LearnedRates(first.reshape(channels, trees), last.reshape(clients, channels), bias, float(end[0]))
+
+
+def effective_rates(weights: np.ndarray, outputs: np.ndarray, clients: int, config: FedXGBllrConfig) -> np.ndarray:
+    """Return the mean derivative of the network's output by each tree's output, over the rows of `outputs`.
+
+    outputs float32[n, clients * trees] -> float64[clients, trees]. The network is linear in the trees' outputs as long
+    as no ReLU changes sign, so that this is the rate with which it adds up a tree; the mean of margins has 1 / clients.
+    """
+    import torch
+
+    model = _loaded(weights, outputs.shape[1], clients, config)
+    total = np.zeros(outputs.shape[1])
+    for part in torch.from_numpy(outputs).split(4096):
+        part.requires_grad_()
+        (slope,) = torch.autograd.grad(model(part).sum(), part)
+        total += slope.sum(dim=0, dtype=torch.float64).numpy()
+    return (total / len(outputs)).reshape(clients, -1)
 
 
 def scaled(weights: np.ndarray, clients: int, trees: int, config: FedXGBllrConfig, scale: float) -> np.ndarray:

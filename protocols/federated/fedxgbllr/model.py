@@ -11,7 +11,7 @@ from mpc.errors import ProtocolDesync
 from protocols.federated.engine import Message, as_bytes, field
 from protocols.federated.fedxgbllr import cnn
 from protocols.federated.fedxgbllr.config import FedXGBllrConfig
-from protocols.federated.fedxgbllr.trees import tree_outputs
+from protocols.federated.fedxgbllr.trees import Ensemble, tree_outputs
 from protocols.federated.objectives import predicted
 from protocols.federated.rows import without_missing
 
@@ -57,6 +57,21 @@ class FedXGBllrModel:
     def predict_by_mean(self, X: np.ndarray) -> np.ndarray:
         """Predict without the network, as a baseline: by the plain mean of the clients' margins."""
         return self._predicted(self._outputs(X).sum(axis=1) / len(self.ensembles))
+
+    def learned_rates(self) -> cnn.LearnedRates:
+        """Return the learned rates of the trees (W of section 3.3), and the weights of the clients (Z).
+
+        Raises ConfigError for another network than the interpretable one.
+        """
+        trees = len(Ensemble.read(self.ensembles[0]))
+        return cnn.learned_rates(self.weights, len(self.ensembles), trees, self.config)
+
+    def effective_rates(self, X: np.ndarray) -> np.ndarray:
+        """Return the rate of every tree, the mean over the rows float32[n, d] of `cnn.effective_rates`.
+
+        float64[clients, trees], without `scale`. Any network has them. Raises DataError for an infinite value.
+        """
+        return cnn.effective_rates(self.weights, self._outputs(X), len(self.ensembles), self.config)
 
     def _outputs(self, X: np.ndarray) -> np.ndarray:
         return tree_outputs(self.ensembles, without_missing(X))

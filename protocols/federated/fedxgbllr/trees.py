@@ -86,30 +86,34 @@ class Ensemble:
         return out
 
 
-def fit_ensemble(X: np.ndarray, y: np.ndarray, trees: int, config: FedXGBllrConfig) -> bytes:
-    """Train one client's ensemble on float32[n, d] and float[n] labels; return its bytes."""
-    return encode(fit_booster(X, y, trees, config))
+def fit_ensemble(X: np.ndarray, y: np.ndarray, trees: int, config: FedXGBllrConfig, scale: float = 1.0) -> bytes:
+    """Train one client's ensemble on float32[n, d] and float[n] labels, in units of `scale`; return its bytes."""
+    return encode(fit_booster(X, y, trees, config, scale))
 
 
-def fit_booster(X: np.ndarray, y: np.ndarray, trees: int, config: FedXGBllrConfig) -> Any:
+def fit_booster(X: np.ndarray, y: np.ndarray, trees: int, config: FedXGBllrConfig, scale: float = 1.0) -> Any:
     """Train one client's ensemble; return XGBoost's booster.
 
     The base margin is zero, so the sum of the trees is the whole prediction. For reg:squarederror, the labels must
-    already be standardised.
+    already be standardised: divided by `scale`.
     """
     import xgboost as xgb
 
-    return xgb.train(booster_parameters(config), xgb.DMatrix(X, label=y, nthread=1), trees)
+    return xgb.train(booster_parameters(config, scale), xgb.DMatrix(X, label=y, nthread=1), trees)
 
 
-def booster_parameters(config: FedXGBllrConfig) -> dict[str, Any]:
-    """Return the configuration as XGBoost's parameters."""
+def booster_parameters(config: FedXGBllrConfig, scale: float = 1.0) -> dict[str, Any]:
+    """Return the configuration as XGBoost's parameters, for labels that were divided by `scale`.
+
+    Under squared error this divides g by `scale` and the gain of a split by its square, and so these penalties: the
+    trees are those of labels in their own unit.
+    """
     return {
         "objective": config.objective,
         "max_depth": config.max_depth,
         "eta": config.eta,
-        "alpha": config.reg_alpha,
-        "gamma": config.min_split_loss,
+        "alpha": config.reg_alpha / scale,
+        "gamma": config.min_split_loss / scale**2,
         "subsample": config.subsample,
         "base_score": _BASE_SCORES[config.objective],
         "seed": config.seed,

@@ -22,10 +22,10 @@ class VirtualSamplesConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     objective: Objective = "binary:logistic"
-    clusters: int = Field(405, ge=2, le=1_000_000)
+    clusters: int = Field(10, ge=2, le=1_000_000)
     min_group: int = Field(5, ge=1)
-    n_estimators: int = Field(100, ge=1, le=10_000)
-    update_estimators: int = Field(25, ge=0, le=10_000)
+    n_estimators: int = Field(50, ge=1, le=10_000)
+    update_estimators: int = Field(0, ge=0, le=10_000)
     rechoose: bool = True
     update_boundaries: Literal["base", "new"] = "base"
     update_check: float = Field(0.2, ge=0, le=0.5)

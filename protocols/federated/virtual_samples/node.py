@@ -55,6 +55,8 @@ class VirtualSamplesNode(Participant):
             raise DataError(
                 f"node {node}: min_group must be at most half of the rows, got {config.min_group} for {rows} rows"
             )
+        if rows < config.clusters:
+            raise DataError(f"node {node}: clusters must be at most the number of its rows, got {config.clusters}")
         if update:
             new_X, new_y, new_names = read_rows(f"node {node}, update", *update, config.objective)
             if new_names != names:

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from protocols.secureboost import SecureBoostConfig
+from mpc.errors import ConfigError
+from protocols.secureboost import Guest, SecureBoostConfig
 from tests.protocols.secureboost.parties import QUICK, run, twin
 
 
@@ -46,6 +47,25 @@ def test_every_split_is_that_of_the_joined_table(objective, hosts):
     assert splits == joined_splits
     assert np.array_equal(predicted, expected)
     assert any(line[0] >= blocks[0].shape[1] for tree in splits for line in tree if len(line) == 3)
+
+
+def test_a_guest_with_labels_only_is_lossless():
+    X, score = table(5, n=200, d=4)
+    y = labels("binary:logistic", score)
+    config = SecureBoostConfig.of(n_estimators=2, max_depth=3, **QUICK)
+    predicted, splits = run(config, [X[:, :0], X], y)
+    expected, joined_splits = twin(config, [X], y)
+    assert splits == joined_splits and np.array_equal(predicted, expected)
+    assert len(set(expected)) > 4
+
+
+@pytest.mark.parametrize("guest_only", ["root", "first_tree"])
+def test_a_guest_with_labels_only_cannot_own_a_split(guest_only):
+    config = SecureBoostConfig.of(guest_only=guest_only)
+    with pytest.raises(
+        ConfigError, match=f"guest_only must be 'none' if the guest has only labels, got '{guest_only}'"
+    ):
+        Guest({}).train(config, np.zeros((9, 0)), np.arange(9) % 2)
 
 
 def test_the_defaults_are_lossless():

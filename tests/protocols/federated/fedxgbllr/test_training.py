@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import xgboost as xgb
@@ -325,3 +327,59 @@ def test_without_held_out_rows_the_network_cannot_be_shown_to_be_better():
 def test_an_empty_list_of_ensembles_is_refused():
     with pytest.raises(ProtocolDesync, match="must add up"):
         unpack_ensembles({"ensembles": as_bytes(b""), "lengths": np.zeros(0, np.int64)})
+
+
+def test_penalties_of_numbers_are_those_of_xgboost_on_the_same_labels():
+    """The client standardises the labels; `reg_alpha` and `min_split_loss` still count in the labels' own unit."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3)).astype(np.float32)
+    y = 40 * X[:, 0] + 15 * np.sin(3 * X[:, 1]) + rng.normal(size=400)
+    config = FedXGBllrConfig.of(
+        objective="reg:squarederror",
+        total_trees=6,
+        max_depth=4,
+        reg_alpha=30.0,
+        min_split_loss=900.0,
+        rounds=1,
+        validation_share=0,
+    )
+    model = train(LocalFederation({0: FedXGBllrClient(0, X, y, config, OpenSum())}), config, OpenSum())
+    own = {"objective": config.objective, "max_depth": 4, "eta": config.eta, "base_score": y.mean()}
+    booster = xgb.train(own | {"alpha": 30.0, "gamma": 900.0}, xgb.DMatrix(X, label=y), 6)
+    np.testing.assert_allclose(model.predict_by_mean(X), booster.predict(xgb.DMatrix(X)), atol=1e-3)
+    free = xgb.train(own, xgb.DMatrix(X, label=y), 6)
+    assert np.abs(model.predict_by_mean(X) - free.predict(xgb.DMatrix(X))).max() > 1
+
+
+def trained_on_three(**change):
+    config = SMALL_LLR.model_copy(update=change)
+    return train(LocalFederation(llr_clients(config=config)), config, OpenSum())
+
+
+def test_the_learned_rates_are_the_network():
+    X, _ = table(seed=3)
+    model = trained_on_three(validation_share=0)
+    rates = model.learned_rates()
+    assert (rates.trees.shape, rates.clients.shape) == ((8, 4), (3, 8))
+    outputs = tree_outputs(model.ensembles, X).reshape(len(X), 3, 4)
+    hidden = np.maximum(np.einsum("nkt,ct->nkc", outputs, rates.trees) + rates.channels, 0)
+    margin = np.einsum("nkc,kc->n", hidden, rates.clients) + rates.bias
+    np.testing.assert_allclose(1 / (1 + np.exp(-margin)), model.predict(X), atol=1e-5)
+
+    slopes = np.einsum("nkc,kc,ct->kt", (hidden > 0) * 1.0, rates.clients, rates.trees) / len(X)
+    np.testing.assert_allclose(model.effective_rates(X), slopes, atol=1e-5)
+    assert model.effective_rates(X).std() > 1e-3
+
+
+def test_every_tree_has_the_same_rate_in_the_mean_of_margins():
+    model = trained_on_three()
+    config = model.config
+    mean = replace(model, weights=cnn.mean_weights(3, 4, config))
+    np.testing.assert_allclose(mean.effective_rates(table(seed=3)[0]), np.full((3, 4), 1 / 3), atol=1e-6)
+
+
+def test_only_the_interpretable_network_has_learned_rates():
+    model = trained_on_three(architecture="fcnn")
+    assert model.effective_rates(table(seed=3)[0]).shape == (3, 4)
+    with pytest.raises(ConfigError, match="architecture must be 'interpretable' to have learned rates, got 'fcnn'"):
+        model.learned_rates()
