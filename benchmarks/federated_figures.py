@@ -7,16 +7,27 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from benchmarks.federated_virtual_samples import NODES, split
+
+# Rows and features of the sets.
+SIZES = {"rare": (100_000, 30), "default_credit": (30_000, 23)}
 ORDER = ["2", "5", "10", "20", "50", "100", "405", "original"]
 METRICS = ["accuracy", "auc", "f1", "auprc", "auprc_train", "loss_train"]
 PEERS = ["GBDT", "Random Forest", "XGBoost"]
 DRAWN = ORDER[1:]  # with 2 clusters F1 may be 0
 SHOWN = ["10", "405", "original"]
+
+
+def markdown(header: list[str], lines: list[list[Any]]) -> str:
+    """Format header and lines as a table."""
+    rows = ["| " + " | ".join(map(str, row)) + " |" for row in (header, *lines)]
+    return "\n".join([rows[0], "|---" * len(header) + "|", *rows[1:]])
 
 
 def mean_and_interval(values: pd.Series, digits: int) -> str:
@@ -58,6 +69,21 @@ def paired_loss(runs: pd.DataFrame) -> str:
         loss = f1["original"] - f1["405"]
         phrases.append(f"{phase} update {mean_and_interval(loss, 4)}")
     return f"F1(original) - F1(405), {len(loss)} seeds: " + ", ".join(phrases)
+
+
+def traffic(runs: Mapping[str, pd.DataFrame]) -> str:
+    """Return the bytes that all nodes send before the update, beside those of their rows, by set and clusters."""
+    lines: list[list[object]] = []
+    for name, (rows, features) in SIZES.items():
+        of_set = runs[name]
+        sent = of_set[(of_set["method"] == "federated") & (of_set["phase"] == "before")]
+        training = len(split(rows, 0)[2])
+        for clusters in ORDER[:-1]:
+            sums = sent[sent["clusters"] == clusters]["received_bytes"].astype(float).mean()
+            agreement = NODES * 960 * features * (int(clusters) - 1)
+            figures = [4 * training * (features + 1), sums, agreement]
+            lines.append([name, f"{figures[0] / 1e6:.1f}", clusters, *(f"{each / 1e6:.1f}" for each in figures[1:])])
+    return markdown(["set", "the rows, MB", "clusters", "sums, MB", "agreement, MB"], lines)
 
 
 def figure_4(runs: pd.DataFrame, name: str, out: Path) -> None:
@@ -133,8 +159,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
-    for name in ("rare", "default_credit"):
-        runs = read_runs(folder / f"virtual_samples_{name}.csv")
+    tables = {name: read_runs(folder / f"virtual_samples_{name}.csv") for name in SIZES}
+    for name, runs in tables.items():
         curves, peers = (
             json.loads((folder / f"virtual_samples_{name}_{kind}.json").read_text()) for kind in ("curves", "peers")
         )
@@ -144,7 +170,7 @@ def main() -> None:
         for phase in ("before", "after"):
             figures_6_and_7(runs, curves, phase, name, folder / f"virtual_samples_{name}_auprc_{phase}.png")
     more = pd.concat([read_runs(folder / f"virtual_samples_rare{part}.csv") for part in ("", "_405")])
-    print(f"\nrare, {paired_loss(more[more['clusters'].isin(['405', 'original'])])}")
+    print(f"\nrare, {paired_loss(more[more['clusters'].isin(['405', 'original'])])}\n\n{traffic(tables)}")
 
 
 if __name__ == "__main__":

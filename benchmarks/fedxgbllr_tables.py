@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-from benchmarks.federated_figures import mean_and_interval
+from benchmarks.federated_figures import markdown, mean_and_interval
 from protocols.federated.fedxgbllr import cnn
 from protocols.federated.fedxgbllr.communication import fedxgbllr_bytes, simfl_bytes
 from protocols.federated.fedxgbllr.config import Architecture, FedXGBllrConfig
@@ -55,12 +54,6 @@ PAPER_SIZES = [
     (32257, 0.73, 0.12, 0.86),
     (128513, 0.01, 0.49, 0.50),
 ]
-
-
-def markdown(header: list[str], lines: list[list[Any]]) -> str:
-    """Format header and lines as a table."""
-    rows = ["| " + " | ".join(map(str, row)) + " |" for row in (header, *lines)]
-    return "\n".join([rows[0], "|---" * len(header) + "|", *rows[1:]])
 
 
 def runs_of(runs: pd.DataFrame, data: str, clients: int, architecture: str = "interpretable") -> pd.DataFrame:

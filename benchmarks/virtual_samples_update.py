@@ -19,9 +19,8 @@ import pandas as pd
 
 from benchmarks.federated_data import load, rare_positives
 from benchmarks.federated_fedxgbllr import append
-from benchmarks.federated_figures import mean_and_interval
+from benchmarks.federated_figures import markdown, mean_and_interval
 from benchmarks.federated_virtual_samples import NODES, log_loss, split
-from benchmarks.fedxgbllr_tables import markdown
 from protocols.federated.engine import LocalFederation
 from protocols.federated.objectives import sigmoid
 from protocols.federated.secure_sum import OpenSum

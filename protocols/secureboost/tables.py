@@ -27,24 +27,27 @@ def read_labelled_table(
     Raises DataError for a label that the objective does not accept, ConfigError if only a guest without features may
     split.
     """
-    bare = _without_columns(X)
-    if bare and config.guest_only != "none":
+    rows = _rows_without_columns(X)
+    if rows is not None and config.guest_only != "none":
         raise ConfigError(f"guest_only must be 'none' if the guest has only labels, got {config.guest_only!r}")
     objective = "reg:squarederror" if config.objective == "multi:softprob" else config.objective
     table = read_training(
-        np.zeros((len(X), 1)) if bare else X, y, None, TrainConfig.of(objective=objective, missing="all")
+        X if rows is None else np.zeros((rows, 1)), y, None, TrainConfig.of(objective=objective, missing="all")
     )
     assert table.labels is not None, "read_training refuses rows without labels"
     if config.objective == "multi:softprob":
         classes = np.unique(table.labels)
         if classes.size < 2 or not np.array_equal(classes, np.arange(classes.size)):
             raise DataError("y: multi:softprob needs class numbers 0, 1, ... without a gap, and at least two of them")
-    return (table.features[:, :0], (), table.labels) if bare else (table.features, table.names, table.labels)
+    if rows is not None:
+        return table.features[:, :0], (), table.labels
+    return table.features, table.names, table.labels
 
 
 def read_columns_of(X: TableLike, names: tuple[str, ...]) -> np.ndarray:
     """Return rows to predict, float32[n, d], with the columns of the training. Raises DataError for any others."""
-    features, here = (np.zeros((len(X), 0), np.float32), ()) if _without_columns(X) else read_table(X)
+    rows = _rows_without_columns(X)
+    features, here = read_table(X) if rows is None else (np.zeros((rows, 0), np.float32), ())
     if here != names:
         odd = next((a for a, b in zip(here, names, strict=False) if a != b), f"{len(here)} columns")
         raise DataError(
@@ -53,5 +56,7 @@ def read_columns_of(X: TableLike, names: tuple[str, ...]) -> np.ndarray:
     return features
 
 
-def _without_columns(X: TableLike) -> bool:
-    return tuple(getattr(X, "shape", ())[1:]) == (0,)
+def _rows_without_columns(X: TableLike) -> int | None:
+    """Return the number of rows of a table that has no columns, None for any other."""
+    shape: tuple[int, ...] = getattr(X, "shape", ())
+    return int(shape[0]) if len(shape) == 2 and shape[1] == 0 else None

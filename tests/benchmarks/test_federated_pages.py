@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from benchmarks.federated_figures import paired_loss, read_runs, table_1
+from benchmarks.federated_figures import SIZES, paired_loss, read_runs, table_1, traffic
 from benchmarks.fedxgbllr_tables import CLASSES, NETWORKS, PAPER_SIZES, TABLES, sizes, table_5
 from benchmarks.virtual_samples_update import page
 
@@ -19,6 +19,11 @@ def test_table_1(name):
     assert table_1(runs) in page
     assert paired_loss(runs) in page
     assert runs.groupby(["method", "clusters", "phase"])["seed"].nunique().eq(10).all()
+
+
+def test_traffic_of_virtual_samples_beside_the_rows():
+    runs = {name: read_runs(RUNS / f"virtual_samples_{name}.csv") for name in SIZES}
+    assert traffic(runs) in (DOCS / "virtual_samples.md").read_text()
 
 
 def test_405_clusters_lose_at_most_a_hundredth_of_f1_within_the_interval():
