@@ -19,11 +19,10 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import math
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -86,16 +85,6 @@ class Entry:
     result: Any = None
 
 
-class DealerChecks(Protocol):
-    """Proofs that what the program took from a dealer is right."""
-
-    def said(self) -> bytes:
-        """Return what the other party needs to check the proofs since the last verdict."""
-
-    def hold(self, theirs: object) -> bool:
-        """Return whether the proofs hold, given the other party's message. Raises ProtocolDesync."""
-
-
 @dataclass
 class Audit:
     """Digests of what must be zero since the last verdict, by stage.
@@ -103,15 +92,13 @@ class Audit:
     Both parties have the same stages in the same order. `seed` is known to both parties but not to the dealer. It
     determines by how much the elements of second evaluations are rotated.
 
-    With `proving`, dealt vectors of known matrices are checked. `record` describes a program whose local work is to be
-    repeated, `again` during the repetition. `held` has digests of what stays in memory.
+    `record` describes a program whose local work is to be repeated, `again` during the repetition. `held` has digests
+    of what stays in memory.
     """
 
     seed: bytes = b""
     stage: str = FIRST_STAGE
     again: bool = False
-    proving: bool = False
-    dealer: DealerChecks | None = None
     record: list[Entry] | None = None
     held: dict[str, list[bytes]] = field(default_factory=dict)
     _digests: dict[str, Any] = field(default_factory=dict)
@@ -165,13 +152,6 @@ class Audit:
         self._turns += 1
         drawn = hashlib.sha256(self.seed + self._turns.to_bytes(8, "big")).digest()
         return int.from_bytes(drawn[:16], "big") % max(1, count)
-
-    def coins(self, shape: tuple[int, ...]) -> np.ndarray:
-        """Return random bits that both parties know and the dealer does not, bool[shape]."""
-        self._turns += 1
-        count = math.prod(shape)
-        drawn = hashlib.shake_256(b"coins" + self.seed + self._turns.to_bytes(8, "big")).digest(-(-count // 8))
-        return np.unpackbits(np.frombuffer(drawn, np.uint8), count=count).reshape(shape).astype(bool)
 
     def later(self, check: Steps[Share], relation: str) -> None:
         """Before the verdict, run `check`, whose result must be zero."""

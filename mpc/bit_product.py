@@ -88,7 +88,7 @@ class SelectMasks:
         a = view.mask(self.ring, self.shape)
         lifted = view.derived(self.ring, self.bit_shape, Lifted(self.ring, beta))
         product = np.broadcast_shapes(self.bit_shape, self.shape)
-        return beta, lifted, a, view.derived(self.ring, product, Chosen(self.ring, beta, lifted, a))
+        return beta, lifted, a, view.derived(self.ring, product, Chosen(self.ring, beta, a))
 
 
 def _and_cost(a: BShare | PShare, b: BShare | PShare) -> Cost:

@@ -8,7 +8,6 @@ Cost           online |x| words from q to p, independent of the size of M. Offli
                the dealer sends s_p = U r - s_q to p, and q computes t before the online phase. Only q stores a matrix,
                in a file if it has at least IN_A_FILE bytes; the others draw U piece by piece, the owner once and the
                dealer for every s_p
-Check          if dealt values are proved: 48 more vectors, and 48 n_in words from q to p at each verdict
 Security       semi-honest, perfect: D and e are one-time pads. U serves one M, r serves one x
 Source         matrix multiplication triples with one fixed operand: Mohassel and Zhang, IEEE S&P 2017
 """
@@ -23,7 +22,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mpc.audit import Audit
 from mpc.catalogue import Call, Inputs, calls, describe
 from mpc.contract import Cost, protocol
 from mpc.correlation import View, correlation
@@ -36,11 +34,7 @@ from mpc.recipes import Applied
 from mpc.ring import U8, packed_size
 from mpc.rings import GF2, Z32, Z64, Ring, Z2k
 from mpc.rounds import Round, Steps
-from mpc.shares import AShare, BShare, S
-
-# Vectors that are dealt beside the others where what is dealt is proved: what does not fit passes as often as this
-# many coins show the same side.
-SACRIFICED = 48
+from mpc.shares import S
 
 
 @correlation
@@ -113,15 +107,9 @@ class SharedMatrix:
     def supply(self, party: Endpoint, count: int) -> VectorSupply:
         """Take masks for `count` vectors at once."""
         count *= party.evaluations
-        audit = party.audit
-        more = SACRIFICED if audit is not None and audit.proving else 0
-        request = MatrixVectors(self.number, self.owner, self.n_in, self.n_out, self.ring, count + more, self.size)
+        request = MatrixVectors(self.number, self.owner, self.n_in, self.n_out, self.ring, count, self.size)
         r, half = party.once(lambda: party.randomness.take(request))
-        if audit is not None and more:
-            audit.later(
-                _sacrifice(party.unaudited(), audit, self, r, half), "what was dealt for a known matrix fits it"
-            )
-        return VectorSupply(self, None if r is None else r[:count], half[:count])
+        return VectorSupply(self, r, half)
 
     def release(self, party: Endpoint) -> None:
         """End the use of the matrix: both parties and the dealer forget the masked matrix and its mask."""
@@ -219,27 +207,6 @@ def apply_matrix(party: Endpoint, supply: VectorSupply, x: S) -> Steps[S]:
     assert shared.matrix is not None
     (data,) = yield Round([], [len(x) * shared.width // 8])
     return x._like(shared.ring.add(shared.matrix.apply(storage.add(x._words, data)), half))
-
-
-def _sacrifice(
-    party: Endpoint, audit: Audit, shared: SharedMatrix, r: np.ndarray | None, half: np.ndarray
-) -> Steps[AShare | BShare]:
-    """What is zero if r and both halves fit the matrix: the last SACRIFICED vectors, each with the sum of a random
-    choice of all others, mask a vector of zeros, whose product with any matrix is zero.
-    """
-    coins = audit.coins((SACRIFICED, len(half) - SACRIFICED))
-
-    def summed(rows: np.ndarray, ring: Ring) -> np.ndarray:
-        add = np.add if isinstance(ring, Z2k) else np.bitwise_xor
-        sums = rows[-SACRIFICED:].copy()
-        for own, chosen in zip(sums, coins, strict=True):
-            add(own, add.reduce(rows[:-SACRIFICED][chosen], axis=0, dtype=rows.dtype), out=own)
-        return sums
-
-    mask = None if r is None else summed(r, shared.ring)
-    zeros = np.zeros((SACRIFICED, shared.n_in), shared.ring.dtype)
-    nothing = AShare(zeros, party.rank) if isinstance(shared.ring, Z2k) else BShare(zeros, party.rank)
-    return (yield from apply_matrix.steps(party, VectorSupply(shared, mask, summed(half, shared.ring)), nothing))
 
 
 def _dense(i: Inputs, owner: int, n_in: int, n_out: int, ring: Ring) -> list[Any]:

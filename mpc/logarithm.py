@@ -172,7 +172,7 @@ class LogarithmMasks:
         parts = view.derived(Z16, (n, count), ReadWindows(words, self.place, STEP, count, READ_BITS, Z16))
         beta = view.mask(GF2, (self.sides, n, count))
         lifted = view.derived(Z16, beta.shape, Lifted(Z16, beta))
-        return r, one_hots, parts, beta, lifted, view.derived(Z16, beta.shape, Chosen(Z16, beta, lifted, parts))
+        return r, one_hots, parts, beta, lifted, view.derived(Z16, beta.shape, Chosen(Z16, beta, parts))
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,7 @@
 
 Calling a recipe gives the dealer the whole value. `between` gives a party its share, by transfers (mpc/transfers.py);
 there the fields are its own shares, or None for values that only the other party knows. Two parties can make a
-correlation by themselves if all its derived values are recipes; a lambda in place of a recipe needs a dealer. `check`
-states the relations between the value and the fields, on shares of all of them (mpc/relations.py); a recipe without
-`check` is trusted.
+correlation by themselves if all its derived values are recipes; a lambda in place of a recipe needs a dealer.
 """
 
 from __future__ import annotations
@@ -17,9 +15,8 @@ import numpy as np
 
 from mpc import one_hot_transfers, transfers
 from mpc.kernels import windows
-from mpc.relations import Relations, bits_of, unpacked
 from mpc.ring import U8, U64, Shape, low_bits
-from mpc.rings import AnyRing, PackedBits, ShareRing, Z2k
+from mpc.rings import AnyRing, ShareRing, Z2k
 from mpc.transfers import OfflineSteps
 
 
@@ -46,9 +43,6 @@ class Zero:
     def __call__(self) -> np.ndarray:
         return np.zeros(self.shape, self.ring.dtype)
 
-    def check(self, value: np.ndarray, relations: Relations) -> None:
-        relations.zero(value, self.ring)
-
     def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         words = pair.common(self.ring, self.shape)
         yield []
@@ -66,14 +60,6 @@ class Product:
     def __call__(self) -> np.ndarray:
         return self.ring.product(self.a, self.b)
 
-    def check(self, value: np.ndarray, relations: Relations) -> None:
-        if isinstance(self.ring, Z2k):
-            relations.product(self.ring, self.a[..., None], self.b[..., None], value)
-        elif isinstance(self.ring, PackedBits):
-            relations.conjunction(unpacked(self.a), unpacked(self.b), unpacked(value))
-        else:
-            relations.conjunction(self.a, self.b, value)
-
     def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         if isinstance(self.ring, Z2k):
             return transfers.multiply(pair.rank, self.a, self.b, self.ring)
@@ -90,28 +76,20 @@ class Lifted:
     def __call__(self) -> np.ndarray:
         return self.bits.astype(self.ring.dtype)
 
-    def check(self, value: np.ndarray, relations: Relations) -> None:
-        relations.bit(self.ring, value, self.bits)
-
     def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         return transfers.lift(pair.rank, self.bits, self.ring)
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """beta a, for shared bits beta and elements a; the shapes broadcast. `lifted` are the bits in the ring."""
+    """beta a, for shared bits beta and elements a; the shapes broadcast."""
 
     ring: Z2k
     bits: np.ndarray
-    lifted: np.ndarray
     a: np.ndarray
 
     def __call__(self) -> np.ndarray:
         return self.bits.astype(self.ring.dtype) * self.a
-
-    def check(self, value: np.ndarray, relations: Relations) -> None:
-        bits, a = np.broadcast_arrays(self.lifted, self.a)
-        relations.product(self.ring, bits[..., None], a[..., None], value)
 
     def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         return transfers.choose(pair.rank, self.bits, self.a, self.ring)
@@ -128,12 +106,6 @@ class Crossed:
     def __call__(self) -> np.ndarray:
         return (self.first & self.second & np.uint8(1)).astype(self.ring.dtype)
 
-    def check(self, value: np.ndarray, relations: Relations) -> None:
-        own = (self.first if relations.first else self.second) & np.uint8(1)
-        none, both = np.zeros_like(own), value.astype(U8) & np.uint8(1)
-        relations.conjunction(*((own, none) if relations.first else (none, own)), both)
-        relations.bit(self.ring, value, both)
-
     def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         own = self.first if pair.rank == 0 else self.second
         return transfers.multiply_bits(pair.rank, own & np.uint8(1), self.ring)
@@ -148,10 +120,6 @@ class OneHot:
     def __call__(self) -> np.ndarray:
         count = self.bits.shape[-1]
         return np.arange(1 << count) == number(self.bits)[..., None]
-
-    def check(self, value: np.ndarray, relations: Relations) -> None:
-        place = relations.one_hot(value.reshape(-1, value.shape[-1]))
-        relations.zero_bits(place ^ self.bits.reshape(place.shape))
 
     def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         count = self.bits.shape[-1]
@@ -190,9 +158,6 @@ class Summed:
     def __call__(self) -> np.ndarray:
         return low_bits(self.words.astype(self.ring.dtype), self.ring.bits)
 
-    def check(self, value: np.ndarray, relations: Relations) -> None:
-        relations.number(value.reshape(-1), bits_of(self.words.reshape(-1), self.ring.bits))
-
     def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         return transfers.join(pair.rank, self.words, self.ring)
 
@@ -211,11 +176,6 @@ class _Windows:
     def places(self) -> np.ndarray:
         return self.place + self.step * np.arange(self.count)
 
-    @property
-    def bits(self) -> np.ndarray:
-        """The bits of all windows, [windows, width]."""
-        return bits_of((self.words[:, None] >> self.places.astype(self.words.dtype)).reshape(-1), self.width)
-
 
 @dataclass(frozen=True)
 class OneHotWindows(_Windows):
@@ -223,11 +183,6 @@ class OneHotWindows(_Windows):
 
     def __call__(self) -> np.ndarray:
         return windows.one_hot(self.words, self.places, self.width)
-
-    def check(self, value: np.ndarray, relations: Relations) -> None:
-        hot = unpacked(value.reshape(-1, value.shape[-1]))
-        relations.zero_bits(hot[:, 1 << self.width :])
-        relations.zero_bits(relations.one_hot(hot[:, : 1 << self.width]) ^ self.bits)
 
     def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         index = (self.words[:, None] >> self.places.astype(self.words.dtype)).reshape(-1)
@@ -246,11 +201,6 @@ class ReadWindows(_Windows):
     def __call__(self) -> np.ndarray:
         shifted = self.words[:, None] >> self.places.astype(self.words.dtype)
         return low_bits(shifted, self.width).astype(self.ring.dtype)
-
-    def check(self, value: np.ndarray, relations: Relations) -> None:
-        bits = np.zeros((value.size, self.ring.bits), U8)
-        bits[:, : self.width] = self.bits
-        relations.number(value.reshape(-1), bits)
 
     def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         first, last = self.places[0], self.places[-1] + self.width
@@ -272,9 +222,6 @@ class Dot:
     def __call__(self) -> np.ndarray:
         return (self.a * self.b).sum(axis=-1, dtype=self.a.dtype)
 
-    def check(self, value: np.ndarray, relations: Relations) -> None:
-        relations.product(self.ring, self.a, self.b, value)
-
     def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         products = yield from transfers.multiply(pair.rank, self.a, self.b, self.ring)
         return products.sum(axis=-1, dtype=self.a.dtype)
@@ -288,16 +235,8 @@ class Cut:
 
     def __init__(self, x: np.ndarray, widths: Sequence[int], hot: int) -> None:
         self.x, self.widths, self._hot = x, widths, hot
-        # The dealt bit above the windows, once it exists.
-        self.above: np.ndarray | None = None
         self._begun = False
         self._made: tuple[list[np.ndarray], np.ndarray] | None = None
-
-    def check(self, bits: np.ndarray, relations: Relations) -> None:
-        """Require that the lowest bits of x are `bits`, followed by the dealt bit above them, if any."""
-        if self.above is not None:
-            bits = np.concatenate([bits, self.above.reshape(-1, 1)], axis=1)
-        relations.number(self.x, bits)
 
     def between(self, pair: Pair) -> OfflineSteps[tuple[list[np.ndarray], np.ndarray]]:
         """Return the shared one-hots and <carries>, as `one_hot_transfers.one_hots` does."""
@@ -323,10 +262,6 @@ class BitAbove:
     def __call__(self) -> np.ndarray:
         return bit_of(self.cut.x, sum(self.cut.widths))
 
-    def check(self, value: np.ndarray, relations: Relations) -> None:
-        # Checked together with the bits below it, which are dealt later.
-        self.cut.above = value
-
     def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         _, carries = yield from self.cut.between(pair)
         return bit_of(self.cut.x, sum(self.cut.widths)) ^ carries[:, -1]
@@ -341,9 +276,6 @@ class OneHotOf:
     def __call__(self) -> np.ndarray:
         (bits,) = self.cut.widths
         return low_bits(self.cut.x, bits)[:, None] == np.arange(1 << bits)
-
-    def check(self, value: np.ndarray, relations: Relations) -> None:
-        self.cut.check(relations.one_hot(value.reshape(-1, value.shape[-1])), relations)
 
     def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         (hot,), _ = yield from self.cut.between(pair)

@@ -23,7 +23,6 @@ from mpc.correlation import View
 from mpc.endpoint import Endpoint
 from mpc.kernels import borrow
 from mpc.recipes import Cut, Pair
-from mpc.relations import Relations, bits_of, unpacked
 from mpc.ring import U8, U32, U64, low_bits, packed_size
 from mpc.rings import PackedBits, Z2k
 from mpc.rounds import Steps, open_words
@@ -81,18 +80,6 @@ class ChunkThermometers:
             low_bits(self.cut.x.astype(U64, copy=False), self.chunks.bits), self.chunks.c, self.chunks.m
         )
 
-    def check(self, value: np.ndarray, relations: Relations) -> None:
-        # Differences of neighbours turn a thermometer into a one-hot.
-        size = 1 << self.chunks.c
-        above = unpacked(value.reshape(-1, value.shape[-1]))
-        relations.zero_bits(above[:, size - 1 :])
-        hot = above[:, :size].copy()
-        hot[:, 1:] ^= above[:, : size - 1]
-        hot[:, 0] ^= U8.type(relations.first)
-        bits = relations.one_hot(hot).reshape(len(value), -1)
-        relations.zero_bits(bits[:, self.chunks.bits :])
-        self.cut.check(bits[:, : self.chunks.bits], relations)
-
     def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         hots, _ = yield from self.cut.between(pair)
         tables = np.zeros((len(self.cut.x), self.chunks.m, self.chunks.table_bytes), U8)
@@ -124,20 +111,6 @@ class MaskProducts:
 
     def __call__(self) -> np.ndarray:
         return borrow.mask_products(self.masks, self.m, borrow.product_words(self.m))
-
-    def check(self, value: np.ndarray, relations: Relations) -> None:
-        m, products = self.m, unpacked(value)
-        bits, sets = bits_of(self.masks, 2 * m - 1), np.arange(1, 1 << m - 1)
-        relations.zero_bits(products[:, 0] ^ U8.type(relations.first))
-        lowest = (sets & -sets).astype(np.int64)
-        eps = bits[:, m + np.log2(lowest).astype(np.int64)]
-        relations.conjunction(products[:, sets ^ lowest], eps, products[:, sets])
-        start = 1 << m - 1
-        for j in range(m):
-            end = start + (1 << m - 1 - j)
-            relations.conjunction(bits[:, j : j + 1], products[:, : 1 << m - 1 : 1 << j], products[:, start:end])
-            start = end
-        relations.zero_bits(products[:, start:])
 
     def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         bits = yield from mask_products(pair.rank, self.masks, self.m)

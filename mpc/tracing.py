@@ -42,7 +42,7 @@ class Trace:
             self._requests,
             comparison=party.comparison,
             matrices=party.matrices,
-            audit=None if party.audit is None else Audit(proving=party.audit.proving),
+            audit=None if party.audit is None else Audit(),
             workers=self._workers,
         )
 

@@ -8,13 +8,12 @@ Source         see mpc/one_hot.py
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
 
-from mpc.audit import Audit, DealerChecks
+from mpc.audit import Audit
 from mpc.errors import AuditFailure, ProtocolDesync
 from mpc.local_work import run_twice
 from mpc.one_hot import all_of
@@ -25,25 +24,18 @@ from mpc.shares import BShare
 T = TypeVar("T")
 AT_ONCE = 8
 SEED_BYTES = 16
-DEALER = "audit.dealer"
 REVEALED = "whether the audit found a fault, by stage"
 
 
-def begin(party: Party, check: Callable[[bytes], DealerChecks] | None = None) -> None:
-    """Audit what the party computes from now on, with a seed from both parties. Raises ProtocolDesync.
-
-    `check` makes the checks of dealt values, if any, from a seed that the dealer does not know.
-    """
+def begin(party: Party) -> None:
+    """Audit what the party computes from now on, with a seed from both parties. Raises ProtocolDesync."""
     mine = party.draw(SEED_BYTES)
     theirs = party.exchange_public("audit.seed", mine)
     if not isinstance(theirs, bytes) or len(theirs) != SEED_BYTES:
         raise ProtocolDesync(
             f"audit.seed: expected a seed of {SEED_BYTES} bytes, and the other party sent something else"
         )
-    seed = bytes(a ^ b for a, b in zip(mine, theirs, strict=True))
-    party.audit = Audit(seed, proving=check is not None)
-    if check is not None:
-        party.audit.dealer = check(hashlib.sha256(b"dealer" + seed).digest())
+    party.audit = Audit(bytes(a ^ b for a, b in zip(mine, theirs, strict=True)))
 
 
 def audited(party: Party, program: Callable[..., T], *changed: Any) -> T:
@@ -70,12 +62,6 @@ def settle(party: Party) -> None:
     assert broken is not None, "revealed to both"
     if known:
         party.revealed.pop()
-    # Last, so that the proofs also cover what the verdict itself took.
-    if (dealer := party.audit.dealer) is not None and not dealer.hold(party.exchange_public(DEALER, dealer.said())):
-        raise AuditFailure(
-            "the audit found wrong values from the dealer. Do not use the model or prediction; suspect the dealer, and "
-            "use another"
-        )
     if broken.any():
         broken_names = ", ".join(name for name, bit in zip(names, broken, strict=True) if bit)
         raise AuditFailure(

@@ -13,6 +13,7 @@ import typer
 from mpc.errors import ConfigError, SharewoodError
 from mpc.files import shown_path
 from mpc.process import leave_no_core_dump
+from protocols.runtime.removed import refuse_removed
 from sharewood import __version__, hosts_cli, setup_cli
 from sharewood.cli_options import one_of
 from sharewood.fed import cli as fed_cli
@@ -87,9 +88,6 @@ def demo(
         str, typer.Option(help="Oblivious transfers for pairwise: ferret, or softspoken, which does not assume LPN.")
     ] = "ferret",
     audit: Annotated[bool, typer.Option("--audit", help="Audit the computation; about three times the bytes.")] = False,
-    check_dealer: Annotated[
-        bool, typer.Option("--check-dealer", help="Audit the dealer's material as well; needs a dealer.")
-    ] = False,
     shards: Annotated[int, typer.Option(help="Number of workers per party, on its own Ray cluster; 0 for none.")] = 0,
     json: Annotated[Path | None, typer.Option(help="Also write the report to this file.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the report and the model halves.")] = Path("out/demo"),
@@ -108,8 +106,6 @@ def demo(
     divided: Partition = one_of("--partition", partition, get_args(Partition))
     generator: Offline = one_of("--offline", offline, get_args(Offline))
     transfers: OtKind = one_of("--ot", ot, get_args(OtKind))
-    if check_dealer and generator != "dealer":
-        raise ConfigError("--check-dealer needs a dealer: with --offline pairwise use --audit")
     if shards:
         from protocols.runtime.ray_cluster import check_shards
 
@@ -148,7 +144,6 @@ def demo(
         chosen = demo_data.built_in(test_size, divided)
     origin = {"party_a": data[0], "party_b": data[1], "test": test} if data else {}
     how: dict[str, Any] = {"offline": generator, "ot": transfers, "audit": audit, "shards": shards}
-    how["check_dealer"] = check_dealer
     report = run_demo(chosen, parameters, out, **how, files=origin)
     if json:
         write_json(json, report.document())
@@ -179,6 +174,7 @@ def main() -> None:
     """
     leave_no_core_dump()
     try:
+        refuse_removed(word[2:].replace("-", "_") for word in sys.argv[1:] if word.startswith("--"))
         try:
             app(standalone_mode=True)
         finally:

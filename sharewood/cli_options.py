@@ -20,9 +20,6 @@ FilesKey = Annotated[
     typer.Option(help="Key of this host's models, checkpoints and prepared material: file:PATH or env:NAME."),
 ]
 Macs = Annotated[bool, typer.Option("--mac", help="Check every opened value by MACs, at both parties.")]
-CheckedDealer = Annotated[
-    bool, typer.Option("--check-dealer", help="Audit the dealer's material as well; implies --audit.")
-]
 Json = Annotated[Path | None, typer.Option(help="Also write the report to this file.")]
 Shards = Annotated[
     int | None, typer.Option(help="Number of workers among which the rows are divided; the same at both parties.")

@@ -49,7 +49,6 @@ def run_demo(
     offline: Offline = "dealer",
     ot: OtKind = "ferret",
     audit: bool = False,
-    check_dealer: bool = False,
     shards: int = 0,
     files: Mapping[str, Path | None] = MappingProxyType({}),
 ) -> DemoReport:
@@ -88,7 +87,7 @@ def run_demo(
         learned = {"seconds": seconds, "margins": margins, "staged": staged, "revealed": revealed}
         return {"pairing": model.model.facts.pairing, **learned, **costs}
 
-    outcome = run_session(job, offline=offline, ot=ot, audit=audit, check_dealer=check_dealer, shards=shards)
+    outcome = run_session(job, offline=offline, ot=ot, audit=audit, shards=shards)
     results = [outcome[name]["result"] for name in PARTIES]
     stages, parts = (
         [{name: Stage(**spent) for name, spent in r[kind].items()} for r in results] for kind in ("stages", "parts")

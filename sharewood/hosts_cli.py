@@ -12,7 +12,6 @@ from mpc.errors import ConfigError
 from mpc.extras import install
 from sharewood.cli_options import (
     Audited,
-    CheckedDealer,
     Config,
     FilesKey,
     Json,
@@ -85,7 +84,6 @@ def train(
     party: PartyName,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoints, at both parties.")] = False,
     audit: Audited = False,
-    check_dealer: CheckedDealer = False,
     shards: Shards = None,
     ray: RayAddress = None,
     json: Json = None,
@@ -102,7 +100,7 @@ def train(
     started = monotonic()
     job = (
         _job(config, passphrase=passphrase, files_key=files_key)
-        .audited(audit, check_dealer)
+        .audited(audit)
         .on_cluster(party, shards, ray)
     )
     files = {"data": job.party(party).train_data, "model": job.party(party).model}
@@ -117,7 +115,6 @@ def predict(
     config: Config,
     party: PartyName,
     audit: Audited = False,
-    check_dealer: CheckedDealer = False,
     mac: Macs = False,
     shards: Shards = None,
     ray: RayAddress = None,
@@ -131,7 +128,7 @@ def predict(
     started = monotonic()
     job = (
         _job(config, passphrase=passphrase, files_key=files_key)
-        .audited(audit, check_dealer)
+        .audited(audit)
         .on_cluster(party, shards, ray)
         .with_macs(mac)
     )

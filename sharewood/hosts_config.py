@@ -13,6 +13,7 @@ from mpc.files import same_file
 from protocols.ot.correlated import OtKind
 from protocols.runtime.hosts import Network, Offline, parse_address
 from protocols.runtime.ray_cluster import MOST_SHARDS
+from protocols.runtime.removed import refuse_removed
 from protocols.transport.certificates import Credentials
 from secure_tree.config import TrainConfig, validated
 from sharewood.columns import Columns
@@ -22,12 +23,6 @@ from sharewood.toml import read_toml
 
 # The keys of a party's section that name what commands write.
 WRITTEN = "aligned", "model", "checkpoints", "prepared", "predictions", "revealed"
-
-
-def _check_generator(offline: Offline, check_dealer: bool) -> None:
-    """Raise ConfigError if a dealer is to be checked but there is none."""
-    if check_dealer and offline != "dealer":
-        raise ConfigError('check_dealer needs a dealer: with offline = "pairwise" use audit')
 
 
 class HostsConfig(Strict):
@@ -48,8 +43,6 @@ class HostsConfig(Strict):
     """Oblivious transfers without a dealer; `softspoken` sends more bytes and does not assume LPN."""
     audit: bool = False
     """Audit the computation, at both parties."""
-    check_dealer: bool = False
-    """Audit the dealer's material as well."""
     passphrase: Source | None = None
     """Passphrase of this host's private key: `file:PATH` or `env:NAME`."""
     files_key: Source | None = None
@@ -69,7 +62,6 @@ class HostsConfig(Strict):
             )
         if self.offline == "dealer" and self.dealer is None:
             raise ValueError('dealer.address must be set, or offline = "pairwise", which needs no dealer')
-        _check_generator(self.offline, self.check_dealer)
         for name, party in self.parties.items():
             if party.prepared and self.offline == "dealer":
                 raise ValueError(
@@ -79,7 +71,7 @@ class HostsConfig(Strict):
                 raise ValueError(
                     f"parties.{name}.prepared must be used with one process at each party: leave out shards"
                 )
-        if self.checked and self.shards:
+        if self.audit and self.shards:
             raise ValueError("an audit must be used with one process at each party: leave out shards")
         if self.predict.mac and self.offline != "dealer":
             raise ValueError('predict.mac needs a dealer: offline must be "dealer", got "pairwise"')
@@ -94,6 +86,7 @@ class HostsConfig(Strict):
         """Read and check a file. Raises ConfigError with one sentence that names the file and the error in it."""
         values = read_toml(path)
         try:
+            refuse_removed(values)
             config = validated(cls, values)
             TrainConfig.of(**config.train)
             config.network, config.serve.place  # noqa: B018  checks the addresses
@@ -106,21 +99,14 @@ class HostsConfig(Strict):
                     raise ConfigError(f"{path}: parties.{name}.{key} must not be the configuration itself")
         return placed
 
-    @property
-    def checked(self) -> bool:
-        """Return whether the parties audit the computation; checking the dealer includes an audit."""
-        return self.audit or self.check_dealer
-
-    def audited(self, audit: bool, check_dealer: bool) -> HostsConfig:
-        """Return the configuration with the checks requested on the command line added. Raises ConfigError."""
-        _check_generator(self.offline, check_dealer)
-        more = {"audit": self.audit or audit, "check_dealer": self.check_dealer or check_dealer}
-        return validated(HostsConfig, {**dict(self), **more}) if audit or check_dealer else self
+    def audited(self, audit: bool) -> HostsConfig:
+        """Return the configuration, with an audit if the command line requests one. Raises ConfigError."""
+        return validated(HostsConfig, {**dict(self), "audit": True}) if audit else self
 
     def with_macs(self, mac: bool) -> HostsConfig:
         """Return the configuration with MACs if the command line or the file requests them. Raises ConfigError."""
         predict = self.predict.model_copy(update={"mac": self.predict.mac or mac})
-        if predict.mac and self.checked:
+        if predict.mac and self.audit:
             raise ConfigError("a prediction must use mac or audit, not both")
         if predict.mac and self.shards:
             raise ConfigError("predict.mac must be used with one process at each party: leave out shards")
@@ -156,8 +142,7 @@ class HostsConfig(Strict):
             timeout=self.timeout,
             offline=self.offline,
             ot=self.ot,
-            audit=self.checked,
-            check_dealer=self.check_dealer,
+            audit=self.audit,
         )
 
     def on_cluster(self, name: str, shards: int | None, ray: str | None) -> HostsConfig:

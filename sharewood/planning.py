@@ -215,7 +215,7 @@ def planned(job: HostsConfig) -> tuple[TrainConfig, Sizes]:
         config = config.model_copy(update={"missing": tuple(sorted(missing))})
     first, second = names
     assert first is not None and second is not None, "checked above"
-    return config, Sizes(shape.rows, (first, second), shape.test_rows, shape.largest_weight, job.checked)
+    return config, Sizes(shape.rows, (first, second), shape.test_rows, shape.largest_weight, job.audit)
 
 
 def _names(features: int | tuple[str, ...]) -> tuple[str, ...]:

@@ -4,8 +4,7 @@ Functionality  the same plan from both parties -> to each party its seed, once, 
 Messages       party -> dealer: 16 random bytes and, from a worker, the domain of its shard;  dealer -> party: its
                seed, and the nonce of the attempt, made from those of all three and the domain
                then for each plan   party -> dealer: the plan;  dealer -> party: every NOTICE seconds until the other
-               party's plan arrives, an empty message; then batches of corrections; then, if the parties check what
-               is dealt, a proof (checking.py)
+               party's plan arrives, an empty message; then batches of corrections
 Security       the dealer is trusted not to collude with either party. It learns shapes but nothing about the data. A
                party's corrections are one-time padded with the other party's stream. Every request has its own
                stream, by its index, under HKDF(seed, nonce of the attempt), and each index is dealt once
@@ -22,7 +21,6 @@ import numpy as np
 
 from mpc.correlation import Correlation
 from mpc.errors import ProtocolDesync
-from protocols.randomness.checking import Dealt
 from protocols.randomness.plan import decode_plan, in_order
 from protocols.randomness.prg import DOMAIN_BYTES, Rows, Streams
 from protocols.randomness.views import DealerView
@@ -61,9 +59,7 @@ def _serve(parties: tuple[Channel, Channel]) -> int:
     streams = Streams(seeds[0], nonce), Streams(seeds[1], nonce)
     matrices: dict[int, np.ndarray | Rows] = {}
     index = 0
-    while (asked := _next_plan(parties)) is not None:
-        plan, checked = asked
-        dealt_to_both = Dealt(streams) if checked else None
+    while (plan := _next_plan(parties)) is not None:
         outgoing = _Batches(parties[1]), _Batches(parties[0])  # party 1 has more to read
         for request in _requests(plan):
             view = DealerView((streams[0].of(index), streams[1].of(index)), matrices)
@@ -71,19 +67,15 @@ def _serve(parties: tuple[Channel, Channel]) -> int:
             dealt = sum(a.size for corrections in view.corrections for a in corrections)
             for batches, corrections in zip(outgoing, reversed(view.corrections), strict=True):
                 batches.add(corrections, dealt)
-            if dealt_to_both is not None:
-                dealt_to_both.add(request, index, view.corrections)
             index += 1
         for batches in outgoing:
             batches.flush()
-        if dealt_to_both is not None:
-            dealt_to_both.prove(parties)
     return index
 
 
-def _next_plan(parties: tuple[Channel, Channel]) -> tuple[bytes, bool] | None:
-    """Return the plan of both, encoded, and whether they check it; None once both are done. Raises ProtocolDesync."""
-    plans: set[tuple[bytes, bool] | None] = set()
+def _next_plan(parties: tuple[Channel, Channel]) -> bytes | None:
+    """Return the plan of both, encoded; None once both are done. Raises ProtocolDesync."""
+    plans: set[bytes | None] = set()
     waiting = list(parties)
     while waiting:
         channel = first_to_speak(waiting, NOTICE if any(plans) else None)  # a party that is done no longer reads
@@ -93,14 +85,9 @@ def _next_plan(parties: tuple[Channel, Channel]) -> tuple[bytes, bool] | None:
             continue
         waiting.remove(channel)
         plan = channel.receive("dealer.plan")
-        if plan is None:
-            plans.add(None)
-            continue
-        checked = isinstance(plan, dict) and plan.keys() == {"checked"}
-        encoded = plan["checked"] if checked else plan
-        if not isinstance(encoded, bytes):
+        if plan is not None and not isinstance(plan, bytes):
             raise ProtocolDesync(f"{channel.peer} must send a plan")
-        plans.add((encoded, checked))
+        plans.add(plan)
     if len(plans) > 1:
         raise ProtocolDesync("the two parties asked for different correlated randomness")
     return plans.pop()

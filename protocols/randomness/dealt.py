@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from mpc.errors import ProtocolDesync
-from protocols.randomness.checking import Checks
 from protocols.randomness.dealer import FEW_BYTES, NONCE_BYTES, SEED_BYTES
 from protocols.randomness.delivery import Delivery, parts_of
 from protocols.randomness.prg import Streams
@@ -44,17 +42,6 @@ class DealtRandomness(Supply):
         self._delivery = Delivery(rank, dealer, Streams(seed, nonce), self._matrices, window, *others)
         super().__init__(rank, window, self._delivery, dealer.peer, peer)
 
-    def check(self, seed: bytes) -> Checks:
-        """Check all that is dealt, with coins from a seed that the dealer must not know. Call before the first plan."""
-        self._delivery.checks = Checks(self._rank, seed)
-        return self._delivery.checks
-
-    def draw(self) -> Request:
-        request = super().draw()
-        if self._delivery.checks:
-            self._delivery.checks.depend(request.proof)
-        return request
-
     @property
     def received(self) -> int:
         """Bytes on the wire from the dealer so far."""
@@ -75,8 +62,3 @@ class DealtRandomness(Supply):
 
     def _give_up(self) -> None:
         self._dealer.deafen()
-
-
-def checking(randomness: object, wanted: bool) -> Callable[[bytes], Checks] | None:
-    """Return the function that makes an audit check dealt values; None unless it is wanted and there is a dealer."""
-    return randomness.check if wanted and isinstance(randomness, DealtRandomness) else None

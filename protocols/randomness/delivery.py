@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 
 from mpc.errors import PeerTimeout, ProtocolDesync
-from mpc.relations import Relations
-from protocols.randomness.checking import CheckedView, Checks
 from protocols.randomness.dealer import BATCH, BATCH_REQUESTS, FEW_BYTES
 from protocols.randomness.prg import Streams
 from protocols.randomness.sizes import Portion, request_bytes
@@ -48,8 +46,6 @@ class Delivery:
         self._matrices, self._window = matrices, window
         self.plans = Plans(PORTION, UNDER_WAY, lambda request: request_bytes(request).held)
         self.dealt = 0
-        # Set before the first plan if the parties check what is dealt.
-        self.checks: Checks | None = None
         self._coming: deque[Request] = deque()
         self._next: tuple[Portion, list[Request]] | None = None
         self._counted = 0
@@ -57,9 +53,6 @@ class Delivery:
 
     def run(self) -> None:
         while self._ask():
-            if self.checks:
-                self._take_in_checked(self.checks)
-                continue
             for request, corrections in self._batch():
                 self._expand(request, corrections)
                 self._count(request)
@@ -67,22 +60,9 @@ class Delivery:
         if not self._window.failure:
             self._dealer.send("dealer.plan", None)
 
-    def _take_in_checked(self, checks: Checks) -> None:
-        """Receive one portion, and the proof that it is right; the next portion is requested only afterwards."""
-        relations, portion = Relations(self._rank), list[Request]()
-        while self._coming:
-            for request, corrections in self._batch():
-                self._expand(request, corrections, relations)
-                self._count(request)
-                portion.append(request)
-        proof = checks.verify(self._dealer, relations)
-        for request in portion:
-            request.proof = proof
-            self._window.put(request, request.bytes.held)
-
     def _ask(self) -> bool:
         """Request what there is room for, and return whether anything is due. If nothing is due, wait for a portion."""
-        while len(self._coming) < (1 if self.checks else UNDER_WAY):
+        while len(self._coming) < UNDER_WAY:
             idle = not self._coming
             self._next = self._next or self.plans.next(wait=idle)
             if self._next is None:
@@ -92,7 +72,7 @@ class Delivery:
                 break
             if idle:
                 self._since = perf_counter()
-            self._dealer.send("dealer.plan", {"checked": portion.encoded} if self.checks else portion.encoded)
+            self._dealer.send("dealer.plan", portion.encoded)
             self._coming.extend(requests)
             self._next = None
         return bool(self._coming)
@@ -122,10 +102,9 @@ class Delivery:
             if timeout is not None and perf_counter() - since > timeout:
                 raise PeerTimeout(f"{self._other} sent {self._dealer.peer} no plan for {timeout:g} s")
 
-    def _expand(self, request: Request, corrections: np.ndarray, relations: Relations | None = None) -> None:
+    def _expand(self, request: Request, corrections: np.ndarray) -> None:
         """Make the values of a request, or keep its corrections if it must wait for its turn."""
-        given = self._rank, self._streams.of(request.index), corrections, self._matrices, True
-        view = PartyView(*given) if relations is None else CheckedView(relations, *given)
+        view = PartyView(self._rank, self._streams.of(request.index), corrections, self._matrices, ahead=True)
         try:
             request.values = request.correlation.deal(view)
         except NotYet:

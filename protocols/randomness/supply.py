@@ -44,8 +44,6 @@ class Request:
     bytes: RequestBytes
     corrections: np.ndarray | None = None
     values: Any = None
-    # The proof that covers it, if the parties check what is dealt.
-    proof: Any = None
 
 
 def numbered(portion: Portion, first: int, stage: Stage | None = None) -> list[Request]:

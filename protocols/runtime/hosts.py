@@ -24,7 +24,7 @@ from mpc.process import leave_no_core_dump
 from mpc.verdict import begin, settle
 from protocols.ot.correlated import OtKind
 from protocols.randomness.dealer import FEW_BYTES
-from protocols.randomness.dealt import DealtRandomness, checking
+from protocols.randomness.dealt import DealtRandomness
 from protocols.randomness.pairwise import PairwiseRandomness, pairwise
 from protocols.randomness.prepared import Prepared
 from protocols.randomness.prg import shard_domain
@@ -49,8 +49,7 @@ class Network:
     """The hosts of a job: `parties` by rank, and the addresses at which party 0 (`meeting`) and the dealer listen.
 
     If `dealer` is None, party 0 announces its address. With `offline` "pairwise" there is no dealer, and `ot` is how
-    the parties make oblivious transfers. With `audit` they check what they compute, with `check_dealer` also what is
-    dealt.
+    the parties make oblivious transfers. With `audit` they check what they compute.
 
     `shards` is the number of workers among which each party divides its rows. Two workers connect for one `shard` of
     the job of two leads, whose session has the id `leads`.
@@ -67,7 +66,6 @@ class Network:
     offline: Offline = "dealer"
     ot: OtKind = "ferret"
     audit: bool = False
-    check_dealer: bool = False
     shards: int = 0
     shard: int | None = None
     leads: str | None = None
@@ -86,7 +84,6 @@ class Network:
             "offline": self.offline if supplied else None,
             "ot": self.ot if supplied and paired else None,
             "audit": self.audit if supplied else None,
-            "check_dealer": self.check_dealer if supplied else None,
             "dealer": self.dealer_name if supplied and not paired else None,
             **(divided if self.shards else {}),
         }
@@ -125,8 +122,8 @@ def joined(
         randomness,
     ):
         party = Party(rank, peer, randomness)
-        if network.audit or network.check_dealer:
-            begin(party, checking(randomness, network.check_dealer))
+        if network.audit:
+            begin(party)
         yield party
         settle(party)
         _part(peer)

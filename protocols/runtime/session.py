@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 from mpc.errors import ConfigError
 from mpc.party import Party
@@ -22,7 +22,7 @@ from mpc.session import session
 from mpc.verdict import begin, settle
 from protocols.ot.correlated import OtKind
 from protocols.randomness.dealer import serve
-from protocols.randomness.dealt import DealtRandomness, checking
+from protocols.randomness.dealt import DealtRandomness
 from protocols.randomness.pairwise import PairwiseRandomness, pairwise
 from protocols.randomness.supply import AHEAD
 from protocols.runtime.dealing import run_dealer
@@ -31,6 +31,7 @@ from protocols.runtime.launch import SECOND, Role, run_processes
 from protocols.runtime.memory import bound_memory
 from protocols.runtime.ray_cluster import check_shards
 from protocols.runtime.ray_workers import with_workers
+from protocols.runtime.removed import refuse_removed
 from protocols.transport.certificates import Credentials, make_credentials
 from protocols.transport.channel import Channel
 from protocols.transport.tcp import Address, Listener, listen
@@ -62,7 +63,6 @@ def party_role(
     offline: Offline = "dealer",
     ot: OtKind = "ferret",
     audit: bool = False,
-    check_dealer: bool = False,
     division: Division | None = None,
 ) -> Role:
     """Return the role of party `rank`, which runs `job(party)` with its peer and the dealer, if any."""
@@ -76,8 +76,8 @@ def party_role(
         else:
             randomness = DealtRandomness(rank, channels[DEALER], peer)
         with session(Party(rank, peer, randomness)) as party:
-            if audit or check_dealer:
-                begin(party, checking(randomness, check_dealer))
+            if audit:
+                begin(party)
             if division is None:
                 result, costs = job(party), {}
             else:
@@ -114,16 +114,13 @@ def run_session(
     offline: Offline = "dealer",
     ot: OtKind = "ferret",
     audit: bool = False,
-    check_dealer: bool = False,
     shards: int = 0,
 ) -> dict[str, dict[str, Any]]:
     """Run `job` at both parties; return each process's result, pid, peak memory, CPU seconds, and `workers`, if any."""
-    if check_dealer and offline != "dealer":
-        raise ConfigError("check_dealer needs a dealer: with offline='pairwise' use audit")
-    if (audit or check_dealer) and shards:
+    if audit and shards:
         raise ConfigError("an audit must be used with one process at each party: leave out shards")
     with _divided(shards, offline) as division:
-        roles = {PARTIES[rank]: party_role(rank, job, offline, ot, audit, check_dealer, division) for rank in (0, 1)}
+        roles = {PARTIES[rank]: party_role(rank, job, offline, ot, audit, division) for rank in (0, 1)}
         if offline == "dealer":
             roles[DEALER] = dealer_role
         return run_processes(roles, timeout=timeout, second=offline == "pairwise")
@@ -181,21 +178,20 @@ def run_local(
     offline: Offline = "dealer",
     ot: OtKind = "ferret",
     audit: bool = False,
-    check_dealer: bool = False,
     shards: int = 0,
+    **removed: Never,
 ) -> tuple[Any, Any]:
     """Run `job(party)` in two forked party processes; return its result at each party.
 
     With `offline` "dealer", correlated randomness comes from a dealer process; with "pairwise", the two parties make
     it by oblivious transfers. These are "ferret", or "softspoken", which sends more bytes but does not rely on the
-    hardness of LPN. With `audit` the parties check what they compute, and raise AuditFailure if it is inconsistent;
-    with `check_dealer` they also check what the dealer deals.
+    hardness of LPN. With `audit` the parties check what they compute, and raise AuditFailure if it is inconsistent.
 
     With `shards`, each party starts its own Ray on this machine, and divides its rows among that many workers.
 
     Inside the job the operators of mpc/session.py use its party: `x * y`, `x @ y`, `x < y`, `x == y`. Results are
     returned through Sharewood's codec: plain values, lists, tuples, dicts and arrays; numpy's numbers become Python's.
     """
-    checks = {"audit": audit, "check_dealer": check_dealer}
-    outcome = run_session(job, timeout=timeout, offline=offline, ot=ot, shards=shards, **checks)
+    refuse_removed(removed)
+    outcome = run_session(job, timeout=timeout, offline=offline, ot=ot, audit=audit, shards=shards, **removed)
     return outcome[PARTIES[0]]["result"], outcome[PARTIES[1]]["result"]

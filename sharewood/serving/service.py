@@ -56,10 +56,9 @@ class Service:
         own = config.names.index(name)
         if self.model.rank != own:
             raise DataError(f"{config.party(name).model}: must be the half of {name}, got that of the other party")
-        if config.checked:
-            what = "audit" if config.audit else "check_dealer"
+        if config.audit:
             raise ConfigError(
-                f"{what} must be false for sharewood serve: use sharewood predict for predictions with an audit"
+                "audit must be false for sharewood serve: use sharewood predict for predictions with an audit"
             )
         self.peer, layout = config.names[1 - own], self.model.facts.layout
         to = config.predict.to

@@ -49,8 +49,7 @@ def test_recipes():
     assert np.array_equal(Product(Z64, a, b)(), a * b)
     assert np.array_equal(Product(GF2, bits, bits[::-1])(), bits & bits[::-1])
     assert np.array_equal(Lifted(Z64, bits)(), bits) and Lifted(Z64, bits)().dtype == U64
-    each, lifted = bits[..., None], bits[..., None].astype(U64)
-    assert np.array_equal(Chosen(Z64, each, lifted, a[:, None])(), each * a[:, None])
+    assert np.array_equal(Chosen(Z64, bits[..., None], a[:, None])(), bits[..., None] * a[:, None])
     assert np.array_equal(Crossed(Z8, bits + 2, bits[::-1] + 4)(), bits & bits[::-1])
     assert np.array_equal(OneHot(bits)(), np.eye(16, dtype=bool)[bits @ [1, 2, 4, 8]])
     assert np.array_equal(Applied(np.matmul, {3: a}.get, 3, b.T, None)(), a @ b.T)

@@ -8,7 +8,7 @@ import pytest
 from mpc.audit import Audit
 from mpc.beaver import multiply
 from mpc.contract import REGISTRY
-from mpc.errors import AuditFailure, ConfigError
+from mpc.errors import AuditFailure
 from mpc.local_work import LOCAL_WORK
 from mpc.pieces import Pieces
 from mpc.rehearsal import Silence
@@ -17,10 +17,8 @@ from mpc.verdict import REVEALED, begin, settle
 from protocols.runtime import run_local
 from protocols.testing.two_parties import dealt, made_by_both, ring_half, run_both
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor, boost, predict, tree, validation
-from secure_tree.config import validated
 from secure_tree.gradients import Targets
 from secure_tree.rows import LocalTreeRows
-from sharewood.hosts_config import HostsConfig
 from tests.secure_tree.test_twin import table
 
 X, Y = table(60, 4, seed=5)
@@ -418,13 +416,6 @@ def test_the_seed_is_of_both_parties():
     assert first == second and len(first) == 16
     turns = {parties[0].audit.turn(1000) for _ in range(20)}
     assert len(turns) > 10
-
-
-def test_a_dealer_is_checked_where_there_is_one():
-    config = {"tls": "keys", "offline": "pairwise", "parties": {"a": {"address": "h:1"}, "b": {}}}
-    with pytest.raises(ConfigError, match="check_dealer needs a dealer"):
-        validated(HostsConfig, {**config, "check_dealer": True})
-    assert validated(HostsConfig, config).audited(audit=True, check_dealer=False).network.audit
 
 
 @pytest.mark.parametrize("faulty", [False, True])

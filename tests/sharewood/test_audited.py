@@ -145,12 +145,11 @@ def test_a_fault_between_hosts_leaves_no_result(tmp_path, monkeypatch):
     assert [type(end) for end in ends] == [AuditFailure] * 2
 
 
-@pytest.mark.parametrize("setting", ["audit", pytest.param("check_dealer", marks=pytest.mark.long)])
-def test_a_block_of_connect(tmp_path, setting):
+def test_a_block_of_connect(tmp_path):
     write_job(tmp_path, NOTHING)
     for name in NOTHING:
         path = tmp_path / f"{name}.toml"
-        path.write_text(f"{setting} = true\n" + path.read_text())
+        path.write_text("audit = true\n" + path.read_text())
     with hosted_dealer(1, cwd=tmp_path):
         for status, out, log in parties(tmp_path):
             assert status == 0, log
@@ -191,16 +190,15 @@ def written(folder, *lines):
     return path
 
 
-@pytest.mark.parametrize("setting", ["audit", "check_dealer"])
-def test_what_an_audit_does_not_go_with_is_refused(tmp_path, setting, monkeypatch):
-    config = HostsConfig.read(written(tmp_path, f"{setting} = true"))
+def test_what_an_audit_does_not_go_with_is_refused(tmp_path, monkeypatch):
+    config = HostsConfig.read(written(tmp_path, "audit = true"))
     model = type("Half", (), {"rank": 0})
     monkeypatch.setattr("sharewood.serving.service.SharedModel.load", lambda *_: model)
     monkeypatch.setattr(HostsConfig, "needs", lambda *_: tmp_path)
-    with pytest.raises(ConfigError, match=f"{setting} must be false for sharewood serve"):
+    with pytest.raises(ConfigError, match="audit must be false for sharewood serve"):
         Service(config, "party_a")
     with pytest.raises(ConfigError, match="leave out shards"):
         config.on_cluster("party_a", 2, None)
     plain = HostsConfig.read(written(tmp_path / "more", "shards = 2"))
     with pytest.raises(ConfigError, match="leave out shards"):
-        plain.audited(setting == "audit", setting == "check_dealer")
+        plain.audited(True)

@@ -177,6 +177,7 @@ def test_counts_are_evaluated_as_counts(tmp_path):
         (GOOD, ["--rows", 10], "use one or the other"),
         (GOOD, ["--schema", "none.toml"], "none.toml: cannot be read"),
         (GOOD, ["--test-size", 1], "--test-size"),
+        (GOOD, ["--check-dealer"], 'check_dealer no longer exists: who distrusts the dealer uses offline = "pairwise"'),
     ],
 )
 def test_bad_input_is_one_sentence(tmp_path, monkeypatch, capsys, files, second, arguments, sentence):

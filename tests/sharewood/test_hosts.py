@@ -121,7 +121,7 @@ def test_reveal_needs_consent(place):
         ("127.0.0.1", "127.0.0.1:", "host:port"),
         ('tls = "keys"', "", "tls must be set"),
         ('tls = "keys"', 'tls = "keys"\naudit = true\nshards = 2', "an audit must be used with one process"),
-        ('tls = "keys"', 'tls = "keys"\ncheck_dealer = true\nshards = 2', "an audit must be used with one process"),
+        ('tls = "keys"', 'tls = "keys"\ncheck_dealer = false', "check_dealer no longer exists: who distrusts"),
         (
             "[parties.party_a]\naddress",
             "[parties.party_a]\n# address",

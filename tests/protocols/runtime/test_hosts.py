@@ -100,7 +100,6 @@ HELLO = {
     "offline": "dealer",
     "ot": None,
     "audit": False,
-    "check_dealer": False,
     "dealer": "dealer",
 }
 

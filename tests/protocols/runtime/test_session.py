@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mpc.beaver import Triples
-from mpc.errors import DataError, ProtocolDesync
+from mpc.errors import ConfigError, DataError, ProtocolDesync
 from mpc.rings import Z64
 from protocols.randomness.supply import AHEAD
 from protocols.runtime import memory, run_local
@@ -29,6 +29,13 @@ def test_operators_on_shares_within_a_job():
     assert nothing is None and (opened == X).all()
     for mine, theirs, expected in zip(first, second, [X + Y, X * Y, X @ Y, X.sum(axis=0), X < Y], strict=True):
         assert (mine == expected).all() and (theirs == expected).all()
+
+
+def test_a_removed_option_is_refused_with_what_to_use():
+    with pytest.raises(ConfigError, match=r"check_dealer no longer exists: .* an audit finds faults"):
+        run_local(lambda party: None, check_dealer=True)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'check_delaer'"):
+        run_local(lambda party: None, check_delaer=True)
 
 
 def test_the_owner_passes_the_values():
