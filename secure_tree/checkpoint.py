@@ -43,11 +43,17 @@ _WHAT = f"checkpoint of format {FORMAT}"
 _ROLE = "checkpoint"
 _KEY_BYTES = 32
 _NUMBERED = re.compile(r"(bins|round|margin)_([0-9]{5})\.npz(\.partial)?")
+_MAC_KEY = "key"
 _MARGINS_KEPT = 4
 _WHOLE = ("winner", "leaves", "gains", "covers")
 
 # Shares, or lists of shares, by name.
 Parts = dict[str, Any]
+
+
+def is_checkpoint(path: Path) -> bool:
+    """Return whether a file of a folder of checkpoints was written by a training, by its name."""
+    return bool(_NUMBERED.fullmatch(path.name)) or path.name in (_MAC_KEY, f"{_MAC_KEY}.partial")
 
 
 @dataclass(frozen=True)
@@ -214,7 +220,7 @@ class Checkpoints:
 
     @property
     def _mac_key(self) -> Path:
-        return self.folder / "key"
+        return self.folder / _MAC_KEY
 
     def _numbers(self, kind: str) -> list[int]:
         found = (_NUMBERED.fullmatch(path.name) for path in self._entries())
