@@ -98,11 +98,7 @@ def train(
     from sharewood.live import watching
 
     started = monotonic()
-    job = (
-        _job(config, passphrase=passphrase, files_key=files_key)
-        .audited(audit)
-        .on_cluster(party, shards, ray)
-    )
+    job = _job(config, passphrase=passphrase, files_key=files_key).audited(audit).on_cluster(party, shards, ray)
     files = {"data": job.party(party).train_data, "model": job.party(party).model}
     about = {"party": party, "other": next(name for name in job.names if name != party)}
     with watching(live, about | {role: path.name for role, path in files.items() if path}) as watch:
