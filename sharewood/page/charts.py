@@ -46,6 +46,7 @@ _STYLE = {
     "lines.linewidth": 1.8,
 }
 Whose = Literal["ours", "theirs", "chance"]
+Axes = Literal["unit", "points", "values"]
 _SIZE = (5.2, 3.5)
 _TICKS = 8
 
@@ -71,24 +72,24 @@ class Chart:
     caption: str
 
 
-def lines(name: str, caption: str, drawn: Sequence[Line], x: str, y: str, unit: bool = False) -> Chart:
-    """Draw lines over one pair of axes; with `unit`, both axes go from 0 to 1; otherwise x has ticks at the points."""
+def lines(name: str, caption: str, drawn: Sequence[Line], x: str, y: str, axes: Axes = "points") -> Chart:
+    """Draw lines over one pair of axes: both from 0 to 1, or x with ticks at the points, or as the values need."""
 
     def draw(figure: Figure) -> None:
-        axes = figure.add_subplot()
+        plot = figure.add_subplot()
         for line in drawn:
             colour = {"ours": _OURS, "theirs": _THEIRS, "chance": _MUTED}[line.whose]
             mark = "o" if len(line.x) == 1 or line.marked else None
             width = 1.0 if line.whose == "chance" else None
             style = "--" if line.dashed else "-"
-            axes.plot(line.x, line.y, color=colour, linestyle=style, linewidth=width, marker=mark, label=line.name)
-        axes.set(xlabel=x, ylabel=y)
-        if unit:
-            axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
-        else:
+            plot.plot(line.x, line.y, color=colour, linestyle=style, linewidth=width, marker=mark, label=line.name)
+        plot.set(xlabel=x, ylabel=y)
+        if axes == "unit":
+            plot.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+        elif axes == "points":
             points = sorted({x for line in drawn for x in line.x})
-            axes.set_xticks([points[i] for i in some(len(points), _TICKS)])
-        axes.legend(loc="best")
+            plot.set_xticks([points[i] for i in some(len(points), _TICKS)])
+        plot.legend(loc="best")
 
     return Chart(name, _svg(name, draw, _SIZE), caption)
 

@@ -56,8 +56,8 @@ def ranking_charts(labels: np.ndarray, margins: Mapping[str, np.ndarray]) -> lis
     recall.append(Line(f"by chance, {share:.3f}", [0, 1], [share, share], "chance"))
     axes = "false positive rate", "true positive rate"
     return [
-        lines("roc", "ROC: true positive rate against false positive rate.", roc, *axes, unit=True),
-        lines("recall", "Precision against recall.", recall, "recall", "precision", True),
+        lines("roc", "ROC: true positive rate against false positive rate.", roc, *axes, axes="unit"),
+        lines("recall", "Precision against recall.", recall, "recall", "precision", "unit"),
     ]
 
 
@@ -80,7 +80,7 @@ def decisions(labels: np.ndarray, margins: Mapping[str, np.ndarray]) -> Section:
     most = max(value for line in drawn for value in (*line.x, *line.y))
     drawn.append(Line("perfect", [0, most], [0, most], "chance"))
     caption = "Share of positive rows against the mean predicted probability, in ten groups of equally many rows."
-    chart = lines("calibration", caption, drawn, "predicted probability", "share of positive rows")
+    chart = lines("calibration", caption, drawn, "predicted probability", "share of positive rows", "values")
     columns = ["flagged rows", "cut-off", "precision", "recall"]
     return Section(
         "Calibration and cut-offs", sentences, [chart], Table(columns, _cut_offs(labels, margins["Sharewood"]))
