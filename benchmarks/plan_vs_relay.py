@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -24,7 +25,7 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from protocols.runtime.relay import Route, relay
+from protocols.runtime.relay import Address, Lines, Route, relay
 from secure_tree.config import TrainConfig
 from secure_tree.planning import Sizes
 from sharewood.calibration import Computing, calibrate
@@ -33,6 +34,7 @@ from sharewood.planning import NETWORKS, plan
 COMMAND = [sys.executable, "-c", "from sharewood.cli import main; main()"]
 NAMES = ("party_a", "party_b")
 PHASES = ("setup", "offline", "online")
+IN_ALL = "in all"
 FIGURES = ("on_the_network", "planned", "measured")
 TOLERANCE = 0.3
 # Rows of each party, features, and parameters.
@@ -52,12 +54,11 @@ def made_up(folder: Path, rows: tuple[int, int], features: int) -> None:
         table.to_csv(folder / f"{name}.csv", index=False)
 
 
-def configure(
-    folder: Path, role: str, meeting: tuple[str, int], dealer: tuple[str, int], train: dict[str, Any]
-) -> Path:
+def configure(folder: Path, role: str, meeting: Address, dealer: Address | None, train: dict[str, Any]) -> Path:
     """Write the role's configuration, with the addresses that it uses."""
     own = f'train_data = "{role}.csv"\nmodel = "{role}.npz"\n'
-    lines = ['tls = "keys"', "[dealer]", f'address = "{dealer[0]}:{dealer[1]}"']
+    lines = ['tls = "keys"']
+    lines += ["[dealer]", f'address = "{dealer[0]}:{dealer[1]}"'] if dealer else ['offline = "pairwise"']
     for name in NAMES:
         lines += [f"[parties.{name}]", f'address = "{meeting[0]}:{meeting[1]}"', own if name == role else ""]
     lines += ["[train]", *(f"{key} = {json.dumps(value)}" for key, value in train.items())]
@@ -66,15 +67,22 @@ def configure(
     return path
 
 
-def free_address() -> tuple[str, int]:
+def free_address() -> Address:
     with socket.create_server(("127.0.0.1", 0)) as server:
         return server.getsockname()
 
 
 def measure(
-    rows: tuple[int, int], features: int, train: dict[str, Any], round_trip: float, rate: float
+    rows: tuple[int, int],
+    features: int,
+    train: dict[str, Any],
+    offline: str,
+    lines: Lines,
+    round_trip: float,
+    rate: float,
 ) -> dict[str, float]:
-    """Train through the relay, and return seconds by phase."""
+    """Train through the relay, and return seconds by phase; `IN_ALL` is the training as the slower party saw it."""
+    dealing = offline == "dealer"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         subprocess.run(
@@ -85,27 +93,32 @@ def measure(
         )
         made_up(folder, rows, features)
         meeting, dealer = free_address(), free_address()
-        routes = [Route("party_b", "party_a", meeting), *(Route(party, "dealer", dealer) for party in NAMES)]
-        with relay(routes, round_trip / 2, rate, "pair") as (to_first, *to_dealer):
-            configure(folder, "dealer", meeting, dealer, {})
-            configure(folder, NAMES[0], meeting, to_dealer[0], train)
-            configure(folder, NAMES[1], to_first, to_dealer[1], train)
-            commands = [["dealer", "--config", "dealer.toml", "--sessions", "1"]]
-            commands += [["train", "--config", f"{p}.toml", "--party", p, "--json", f"{p}.json"] for p in NAMES]
+        routes = [Route("party_b", "party_a", meeting)]
+        routes += [Route(party, "dealer", dealer) for party in NAMES if dealing]
+        with relay(routes, round_trip / 2, rate, lines) as (to_first, *to_dealer):
+            dealers = to_dealer if dealing else (None, None)
+            configure(folder, NAMES[0], meeting, dealers[0], train)
+            configure(folder, NAMES[1], to_first, dealers[1], train)
+            commands = [["train", "--config", f"{p}.toml", "--party", p, "--json", f"{p}.json"] for p in NAMES]
+            if dealing:
+                configure(folder, "dealer", meeting, dealer, {})
+                commands.insert(0, ["dealer", "--config", "dealer.toml", "--sessions", "1"])
             processes = [
                 subprocess.Popen(
-                    [*COMMAND, *command], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+                    [*COMMAND, *command], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
                 )
                 for command in commands
             ]
-            for process in processes:
-                _, output = process.communicate()
-                if process.returncode:
-                    raise SystemExit(output)
+            said = [process.communicate() for process in processes]
+        for process, (_, error) in zip(processes, said, strict=True):
+            if process.returncode:
+                raise SystemExit(error)
         reports = [json.loads((folder / f"{party}.json").read_text()) for party in NAMES]
     # Online, the party that waited longer for the dealer: the other waited for it, and counts this as online.
     which = {"setup": max, "offline": max, "online": min}
-    return {phase: which[phase](report[phase]["seconds"] for report in reports) for phase in PHASES}
+    seconds = {phase: which[phase](report[phase]["seconds"] for report in reports) for phase in PHASES}
+    whole = [float(found[1]) for out, _ in said if (found := re.search(r"trained in ([\d.]+) s", out))]
+    return {**seconds, IN_ALL: max(whole)}
 
 
 def compare(job: str, train: dict[str, Any], network: str, computing: Computing) -> list[dict[str, Any]]:
@@ -113,7 +126,7 @@ def compare(job: str, train: dict[str, Any], network: str, computing: Computing)
     rows, features, _ = JOBS[job]
     planned = plan(TrainConfig.of(**train), Sizes.numeric(rows, features), computing)
     assert planned.times is not None, "computing was measured"
-    measured = measure(rows, features, train, *NETWORKS[network])
+    measured = measure(rows, features, train, "dealer", "pair", *NETWORKS[network])
     return [
         {
             "job": job,

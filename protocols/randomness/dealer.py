@@ -14,6 +14,8 @@ Source         Beaver, CRYPTO 1991 (commodity-based: Beaver, STOC 1997)
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -21,13 +23,15 @@ import numpy as np
 
 from mpc.correlation import Correlation
 from mpc.errors import ProtocolDesync
+from protocols.randomness.pace import Pace
 from protocols.randomness.plan import decode_plan, in_order
 from protocols.randomness.prg import DOMAIN_BYTES, Rows, Streams
+from protocols.randomness.sizes import request_bytes
 from protocols.randomness.views import DealerView
 from protocols.transport.channel import Channel, first_to_speak
 from protocols.transport.codec import Joined, decode
 
-FIRST_BATCH, BATCH, BATCH_REQUESTS = 1 << 18, 32 << 20, 1 << 16
+FIRST_BATCH, BATCH, BATCH_REQUESTS = 1 << 18, 1 << 20, 1 << 16
 NONCE_BYTES = SEED_BYTES = 16
 FEW_BYTES = 4096
 NOTICE = 0.5
@@ -58,15 +62,19 @@ def _serve(parties: tuple[Channel, Channel]) -> int:
         channel.send("dealer.session", {"seed": seed, "nonce": nonce})
     streams = Streams(seeds[0], nonce), Streams(seeds[1], nonce)
     matrices: dict[int, np.ndarray | Rows] = {}
-    index = 0
+    pace, index = Pace(parties), 0
     while (plan := _next_plan(parties)) is not None:
         outgoing = _Batches(parties[1]), _Batches(parties[0])  # party 1 has more to read
-        for request in _requests(plan):
+        requests, size = _requests(plan)
+        pace.begin(size)
+        for request in requests:
             view = DealerView((streams[0].of(index), streams[1].of(index)), matrices)
-            _deal(request, view)
+            with _dealing(request):
+                request.deal(view)
             dealt = sum(a.size for corrections in view.corrections for a in corrections)
             for batches, corrections in zip(outgoing, reversed(view.corrections), strict=True):
-                batches.add(corrections, dealt)
+                if batches.add(corrections, dealt):
+                    pace.look()
             index += 1
         for batches in outgoing:
             batches.flush()
@@ -94,15 +102,24 @@ def _next_plan(parties: tuple[Channel, Channel]) -> bytes | None:
 
 
 @lru_cache(maxsize=16)
-def _requests(plan: bytes) -> tuple[Correlation[Any], ...]:
-    """Decode a plan; cached, since a training makes the same requests for every tree. Raises ProtocolDesync."""
-    return tuple(in_order(decode_plan(decode(plan, PLAN_ROOM))))
+def _requests(plan: bytes) -> tuple[tuple[Correlation[Any], ...], int]:
+    """Decode a plan, and count its bytes of corrections. Raises ProtocolDesync.
+
+    Cached, since a training makes the same requests for every tree.
+    """
+    requests = tuple(in_order(decode_plan(decode(plan, PLAN_ROOM))))
+    size = 0
+    for request in requests:
+        with _dealing(request):
+            size += sum(request_bytes(request).corrections)
+    return requests, size
 
 
-def _deal(request: Correlation[Any], view: DealerView) -> None:
-    """Deal a request. Raises ProtocolDesync if it is invalid, or this process has too little memory for it."""
+@contextmanager
+def _dealing(request: Correlation[Any]) -> Iterator[None]:
+    """Raise ProtocolDesync if a request is invalid, or this process has too little memory for it."""
     try:
-        request.deal(view)
+        yield
     except MemoryError:
         raise ProtocolDesync(f"the dealer has too little memory for {request}") from None
     except Exception as error:  # a plan may contain any request
@@ -134,8 +151,11 @@ class _Batches:
         self._sizes: list[int] = []
         self._bytes = self._dealt = 0
 
-    def add(self, corrections: list[np.ndarray], dealt: int) -> None:
-        """Add the corrections of one request to this party; `dealt` is the bytes dealt to both."""
+    def add(self, corrections: list[np.ndarray], dealt: int) -> bool:
+        """Add the corrections of one request to this party; `dealt` is the bytes dealt to both.
+
+        Returns whether a message has been sent.
+        """
         size = sum(a.size for a in corrections)
         self._parts.extend(corrections)
         self._sizes.append(size)
@@ -144,6 +164,8 @@ class _Batches:
         if self._bytes > self._enough or self._dealt > BATCH or len(self._sizes) == BATCH_REQUESTS:
             self._enough = min(2 * self._enough, BATCH)
             self.flush()
+            return True
+        return False
 
     def flush(self) -> None:
         """Send what has been added, if anything."""

@@ -86,6 +86,10 @@ class Link(ABC):
     def deafen(self) -> None:
         """Receive nothing from now on: a thread that waits for the peer gets PeerVanished."""
 
+    def pace(self, rate: float | None) -> None:
+        """Send at most `rate` bytes per second from now on, None: as fast as possible, where the system can do so."""
+        return
+
     @abstractmethod
     def transfer(self, outgoing: Sequence[Buffer | Pieces], intake: Intake[T], step: str) -> None:
         """Send all of `outgoing` and fill all of `intake`, at the same time.
@@ -167,6 +171,10 @@ class Channel:
     def hung_up(self) -> bool:
         """Whether the peer has closed its end; earlier messages may still be unread."""
         return self._link.hung_up
+
+    def pace(self, rate: float | None) -> None:
+        """Send at most `rate` bytes per second from now on, None: as fast as possible, where the system can do so."""
+        self._link.pace(rate)
 
     def idle(self, beside: int, seconds: float) -> None:
         """Wait until the peer sends or hangs up, the descriptor `beside` is readable, or `seconds` have passed."""

@@ -41,6 +41,8 @@ _NAME = b"sharewood"
 _SILENCE = 30.0
 _PROBES = 9
 _STEP = "TLS handshake"
+# Linux's option for the most bytes per second that TCP sends, and its value for no limit.
+_SO_MAX_PACING_RATE, _UNPACED = 47, (1 << 32) - 1
 # OpenSSL's X509_V_ERR_CERT_NOT_YET_VALID and _CERT_HAS_EXPIRED, and the alerts that the peer sends for them.
 _NOT_NOW = (9, 10)
 # Self-signed, or signed by an unknown issuer; and the alert that tells the other host so.
@@ -137,6 +139,11 @@ class TlsLink(Link):
     def deafen(self) -> None:
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RD)
+
+    def pace(self, rate: float | None) -> None:
+        most = _UNPACED if rate is None else min(round(rate), _UNPACED - 1)
+        with suppress(OSError):  # not on every system
+            self._socket.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, struct.pack("I", most))
 
     def transfer(self, outgoing: Sequence[Buffer | Pieces], intake: Intake[T], step: str) -> None:
         if self._socket.fileno() < 0:

@@ -155,3 +155,15 @@ def test_a_host_that_is_dead_is_probed(credentials):
         often = seen.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL)
         probes = seen.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT)
         assert seen.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) + often * probes == 100
+
+
+def test_a_link_sends_no_faster_than_its_pace(credentials):
+    a, b = tcp_pair(credentials["party_a"], credentials["party_b"])
+    with a, b:
+        a.pace(10e6)
+        began = time.monotonic()
+        both(lambda: a.send("step", bytes(4_000_000)), lambda: b.receive("step"))
+        assert time.monotonic() - began > 0.3
+        for pace in (None, 1e12):  # as fast as possible
+            a.pace(pace)
+            both(lambda: a.send("step", bytes(4_000_000)), lambda: b.receive("step"))

@@ -1,0 +1,55 @@
+"""How fast a dealer sends: fast enough for the parties, and no faster.
+
+On a host's only line, a stream at full speed fills the buffer before the line, and the messages between the parties
+wait behind it. A party asks for a portion once its program has taken another of the same size, so the time between two
+plans is the time in which the parties use a portion: the dealer spreads what it sends over a part of it. If the parties
+ask for more while a portion is under way, they may be short of material, and the rest is sent at full speed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from time import monotonic
+
+import numpy as np
+
+from protocols.transport.channel import Channel, first_to_speak
+
+# The part of the time between two plans in which a portion is sent, and the most seconds that are taken for that time:
+# after a pause, the parties may need the portion at once.
+_SHARE, _MOST_SECONDS = 0.8, 2.0
+# The number of plans that are remembered, and the least speed in bytes per second.
+_PLANS, _LEAST = 3, 1 << 17
+
+
+class Pace:
+    """The speed of a dealer's channels to both parties, set for every portion."""
+
+    def __init__(self, parties: Sequence[Channel]) -> None:
+        self._parties = parties
+        # When each plan arrived, and its bytes.
+        self._plans: deque[tuple[float, int]] = deque(maxlen=_PLANS)
+        self._paced = False
+
+    def begin(self, size: int) -> None:
+        """Set the speed for a portion of `size` bytes to both parties together, whose plan has just arrived."""
+        self._plans.append((monotonic(), size))
+        if len(self._plans) < _PLANS:
+            return
+        times, sizes = zip(*self._plans, strict=True)
+        span = _SHARE * min(_MOST_SECONDS, *np.diff(times))
+        # The last portions may not have left yet.
+        self._set(max(_LEAST, max(sizes) / span))
+        self.look()
+
+    def look(self) -> None:
+        """Send at full speed from now on if a party has sent the next plan."""
+        if self._paced and first_to_speak(self._parties, 0):
+            self._set(None)
+
+    def _set(self, rate: float | None) -> None:
+        if rate is not None or self._paced:
+            for channel in self._parties:
+                channel.pace(rate)
+        self._paced = rate is not None
