@@ -41,6 +41,9 @@ class Dealer(Strict):
         return None if self.memory is None else int(self.memory * 1e9)
 
 
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
 class PartySection(Strict):
     """A party: its address, if it is the first by name, and, in its own configuration, its files.
 
@@ -52,6 +55,10 @@ class PartySection(Strict):
     """Where this party listens, as host:port; required only for the first party by name."""
     ray: str | None = None
     """Address of this party's own Ray cluster; by default, Ray is started on this machine."""
+    ray_without_token: bool = False
+    """Whether that cluster may be one without token authentication: whoever reaches it can run code in it."""
+    worker_ports: tuple[Port, Port] | None = None
+    """The first and the last port at which workers listen, at the first party by name; by default any free ports."""
     columns: Path | None = None
     """Schema file: the type of each column."""
     label: str | None = None
@@ -80,6 +87,13 @@ class PartySection(Strict):
     """Parties that may see the model by `sharewood reveal`; both configurations must list them."""
     revealed: Path | None = None
     """File for the model, if it is revealed to this party."""
+
+    @field_validator("worker_ports")
+    @classmethod
+    def _ascending(cls, given: tuple[int, int] | None) -> tuple[int, int] | None:
+        if given and given[0] > given[1]:
+            raise ValueError(f"must be the first and the last port, in this order, got {list(given)}")
+        return given
 
     @model_validator(mode="after")
     def _named_once(self) -> PartySection:
