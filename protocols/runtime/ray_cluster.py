@@ -127,7 +127,7 @@ def _of_party(address: str, trusted: bool) -> Iterator[dict[str, Any]]:
         yield {"address": address}
         return
     with _token_required({}):
-        from ray._raylet import AuthenticationTokenLoader
+        from ray._raylet import AuthenticationTokenLoader  # type: ignore[attr-defined]  # it is compiled
 
         if not AuthenticationTokenLoader.instance().has_token(ignore_auth_mode=True):
             raise ConfigError(
@@ -140,7 +140,7 @@ def _of_party(address: str, trusted: bool) -> Iterator[dict[str, Any]]:
 @contextmanager
 def _token_required(more: Mapping[str, str]) -> Iterator[None]:
     """Make Ray, and the processes that it starts, require a token in the block, with `more` in the environment."""
-    from ray._raylet import AuthenticationTokenLoader, Config
+    from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]  # they are compiled
 
     def choose(mode: str) -> None:
         # Ray reads the environment when it is imported, and the token when it is first needed.
