@@ -143,9 +143,9 @@ class ServeClient(Strict):
 
     token_file: Path
     """File with the token that this client sends, readable only by its owner."""
-    rows_per_minute: int | None = Field(None, ge=1)
+    rows_per_minute: int | None = Field(default=None, ge=1)
     """Maximum number of rows that it may ask for per minute; by default that of `[serve]`."""
-    rows_per_day: int | None = Field(None, ge=1)
+    rows_per_day: int | None = Field(default=None, ge=1)
     """Maximum number of rows that it may ask for per day; by default that of `[serve]`."""
 
 
@@ -162,9 +162,9 @@ class Serve(Strict):
     """File with the token that clients send, readable only by its owner; alternatively, set SHAREWOOD_TOKEN."""
     clients: dict[Annotated[str, Field(pattern=r"^[\w.-]{1,64}$")], ServeClient] = Field(default_factory=dict)
     """Clients with a token of their own, by name."""
-    rows_per_minute: int | None = Field(None, ge=1)
+    rows_per_minute: int | None = Field(default=None, ge=1)
     """Maximum number of rows that a client may ask for per minute."""
-    rows_per_day: int | None = Field(None, ge=1)
+    rows_per_day: int | None = Field(default=None, ge=1)
     """Maximum number of rows that a client may ask for per day."""
     largest_batch: int = Field(default=1024, ge=1, le=1 << 16)
     """Maximum number of rows in a batch, a power of two; the same at both parties."""

@@ -18,7 +18,6 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -70,15 +69,16 @@ def _guard(keeper: int) -> NoReturn:
 
 def _keep(command: int, told: int) -> NoReturn:
     """Wait for the command, passing on signals; then kill what it has left behind, and end as it has."""
-    passed_on = None
-    for number in _signals():
+    passed_on, status = None, None
+    while status is None:
+        number = signal.sigwait({*_PASSED_ON, _GUARD_GONE, signal.SIGCHLD})
         if number == _GUARD_GONE:
             os.kill(command, signal.SIGKILL)
         elif number != signal.SIGCHLD:
             passed_on = number
             os.kill(command, number)
-        elif (status := _reaped(command)) is not None:
-            break
+        else:
+            status = _reaped(command)
     _kill_children()
     if passed_on in (signal.SIGTERM, signal.SIGHUP) and status:
         _end(int(passed_on))  # as it ends without Ray, which replaces the handling of SIGTERM
@@ -89,11 +89,6 @@ def _keep(command: int, told: int) -> NoReturn:
         os._exit(128 + signal.SIGINT)
     _say(_SENTENCE)
     os._exit(_LOST)
-
-
-def _signals() -> Iterator[int]:
-    while True:
-        yield signal.sigwait({*_PASSED_ON, _GUARD_GONE, signal.SIGCHLD})
 
 
 def _reaped(command: int) -> int | None:

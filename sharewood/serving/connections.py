@@ -122,8 +122,9 @@ class Arrival(asyncio.Protocol):
         elif self._tls is not None:
             self._early.append(data)  # the client spoke before this side knew that the handshake was done
 
-    def eof_received(self) -> bool | None:
-        return self._http.eof_received() if self._begun else None
+    def eof_received(self) -> None:
+        if self._begun:
+            self._http.eof_received()
 
     def pause_writing(self) -> None:
         if self._begun:
