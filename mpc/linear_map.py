@@ -100,6 +100,11 @@ class SharedMatrix:
     matrix: Matrix | None
 
     @property
+    def empty(self) -> bool:
+        """Whether it has no entries, as that of a party without features. Then nothing is sent and nothing is dealt."""
+        return self.n_in * self.n_out == 0
+
+    @property
     def width(self) -> int:
         """Payload bits of one vector on the wire."""
         return 8 * packed_size(self.n_in, self.ring.bits)
@@ -107,13 +112,17 @@ class SharedMatrix:
     def supply(self, party: Endpoint, count: int) -> VectorSupply:
         """Take masks for `count` vectors at once."""
         count *= party.evaluations
+        if self.empty:
+            r, half = (np.zeros((count, n), self.ring.dtype) for n in (self.n_in, self.n_out))
+            return VectorSupply(self, r, half)
         request = MatrixVectors(self.number, self.owner, self.n_in, self.n_out, self.ring, count, self.size)
         r, half = party.once(lambda: party.randomness.take(request))
         return VectorSupply(self, r, half)
 
     def release(self, party: Endpoint) -> None:
         """End the use of the matrix: both parties and the dealer forget the masked matrix and its mask."""
-        party.randomness.take(MatrixRelease(self.number))
+        if not self.empty:
+            party.randomness.take(MatrixRelease(self.number))
 
 
 class Releasable(Protocol):
@@ -163,6 +172,8 @@ def _one_way(owner: int, bits: int) -> tuple[int, int]:
 
 
 def _share_cost(owner: int, matrix: Matrix | None, n_in: int, n_out: int, ring: Ring, size: int = 0) -> Cost:
+    if n_in * n_out == 0:
+        return Cost(0, (0, 0))
     word, shape = storage_of(ring).matrix(n_in, n_out)
     return Cost(1, _one_way(1 - owner, word.bits * math.prod(shape)))
 
@@ -173,6 +184,8 @@ def share_masked_matrix(
 ) -> Steps[SharedMatrix]:
     """The owner's matrix (None at the other party) -> SharedMatrix, over `ring`; `size` as in MatrixVectors."""
     number = party.next_matrix()
+    if n_in * n_out == 0:
+        return SharedMatrix(number, owner, n_in, n_out, ring, size, matrix)
     if not party.randomness.masks_operands:
         party.randomness.keep(number, matrix)
         return SharedMatrix(number, owner, n_in, n_out, ring, size, matrix)
@@ -192,13 +205,19 @@ def share_masked_matrix(
     return SharedMatrix(number, owner, n_in, n_out, ring, size, matrix)
 
 
-@protocol(cost=lambda supply, x: Cost(1, _one_way(supply.of.owner, len(x) * supply.of.width)))
+def _apply_cost(supply: VectorSupply, x: S) -> Cost:
+    return Cost(0, (0, 0)) if supply.of.empty else Cost(1, _one_way(supply.of.owner, len(x) * supply.of.width))
+
+
+@protocol(cost=_apply_cost)
 def apply_matrix(party: Endpoint, supply: VectorSupply, x: S) -> Steps[S]:
     """[x] of shape [v, n_in] -> [M x] of shape [v, n_out], in the ring of the matrix; the scale is that of x."""
     shared = supply.of
     if x.shape[1:] != (shared.n_in,):
         raise ShapeMismatch(f"vectors must have {shared.n_in} words for this matrix, got shape {x.shape}")
     r, half = supply.take(len(x))
+    if shared.empty:
+        return x._like(half)
     storage = storage_of(shared.ring)
     if party.rank != shared.owner:
         assert r is not None

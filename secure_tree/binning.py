@@ -110,8 +110,10 @@ class Bins:
     @classmethod
     def of(cls, features: np.ndarray, columns: Iterable[Counted], size: int, finer: int = 1) -> Bins:
         """Cut bins at `size` private edges per feature, with `finer` bins per edge, from the values in `columns`."""
-        lines = [(cuts := column.cuts(size, finer), column.medians(cuts)) for column in columns]
-        cuts, medians = (np.stack(part).astype(np.float32) for part in zip(*lines, strict=True))
+        cuts, medians = np.zeros((2, features.shape[1], size * finer), np.float32)
+        for f, column in enumerate(columns):
+            cuts[f] = column.cuts(size, finer)
+            medians[f] = column.medians(cuts[f])
         return cls(features, cuts, medians, finer)
 
     @property

@@ -75,7 +75,7 @@ class Layout:
     @property
     def cover(self) -> list[int]:
         """The parties whose blocks have the first feature. Together they hold every row once."""
-        return [p for p in (0, 1) if self.features_of(p).start == 0]
+        return [p for p in (0, 1) if self.features_of(p).start == 0 and self.widths[p]]
 
     @property
     def missing(self) -> tuple[int, ...]:

@@ -59,12 +59,12 @@ def read_features(
     )
     if values.ndim != 2:
         raise DataError(f"{source}: features must have 2 dimensions, rows and features, got {values.ndim}")
-    if values.shape[1] == 0:
+    if values.shape[1] == 0 and (config is None or config.partition == "horizontal"):
         raise DataError(f"{source}: there are no features")
     names = names or tuple(f"f{i}" for i in range(values.shape[1]))
     with np.errstate(over="ignore"):
         features = values.astype(np.float32)
-    allowed = np.isnan(features) & np.array([config is not None and config.may_miss(name) for name in names])
+    allowed = np.isnan(features) & np.array([config is not None and config.may_miss(name) for name in names], bool)
     if not (np.isfinite(features) | allowed).all():
         row, column = np.argwhere(~(np.isfinite(features) | allowed))[0]
         what = "infinite, or beyond float32"

@@ -46,7 +46,7 @@ class DemoData:
 
     def pooled(self, tables: tuple[Table, Table]) -> tuple[np.ndarray, np.ndarray]:
         """Return both parties' tables as one: features and labels."""
-        config, known = TrainConfig.of(missing="all"), [dictionary(x) for x, _ in tables]
+        config, known = TrainConfig.of(missing="all", partition=self.partition), [dictionary(x) for x, _ in tables]
         if self.partition == "horizontal":
             known = [unite(*known)] * 2
         parts = [read_features(x, config, known=own)[0] for (x, _), own in zip(tables, known, strict=True)]

@@ -42,7 +42,7 @@ def _printable(text: str) -> str:
 
 
 Text = Annotated[str, Field(max_length=10_000), AfterValidator(_printable)]
-Names = Annotated[list[Text], Field(min_length=1), AfterValidator(_distinct)]
+Names = Annotated[list[Text], AfterValidator(_distinct)]
 Hexadecimal = Annotated[str, Field(pattern="^[0-9a-f]{32,64}$")]
 Count = Annotated[int, Field(ge=0, lt=1 << 31)]
 # The value of a parameter.

@@ -165,9 +165,13 @@ def _joined(config: TrainConfig, rank: int, mine: TrainingFacts, theirs: Trainin
         same_rows(mine.validation_rows, theirs.validation_rows)
         if mine.labelled == theirs.labelled:
             raise DataError(f"y: {'both parties have' if mine.labelled else 'neither party has'} labels")
+        if not (mine.names or theirs.names):
+            raise DataError("X: neither party has features")
         label_holder = rank if mine.labelled else 1 - rank
     else:
         same_names(tuple(mine.names), tuple(theirs.names))
+        if not mine.names:
+            raise DataError("X: there are no features")
         if mine.indicators != theirs.indicators or not theirs.labelled:
             raise DataError("both parties of horizontal data must have labels and the same categorical columns")
     check_declared(config, names)
