@@ -23,6 +23,7 @@ from secure_tree.conventions import needs_party
 from secure_tree.estimator import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.inputs import ColumnLike, TableLike
 from secure_tree.public import choose
+from secure_tree.validation import undefined
 
 Estimator = TypeVar("Estimator", SecureXGBClassifier, SecureXGBRegressor)
 MOST_FOLDS = 100
@@ -157,6 +158,8 @@ def grid_search(
         for combination, of in zip(combinations, scores, strict=True)
     ]
     means = [of[metric].mean() for of in scores]
+    if np.isnan(means).any():
+        raise undefined(metric)
     order = np.argsort(np.negative(means) if metric in RISING else means, kind="stable")
     return GridSearch(candidates[order[0]], pd.DataFrame(rows).iloc[order].reset_index(drop=True))
 

@@ -12,12 +12,14 @@ mae, rmse  |m - y| and (m - y)^2 in units of the label scale, |y| <= 1, exact to
            mean. For counts e^m replaces m, with a relative error of 2e-4 plus 3e-5
 auc        128 cuts. Pairs of rows between the same two neighbouring cuts count one half, like ties, so the error is at
            most half the largest fraction of negatives between two cuts. The cuts divide a Laplace distribution with the
-           mean and mean absolute deviation of the margins, which are secret, into equal parts. Several classes: the AUC
-           of each class against the others, 0 for a class without rows
+           mean and mean absolute deviation of the margins, which are secret, into equal parts. Several classes, as in
+           XGBoost: the mean of each class against the others by normalised probabilities, weighted by their rows
 ks         the largest distance of both classes' distribution functions at the same cuts: too small by at most the
            largest fraction of negatives between two neighbouring cuts
 aucpr      average precision at these cuts and TAIL_CUTS. Positives between two neighbouring cuts count with the
            precision in the middle, so the error of each is at most the change of the precision between the cuts
+
+auc, ks and aucpr are undefined, as in XGBoost, if a class has no row or all rows
 
 Security   semi-honest, perfect: composition of perfect protocols
 """
@@ -34,6 +36,7 @@ from mpc.beaver import multiply
 from mpc.bit_product import select, to_ring
 from mpc.comparison import below
 from mpc.division import divide
+from mpc.one_hot import all_of
 from mpc.party import Party
 from mpc.reciprocal import reciprocal
 from mpc.rounds import Steps, parallel
@@ -205,6 +208,38 @@ def _below_cuts(party: Party, margin: AShare, cuts: list[int]) -> Steps[BShare]:
     factor = reached.times(steps, CUT_SCALE - MARGIN_SCALE).sum(axis=-1)
     stretched = yield from multiply.steps(party, factor.map(lambda w: np.repeat(w, rows)), centred)
     return (yield from below.steps(party, stretched, cuts, 62))
+
+
+def log_probabilities(party: Party, margins: AShare) -> Steps[AShare]:
+    """[margins], [classes, n] -> [ln sigma(m_k) - ln sum_j sigma(m_j)] at MARGIN_SCALE, with the error of logloss."""
+    octaves = LEAST_OCTAVE, PROBABILITY_SCALE + (len(margins) - 1).bit_length()
+    (p, _), logs = yield from parallel(
+        sigmoid.steps(party, margins, PROBABILITY_SCALE),
+        quadratics(party, margins.reshape(-1), LOG_SIGMOID),
+    )
+    total = yield from logarithm(party, p.sum(axis=0), *octaves)
+    return logs.reshape(*margins.shape) - total - (BOUND << MARGIN_SCALE)
+
+
+def of_ranking(party: Party, metric: Metric, margins: AShare, labels: AShare) -> Steps[AShare]:
+    """[margins] and [one-hot labels], [classes, n] -> n times [1 + metric] at MARGIN_SCALE, 0 if it is undefined, [1].
+
+    Two classes have one margin, and labels 0 and 1. Gini has the AUC instead.
+    """
+    classes, n = labels.shape
+    ranked = margins if classes == 1 else (yield from log_probabilities(party, margins))
+    counts = labels.sum(axis=1)
+    each, few = yield from parallel(
+        parallel(*(OF_ALL_ROWS[metric](party, ranked[k], labels[k]) for k in range(classes))),
+        below.steps(party, concatenate([counts, n - counts]), [1], n.bit_length() + 2),
+    )
+    values = stack(list(each)).reshape(-1)
+    if classes == 1:
+        mean = values.times(n)
+    else:
+        mean = (yield from multiply.steps(party, values, counts)).sum().reshape(1)
+    defined = yield from all_of.steps(party, ~few.reshape(1, -1))
+    return (yield from select.steps(party, defined, mean + (n << MARGIN_SCALE)))
 
 
 # Metrics of the ranking of all rows, for one class at a time; other metrics are sums over rows. Gini is 2 AUC - 1.

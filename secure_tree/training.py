@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -26,7 +27,7 @@ from secure_tree.ensemble import Ensemble, TreeShares
 from secure_tree.own_rows import OwnRows
 from secure_tree.rows import Rows, TreeRows
 from secure_tree.sampling import Samples, alike, samples_by_round, sizes
-from secure_tree.validation import HELD_OUT
+from secure_tree.validation import HELD_OUT, undefined
 
 log = logging.getLogger("sharewood")
 
@@ -134,6 +135,8 @@ def train(
                     grown = trees[start * config.classes : end * config.classes]
                     for metric, value in boosting.validation.measure(party, grown, first + end).items():
                         curves[metric].append((first + end, value))
+                    if config.early_stopping_rounds and math.isnan(curve[-1][1]):
+                        raise undefined(config.metric)
             if config.early_stopping_rounds and first + end - best_round(curve, config) >= config.early_stopping_rounds:
                 break
         if config.early_stopping_rounds:

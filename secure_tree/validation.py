@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mpc.errors import DataError
 from mpc.local_work import remember, require_unchanged
 from mpc.party import Party
 from mpc.rounds import Steps, parallel
@@ -25,6 +27,7 @@ from secure_tree.public import ln
 from secure_tree.rows import first_margin, own_rows, targets_of
 from secure_tree.schema import Table
 
+log = logging.getLogger("sharewood")
 HELD_OUT = "held-out rows"
 _OF_NUMBERS: dict[Metric, Callable[[Party, AShare, AShare], Steps[AShare]]] = {
     "mae": metrics.absolute,
@@ -58,12 +61,14 @@ class Validation:
         return {metric: self._mean(metric, float(total)) for metric, total in zip(config.metrics, opened, strict=True)}
 
     def _mean(self, metric: Metric, total: float) -> float:
-        """Compute a metric from its sum over rows or classes."""
+        """Compute a metric from its sum over rows; NaN with a warning, as in XGBoost, if it is undefined."""
         config = self.context.config
-        over = self.layout.row_count if metric not in metrics.OF_ALL_ROWS else config.classes
-        mean = total / (1 << MARGIN_SCALE) / over
-        if metric == "gini":
-            return 2 * mean - 1
+        mean = total / (1 << MARGIN_SCALE) / self.layout.row_count
+        if metric in metrics.OF_ALL_ROWS:
+            if not total:
+                log.warning("%s of held-out rows is undefined, because they lack a class", metric)
+                return math.nan
+            return 2 * mean - 3 if metric == "gini" else mean - 1
         if config.logistic:
             return mean
         return (math.sqrt(mean) if metric == "rmse" else mean) * self.context.facts.label_scale
@@ -78,16 +83,15 @@ class Validation:
         return concatenate(parts, axis=1)
 
     def _metrics(self, party: Party) -> Steps[AShare]:
-        """Return [sum of each metric over rows or classes] at MARGIN_SCALE."""
+        """Return [sum of each metric over rows] at MARGIN_SCALE."""
         margins = yield from metrics.clip(party, self.margin, self.context.numerics.margin_bits)
         sums = yield from parallel(*(self._sum(party, metric, margins) for metric in self.context.config.metrics))
         return stack(list(sums))
 
     def _sum(self, party: Party, metric: Metric, margins: AShare) -> Steps[AShare]:
         config = self.context.config
-        if of_all := metrics.OF_ALL_ROWS.get(metric):
-            each = (of_all(party, margins[k], self.labels[k]) for k in range(config.classes))
-            return stack((yield from parallel(*each))).sum()
+        if metric in metrics.OF_ALL_ROWS:
+            return (yield from metrics.of_ranking(party, metric, margins, self.labels)).sum()
         if config.num_class:
             of_classes = metrics.class_error if metric == "error" else metrics.class_logloss
             return (yield from of_classes(party, margins, self.labels)).sum()
@@ -100,6 +104,14 @@ class Validation:
         if config.counts:
             margin = yield from quadratics(party, margin, EXP)
         return (yield from _OF_NUMBERS[metric](party, margin, labels)).sum()
+
+
+def undefined(metric: Metric) -> DataError:
+    """Return the error if a metric by which rounds or parameters are chosen is undefined."""
+    return DataError(
+        f"{metric} must be defined to choose by it, but the held-out rows lack a class: hold out rows of every class, "
+        "or choose by logloss"
+    )
 
 
 def share_validation_rows(

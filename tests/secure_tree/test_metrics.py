@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from sklearn import metrics as plain
 
+from mpc.errors import DataError
 from protocols.testing.two_parties import opened, ring_half, run_both
-from secure_tree import metrics
+from secure_tree import SecureXGBClassifier, metrics
 from secure_tree.numerics import MARGIN_SCALE
 
+xgboost = pytest.importorskip("xgboost")
 RNG = np.random.default_rng(41)
 Y = RNG.integers(0, 2, 300)
 MARGINS = RNG.normal(size=300) * 2 + 2 * Y - 1
@@ -145,3 +147,43 @@ def test_logloss_of_several_classes(classes):
     assert np.abs(losses + np.log((each * hot).sum(axis=0) / each.sum(axis=0))).max() < 1e-3
     sure = np.array([[-15.0, 15.0], [-15.0, -15.0]])
     assert np.abs(on_shares(metrics.class_logloss, sure, np.array([[1, 1], [0, 0]])) - [np.log(2), 0]).max() < 0.06
+
+
+def revealed_of_ranking(metric, margins, labels):
+    return on_shares(lambda party, m, y: metrics.of_ranking(party, metric, m, y), margins, labels)[0] / labels.shape[1]
+
+
+def test_auc_of_several_classes_is_that_of_xgboost():
+    labels = RNG.choice(3, 400, p=[0.1, 0.25, 0.65])
+    hot = (labels == np.arange(3)[:, None]).astype(int)
+    margins = RNG.normal(size=(3, 400)) + 1.2 * hot + np.array([[2.0], [0.0], [-1.0]])
+    each = 1 / (1 + np.exp(-margins))
+    data = xgboost.DMatrix(np.zeros((400, 1)), label=labels, base_margin=np.log(each / each.sum(axis=0)).T)
+    booster = xgboost.train({"objective": "multi:softprob", "num_class": 3, "eval_metric": "auc", "eta": 1e-9}, data, 1)
+    expected = float(booster.eval(data).rsplit(":", 1)[1])
+    assert abs(revealed_of_ranking("auc", margins, hot) - 1 - expected) < 2e-3
+    hot[1] = 0
+    assert revealed_of_ranking("auc", margins, hot) == 0, "a class without rows"
+
+
+@pytest.mark.parametrize("metric", metrics.OF_ALL_ROWS)
+@pytest.mark.parametrize("label", [0, 1])
+def test_rankings_of_one_class_are_undefined(metric, label):
+    assert revealed_of_ranking(metric, MARGINS[None], np.full((1, 300), label)) == 0
+    assert revealed_of_ranking(metric, MARGINS[None], Y[None]) > 1.3
+
+
+def test_undefined_metrics_are_nan_with_a_warning_and_early_stopping_refuses_them(caplog):
+    X, y = RNG.normal(size=(60, 2)), (np.arange(60) % 2).astype(float)
+
+    def fit(party, **parameters):
+        rows = slice(0, 30) if party.rank == 0 else slice(30, 60)
+        model = SecureXGBClassifier(n_estimators=2, max_depth=1, max_bin=4, eval_epochs=1, **parameters)
+        return model.fit(party, X[rows], y[rows], eval_set=(X[:6], np.ones(6)))
+
+    (model, _), _ = run_both(lambda party: fit(party, eval_metric=["auc", "gini", "aucpr", "ks", "logloss"]))
+    assert all(np.isnan(model.curves[m]).any(axis=1).all() for m in ("auc", "gini", "aucpr", "ks"))
+    assert np.isfinite(model.curves["logloss"]).all()
+    assert "auc of held-out rows is undefined, because they lack a class" in caplog.messages
+    with pytest.raises(DataError, match="auc must be defined to choose by it, but the held-out rows lack a class"):
+        run_both(lambda party: fit(party, eval_metric="auc", early_stopping_rounds=1))
