@@ -1,7 +1,8 @@
 """The margin before the first tree, estimated on shares as in XGBoost, and the unit of a regression's margins.
 
 Functionality  labels and weights of the parties' rows -> [base] of `Ensemble`. Logistic: the log-odds of the weighted
-               frequency of a class; squared error: the weighted mean; counts: the logarithm of the weighted mean. A
+               frequency of a class, or with scale_pos_weight, as in XGBoost, a Newton step from log-odds of 0; squared
+               error: the weighted mean; counts: the logarithm of the weighted mean. A
                base_score given by the user is public. Squared error also reveals the unit: a power of two above the
                root mean square distance of the labels from the base, and at most six times that distance
 Error          log-odds and logarithms: 2e-4. They are clipped to -13.8 .. 13.8, as XGBoost clips probabilities at 1e-6;
@@ -34,6 +35,7 @@ from mpc.shares import AShare, concatenate, public_ring, stack
 from mpc.sharing import rerandomise
 from mpc.tracing import planned
 from mpc.truncation import floor
+from secure_tree.config import LEAST_PROBABILITY
 from secure_tree.context import PublicFacts, TrainingContext
 from secure_tree.curves import MARGIN_BITS, logarithm
 from secure_tree.numerics import MARGIN_SCALE, given_margin
@@ -44,7 +46,6 @@ from secure_tree.schema import Table
 
 UNIT = "the power of two above the spread of the labels"
 MASS_BITS = 43
-LEAST_PROBABILITY = 1e-6
 LABEL_SCALE = 34
 # Shift of the base over the unit. It suffices for all units, so that the cost does not depend on the unit.
 UNIT_SHIFT = 16
@@ -100,6 +101,10 @@ def _estimate(party: Party, context: TrainingContext, own: np.ndarray) -> Steps[
     total, sums = own[0], own[1:]
     over, whole = _own(party, sums, scale), _own(party, np.full(len(sums), total), scale)
     under = whole - over if config.logistic else whole
+    if config.scale_pos_weight != 1:
+        # With gradients 1/2 - y and hessians 1/4, the step is 4 over / whole - 2.
+        part = yield from divide.steps(party, over, whole, max(0, scale - 2), high, QUOTIENT_SCALE)
+        return rerandomise(party, part.times(4) - (2 << MARGIN_SCALE))
     # A sum of 0 counts as one unit, and the quotient is clipped to the range.
     logs = yield from logarithm(party, concatenate([over, under]), 0, high)
     margin = logs[: len(sums)] - logs[len(sums) :]

@@ -39,6 +39,10 @@ FINER, FINER_OF_MANY, MANY_BINS = 4, 2, 64
 Method = Literal["bins", "thresholds"]
 Importance = Literal["weight", "gain", "total_gain", "cover", "total_cover"]
 _NUMBERS = ("reg:squarederror", "count:poisson")
+# As in XGBoost, the base score of classes is clipped to this and to 1 less this.
+LEAST_PROBABILITY = 1e-6
+# The leaves of a smaller learning rate would have too few digits.
+LEAST_RATE = 1e-5
 # XGBoost's default for counts, and its limit: the hessian e^(margin + max_delta_step) must stay within the arithmetic.
 MAX_DELTA_STEP, LARGEST_DELTA_STEP_OF_COUNTS = 0.7, 5.0
 # XGBoost's aliases of parameters.
@@ -112,9 +116,12 @@ class BoostingConfig(BaseModel):
 
     @property
     def base_margin(self) -> float:
-        """A given base_score on the scale of the margin: log-odds for classes."""
+        """A given base_score on the scale of the margin: log-odds for classes, clipped as in XGBoost."""
         assert self.base_score is not None, "the base score is not estimated"
-        return ln(self.base_score / (1 - self.base_score)) if self.logistic else self.base_score
+        if not self.logistic:
+            return self.base_score
+        probability = min(max(self.base_score, LEAST_PROBABILITY), 1 - LEAST_PROBABILITY)
+        return ln(probability / (1 - probability))
 
     @classmethod
     def of(cls, **parameters: Any) -> Self:
@@ -190,6 +197,8 @@ class TrainConfig(BoostingConfig):
                 f"max_delta_step must be above 0 and at most {LARGEST_DELTA_STEP_OF_COUNTS:g} under count:poisson, got "
                 f"{self.max_delta_step:g}"
             )
+        if self.learning_rate < LEAST_RATE:
+            raise ValueError(f"learning_rate must be at least {LEAST_RATE:g}, got {self.learning_rate:g}")
         if self.scale_pos_weight != 1 and self.objective != "binary:logistic":
             raise ValueError(f"scale_pos_weight must be 1 under {self.objective}: use sample_weight")
         several = self.objective.startswith("multi:")

@@ -34,7 +34,7 @@ from secure_tree.binning import Bins
 from secure_tree.config import TrainConfig
 from secure_tree.context import TrainingContext
 from secure_tree.conventions import not_fitted
-from secure_tree.ensemble import Ensemble
+from secure_tree.ensemble import Ensemble, NodeStatistics
 from secure_tree.layout import Layout
 from secure_tree.model import SharedModel
 from secure_tree.numerics import MARGIN_SCALE, OVERSHOOT, OVERSHOOT_OF_SAMPLES
@@ -49,6 +49,8 @@ from secure_tree.sources import PART, AtWorkers, Kept
 RESIDUALS = "whether the residuals are in the range of the model's arithmetic"
 # Bits of the sum of squared residuals.
 SQUARES_BITS = 60
+# A label over the label scale is at most 2^LARGEST_LABEL_BITS, so that its distance from a margin can be compared.
+LARGEST_LABEL_BITS = 36
 # Parameters that may differ from those of the model: the number of trees, and how they are evaluated.
 FREE = (
     "n_estimators",
@@ -126,10 +128,10 @@ def as_the_model(model: SharedModel, context: TrainingContext) -> TrainingContex
     same_names(before.names, facts.names, "the model", "the table")
     if facts.label_holder != before.label_holder:
         raise DataError(f"party {before.label_holder} must have the labels, as in the training of xgb_model")
-    if facts.label_bound > before.label_bound:
+    if context.config.squared and facts.label_bound > (most := before.label_scale * 2.0**LARGEST_LABEL_BITS):
         raise DataError(
-            f"y: labels must be at most {before.label_bound:g} in magnitude, as in the training of xgb_model, got "
-            f"labels up to {facts.label_bound:g}"
+            f"y: labels must be at most {most:g} in magnitude, in the unit of the training of xgb_model, got labels up "
+            f"to {facts.label_bound:g}: train a new model"
         )
     if facts.weight_scale != before.weight_scale:
         raise DataError(
@@ -139,8 +141,23 @@ def as_the_model(model: SharedModel, context: TrainingContext) -> TrainingContex
     if context.config.squared and facts.weight_scale is not None:
         raise ConfigError("sample_weight must not be set with xgb_model under reg:squarederror")
     layout = replace(before.layout, rows=facts.layout.rows)
-    facts = replace(facts, layout=layout, label_scale=before.label_scale, label_bound=before.label_bound)
+    # The unit of numbers is that of the model's margins; that of counts may grow, since their margins are logarithms.
+    scale = max(before.label_scale, facts.label_scale) if context.config.counts else before.label_scale
+    facts = replace(facts, layout=layout, label_scale=scale, label_bound=max(before.label_bound, facts.label_bound))
     return TrainingContext(context.config, facts)
+
+
+def _ensemble(model: SharedModel, context: TrainingContext) -> Ensemble:
+    """Return the model's trees with statistics in the units of the training. Local."""
+    ensemble = model.ensemble
+    if (statistics := ensemble.statistics) is None:
+        return ensemble
+    of_model, of_training = model.facts.statistics_units, context.facts.statistics_units
+    gains, covers = (
+        share.at_scale(share.scale + ceil_log2(after / before))
+        for share, before, after in zip((statistics.gains, statistics.covers), of_model, of_training, strict=True)
+    )
+    return replace(ensemble, statistics=NodeStatistics(gains, covers))
 
 
 def _weight(scale: float | None) -> str:
@@ -179,7 +196,7 @@ def begin(party: Party, context: TrainingContext, model: SharedModel, own: OwnRo
             "y: labels must be near the predictions of xgb_model, got differences that its arithmetic cannot hold: "
             "train a new model"
         )
-    return Begun(model.ensemble, model.rounds, added, validation)
+    return Begun(_ensemble(model, context), model.rounds, added, validation)
 
 
 def _table(own: OwnRows) -> Table:

@@ -28,8 +28,10 @@ from secure_tree.config import DEEPEST, Missing, TrainConfig
 from secure_tree.context import PublicFacts
 from secure_tree.ensemble import Ensemble
 from secure_tree.layout import Layout
+from secure_tree.magnitudes import SMALLEST_LABEL
 from secure_tree.model import SharedModel
 from secure_tree.numerics import MARGIN_SCALE
+from secure_tree.public import ceil_log2
 from secure_tree.storage import Arrays, read_arrays, reading, write_arrays
 
 NO_SPLIT = -1
@@ -38,7 +40,8 @@ _FILE = f"revealed model file of format {FORMAT}"
 _ROLE = "revealed model"
 _ARRAYS = ("features", "thresholds", "missing_left", "leaves", "gains", "covers")
 WHAT = "the model: features, thresholds, ways of missing values, base score, leaf weights, gains and sums of hessians"
-LARGEST = 2.0**30
+# A margin of a shared model is at most 2^LARGEST of its unit.
+LARGEST = 30
 
 
 @dataclass(frozen=True)
@@ -145,7 +148,8 @@ def _statistics(model: SharedModel, opened: list[np.ndarray]) -> list[np.ndarray
 def share_model(party: Party, plain: PlainModel | None, missing: Missing = "none") -> SharedModel:
     """Share the plain model of one party, for prediction by thresholds. Both parties must call this at the same time.
 
-    Public are the objective, the feature names, and the numbers of classes, rounds and levels of the trees.
+    Public are the objective, the feature names, the numbers of classes, rounds and levels of the trees, and for numbers
+    a power of two above the largest margin. Margins are rounded to 2^-50 of it, for other objectives to 2^-20.
 
     Parameters
     ----------
@@ -168,7 +172,7 @@ def share_model(party: Party, plain: PlainModel | None, missing: Missing = "none
     DataError
         If the model cannot be shared.
     RangeError
-        If margins of the model may exceed 2^30.
+        If margins of the model may exceed 2^30, for classes and counts.
     """
     public, pairing = agree_on_sharing(party, None if plain is None else _facts(plain), missing)
     owner = party.rank if plain is not None else 1 - party.rank
@@ -183,7 +187,8 @@ def share_model(party: Party, plain: PlainModel | None, missing: Missing = "none
     names = tuple(public.names)
     check_declared(config, (names,))
     optional = tuple(f for f, name in enumerate(names) if config.may_miss(name))
-    parts = [None] * 3 if plain is None else _words(plain, optional)
+    unit = 2.0 ** (public.exponent - LARGEST)
+    parts = [None] * 3 if plain is None else _words(plain, optional, unit)
     with party.stage("share"):
         scales = 0, 0, MARGIN_SCALE
         thresholds, chosen, leaves = (
@@ -199,7 +204,7 @@ def share_model(party: Party, plain: PlainModel | None, missing: Missing = "none
     base = public_ring(np.zeros(config.classes, np.int64), party.rank, MARGIN_SCALE)
     ensemble = Ensemble([nowhere, nowhere], features, ~features.parity(axis=-1), thresholds, chosen, leaves, base)
     layout = Layout("horizontal", (0, 0), (d, d), (0, 0), (optional, optional))
-    facts = PublicFacts(pairing, names, layout, 1.0)
+    facts = PublicFacts(pairing, names, layout, unit)
     return SharedModel(party.rank, config, facts, np.zeros((d, 0), np.float32), ensemble)
 
 
@@ -208,14 +213,18 @@ def _facts(plain: PlainModel) -> PlainFacts:
     depth, classes = leaves.bit_length() - 1, len(plain.base_margins)
     if depth > DEEPEST:
         raise DataError(f"the model has trees of depth {depth}: at most {DEEPEST} can be shared")
-    if np.abs(plain.leaves).max(axis=1).sum() + np.abs(plain.base_margins).max() > LARGEST:
+    largest = float(np.abs(plain.leaves).max(axis=1).sum() + np.abs(plain.base_margins).max())
+    exponent = LARGEST
+    if plain.objective == "reg:squarederror":
+        exponent = ceil_log2(max(largest, SMALLEST_LABEL))
+    elif largest > 2.0**LARGEST:
         raise RangeError("the model's margins must be at most 2^30 in magnitude, but its leaves can add up to more")
-    shape = {"classes": classes, "rounds": trees // classes, "depth": depth}
+    shape = {"classes": classes, "rounds": trees // classes, "depth": depth, "exponent": exponent}
     return PlainFacts.of(objective=plain.objective, names=list(plain.names), **shape)
 
 
-def _words(plain: PlainModel, optional: tuple[int, ...]) -> list[np.ndarray]:
-    """Return keys of thresholds, [T, m], `Ensemble.chosen`, [T, m, d + o], and leaves, [T, 2^depth].
+def _words(plain: PlainModel, optional: tuple[int, ...], unit: float) -> list[np.ndarray]:
+    """Return keys of thresholds, [T, m], `Ensemble.chosen`, [T, m, d + o], and leaves over the unit, [T, 2^depth].
 
     The base margins are added to the leaves of the first round.
     """
@@ -226,4 +235,4 @@ def _words(plain: PlainModel, optional: tuple[int, ...]) -> list[np.ndarray]:
     leaves = plain.leaves.copy()
     leaves[: len(plain.base_margins)] += np.array(plain.base_margins)[:, None]
     chosen = np.concatenate([one_hot, missing_right], axis=-1).astype(np.int64)
-    return [keys, chosen, np.round(leaves * (1 << MARGIN_SCALE)).astype(np.int64)]
+    return [keys, chosen, np.round(leaves / unit * (1 << MARGIN_SCALE)).astype(np.int64)]

@@ -15,7 +15,7 @@ from mpc.shares import AShare, concatenate, public_ring, stack
 from mpc.sigmoid import sigmoid
 from mpc.truncation import truncate
 from secure_tree.context import TrainingContext
-from secure_tree.curves import EXP, quadratics
+from secure_tree.curves import EXP, EXP_SCALE, quadratics
 from secure_tree.numerics import MARGIN_SCALE, STEP_SCALE, WEIGHT_INPUT_SCALE
 from secure_tree.sampling import row_mask
 
@@ -84,11 +84,12 @@ def _poisson(
 ) -> Steps[AShare]:
     """Return [g], [h] at the histogram scale, uint64 [2, n]. The margin lacks the logarithm of the label scale."""
     numerics = context.numerics
-    expected = yield from quadratics(party, margin, EXP, numerics.margin_bits)
+    expected = yield from quadratics(party, margin, EXP, numerics.margin_bits, EXP_SCALE)
+    g = expected - labels.times(1 << EXP_SCALE - MARGIN_SCALE, EXP_SCALE - MARGIN_SCALE)
     factors = 1 << STEP_SCALE, numerics.hessian_factor
-    pair = stack([x.times(f, STEP_SCALE) for x, f in zip((expected - labels, expected), factors, strict=True)])
+    pair = stack([x.times(f, STEP_SCALE) for x, f in zip((g, expected), factors, strict=True)])
     scale = MARGIN_SCALE if weights is not None else numerics.histogram_scale
-    pair = yield from truncate.steps(party, pair, MARGIN_SCALE + STEP_SCALE - scale)
+    pair = yield from truncate.steps(party, pair, EXP_SCALE + STEP_SCALE - scale)
     return pair if weights is None else (yield from _weighted(party, context, weights, pair))
 
 

@@ -19,7 +19,8 @@ from secure_tree.schema import Table
 SMALLEST_LABEL, LARGEST_LABEL = 1e-30, 1e30
 SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-6, 1e12
 # The least resolution, in units of the histogram: of the weight of half of the rows, and of the spread of labels.
-LEAST_UNITS = 16
+# Counts spread by themselves, so that rounding to a quarter of a typical count adds little.
+LEAST_UNITS, LEAST_UNITS_OF_COUNTS = 16, 4
 
 
 @dataclass(frozen=True)
@@ -105,9 +106,10 @@ def check_resolution(context: TrainingContext, own: OwnRows) -> None:
     if facts.weight_scale is not None:
         weights = own.values(_weights)
         if weights.values.size and facts.weight_scale > (most := weights.median() / unit / LEAST_UNITS):
+            given = "sample_weight: the" if config.scale_pos_weight == 1 else "scale_pos_weight: with it, the"
             raise DataError(
-                f"sample_weight: the largest weight must be at most {most:.3g}, since half of this party's weights are "
-                f"at most {weights.median():g}, got weights up to {facts.weight_scale:g}"
+                f"{given} largest weight must be at most {most:.3g}, since half of this party's weights are at most "
+                f"{weights.median():g}, got weights up to {facts.weight_scale:g}"
             )
     if config.logistic:
         return
@@ -120,9 +122,18 @@ def check_resolution(context: TrainingContext, own: OwnRows) -> None:
     distances = labels.distances(centre).without(np.zeros(1))
     if not distances.values.size:
         return
-    typical = distances.median()
-    if typical >= LEAST_UNITS * facts.label_scale * max(unit, 2.0**-MARGIN_SCALE):
+    typical, least = distances.median(), LEAST_UNITS_OF_COUNTS if config.counts else LEAST_UNITS
+    if facts.label_scale <= (most := typical / least / max(unit, 2.0**-MARGIN_SCALE)):
         return
+    if config.counts:
+        largest, row = max(ends)
+        # The label scale is a power of two, at least the largest count of both parties.
+        most = 2.0 ** (math.frexp(most)[1] - 1)
+        raise DataError(
+            f"y: {f'row {row}: ' if largest > most else ''}the largest count must be at most {most:g}, since half of "
+            f"this party's counts above 0 are at most {typical:g}, got {max(largest, facts.label_scale / 2):g}: clip "
+            "it, or set its sample_weight to 0"
+        )
     reach = max(abs(label - centre) for label, _ in ends)
     if config.base_score is not None and abs(median - config.base_score) > reach:
         raise DataError(

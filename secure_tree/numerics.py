@@ -19,7 +19,8 @@ from secure_tree.public import ceil_log2, exp
 GAIN_BITS = 62
 PRODUCT_BITS = 61
 MARGIN_SCALE = 20
-RATE_SCALE = 16
+# A learning rate is an integer of up to RATE_BITS bits at a scale of its own.
+RATE_BITS = 16
 WEIGHT_INPUT_SCALE = 28
 RECIPROCAL_BITS = 18
 STEP_SCALE = 22
@@ -28,9 +29,9 @@ STEP_BITS = PRODUCT_BITS - STEP_SCALE
 # The logit of any float, or a base score over the label scale, is well below 2^10.
 FIRST_MARGIN_BOUND = 1024.0
 LEAST_MARGIN_BITS = RANGE_BITS
-# The finest scales of histograms and of weights. Those of squared error are finer because its unit is the root mean
-# square of the labels' distances, which a single outlier can dominate.
-FINEST, FINEST_OF_SQUARES, FINEST_OF_WEIGHTED = (14, 16), (18, 20), 29
+# The finest scales of histograms and of weights. Those of numbers and counts are finer because a single outlier can
+# dominate their unit: the root mean square of the labels' distances, or the largest count.
+FINEST, FINEST_OF_NUMBERS, FINEST_OF_WEIGHTED = (14, 16), (18, 20), 29
 COARSEST_HISTOGRAM, COARSEST_WEIGHT = 6, 12
 
 # Sums of G, and of H + 2 lambda, are below 2^SUM_BITS; so are those of a node times its power of two s, for which
@@ -159,7 +160,7 @@ class Size:
 def plan_numerics(config: TrainConfig, size: Size) -> Numerics:
     """Choose the scales for a training. Raises RangeError if the integers cannot fit the arithmetic."""
     _check_steps(config, size)
-    finest, finest_weight = FINEST_OF_SQUARES if config.squared else FINEST
+    finest, finest_weight = FINEST if config.logistic else FINEST_OF_NUMBERS
     # If a few rows have most of the weight, the others need finer units.
     extra = 0
     if size.masses is not None:
@@ -320,8 +321,14 @@ def _leaf_bits(config: TrainConfig, weight_bound: float) -> int:
 
     They are at most 48, because the truncation after the product with the learning rate takes at most 62 bits.
     """
-    rate = config.learning_rate + 2.0**-RATE_SCALE
-    return min(62 - RATE_SCALE, max(8, MARGIN_SCALE + ceil_log2(2 * rate * weight_bound))) + 2
+    rate = config.learning_rate * (1 + 2.0**-RATE_BITS)
+    return min(62 - RATE_BITS, max(8, MARGIN_SCALE + ceil_log2(2 * rate * weight_bound))) + 2
+
+
+def learning_rate(config: TrainConfig) -> tuple[int, int]:
+    """Return the learning rate as an integer and its scale. The relative error is at most 2^-RATE_BITS."""
+    scale = RATE_BITS - ceil_log2(config.learning_rate)
+    return round(math.ldexp(config.learning_rate, scale)), scale
 
 
 def given_margin(config: TrainConfig) -> int | None:

@@ -22,7 +22,7 @@ from mpc.truncation import truncate
 from secure_tree.context import TrainingContext
 from secure_tree.ensemble import TreeShares, left_children
 from secure_tree.monotone import constrained, hold, in_order
-from secure_tree.numerics import RATE_SCALE
+from secure_tree.numerics import learning_rate
 from secure_tree.score import COUNT_BITS
 from secure_tree.weights import weights
 
@@ -37,11 +37,11 @@ def prune(
     """
     m = len(winner)
     by_weight, w, leaf, heavy = yield from weights(party, context.numerics, sums[:, 0], sums[:, 1])
-    rate = round(context.config.learning_rate * (1 << RATE_SCALE))
+    rate, scale = learning_rate(context.config)
     ways = constrained(context, winner) if context.directions.any() else None
     (gains, pays), shrunk, more = yield from parallel(
         _net_gains(party, context, by_weight, w, m),
-        truncate.steps(party, leaf.times(-rate, RATE_SCALE), RATE_SCALE),
+        truncate.steps(party, leaf.times(-rate, scale), scale),
         parallel(_many_rows(party, context, sums), *(() if ways is None else (in_order(party, ways, w),))),
     )
     many, *right = more

@@ -18,6 +18,7 @@ from secure_tree.storage import reading
 # XGBoost's objectives of models that can be shared, and ours. Losses with equal link functions differ in training only.
 OBJECTIVES = {
     "binary:logistic": "binary:logistic",
+    "reg:logistic": "binary:logistic",
     "multi:softmax": "multi:softprob",
     "multi:softprob": "multi:softprob",
     "count:poisson": "count:poisson",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -54,6 +53,5 @@ def write_key_pair(private: Path, public: Path) -> None:
     form = serialization.PrivateFormat.OpenSSH
     write_bytes(private, key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
     line = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
-    # A line of anybody else in this file would be another client's key.
-    with open(os.open(public, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
+    with public.open("ab") as file:
         file.write(line + b"\n")

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from mpc.errors import ConfigError, DataError
 from mpc.party import Party
-from secure_tree.agreement.messages import Hexadecimal, Message, Names, Rank, Text, exchange
+from secure_tree.agreement.messages import Hexadecimal, Message, Names, Power, Rank, Text, exchange
 from secure_tree.agreement.numbers import of_model
 from secure_tree.agreement.training import pairing_id, same_names, same_rows
 from secure_tree.config import DEEPEST, Importance, Method, Missing, Objective
@@ -51,13 +51,17 @@ class ImportanceFacts(ModelFacts):
 
 
 class PlainFacts(Message):
-    """The public facts of a plain model that is to be shared."""
+    """The public facts of a plain model that is to be shared.
+
+    exponent: under squared error, that of the power of two above all margins that its leaves can add up to.
+    """
 
     objective: Objective
     names: Names
     classes: Annotated[int, Field(ge=1, le=1000)]
     rounds: Annotated[int, Field(ge=1, le=10_000)]
     depth: Annotated[int, Field(ge=1, le=DEEPEST)]
+    exponent: Power
 
 
 class ShareFacts(Message):

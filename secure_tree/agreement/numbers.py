@@ -75,7 +75,8 @@ def _tables(config: TrainConfig) -> str:
     ends = [sigmoid.AT_CLIP, sigmoid.SLOPE_AT_CLIP, reciprocal.START_CONSTANT, reciprocal.START_SLOPE]
     every = [curves.SOFTPLUS, curves.LOG_SIGMOID, curves.EXP, curves.LOG]
     steps = [curve.steps for curve in every]
-    parts = [sigmoid.factors(), sigmoid.constants(), ends, metrics.CUTS, [curve.knots for curve in every], *steps]
+    knots = [[curve.knots, curve.scale] for curve in every]
+    parts = [sigmoid.factors(), sigmoid.constants(), ends, metrics.CUTS, knots, *steps]
     parts.append(sigmoid_table.table().tables)
     if config.logistic:
         ones = np.ones((trigonometry.TERMS, 2, _PROBE.size), np.uint64)

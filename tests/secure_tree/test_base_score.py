@@ -66,6 +66,23 @@ def test_counts(mean):
     assert abs(base[0] - np.log(estimated("count:poisson", y)[0])) < 2e-4 and revealed == []
 
 
+@pytest.mark.parametrize("factor", [1e-6, 0.03, 7.0, 1e6])
+def test_with_scale_pos_weight_it_is_a_newton_step_as_in_xgboost(factor):
+    y = (RNG.permutation(3000) < 400).astype(float)
+    base, _, revealed = settled(halves(y, 1000), objective="binary:logistic", scale_pos_weight=factor)
+    data = xgboost.DMatrix(np.zeros((3000, 1)), label=y)
+    booster = xgboost.train({"objective": "binary:logistic", "scale_pos_weight": factor}, data, 1)
+    expected = json.loads(json.loads(booster.save_config())["learner"]["learner_model_param"]["base_score"])
+    assert abs(base[0] - log_odds(expected[0])) < 2e-4 and revealed == []
+
+
+@pytest.mark.parametrize("given", [1e-30, 1e-9, 1e-3, 1 - 1e-12])
+def test_a_given_probability_is_clipped_as_in_xgboost(given):
+    y = (np.arange(20) % 2).astype(float)
+    base, _, _ = settled(halves(y, 10), objective="binary:logistic", base_score=given)
+    assert abs(base[0] - log_odds(given)) < 2e-6
+
+
 def test_no_count_at_all():
     base, _, _ = settled(halves(np.zeros(50), 20), objective="count:poisson")
     assert abs(base[0] - np.log(1e-6)) < 2e-4

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.metrics import mean_poisson_deviance
 
 from mpc.errors import ConfigError, DataError
 from protocols.testing.two_parties import made_by_both, opened, run_both, with_workers
@@ -12,6 +13,7 @@ from secure_tree.exchange import reveal_model, share_model
 from secure_tree.layout import place
 from tests.secure_tree.training import train_both
 
+xgboost = pytest.importorskip("xgboost")
 ROWS, FEATURES = (90, 110), 3
 SHAPE = {"max_depth": 2, "max_bin": 8, "learning_rate": 0.5}
 RNG = np.random.default_rng(7)
@@ -219,9 +221,41 @@ def test_labels_far_from_the_model_are_refused():
     labels = np.where(np.arange(len(X)) % 2, 2000.0, -2000.0)
     with pytest.raises(DataError, match="must be near the predictions of xgb_model"):
         go_on(models, "reg:squarederror", labels=labels)
-    with pytest.raises(DataError, match=r"labels must be at most 2048 in magnitude, .* got labels up to 16384"):
-        go_on(models, "reg:squarederror", labels=10 * LABELS["reg:squarederror"])
+    with pytest.raises(DataError, match=r"labels must be at most .* in magnitude, in the unit .*: train a new model"):
+        go_on(models, "reg:squarederror", labels=1e11 * LABELS["reg:squarederror"])
     go_on(models, "reg:squarederror", labels=LABELS["reg:squarederror"] + 10)
+
+
+def test_a_larger_label_near_the_others_goes_on():
+    labels = LABELS["reg:squarederror"].copy()
+    labels[5] = 2100.0
+    models, _ = go_on(fitted("reg:squarederror"), "reg:squarederror", labels=labels)
+    assert models[0].model.facts.label_bound == 4096
+
+
+def test_counts_that_grow_go_on_as_in_one_training():
+    """The parties continue on counts of which one is far beyond those of the model's training."""
+    grown = LABELS["count:poisson"].copy()
+    grown[[3, 150]] = 60.0, 200.0
+    before = fitted("count:poisson")
+
+    def fit(party, model, rows, own_labels, model_before):
+        model.fit(party, rows, own_labels, xgb_model=model_before)
+        return model, model.predict(party, rows), model.feature_importance(party, "total_cover")
+
+    (first, second), _ = go_on(before, "count:poisson", labels=grown, fit=fit, n_estimators=10)
+    assert before[0].model.facts.label_scale == 16 and first[0].model.facts.label_scale == 256
+    predictions = np.concatenate([first[1], second[1]])
+    # XGBoost with the same parameters goes on from its own model of the old counts.
+    parameters = {"objective": "count:poisson", "max_depth": 2, "max_bin": 8, "eta": 0.5, "tree_method": "hist"}
+    old = xgboost.train(parameters, xgboost.DMatrix(X, label=LABELS["count:poisson"]), 2)
+    theirs = xgboost.train(parameters, xgboost.DMatrix(X, label=grown), 10, xgb_model=old)
+    reference = theirs.predict(xgboost.DMatrix(X))
+    ours, others = (mean_poisson_deviance(grown, p) for p in (predictions, reference))
+    assert ours < 1.1 * others, (ours, others)
+    # The statistics of the model's trees are converted to the larger unit.
+    covers = theirs.get_score(importance_type="total_cover").values()
+    assert abs(first[2].sum() / sum(covers) - 1) < 0.05
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,8 @@ def ours(labels, weights=None, rounds=10, cut=500, fresh=FRESH, **parameters):
 
 def theirs(labels, weights=None, rounds=10, **parameters):
     data = xgboost.DMatrix(X, label=labels, weight=weights)
-    booster = xgboost.train({"tree_method": "hist", **COMMON, **parameters}, data, rounds)
+    given = {name: value for name, value in parameters.items() if value is not None}
+    booster = xgboost.train({"tree_method": "hist", **COMMON, **given}, data, rounds)
     return booster.predict(xgboost.DMatrix(FRESH), output_margin=True)
 
 
@@ -76,6 +77,33 @@ def test_weights_beyond_the_arithmetic(weights, sentence):
         ours((SIGNAL > 0).astype(float), weights, objective="binary:logistic")
 
 
+def test_the_refusal_names_scale_pos_weight():
+    with pytest.raises(DataError, match=r"scale_pos_weight: with it, the largest weight must be .* since half"):
+        ours((SIGNAL > 1).astype(float), objective="binary:logistic", scale_pos_weight=1e6)
+
+
+COUNTS = np.random.default_rng(95).poisson(np.exp(0.6 * SIGNAL)).astype(float)
+
+
+def test_one_count_of_ten_thousand_times_the_others():
+    counts = COUNTS.copy()
+    counts[11] = 1e4
+    truth = np.exp(0.6 * TRUTH)
+    parameters = {"objective": "count:poisson", "rounds": 10, "min_split_loss": None}
+    errors = [np.median(np.abs(truth - np.exp(of(counts, **parameters)))) for of in (ours, theirs)]
+    assert errors[0] < 1.1 * errors[1], errors
+
+
+def test_the_largest_count_that_is_accepted_is_named_and_accepted():
+    counts = np.where(COUNTS > 0, 1.0, 0.0)
+    counts[3] = 1e6
+    with pytest.raises(DataError, match="y: row 3: the largest count must be at most 65536, since half of this") as no:
+        ours(counts, objective="count:poisson", rounds=1)
+    assert "got 1e+06: clip it, or set its sample_weight to 0" in str(no.value)
+    counts[3] = 65536
+    assert np.isfinite(ours(counts, objective="count:poisson", rounds=1, fresh=FRESH[:5])).all()
+
+
 def test_tiny_weights_beside_others_count_nothing():
     labels, weights = (SIGNAL > 0).astype(float), np.ones(len(SIGNAL))
     weights[::10] = 1e-300
@@ -94,7 +122,7 @@ def test_labels_far_from_0_and_of_any_size(scale, offset):
 
 @pytest.mark.parametrize("scale", [2e-2, 2e-4, 1e-9])
 def test_the_default_min_split_loss_suits_labels_of_any_spread(scale):
-    parameters = {"objective": "reg:squarederror", "min_split_loss": None}
+    parameters = {"objective": "reg:squarederror", "min_split_loss": None, "rounds": 6}
     small, large = (
         root_mean_squared_error(TRUTH, ours(s * SIGNAL, **parameters) / s) / TRUTH.std() for s in (scale, 2.0)
     )

@@ -1,6 +1,7 @@
 """Shared XGBoost models of one party: predictions of the other party's rows equal those of `Booster.predict`."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ X = RNG.normal(size=(400, 4)).astype(np.float32)
 SIGNAL = X[:, 0] + X[:, 1] * X[:, 2]
 LABELS = {
     "binary:logistic": (SIGNAL > 0).astype(float),
+    "reg:logistic": 1 / (1 + np.exp(-SIGNAL)),
     "reg:squarederror": 50 * SIGNAL + 100,
     "reg:absoluteerror": 50 * SIGNAL + 100,
     "count:poisson": np.floor(np.exp(SIGNAL)),
@@ -66,6 +68,7 @@ def predicted(booster, rows, owner=1, missing="all"):
     [
         ("binary:logistic", {"max_depth": 6}, 0.0),
         ("binary:logistic", {"max_depth": 1, "base_score": 0.3}, 0.2),
+        ("reg:logistic", {"max_depth": 3}, 0.0),
         ("binary:logistic", {"max_depth": 8, "grow_policy": "lossguide", "max_leaves": 7}, 0.2),
         ("reg:squarederror", {"max_depth": 6, "gamma": 100.0}, 0.2),
         ("reg:squarederror", {"max_depth": 2, "base_score": 0.3, "tree_method": "exact"}, 0.0),
@@ -88,7 +91,7 @@ def test_every_kind(objective, parameters, holes):
     truth = booster.predict(data)
     if objective == "multi:softprob":
         assert np.abs(probabilities - truth).max() < 1e-3 and np.array_equal(values, truth.argmax(axis=1))
-    elif objective == "binary:logistic":
+    elif objective.endswith("logistic"):
         assert np.abs(probabilities[:, 1] - truth).max() < 1e-3
     else:
         assert np.abs(values - truth).max() < 1e-3 * (
@@ -124,6 +127,23 @@ def test_large_margins():
     margins, _, _ = predicted(booster, X[:60])
     truth = booster.predict(xgboost.DMatrix(X[:60]), output_margin=True)
     assert np.abs(margins - truth).max() < 1e-6 * np.abs(truth).max()
+
+
+@pytest.mark.parametrize(("scale", "offset"), [(1e-9, 0.0), (1e-4, 0.0), (1e12, 0.0), (1.0, 1e6)])
+def test_labels_of_any_size(scale, offset):
+    rows = xgboost.DMatrix(X, label=scale * SIGNAL + offset)
+    booster = xgboost.train({"max_depth": 3, "lambda": 0.0, "min_child_weight": 0.0}, rows, 40)
+    margins, _, _ = predicted(booster, X[:60])
+    plain = plain_of(booster)
+    (node_count,) = plain.features.shape[1:]
+    exact = np.full(60, plain.base_margins[0])
+    for features, thresholds, leaves in zip(plain.features, plain.thresholds, plain.leaves, strict=True):
+        node = np.zeros(60, int)
+        while (node < node_count).all():
+            # A node without a split has equal leaves below it.
+            node = 2 * node + 2 - (X[np.arange(60), np.maximum(features[node], 0)] < thresholds[node])
+        exact += leaves[node - node_count]
+    assert np.abs(margins - exact).max() < 1e-6 * scale * SIGNAL.std()
 
 
 def test_probabilities_that_xgboost_holds():
@@ -232,12 +252,13 @@ def test_models_that_cannot_be_shared(objective, parameters, sentence):
     elif objective == "deep":
         booster = xgboost.train({"max_depth": 9}, xgboost.DMatrix(X, label=RNG.normal(size=len(X))), 1)
     elif objective == "large":
-        booster = xgboost.train({"eta": 1.0}, xgboost.DMatrix(rows, label=rows[:, 0] * 1e12), 1)
+        booster = train("count:poisson", rounds=1)
     else:
         data = xgboost.DMatrix(rows, label=np.arange(60) % 2)
         booster = xgboost.train({"objective": objective, **parameters}, data, 3)
     with pytest.raises((DataError, RangeError), match=sentence):
         plain = plain_of(booster)
+        plain = replace(plain, leaves=plain.leaves * 1e12) if objective == "large" else plain
         run_both(lambda party: share_model(party, plain if party.rank == 0 else None))
 
 

@@ -5,8 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mpc.errors import ConfigError
 from protocols.testing.two_parties import Recorder, run_both
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
+from secure_tree.config import TrainConfig
+from secure_tree.numerics import learning_rate
 from secure_tree.plain.boost import train
 from tests.secure_tree.conftest import read_shared
 from tests.secure_tree.training import train_both
@@ -65,6 +68,23 @@ def test_every_split_is_the_twins(parameters):
         labels = np.random.default_rng(1).poisson(np.exp(X[:, 1] - X[:, 0]))
     training = train_both(*halves(X, labels, 37), n_estimators=3, learning_rate=0.3, **parameters)
     assert len(check(training, 3)) > 1
+
+
+@pytest.mark.parametrize("rate", [2e-5, 3e-3])
+def test_small_learning_rates_are_what_they_are(rate):
+    X, y = table(200, 4, seed=6)
+    training = train_both(*halves(X, y, 90), n_estimators=1, max_bin=8, learning_rate=rate)
+    (seen,), (twin,) = training.trees, training.twins()
+    # A leaf of 2e-5 has about 20 units, each rounded by a coin.
+    assert abs(np.abs(seen.leaves).sum() / np.abs(twin.leaves).sum() - 1) < (0.08 if rate < 1e-3 else 1e-3)
+
+
+def test_learning_rates_have_16_bits_and_the_least_is_named():
+    for rate in np.geomspace(1e-5, 1, 300):
+        number, scale = learning_rate(TrainConfig.of(learning_rate=rate))
+        assert abs(number / 2**scale / rate - 1) <= 2.0**-16 and number <= 1 << 16
+    with pytest.raises(ConfigError, match="learning_rate must be at least 1e-05, got 5e-06"):
+        SecureXGBClassifier(learning_rate=5e-6)
 
 
 @pytest.mark.parametrize("partition", ["horizontal", "vertical"])
