@@ -1,7 +1,9 @@
-"""`make bench`: run the pytest-benchmark suite, write its JSON and figures, and print its table."""
+"""Time every protocol, the stages of a tree and the channels, and compare the basic operations with CrypTen."""
 
 from __future__ import annotations
 
+import argparse
+import ast
 import json
 import sys
 from collections.abc import Iterator
@@ -28,18 +30,48 @@ TITLES = {
 }
 
 
-def main() -> int:
-    OUT.mkdir(parents=True, exist_ok=True)
-    results = OUT / "results.json"
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        usage="%(prog)s [-h] [--out DIR] [--smallest] [pytest's options, such as -k product]",
+        description=__doc__,
+        epilog="\n".join(["further programs, each with --help:", *_programs()]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--out", type=Path, default=OUT, help=f"of the JSON and the figures; default {OUT}")
+    parser.add_argument("--smallest", action="store_true", help="run each benchmark once, at its smallest size")
+    options, further = parser.parse_known_args(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    results = options.out / "results.json"
+    results.unlink(missing_ok=True)
     status = pytest.main(
-        ["benchmarks", "-o", "python_files=bench_*.py", "-o", "addopts=", "-q", "--benchmark-only"]
-        + ["--benchmark-quiet", f"--benchmark-json={results}", *sys.argv[1:]]
+        [str(Path(__file__).parent), "-o", "python_files=bench_*.py", "-o", "addopts=", "-q", "--benchmark-only"]
+        + ["--benchmark-quiet", f"--benchmark-json={results}", *["--smallest"] * options.smallest, *further]
     )
     if results.exists():
         benchmarks = json.loads(results.read_text())["benchmarks"]
-        draw_all(benchmarks, OUT)
+        draw_all(benchmarks, options.out)
         Console(width=170).print(table(benchmarks))
     return int(status)
+
+
+def programs() -> dict[str, str]:
+    """Return the first line of each further program of this package, by module."""
+    found = {}
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        tree = ast.parse(path.read_text())
+        if any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body):
+            found[path.stem] = (ast.get_docstring(tree) or "").partition("\n")[0]
+    del found["__main__"]
+    return found
+
+
+def _programs() -> Iterator[str]:
+    """Return a line for each program."""
+    found = programs()
+    width = max(map(len, found))
+    for name, line in found.items():
+        yield f"  benchmarks.{name:{width}}  {line}"
 
 
 def table(benchmarks: list[dict[str, Any]]) -> Table:

@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import roc_auc_score, root_mean_squared_error
 
+from benchmarks.program import parse
 from protocols.runtime.launch import run_processes
 from protocols.secureboost import Guest, Host, SecureBoostConfig, remote
 from protocols.secureboost.columns import BinnedColumns, bin_columns
@@ -288,14 +289,14 @@ def by_defences(names: list[str], trees: int, rows: int, defences: list[str]) ->
         print(f"| {name} | {trees} | {ALONE} | | | | {alone:.4f} |", flush=True)
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sets", nargs="*", default=list(OBJECTIVES))
     parser.add_argument("--trees", nargs="+", type=int, default=[5, 20, 50])
     parser.add_argument("--rows", type=int, default=2000, help="attack at most these first rows of a set")
     parser.add_argument("--guest-only", default="none")
     parser.add_argument("--defences", nargs="*", choices=list(DEFENCES), help="defences to compare; without names, all")
-    given = parser.parse_args()
+    given = parse(parser, arguments, sets=["breast"], trees=[1], rows=60)
     if given.defences is None:
         by_trees(given.sets, given.trees, given.rows, given.guest_only)
     else:

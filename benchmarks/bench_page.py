@@ -15,9 +15,10 @@ from typing import Any
 from benchmarks.__main__ import OUT, RIVALS
 from benchmarks.complexity import table
 from benchmarks.plot_bench import draw_all, values
+from benchmarks.program import DOCS, parse
 
-DOCS = Path(__file__).parent.parent / "docs"
-KEPT = ("suite", "name", "size", "system", "rounds", "online_bytes", "offline_bytes", "offline_seconds")
+KEPT = DOCS / "figures" / "benchmarks.json"
+FACTS = ("suite", "name", "size", "system", "rounds", "online_bytes", "offline_bytes", "offline_seconds")
 OURS = {"TLS": "sharewood, bits", "no TLS": "sharewood, no TLS"}
 Systems = dict[str, dict[str, Any]]
 
@@ -43,7 +44,7 @@ def kept(benchmarks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     shown = [b for b in benchmarks if b["extra_info"].get("suite") in ("operation", "tree")]
     return [
         {
-            "extra_info": {key: b["extra_info"][key] for key in KEPT if key in b["extra_info"]},
+            "extra_info": {key: b["extra_info"][key] for key in FACTS if key in b["extra_info"]},
             "stats": {"median": b["stats"]["median"]},
         }
         for b in shown
@@ -129,15 +130,17 @@ n x 20, 32 bins, depth 4.
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--page", action="store_true")
-    options = parser.parse_args(arguments)
-    measured = DOCS / "figures" / "benchmarks.json"
-    runs = json.loads(measured.read_text())
+    parser.add_argument("--results", type=Path, default=OUT / "results.json", help="of make bench")
+    parser.add_argument("--out", type=Path, default=DOCS)
+    options = parse(parser, arguments, page=True)
+    runs = json.loads(KEPT.read_text())
     if not options.page:
-        new = run_of(json.loads((OUT / "results.json").read_text()))
-        runs = with_run(runs, new)
-        measured.write_text(json.dumps(runs, indent=1) + "\n")
-    draw_all(runs[0]["benchmarks"], DOCS / "figures")
-    (DOCS / "benchmarks.md").write_text(page(runs))
+        runs = with_run(runs, run_of(json.loads(options.results.read_text())))
+    figures = options.out / "figures"
+    figures.mkdir(parents=True, exist_ok=True)
+    (figures / KEPT.name).write_text(json.dumps(runs, indent=1) + "\n")
+    draw_all(runs[0]["benchmarks"], figures)
+    (options.out / "benchmarks.md").write_text(page(runs))
 
 
 if __name__ == "__main__":

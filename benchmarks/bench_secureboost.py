@@ -24,6 +24,7 @@ from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.program import parse
 from protocols.runtime.launch import run_processes
 from protocols.secureboost import Guest, Host, SecureBoostConfig
 from protocols.transport.channel import Channel
@@ -100,14 +101,14 @@ def measure(
     return {**tree, "seconds": seconds.tolist(), "cpu_seconds": (guest_cpu + results["host"]).tolist()}
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=30_000)
     parser.add_argument("--columns", type=int, default=20, help="of the host")
     parser.add_argument("--data", choices=["breast", "default_credit"], help="instead of generated rows")
     parser.add_argument("--trees", type=int, default=2)
     parser.add_argument("--encryption", nargs="+", default=["paillier", "ou"], choices=["paillier", "ou"])
-    options = parser.parse_args()
+    options = parse(parser, arguments, rows=60, columns=2, encryption=["ou"])
     if options.data:
         guest, host, y = hetero(options.data)
         X, guest_columns = np.hstack([guest, host]), guest.shape[1]

@@ -24,6 +24,7 @@ from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.program import parse
 from mpc.beaver import multiply
 from mpc.comparison import less_than
 from mpc.party import Party
@@ -119,13 +120,13 @@ def _traffic(party: Party) -> int:
     return int(party.link.wire_sent + party.link.wire_received + second.wire_sent + second.wire_received)
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--spu", default=sys.executable, help="an interpreter that has spu==0.9.5")
     parser.add_argument("--elements", type=int, default=100_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--ot", choices=("ferret", "softspoken"), default="ferret")
-    options = parser.parse_args()
+    options = parse(parser, arguments, elements=16, repeats=1, ot="softspoken")
     theirs = of_spu(options.spu, options.elements, options.repeats)
     mine = ours(options.elements, options.repeats, options.ot)
     table = Table("operation", "here, s", "here, MB", "SPU CHEETAH, s", "SPU's largest error", box=MARKDOWN)

@@ -1,4 +1,5 @@
-"""Measure the cost of checks: a training and a prediction without checks and with an audit, and a prediction with MACs.
+"""Measure the cost of checks: a training and a prediction without checks, with an audit, with a check of the dealer,
+and a prediction with MACs.
 
     python -m benchmarks.checks_cost [--trees 3] [--sizes 569 10000] [--offline dealer]
 
@@ -20,6 +21,7 @@ from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.program import parse
 from benchmarks.tree_stages import made_up_rows
 from mpc.party import Party
 from mpc.tracing import Trace
@@ -31,8 +33,8 @@ from secure_tree import SecureXGBClassifier
 from sharewood.serving.batches import Batches, Shape
 
 # Rows, features and depth.
-SIZES = {"569": (569, 30, 3), "10000": (10_000, 20, 4)}
-CHECKS = ("none", "audit", "MACs")
+SIZES = {"smallest": (40, 3, 2), "569": (569, 30, 3), "10000": (10_000, 20, 4)}
+CHECKS = ("none", "audit", "check_dealer", "MACs")
 HEAD = ("size", "checks", "s / tree", "rounds / tree", "MB / tree", "dealt MB / tree", "set-up s", "set-up MB")
 
 
@@ -47,7 +49,7 @@ def measure(rows: int, features: int, depth: int, trees: int, offline: Offline, 
         return {name: asdict(stage) for name, stage in party.stages.items()}
 
     before = _cpu_seconds()
-    outcome = run_session(job, offline=offline, audit=checks == "audit")
+    outcome = run_session(job, offline=offline, audit=checks == "audit", check_dealer=checks == "check_dealer")
     cpu = _cpu_seconds() - before
     parties = [outcome[name]["result"] for name in PARTIES]
 
@@ -99,12 +101,12 @@ def a_batch(rows: int, mac: bool) -> tuple[int, int, int]:
     return total.rounds - rounds, (total.sent + total.received - moved) // 8, dealt
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trees", type=int, default=3)
-    parser.add_argument("--sizes", nargs="+", choices=list(SIZES), default=list(SIZES))
+    parser.add_argument("--sizes", nargs="+", choices=list(SIZES), default=["569", "10000"])
     parser.add_argument("--offline", choices=("dealer", "pairwise"), default="dealer")
-    options = parser.parse_args()
+    options = parse(parser, arguments, sizes=["smallest"], trees=1)
     table = Table(*HEAD, "predict s", "predict rounds", "predict MB", "predict dealt MB", "CPU s", box=MARKDOWN)
     for name in options.sizes:
         rows, features, depth = SIZES[name]

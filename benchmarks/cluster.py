@@ -35,6 +35,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.cluster_page import draw, page
+from benchmarks.program import parse
 from benchmarks.tree_stages import made_up_rows
 from mpc.party import Party
 from protocols.runtime.session import PARTIES, run_session
@@ -281,7 +282,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=DOCS)
     parser.add_argument("--only", choices=("shards", "large"), help="measure this part, and keep the other one")
     parser.add_argument("--one", type=int, nargs=2, help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
+    options = parse(parser, arguments, quick=True)
     if options.one:
         warm_up("bits")
         print(json.dumps(train(*options.one)))

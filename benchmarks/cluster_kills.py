@@ -36,6 +36,7 @@ from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.program import parse
 from mpc.errors import SharewoodError
 from mpc.party import Party
 from protocols.runtime.hosts import Offline
@@ -220,13 +221,13 @@ def count(runs: int, seed: int) -> Counter[tuple[str, str]]:
     return ends
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--train", choices=OFFLINE, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
+    asked = parse(parser, arguments, runs=1)
     if asked.train:
         train(asked.train, asked.folder)
         return

@@ -22,13 +22,13 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.bench_secureboost import GUEST_COLUMNS, made_up_rows, measure
+from benchmarks.program import DOCS, parse
 from mpc.party import Party
 from protocols.runtime.session import PARTIES, run_session
 from protocols.secureboost import SecureBoostConfig
 from secure_tree import SecureXGBClassifier
 from sharewood.warming_up import warm_up
 
-TABLE = Path(__file__).parents[1] / "docs" / "figures" / "compare_vertical.csv"
 LEAKS = {
     "SecureBoost": "sums of g and h in every bucket to the guest, the rows of every node to both",
     "secret-shared": "shapes",
@@ -59,13 +59,14 @@ def secret_shared(X: np.ndarray, y: np.ndarray, trees: int, depth: int, comparis
     }
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=30_000)
     parser.add_argument("--columns", type=int, default=20, help="of the host")
     parser.add_argument("--trees", type=int, default=3)
     parser.add_argument("--depth", type=int, default=3)
-    options = parser.parse_args()
+    parser.add_argument("--out", type=Path, default=DOCS)
+    options = parse(parser, arguments, rows=60, columns=2, trees=2, depth=1)
     X, y = made_up_rows(options.rows, GUEST_COLUMNS + options.columns)
     results = {}
     for encryption in ("paillier", "ou"):
@@ -88,7 +89,9 @@ def main() -> None:
     for row in rows:
         table.add_row(*row)
     Console(width=240).print(table)
-    with TABLE.open("w", newline="") as file:
+    table_file = options.out / "figures" / "compare_vertical.csv"
+    table_file.parent.mkdir(parents=True, exist_ok=True)
+    with table_file.open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([head, *rows])
 
 

@@ -8,6 +8,7 @@ zeros; dealt bytes are the corrections of the randomness that the rehearsal requ
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from benchmarks.program import DOCS, parse
 from mpc.catalogue import Call, Zeros, entries
 from mpc.contract import Contract
 from mpc.correlation import Correlation
@@ -24,7 +26,6 @@ from protocols.randomness.sizes import dealt_bytes
 from secure_tree.config import TrainConfig
 from secure_tree.planning import Sizes, plan_training
 
-PAGE = Path(__file__).parent.parent / "docs" / "complexity.md"
 ELEMENTS = 1024
 
 
@@ -114,6 +115,7 @@ def table(head: list[str], rows: Iterable[list[str]], words_first: int = 0) -> s
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, rule, *rows))
 
 
+@cache
 def page() -> str:
     n, d, k, depth = REFERENCE
     protocols = table(
@@ -171,5 +173,12 @@ number of leaves. Bytes that do not depend on the rows double with the number of
 """
 
 
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=DOCS)
+    options = parse(parser, arguments)
+    (options.out / "complexity.md").write_text(page())
+
+
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    main()

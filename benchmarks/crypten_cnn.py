@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.crypten_pair import start
+from benchmarks.program import parse
 from protocols.federated.fedxgbllr import cnn
 from protocols.federated.fedxgbllr.config import FedXGBllrConfig
 from protocols.federated.fedxgbllr.trees import fit_ensemble, tree_outputs
@@ -206,7 +207,7 @@ def compare(config: FedXGBllrConfig, steps: int, size: int, rate: float, every: 
     }
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trees", type=int, default=500)
     parser.add_argument("--steps", type=int, default=100)
@@ -214,7 +215,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=0.1)
     parser.add_argument("--every", type=int, default=10)
     parser.add_argument("--out", type=Path, required=True)
-    given = parser.parse_args()
+    given = parse(parser, arguments, trees=10, steps=2, batch=8, every=1)
     report = compare(FedXGBllrConfig.of(total_trees=given.trees), given.steps, given.batch, given.rate, given.every)
     given.out.write_text(json.dumps(report, indent=1) + "\n")
     last = report["curve"][-1]

@@ -21,6 +21,7 @@ from sklearn.metrics import log_loss
 
 from benchmarks import simfl
 from benchmarks.federated_data import REGRESSION_LABELS, load
+from benchmarks.program import parse
 from protocols.federated.engine import LocalFederation
 from protocols.federated.fedxgbllr.client import FedXGBllrClient
 from protocols.federated.fedxgbllr.config import FedXGBllrConfig
@@ -107,7 +108,7 @@ def run(
     }
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", nargs="+", default=["abalone"])
     parser.add_argument("--clients", nargs="+", type=int, default=[2, 5, 10])
@@ -124,13 +125,15 @@ def main() -> None:
     parser.add_argument("--divided", choices=DIVISIONS, default="equal")
     parser.add_argument("--without-simfl", action="store_true")
     parser.add_argument("--out", type=Path, required=True)
-    given = parser.parse_args()
+    parser.add_argument("--rows", type=int, help="use at most these first rows of a set")
+    parser.add_argument("--trees", type=int, default=500, help="of all clients together")
+    given = parse(parser, arguments, rows=80, clients=[2], rounds=1, local_epochs=1, trees=10)
 
     import torch
 
     torch.set_num_threads(1)
     for name in given.data:
-        X, y = load(name)
+        X, y = (part[: given.rows] for part in load(name))
         for seed in given.seeds:
             for clients in given.clients:
                 for architecture in given.architectures:
@@ -138,6 +141,7 @@ def main() -> None:
                         objective="reg:squarederror" if name in REGRESSION_LABELS else "binary:logistic",
                         architecture=architecture,
                         seed=seed,
+                        total_trees=given.trees,
                         reg_alpha=given.reg_alpha,
                         min_split_loss=given.min_split_loss,
                         subsample=given.subsample,

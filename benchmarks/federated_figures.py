@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from benchmarks.federated_virtual_samples import NODES, split
+from benchmarks.program import DOCS, parse
 
 # Rows and features of the sets.
 SIZES = {"rare": (100_000, 30), "default_credit": (30_000, 23)}
@@ -155,20 +156,24 @@ def read_runs(path: Path) -> pd.DataFrame:
     return runs.astype(dict.fromkeys([*METRICS, "seed"], float))
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    folder = parser.parse_args().folder
+    parser.add_argument("folder", type=Path, nargs="?", help="has the CSV files")
+    parser.add_argument("--out", type=Path, help="of the figures; by default the same folder")
+    options = parse(parser, arguments)
+    folder = options.folder or DOCS / "figures"
+    out = options.out or folder
+    out.mkdir(parents=True, exist_ok=True)
     tables = {name: read_runs(folder / f"virtual_samples_{name}.csv") for name in SIZES}
     for name, runs in tables.items():
         curves, peers = (
             json.loads((folder / f"virtual_samples_{name}_{kind}.json").read_text()) for kind in ("curves", "peers")
         )
         print(f"\n## {name}\n\n{table_1(runs)}\n\n{paired_loss(runs)}")
-        figure_4(runs, name, folder / f"virtual_samples_{name}_f1.png")
-        figure_5(curves, peers, name, folder / f"virtual_samples_{name}_loss.png")
+        figure_4(runs, name, out / f"virtual_samples_{name}_f1.png")
+        figure_5(curves, peers, name, out / f"virtual_samples_{name}_loss.png")
         for phase in ("before", "after"):
-            figures_6_and_7(runs, curves, phase, name, folder / f"virtual_samples_{name}_auprc_{phase}.png")
+            figures_6_and_7(runs, curves, phase, name, out / f"virtual_samples_{name}_auprc_{phase}.png")
     more = pd.concat([read_runs(folder / f"virtual_samples_rare{part}.csv") for part in ("", "_405")])
     print(f"\nrare, {paired_loss(more[more['clusters'].isin(['405', 'original'])])}\n\n{traffic(tables)}")
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from benchmarks.federated_data import load, load_creditcard, rare_positives
 from benchmarks.federated_fedxgbllr import append
+from benchmarks.program import parse
 from protocols.federated.engine import LocalFederation
 from protocols.federated.objectives import sigmoid
 from protocols.federated.secure_sum import OpenSum
@@ -158,7 +159,7 @@ def precision_recall(y: np.ndarray, probability: np.ndarray, points: int = 200) 
     return {"precision": precision[kept].round(5).tolist(), "recall": recall[kept].round(5).tolist()}
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="rare")
     parser.add_argument("--clusters", nargs="*", default=["10", "20", "50", "100", "200", "405", "1000", "original"])
@@ -171,7 +172,10 @@ def main() -> None:
     parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=PEERS)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--curves", type=Path)
-    given = parser.parse_args()
+    parser.add_argument("--rows", type=int, help="use at most these first rows of a set")
+    given = parse(
+        parser, arguments, data="default_credit", rows=600, clusters=["4", "original"], trees=2, update_trees=1
+    )
 
     options = {"n_estimators": given.trees, "update_estimators": given.update_trees, "min_group": given.min_group}
     options |= {"rechoose": not given.choose_once, "update_check": given.update_check}
@@ -181,6 +185,7 @@ def main() -> None:
             X, y = rare_positives(seed=seed)
         else:
             X, y = load("default_credit") if given.data == "default_credit" else load_creditcard(Path(given.data))
+        X, y = X[: given.rows], y[: given.rows]
         name = Path(given.data).name
         for clusters in given.clusters:
             number = None if clusters == "original" else int(clusters)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.federated_figures import markdown, mean_and_interval
+from benchmarks.program import DOCS, parse
 from protocols.federated.fedxgbllr import cnn
 from protocols.federated.fedxgbllr.communication import fedxgbllr_bytes, simfl_bytes
 from protocols.federated.fedxgbllr.config import Architecture, FedXGBllrConfig
@@ -181,10 +182,10 @@ def table_5() -> str:
 TABLES = [table_2, probabilities, papers_setting, table_3, table_4]
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", type=Path)
-    runs = pd.read_csv(parser.parse_args().runs)
+    parser.add_argument("runs", type=Path, nargs="?", default=DOCS / "figures" / "fedxgbllr.csv")
+    runs = pd.read_csv(parse(parser, arguments).runs)
     print("\n\n".join([table(runs) for table in TABLES] + [table_5()]))
 
 

@@ -23,9 +23,9 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from benchmarks.federated_data import load
 from benchmarks.four_systems_page import draw, page
 from benchmarks.four_systems_runs import Run, Table, by_columns, by_rows
+from benchmarks.program import DOCS, parse
 from sharewood.warming_up import warm_up
 
-DOCS = Path(__file__).parents[1] / "docs"
 SETS = ("breast", "diabetes", "digits")
 
 
@@ -81,7 +81,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--page", action="store_true")
     parser.add_argument("--out", type=Path, default=DOCS)
-    options = parser.parse_args(arguments)
+    options = parse(parser, arguments, data=["breast"], rows=100, trees=2, seeds=[0])
     measured = options.out / "figures" / "four_systems.json"
     if not options.page:
         warm_up()

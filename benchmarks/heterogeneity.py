@@ -1,4 +1,4 @@
-"""Study rows that are divided unevenly between the parties: quality and cost of both kinds of edges, beside XGBoost.
+"""Study rows that are divided unevenly between the parties: the quality of both kinds of edges, beside XGBoost.
 
 python -m benchmarks.heterogeneity           measures; writes docs/figures/heterogeneity.json, figure and page
 python -m benchmarks.heterogeneity --page    writes figure and page from the existing JSON
@@ -23,8 +23,8 @@ import xgboost
 from sklearn.metrics import roc_auc_score, root_mean_squared_error
 from sklearn.model_selection import KFold
 
-from benchmarks.edges_cost import SIZES, compare
 from benchmarks.heterogeneity_page import draw, page
+from benchmarks.program import DOCS, between, parse
 from mpc.party import Party
 from protocols.runtime import run_local
 from secure_tree import SecureXGBClassifier
@@ -32,7 +32,7 @@ from secure_tree.config import TrainConfig
 from secure_tree.plain.boost import train
 
 ROOT = Path(__file__).parents[1]
-DOCS, SHARED = ROOT / "docs", ROOT.parent / "shared" / "data" / "hetero"
+SHARED = ROOT.parent / "shared" / "data" / "hetero"
 MODES = ("joint", "private")
 SEEDS, FOLDS = 5, 5
 BOOSTING = {"n_estimators": 20, "max_depth": 4, "learning_rate": 0.3, "max_bin": 32, "min_child_weight": 1.0}
@@ -176,7 +176,7 @@ def between_processes(rows: int, division: str, mode: str) -> dict[str, Any]:
 
 
 def run(quick: bool) -> dict[str, Any]:
-    """Run every division of every set, the trainings between processes, and the cost measurements."""
+    """Run every division of every set, and the trainings between processes."""
     sources = [made_up(500 if quick else 4000, numbers) for numbers in (False, True)]
     if not quick:
         sources += [from_files("breast", 0), from_files("default_credit", 0, 6000)]
@@ -194,8 +194,7 @@ def run(quick: bool) -> dict[str, Any]:
         for division in ("one class each", "2% and 15% positives")
         for mode in MODES
     ]
-    cost = compare(SIZES[:1] if quick else SIZES, trees=1 if quick else 3, repeats=1 if quick else 3)
-    return {"seeds": SEEDS, "folds": FOLDS, "boosting": BOOSTING, "scores": scores, "checked": checked, "cost": cost}
+    return {"seeds": SEEDS, "folds": FOLDS, "boosting": BOOSTING, "scores": scores, "checked": checked}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -203,14 +202,15 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--page", action="store_true")
     parser.add_argument("--out", type=Path, default=DOCS)
-    options = parser.parse_args(arguments)
+    options = parse(parser, arguments, quick=True)
     measured = options.out / "figures" / "heterogeneity.json"
     if not options.page:
         measured.parent.mkdir(parents=True, exist_ok=True)
         measured.write_text(json.dumps(run(options.quick), indent=1) + "\n")
     study = json.loads(measured.read_text())
     draw(study, options.out / "figures" / "heterogeneity")
-    (options.out / "heterogeneity.md").write_text(page(study))
+    _, cost, _ = between(DOCS / "heterogeneity.md", "cost")
+    (options.out / "heterogeneity.md").write_text(page(study, cost))
 
 
 if __name__ == "__main__":

@@ -74,49 +74,15 @@ def _checked(study: dict[str, Any]) -> str:
     return table(["rows are divided", "edges", "between processes", "twin", "XGBoost"], rows, words_first=2)
 
 
-def whole(point: dict[str, Any], what: str) -> float:
-    """Return the bytes, or the dealt bytes, of all stages of a training."""
-    return sum(point[stage][what] for stage in ("setup", "offline", "online"))
-
-
-def _costs(study: dict[str, Any]) -> str:
-    rows = []
-    for p in study["cost"]:
-        trees = p["trees"]
-        size = f"{p['rows']:,} x {p['features']}, depth {p['depth']}"
-        setup = [f"{p['setup']['seconds']:.2f}", str(p["setup"]["rounds"])]
-        setup += [f"{p['setup'][what] / 1e6:,.1f}" for what in ("bytes", "dealt")]
-        tree = [f"{p[stage]['seconds'] / trees:.2f}" for stage in ("offline", "online")]
-        tree += [f"{(p['elapsed'] - p['setup']['seconds']) / trees:.2f}"]
-        tree += [f"{p['online']['rounds'] / trees:.0f}"]
-        tree += [f"{p['online']['bytes'] / trees / 1e6:,.2f}", f"{p['offline']['dealt'] / trees / 1e6:,.1f}"]
-        rows.append([size, p["edges"], *setup, *tree, f"{p['memory'] / 1e6:,.0f}"])
-    head = ["size", "edges", "set-up s", "rounds", "MB", "dealt MB"]
-    head += ["tree: offline s", "online s", "elapsed s", "rounds", "MB", "dealt MB", "peak memory MB"]
-    return table(head, rows, words_first=2)
-
-
-def _ratios(study: dict[str, Any]) -> str:
-    rows = []
-    for joint, private in zip(study["cost"][::2], study["cost"][1::2], strict=True):
-        size = f"{joint['rows']:,} x {joint['features']}, depth {joint['depth']}"
-        tree = [
-            joint[s][w] / private[s][w] for s, w in (("online", "seconds"), ("online", "bytes"), ("offline", "dealt"))
-        ]
-        of_all = [joint["elapsed"] / private["elapsed"]]
-        of_all += [whole(joint, what) / whole(private, what) for what in ("bytes", "dealt")]
-        rows.append([size, *(f"{ratio:.2f}" for ratio in tree + of_all)])
-    head = ["joint over private", "tree: online s", "MB", "dealt MB", "training: elapsed s", "MB", "dealt MB"]
-    return table(head, rows, words_first=1)
-
-
-def page(study: dict[str, Any]) -> str:
+def page(study: dict[str, Any], cost: str) -> str:
+    """Return the page, with the tables of cost as `benchmarks.edges_cost` has written them."""
     b, folds = study["boosting"], study["folds"]
     count, depth, rate, bins = (b[name] for name in ("n_estimators", "max_depth", "learning_rate", "max_bin"))
     return f"""# Parties whose rows differ
 
 `python -m benchmarks.heterogeneity` writes this page from its measurements in `figures/heterogeneity.json`; do not edit
-it by hand. [Bins by rows](secure_tree.md#bins-by-rows) explains the two kinds of edges.
+it by hand; `python -m benchmarks.edges_cost` writes the tables of cost. [Bins by rows](secure_tree.md#bins-by-rows)
+explains the two kinds of edges.
 
 ## Quality
 
@@ -142,13 +108,15 @@ AUC on the same held-out rows. The gradients are rounded at random, so two train
 ## Cost
 
 Two party processes and a dealer ran on one machine over TLS on loopback, with 32 bins and with both kinds of edges in
-turn. Seconds are medians; the machine had other work at the time, so the ratios are more reliable than the seconds.
+turn. Seconds are medians of three runs.
 Bytes are those on the wire in both directions, and dealt bytes are those to both parties. Dealing continues while trees
 are grown, so offline and online overlap; "elapsed" is the time per tree of both, in a training of three trees.
 
-{_costs(study)}
+<!-- cost -->
 
-{_ratios(study)}
+{cost}
+
+<!-- end of cost -->
 
 The cost per row is the same for both kinds: g and h of every row, and the rows of each node. The cost per candidate is
 half with joint edges, so the more rows per candidate, the smaller the difference. Set-up sends the bins as a masked

@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.cores import CORES, keep_to
+from benchmarks.program import parse
 from mpc.party import Party
 from mpc.rounds import parallel
 from protocols.ot.correlated import OtKind, set_up
@@ -29,12 +30,10 @@ from protocols.runtime.launch import run_processes
 from protocols.transport.channel import Channel
 
 PARTIES = ("party_a", "party_b")
-# Each extension makes this many COTs per direction: what a tree of a mid-sized table requests at a time.
-CALL = 1 << 21
 _KEY = bytes(16)
 
 
-def measure(kind: OtKind, calls: int) -> dict[str, float]:
+def measure(kind: OtKind, calls: int, cots: int) -> dict[str, float]:
     """Set-up seconds, COT/s and bits per COT in both directions together, pads/s of one word, of the slower party."""
 
     def role(rank: int) -> Callable[[dict[str, Channel]], Any]:
@@ -44,7 +43,7 @@ def measure(kind: OtKind, calls: int) -> dict[str, float]:
             # There is no dealer: these steps need no correlated randomness.
             party = Party(rank, link, LocalRandomness(rank, (bytes(16), bytes(16))))
             # Compilation and the clearing of memory are not part of the rates.
-            _, t = _extend(party, *party.run(set_up(rank, bytes(32), kind, os.urandom)))
+            _, t = _extend(party, cots, *party.run(set_up(rank, bytes(32), kind, os.urandom)))
             pads(t, 0, 1, _KEY)
             started = time.perf_counter()
             sender, receiver = party.run(set_up(rank, b"\1" * 32, kind, os.urandom))
@@ -52,7 +51,7 @@ def measure(kind: OtKind, calls: int) -> dict[str, float]:
             wire, seconds = link.wire_sent + link.wire_received, []
             for _ in range(calls):
                 started = time.perf_counter()
-                q, t = _extend(party, sender, receiver)
+                q, t = _extend(party, cots, sender, receiver)
                 seconds.append(time.perf_counter() - started)
             wire, made = link.wire_sent + link.wire_received - wire, q.shape[0] + t.shape[0]
             started = time.perf_counter()
@@ -70,18 +69,19 @@ def measure(kind: OtKind, calls: int) -> dict[str, float]:
     return {name: (max if name == "set_up" else min)(first[name], second[name]) for name in first}
 
 
-def _extend(party: Party, sender: Any, receiver: Any) -> tuple[Any, Any]:
-    q, (_, t) = party.run(parallel(sender.extend(CALL), receiver.extend(CALL)))
+def _extend(party: Party, cots: int, sender: Any, receiver: Any) -> tuple[Any, Any]:
+    q, (_, t) = party.run(parallel(sender.extend(cots), receiver.extend(cots)))
     return q, t
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--calls", type=int, default=25, help="of 2^21 COTs in each direction")
-    options = parser.parse_args()
+    parser.add_argument("--calls", type=int, default=25, help="of each kind")
+    parser.add_argument("--cots", type=int, default=1 << 21, help="of a call, in each direction")
+    options = parse(parser, arguments, calls=1, cots=1 << 10)
     table = Table("kind", "million COT/s", "bits a COT", "set-up s", "million pads/s", box=MARKDOWN)
     for kind in get_args(OtKind):
-        m = measure(kind, options.calls)
+        m = measure(kind, options.calls, options.cots)
         figures = f"{m['rate'] / 1e6:.1f}", f"{m['bits']:.2f}", f"{m['set_up']:.2f}", f"{m['pads'] / 1e6:.0f}"
         table.add_row(kind, *figures)
     Console(width=100).print(table)

@@ -20,6 +20,7 @@ from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.program import parse
 from benchmarks.tree_stages import made_up_rows
 from mpc.party import Party
 from protocols.ot.correlated import OtKind
@@ -47,6 +48,7 @@ class Size:
 
 
 SIZES = {
+    "smallest": Size(40, (2, 2), 1, 4, "horizontal"),
     "569": Size(569, (30, 30), 3, 32, "horizontal"),
     "569-joint": Size(569, (30, 30), 3, 32, "horizontal", "joint"),
     "569-columns": Size(569, (15, 15), 3, 32, "vertical"),
@@ -124,14 +126,14 @@ def _now() -> tuple[float, float]:
     return time.perf_counter(), time.process_time()
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trees", type=int, default=3)
     parser.add_argument("--ot", nargs="+", choices=("ferret", "softspoken"), default=["ferret"])
-    parser.add_argument("--sizes", nargs="+", choices=list(SIZES), default=list(SIZES))
+    parser.add_argument("--sizes", nargs="+", choices=list(SIZES), default=list(SIZES)[1:])
     parser.add_argument("--no-dealer", action="store_true", help="leave out the comparison")
     parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
+    options = parse(parser, arguments, sizes=["smallest"], trees=1, ot=["softspoken"])
     measured = []
     for name in options.sizes:
         kinds: list[tuple[Offline, OtKind]] = [] if options.no_dealer else [("dealer", "ferret")]

@@ -25,7 +25,12 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
+<<<<<<< HEAD
 from protocols.runtime.relay import Address, Lines, Route, relay
+=======
+from benchmarks.program import parse
+from protocols.runtime.relay import Route, relay
+>>>>>>> d56d7a9 (Give every program of benchmarks/ a smallest size, and tests that run it)
 from secure_tree.config import TrainConfig
 from secure_tree.planning import Sizes
 from sharewood.calibration import Computing, calibrate
@@ -39,6 +44,7 @@ FIGURES = ("on_the_network", "planned", "measured")
 TOLERANCE = 0.3
 # Rows of each party, features, and parameters.
 JOBS = {
+    "smallest": ((20, 20), 2, {"n_estimators": 1, "max_depth": 1, "max_bin": 4}),
     "569 x 30": ((285, 284), 30, {"n_estimators": 3, "max_depth": 3, "max_bin": 32}),
     "10,000 x 20": ((5000, 5000), 20, {"n_estimators": 3, "max_depth": 4, "max_bin": 32}),
 }
@@ -141,12 +147,12 @@ def compare(job: str, train: dict[str, Any], network: str, computing: Computing)
     ]
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
     parser.add_argument("--comparisons", nargs="+", choices=("bits", "keys"), default=["bits", "keys"])
-    parser.add_argument("--jobs", nargs="+", choices=JOBS, default=list(JOBS))
-    options = parser.parse_args()
+    parser.add_argument("--jobs", nargs="+", choices=JOBS, default=list(JOBS)[1:])
+    options = parse(parser, arguments, jobs=["smallest"], networks=["LAN"], comparisons=["bits"])
     results: list[dict[str, Any]] = []
     for job in options.jobs:
         for comparison in options.comparisons:

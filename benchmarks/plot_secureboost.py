@@ -19,6 +19,7 @@ import matplotlib
 import numpy as np
 
 from benchmarks.bench_secureboost import GUEST_COLUMNS, made_up_rows, measure
+from benchmarks.program import DOCS, parse
 from protocols.runtime.launch import run_processes
 from protocols.secureboost import Guest, Host, SecureBoostConfig
 from protocols.secureboost.objectives import loss
@@ -29,13 +30,12 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-FIGURES = Path(__file__).parents[1] / "docs" / "figures"
-CURVES = FIGURES / "secureboost_curves.json"
-LOSS_TREES = 30
+LOSS_TREES, LOSS_ROWS = 30, 30_000
 DEPTHS, DEPTH_ROWS, DEPTH_COLUMNS = (1, 2, 3, 4, 5, 6), 30_000, 20
 COLUMNS, COLUMN_ROWS = (10, 20, 40, 80, 160, 320, 640, 1280), 10_000
 MANY_COLUMNS = (2500, 5000)
 ROWS, ROW_COLUMNS = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000), 100
+FEW_ROWS = 60
 PANELS = {
     "depth": ("depth of the tree", f"(a) {DEPTH_ROWS:,} rows, {DEPTH_COLUMNS} host features"),
     "features": ("host features", f"(b) {COLUMN_ROWS:,} rows, depth 3"),
@@ -58,14 +58,14 @@ def secureboost_losses(config: SecureBoostConfig, blocks: list[np.ndarray], y: n
     return run_processes(roles)["guest"]
 
 
-def loss_against_trees() -> dict[str, list[float]]:
+def loss_against_trees(trees: int, rows: int) -> dict[str, list[float]]:
     from sklearn.ensemble import GradientBoostingClassifier
     from sklearn.metrics import log_loss
     from xgboost import XGBClassifier
 
-    guest, host, y = hetero("default_credit")
+    guest, host, y = (np.asarray(part)[:rows] for part in hetero("default_credit"))
     X = np.hstack([guest, host])
-    parameters = {"n_estimators": LOSS_TREES, "max_depth": 3, "learning_rate": 0.3}
+    parameters = {"n_estimators": trees, "max_depth": 3, "learning_rate": 0.3}
     boosted = {**parameters, "max_bin": 32, "min_child_weight": 0.5, "base_score": y.mean()}  # GBDT also starts there
     config = SecureBoostConfig.of(**boosted, min_split_loss=0, guest_only="none", encryption="ou")
     curves = {"SecureBoost": secureboost_losses(config, [guest, host], y)}
@@ -85,24 +85,34 @@ def tree_seconds(rows: int, columns: int, depth: int) -> float:
 
 def measured() -> dict[str, Any]:
     return {
-        "loss": loss_against_trees(),
+        "loss": loss_against_trees(LOSS_TREES, LOSS_ROWS),
         "depth": [(d, tree_seconds(DEPTH_ROWS, DEPTH_COLUMNS, d)) for d in DEPTHS],
         "features": [(c, tree_seconds(COLUMN_ROWS, c, 3)) for c in COLUMNS],
         "rows": [(r, tree_seconds(r, ROW_COLUMNS, 3)) for r in ROWS],
     }
 
 
-def draw_loss(curves: dict[str, list[float]]) -> None:
+def measured_few() -> dict[str, Any]:
+    """Return the same curves of two points each."""
+    return {
+        "loss": loss_against_trees(2, FEW_ROWS),
+        "depth": [(d, tree_seconds(FEW_ROWS, 2, d)) for d in (1, 2)],
+        "features": [(c, tree_seconds(FEW_ROWS, c, 1)) for c in (1, 2)],
+        "rows": [(r, tree_seconds(r, 2, 1)) for r in (FEW_ROWS, 2 * FEW_ROWS)],
+    }
+
+
+def draw_loss(curves: dict[str, list[float]], folder: Path) -> None:
     figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
     for name, style in LINES.items():
-        axis.plot(range(1, LOSS_TREES + 1), curves[name], label=name, **style)
+        axis.plot(range(1, len(curves[name]) + 1), curves[name], label=name, **style)
     axis.set(xlabel="trees", ylabel="training log-loss", title="default_credit_hetero, 30,000 rows, depth 3")
     axis.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
     axis.legend(frameon=False)
-    figure.savefig(FIGURES / "secureboost_loss.png", dpi=150)
+    figure.savefig(folder / "secureboost_loss.png", dpi=150)
 
 
-def draw_time(curves: dict[str, list[tuple[float, float]]]) -> None:
+def draw_time(curves: dict[str, list[tuple[float, float]]], folder: Path) -> None:
     figure, axes = plt.subplots(1, 3, figsize=(12, 3.8), layout="constrained")
     for axis, (name, (label, title)) in zip(axes, PANELS.items(), strict=True):
         x, seconds = np.array(curves[name]).T
@@ -113,28 +123,33 @@ def draw_time(curves: dict[str, list[tuple[float, float]]]) -> None:
         axis.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
         axis.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         axis.legend(frameon=False, loc="upper left")
-    figure.savefig(FIGURES / "secureboost_time.png", dpi=150)
+    figure.savefig(folder / "secureboost_time.png", dpi=150)
 
 
 def r_squared(y: np.ndarray, fitted: np.ndarray) -> float:
     return float(1 - ((y - fitted) ** 2).sum() / ((y - y.mean()) ** 2).sum())
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--redraw", action="store_true", help="draw existing measurements")
     parser.add_argument("--long", action="store_true", help="add thousands of features to existing measurements")
-    given = parser.parse_args()
+    parser.add_argument("--few", action="store_true", help="measure a few small points only")
+    parser.add_argument("--out", type=Path, default=DOCS)
+    given = parse(parser, arguments, few=True)
+    folder = given.out / "figures"
+    kept = folder / "secureboost_curves.json"
     if not (given.redraw or given.long):
-        CURVES.write_text(json.dumps(measured(), indent=1) + "\n")
-    curves = json.loads(CURVES.read_text())
+        folder.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps(measured_few() if given.few else measured(), indent=1) + "\n")
+    curves = json.loads(kept.read_text())
     if given.long:
         few = [point for point in curves["features"] if point[0] not in MANY_COLUMNS]
         curves["features"] = few + [(c, tree_seconds(COLUMN_ROWS, c, 3)) for c in MANY_COLUMNS]
-        CURVES.write_text(json.dumps(curves, indent=1) + "\n")
+        kept.write_text(json.dumps(curves, indent=1) + "\n")
     plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": "medium"})
-    draw_loss(curves["loss"])
-    draw_time(curves)
+    draw_loss(curves["loss"], folder)
+    draw_time(curves, folder)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.program import DOCS, parse
 from benchmarks.scaling_page import draw, page
 from benchmarks.tree_stages import made_up_rows
 from mpc.party import Party
@@ -21,7 +22,6 @@ from protocols.runtime.session import DEALER, PARTIES, run_session
 from secure_tree import SecureXGBClassifier
 from sharewood.warming_up import warm_up
 
-DOCS = Path(__file__).parents[1] / "docs"
 TREES = 2
 
 
@@ -105,7 +105,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--page", action="store_true")
     parser.add_argument("--out", type=Path, default=DOCS)
-    options = parser.parse_args(arguments)
+    options = parse(parser, arguments, quick=True)
     measured = options.out / "figures" / "scaling.json"
     if not options.page:
         measured.parent.mkdir(parents=True, exist_ok=True)

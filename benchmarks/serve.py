@@ -33,6 +33,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.plan_vs_relay import free_address
+from benchmarks.program import parse
 from mpc.party import Party
 from protocols.runtime.relay import Route, relay
 from protocols.transport.certificates import make_credentials
@@ -162,7 +163,7 @@ def per_batch(url: str) -> str:
     return ", ".join(f"{name} {float(value):,.0f}" for name, value in found if "created" not in name)
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[1, 100, 10_000])
@@ -176,7 +177,9 @@ def main() -> None:
     parser.add_argument("--offline", choices=["dealer", "pairwise"], default="dealer")
     parser.add_argument("--partition", choices=["horizontal", "vertical"], default="horizontal")
     parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
+    options = parse(
+        parser, arguments, rows=[1], round_trip=[0.0], clients=[1], repeats=1, trees=1, depth=1, features=2, ahead=8.0
+    )
     found: list[Measured] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

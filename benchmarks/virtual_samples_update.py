@@ -21,6 +21,7 @@ from benchmarks.federated_data import load, rare_positives
 from benchmarks.federated_fedxgbllr import append
 from benchmarks.federated_figures import markdown, mean_and_interval
 from benchmarks.federated_virtual_samples import NODES, log_loss, split
+from benchmarks.program import parse
 from protocols.federated.engine import LocalFederation
 from protocols.federated.objectives import sigmoid
 from protocols.federated.secure_sum import OpenSum
@@ -31,7 +32,7 @@ from protocols.federated.virtual_samples.metrics import evaluate
 from protocols.federated.virtual_samples.node import VirtualSamplesNode
 from protocols.federated.virtual_samples.server import Server
 
-CLUSTERS, TREES, UPDATE_TREES = 100, 50, 25
+CLUSTERS = 100
 # The variants of an update: whether it uses new rows, and its options.
 VARIANTS: dict[str, tuple[bool, dict[str, object]]] = {
     "no new rows": (False, {"update_check": 0}),
@@ -55,16 +56,18 @@ def table(name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return X, y
 
 
-def runs(name: str, seed: int) -> list[dict[str, float | int | str | None]]:
+def runs(
+    name: str, seed: int, rows: int | None, trees: int, update_trees: int
+) -> list[dict[str, float | int | str | None]]:
     """Yield a line for the base model and one per variant."""
-    X, y = table(name, seed)
+    X, y = (part[:rows] for part in table(name, seed))
     update, test, training = split(len(X), seed)
     edges, own = pooled_boundaries(X[training], CLUSTERS), pooled_boundaries(X[update], CLUSTERS)
     in_test = assign(edges, X[test])
 
     def server_of(new: bool, options: dict[str, object]) -> tuple[Server, VirtualSamplesConfig]:
         config = VirtualSamplesConfig.of(
-            clusters=CLUSTERS, min_group=1, n_estimators=TREES, update_estimators=UPDATE_TREES, **options
+            clusters=CLUSTERS, min_group=1, n_estimators=trees, update_estimators=update_trees, **options
         )
         nodes = {}
         for i, (rows, more) in enumerate(
@@ -80,8 +83,8 @@ def runs(name: str, seed: int) -> list[dict[str, float | int | str | None]]:
     def line(variant: str, server: Server, joined: int) -> dict[str, float | int | str | None]:
         probability = sigmoid(server.base_margin + server.forest.margin(in_test))
         measured = evaluate(y[test], probability) | {"logloss": log_loss(y[test], probability)}
-        trees = len(server.forest) - TREES
-        return {"data": name, "variant": variant, "seed": seed, "trees": trees, "joined": joined, **measured}
+        more = len(server.forest) - trees
+        return {"data": name, "variant": variant, "seed": seed, "trees": more, "joined": joined, **measured}
 
     base, _ = server_of(False, {})
     base.fit()
@@ -112,19 +115,22 @@ def _signed(figure: str) -> str:
     return figure if figure.startswith("-") else f"+{figure}"
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", nargs="+", default=["rare", "default_credit", "balanced"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--out", type=Path)
     parser.add_argument("--table", type=Path)
-    given = parser.parse_args()
+    parser.add_argument("--rows", type=int, help="use at most these first rows of a set")
+    parser.add_argument("--trees", type=int, default=50)
+    parser.add_argument("--update-trees", type=int, default=25)
+    given = parse(parser, arguments, data=["default_credit"], rows=600, trees=2, update_trees=1)
     if given.table:
         print(page(pd.read_csv(given.table)))
         return
     for seed in given.seeds:
         for name in given.data:
-            for line in runs(name, seed):
+            for line in runs(name, seed, given.rows, given.trees, given.update_trees):
                 append(given.out, line)
 
 

@@ -1,0 +1,38 @@
+"""What all programs of this package have: a smallest size for the tests, and tables between marks of a page."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+
+
+def parse(parser: argparse.ArgumentParser, arguments: list[str] | None, **smallest: Any) -> argparse.Namespace:
+    """Parse the arguments, by default those of the process. With `--smallest`, defaults are those of `smallest`."""
+    parser.add_argument("--smallest", action="store_true", help="run once, at the smallest size, as the tests do")
+    options = parser.parse_args(arguments)
+    if options.smallest:
+        parser.set_defaults(**smallest)
+        options = parser.parse_args(arguments)
+    return options
+
+
+def between(page: Path, name: str) -> tuple[str, str, str]:
+    """Return what a page has before, between and after the marks of `name`. Raises ValueError if it has none."""
+    first, last = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+    before, found, rest = page.read_text().partition(first)
+    text, ended, after = rest.partition(last)
+    if not found or not ended:
+        raise ValueError(f"{page} must have the lines {first.strip()} and {last}")
+    return before + first, text.strip(), last + after
+
+
+def write_between(page: Path, name: str, text: str, to: Path | None = None) -> None:
+    """Replace what a page has between the marks of `name`; write the page to `to`, by default in its place."""
+    before, _, after = between(page, name)
+    place = to or page
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(f"{before}\n{text.strip()}\n\n{after}")

@@ -1,0 +1,90 @@
+"""Every program of benchmarks/ runs at its smallest size, and writes nothing into the documentation."""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import benchmarks
+from benchmarks.__main__ import main, programs
+from benchmarks.bench_page import main as write_page
+from benchmarks.federated_data import DATA
+from benchmarks.program import DOCS, write_between
+
+FOLDER = {
+    *("bench_page", "cluster", "compare_vertical", "complexity", "federated_figures", "four_systems", "heterogeneity"),
+    *("plot_secureboost", "scaling"),
+}
+FILE = {"crypten_cnn", "federated_fedxgbllr", "federated_virtual_samples", "virtual_samples_update"}
+# Not in a few seconds:
+LONG = {"cluster": "starts Ray", "cluster_kills": "starts Ray"}
+PUBLIC_SETS = {
+    *("attack_secureboost", "federated_fedxgbllr", "federated_virtual_samples", "plot_secureboost"),
+    *("quality_secureboost", "virtual_samples_update"),
+}
+
+
+def documentation():
+    return {path: path.stat().st_mtime_ns for path in DOCS.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] if name in LONG else []) for name in programs()]
+)
+def test_a_program_runs_at_its_smallest_size(name, tmp_path, monkeypatch):
+    if name in PUBLIC_SETS and not DATA.is_dir():
+        pytest.skip("the public sets are not beside this checkout")
+    monkeypatch.chdir(tmp_path)
+    before = documentation()
+    where = ["--out", str(tmp_path)] if name in FOLDER else ["--out", str(tmp_path / "out.csv")] if name in FILE else []
+    import_module(f"benchmarks.{name}").main(["--smallest", *where])
+    assert documentation() == before
+    if where:
+        assert any(path.is_file() and path.stat().st_size for path in tmp_path.rglob("*"))
+
+
+def test_each_module_that_can_be_run_is_among_the_programs():
+    for path in Path(benchmarks.__file__).parent.glob("*.py"):
+        guarded = any(
+            isinstance(node, ast.If) and "__name__" in ast.dump(node) for node in ast.parse(path.read_text()).body
+        )
+        assert guarded == (path.stem in {*programs(), "__main__"}), path
+
+
+def test_make_bench_runs_at_its_smallest_size_and_its_page_is_written(tmp_path):
+    arguments = ["--smallest", "--out", tmp_path]
+    command = [sys.executable, "-m", "benchmarks", *map(str, arguments)]
+    run = subprocess.run(command, cwd=DOCS.parent, env=os.environ, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    for said in ("Beside CrypTen", "CrypTen, third party", "whole tree", "select_fixed", "passed"):
+        assert said in run.stdout
+    measured = json.loads((tmp_path / "results.json").read_text())["benchmarks"]
+    assert {b["extra_info"].get("suite") for b in measured} == {"operation", "protocol", "tree", None}
+    before = documentation()
+    write_page(["--results", str(tmp_path / "results.json"), "--out", str(tmp_path)])
+    assert "| product | 64 |" in (tmp_path / "benchmarks.md").read_text()
+    assert documentation() == before
+
+
+def test_help_is_the_packages_own(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    said = capsys.readouterr().out
+    assert "python -m benchmarks" in said and "--benchmark-only" not in said
+    for name, line in programs().items():
+        assert f"benchmarks.{name}" in said and line and line in said
+        assert line.endswith("."), f"the first line of {name} must be a sentence"
+
+
+def test_a_table_is_written_between_its_marks(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("a\n\n<!-- t -->\nold\n<!-- end of t -->\n\nb\n")
+    write_between(page, "t", "| new |")
+    assert page.read_text() == "a\n\n<!-- t -->\n\n| new |\n\n<!-- end of t -->\n\nb\n"
+    with pytest.raises(ValueError, match="must have the lines <!-- u -->"):
+        write_between(page, "u", "")
