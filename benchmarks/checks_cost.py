@@ -6,7 +6,8 @@ and a prediction with MACs.
 Two processes and a dealer run over TLS on loopback, on generated data by rows with private edges; all rows are
 predicted by thresholds. MB count both directions, or bytes from the dealer, or for set-up both; seconds are wall-clock
 time per tree, offline and online together; CPU seconds are those of both parties and the dealer. A rehearsal then gives
-the cost of a batch of a service. Prints Markdown.
+the cost of a batch of a service. Prints all figures; with a dealer, it writes bytes and rounds, which are exact, into
+docs/checks.md.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import resource
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,8 @@ from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.program import parse
+from benchmarks.complexity import table as markdown
+from benchmarks.program import DOCS, parse, write_between
 from benchmarks.tree_stages import made_up_rows
 from mpc.party import Party
 from mpc.tracing import Trace
@@ -34,7 +37,7 @@ from sharewood.serving.batches import Batches, Shape
 
 # Rows, features and depth.
 SIZES = {"smallest": (40, 3, 2), "569": (569, 30, 3), "10000": (10_000, 20, 4)}
-CHECKS = ("none", "audit", "check_dealer", "MACs")
+CHECKS = ("none", "audit", "MACs")
 HEAD = ("size", "checks", "s / tree", "rounds / tree", "MB / tree", "dealt MB / tree", "set-up s", "set-up MB")
 
 
@@ -75,6 +78,14 @@ def measure(rows: int, features: int, depth: int, trees: int, offline: Offline, 
     ]
 
 
+def exact(figures: list[float | None]) -> list[str]:
+    """Return the figures that do not depend on the machine, as cells of the page."""
+    _, rounds, moved, dealt, _, setup, _, *predicted, _ = figures
+    trained = [] if rounds is None else [moved, rounds, dealt]
+    cells = trained, [] if setup is None else [setup], [predicted[1], predicted[0], predicted[2]]
+    return [", ".join(f"{f:,.0f}" if f >= 10 else f"{f:.2g}" for f in cell if f is not None) for cell in cells]
+
+
 def _cpu_seconds() -> float:
     """Return the CPU seconds of processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -106,7 +117,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--trees", type=int, default=3)
     parser.add_argument("--sizes", nargs="+", choices=list(SIZES), default=["569", "10000"])
     parser.add_argument("--offline", choices=("dealer", "pairwise"), default="dealer")
-    options = parse(parser, arguments, sizes=["smallest"], trees=1)
+    parser.add_argument("--batches", nargs="+", type=int, default=[1, 64], help="rows of a batch of a service")
+    parser.add_argument("--out", type=Path, default=DOCS)
+    options = parse(parser, arguments, sizes=["smallest"], trees=1, batches=[1])
+    written: list[list[str]] = []
     table = Table(*HEAD, "predict s", "predict rounds", "predict MB", "predict dealt MB", "CPU s", box=MARKDOWN)
     for name in options.sizes:
         rows, features, depth = SIZES[name]
@@ -114,11 +128,21 @@ def main(arguments: list[str] | None = None) -> None:
             figures = measure(rows, features, depth, options.trees, options.offline, checks)
             size = f"{rows:,} x {features}, depth {depth}"
             table.add_row(size, checks, *("" if figure is None else f"{figure:.4g}" for figure in figures))
-    batches = Table("rows of a batch", "MACs", "rounds", "bytes", "bytes dealt", box=MARKDOWN)
-    for rows in (1, 64):
-        for mac in (False, True):
-            batches.add_row(str(rows), "yes" if mac else "no", *(f"{figure:,}" for figure in a_batch(rows, mac)))
-    Console(width=240).print(table, batches)
+            written.append([size, checks, *exact(figures)])
+    Console(width=240).print(table)
+    batches = [
+        [str(rows), "yes" if mac else "no", *(f"{figure:,}" for figure in a_batch(rows, mac))]
+        for rows in options.batches
+        for mac in (False, True)
+    ]
+    predicting = f"predicting all rows by thresholds, {options.trees} trees: MB, rounds, dealt MB"
+    head = ["work", "checks", "per tree: MB, rounds, dealt MB", "set-up: MB, dealt included", predicting]
+    of_batches = markdown(["rows of a batch", "MACs", "rounds", "bytes", "bytes dealt"], batches)
+    print(of_batches)
+    if options.offline == "dealer":
+        page = options.out / "checks.md"
+        write_between(DOCS / "checks.md", "trainings", markdown(head, written, words_first=5), page)
+        write_between(page, "batches", of_batches)
 
 
 if __name__ == "__main__":

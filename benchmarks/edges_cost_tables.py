@@ -35,8 +35,8 @@ def measured(study: dict[str, Any]) -> str:
     columns = study["columns"]
     return f"""{table(head, rows, words_first=4)}
 
-With data by columns instead of rows, a tree of the first row takes {_rounds(columns)} rounds and {_short(_online(columns))}
-MB, and {_short(_dealt(columns))} MB from the dealer."""
+With data by columns instead of rows, a tree of the first row takes {_rounds(columns)} rounds,
+{_short(_online(columns))} MB, and {_short(_dealt(columns))} MB from the dealer."""
 
 
 def costs(points: list[dict[str, Any]]) -> str:

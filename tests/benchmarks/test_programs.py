@@ -17,8 +17,8 @@ from benchmarks.federated_data import DATA
 from benchmarks.program import DOCS, write_between
 
 FOLDER = {
-    *("bench_page", "cluster", "compare_vertical", "complexity", "federated_figures", "four_systems", "heterogeneity"),
-    *("plot_secureboost", "scaling"),
+    *("bench_page", "checks_cost", "cluster", "compare_vertical", "complexity", "edges_cost", "federated_figures"),
+    *("four_systems", "heterogeneity", "plot_secureboost", "scaling"),
 }
 FILE = {"crypten_cnn", "federated_fedxgbllr", "federated_virtual_samples", "virtual_samples_update"}
 # Not in a few seconds:
