@@ -1,5 +1,4 @@
-"""Measure the cost of checks: a training and a prediction without checks, with an audit, with a check of the dealer,
-and a prediction with MACs.
+"""Measure the cost of checks: a training and a prediction without checks and with an audit, and a prediction with MACs.
 
     python -m benchmarks.checks_cost [--trees 3] [--sizes 569 10000] [--offline dealer]
 
@@ -52,7 +51,7 @@ def measure(rows: int, features: int, depth: int, trees: int, offline: Offline, 
         return {name: asdict(stage) for name, stage in party.stages.items()}
 
     before = _cpu_seconds()
-    outcome = run_session(job, offline=offline, audit=checks == "audit", check_dealer=checks == "check_dealer")
+    outcome = run_session(job, offline=offline, audit=checks == "audit")
     cpu = _cpu_seconds() - before
     parties = [outcome[name]["result"] for name in PARTIES]
 

@@ -25,12 +25,8 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-<<<<<<< HEAD
-from protocols.runtime.relay import Address, Lines, Route, relay
-=======
 from benchmarks.program import parse
-from protocols.runtime.relay import Route, relay
->>>>>>> d56d7a9 (Give every program of benchmarks/ a smallest size, and tests that run it)
+from protocols.runtime.relay import Address, Lines, Route, relay
 from secure_tree.config import TrainConfig
 from secure_tree.planning import Sizes
 from sharewood.calibration import Computing, calibrate
