@@ -1,4 +1,4 @@
-"""Print tables 2 to 5 of docs/fedxgbllr.md as Markdown, from docs/figures/fedxgbllr.csv and from the networks.
+"""Print the tables of docs/fedxgbllr.md as Markdown, from docs/figures/fedxgbllr.csv and from the networks.
 
 python -m benchmarks.fedxgbllr_tables docs/figures/fedxgbllr.csv
 """
@@ -23,6 +23,9 @@ OWN_ROWS = {"abalone": 4_177, "cpu_small": 8_192, "space_ga": 3_107}
 HASHES = 4
 SETS = ["a9a", "cod_rna", "abalone", "cpu_small", "space_ga"]
 CLASSES = ["a9a", "cod_rna"]
+AUTHORS_SETS = ["a9a+a9a.t", *SETS]
+DIFFERING = ["a9a", "cod_rna", "cpu_small"]
+DIVISIONS = {"equal": "alike", "component": "by the first component", "labels": "by labels"}
 # The models behind the columns of a run.
 METHODS = {"network": "FedXGBllr", "mean": "mean of margins", "simfl": "SimFL", "centralised": "XGBoost, pooled"}
 NETWORKS: list[tuple[Architecture, int]] = [
@@ -58,14 +61,30 @@ PAPER_SIZES = [
 
 
 def runs_of(runs: pd.DataFrame, data: str, clients: int, architecture: str = "interpretable") -> pd.DataFrame:
-    """Return the runs of one cell, with the default training; the trees of a9a are regularised."""
+    """Return the runs of one cell, with the default training and equal clients; the trees of a9a are regularised."""
     chosen = (runs["data"] == data) & (runs["clients"] == clients) & (runs["architecture"] == architecture)
-    return runs[chosen & (runs["start"] == "mean")]
+    return runs[chosen & (runs["start"] == "mean") & (runs["divided"] == "equal")]
+
+
+def authors_runs(runs: pd.DataFrame, data: str, clients: int, architecture: str = "interpretable") -> pd.DataFrame:
+    """Return the runs of one cell with the authors' parameters and equal clients."""
+    chosen = (runs["data"] == data) & (runs["clients"] == clients) & (runs["architecture"] == architecture)
+    return runs[chosen & (runs["local"] == "100 batches") & (runs["divided"] == "equal") & (runs["reg_alpha"] == 5)]
 
 
 def scores(runs: pd.DataFrame, column: str) -> str:
     """Format mean and interval: percent for classes, otherwise mean squared error."""
-    return mean_and_interval(runs[column], 4 if (runs["data"] == "space_ga").all() else 2)
+    return mean_and_interval(runs[column], _digits(runs))
+
+
+def mean_and_range(runs: pd.DataFrame, column: str) -> str:
+    """Format the mean, and the lowest and highest of a few runs."""
+    values, digits = runs[column], _digits(runs)
+    return f"{values.mean():.{digits}f} ({values.min():.{digits}f} to {values.max():.{digits}f})"
+
+
+def _digits(runs: pd.DataFrame) -> int:
+    return 4 if (runs["data"] == "space_ga").all() else 2
 
 
 def table_2(runs: pd.DataFrame) -> str:
@@ -91,11 +110,57 @@ def probabilities(runs: pd.DataFrame) -> str:
     return markdown(["set", "clients", "measure", *METHODS.values()], lines)
 
 
+def authors_parameters(runs: pd.DataFrame) -> str:
+    """Return the results with the authors' parameters, beside our own training of the same seeds."""
+    lines: list[list[object]] = []
+    for data in AUTHORS_SETS:
+        paper = PAPER[data.split("+")[0]]
+        for place, clients in enumerate((2, 5, 10)):
+            cell = authors_runs(runs, data, clients)
+            own = runs_of(runs, data, clients)
+            own = own[own["seed"].isin(cell["seed"])]
+            figures = [mean_and_range(cell, column) for column in ("network", "mean", "centralised")]
+            line = [data, clients, len(cell), *figures, mean_and_range(own, "network"), paper[0][place], paper[2]]
+            lines.append(line)
+    header = ["set", "clients", "runs", "FedXGBllr", "mean of margins", "XGBoost, pooled", "our training"]
+    return markdown([*header, "paper", "paper, pooled"], lines)
+
+
+def differing(runs: pd.DataFrame) -> str:
+    """Return the results for five clients that differ: means over two seeds, and of classes also the log loss."""
+    lines: list[list[object]] = []
+    of_five = runs[(runs["clients"] == 5) & (runs["architecture"] == "interpretable") & runs["seed"].isin((0, 1))]
+    for data in DIFFERING:
+        for divided, name in DIVISIONS.items():
+            cell = of_five[(of_five["data"] == data) & (of_five["divided"] == divided)]
+            own = cell[cell["start"] == "mean"]
+            # Of a9a, the trees are the same; of the others, the authors' are regularised if clients are equal.
+            authors = cell[(cell["local"] == "100 batches") & (cell["reg_alpha"] == own["reg_alpha"].iloc[0])]
+            labels = own[own["seed"] == 0]["label_means"].iloc[0]
+            shown = "" if pd.isna(labels) else ", ".join(_label(data, float(each)) for each in labels.split())
+            methods = ((own, "network"), (authors, "network"), (own, "mean"), (own, "centralised"))
+            figures = [_with_loss(each, column) for each, column in methods]
+            lines.append([data, name, shown, *figures])
+    header = ["set", "clients", "labels of the clients", "our training", "100 batches", "mean of margins"]
+    return markdown([*header, "XGBoost, pooled"], lines)
+
+
+def _label(data: str, mean: float) -> str:
+    return f"{100 * mean:.0f} %" if data in CLASSES else f"{mean:.0f}"
+
+
+def _with_loss(runs: pd.DataFrame, column: str) -> str:
+    if runs.empty:
+        return ""
+    loss = f", {runs[f'logloss_{column}'].mean():.3f}" if (runs["data"].isin(CLASSES)).all() else ""
+    return f"{runs[column].mean():.2f}{loss}"
+
+
 def papers_setting(runs: pd.DataFrame) -> str:
     """Return the results of 100 epochs from Kaiming's weights, with the last round kept: 2 clients, seed 0."""
     lines: list[list[object]] = []
     for data in SETS:
-        cell = runs[(runs["data"] == data) & (runs["start"] == "kaiming")]
+        cell = runs[(runs["data"] == data) & (runs["local"] == "100 epochs")]
         if cell.empty:
             continue
         figures: list[object] = [scores(cell, column) for column in ("round_1", "last_round", "mean")]
@@ -131,23 +196,30 @@ def table_3(runs: pd.DataFrame) -> str:
 
 
 def table_4(runs: pd.DataFrame) -> str:
-    """Return means, and by seed the difference of the other two networks from the interpretable one."""
+    """Return means, and by seed the difference of the other two networks from the interpretable one.
+
+    a9a has the authors' parameters, the other sets our own training. A network with fewer than three runs is left out.
+    """
     lines: list[list[object]] = []
     for data in SETS:
-        cells = [runs_of(runs, data, 5, a).set_index("seed") for a in ("interpretable", "standard", "fcnn")]
-        seeds = sorted(set.intersection(*(set(cell.index) for cell in cells)))
-        if not seeds:
+        of = authors_runs if data == "a9a" else runs_of
+        cells = [of(runs, data, 5, a).set_index("seed") for a in ("interpretable", "standard", "fcnn")]
+        enough = [cell for cell in cells if len(cell) > 2]
+        seeds = sorted(set.intersection(*(set(cell.index) for cell in enough))) if len(enough) > 1 else []
+        if not seeds or len(cells[0]) <= 2:
             continue
-        own, *others = [cell.loc[seeds] for cell in cells]
-        both = [f"{scores(c, 'last_round')} ({scores(_less(c, own), 'last_round')})" for c in others]
+        own, *others = [cell.loc[seeds] if len(cell) > 2 else None for cell in cells]
+        assert own is not None
+        both = [
+            c if c is None else f"{scores(c, 'last_round')} ({scores(_less(c, own), 'last_round')})" for c in others
+        ]
         lines.append([data, len(seeds), scores(own, "last_round"), *both, PAPER_ABLATION[data]])
-        if data in CLASSES:
-            kept = [scores(cell, "network") for cell in (own, *others)]
-            lines.append([f"{data}, kept round", len(seeds), *kept, ""])
-            losses = [mean_and_interval(cell["logloss_network"], 4) for cell in (own, *others)]
-            lines.append([f"{data}, its log loss", len(seeds), *losses, ""])
-            errors = [mean_and_interval(cell["calibration_network"], 4) for cell in (own, *others)]
-            lines.append([f"{data}, its calibration error", len(seeds), *errors, ""])
+        measures = {"logloss": "log loss", "calibration": "calibration error"} if data in CLASSES else {}
+        for measure, name in measures.items():
+            column = f"{measure}_network"
+            figures = [cell if cell is None else mean_and_interval(cell[column], 4) for cell in (own, *others)]
+            lines.append([f"{data}, its {name}", len(seeds), *figures, ""])
+    lines = [["" if cell is None else cell for cell in line] for line in lines]
     return markdown(["set", "runs", "k = s = n", "k = 3, s = 1", "fully connected", "paper, in this order"], lines)
 
 
@@ -179,7 +251,7 @@ def table_5() -> str:
     return markdown(["network", "clients", "parameters (paper)", "passes, MiB", "parameters, MiB", "total, MiB"], lines)
 
 
-TABLES = [table_2, probabilities, papers_setting, table_3, table_4]
+TABLES = [table_2, probabilities, authors_parameters, differing, papers_setting, table_3, table_4]
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -150,11 +150,15 @@ def birth_of(descriptor: int) -> list[int]:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder of mode 0700 if there is none yet, and flush it to disk. Raises DataError."""
+    """Make a folder, and those above it, with mode 0700 where there is none yet, and flush them to disk.
+
+    Raises DataError.
+    """
+    new = [each for each in (path, *path.parents) if not each.exists()]
     try:
-        new = [each for each in (path, *path.parents) if not each.exists()]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.mkdir(mode=0o700, exist_ok=True)
+        for each in reversed(new):
+            each.mkdir(mode=0o700, exist_ok=True)
+        path.mkdir(exist_ok=True)
     except OSError as error:
         raise DataError(f"{path}: the folder cannot be made ({error.strerror})") from None
     for each in new:

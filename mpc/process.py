@@ -1,4 +1,4 @@
-"""Requests of a process to the system: end with its parent, leave no core dump, return freed memory."""
+"""Requests of a process to the system: end with its parent, adopt orphans, leave no core dump, return freed memory."""
 
 from __future__ import annotations
 
@@ -7,14 +7,24 @@ import os
 import resource
 import signal
 
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
 
 
 def end_with(parent: int) -> None:
     """Have the system kill this process when its parent, process `parent`, ends for any reason."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    signal_at_end_of(parent, signal.SIGKILL)
+
+
+def signal_at_end_of(parent: int, number: signal.Signals) -> None:
+    """Have the system send this process a signal when its parent, process `parent`, ends for any reason."""
+    _prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGKILL)  # the parent ended before it could be watched
+        os.kill(os.getpid(), number)  # the parent ended before it could be watched
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose own parent ends."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def leave_no_core_dump() -> None:

@@ -22,6 +22,8 @@ from sharewood.warming_up import warm_up
 
 # Rows of either party that take hardly longer to train on than none.
 _FEW = 1_000
+# Trainings of up to _QUICK rows are run this often: the quickest is the least disturbed by other processes.
+_RUNS, _QUICK = 3, 20_000
 
 
 @dataclass(frozen=True)
@@ -67,9 +69,12 @@ def calibrate(
 
         few = min(_FEW, *sizes.rows)
         start = max(0.0, seconds(few) - seconds(few))
-        party.stages.clear()
-        seconds(n)
-        return {"start": start, **{name: stage.seconds for name, stage in party.stages.items()}}
+        runs = []
+        for _ in range(_RUNS if max(sizes.rows) <= _QUICK and not shards else 1):
+            party.stages.clear()
+            seconds(n)
+            runs.append({name: stage.seconds for name, stage in party.stages.items()})
+        return {"start": start, **{name: min(run[name] for run in runs) for name in runs[0]}}
 
     outcome = run_session(job, offline=offline, ot=ot, shards=shards)
     setup, ahead, online, start = (

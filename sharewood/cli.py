@@ -108,9 +108,11 @@ def demo(
     generator: Offline = one_of("--offline", offline, get_args(Offline))
     transfers: OtKind = one_of("--ot", ot, get_args(OtKind))
     if shards:
+        from protocols.runtime.keeper import run_apart
         from protocols.runtime.ray_cluster import check_shards
 
         check_shards("--shards", shards)
+        run_apart()
     if not 0 <= test_size < 1:
         raise ConfigError(f"--test-size must be at least 0 and below 1, got {test_size:g}")
     sources = {"the first file": data and data[0], "the second file": data and data[1], "--test": test}

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from mpc.errors import ConfigError, DataError
+from mpc.files import write_bytes
 from sharewood.columns import Columns
 from sharewood.table_files import PARQUET, Place, column_names, count_rows
 from sharewood.tables import MayMiss, Rows, check_columns, check_no_ids, read_piecewise
@@ -151,7 +152,7 @@ def each(function: Callable[[T], Any], items: Sequence[T]) -> list[Any]:
 
 def write_manifest(folder: Path, rows: Sequence[int]) -> None:
     """Record that the files of a folder are shards, with their numbers of rows."""
-    (folder / MANIFEST).write_text(json.dumps({"rows": list(rows)}) + "\n")
+    write_bytes(folder / MANIFEST, (json.dumps({"rows": list(rows)}) + "\n").encode())
 
 
 @dataclass(frozen=True)

@@ -78,13 +78,13 @@ def on_workers(config: HostsConfig, name: str, job: Callable[[Party], T], prepar
     """Run a job likewise, with each party's rows divided among workers if the configuration has shards."""
     if not config.shards:
         return connected(config, name, job, prepared)
-    network, ray = config.network, config.party(name).ray
+    network, own = config.network, config.party(name)
     # Every worker loads the keys on its own machine.
     credentials = partial(config.credentials, name)
 
     def divided(party: Party) -> T:
-        host = network.meeting[0] if ray is None else None
-        with with_workers(party, config.shards, network, host, credentials, ray):
+        host = network.meeting[0] if own.ray is None else None
+        with with_workers(party, config.shards, network, host, credentials, own.worker_ports):
             return job(party)
 
     leads = replace(network, shards=config.shards)

@@ -59,7 +59,9 @@ def align(
     """
     from sharewood.hosts import align
 
-    kept, count = align(_job(config, passphrase=passphrase), party, shards)
+    job = _job(config, passphrase=passphrase)
+    _with_ray(shards)
+    kept, count = align(job, party, shards)
     typer.echo(f"aligned: {kept} of {count} rows have ids that the other party also has")
 
 
@@ -101,6 +103,7 @@ def train(
     job = _job(config, passphrase=passphrase, files_key=files_key).audited(audit).on_cluster(party, shards, ray)
     files = {"data": job.party(party).train_data, "model": job.party(party).model}
     about = {"party": party, "other": next(name for name in job.names if name != party)}
+    _with_ray(job.shards)
     with watching(live, about | {role: path.name for role, path in files.items() if path}) as watch:
         report = train(job, party, resume, json, watch)
     _print_costs("trained", report, started)
@@ -128,6 +131,7 @@ def predict(
         .on_cluster(party, shards, ray)
         .with_macs(mac)
     )
+    _with_ray(job.shards)
     _print_costs("predicted", predict_rows(job, party, json), started)
 
 
@@ -232,6 +236,14 @@ def _job(config: Path, **sources: str | None) -> HostsConfig:
     from sharewood.secret_sources import named
 
     return HostsConfig.read(config).model_copy(update=named(sources))
+
+
+def _with_ray(shards: int) -> None:
+    """Go on in another process if the command uses Ray, which may end that process at any time."""
+    if shards:
+        from protocols.runtime.keeper import run_apart
+
+        run_apart()
 
 
 def _print_costs(what: str, report: PartyReport, started: float) -> None:

@@ -120,7 +120,8 @@ class HostsConfig(Strict):
             return paths | {name: value.below(folder) for name, value in section if isinstance(value, SecretSource)}
 
         parties = {name: party.model_copy(update=placed(party)) for name, party in self.parties.items()}
-        serve = self.serve.model_copy(update=placed(self.serve))
+        clients = {name: client.model_copy(update=placed(client)) for name, client in self.serve.clients.items()}
+        serve = self.serve.model_copy(update={**placed(self.serve), "clients": clients})
         return self.model_copy(update={"parties": parties, "serve": serve, **placed(self)})
 
     @property

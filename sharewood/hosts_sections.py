@@ -6,13 +6,15 @@ The docstring below a key is its description in the configuration reference.
 from __future__ import annotations
 
 import os
+import re
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from mpc.errors import ConfigError
-from mpc.files import read_bounded
+from mpc.files import read_private
 from protocols.runtime.hosts import parse_address
 from protocols.runtime.loopback import is_loopback
 from protocols.transport.tcp import Address
@@ -20,6 +22,9 @@ from secure_tree.config import Method
 from sharewood.jobs import Output
 
 _LEAST_TOKEN = 16
+_TOKEN = "the token must be printable ASCII: letters, digits, punctuation"
+# The name of clients that share a token, or send none.
+SHARED = "shared"
 
 
 class Strict(BaseModel):
@@ -41,6 +46,9 @@ class Dealer(Strict):
         return None if self.memory is None else int(self.memory * 1e9)
 
 
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
 class PartySection(Strict):
     """A party: its address, if it is the first by name, and, in its own configuration, its files.
 
@@ -52,6 +60,10 @@ class PartySection(Strict):
     """Where this party listens, as host:port; required only for the first party by name."""
     ray: str | None = None
     """Address of this party's own Ray cluster; by default, Ray is started on this machine."""
+    ray_without_token: bool = False
+    """Whether that cluster may be one without token authentication: whoever reaches it can run code in it."""
+    worker_ports: tuple[Port, Port] | None = None
+    """The first and the last port at which workers listen, at the first party by name; by default any free ports."""
     columns: Path | None = None
     """Schema file: the type of each column."""
     label: str | None = None
@@ -81,6 +93,13 @@ class PartySection(Strict):
     revealed: Path | None = None
     """File for the model, if it is revealed to this party."""
 
+    @field_validator("worker_ports")
+    @classmethod
+    def _ascending(cls, given: tuple[int, int] | None) -> tuple[int, int] | None:
+        if given and given[0] > given[1]:
+            raise ValueError(f"must be the first and the last port, in this order, got {list(given)}")
+        return given
+
     @model_validator(mode="after")
     def _named_once(self) -> PartySection:
         if self.columns and (self.label or self.weight):
@@ -109,6 +128,27 @@ class Predict(Strict):
         return self
 
 
+@dataclass(frozen=True)
+class Client:
+    """A client of the service, and what it may ask for."""
+
+    name: str
+    token: str = field(repr=False)
+    rows_per_minute: int | None = None
+    rows_per_day: int | None = None
+
+
+class ServeClient(Strict):
+    """A client with a token of its own; the log names it."""
+
+    token_file: Path
+    """File with the token that this client sends, readable only by its owner."""
+    rows_per_minute: int | None = Field(default=None, ge=1)
+    """Maximum number of rows that it may ask for per minute; by default that of `[serve]`."""
+    rows_per_day: int | None = Field(default=None, ge=1)
+    """Maximum number of rows that it may ask for per day; by default that of `[serve]`."""
+
+
 class Serve(Strict):
     """The service of this host, for this party's clients. Only `largest_batch` and `ahead` must agree."""
 
@@ -119,7 +159,13 @@ class Serve(Strict):
     key: Path | None = None
     """Private key of `certificate`."""
     token_file: Path | None = None
-    """File with the token that clients send; alternatively, set the environment variable SHAREWOOD_TOKEN."""
+    """File with the token that clients send, readable only by its owner; alternatively, set SHAREWOOD_TOKEN."""
+    clients: dict[Annotated[str, Field(pattern=r"^[\w.-]{1,64}$")], ServeClient] = Field(default_factory=dict)
+    """Clients with a token of their own, by name."""
+    rows_per_minute: int | None = Field(default=None, ge=1)
+    """Maximum number of rows that a client may ask for per minute."""
+    rows_per_day: int | None = Field(default=None, ge=1)
+    """Maximum number of rows that a client may ask for per day."""
     largest_batch: int = Field(default=1024, ge=1, le=1 << 16)
     """Maximum number of rows in a batch, a power of two; the same at both parties."""
     ahead: float = Field(default=256.0, ge=0, le=1e6, allow_inf_nan=False)
@@ -139,6 +185,8 @@ class Serve(Strict):
             raise ValueError(f"largest_batch must be a power of two, got {self.largest_batch}")
         if (self.certificate is None) != (self.key is None):
             raise ValueError("certificate and key must be set together, got only one")
+        if SHARED in self.clients:
+            raise ValueError(f"clients must not be named {SHARED}, which stands for those with the token of `[serve]`")
         if self.queue_rows < self.request_rows:
             raise ValueError(f"queue_rows must be at least request_rows, {self.request_rows}, got {self.queue_rows}")
         return self
@@ -157,21 +205,53 @@ class Serve(Strict):
         return int(self.request_mb * 1e6)
 
     def token(self) -> str | None:
-        """Return the token that clients send, if any. Raises ConfigError if other hosts could connect without one."""
-        token = os.environ.get("SHAREWOOD_TOKEN", "").strip()
+        """Return the token that clients without one of their own send, if any.
+
+        Raises ConfigError, also if other hosts could connect without any token.
+        """
         if self.token_file:
-            try:
-                token = read_bounded(self.token_file).decode().strip()
-            except (OSError, UnicodeDecodeError) as error:
-                raise ConfigError(f"serve.token_file: {self.token_file} cannot be read ({error})") from None
-        if (token or self.token_file) and len(token) < _LEAST_TOKEN:
-            raise ConfigError(f"the token of serve must have at least {_LEAST_TOKEN} characters, got {len(token)}")
-        if not token and not is_loopback(self.place[0]):
+            return _token(self.token_file, "serve.token_file")
+        if token := os.environ.get("SHAREWOOD_TOKEN", "").strip():
+            return _checked_token(token, "SHAREWOOD_TOKEN")
+        if not self.clients and not is_loopback(self.place[0]):
             raise ConfigError(
                 f"serve.address must be on loopback, such as 127.0.0.1:8080, if clients send no token, got "
-                f"{self.address}: set serve.token_file or SHAREWOOD_TOKEN"
+                f"{self.address}: set serve.token_file, serve.clients or SHAREWOOD_TOKEN"
             )
-        return token or None
+        return None
+
+    def known(self) -> list[Client]:
+        """Return the clients with their tokens; one without a token if none is set. Raises ConfigError."""
+        usual = {"rows_per_minute": self.rows_per_minute, "rows_per_day": self.rows_per_day}
+        found = []
+        for name, own in self.clients.items():
+            limits = {key: getattr(own, key) or value for key, value in usual.items()}
+            found.append(Client(name, _token(own.token_file, f"serve.clients.{name}.token_file"), **limits))
+        if (shared := self.token()) is not None:
+            found.append(Client(SHARED, shared, **usual))
+        if len({client.token for client in found}) < len(found):
+            raise ConfigError("serve: every client must have a token of its own, got the same token twice")
+        return found or [Client(SHARED, "", **usual)]
+
+
+def _token(path: Path, key: str) -> str:
+    """Read the token of a client. Raises ConfigError."""
+    try:
+        text = read_private(path, "token").decode()
+    except ConfigError as error:
+        raise ConfigError(f"{key}: {error}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{key}: {path}: {_TOKEN}") from None
+    return _checked_token(text.strip(), f"{key}: {path}")
+
+
+def _checked_token(token: str, source: str) -> str:
+    """Raise ConfigError unless every client can send the token in a header, and nobody can guess it."""
+    if not re.fullmatch(r"[!-~ ]+", token):
+        raise ConfigError(f"{source}: {_TOKEN}")
+    if len(token) < _LEAST_TOKEN:
+        raise ConfigError(f"{source}: the token must have at least {_LEAST_TOKEN} characters, got {len(token)}")
+    return token
 
 
 Features = Annotated[int, Field(ge=1, le=100_000)] | Annotated[tuple[str, ...], Field(min_length=1)]

@@ -18,6 +18,7 @@ from typing import Any
 
 from mpc.errors import ConfigError
 from secure_tree.config import RISING
+from sharewood.local_names import WANTED, names_this_machine
 from sharewood.progress import Watch
 
 log = logging.getLogger("sharewood")
@@ -75,9 +76,8 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def do_GET(self) -> None:
-        # A page of another site may direct the browser here under its own host name.
-        if self.headers.get("Host", "").rpartition(":")[0] not in (_HOST, "localhost"):
-            self.send_error(421, f"the host must be {_HOST} or localhost")
+        if not names_this_machine(self.headers.get("Host", "")):
+            self.send_error(421, WANTED)
         elif self.path == "/":
             self._begin("text/html; charset=utf-8")
             self.wfile.write(files("sharewood.page").joinpath("live.html").read_bytes())

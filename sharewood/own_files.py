@@ -26,7 +26,8 @@ def own_ray(config: HostsConfig, name: str) -> Iterator[None]:
         yield
         return
     check_shards("shards", config.shards)
-    with ray_cluster(config.party(name).ray, config.shards):
+    own = config.party(name)
+    with ray_cluster(own.ray, config.shards, own.ray_without_token):
         yield
 
 

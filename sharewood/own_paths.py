@@ -41,6 +41,8 @@ def _of_host(config: HostsConfig, name: str) -> Iterator[tuple[str, Path]]:
     for key in ("certificate", "key", "token_file"):
         if path := getattr(config.serve, key):
             yield f"serve.{key}", path
+    for client, section in config.serve.clients.items():
+        yield f"serve.clients.{client}.token_file", section.token_file
     for key in ("passphrase", "files_key"):
         source = getattr(config, key)
         if isinstance(source, SecretSource) and source.kind == "file":

@@ -16,6 +16,7 @@ from protocols.ot.correlated import COT_BITS, OtKind
 from protocols.randomness.pairwise import MOST, PORTION, count_transfers
 from protocols.randomness.sizes import dealt_bytes, portions
 from protocols.randomness.transfer_cost import TransferCost, transfers_of
+from protocols.runtime.relay import Lines
 from secure_tree.config import TrainConfig
 from secure_tree.planning import Demand, Sizes, plan_training
 from sharewood.calibration import Computing
@@ -29,6 +30,7 @@ NETWORKS: Networks = {"LAN": (0.5e-3, 1e9), "WAN": (40e-3, 100e6)}
 FRAME_BYTES = 90
 
 
+OWN_LINK = "your line"
 # By network and phase.
 Seconds = dict[str, dict[str, float]]
 
@@ -62,10 +64,15 @@ class Exchanged(Figures):
 
 @dataclass(frozen=True)
 class Times(Figures):
-    """Seconds of computation by phase, and in total with the network."""
+    """Seconds of computation by phase, and in total with the network.
+
+    `totals` are those of a whole training, which begins to deal or to make material before it grows trees and continues
+    beside it: by network, with one line per host or with a line per pair of hosts (protocols/runtime/relay.py).
+    """
 
     computing_seconds: dict[str, float]
     seconds: Seconds
+    totals: dict[str, dict[Lines, float]]
 
 
 @dataclass(frozen=True)
@@ -107,13 +114,19 @@ class _Phase:
     rounds: int = 0
     sent: int = 0
     received: int = 0
+    # Of these, the bytes of the busier direction of each round, in sum.
+    busiest: int = 0
     dealt: int = 0
+    # Bytes from the dealer to the party that is dealt more.
+    dealt_to_one: int = 0
 
-    def add(self, demand: Demand, dealt: int) -> None:
+    def add(self, demand: Demand, dealt: tuple[int, int] = (0, 0), busiest: int | None = None) -> None:
         self.rounds += demand.times * demand.rounds
         self.sent += demand.times * demand.sent
         self.received += demand.times * demand.received
-        self.dealt += demand.times * dealt
+        self.busiest += demand.times * (max(demand.sent, demand.received) if busiest is None else busiest)
+        self.dealt += demand.times * sum(dealt)
+        self.dealt_to_one += demand.times * max(dealt)
 
     @property
     def bytes(self) -> int:
@@ -125,8 +138,11 @@ class _Phase:
 
     def talking(self, round_trip: float, rate: float) -> float:
         """Return seconds. Both parties send at the same time, so a round takes half a round trip."""
-        busiest = max(self.sent, self.received) + self.rounds * FRAME_BYTES
-        return self.rounds * round_trip / 2 + 8 * busiest / rate
+        return self.rounds * round_trip / 2 + self.sending(rate)
+
+    def sending(self, rate: float) -> float:
+        """Return the seconds of a line for the bytes between the parties."""
+        return 8 * (self.busiest + self.rounds * FRAME_BYTES) / rate
 
     def dealing(self, round_trip: float, rate: float) -> float:
         """Return seconds. The dealer has one uplink, and sends to the parties in turn."""
@@ -153,12 +169,13 @@ def plan_pairwise(
         transfers += demand.times * count
         extension = round(count * COT_BITS[ot] / 16)
         sent, received = (extension + bits // 8 for bits in made.bits)
+        busiest = extension + made.busiest // 8
         ahead = Demand(demand.step, [], 2 * made.waves, sent, received, demand.times)
         if demand.step == "set-up":
-            first.add(demand, 0)
-            first_ahead.add(ahead, 0)
-        online.add(demand, 0)
-        offline.add(ahead, 0)
+            first.add(demand)
+            first_ahead.add(ahead, busiest=busiest)
+        online.add(demand)
+        offline.add(ahead, busiest=busiest)
     seconds = {
         name: {
             "setup": first.talking(*network) + first_ahead.talking(*network),
@@ -173,7 +190,7 @@ def plan_pairwise(
         offline.bytes,
         Exchanged(online.rounds, online.bytes, first.rounds, first.bytes),
         seconds,
-        _times(seconds, computing, config.n_estimators) if computing else None,
+        _paired_times(seconds, computing, config.n_estimators) if computing else None,
     )
 
 
@@ -240,14 +257,14 @@ def plan(
     by_kind: dict[str, Counter[str]] = {}
     total, first, keyed = _Phase(), _Phase(), 0
     for demand in plan_training(config, sizes):
-        dealt = 0
+        dealt = [0, 0]
         keyed += demand.times * sum(map(nodes, demand.kinds))
         for kind, (to_first, to_second) in dealt_bytes(demand.kinds).items():
             both = by_kind.setdefault(kind, Counter())
             both.update(party_0=demand.times * to_first, party_1=demand.times * to_second)
-            dealt += to_first + to_second
+            dealt = [dealt[0] + to_first, dealt[1] + to_second]
         for phase in (total, first) if demand.step == "set-up" else (total,):
-            phase.add(demand, dealt)
+            phase.add(demand, (dealt[0], dealt[1]))
     later = total.without(first)
     seconds = {
         name: {
@@ -264,27 +281,100 @@ def plan(
         Exchanged(total.rounds, total.bytes, first.rounds, first.bytes),
         seconds,
         plan_pairwise(config, sizes, ot, pairwise, networks),
-        _times(seconds, computing, config.n_estimators) if computing else None,
+        _dealt_times(seconds, later, computing, config.n_estimators, networks) if computing else None,
     )
 
 
-def _times(waiting: Seconds, computing: Computing, trees: int) -> Times:
-    times = {"setup": 1, "offline": trees, "online": trees}
-    computed = {phase: count * getattr(computing, phase) for phase, count in times.items()}
-    in_all = {
-        name: {
-            phase: max(waited, computed[phase]) if phase == "offline" else waited + computed[phase]
-            for phase, waited in phases.items()
-        }
+def _dealt_times(waiting: Seconds, later: _Phase, computing: Computing, trees: int, networks: Networks) -> Times:
+    """Return the times with a dealer, who computes a portion while the last one is in transit.
+
+    With one line per host, the dealer's line carries what it sends to both parties, and the line of the party that is
+    dealt more also carries the online messages, which share it with the dealer's stream, spread over the online phase.
+    """
+    computed = _computed(computing, trees)
+    seconds = {
+        name: {p: max(spent, computed[p]) if p == "offline" else spent + computed[p] for p, spent in phases.items()}
         for name, phases in waiting.items()
     }
-    return Times(computed, in_all)
+    totals: dict[str, dict[Lines, float]] = {}
+    for name, (_, rate) in networks.items():
+        setup, online = (seconds[name][phase] for phase in ("setup", "online"))
+        dealing, to_one, sending = 8 * later.dealt / rate, 8 * later.dealt_to_one / rate, later.sending(rate)
+        shared = online + sending * min(1.0, to_one / online)
+        begin = computing.start + setup
+        totals[name] = {
+            "host": begin + max(shared, computed["offline"], dealing, to_one + sending),
+            "pair": begin + max(online, computed["offline"], to_one),
+        }
+    return Times(computed, seconds, totals)
 
 
-def print_plan(plan: Plan, names: tuple[str, str]) -> None:
-    """Print a plan for which computation was measured, as tables on the terminal."""
+def _paired_times(waiting: Seconds, computing: Computing, trees: int) -> Times:
+    """Return the times of two parties that make material in turns: each waits for the other's message.
+
+    The two hosts are the only pair, so that both kinds of lines are the same.
+    """
+    computed = _computed(computing, trees)
+    seconds = {name: {p: spent + computed[p] for p, spent in phases.items()} for name, phases in waiting.items()}
+    totals: dict[str, dict[Lines, float]] = {}
+    for name, phases in seconds.items():
+        total = computing.start + phases["setup"] + max(phases["offline"], phases["online"])
+        totals[name] = {"host": total, "pair": total}
+    return Times(computed, seconds, totals)
+
+
+def _computed(computing: Computing, trees: int) -> dict[str, float]:
+    times = {"setup": 1, "offline": trees, "online": trees}
+    return {phase: count * getattr(computing, phase) for phase, count in times.items()}
+
+
+def print_plan(plan: Plan, names: tuple[str, str], networks: Networks = NETWORKS, details: bool = False) -> None:
+    """Print a plan for which computation was measured: what a training takes in all; with `details`, by phase."""
     assert plan.times is not None, "computing was measured"
-    console = Console()
+    console, paired = Console(), plan.pairwise
+    table = Table(title="A training in all, an estimate in seconds", title_justify="left")
+    for column in ("", "network", "round trip", "Mbit/s", "one line per host", "a line per pair"):
+        table.add_column(column, justify="left" if column in ("", "network") else "right")
+    for how, times in (("with a dealer", plan.times), ("without", paired.times if paired else None)):
+        for name, (round_trip, rate) in networks.items() if times else ():
+            assert times is not None
+            row = times.totals[name]
+            link = f"{1e3 * round_trip:g} ms", f"{rate / 1e6:g}"
+            table.add_row(how, name, *link, f"about {row['host']:,.0f}", f"about {row['pair']:,.0f}")
+    console.print(table)
+    if paired is None:
+        console.print("Without a dealer: not possible with comparison keys, which only a dealer makes.")
+    if details:
+        _print_dealt(console, plan, names)
+    if keyed := plan.offline.key_nodes:
+        console.print(
+            f"comparison keys: {keyed:,} nodes; an attacker with T evaluations of AES finds the seed of one with "
+            f"probability T / 2^{SEED_BITS - math.log2(keyed):.1f}"
+        )
+    _print_exchanged(console, "With a dealer", plan.online, plan.config)
+    if details:
+        _print_network(console, "With a dealer", networks, plan.network_seconds, plan.times)
+    if paired:
+        _print_exchanged(console, "Without a dealer", paired.online, plan.config)
+        console.print(
+            f"Without a dealer, offline: {paired.transfers:,} oblivious transfers, {paired.rounds:,} rounds, "
+            f"{paired.bytes:,} bytes in both directions"
+        )
+        if details:
+            _print_network(console, "Without a dealer", networks, paired.network_seconds, paired.times)
+    console.print(
+        "Computing time was measured on this machine, with all processes on it. With one line per host, all its "
+        "connections share the bandwidth."
+    )
+    if not details:
+        console.print("--details prints seconds by phase, and what the dealer sends, by kind.")
+    if plan.config.early_stopping_rounds:
+        console.print(
+            f"The plan has all {plan.config.n_estimators} rounds of trees: a training that stops early takes less."
+        )
+
+
+def _print_dealt(console: Console, plan: Plan, names: tuple[str, str]) -> None:
     table = Table(title="From the dealer", title_justify="left")
     for column in ("kind", *(f"bytes to {name}" for name in names)):
         table.add_column(column, justify="left" if column == "kind" else "right")
@@ -294,43 +384,23 @@ def print_plan(plan: Plan, names: tuple[str, str]) -> None:
     counts = plan.offline.bytes_by_kind.values()
     table.add_row("in all", *(f"{sum(count[party] for count in counts):,}" for party in ("party_0", "party_1")))
     console.print(table)
-    if keyed := plan.offline.key_nodes:
-        console.print(
-            f"comparison keys: {keyed:,} nodes; an attacker with T evaluations of AES finds the seed of one with "
-            f"probability T / 2^{SEED_BITS - math.log2(keyed):.1f}"
-        )
-    _print_network(console, "With a dealer", plan.online, plan.network_seconds, plan.times, plan.config)
-    if plan.pairwise is None:
-        console.print("Without a dealer: not possible with comparison keys, which only a dealer makes.")
-    else:
-        paired = plan.pairwise
-        console.print(
-            f"Without a dealer, offline: {paired.transfers:,} oblivious transfers, {paired.rounds:,} rounds, "
-            f"{paired.bytes:,} bytes in both directions"
-        )
-        _print_network(console, "Without a dealer", paired.online, paired.network_seconds, paired.times, plan.config)
-    console.print("Computing time was measured on this machine, with all processes on it.")
-    if plan.config.early_stopping_rounds:
-        console.print(
-            f"The plan has all {plan.config.n_estimators} rounds of trees: a training that stops early takes less."
-        )
 
 
-def _print_network(
-    console: Console, how: str, online: Exchanged, waiting: Seconds, times: Times | None, config: TrainConfig
-) -> None:
+def _print_exchanged(console: Console, how: str, online: Exchanged, config: TrainConfig) -> None:
     console.print(
         f"{how}, online: {online.rounds:,} rounds, {online.bytes:,} bytes between the parties, both directions"
     )
     console.print(
         f"of these in set-up, with {config.binning}: {online.setup_rounds:,} rounds, {online.setup_bytes:,} bytes"
     )
+
+
+def _print_network(console: Console, how: str, networks: Networks, waiting: Seconds, times: Times | None) -> None:
     table = Table(title=f"{how}: time, an estimate in seconds", title_justify="left")
     for column in ("network", "phase", "waiting for it", "computing", "in all"):
         table.add_column(column, justify="left" if column in ("network", "phase") else "right")
-    for name, (round_trip, rate) in NETWORKS.items():
+    for name in networks:
         for phase, waited in waiting[name].items():
             computed = (times.computing_seconds[phase], times.seconds[name][phase]) if times else ()
-            network = f"{name}, {1e3 * round_trip:g} ms round trip, {rate / 1e6:g} Mbit/s"
-            table.add_row(network, phase, *(f"{figure:.2f}" for figure in (waited, *computed)))
+            table.add_row(name, phase, *(f"{figure:.2f}" for figure in (waited, *computed)))
     console.print(table)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pandas as pd
 
 from mpc.errors import DataError
+from mpc.files import make_folder
 from protocols.alignment import NONE_IN_COMMON, align_shard
 from protocols.shards import agree_on_shards, shard_numbers
 from protocols.transport.channel import Channel
@@ -40,7 +41,7 @@ def align_in_shards(peer: Channel, rank: int, source: Path, columns: Columns, co
     try:
         before, kept = divide(source, columns, key, count, partial / "pieces"), []
         joined = partial / "joined"
-        joined.mkdir()
+        make_folder(joined)
         for shard in range(count):
             frame, ids = gather(source, columns, partial / "pieces", shard)
             rows = align_shard(peer, rank, ids.tolist())
@@ -71,7 +72,7 @@ def check_folder(path: Path) -> None:
 def divide(source: Path, columns: Columns, key: bytes, count: int, out: Path) -> int:
     """Write the rows of a table in pieces into one folder per shard, and return their number."""
     for shard in range(count):
-        (out / str(shard)).mkdir(parents=True)
+        make_folder(out / str(shard))
     shards = shards_of(source, columns, count)
     each(_Scattering(table_files(source), columns, key, count, out), shards)
     return sum(shard.rows for shard in shards)
@@ -111,7 +112,7 @@ class _Scattering:
                 numbers = shard_numbers(ids, self.key, self.count)
                 frame[_FILE], frame[_ROW] = of, range(place.first, place.first + len(frame))
                 for number, rows in frame.groupby(numbers):
-                    rows.to_parquet(self.out / str(number) / f"{of:06d}-{place.first:012d}.parquet", index=False)
+                    write_frame(self.out / str(number) / f"{of:06d}-{place.first:012d}.parquet", rows)
         return shard.rows
 
 

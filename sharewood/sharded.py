@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from mpc.files import make_folder
 from secure_tree.categories import Dictionary
 from secure_tree.config import TrainConfig
 from secure_tree.same_rows import digest_of
@@ -98,7 +99,7 @@ def write_shards(
     folder = out.with_name(out.name + ".partial") if source.is_dir() else None
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
+        make_folder(folder)
     items = list(zip(parts, np.split(values, ends), strict=True))
     found = each(_Writing(output, classes, folder, table_files(source)[0].suffix), items)
     if folder is not None:

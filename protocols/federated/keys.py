@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -53,5 +54,6 @@ def write_key_pair(private: Path, public: Path) -> None:
     form = serialization.PrivateFormat.OpenSSH
     write_bytes(private, key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
     line = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
-    with public.open("ab") as file:
+    # A line of anybody else in this file would be another client's key.
+    with open(os.open(public, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
         file.write(line + b"\n")

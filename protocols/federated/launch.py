@@ -19,10 +19,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 from mpc import errors
 from mpc.errors import PeerFailure, PeerTimeout, PeerVanished, SharewoodError
+from protocols.runtime.ray_cluster import ray_cluster
 
 SUPERLINK = "superlink"
 APP = Path(__file__).parent / "app"
@@ -60,26 +62,36 @@ def simulate(job: Job, say: Say) -> Facts:
     outcome: dict[str, Any] = {}
     server = ServerApp()
 
-    @server.main()
-    def main(grid: Grid, context: Context) -> None:
+    ended = Event()
+
+    def attempt(grid: Grid) -> None:
         try:
             outcome["facts"] = serve(grid, job.run, say)
         except Exception as error:
             outcome["error"] = error
 
+    @server.main()
+    def main(grid: Grid, context: Context) -> None:
+        # Flower waits for this function also where its nodes do not start, so that nothing would ever answer it.
+        serving = Thread(target=attempt, args=(grid,), daemon=True)
+        serving.start()
+        while serving.is_alive() and not ended.is_set():
+            serving.join(_POLL_SECONDS)
+
     cpus = min(len(job.nodes), os.cpu_count() or 1)
-    ray: dict[str, Any] = {
-        "num_cpus": cpus,
-        "include_dashboard": False,
-        "log_to_driver": False,
-        "logging_level": "ERROR",
-    }
-    run_simulation(
-        server_app=server,
-        client_app=client_app_of(lambda context: participant(job.nodes[_place(context)], job.run)),
-        num_supernodes=len(job.nodes),
-        backend_config={"init_args": ray, "client_resources": {"num_cpus": 1}},
-    )
+    # Flower uses a Ray that is running already.
+    with ray_cluster(workers=cpus):
+        try:
+            run_simulation(
+                server_app=server,
+                client_app=client_app_of(lambda context: participant(job.nodes[_place(context)], job.run)),
+                num_supernodes=len(job.nodes),
+                backend_config={"client_resources": {"num_cpus": 1}},
+            )
+        except RuntimeError as error:
+            raise PeerFailure(f"Flower's simulation failed: {error.__cause__ or error}") from error
+        finally:
+            ended.set()
     if "error" in outcome:
         raise outcome["error"]
     return outcome["facts"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -27,31 +28,47 @@ from protocols.randomness.punctured_trees import depth_of, puncturing
 _KEY = bytes(16)
 
 
+# The bits of a wave: choices that party 0, and party 1, sends, then words that party 0, and party 1, sends.
+Wave = tuple[int, int, int, int]
+
+
 @dataclass(frozen=True)
 class TransferCost:
     """The cost of requests.
 
     transfers  in which party 0, and party 1, chooses
-    bits       that party 0, and party 1, sends
-    waves      of two rounds each, one after another
+    by_wave    the bits of each wave, one after another; a wave is a round of choices, then one of words
     """
 
     transfers: tuple[int, int] = (0, 0)
-    bits: tuple[int, int] = (0, 0)
-    waves: int = 0
+    by_wave: tuple[Wave, ...] = ()
+
+    @property
+    def waves(self) -> int:
+        return len(self.by_wave)
+
+    @property
+    def bits(self) -> tuple[int, int]:
+        """The bits that party 0, and party 1, sends."""
+        return sum(wave[0] + wave[2] for wave in self.by_wave), sum(wave[1] + wave[3] for wave in self.by_wave)
+
+    @property
+    def busiest(self) -> int:
+        """The bits of the busier direction of every round, in sum."""
+        return sum(max(wave[:2]) + max(wave[2:]) for wave in self.by_wave)
 
     def beside(self, other: TransferCost) -> TransferCost:
         """Return the cost of both in the same waves."""
-        return TransferCost(
-            (self.transfers[0] + other.transfers[0], self.transfers[1] + other.transfers[1]),
-            (self.bits[0] + other.bits[0], self.bits[1] + other.bits[1]),
-            max(self.waves, other.waves),
-        )
+        pairs = zip_longest(self.by_wave, other.by_wave, fillvalue=(0, 0, 0, 0))
+        by_wave = tuple((a + e, b + f, c + g, d + h) for (a, b, c, d), (e, f, g, h) in pairs)
+        return TransferCost(self._all_transfers(other), by_wave)
 
     def after(self, other: TransferCost) -> TransferCost:
         """Return the cost of both, one after the other."""
-        both = self.beside(other)
-        return TransferCost(both.transfers, both.bits, self.waves + other.waves)
+        return TransferCost(self._all_transfers(other), self.by_wave + other.by_wave)
+
+    def _all_transfers(self, other: TransferCost) -> tuple[int, int]:
+        return self.transfers[0] + other.transfers[0], self.transfers[1] + other.transfers[1]
 
 
 class _Zeros:
@@ -100,17 +117,17 @@ def _elements(ring: AnyRing, count: int) -> int:
 
 def _cost(asked: Sequence[TransferRequest]) -> TransferCost:
     """Return the cost of one wave."""
-    transfers, bits = [0, 0], [0, 0]
+    transfers, words = [0, 0], [0, 0]
     for one in asked:
         if isinstance(one, MaskedMessage):
-            bits[one.sender] += _elements(one.ring, one.count)
+            words[one.sender] += _elements(one.ring, one.count)
             continue
         transfers[one.chooser] += one.count
-        bits[one.chooser] += one.count
         if isinstance(one, Transfer):
-            bits[1 - one.chooser] += _elements(one.ring, one.count * one.width)
+            words[1 - one.chooser] += _elements(one.ring, one.count * one.width)
     first, second = transfers
-    return TransferCost((first, second), (bits[0], bits[1]), int(any(one.count for one in asked)))
+    by_wave = ((first, second, words[0], words[1]),) if any(one.count for one in asked) else ()
+    return TransferCost((first, second), by_wave)
 
 
 def _answer(one: TransferRequest) -> np.ndarray:

@@ -1,6 +1,6 @@
 """A party's workers on Ray: each party has its own cluster; none spans both.
 
-The lead starts Ray on this machine, or uses the cluster at an address. Worker i of party 0 listens on its machine; its
+The lead uses the Ray that is running, or starts it on this machine. Worker i of party 0 listens on its machine; its
 lead sends the address to the other lead, and worker i of party 1 connects to it. Both workers name the shard, the
 number of shards, and the session of the leads, so that workers of different shards or jobs refuse each other.
 """
@@ -17,13 +17,24 @@ from typing import Any
 from mpc.endpoint import Call, Endpoint, Program
 from mpc.errors import ConfigError, PeerFailure, ProtocolDesync, WorkersLost
 from protocols.runtime.hosts import Network
+from protocols.runtime.pulse import Pulses, start_counting
 from protocols.runtime.ray_cluster import ray_cluster
-from protocols.runtime.worker import Worker, packed
+from protocols.runtime.worker import Ports, Worker, packed
 from protocols.transport.certificates import Credentials
 
 log = logging.getLogger("sharewood")
 _ATTEMPTS = 4
 _ENDING = 10.0
+# Seconds between two looks whether the workers that are awaited still run.
+_LOOK = 1.0
+
+
+class RayWorker(Worker):
+    """A worker whose lead sees that it runs: it counts in Ray's store under `pulse`."""
+
+    def __init__(self, rank: int, credentials: Callable[[], Credentials], pulse: str, timeout: float) -> None:
+        start_counting(pulse, timeout)
+        super().__init__(rank, credentials)
 
 
 @contextmanager
@@ -33,14 +44,15 @@ def with_workers(
     network: Network,
     host: str | None,
     credentials: Callable[[], Credentials],
-    address: str | None = None,
+    ports: Ports | None = None,
 ) -> Iterator[RayWorkers]:
     """Give a party workers for the length of the block; the other party must do so at the same time.
 
-    Workers of party 0 listen at `host`; if that is None, at Ray's address of their node.
+    Workers of party 0 listen at `host`; if that is None, at Ray's address of their node. `ports` are the first and the
+    last port at which they may listen. Ray is started on this machine if it is not running.
     """
-    with ray_cluster(address, count):
-        workers = RayWorkers(party.rank, count, network, host, credentials)
+    with ray_cluster(workers=count):
+        workers = RayWorkers(party.rank, count, network, host, credentials, ports)
         try:
             workers.start(party)
             party.workers = workers
@@ -55,10 +67,18 @@ class RayWorkers:
     """Implements `mpc.endpoint.Workers` by Ray actors."""
 
     def __init__(
-        self, rank: int, count: int, network: Network, host: str | None, credentials: Callable[[], Credentials]
+        self,
+        rank: int,
+        count: int,
+        network: Network,
+        host: str | None,
+        credentials: Callable[[], Credentials],
+        ports: Ports | None = None,
     ) -> None:
         self.count = count
         self._rank, self._network, self._host, self._credentials = rank, network, host, credentials
+        self._ports = ports
+        self._pulses: list[str] = []
         self._actors: list[Any] = []
         self._pending: list[Any] = []
 
@@ -131,9 +151,12 @@ class RayWorkers:
         who = self._network.parties[self._rank]
         # Names for Ray's dashboard, unique to a job and a start.
         names = [f"{who}, shard {i} of {self.count}, {token[:8]}" for i in range(self.count)]
-        remote = ray.remote(Worker)
+        remote = ray.remote(RayWorker)
+        self._pulses = names
         self._actors = [
-            remote.options(num_cpus=1, max_restarts=0, name=name).remote(self._rank, self._credentials)
+            remote.options(num_cpus=1, max_restarts=0, name=name).remote(
+                self._rank, self._credentials, name, self._network.timeout
+            )
             for name in names
         ]
         if self._rank == 0:
@@ -167,17 +190,22 @@ class RayWorkers:
 
     def _listening(self, actor: Any) -> Any:
         if self._host is not None:
-            return actor.listen.remote(self._host)
-        return actor.listen_at_node.remote()
+            return actor.listen.remote(self._host, self._ports)
+        return actor.listen_at_node.remote(self._ports)
 
     def _gather(self, refs: Sequence[Any]) -> list[Any]:
         """Return the answers.
 
         Raises what a worker has raised, ConfigError if a worker cannot start, and WorkersLost if a worker or its peer
-        has ended.
+        has ended. A worker that is frozen is killed.
         """
         import ray
 
+        waiting, pulses = list(refs), Pulses(self._pulses, self._network.timeout)
+        while waiting:
+            _, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=_LOOK)
+            for shard in pulses.frozen() if waiting else ():
+                ray.kill(self._actors[shard])
         answers, failures, lost = [], list[Exception](), list[Exception]()
         for i, ref in enumerate(refs):
             shard = i % self.count

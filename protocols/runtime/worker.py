@@ -11,12 +11,16 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
+from mpc.errors import ConfigError
 from mpc.process import leave_no_core_dump
 from protocols.runtime.hosts import Network, joined
 from protocols.runtime.memory import keep_freed_memory
 from protocols.runtime.site import Site
 from protocols.transport.certificates import Credentials
 from protocols.transport.tcp import Address, Listener, listen
+
+# The first and the last port of a range.
+Ports = tuple[int, int]
 
 
 class Worker:
@@ -30,17 +34,20 @@ class Worker:
         self._stack = ExitStack()
         self._site: Site | None = None
 
-    def listen(self, host: str) -> Address:
-        """Listen for the peer, at party 0; return the address."""
-        self._listener = listen((host, 0), self._credentials)
+    def listen(self, host: str, ports: Ports | None = None) -> Address:
+        """Listen for the peer, at party 0, at a free one of `ports` or any free port; return the address.
+
+        Raises ConfigError.
+        """
+        self._listener = _listening(host, ports, self._credentials)
         return self._listener.address
 
-    def listen_at_node(self) -> Address:
-        """Listen at Ray's address of this machine."""
+    def listen_at_node(self, ports: Ports | None = None) -> Address:
+        """Listen in the same way at Ray's address of this machine."""
         import ray
 
         host: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
-        return self.listen(host)
+        return self.listen(host, ports)
 
     def meet(self, network: Network) -> None:
         """Connect with the peer, and with the dealer if any. Raises what `protocols.runtime.hosts.run_party` raises."""
@@ -74,3 +81,15 @@ class Worker:
 def packed(value: Any) -> bytes:
     """Pack a message between a lead and its workers."""
     return pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+
+
+def _listening(host: str, ports: Ports | None, credentials: Credentials) -> Listener:
+    if ports is None:
+        return listen((host, 0), credentials)
+    first, last = ports
+    for port in range(first, last + 1):
+        try:
+            return listen((host, port), credentials)
+        except ConfigError as error:
+            refused = error
+    raise ConfigError(f"no port from {first} to {last} is free for a worker: {refused}")

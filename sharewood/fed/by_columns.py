@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from mpc.errors import DataError
+from mpc.files import make_folder
 from protocols.runtime.launch import run_processes
 from protocols.secureboost import Guest, Host, SecureBoostConfig
 from protocols.transport.channel import Channel
@@ -77,7 +78,7 @@ def _title(paths: Sequence[Path]) -> str:
 def run(config: SecureBoostConfig, data: Tables, test_size: float, out: Path) -> FedReport:
     """Train, predict and evaluate between processes; return the report. The model's parts go to `out`."""
     hosts = [f"host_{i}" for i in range(1, len(data.tables))]
-    out.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(out)
 
     def guest(channels: dict[str, Channel]) -> dict[str, Any]:
         party, watch = Guest(channels), _Watch(config.n_estimators, channels)

@@ -14,7 +14,7 @@ import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from mpc.errors import DataError
-from mpc.files import write_bytes
+from mpc.files import make_folder, write_bytes
 from protocols.federated.fedxgbllr.config import FedXGBllrConfig
 from protocols.federated.keys import write_key_pair
 from protocols.federated.launch import Job, deploy, simulate
@@ -113,7 +113,7 @@ def run(
             say(leaks[-1])
             config = config.model_copy(update={"clusters": fewest})
     say(f"leaks: {leaks[0]}")
-    out.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(out)
     with TemporaryDirectory() as scratch:
         folder = Path(scratch)
         nodes = _nodes(data, config, secure, folder, out.absolute(), set_aside)

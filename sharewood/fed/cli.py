@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mpc.errors import ConfigError
+from mpc.errors import ConfigError, DataError
 from mpc.extras import install
+from mpc.files import make_folder
 from sharewood.cli_options import one_of
 
 if TYPE_CHECKING:
@@ -294,9 +295,9 @@ def _checked(test_size: float, json: Path | None, out: Path, read: Sequence[Path
     if json and not json.absolute().parent.is_dir():
         raise ConfigError(f"--json {json}: there is no such directory")
     try:
-        out.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"--out {out}: {error.strerror}") from None
+        make_folder(out)
+    except DataError as error:
+        raise ConfigError(f"--out {error}") from None
 
 
 def _installed(module: str, extra: str) -> None:

@@ -1,10 +1,11 @@
 """The HTTP interface of a service: predictions, health, readiness, metrics, and the page of its schema."""
 
 import asyncio
-import hmac
+import logging
 import signal
+import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,32 +16,39 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBearer
 from starlette.requests import ClientDisconnect
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from mpc.errors import ConfigError, DataError
+from mpc.files import read_private
 from secure_tree.links import probabilities, values
 from sharewood import __version__
 from sharewood.columns import ID
+from sharewood.hosts_sections import Client, Serve
+from sharewood.local_names import WANTED, names_this_machine
+from sharewood.serving.clients import Clients, OverQuota
+from sharewood.serving.connections import RETRY_AFTER, protocol
 from sharewood.serving.jobs import Job, Unavailable, UnknownIds
 from sharewood.serving.schema import Answer, Problem, Requests
 from sharewood.serving.service import Service
 
-RETRY_AFTER = 2
-# Seconds until whoever connects has sent the head of a request.
-HEAD_SECONDS = 10.0
-_CONNECTIONS = 256
+log = logging.getLogger("sharewood.access")
 _REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Problem} for status in (401, 404, 408, 411, 413, 422, 503)
+    status: {"model": Problem} for status in (401, 404, 408, 411, 413, 422, 429, 503)
 }
-_WITHOUT_TOKEN = ("/health", "/ready", "/docs", "/openapi.json")
+_PREDICT = "/v1/predict"
+_PATHS = (_PREDICT, "/health", "/ready", "/metrics", "/docs", "/openapi.json")
+# Paths that a stranger may ask; what they say to one is short.
+_OPEN = ("/health", "/ready")
+# Bytes of requests that are read at the same time, in requests of the largest size.
+_READ_AT_ONCE = 16
 
 
-def application(service: Service, token: str | None) -> FastAPI:
-    """Return the HTTP application of a service. If `token` is set, clients send `Authorization: Bearer TOKEN`."""
+def application(service: Service, known: Sequence[Client] | None) -> FastAPI:
+    """Return the HTTP application of a service. If its clients have tokens, they send `Authorization: Bearer TOKEN`."""
     columns, settings = service.config.columns(service.name), service.settings
     id_column = (columns.named("id") or ID) if service.by_id else None
     requests = Requests(service.names, columns, service.model.config, id_column, settings.request_rows)
     bearer = HTTPBearer(auto_error=False)
+    clients, bodies = Clients(known), _Bodies(settings.request_bytes, settings.answer_within)
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
@@ -48,27 +56,42 @@ def application(service: Service, token: str | None) -> FastAPI:
         yield
         await asyncio.to_thread(service.stop)
 
-    app = FastAPI(title=f"Sharewood at {service.name}", version=__version__, lifespan=running)
+    app = FastAPI(title=f"Sharewood at {service.name}", version=__version__, lifespan=running, redirect_slashes=False)
 
     @app.middleware("http")
-    async def bounded(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
-        # Before anything of the body is read; `request.url` would follow the client's header Host.
-        given = request.headers.get("authorization", "")
-        if token and request.scope["path"] not in _WITHOUT_TOKEN and not _names(token, given):
-            return _problem(401, "the header Authorization must be Bearer and this service's token")
-        if request.method == "POST":
-            length = request.headers.get("content-length", "")
-            if not length.isdecimal():
-                return _problem(411, "a request must have the header Content-Length")
-            if int(length) > settings.request_bytes:
-                return _problem(413, f"a request must have at most {settings.request_bytes} bytes, got {length}")
-            try:
-                await asyncio.wait_for(request.body(), settings.answer_within)
-            except (TimeoutError, ClientDisconnect):
-                return _problem(408, f"the body of a request must come within {settings.answer_within:g} s")
-        answer = await go_on(request)
+    async def logged(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
+        began, path = time.perf_counter(), request.scope["path"]
+        asks = request.state
+        asks.client, asks.rows = clients.who(request.headers.get("authorization", "")), 0
+        answer = await admitted(request, path, go_on)
+        who = asks.client.name if asks.client else "stranger"
         service.measures.requests.labels(answer.status_code).inc()
+        if path == _PREDICT:
+            service.measures.predictions.labels(who, answer.status_code).inc()
+        log.log(
+            logging.DEBUG if path in _OPEN else logging.INFO,
+            "client=%s address=%s method=%s path=%s rows=%d status=%d ms=%.0f",
+            who,
+            request.client.host if request.client else "-",
+            request.method,
+            path if path in _PATHS else "other",
+            asks.rows,
+            answer.status_code,
+            1000 * (time.perf_counter() - began),
+        )
         return answer
+
+    async def admitted(request: Request, path: str, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
+        """Check what can be checked before anything of the body is read."""
+        # `request.url` would follow the client's header Host.
+        if not clients.have_tokens and not names_this_machine(request.headers.get("host", "")):
+            return _problem(421, WANTED)
+        if path not in _OPEN and request.state.client is None:
+            return _problem(401, "the header Authorization must be Bearer and a token of this service")
+        if path != _PREDICT or request.method != "POST":
+            return await go_on(request)  # which reads no body
+        async with bodies.read(request) as problem:
+            return problem or await go_on(request)
 
     @app.exception_handler(RequestValidationError)
     async def refused(_: Request, error: RequestValidationError) -> Response:
@@ -82,10 +105,11 @@ def application(service: Service, token: str | None) -> FastAPI:
         return {"status": "ok", "version": __version__}
 
     @app.get("/ready", responses={503: {"model": Problem}})
-    async def ready() -> Response:
-        """Whether the service can predict; if not, which host it waits for, and for how long."""
-        waits = service.waits
-        return _problem(503, waits) if waits else JSONResponse({"status": "ready"})
+    async def ready(request: Request) -> Response:
+        """Whether the service can predict; if not, clients learn which host it waits for, and for how long."""
+        if waits := service.waits:
+            return _problem(503, waits if request.state.client else "this service makes no predictions now")
+        return JSONResponse({"status": "ready"})
 
     @app.get("/metrics", dependencies=[Depends(bearer)])
     async def metrics() -> Response:
@@ -93,29 +117,59 @@ def application(service: Service, token: str | None) -> FastAPI:
         service.measures.queued.set(service.queued)
         return Response(service.measures.text(), media_type="text/plain; version=0.0.4")
 
-    async def predict(body: Any) -> Answer:
+    async def predict(body: Any, request: Request) -> Answer:
         """Predictions of the rows, revealed to the requesting party only."""
-        began = time.perf_counter()
+        began, asks = time.perf_counter(), request.state
         try:
             features, ids = requests.read(body)
+            asks.rows = len(features)
+            clients.charge(asks.client, asks.rows)
         except DataError as error:
             raise HTTPException(422, str(error)) from None
+        except OverQuota as why:
+            raise HTTPException(429, str(why), {"Retry-After": str(why.again)}) from None
         margins = await _margins(service, Job(features, ids))
         service.measures.seconds.observe(time.perf_counter() - began)
+        service.measures.rows.labels(asks.client.name).inc(asks.rows)
         shown, output = _shown(service, margins)
         return Answer(model=service.model.facts.pairing, output=output, predictions=shown.tolist())
 
     if service.answers:
         # FastAPI reads the schema of the model from the annotation.
         predict.__annotations__["body"] = requests.schema
-        app.post("/v1/predict", dependencies=[Depends(bearer)], response_model=Answer, responses=_REFUSALS)(predict)
+        app.post(_PREDICT, dependencies=[Depends(bearer)], response_model=Answer, responses=_REFUSALS)(predict)
     return app
 
 
-def _names(token: str, header: str) -> bool:
-    """Whether a header Authorization has the token."""
-    scheme, _, given = header.partition(" ")
-    return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())
+class _Bodies:
+    """Reads the bodies of requests: each of bounded size and time, and together of bounded size."""
+
+    def __init__(self, largest: int, within: float) -> None:
+        self._largest, self._within, self._held = largest, within, 0
+
+    @asynccontextmanager
+    async def read(self, request: Request) -> AsyncIterator[Response | None]:
+        """Read a body, which is counted until the end of the block; yield a refusal, or None."""
+        length = request.headers.get("content-length", "")
+        if not (length.isascii() and length.isdecimal()):
+            yield _problem(411, "a request must have the header Content-Length")
+            return
+        size = int(length[:20])
+        if size > self._largest:
+            yield _problem(413, f"a request must have at most {self._largest} bytes, got {size}")
+        elif self._held + size > _READ_AT_ONCE * self._largest:
+            yield _problem(503, "this service is reading too many large requests")
+        else:
+            self._held += size
+            try:
+                await asyncio.wait_for(request.body(), self._within)
+                problem = None
+            except (TimeoutError, ClientDisconnect):
+                problem = _problem(408, f"the body of a request must come within {self._within:g} s")
+            try:
+                yield problem
+            finally:
+                self._held -= size
 
 
 async def _margins(service: Service, job: Job) -> np.ndarray:
@@ -150,43 +204,21 @@ def _problem(status: int, why: str) -> JSONResponse:
     return JSONResponse({"detail": why}, status, headers)
 
 
-class _Prompt(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # known at run time
-    """A connection that is closed where no head of a request comes within HEAD_SECONDS: an idle one takes a place."""
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self._await_head()
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        self._await_head()
-
-    def _await_head(self) -> None:
-        self.loop.call_later(HEAD_SECONDS, self._look, self.cycle)
-
-    def _look(self, before: object) -> None:
-        if self.cycle is before:
-            self.transport.close()
-
-
 def run(service: Service) -> None:
     """Serve until SIGTERM or SIGINT, which let requests in flight finish. Raises ConfigError."""
     settings = service.settings
     host, port = settings.place
-    tls: dict[str, Any] = (
-        {"ssl_certfile": settings.certificate, "ssl_keyfile": settings.key} if settings.certificate else {}
-    )
     config = uvicorn.Config(
-        application(service, settings.token()),
+        application(service, settings.known()),
         host=host,
         port=port,
-        http=_Prompt,
+        http=protocol(_tls(settings)),  # type: ignore[arg-type]  # uvicorn only calls it
+        loop="asyncio",
         ws="none",
         log_config=None,
         access_log=False,
-        limit_concurrency=_CONNECTIONS,
+        server_header=False,
         timeout_graceful_shutdown=int(settings.answer_within) + 1,
-        **tls,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)  # uvicorn handles the signals, and raises them again at the end
@@ -194,3 +226,17 @@ def run(service: Service) -> None:
         uvicorn.Server(config).run()
     except SystemExit:
         raise ConfigError(f"serve.address: cannot listen at {settings.address}; the log says why") from None
+
+
+def _tls(settings: Serve) -> ssl.SSLContext | None:
+    """Return the context for HTTPS, if it is configured. Raises ConfigError."""
+    if settings.certificate is None or settings.key is None:
+        return None
+    read_private(settings.key, "private key")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(settings.certificate, settings.key, password=lambda: "")
+    except (OSError, ValueError) as error:  # among them those of TLS
+        raise ConfigError(f"serve: {settings.certificate} and {settings.key} cannot be used ({error})") from None
+    return context

@@ -17,7 +17,9 @@ class Measures:
         kept: dict[str, Any] = {"registry": self.registry}
         self.ready = Gauge("sharewood_ready", "1 while the service can predict", **kept)
         self.sessions = Counter("sharewood_sessions", "Sessions with the other party's service", **kept)
-        self.requests = Counter("sharewood_requests", "Requests by HTTP status", ["status"], **kept)
+        self.requests = Counter("sharewood_requests", "All requests by HTTP status", ["status"], **kept)
+        self.predictions = Counter("sharewood_predictions", "Requests for predictions", ["client", "status"], **kept)
+        self.rows = Counter("sharewood_client_rows", "Rows that clients asked for and got", ["client"], **kept)
         self.seconds = Histogram("sharewood_request_seconds", "Answered requests", buckets=_SECONDS, **kept)
         self.queued = Gauge("sharewood_queued_rows", "Rows waiting for a batch", **kept)
         self._batches = Histogram("sharewood_batch_seconds", "Batches", ["asked_by"], buckets=_SECONDS, **kept)

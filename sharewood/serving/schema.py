@@ -14,7 +14,7 @@ from secure_tree.config import TrainConfig
 from secure_tree.schema import read_features
 from sharewood.columns import Columns
 
-Number = Annotated[float, Field(allow_inf_nan=False)]
+Number = Annotated[float, Field(allow_inf_nan=False, strict=True)]
 _ID = "row_id"
 
 

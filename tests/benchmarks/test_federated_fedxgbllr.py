@@ -11,7 +11,7 @@ from protocols.federated.fedxgbllr.config import FedXGBllrConfig
 
 @pytest.mark.skipif(not DATA.exists(), reason="the public data sets are not beside this checkout")
 def test_space_ga_with_two_clients_beats_the_public_rerun():
-    config = FedXGBllrConfig.of(objective="reg:squarederror", rounds=1, local_epochs=5)
+    config = FedXGBllrConfig.of(objective="reg:squarederror", total_trees=100, rounds=1)
     line = run(*load("space_ga"), 2, config)
     assert line["network"] < 0.024 > line["mean"]
     assert line["centralised"] < line["simfl"] < 0.04
@@ -35,3 +35,23 @@ def test_the_most_similar_row_has_most_hashes_in_common():
     for start in (0, 7):
         found = simfl._most_similar(rows, candidates, np.full(20, start))
         np.testing.assert_array_equal(found, (np.roll(common, -start, axis=1).argmax(axis=1) + start) % 30)
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="the public data sets are not beside this checkout")
+def test_a9a_with_its_test_file():
+    X, y = load("a9a+a9a.t")
+    assert X.shape == (48_842, 123) and set(y) == {0, 1}
+    assert (y[:32_561].sum(), y[32_561:].sum()) == (7_841, 3_846)
+
+
+def test_clients_that_differ_have_the_same_test_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4)).astype(np.float32)
+    y = (X[:, 0] > 0).astype(float)
+    config = FedXGBllrConfig.of(total_trees=6, max_depth=2, rounds=1, channels=4)
+    lines = {divided: run(X, y, 3, config, divided, False) for divided in ("equal", "component", "labels")}
+    assert len({line["centralised"] for line in lines.values()}) == 1
+    assert {divided: line["divided"] for divided, line in lines.items()} == {divided: divided for divided in lines}
+    shares = {divided: [float(each) for each in line["label_means"].split()] for divided, line in lines.items()}
+    assert np.ptp(shares["labels"]) > np.ptp(shares["equal"])
+    assert lines["labels"]["simfl"] is None

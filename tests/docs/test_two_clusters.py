@@ -16,13 +16,14 @@ import pytest
 
 from tests.sharewood.hosting import LONGEST, start, write_job
 
+RAY = str(Path(sys.executable).with_name("ray"))
 PAGE = Path(__file__).parents[2] / "docs" / "cluster.md"
 
 
 def commands(title):
     """Return the words of each command in the section."""
     section = PAGE.read_text().partition(f"## {title}\n")[2].partition("\n## ")[0]
-    return [shlex.split(line) for line in section.splitlines() if line.startswith("    ")]
+    return [shlex.split(line, comments=True) for line in section.splitlines() if line.startswith("    ")]
 
 
 @pytest.fixture
@@ -53,13 +54,17 @@ def folders():
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_two_clusters_on_one_machine(place, folders):
+def test_two_clusters_on_one_machine(place, folders, monkeypatch):
     walk = commands("Two clusters on one machine")
-    heads, others = walk[:2], walk[2:]
+    (umask, token, mode), heads, others = walk[:3], walk[3:5], walk[5:]
+    assert [*umask, *mode] == ["umask", "077", "export", "RAY_AUTH_MODE=token"]
+    monkeypatch.setenv("HOME", str(place))  # where the token is kept
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    subprocess.run([RAY, *token[1:]], check=True, stdout=subprocess.DEVNULL, timeout=LONGEST, umask=0o077)
     assert [words[:2] for words in heads] == [["ray", "start"]] * 2
     for words, folder in zip(heads, folders, strict=True):
         words[words.index("--temp-dir") + 1] = folder
-        started = [str(Path(sys.executable).with_name("ray")), *words[1:]]
+        started = [RAY, *words[1:]]
         subprocess.run(started, check=True, stdout=subprocess.DEVNULL, timeout=LONGEST)
     assert [words[:2] for words in others] == [["sharewood", "dealer"], *[["sharewood", "train"]] * 2]
     dealer, *parties = (start(*words[1:], cwd=place) for words in others)

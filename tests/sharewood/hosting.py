@@ -4,6 +4,7 @@ import contextlib
 import json
 import re
 import socket
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -28,8 +29,18 @@ def free_port():
 
 
 def start(*arguments, cwd, env=None):
-    pipe = subprocess.PIPE
-    return subprocess.Popen([*COMMAND, *map(str, arguments)], cwd=cwd, env=env, stdout=pipe, stderr=pipe, text=True)
+    """Start a command whose files are open to all users, unless it chooses their mode."""
+    pipe, command = subprocess.PIPE, [*COMMAND, *map(str, arguments)]
+    return subprocess.Popen(command, cwd=cwd, env=env, stdout=pipe, stderr=pipe, text=True, umask=0)
+
+
+def open_to_all(folder):
+    """Return the files and folders that every user can write: under umask 0, those whose mode nobody chose."""
+    found = []
+    for path in sorted(folder.rglob("*")):
+        with contextlib.suppress(FileNotFoundError):
+            found += [str(path)] if not path.is_symlink() and path.stat().st_mode & stat.S_IWOTH else []
+    return found
 
 
 def sharewood(*arguments, cwd):

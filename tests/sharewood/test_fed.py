@@ -369,7 +369,11 @@ BAD_LABEL = rows(20, 0).assign(y=7)
         (["fedxgbllr", "--test-size", 1], ConfigError, "--test-size"),
         (["fedxgbllr", "--objective", "reg:squarederror"], ConfigError, "the built-in dataset has classes"),
         (["fedxgbllr", "--data", "bare.csv"], DataError, "bare.csv: there is no column besides the label and the id"),
-        (["fedxgbllr", "--out", "a.csv/model"], ConfigError, "--out a.csv/model: Not a directory"),
+        (
+            ["fedxgbllr", "--out", "a.csv/model"],
+            ConfigError,
+            r"--out a.csv/model: the folder cannot be made \(Not a directory\)",
+        ),
         (["fedxgbllr", "--json", "nowhere/r.json"], ConfigError, "there is no such directory"),
         (["secureboost", "--data", "a.csv"], ConfigError, "the guest's file and one file per host"),
         (["secureboost", "--data", "a.csv", "less.csv"], DataError, "a.csv: has a column 'id', but another file"),

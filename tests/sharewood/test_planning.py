@@ -1,10 +1,12 @@
 """The plan of a training, compared with the cost of a training between two processes."""
 
+import json
 import re
 
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 from mpc.errors import ConfigError
 from protocols.randomness.pairwise import count_transfers
@@ -13,6 +15,7 @@ from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.config import TrainConfig
 from secure_tree.planning import Sizes, plan_training
 from sharewood.calibration import Computing, calibrate
+from sharewood.cli import app
 from sharewood.hosts_config import HostsConfig
 from sharewood.planning import plan, planned, print_plan
 
@@ -87,11 +90,36 @@ def test_the_time_is_the_networks_and_the_machines(capsys):
         times = report.times.seconds[name]
         assert times["setup"] == waited["setup"] + 1 and times["online"] == waited["online"] + 9
         assert times["offline"] == max(waited["offline"], 6.0)
-    print_plan(report, ("a", "b"))
+    print_plan(report, ("a", "b"), details=True)
     said = capsys.readouterr().out
     assert f"{report.times.seconds['WAN']['online']:.2f}" in said
     dealt = [sum(count[party] for count in report.offline.bytes_by_kind.values()) for party in ("party_0", "party_1")]
     assert re.search(rf"in all\W+{dealt[0]:,}\W+{dealt[1]:,}\W", said)
+
+
+def test_a_total_for_each_kind_of_line(capsys):
+    config = TrainConfig.of(n_estimators=20, max_depth=4, max_bin=32)
+    link = {"your line": (20e-3, 50e6)}
+    own, paired = Computing(1.0, 0.1, 0.1, start=2.0), Computing(1.0, 0.2, 0.1, start=3.0)
+    report = plan(config, Sizes.numeric((5000, 5000), 20), own, paired, networks=link)
+    seconds, totals = report.times.seconds["your line"], report.times.totals["your line"]
+    # The dealer's uplink is the bottleneck if it serves both parties; otherwise it is the phase online or dealing.
+    assert totals["pair"] >= 2 + seconds["setup"] + seconds["online"]
+    assert totals["host"] >= max(totals["pair"], 2 + seconds["setup"] + 8 * report.offline.bytes_dealer * 0.95 / 50e6)
+    # Two parties make material in turns: computing and waiting add up.
+    without = report.pairwise.times.seconds["your line"]
+    assert without["offline"] == report.pairwise.network_seconds["your line"]["offline"] + 20 * 0.2
+    assert report.pairwise.times.totals["your line"]["host"] == 3 + without["setup"] + without["offline"]
+    # A round in which one party sends takes as long as the bytes of that party, although the other sends later.
+    needed = report.pairwise
+    waited = needed.network_seconds["your line"]["setup"] + needed.network_seconds["your line"]["offline"]
+    assert waited > (needed.rounds + needed.online.setup_rounds) * 10e-3 + 1.1 * needed.bytes / 2 * 8 / 50e6
+    print_plan(report, ("a", "b"), link)
+    said = capsys.readouterr().out
+    assert re.search(r"your line\W+20 ms\W+50 ", said) and "WAN" not in said
+    assert f"about {totals['host']:,.0f}" in said and f"about {totals['pair']:,.0f}" in said
+    # The first number of the page is the one that an operator wants.
+    assert said.index("about") < said.index("rounds") and "DotMasks" not in said
 
 
 def test_the_plan_prints_what_edges_cost(capsys):
@@ -176,6 +204,29 @@ def test_the_plan_reads_the_schema_file(job):
     # A category is a candidate of its own: three numeric features need more.
     by_count = plan(config, Sizes((40, 40), (("age", "g", "h"), ("f0", "f1"))))
     assert plan(config, sizes).offline.bytes_dealer < 0.9 * by_count.offline.bytes_dealer
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([], {"LAN": (0.5e-3, 1e9), "WAN": (40e-3, 100e6)}),
+        (["--link", "250"], {"your line": (40e-3, 250e6)}),
+        (["--round-trip", "8"], {"your line": (8e-3, 100e6)}),
+        (["--link", "20", "--round-trip", "60"], {"your line": (60e-3, 20e6)}),
+    ],
+)
+def test_the_plan_is_for_ones_own_line(job, tmp_path, monkeypatch, given, expected):
+    job("rows = [40, 30]", "n_estimators = 1\nmax_depth = 1\nmax_bin = 4")
+    monkeypatch.setattr("sharewood.calibration.calibrate", lambda *_: Computing(1.0, 2.0, 3.0))
+    found = CliRunner().invoke(
+        app, ["plan", "--config", str(tmp_path / "a.toml"), "--json", str(tmp_path / "p"), *given]
+    )
+    assert found.exit_code == 0, found.output
+    written = json.loads((tmp_path / "p").read_text())
+    for figures in (written["network_seconds"], written["seconds"], written["totals"], written["pairwise"]["totals"]):
+        assert figures.keys() == expected.keys()
+    for name, (round_trip, rate) in expected.items():
+        assert re.search(rf"{name}\W+{1e3 * round_trip:g} ms\W+{rate / 1e6:g}\W", found.output)
 
 
 @pytest.mark.parametrize(

@@ -198,6 +198,7 @@ def test_rows_named_by_id(tmp_path, mac):
         path = tmp_path / f"{name}.toml"
         path.write_text(path.read_text() + 'token_file = "token"\n')
     (tmp_path / "token").write_text(TOKEN + "\n")
+    (tmp_path / "token").chmod(0o600)
     rows = [{"id": one, **record} for one, record in zip(ids, records(frames[0]), strict=True)]
     url, named = urls["party_a"], {"Authorization": f"Bearer {TOKEN}"}
     with running(tmp_path, *ROLES) as processes, httpx.Client(timeout=WAIT) as client:
@@ -229,15 +230,25 @@ def test_rows_named_by_id(tmp_path, mac):
         ("queue_rows = 5", "queue_rows must be at least request_rows"),
         ('token_file = "short"', "must have at least 16 characters, got 3"),
         ('token_file = "none"', "cannot be read"),
+        ('token_file = "open"', "a token must be readable only by its owner, got mode 0644: chmod 600"),
+        ('token_file = "letters"', "letters: the token must be printable ASCII"),
+        ('[serve.clients.crm]\ntoken_file = "short"', "serve.clients.crm.token_file: "),
+        ('[serve.clients.shared]\ntoken_file = "long"', "clients must not be named shared"),
+        (
+            'token_file = "long"\n[serve.clients.crm]\ntoken_file = "long"',
+            "every client must have a token of its own",
+        ),
     ],
 )
 def test_settings_that_are_refused(by_rows, tmp_path, lines, sentence):
     write_job(tmp_path, by_rows[0], serve={})
-    (tmp_path / "short").write_text("abc")
+    for name, text in {"short": "abc", "open": TOKEN, "letters": "schl\u00fcssel von sharewood", "long": TOKEN}.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o644 if name == "open" else 0o600)
     path = tmp_path / "party_a.toml"
     path.write_text(path.read_text() + lines)
     with pytest.raises(ConfigError, match=re.escape(sentence)):
-        HostsConfig.read(path).serve.token()
+        HostsConfig.read(path).serve.known()
 
 
 def test_halves_of_the_other_party_are_refused(by_rows, tmp_path):

@@ -1,5 +1,8 @@
 """Both systems in Flower's simulation give the same model as without Flower, also if a client drops out."""
 
+import threading
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
@@ -8,6 +11,7 @@ from protocols.federated.engine import HELPER, LocalFederation
 from protocols.federated.fedxgbllr.server import train
 from protocols.federated.virtual_samples.boundaries import agree
 from protocols.federated.virtual_samples.server import Server
+from protocols.runtime.ray_cluster import ray_cluster
 from tests.protocols.federated.tables import SMALL_LLR, SMALL_VS, llr_clients, summation, vs_nodes
 
 pytest.importorskip("flwr")
@@ -40,15 +44,44 @@ def simulate(participants_of, job, monkeypatch):
         except Exception as error:
             outcome["error"] = error
 
-    run_simulation(
-        server_app=server,
-        client_app=client_app_of(participant_of),
-        num_supernodes=len(ids),
-        backend_config={"init_args": {"num_cpus": 1, "include_dashboard": False}, "client_resources": {"num_cpus": 1}},
-    )
+    with ray_cluster(workers=1):
+        run_simulation(
+            server_app=server,
+            client_app=client_app_of(participant_of),
+            num_supernodes=len(ids),
+            backend_config={"client_resources": {"num_cpus": 1}},
+        )
     if "error" in outcome:
         raise outcome["error"]
     return outcome["value"]
+
+
+@pytest.fixture(autouse=True)
+def left_behind(tmp_path, monkeypatch):
+    """Leave the address of a Ray that has ended, which Ray follows by default."""
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray" / "ray_current_cluster").write_text("127.0.0.1:1")
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+
+
+def test_a_simulation_that_does_not_start_ends(monkeypatch):
+    """Without its nodes, nothing answers the server's thread, for which Python waits at exit."""
+    from protocols.federated.launch import Job
+    from protocols.federated.launch import simulate as launched
+
+    def fails(**_):
+        raise ValueError("no node starts")
+
+    monkeypatch.setattr("flwr.server.superlink.fleet.vce.start_vce", fails)
+    monkeypatch.setattr("protocols.federated.launch.ray_cluster", lambda **_: nullcontext())
+    run = {"system": "fedxgbllr", "parameters": "{}", "secure": False, "clients": 2, "minimum": 2, "timeout": 60.0}
+    before = set(threading.enumerate())
+    with pytest.raises(PeerFailure, match="Flower's simulation failed: no node starts"):
+        launched(Job(run, [{}, {}]), print)
+    for thread in set(threading.enumerate()) - before:
+        if not thread.daemon:
+            thread.join(5)
+            assert not thread.is_alive(), thread
 
 
 def dropping(client, step):

@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from mpc.rehearsal import Requests, Silence
 from protocols.runtime.hosts import Network
 from protocols.runtime.ray_cluster import ray_cluster
 from protocols.runtime.ray_workers import RayWorkers
-from protocols.runtime.session import run_local
+from protocols.runtime.session import Division, run_local
 from protocols.transport.certificates import Credentials
 from secure_tree import SecureXGBClassifier
 from secure_tree.numerics import MARGIN_SCALE
@@ -34,8 +35,8 @@ def table(partition, rank):
     return X[rows], y[rows]
 
 
-def train(partition="horizontal", victims=(), **parameters):
-    """Return a job that trains while `victims`, each (rank, after which tree, worker), are killed, and predicts."""
+def train(partition="horizontal", victims=(), how=signal.SIGKILL, **parameters):
+    """Return a job that trains while `victims`, each (rank, after which tree, worker), get a signal, and predicts."""
 
     def job(party):
         own, labels = table(partition, party.rank)
@@ -46,7 +47,7 @@ def train(partition="horizontal", victims=(), **parameters):
             for rank, at, worker in victims:
                 if (party.rank, number) == (rank, at) and worker not in killed:
                     killed.append(worker)
-                    os.kill(party.workers.costs()[worker]["pid"], signal.SIGKILL)
+                    os.kill(party.workers.costs()[worker]["pid"], how)
 
         model = SecureXGBClassifier(n_estimators=3, max_depth=2, max_bin=8, partition=partition, **parameters)
         model.fit(party, own, labels, observer=observe)
@@ -94,6 +95,18 @@ def test_workers_of_either_party_are_lost(partition, offline):
     a, b = run_local(train(partition, victims=[(0, 0, 0), (1, 1, 1)]), shards=2, offline=offline)
     assert (a["killed"], b["killed"]) == ([0], [1])
     check(a, b, partition)
+
+
+@pytest.mark.new_process
+@pytest.mark.long
+@pytest.mark.parametrize("victims", [[(0, 0, 1)], [(0, 0, 0), (1, 0, 0)]])
+def test_a_frozen_worker_is_replaced(monkeypatch, victims):
+    """Also if both workers of a shard freeze, so that neither notices that the other is silent."""
+    usual = Division.network
+    monkeypatch.setattr(Division, "network", lambda *given: replace(usual(*given), timeout=20.0))
+    a, b = run_local(train(victims=victims, how=signal.SIGSTOP), shards=2, timeout=300)
+    assert [a["killed"], b["killed"]] == [[worker for rank, _, worker in victims if rank == each] for each in (0, 1)]
+    check(a, b)
 
 
 def test_a_number_of_shards_out_of_range_is_refused():

@@ -9,7 +9,7 @@ from tests.protocols.secureboost.parties import hetero, run, twin
 
 def check(name, objective, score, margin, **parameters):
     guest, host, y = hetero(name)
-    config = SecureBoostConfig.of(objective=objective, guest_only="none", encryption="ou", **parameters)
+    config = SecureBoostConfig.of(objective=objective, encryption="ou", key_bits=1024, **parameters)
     predicted, splits = run(config, [guest, host], y, timeout=1200)
     expected, joined = twin(config, [np.hstack([guest, host])], y)
     assert splits == joined

@@ -146,7 +146,7 @@ def test_too_many_drop_outs_end_the_training_with_a_sentence():
 
 def test_regression_predicts_in_the_labels_own_unit():
     config = FedXGBllrConfig.of(
-        objective="reg:squarederror", total_trees=40, max_depth=3, rounds=2, local_epochs=30, batch_size=8, channels=16
+        objective="reg:squarederror", total_trees=40, max_depth=3, rounds=2, local_epochs=10, batch_size=8, channels=16
     )
     X, _ = table()
     y = 1000 + 50 * X[:, 0] - 20 * X[:, 1]
