@@ -177,6 +177,10 @@ class Audit:
         for (name, _), x in zip(deferred, results, strict=True):
             self._zero(name, x)
 
+    def settle(self, party: Any) -> None:
+        """Take a verdict on the relations so far (mpc/verdict.py). Raises AuditFailure."""
+        raise NotImplementedError("only the audit that mpc.verdict.begin starts takes verdicts")
+
     def take(self) -> tuple[list[str], np.ndarray]:
         """Return and clear the names of the relations so far, and this party's digests, bits [names, 128]."""
         digests, self._digests = self._digests, {}

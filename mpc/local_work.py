@@ -102,5 +102,8 @@ class _Repetition(Audit):
     def zero(self, x: Share, relation: str, bits: int | None = None) -> None:
         pass
 
+    def settle(self, party: Party) -> None:
+        pass
+
     def later(self, check: Steps[Share], relation: str) -> None:
         check.close()

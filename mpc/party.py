@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -15,9 +15,10 @@ from mpc.endpoint import Endpoint
 from mpc.errors import AuditFailure, DataError, MacFailure
 from mpc.macs import Keyring, WideShare, agree, open_to
 from mpc.meter import Counters, Stage
-from mpc.ring import decode_signed, to_units
+from mpc.ring import U8, decode_signed, to_units
+from mpc.rounds import Round, Steps, named, parallel
 from mpc.shares import AShare, BShare
-from mpc.sharing import agree_on_shape, reveal, share
+from mpc.sharing import agree_on_shape, reveal, share, zero_for
 
 
 @dataclass
@@ -85,20 +86,36 @@ class Party(Endpoint):
     def reveal(self, x: AShare | BShare | WideShare, *, to: int | None = None, what: str) -> np.ndarray | None:
         """Open the secret as signed integers, or bits, at party `to` (None: both); it records that it learned `what`.
 
-        An audit opens it twice, and raises AuditFailure if the two differ. A share with MACs is revealed to one party,
-        and only if everything opened before matches its MACs; otherwise raises MacFailure.
+        An audit first takes a verdict on everything that x follows from, then opens it twice; if the verdict is bad, or
+        the two differ at a party, both raise AuditFailure. A share with MACs is revealed to one party, and only if
+        everything opened before matches its MACs; otherwise raises MacFailure.
         """
         if not isinstance(x, AShare | BShare | WideShare):
             raise DataError(f"reveal takes a share, got {type(x).__name__}")
         if isinstance(x, WideShare):
             assert to is not None, "a share with MACs is revealed to one party"
             return self._reveal_authentic(x, to, what)
+        zeros = []
+        if self.audit is not None:
+            zeros = [zero_for(self, x) for _ in range(2)]
+            for zero in zeros:
+                self.audit.zero(zero, "sharings of zero")
+            self.audit.settle(self)
         if to != 1 - self.rank:
             self.revealed.append(what)
-        words = reveal(self, x, to)
-        if self.audit is not None and not np.array_equal(words, reveal(self, x, to)):  # type: ignore[arg-type]
-            raise AuditFailure(f"the audit opened {what} twice with different results: use neither")
+        words = self.open_twice(x, to, zeros, what) if zeros else reveal(self, x, to)
         return decode_signed(words) if words is not None and isinstance(x, AShare) else words
+
+    def open_twice(
+        self, x: AShare | BShare, to: int | None, zeros: Sequence[AShare | BShare], what: str
+    ) -> np.ndarray | None:
+        """Open x twice in one round, under two sharings of zero. Raises AuditFailure at both parties if they differ."""
+        first, second = self.run(parallel(*(reveal.steps(self, x, to, zero) for zero in zeros)))
+        differ = first is not None and second is not None and not np.array_equal(first, second)
+        # Without this round, the party that learns nothing would end as if all were well.
+        if self.once(lambda: self.run(named("audit.opened", _either(differ)))):
+            raise AuditFailure(f"the audit opened {what} twice with different results: use neither")
+        return first
 
     def _reveal_authentic(self, x: WideShare, to: int, what: str) -> np.ndarray | None:
         self.require_macs(x.keyring)
@@ -116,3 +133,9 @@ class Party(Endpoint):
                 "the values opened in the prediction do not match their MACs, so no prediction is shown: the other "
                 "party, or a hardware fault, changed a value that was sent"
             )
+
+
+def _either(mine: bool) -> Steps[bool]:
+    """Whether this is so here or at the other party."""
+    (theirs,) = yield Round([np.array([mine], U8)], [1])
+    return mine or bool(theirs.any())

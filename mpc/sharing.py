@@ -52,12 +52,17 @@ class ZeroShares:
         return view.derived(self.ring, self.shape, Zero(self.ring, self.shape))
 
 
-def rerandomise(party: Endpoint, x: S) -> S:
-    """[x], an AShare or a BShare -> a uniform sharing of x. No message."""
+def zero_for(party: Endpoint, x: S) -> S:
+    """Take a uniform sharing of zero with the shape and the ring of x, an AShare or a BShare. No message."""
     ring = x.ring
     assert not isinstance(ring, PackedBits)
     zero = party.once(lambda: party.randomness.take(ZeroShares(x.shape, ring)))
-    return x.map(lambda own: ring.add(own, zero))
+    return x.map(lambda _: zero)
+
+
+def rerandomise(party: Endpoint, x: S) -> S:
+    """[x], an AShare or a BShare -> a uniform sharing of x. No message."""
+    return x.map(lambda own: x.ring.add(own, zero_for(party, x)._words))
 
 
 MOST = 1 << 30
@@ -119,15 +124,21 @@ def share(
     return AShare(ring.unpack(answer, shape), party.rank, scale)
 
 
-def _reveal_cost(x: AShare | BShare, to: int | None = None) -> Cost:
+def _reveal_cost(x: AShare | BShare, to: int | None = None, zero: AShare | BShare | None = None) -> Cost:
     bits = 8 * packed_size(x.size, x.ring.bits)
     return Cost(1, (bits if to != 0 else 0, bits if to != 1 else 0))
 
 
 @protocol(cost=_reveal_cost, reveals=("x",), exact=False)
-def reveal(party: Endpoint, x: AShare | BShare, to: int | None = None) -> Steps[np.ndarray | None]:
-    """[x] -> its words (bits for a BShare) at the party `to`, None at the other; `to` None means both."""
-    half = rerandomise(party.unaudited(), x)._words
+def reveal(
+    party: Endpoint, x: AShare | BShare, to: int | None = None, zero: AShare | BShare | None = None
+) -> Steps[np.ndarray | None]:
+    """[x] -> its words (bits for a BShare) at the party `to`, None at the other; `to` None means both.
+
+    `zero` is a sharing of zero that was taken before.
+    """
+    zero = zero_for(party.unaudited(), x) if zero is None else zero
+    half = x.ring.add(x._words, zero._words)
     sent = [] if to == party.rank else x.ring.pack(half)
     sizes = [] if to == 1 - party.rank else x.ring.sizes(x.shape)
     answer = yield Round(sent, sizes)

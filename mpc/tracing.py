@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
 
-from mpc.audit import Audit
 from mpc.correlation import Correlation
 from mpc.endpoint import Call
 from mpc.macs import Keyring, WideShare, agree
 from mpc.party import Party
 from mpc.rehearsal import NoWorkers, Requests, Silence
 from mpc.shares import AShare, BShare
-from mpc.verdict import audited
+from mpc.verdict import Auditor, audited
 
 T = TypeVar("T")
 
@@ -24,6 +23,12 @@ class _Rehearsing(Party):
 
     def reveal(self, x: AShare | BShare | WideShare, *, to: int | None = None, what: str) -> np.ndarray | None:
         opened = super().reveal(x, to=to, what=what)
+        return None if opened is None else np.zeros_like(opened)
+
+    def open_twice(
+        self, x: AShare | BShare, to: int | None, zeros: Sequence[AShare | BShare], what: str
+    ) -> np.ndarray | None:
+        opened = super().open_twice(x, to, zeros, what)
         return None if opened is None else np.zeros_like(opened)
 
     def require_macs(self, keyring: Keyring) -> None:
@@ -42,7 +47,7 @@ class Trace:
             self._requests,
             comparison=party.comparison,
             matrices=party.matrices,
-            audit=None if party.audit is None else Audit(),
+            audit=None if party.audit is None else Auditor(),
             workers=self._workers,
         )
 

@@ -1,7 +1,8 @@
 """The verdict of an audit: one bit per stage, revealed to both parties.
 
 Functionality  both parties' digests of what must be zero -> for each stage, whether they differ
-Messages       `all_of` on eight bits at a time, three times, by mpc/one_hot.py; the remaining bits are revealed
+Messages       `all_of` on eight bits at a time, three times, by mpc/one_hot.py; the remaining bits are opened twice, and
+               the parties then exchange whether the two were equal
 Security       composition, perfect: each party's digests are its shares of their difference
 Source         see mpc/one_hot.py
 """
@@ -20,11 +21,35 @@ from mpc.one_hot import all_of
 from mpc.party import Party
 from mpc.rounds import Steps
 from mpc.shares import BShare
+from mpc.sharing import zero_for
 
 T = TypeVar("T")
 AT_ONCE = 8
 SEED_BYTES = 16
 REVEALED = "whether the audit found a fault, by stage"
+
+
+class Auditor(Audit):
+    """The audit of a party, which takes verdicts."""
+
+    def settle(self, party: Party) -> None:
+        party.run(self.checks())
+        names, digests = self.take()
+        if not names:
+            return
+        # The verdict is not part of the program whose local work is repeated.
+        end = party.unaudited()
+        differ = end.run(_differ(end, digests))
+        if REVEALED not in party.revealed:
+            party.revealed.append(REVEALED)
+        broken = end.open_twice(differ, None, [zero_for(end, differ) for _ in range(2)], REVEALED)
+        assert broken is not None, "revealed to both"
+        if broken.any():
+            broken_names = ", ".join(name for name, bit in zip(names, broken, strict=True) if bit)
+            raise AuditFailure(
+                f"the audit found inconsistent values in: {broken_names}. Do not use the model or prediction; suspect "
+                "the memory, processor or program of either party, or the dealer, and run it again"
+            )
 
 
 def begin(party: Party) -> None:
@@ -35,7 +60,7 @@ def begin(party: Party) -> None:
         raise ProtocolDesync(
             f"audit.seed: expected a seed of {SEED_BYTES} bytes, and the other party sent something else"
         )
-    party.audit = Audit(bytes(a ^ b for a, b in zip(mine, theirs, strict=True)))
+    party.audit = Auditor(bytes(a ^ b for a, b in zip(mine, theirs, strict=True)))
 
 
 def audited(party: Party, program: Callable[..., T], *changed: Any) -> T:
@@ -46,28 +71,9 @@ def audited(party: Party, program: Callable[..., T], *changed: Any) -> T:
 
 
 def settle(party: Party) -> None:
-    """In an audit, raise AuditFailure at both parties if a stage since the last call is inconsistent."""
-    if party.audit is None or party.audit.again:
-        return
-    party.run(party.audit.checks())
-    names, digests = party.audit.take()
-    if not names:
-        return
-    known = REVEALED in party.revealed
-    differ = _differ(party.unaudited(), digests)
-    # The verdict is not part of the program whose local work is repeated.
-    record, party.audit.record = party.audit.record, None
-    broken = party.reveal(party.run(differ), what=REVEALED)
-    party.audit.record = record
-    assert broken is not None, "revealed to both"
-    if known:
-        party.revealed.pop()
-    if broken.any():
-        broken_names = ", ".join(name for name, bit in zip(names, broken, strict=True) if bit)
-        raise AuditFailure(
-            f"the audit found inconsistent values in: {broken_names}. Do not use the model or prediction; suspect the "
-            "memory, processor or program of either party, or the dealer, and run it again"
-        )
+    """In an audit, raise AuditFailure at both parties if a stage since the last verdict is inconsistent."""
+    if party.audit is not None:
+        party.audit.settle(party)
 
 
 def _differ(party: Party, digests: np.ndarray) -> Steps[BShare]:

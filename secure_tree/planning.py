@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpc.audit import Audit
 from mpc.correlation import Correlation
 from mpc.errors import ConfigError
 from mpc.tracing import Trace
+from mpc.verdict import Auditor
 from mpc.verdict import settle as settle_audit
 from secure_tree.agreement.training import check_bins, check_declared, check_validation_rows
 from secure_tree.base_score import settle
@@ -113,7 +113,7 @@ def plan_training(config: TrainConfig, sizes: Sizes, dealer: bool = True) -> lis
     trace = Trace.at(0, masks_operands=dealer)
     party = trace.party
     party.comparison = config.comparison
-    party.audit = Audit() if sizes.audit else None
+    party.audit = Auditor() if sizes.audit else None
     demands: list[Demand] = []
 
     def record(step: str, times: int = 1) -> None:

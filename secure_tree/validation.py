@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mpc.errors import DataError
-from mpc.local_work import remember, require_unchanged
+from mpc.local_work import remember, require_unchanged, run_twice
 from mpc.party import Party
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, concatenate, stack
-from mpc.verdict import audited
 from secure_tree import metrics
 from secure_tree.config import Metric
 from secure_tree.context import TrainingContext
@@ -54,7 +53,7 @@ class Validation:
             return party.run(rows._metrics(party))
 
         require_unchanged(party, HELD_OUT, self)
-        totals = audited(party, program, self)
+        totals = run_twice(party, program, self)
         remember(party, HELD_OUT, self)
         opened = party.reveal(totals, what=f"{', '.join(config.metrics)} of held-out rows after {count} trees")
         assert opened is not None, "revealed to both"

@@ -7,9 +7,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from mpc.audit import Audit
 from mpc.errors import AuditFailure
 from mpc.shares import AShare, BShare, PShare
+from mpc.verdict import Auditor
 from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 
@@ -61,7 +61,7 @@ def audited(case, here=None):
     kind, table, labels, method, more = CASES[case]
 
     def job(party):
-        party.audit = Audit(b"seed")
+        party.audit = Auditor(b"seed")
         if here:
             here.rank = party.rank
         if more.get("partition"):

@@ -5,7 +5,6 @@ import functools
 import numpy as np
 import pytest
 
-from mpc.audit import Audit
 from mpc.beaver import multiply
 from mpc.contract import REGISTRY
 from mpc.errors import AuditFailure
@@ -13,7 +12,7 @@ from mpc.local_work import LOCAL_WORK
 from mpc.pieces import Pieces
 from mpc.rehearsal import Silence
 from mpc.shares import AShare, BShare, Share
-from mpc.verdict import REVEALED, begin, settle
+from mpc.verdict import REVEALED, Auditor, begin, settle
 from protocols.runtime import run_local
 from protocols.testing.two_parties import dealt, made_by_both, ring_half, run_both
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor, boost, predict, tree, validation
@@ -28,7 +27,7 @@ VERTICAL = {"partition": "vertical"}
 
 def audited(job, source=dealt):
     def play(party):
-        party.audit = Audit()
+        party.audit = Auditor()
         return job(party)
 
     return run_both(play, source=source)
@@ -409,6 +408,72 @@ def test_a_dealer_that_corrupts_both_evaluations_alike_has_to_guess_the_turn():
 
     with pytest.raises(AuditFailure, match=r"beaver\.multiply"):
         audited(job)
+
+
+class WrongZeros:
+    """Randomness of one party, all of whose sharings of zero of this shape are wrong by one."""
+
+    def __init__(self, randomness, shape):
+        self._randomness, self._shape = randomness, shape
+
+    def take(self, request):
+        part = self._randomness.take(request)
+        return part + 1 if type(request).__name__ == "ZeroShares" and request.shape == self._shape else part
+
+    def __getattr__(self, name):
+        return getattr(self._randomness, name)
+
+
+def test_a_wrong_sharing_of_zero_is_found_before_it_masks_an_opening():
+    """A dealer that makes the same error in both openings would shift what is revealed."""
+
+    def job(party):
+        if party.rank == 1:
+            party.randomness = WrongZeros(party.randomness, (5,))
+        with pytest.raises(AuditFailure, match="set-up: sharings of zero"):
+            party.reveal(ring_half(np.arange(5), party.rank), what="the numbers")
+        return party.revealed
+
+    assert list(audited(job)[0]) == [[REVEALED]] * 2
+
+
+def test_a_fault_is_found_before_what_depends_on_it_is_opened():
+    def job(party):
+        if party.rank == 1:
+            party.randomness = Misdealt(party.randomness, "Triples", 1)
+        product = multiply(party, ring_half(np.arange(9), party.rank), ring_half(np.arange(9), party.rank))
+        with pytest.raises(AuditFailure, match=r"beaver\.multiply"):
+            party.reveal(product, what="the squares")
+        return party.revealed
+
+    assert list(audited(job)[0]) == [[REVEALED]] * 2
+
+
+class OtherwiseTheSecondTime:
+    """A link that changes the second of two openings of 40 bytes."""
+
+    def __init__(self, link):
+        self._link = link
+
+    def exchange(self, tag, arrays, like=None):
+        if "sharing.reveal" in tag and [each.nbytes for each in arrays] == [40, 40]:
+            arrays = [arrays[0], arrays[1] ^ np.uint8(1)]
+        return self._link.exchange(tag, arrays, like)
+
+    def __getattr__(self, name):
+        return getattr(self._link, name)
+
+
+@pytest.mark.parametrize("to", [0, None])
+def test_if_two_openings_differ_at_one_party_both_stop(to):
+    def job(party):
+        if party.rank == 1:
+            party.link = OtherwiseTheSecondTime(party.link)
+        with pytest.raises(AuditFailure, match="the audit opened the numbers twice with different results") as failure:
+            party.reveal(ring_half(np.arange(5), party.rank), to=to, what="the numbers")
+        return failure.value.exit_status
+
+    assert list(audited(job)[0]) == [3, 3]
 
 
 def test_the_seed_is_of_both_parties():

@@ -6,11 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mpc.audit import Audit
 from mpc.beaver import multiply
 from mpc.contract import REGISTRY
 from mpc.errors import AuditFailure, ConfigError
-from mpc.verdict import REVEALED
+from mpc.verdict import REVEALED, Auditor
 from protocols.runtime import run_local
 from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
@@ -76,7 +75,7 @@ def test_a_training_and_a_prediction_of_each_kind(case):
 
     def job(audit):
         def play(party):
-            party.audit = Audit() if audit else None
+            party.audit = Auditor() if audit else None
             return fitted(party, kind, table, labels, **more)
 
         return play
