@@ -1,8 +1,8 @@
 """The verdict of an audit: one bit per stage, revealed to both parties.
 
 Functionality  both parties' digests of what must be zero -> for each stage, whether they differ
-Messages       `all_of` on eight bits at a time, three times, by mpc/one_hot.py; the remaining bits are opened twice, and
-               the parties then exchange whether the two were equal
+Messages       `all_of` on eight bits at a time, three times, by mpc/one_hot.py; the remaining bits are opened
+               twice, and the parties then exchange whether the two were equal
 Security       composition, perfect: each party's digests are its shares of their difference
 Source         see mpc/one_hot.py
 """
