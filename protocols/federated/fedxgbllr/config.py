@@ -1,8 +1,8 @@
 """The configuration of a FedXGBllr training; defaults are the paper's (Ma et al. 2023, section 4.1), except for three.
 
-These are `local_epochs`, since the paper's 100 overfit, and `start` and `validation_share`, which keep the network
-from being worse than the mean of the clients' margins (docs/fedxgbllr.md). The paper does not specify the
-regularisation of the local ensembles: those three defaults are XGBoost's.
+These are `local_epochs`, since 100 epochs overfit (the authors ran 100 batches: `local_batches`), and `start` and
+`validation_share`, which keep the network from being worse than the mean of the clients' margins (docs/fedxgbllr.md).
+The paper does not specify the regularisation of the local ensembles: those three defaults are XGBoost's.
 """
 
 from __future__ import annotations
