@@ -69,6 +69,11 @@ def by_rows_in_one_process(monkeypatch):
         return apps.serve(None, job.run, say)
 
     monkeypatch.setattr(by_rows, "simulate", simulate)
+    torch = pytest.importorskip("torch")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 import threading
 from contextlib import nullcontext
+from functools import partial
 
 import numpy as np
 import pytest
@@ -119,14 +120,18 @@ def test_fedxgbllr_with_a_client_that_drops_out_gives_the_weights_of_the_local_r
 def test_virtual_samples_gives_the_forest_of_the_local_run(monkeypatch):
     from protocols.federated.flower import FlowerFederation
 
+    # Every level is a round, and rounds of the simulation are slow.
+    quick = SMALL_VS.model_copy(update={"n_estimators": 1, "update_estimators": 1, "max_depth": 2})
+    nodes = partial(vs_nodes, config=quick)
+
     def run(federation):
         agree(federation)
-        server = Server(federation, 5, SMALL_VS, summation(False))
+        server = Server(federation, 5, quick, summation(False))
         server.fit()
         return server.update(), server.forest
 
-    simulated = simulate(vs_nodes, lambda grid: run(FlowerFederation(grid, CLIENTS, 3, timeout=120)), monkeypatch)
-    joined, forest = run(LocalFederation(vs_nodes()))
+    simulated = simulate(nodes, lambda grid: run(FlowerFederation(grid, CLIENTS, 3, timeout=120)), monkeypatch)
+    joined, forest = run(LocalFederation(nodes()))
     assert simulated[0] == joined
     for got, wanted in zip(simulated[1].pack().values(), forest.pack().values(), strict=True):
         np.testing.assert_array_equal(got, wanted)
