@@ -126,7 +126,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--without-simfl", action="store_true")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--rows", type=int, help="use at most these first rows of a set")
-    parser.add_argument("--trees", type=int, default=500, help="of all clients together")
+    parser.add_argument("--trees", type=int, default=DEFAULTS.total_trees, help="of all clients together")
     given = parse(parser, arguments, rows=80, clients=[2], rounds=1, local_epochs=1, trees=10)
 
     import torch

@@ -1,6 +1,6 @@
 """Measure and draw the learned rates of docs/fedxgbllr.md: cpu_small, five clients who are alike or differ, seed 0.
 
-    python -m benchmarks.fedxgbllr_rates            measures; writes docs/figures/fedxgbllr_rates.json and .png
+    python -m benchmarks.fedxgbllr_rates            measures; writes fedxgbllr_rates.json and .png to docs/figures
     python -m benchmarks.fedxgbllr_rates --redraw   draws the existing measurements
 
 Both print the table. The rates are those of `FedXGBllrModel.effective_rates` on the test rows of
@@ -18,6 +18,7 @@ import numpy as np
 
 from benchmarks.federated_data import load
 from benchmarks.federated_figures import markdown
+from benchmarks.program import DOCS, parse
 from protocols.federated.engine import LocalFederation
 from protocols.federated.fedxgbllr.client import FedXGBllrClient
 from protocols.federated.fedxgbllr.config import FedXGBllrConfig
@@ -26,7 +27,6 @@ from protocols.federated.secure_sum import OpenSum
 from sharewood.fed.division import Division, divide
 
 SET, CLIENTS, SEED = "cpu_small", 5, 0
-FIGURES = Path(__file__).parents[1] / "docs" / "figures"
 NAMES: dict[Division, str] = {"equal": "clients are alike", "component": "clients by the first component"}
 FEW = 10  # trees at either end of an ensemble
 
@@ -38,11 +38,11 @@ class Learned(TypedDict):
     rates: list[list[float]]
 
 
-def measured(division: Division) -> Learned:
-    X, y = load(SET)
+def measured(division: Division, rows: int | None, trees: int) -> Learned:
+    X, y = (part[:rows] for part in load(SET))
     training, test = np.split(np.random.default_rng(SEED).permutation(len(X)), [len(X) * 3 // 4])
     parts = [training[part] for part in divide(X[training], y[training], CLIENTS, division, SEED)]
-    config = FedXGBllrConfig.of(objective="reg:squarederror", seed=SEED)
+    config = FedXGBllrConfig.of(objective="reg:squarederror", seed=SEED, total_trees=trees)
     clients = {i: FedXGBllrClient(i, X[part], y[part], config, OpenSum()) for i, part in enumerate(parts)}
     model = train(LocalFederation(clients), config, OpenSum())
     rates = model.effective_rates(X[test]).round(5).tolist()
@@ -77,18 +77,23 @@ def draw(learned: dict[str, Learned], out: Path) -> None:
     plt.close(figure)
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--redraw", action="store_true")
-    path = FIGURES / "fedxgbllr_rates.json"
-    if not parser.parse_args().redraw:
+    parser.add_argument("--redraw", action="store_true", help="draw existing measurements")
+    parser.add_argument("--rows", type=int, help="use at most these first rows")
+    parser.add_argument("--trees", type=int, default=FedXGBllrConfig.of().total_trees, help="of all clients together")
+    parser.add_argument("--out", type=Path, default=DOCS / "figures", help="folder of the results")
+    given = parse(parser, arguments, rows=200, trees=10)
+    path = given.out / "fedxgbllr_rates.json"
+    if not given.redraw:
         import torch
 
         torch.set_num_threads(1)
-        path.write_text(json.dumps({division: measured(division) for division in NAMES}) + "\n")
-    learned: dict[str, Learned] = json.loads(path.read_text())
-    draw(learned, path.with_suffix(".png"))
-    print(table(learned))
+        learned = {division: measured(division, given.rows, given.trees) for division in NAMES}
+        path.write_text(json.dumps(learned) + "\n")
+    existing: dict[str, Learned] = json.loads(path.read_text())
+    draw(existing, path.with_suffix(".png"))
+    print(table(existing))
 
 
 if __name__ == "__main__":

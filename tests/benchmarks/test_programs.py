@@ -18,14 +18,14 @@ from benchmarks.program import DOCS, write_between
 
 FOLDER = {
     *("bench_page", "checks_cost", "cluster", "compare_vertical", "complexity", "edges_cost", "federated_figures"),
-    *("four_systems", "heterogeneity", "plot_secureboost", "scaling", "two_runs"),
+    *("fedxgbllr_rates", "four_systems", "heterogeneity", "plot_secureboost", "scaling", "two_runs"),
 }
 FILE = {"crypten_cnn", "federated_fedxgbllr", "federated_virtual_samples", "virtual_samples_update"}
 # Not in a few seconds:
 LONG = {"cluster": "starts Ray", "cluster_kills": "starts Ray"}
 PUBLIC_SETS = {
     *("attack_secureboost", "federated_fedxgbllr", "federated_virtual_samples", "plot_secureboost"),
-    *("quality_secureboost", "virtual_samples_update"),
+    *("fedxgbllr_rates", "quality_secureboost", "virtual_samples_update"),
 }
 
 

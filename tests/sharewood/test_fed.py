@@ -266,7 +266,7 @@ def test_a_benchmark_has_the_defaults_of_python(monkeypatch, tmp_path):
     from benchmarks import federated_fedxgbllr, federated_virtual_samples
 
     seen = []
-    monkeypatch.setattr(federated_fedxgbllr, "load", lambda name: (None, None))
+    monkeypatch.setattr(federated_fedxgbllr, "load", lambda name: (np.zeros((9, 2)), np.zeros(9)))
     monkeypatch.setattr(federated_fedxgbllr, "run", lambda X, y, clients, config, *rest: seen.append(config) or {})
     monkeypatch.setattr("sys.argv", ["benchmark", "--data", "a9a", "--clients", "2", "--out", str(tmp_path / "a.csv")])
     federated_fedxgbllr.main()
