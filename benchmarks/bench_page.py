@@ -1,6 +1,6 @@
 """docs/benchmarks.md and its figures, from a run of `make bench`; `--page` writes them again from what it has kept.
 
-It keeps one run of every processor, the last one first.
+It keeps the last run.
 """
 
 from __future__ import annotations
@@ -32,11 +32,6 @@ def run_of(results: dict[str, Any]) -> dict[str, Any]:
         "revision": results["commit_info"]["id"][:7],
         "benchmarks": kept(results["benchmarks"]),
     }
-
-
-def with_run(runs: list[dict[str, Any]], new: dict[str, Any]) -> list[dict[str, Any]]:
-    """The new run, and those of other processors."""
-    return [new, *(run for run in runs if run["processor"] != new["processor"])]
 
 
 def kept(benchmarks: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -89,12 +84,11 @@ def _machine(run: dict[str, Any]) -> str:
     return f"{run['processor']}, {run['cores']} cores, TLS by {run['tls']}, Sharewood at {run['revision']}"
 
 
-def page(runs: list[dict[str, Any]]) -> str:
-    operations = at_largest(runs[0]["benchmarks"], "operation")
-    ratios = "\n\n".join(f"{_machine(run)}:\n\n{_ratios(at_largest(run['benchmarks'], 'operation'))}" for run in runs)
+def page(run: dict[str, Any]) -> str:
+    operations = at_largest(run["benchmarks"], "operation")
     return f"""# Operations beside CrypTen
 
-`python -m benchmarks.bench_page` writes this page from runs of `make bench` in `figures/benchmarks.json`; do not edit
+`python -m benchmarks.bench_page` writes this page from a run of `make bench` in `figures/benchmarks.json`; do not edit
 it by hand.
 
 Two processes run on one machine over loopback, with one core and one thread each, and a dealer where there is one. All
@@ -106,12 +100,12 @@ as with our dealer.
 CrypTen uses plain sockets, and Sharewood uses TLS 1.3. "No TLS" is Sharewood on plain sockets, which exists only for
 this comparison.
 
-The first tables give the ratio of CrypTen's median to ours at the largest size: online / offline and online together.
-It depends on the processor, and on the speed of the TLS library.
+The first table gives the ratio of CrypTen's median to ours at the largest size: online / offline and online together.
+It depends on the processor, and on the speed of the TLS library. {_machine(run)}:
 
-{ratios}
+{_ratios(operations)}
 
-These are the figures behind the first table. n counts values, or the rows of a square matrix.
+These are the figures behind it. n counts values, or the rows of a square matrix.
 
 ![time and bytes against n](figures/operations.png)
 
@@ -123,7 +117,7 @@ n x 20, 32 bins, depth 4.
 
 ![time and bytes of the stages of a tree](figures/tree_stages.png)
 
-{_figures(at_largest(runs[0]["benchmarks"], "tree"))}
+{_figures(at_largest(run["benchmarks"], "tree"))}
 """
 
 
@@ -133,14 +127,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--results", type=Path, default=OUT / "results.json", help="of make bench")
     parser.add_argument("--out", type=Path, default=DOCS)
     options = parse(parser, arguments, page=True)
-    runs = json.loads(KEPT.read_text())
-    if not options.page:
-        runs = with_run(runs, run_of(json.loads(options.results.read_text())))
+    run = json.loads(KEPT.read_text()) if options.page else run_of(json.loads(options.results.read_text()))
     figures = options.out / "figures"
     figures.mkdir(parents=True, exist_ok=True)
-    (figures / KEPT.name).write_text(json.dumps(runs, indent=1) + "\n")
-    draw_all(runs[0]["benchmarks"], figures)
-    (options.out / "benchmarks.md").write_text(page(runs))
+    (figures / KEPT.name).write_text(json.dumps(run, indent=1) + "\n")
+    draw_all(run["benchmarks"], figures)
+    (options.out / "benchmarks.md").write_text(page(run))
 
 
 if __name__ == "__main__":

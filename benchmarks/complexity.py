@@ -78,6 +78,7 @@ def _number(value: Fraction) -> str:
 
 # The rows, features, bins and depth of a tree; each row of the table changes one of them.
 REFERENCE = (10_000, 20, 32, 4)
+WIDE = 1_000  # features
 VARIED = ((1_000, 10_000, 100_000), (10, 20, 40), (16, 32, 64), (1, 2, 3, 4, 5))
 
 
@@ -95,7 +96,7 @@ def tree_price(rows: int, features: int, bins: int, depth: int, by: str) -> Pric
 
 def tree_rows(by: str) -> Iterable[list[str]]:
     for place, values in enumerate(VARIED):
-        for value in values:
+        for value in (*values, *[WIDE] * (place == 1 and by == "bits")):
             sizes = *REFERENCE[:place], value, *REFERENCE[place + 1 :]
             cost = tree_price(*sizes, by)
             figures = sum(cost.bits) / 8e6, sum(cost.dealt) / 1e6
@@ -134,6 +135,9 @@ def page() -> str:
     )
     sizes = ["rows", "features", "bins", "depth"]
     trees = {by: table([*sizes, "rounds", "online MB", "dealt MB"], tree_rows(by)) for by in ("bits", "keys")}
+    wide, narrow = (tree_price(n, features, k, depth, "bits") for features in (WIDE, d))
+    online, dealt = sum(wide.bits) / 8e6, sum(wide.dealt) / 1e6
+    per_feature = [(online - sum(narrow.bits) / 8e6) / (WIDE - d), (dealt - sum(narrow.dealt) / 1e6) / (WIDE - d)]
     levels = table(["level", "nodes", "rounds", "online MB", "dealt MB"], level_rows("bits"))
     return f"""# What protocols and trees cost
 
@@ -158,6 +162,9 @@ of rows, in whole bytes, so the cost per row changes in small steps.
 With `comparison="bits"`:
 
 {trees["bits"]}
+
+A further feature adds about {per_feature[0]:.2f} MB online and {per_feature[1]:.2f} MB from the dealer: {WIDE:,}
+features take {online:,.0f} MB and {dealt:,.0f} MB per tree.
 
 With `comparison="keys"`:
 

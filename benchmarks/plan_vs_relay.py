@@ -40,7 +40,7 @@ FIGURES = ("on_the_network", "planned", "measured")
 TOLERANCE = 0.3
 # Rows of each party, features, and parameters.
 JOBS = {
-    "smallest": ((20, 20), 2, {"n_estimators": 1, "max_depth": 1, "max_bin": 4}),
+    "smallest": ((20, 20), 3, {"n_estimators": 1, "max_depth": 1, "max_bin": 4}),
     "569 x 30": ((285, 284), 30, {"n_estimators": 3, "max_depth": 3, "max_bin": 32}),
     "10,000 x 20": ((5000, 5000), 20, {"n_estimators": 3, "max_depth": 4, "max_bin": 32}),
 }

@@ -5,7 +5,7 @@ import json
 from rich.console import Console
 
 from benchmarks.__main__ import table
-from benchmarks.bench_page import DOCS, at_largest, kept, page, run_of, with_run
+from benchmarks.bench_page import DOCS, at_largest, kept, page, run_of
 from benchmarks.plot_bench import draw_all
 
 
@@ -50,8 +50,8 @@ def run(processor, benchmarks):
 
 
 def test_the_page_is_written_from_the_figures():
-    runs = json.loads((DOCS / "figures" / "benchmarks.json").read_text())
-    assert (DOCS / "benchmarks.md").read_text() == page(runs), "python -m benchmarks.bench_page --page writes it anew"
+    run = json.loads((DOCS / "figures" / "benchmarks.json").read_text())
+    assert (DOCS / "benchmarks.md").read_text() == page(run), "python -m benchmarks.bench_page --page writes it anew"
 
 
 def test_the_page_shows_the_largest_size():
@@ -59,15 +59,5 @@ def test_the_page_shows_the_largest_size():
     ((key, systems),) = at_largest(kept([*RUN, ours]), "operation").items()
     assert key == ("product", 10_000)
     assert systems["sharewood, bits"]["seconds"] == 0.1 and systems["CrypTen, third party"]["seconds"] == 1.5
-    (row,) = (line for line in page([run("here", [*RUN, ours])]).splitlines() if " / " in line and "10,000" in line)
+    (row,) = (line for line in page(run("here", [*RUN, ours])).splitlines() if " / " in line and "10,000" in line)
     assert row == "| product | 10,000 | 10.0 / 5.0 | 15.0 / 7.5 | 20.0 / 10.0 | 30.0 / 15.0 |"
-
-
-def test_the_page_keeps_the_last_run_of_every_processor():
-    slow = entry("sharewood, no TLS", 10_000, 0.5, offline_seconds=0.05)
-    quick = entry("sharewood, no TLS", 10_000, 0.05, offline_seconds=0.05)
-    runs = with_run([run("here", [*RUN, slow]), run("there", [*RUN, slow])], run("here", [*RUN, quick]))
-    assert [r["processor"] for r in runs] == ["here", "there"]
-    text = page(runs)
-    assert text.index("here, ") < text.index("20.0 / 10.0") < text.index("there, ") < text.index("2.0 / 1.8")
-    assert text.count("Sharewood at 0123456") == 2
