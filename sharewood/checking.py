@@ -11,14 +11,13 @@ from functools import partial
 from pathlib import Path
 
 from mpc.errors import ConfigError, PeerFailure, SharewoodError
-from protocols.transport.certificates import Credentials, expiry, subject_names
+from protocols.transport.certificates import Credentials, expires_soon, expiry, subject_names
 from protocols.transport.tcp import Address, address_text, connect, listen
 from protocols.transport.tls import why_refused
 from sharewood.hosts_config import HostsConfig
 from sharewood.own_files import own_half, own_ray, rows_to_predict, training_tables
 from sharewood.table_files import writable
 
-SOON = dt.timedelta(days=30)
 _OUTPUTS = "aligned", "model", "predictions", "revealed"
 
 
@@ -66,7 +65,7 @@ def _certificate(config: HostsConfig, name: str) -> Iterator[Finding]:
         return
     now, until = dt.datetime.now(dt.UTC), expiry(credentials.certificate)
     text = f"{config.tls / name}.crt is for {name}, signed by authority.crt, valid until {until:%Y-%m-%d}"
-    yield Finding("certificate", text, warning=until - now < SOON)
+    yield Finding("certificate", text, warning=expires_soon(credentials.certificate))
     yield Finding("clock", f"{now:%Y-%m-%d %H:%M} UTC, within the certificate's dates")
 
 

@@ -215,7 +215,7 @@ def _train(config: HostsConfig, name: str, resume: bool, json: Path | None, watc
     def program(party: Party) -> TrainingReport:
         # After the parties have connected: it may take longer than the other's `patience`.
         warm_up(parameters.comparison, config.offline, config.ot)
-        estimator = fit(party, parameters.model_dump(), rows, validation, checkpoints, watch)
+        estimator = fit(party, parameters.model_dump(), rows, validation, checkpoints, watch, own.minimum_rows)
         assert estimator.model is not None, "fit has set it"
         estimator.model.save(out, key)
         known, used = estimator.model.facts, estimator.config

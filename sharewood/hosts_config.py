@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from protocols.ot.correlated import OtKind
 from protocols.runtime.hosts import Network, Offline, parse_address
 from protocols.runtime.ray_cluster import MOST_SHARDS
 from protocols.runtime.removed import refuse_removed
-from protocols.transport.certificates import Credentials
+from protocols.transport.certificates import Credentials, expires_soon, expiry
 from secure_tree.config import TrainConfig, validated
 from sharewood.columns import Columns
 from sharewood.hosts_sections import Dealer, PartySection, PlanShape, Predict, Serve, Strict
@@ -23,6 +25,15 @@ from sharewood.toml import read_toml
 
 # The keys of a party's section that name what commands write.
 WRITTEN = "aligned", "model", "checkpoints", "prepared", "predictions", "revealed"
+
+
+log = logging.getLogger("sharewood")
+
+
+@cache
+def _warn_of_expiry(path: Path, certificate: bytes) -> None:
+    if expires_soon(certificate):
+        log.warning("%s is valid until %s only: renew it", path, f"{expiry(certificate):%Y-%m-%d}")
 
 
 class HostsConfig(Strict):
@@ -184,8 +195,10 @@ class HostsConfig(Strict):
         return path
 
     def credentials(self, name: str) -> Credentials:
-        """Load the keys of a role from the folder `tls`."""
-        return Credentials.load(self.tls, name, self.passphrase.read() if self.passphrase else None)
+        """Load the keys of a role from the folder `tls`; log a warning, once, if the certificate expires soon."""
+        found = Credentials.load(self.tls, name, self.passphrase.read() if self.passphrase else None)
+        _warn_of_expiry(self.tls / f"{name}.crt", found.certificate)
+        return found
 
     def file_key(self) -> FileKey | None:
         """Return the key of this host's files, or None if they are not encrypted. Raises ConfigError."""

@@ -76,6 +76,8 @@ class PartySection(Strict):
     """Table that `sharewood align` writes: the rows whose ids both parties have."""
     train_data: Path | None = None
     """Table to train on."""
+    minimum_rows: int = Field(default=1, ge=1)
+    """Fewest rows that the other party must train on; with fewer, `train` is refused at both parties."""
     test_data: Path | None = None
     """Table of rows for validation, instead of `test_size`."""
     model: Path | None = None

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from mpc.errors import ConfigError, DataError
+from mpc.errors import ConfigError, DataError, PeerFailure
 from mpc.party import Party
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.agreement.messages import Count, Message, Plain, Text, exchange
@@ -37,6 +37,7 @@ class JobFacts(Message):
     same: dict[Text, Plain]
     ids: bool
     rows: Count = 0
+    minimum_rows: Count = 1
     missing: Annotated[list[Text], Field(default_factory=list)]
 
 
@@ -52,6 +53,20 @@ def agree(party: Party, mine: JobFacts) -> JobFacts:
     return theirs
 
 
+def _check_minimum(mine: JobFacts, theirs: JobFacts) -> None:
+    """Raise DataError if this party has fewer rows than the other demands, PeerFailure if it is the other way round."""
+    if mine.rows < theirs.minimum_rows:
+        raise DataError(
+            f"the other party demands at least {theirs.minimum_rows} rows to train on (its minimum_rows), got "
+            f"{mine.rows} at this party: bring more rows, or agree on a lower number"
+        )
+    if theirs.rows < mine.minimum_rows:
+        raise PeerFailure(
+            f"the other party must have at least {mine.minimum_rows} rows to train on (minimum_rows of this party), "
+            f"got {theirs.rows}"
+        )
+
+
 def fit(
     party: Party,
     parameters: dict[str, Any],
@@ -59,8 +74,11 @@ def fit(
     validation: Rows | None = None,
     checkpoints: Checkpoints | None = None,
     watch: Watch | None = None,
+    minimum_rows: int = 1,
 ) -> SecureXGBClassifier | SecureXGBRegressor:
-    """Train on own rows with the peer. `parameters` are those of TrainConfig, public and the same at both parties.
+    """Train on own rows with the peer, who must have `minimum_rows`.
+
+    `parameters` are those of TrainConfig, public and the same at both parties.
 
     If `max_bin` is None, it becomes "exact" if no party trains on more than EXACT_ROWS rows and edges are private, and
     BINS_BEYOND otherwise. Features that one party's schema declares as possibly missing may be missing at both parties.
@@ -75,9 +93,11 @@ def fit(
         same={**parameters, "checkpoints": checkpoints is not None, _IN_SHARDS: isinstance(rows, Sharded)},
         ids=rows.has_ids,
         rows=mine,
+        minimum_rows=minimum_rows,
         missing=list(rows.missing),
     )
     theirs = agree(party, facts)
+    _check_minimum(facts, theirs)
     if held:
         log.warning("test_size %g: %d of %d rows are held out of training", config.test_size, held, mine + held)
     if parameters.get("max_bin") is None:

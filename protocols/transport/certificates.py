@@ -106,6 +106,14 @@ class Credentials:
         return found
 
 
+SOON = dt.timedelta(days=30)
+
+
+def expires_soon(certificate: bytes) -> bool:
+    """Return whether a certificate (PEM) is valid for less than 30 days more."""
+    return expiry(certificate) - dt.datetime.now(dt.UTC) < SOON
+
+
 def expiry(certificate: bytes) -> dt.datetime:
     """Return the time until which a certificate (PEM) is valid."""
     return x509.load_pem_x509_certificate(certificate).not_valid_after_utc

@@ -18,7 +18,7 @@ from benchmarks.program import DOCS, write_between
 
 FOLDER = {
     *("bench_page", "checks_cost", "cluster", "compare_vertical", "complexity", "edges_cost", "federated_figures"),
-    *("fedxgbllr_rates", "four_systems", "heterogeneity", "plot_secureboost", "scaling", "two_runs"),
+    *("extraction", "fedxgbllr_rates", "four_systems", "heterogeneity", "plot_secureboost", "scaling", "two_runs"),
 }
 FILE = {"crypten_cnn", "federated_fedxgbllr", "federated_virtual_samples", "virtual_samples_update"}
 # Not in a few seconds:

@@ -14,7 +14,7 @@ from sharewood import hosts, hosts_sections
 from sharewood.hosts import export, reveal, train
 from sharewood.hosts_config import HostsConfig
 from sharewood.setup_cli import keygen
-from tests.sharewood.hosting import ROLES, both, complaint, dealing, example, sharewood, start
+from tests.sharewood.hosting import ROLES, both, complaint, dealing, example, sharewood, start, write_job
 from tests.sharewood.pages import check_page
 
 
@@ -188,6 +188,18 @@ def test_keys_are_never_replaced(place):
 def test_a_strangers_section(place):
     with pytest.raises(ConfigError, match="'party_c' is not one of"):
         HostsConfig.read(place / "party_a.toml").party("party_c")
+
+
+def test_every_command_warns_before_a_certificate_expires(tmp_path, caplog):
+    write_job(tmp_path, {"party_a": {}, "party_b": {}})
+    for days, warned in ((29, True), (40, False)):
+        keygen(tmp_path / f"keys_{days}", "party_a", [], days)
+        text = (tmp_path / "party_a.toml").read_text().replace('"keys"', f'"keys_{days}"')
+        (tmp_path / f"{days}.toml").write_text(text)
+        caplog.clear()
+        for _ in range(2):
+            HostsConfig.read(tmp_path / f"{days}.toml").credentials("party_a")
+        assert caplog.text.count("party_a.crt is valid until") == warned
 
 
 def test_one_certificate_is_made_again_by_a_kept_authority(tmp_path):
