@@ -8,9 +8,10 @@ class SharewoodError(Exception):
 
 
 class PeerFailure(SharewoodError):
-    """The peer or the network is at fault, not this party's input."""
+    """The peer or the network is at fault, not this party's input; `source`: the peer whose message was due."""
 
     exit_status = 3
+    source: str | None = None
 
 
 class ProtocolDesync(PeerFailure):

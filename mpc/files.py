@@ -165,6 +165,30 @@ def make_folder(path: Path) -> None:
         flush_folder(each.parent)
 
 
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Keep other processes that ask for it out of a folder for the length of the block, however this process ends.
+
+    Raises ConfigError if one is there. Does nothing if there is no such folder.
+    """
+    try:
+        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        yield
+        return
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(held)
+        raise ConfigError(f"{folder}: another process is training in this folder: wait until it has ended") from None
+    except OSError:  # a file system without locks
+        pass
+    try:
+        yield
+    finally:
+        os.close(held)
+
+
 def remove(path: Path) -> None:
     """Remove a file, if it is there. Raises DataError."""
     try:

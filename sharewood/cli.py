@@ -185,7 +185,7 @@ def main() -> None:
                 sys.stdout.flush()
     except SharewoodError as error:
         _end(str(error), error.exit_status)
-    except MemoryError as error:
+    except (MemoryError, SystemError) as error:  # numba raises the second where memory for compiled code ends
         _end(f"this machine has too little memory ({error or 'out of memory'})", 2)
     except OSError as error:
         if error.filename is not None and error.strerror:

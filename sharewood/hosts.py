@@ -13,7 +13,7 @@ import numpy as np
 
 from mpc.encryption import FileKey
 from mpc.errors import ConfigError, DataError, PeerFailure
-from mpc.files import file_errors, make_folder
+from mpc.files import alone_in, file_errors, make_folder
 from mpc.party import Party
 from protocols.alignment import align_guest, align_host, psi
 from protocols.randomness.pairwise import prepare as make_ahead
@@ -193,10 +193,12 @@ def train(
     with ExitStack() as stack:
         with bringing(config, name):
             stack.enter_context(own_ray(config, name))
-        return _train(config, name, resume, json, watch)
+        return _train(config, name, resume, json, watch, stack)
 
 
-def _train(config: HostsConfig, name: str, resume: bool, json: Path | None, watch: Watch | None) -> TrainingReport:
+def _train(
+    config: HostsConfig, name: str, resume: bool, json: Path | None, watch: Watch | None, stack: ExitStack
+) -> TrainingReport:
     with bringing(config, name, writes={"--json": json}):
         folder = config.needs(name, "checkpoints") if resume else config.party(name).checkpoints
         key = config.file_key()
@@ -205,8 +207,10 @@ def _train(config: HostsConfig, name: str, resume: bool, json: Path | None, watc
         out = config.needs(name, "model")
         for path in [out, *([json] if json else [])]:
             writable(path)
-        if checkpoints and not resume:
-            make_folder(checkpoints.folder)
+        if checkpoints:
+            if not resume:
+                make_folder(checkpoints.folder)
+            stack.enter_context(alone_in(checkpoints.folder))
         own = config.party(name)
         read = Inputs.of(train_data=own.train_data, test_data=own.test_data)
         material = own.prepared

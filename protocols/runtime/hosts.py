@@ -18,7 +18,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NoReturn, TypeVar
 
-from mpc.errors import ConfigError, PeerFailure, PeerTimeout, ProtocolDesync
+from mpc.errors import ConfigError, PeerFailure, PeerTimeout, PeerVanished, ProtocolDesync
 from mpc.party import Party
 from mpc.process import leave_no_core_dump
 from mpc.verdict import begin, settle
@@ -157,7 +157,7 @@ def _supplied(
 ) -> Iterator[DealtRandomness | PairwiseRandomness]:
     """Yield correlated randomness, from the dealer or made over the second channel to the peer."""
     if second:
-        with second.explained():
+        with second.explained(), _at_first_hand(peer, second):
             with second.watching(peer, _give_up):
                 made = pairwise(rank, second, network.ot, peer, prepared, network.domain)
             yield made
@@ -165,7 +165,7 @@ def _supplied(
     address = network.dealer or _own_dealer(peer, rank, own_dealer)
     waits: dict[str, Any] = {"patience": network.patience, "timeout": network.timeout}
     dealer = connect(address, credentials, network.dealer_name, session=session, beside=peer, **waits)
-    with dealer.explained():
+    with dealer.explained(), _at_first_hand(peer, dealer):
         # The dealer may wait just as long for the other party, and must be the first to report it.
         dealer.timeout = _LATER * max(network.patience, network.timeout)
         with dealer.watching(peer, _give_up):
@@ -173,6 +173,25 @@ def _supplied(
             _same_session(peer, dealt)
         dealer.timeout = _LATER * network.timeout
         yield dealt
+
+
+@contextmanager
+def _at_first_hand(peer: Channel, other: Channel) -> Iterator[None]:
+    """If `peer` has caused the end of `other`, its second channel or the dealer's, give the reason and name it."""
+    try:
+        yield
+    except PeerVanished as failure:
+        _, gone, where = str(failure).partition(f"{peer.peer} closed the connection")
+        if failure.explained and other.peer != peer.peer and gone:
+            raise PeerVanished(f"{gone}{where} (as {other.peer} says)") from None
+        if failure.explained or other.peer != peer.peer:
+            raise
+        # Both channels end at the same time, and what was said on the first may arrive later.
+        peer.timeout = _DECLINING
+        told = peer.last_words("the end")
+        if isinstance(told, PeerVanished) and told.explained:
+            raise told from None
+        raise
 
 
 def run_pair(network: Network, rank: int, credentials: Credentials, job: Callable[[Channel], T]) -> T:

@@ -221,6 +221,8 @@ class Channel:
             try:
                 yield self
             except PeerFailure as failure:
+                if failure.source == self.peer and self.peer not in str(failure):
+                    failure.args = (f"{self.peer}: {failure}",)
                 self.end(str(failure))
                 raise
             except BaseException:
@@ -277,6 +279,7 @@ class Channel:
         except PeerFailure as failure:
             if not (isinstance(failure, PeerVanished) and failure.explained):
                 failure.args = (f"{what} {number}: {failure}",)
+                failure.source = self.peer
             raise
 
 

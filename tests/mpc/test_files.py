@@ -1,13 +1,14 @@
 """Files are private to their owner, complete or absent, and on disk when the call returns."""
 
 import os
+import re
 import resource
 import stat
 
 import pytest
 
-from mpc.errors import DataError
-from mpc.files import discard_partial, make_folder, remove, write_bytes, writing
+from mpc.errors import ConfigError, DataError
+from mpc.files import alone_in, discard_partial, make_folder, remove, write_bytes, writing
 
 
 def mode(path):
@@ -92,3 +93,12 @@ def test_failures_to_make_or_remove_are_reported_in_one_sentence(tmp_path):
     with pytest.raises(DataError, match="folder: cannot be removed"):
         remove(tmp_path / "folder")
     remove(tmp_path / "nothing")
+
+
+def test_a_folder_has_one_training_at_a_time(tmp_path):
+    sentence = f"^{re.escape(str(tmp_path))}: another process is training in this folder: wait until"
+    held, again = alone_in(tmp_path), alone_in(tmp_path)
+    with alone_in(tmp_path / "none"), held, pytest.raises(ConfigError, match=sentence), again:
+        pass
+    with alone_in(tmp_path):
+        pass

@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,8 @@ from mpc.errors import ConfigError, DataError, PeerFailure, PeerTimeout, PeerVan
 from mpc.rings import Z64
 from protocols.randomness.dealt import DealtRandomness
 from protocols.runtime import hosts
-from protocols.runtime.hosts import parse_address, run_pair
+from protocols.runtime.hosts import _at_first_hand, parse_address, run_pair
+from protocols.transport.frames import _ended
 from protocols.transport.tcp import connect, listen
 from tests.protocols.runtime.meeting import (
     CREDENTIALS,
@@ -309,3 +311,14 @@ def test_addresses(text, address):
 def test_malformed_addresses(text):
     with pytest.raises(ConfigError, match="an address must be host:port"):
         parse_address(text)
+
+
+def test_a_party_that_the_dealer_says_is_gone_is_named_first():
+    peer, dealer = (SimpleNamespace(peer=name) for name in ("party_b", "dealer"))
+    told = _ended("dealer", bytearray(b"received message 0: party_b closed the connection in dealer.plan"))
+    with pytest.raises(PeerVanished) as named, _at_first_hand(peer, dealer):
+        raise told
+    assert str(named.value) == "party_b closed the connection in dealer.plan (as dealer says)"
+    with pytest.raises(PeerVanished) as other, _at_first_hand(peer, dealer):
+        raise _ended("dealer", bytearray(b"it failed"))
+    assert str(other.value) == "dealer ended the session: it failed"

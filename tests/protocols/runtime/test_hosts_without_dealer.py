@@ -11,8 +11,8 @@ import pytest
 from mpc.beaver import Triples
 from mpc.errors import ConfigError, PeerFailure
 from mpc.rings import Z64
-from protocols.runtime.hosts import Network
-from tests.protocols.runtime.meeting import FORK, NAMES, SQUARES, both, free_port, outcome
+from protocols.runtime.hosts import Network, _meet
+from tests.protocols.runtime.meeting import CREDENTIALS, FORK, NAMES, SQUARES, both, free_port, outcome
 
 
 @pytest.fixture
@@ -35,6 +35,20 @@ def test_a_session_without_a_dealer(network):
 def test_what_the_hosts_disagree_on_is_named(network, change, sentence):
     at_a, at_b = both(network, networks=(network, replace(network, **change)))
     assert type(at_a) is type(at_b) is ConfigError and str(at_a) == sentence
+
+
+def test_the_reason_of_a_refusal_is_told_although_the_second_channel_ends_first(network):
+    def refuse():
+        with _meet(network, 1, CREDENTIALS["party_b"], supplied=True) as (peer, _, second):
+            second.close()
+            time.sleep(0.3)
+            peer.end("it refused its own files")
+
+    with ThreadPoolExecutor(1) as pool:
+        refused = pool.submit(refuse)
+        failure = outcome(network, 0)
+        refused.result()
+    assert str(failure) == "party_b ended the session: it refused its own files"
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])

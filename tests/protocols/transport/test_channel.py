@@ -1,5 +1,7 @@
 """Behaviour of every channel, in memory and over TLS."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -127,6 +129,14 @@ def test_another_step_is_a_desync_on_both_sides(pair):
     assert str(at_b) == "round 17: expected reveal uint64[128], got beaver.multiply uint64[2,128]"
 
 
+def test_a_run_between_hosts_names_the_peer_of_a_desync(pair):
+    a, b = pair
+    b.send("another", None)
+    sentence = f"{a.peer}: received message 0: expected {TAG}, got another"
+    with pytest.raises(ProtocolDesync, match=f"^{re.escape(sentence)}$"), a.explained():
+        a.receive(TAG)
+
+
 def test_another_length_is_a_desync(pair):
     a, b = pair
     at_a, at_b = both(lambda: a.exchange(TAG, [words(3)]), lambda: b.exchange(TAG, [words(4)]))
@@ -146,7 +156,7 @@ def test_another_version_is_a_desync(pair, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(frames, "VERSION", 9)
         a.send(TAG, None)
-    with pytest.raises(ProtocolDesync, match=r"^received message 0: protocol version: expected 2, got 9$"):
+    with pytest.raises(ProtocolDesync, match=r"^received message 0: protocol version: expected 3, got 9$"):
         b.receive(TAG)
 
 
