@@ -28,9 +28,7 @@ SMALL = {"n_estimators": 12, "update_estimators": 6, "min_group": 1}
 def test_every_update_of_the_experiment_goes_on_from_one_base_model(monkeypatch):
     X, y = rare_positives(rows=8000, positive_rate=0.05, seed=1)
     monkeypatch.setattr(virtual_samples_update, "table", lambda name, seed: (X, y))
-    monkeypatch.setattr(virtual_samples_update, "TREES", 6)
-    monkeypatch.setattr(virtual_samples_update, "UPDATE_TREES", 3)
-    base, *updates = virtual_samples_update.runs("rare", 0)
+    base, *updates = virtual_samples_update.runs("rare", 0, None, trees=6, update_trees=3)
     assert [line["variant"] for line in updates] == list(virtual_samples_update.VARIANTS)
     assert [line["joined"] > 0 for line in updates] == [False, True, True, True, True]
     assert [line["trees"] for line in updates[:4]] == [3] * 4 and 0 <= updates[4]["trees"] <= 3

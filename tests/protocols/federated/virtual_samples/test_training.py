@@ -515,6 +515,14 @@ def test_bad_input_of_a_node_is_one_sentence(change, error, sentence):
         VirtualSamplesNode(0, summation=OpenSum(), **given)
 
 
+def test_a_node_has_at_least_as_many_rows_as_clusters_and_does_not_say_how_many():
+    config = with_options(clusters=242)
+    VirtualSamplesNode(0, *table(242), config, OpenSum(), GROUP_KEY)
+    with pytest.raises(DataError) as refused:
+        VirtualSamplesNode(0, *table(241), config, OpenSum(), GROUP_KEY, update=table(90))
+    assert str(refused.value) == "node 0: clusters must be at most the number of its rows, got 242"
+
+
 def test_min_group_may_be_half_of_a_nodes_rows():
     VirtualSamplesNode(0, *table(242), MIN_121, OpenSum(), GROUP_KEY)
 
