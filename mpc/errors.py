@@ -1,5 +1,7 @@
 """Every error that Sharewood raises on purpose, and the exit status that the command line returns for it."""
 
+from typing import Self
+
 
 class SharewoodError(Exception):
     """An error whose message is meant for the person who runs Sharewood."""
@@ -8,10 +10,21 @@ class SharewoodError(Exception):
 
 
 class PeerFailure(SharewoodError):
-    """The peer or the network is at fault, not this party's input; `source`: the peer whose message was due."""
+    """The peer or the network is at fault, not this party's input.
+
+    `source`: the peer whose message was due. `fact`: what happened, without the step of the protocol.
+    """
 
     exit_status = 3
     source: str | None = None
+    fact: str | None = None
+
+    @classmethod
+    def at(cls, fact: str, step: str, reason: str | None = None) -> Self:
+        """Return a failure at a step of the protocol."""
+        failure = cls(f"{fact} in {step}" + (f": {reason}" if reason else ""))
+        failure.fact = fact
+        return failure
 
 
 class ProtocolDesync(PeerFailure):

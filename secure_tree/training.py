@@ -31,7 +31,8 @@ from secure_tree.validation import HELD_OUT, undefined
 
 log = logging.getLogger("sharewood")
 
-# A function called after each tree with its number, its shares, and its rows with the gradients and the new margin.
+# A function called after each tree with its number, its shares, and its rows with the gradients and the new margin. If
+# it has a method `evaluated`, that is called with the number of rounds and the metrics of each evaluation.
 Observer = Callable[[int, TreeShares, TreeRows], None]
 # The revealed (number of rounds, metric) pairs on held-out rows, and these curves for all metrics.
 Curve = list[tuple[int, float]]
@@ -133,8 +134,11 @@ def train(
                         provide(start)
                 if boosting.validation:
                     grown = trees[start * config.classes : end * config.classes]
-                    for metric, value in boosting.validation.measure(party, grown, first + end).items():
+                    measured = boosting.validation.measure(party, grown, first + end)
+                    for metric, value in measured.items():
                         curves[metric].append((first + end, value))
+                    if tell := getattr(observer, "evaluated", None):
+                        tell(first + end, measured)
                     if config.early_stopping_rounds and math.isnan(curve[-1][1]):
                         raise undefined(config.metric)
             if config.early_stopping_rounds and first + end - best_round(curve, config) >= config.early_stopping_rounds:

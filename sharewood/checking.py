@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-import socket
 import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from mpc.errors import ConfigError, PeerFailure, SharewoodError
+from mpc.errors import ConfigError, PeerFailure, PeerTimeout, SharewoodError
 from protocols.transport.certificates import Credentials, expires_soon, expiry, subject_names
 from protocols.transport.tcp import Address, address_text, connect, listen
 from protocols.transport.tls import why_refused
@@ -18,6 +17,8 @@ from sharewood.hosts_config import HostsConfig
 from sharewood.own_files import own_half, own_ray, rows_to_predict, training_tables
 from sharewood.table_files import writable
 
+# What the host that is checked is told.
+CHECKED = "it only checked this host"
 _OUTPUTS = "aligned", "model", "predictions", "revealed"
 
 
@@ -130,10 +131,13 @@ def _reached(config: HostsConfig, name: str, peer: str, address: Address, second
     """Open a TLS connection and close it at once; a host that refuses the port is up, but has not started yet."""
     where = f"{peer} at {address_text(address)}"
     try:
-        socket.create_connection(address, seconds).close()
-    except ConnectionRefusedError:
-        return f"the host of {where} answers, and nothing listens there yet"
-    except OSError as error:
-        raise PeerFailure(f"{where} cannot be reached within {seconds:g} s: {error.strerror or error}") from None
-    with connect(address, config.credentials(name), peer, patience=seconds):
-        return f"{where} listens, and its certificate holds"
+        with connect(address, config.credentials(name), peer, patience=seconds, once=True) as channel:
+            channel.end(CHECKED)
+            return f"{where} listens, and its certificate holds"
+    except PeerTimeout as failure:
+        if isinstance(failure.__cause__, ConnectionRefusedError):
+            return f"the host of {where} answers, and nothing listens there yet"
+        if isinstance(failure.__cause__, OSError):
+            reason = failure.__cause__.strerror or failure.__cause__
+            raise PeerFailure(f"{where} cannot be reached within {seconds:g} s: {reason}") from None
+        raise

@@ -17,7 +17,7 @@ from protocols.runtime.removed import refuse_removed
 from sharewood import __version__, hosts_cli, purge, setup_cli
 from sharewood.cli_options import one_of
 from sharewood.fed import cli as fed_cli
-from sharewood.logs import LogFormat, LogLevel, log_to_stderr
+from sharewood.logs import LogFormat, LogLevel, complain, in_json, log_to_stderr, say_document
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -150,7 +150,10 @@ def demo(
     report = run_demo(chosen, parameters, out, **how, files=origin)
     if json:
         write_json(json, report.document())
-    print_report(report, out)
+    if in_json():
+        say_document(report.document())
+    else:
+        print_report(report, out)
 
 
 def _parameters(objective: str, trees: int, depth: int, bins: str, comparison: str, **more: Any) -> dict[str, Any]:
@@ -207,7 +210,7 @@ def _end(text: str, status: int) -> NoReturn:
         os.dup2(nowhere, sys.stdout.fileno())  # the interpreter writes at its end what is left
     try:
         if sys.stderr:
-            print(f"sharewood: {text}", file=sys.stderr, flush=True)
+            complain(text)
     except OSError:
         os.dup2(nowhere, sys.stderr.fileno())
     sys.exit(status)

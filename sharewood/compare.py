@@ -14,6 +14,7 @@ from mpc.files import write_bytes
 from secure_tree.storage import read_json
 from sharewood.apart import check_apart
 from sharewood.figures import MEASURES
+from sharewood.logs import in_json, say_document
 from sharewood.page.units import number, seconds, size
 
 _WHAT = "report of Sharewood in JSON"
@@ -37,7 +38,9 @@ def compare(paths: Sequence[Path], page: Path | None) -> None:
     check_apart({"--page": page}, {f"report {number}": path for number, path in enumerate(paths, 1)})
     sections = compared([_read(path) for path in paths])
     names = _short_names(paths)
-    console = Console()
+    if in_json():
+        say_document({"names": names, "sections": sections})
+    console = Console(quiet=in_json())
     for title, rows in sections.items():
         table = Table("", *names, title=title, title_justify="left")
         for name, values in rows.items():

@@ -71,7 +71,8 @@ def run_demo(
         if party.rank or not progress:
             log.setLevel(logging.WARNING)
         began = perf_counter()
-        model = estimator(**config.model_dump()).fit(party, *data.train[party.rank], observer=Progress(party, config))
+        with Progress(party, config) as shown:
+            model = estimator(**config.model_dump()).fit(party, *data.train[party.rank], observer=shown)
         seconds = perf_counter() - began
         model.save(out / _HALVES[party.rank])
         margins = model.predict_margin(party, data.test[party.rank][0], data.method)
@@ -79,8 +80,8 @@ def run_demo(
             name: {k: asdict(v) for k, v in c.items()} for name, c in (("stages", party.stages), ("parts", party.parts))
         }
         revealed = list(party.revealed)
-        shown = pd.concat([tables[party.rank][0] for tables in few.values()], ignore_index=True)
-        staged = staged_margins(party, model, shown, data.method)
+        drawn = pd.concat([tables[party.rank][0] for tables in few.values()], ignore_index=True)
+        staged = staged_margins(party, model, drawn, data.method)
         again = dict.fromkeys(party.revealed[len(revealed) :])
         revealed += [f"{what} after every step of the learning curve" for what in again]
         assert model.model is not None, "fit has set it"

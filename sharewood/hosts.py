@@ -45,6 +45,7 @@ from sharewood.own_files import (
     write_predicted,
 )
 from sharewood.own_paths import NOTHING, check_paths
+from sharewood.plain_failures import told_plainly
 from sharewood.planning import planned
 from sharewood.progress import Watch
 from sharewood.quality import quality_of_predictions
@@ -68,23 +69,33 @@ from sharewood.warming_up import warm_up
 T = TypeVar("T")
 
 
-def connected(config: HostsConfig, name: str, job: Callable[[Party], T], prepared: Prepared | None = None) -> T:
-    """Run a job as party `name` of the configuration; `prepared` is that of `run_party`."""
+def connected(
+    config: HostsConfig, name: str, job: Callable[[Party], T], prepared: Prepared | None = None, *, doing: str
+) -> T:
+    """Run a job as party `name` of the configuration; `prepared` is that of `run_party`, `doing` of `told_plainly`."""
     config.party(name)
-    return run_party(config.network, config.names.index(name), config.credentials(name), job, prepared=prepared)
+
+    def told(party: Party) -> T:
+        with told_plainly(lambda: doing):
+            return job(party)
+
+    return run_party(config.network, config.names.index(name), config.credentials(name), told, prepared=prepared)
 
 
-def on_workers(config: HostsConfig, name: str, job: Callable[[Party], T], prepared: Prepared | None = None) -> T:
+def on_workers(
+    config: HostsConfig, name: str, job: Callable[[Party], T], prepared: Prepared | None = None, *, doing: str
+) -> T:
     """Run a job likewise, with each party's rows divided among workers if the configuration has shards."""
     if not config.shards:
-        return connected(config, name, job, prepared)
+        return connected(config, name, job, prepared, doing=doing)
     network, own = config.network, config.party(name)
     # Every worker loads the keys on its own machine.
     credentials = partial(config.credentials, name)
 
     def divided(party: Party) -> T:
         host = network.meeting[0] if own.ray is None else None
-        with with_workers(party, config.shards, network, host, credentials, own.worker_ports):
+        workers = with_workers(party, config.shards, network, host, credentials, own.worker_ports)
+        with told_plainly(lambda: doing), workers:
             return job(party)
 
     leads = replace(network, shards=config.shards)
@@ -242,7 +253,7 @@ def _train(
         )
 
     try:
-        report = on_workers(config, name, program, prepared)
+        report = on_workers(config, name, program, prepared, doing="a model was trained")
     except (PeerFailure, DataError) as failure:
         if checkpoints is None or not checkpoints.any_kept():
             raise
@@ -292,7 +303,7 @@ def _predict(config: HostsConfig, name: str, json: Path | None) -> PredictionRep
         values = predict(party, model, rows, output, config.predict.method, receiver if layout.vertical else None, mac)
         return values, PartyCosts.of(party, name, rows=len(rows.features))
 
-    values, costs = on_workers(config, name, program)
+    values, costs = on_workers(config, name, program, doing="rows were predicted")
     # The workers have ended by now, and their CPUs are free for writing.
     labels = write_predicted(config, name, model, rows, values, output) if out else None
     report = PredictionReport(
@@ -331,7 +342,7 @@ def reveal(config: HostsConfig, name: str, to: str) -> PartyReport:
             plain.save(out, key)
         return PartyReport(PartyCosts.of(party, name))
 
-    report = connected(config, name, program)
+    report = connected(config, name, program, doing="the model was revealed")
     write_reports(out, None, report, None)
     return report
 
@@ -350,7 +361,7 @@ def share(config: HostsConfig, name: str, source: Path | None) -> PartyReport:
         share_model(party, plain, TrainConfig.of(**config.train).missing).save(out, key)
         return PartyReport(PartyCosts.of(party, name))
 
-    report = connected(config, name, program)
+    report = connected(config, name, program, doing="the model was shared")
     if plain is None:
         report.costs.revealed = ["the model's objective, feature names, classes, number and largest depth of trees"]
     write_reports(out, None, report, None)

@@ -22,6 +22,7 @@ from sharewood.cli_options import (
     Shards,
     one_of,
 )
+from sharewood.logs import in_json, say, say_document
 
 if TYPE_CHECKING:
     from sharewood.hosts_config import HostsConfig
@@ -62,7 +63,7 @@ def align(
     job = _job(config, passphrase=passphrase)
     _with_ray(shards)
     kept, count = align(job, party, shards)
-    typer.echo(f"aligned: {kept} of {count} rows have ids that the other party also has")
+    say(f"aligned: {kept} of {count} rows have ids that the other party also has")
 
 
 @app.command()
@@ -75,9 +76,9 @@ def prepare(config: Config, party: PartyName, passphrase: Passphrase = None, fil
 
     job = _job(config, passphrase=passphrase, files_key=files_key)
     made = prepare(job, party)
-    typer.echo(f"prepared {made.pieces:,} of {made.requests:,} requests; the rest needs data or exchanges no messages")
-    typer.echo(f"{made.traffic / 1e6:.2f} MB exchanged with the other party")
-    typer.echo(f"wrote {job.needs(party, 'prepared')}, {made.size / 1e6:.2f} MB")
+    say(f"prepared {made.pieces:,} of {made.requests:,} requests; the rest needs data or exchanges no messages")
+    say(f"{made.traffic / 1e6:.2f} MB exchanged with the other party")
+    say(f"wrote {job.needs(party, 'prepared')}, {made.size / 1e6:.2f} MB")
 
 
 @app.command()
@@ -190,9 +191,12 @@ def importance(
     asked = one_of("--kind", kind, KINDS)
     started = monotonic()
     report = importance(HostsConfig.read(config), party, asked, out, json)
-    width = max(map(len, report.importance))
-    for name, value in report.importance.items():
-        typer.echo(f"{name:{width}}  {value:.6g}")
+    if in_json():
+        say_document({"kind": kind, "importance": report.importance})
+    else:
+        width = max(map(len, report.importance))
+        for name, value in report.importance.items():
+            say(f"{name:{width}}  {value:.6g}")
     _print_costs("revealed", report, started)
 
 
@@ -212,7 +216,7 @@ def export(
         raise ConfigError(f"--format must be xgboost, got {format!r}")
     source = named({"files_key": files_key}).get("files_key")
     export(model, out, FileKey.parse(source.text(), str(source)) if source else None)
-    typer.echo(f"wrote {out}")
+    say(f"wrote {out}")
 
 
 @app.command()
@@ -253,9 +257,9 @@ def _print_costs(what: str, report: PartyReport, started: float) -> None:
     stages = report.costs.stages
     rounds, sent = sum(stage.rounds for stage in stages.values()), sum(stage.bytes for stage in stages.values())
     parts = ", ".join(f"{name.replace('_', ' ')} {stage.seconds:.1f} s" for name, stage in stages.items())
-    typer.echo(f"{what} in {monotonic() - started:.1f} s, including start-up and waiting ({parts})")
-    typer.echo(f"{rounds:.0f} rounds, {sent / 1e6:.2f} MB exchanged with the other party")
+    say(f"{what} in {monotonic() - started:.1f} s, including start-up and waiting ({parts})")
+    say(f"{rounds:.0f} rounds, {sent / 1e6:.2f} MB exchanged with the other party")
     learned = "; ".join(merge_texts(report.costs.revealed)) or "nothing"
-    typer.echo(f"this party learned, besides row counts, feature names and parameters: {learned}")
+    say(f"this party learned, besides row counts, feature names and parameters: {learned}")
     if report.written:
-        typer.echo(f"wrote {' and '.join(report.written)}")
+        say(f"wrote {' and '.join(report.written)}")

@@ -43,7 +43,7 @@ def importance(
         run = Run.now(model.facts.pairing, model=config.party(name).model)
         return ImportanceReport(PartyCosts.of(party, name), run=run, kind=kind, importance=dict(ranked))
 
-    report = connected(config, name, program)
+    report = connected(config, name, program, doing="importance was revealed")
     if out:
         names = list(report.importance)
         if out.suffix != PARQUET:

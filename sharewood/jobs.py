@@ -18,6 +18,7 @@ from secure_tree.config import Method, TrainConfig
 from secure_tree.model import SharedModel
 from secure_tree.same_rows import check_same_rows, digest_of
 from secure_tree.schema import held_count
+from sharewood.plain_failures import told_plainly
 from sharewood.progress import Progress, Watch
 from sharewood.sharded import Sharded
 from sharewood.tables import Rows
@@ -111,19 +112,17 @@ def fit(
     kind = SecureXGBClassifier if config.logistic else SecureXGBRegressor
     estimator = kind(**known)
     progress = Progress(party, TrainConfig.of(**known), watch, estimator.curves)
-    estimator.fit(
-        party,
-        rows.features,
-        rows.labels,
-        rows.weights,
-        eval_set=(validation.features, validation.labels) if validation else None,
-        observer=progress,
-        checkpoints=checkpoints,
-    )
+    with progress, told_plainly(lambda: progress.doing):
+        estimator.fit(
+            party,
+            rows.features,
+            rows.labels,
+            rows.weights,
+            eval_set=(validation.features, validation.labels) if validation else None,
+            observer=progress,
+            checkpoints=checkpoints,
+        )
     progress.end()
-    for step, (rounds, _) in enumerate(estimator.curve):
-        shown = ", ".join(f"{metric} {curve[step][1]:.6g}" for metric, curve in estimator.curves.items())
-        log.info("%d trees: %s on held-out rows", rounds, shown)
     assert estimator.model is not None, "fit has set it"
     kept, best = estimator.model.rounds, dict(estimator.curve)
     if config.early_stopping_rounds:

@@ -1,11 +1,15 @@
-"""Log the progress of a training: trees, rounds, bytes, remaining time."""
+"""Show the progress of a training: a bar on a terminal, otherwise lines in the log; and metrics as they come."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import monotonic
-from typing import Any
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
 
 from mpc.errors import WorkersLost
 from mpc.meter import Stage
@@ -13,6 +17,7 @@ from mpc.party import Party
 from secure_tree.config import TrainConfig
 from secure_tree.training import Curves
 from sharewood.figures import Phase
+from sharewood.logs import on_terminal
 from sharewood.shard_costs import ShardCosts, by_shard
 
 log = logging.getLogger("sharewood")
@@ -24,14 +29,17 @@ Watch = Callable[[dict[str, Any]], None]
 class Progress:
     """An observer that logs a line after the first round of trees, after every tenth, and after ten seconds.
 
-    It calls `watch` after every round of trees; `curves` grow as held-out rows are evaluated.
+    On a terminal, a bar takes the place of these lines while the observer is entered as a context. Metrics are logged
+    as soon as held-out rows are evaluated. `watch` is called after every round of trees; `curves` grow as rows are
+    evaluated.
     """
 
     def __init__(
         self, party: Party, config: TrainConfig, watch: Watch | None = None, curves: Curves | None = None
     ) -> None:
         self._party, self._config, self._watch, self._curves = party, config, watch, {} if curves is None else curves
-        self._grown = 0
+        self._grown = self._done = 0
+        self._bar: Bar | None = None
         self._first = self._logged = -_SILENCE
         self._shards: list[ShardCosts] = []
 
@@ -39,13 +47,17 @@ class Progress:
         rounds, classes = self._config.n_estimators, self._config.classes
         if (number + 1) % classes:
             return
-        done = (number + 1) // classes
+        self._done = done = (number + 1) // classes
         self._grown += 1
         now = monotonic()
         if self._grown == 1:
             self._first = now
         tenth = done * 10 // rounds > (done - 1) * 10 // rounds
         says = tenth or now - self._logged >= _SILENCE
+        if self._bar:
+            left = (rounds - done) * self._seconds(now)
+            self._bar.update(self._bar.task_ids[0], completed=done, left=f"about {left:.0f} s left")
+            says = False
         if says or self._watch:
             self._shards = self._asked()
         if self._watch:
@@ -65,10 +77,38 @@ class Progress:
             (rounds - done) * self._seconds(now),
         )
 
+    def evaluated(self, done: int, metrics: Mapping[str, float]) -> None:
+        """Log the metrics after `done` rounds of trees."""
+        shown = ", ".join(f"{metric} {value:.6g}" for metric, value in metrics.items())
+        log.info("%d of %d rounds of trees: %s on held-out rows", done, self._config.n_estimators, shown)
+        if self._bar:
+            self._bar.update(self._bar.task_ids[0], metrics=shown)
+
+    @property
+    def doing(self) -> str:
+        """What the training is doing, in an operator's words."""
+        if not self._done:
+            return "the training was set up, or its first trees were grown"
+        return f"trees were grown ({self._done} of {self._config.n_estimators} rounds were complete)"
+
+    def __enter__(self) -> Self:
+        if on_terminal() and log.isEnabledFor(logging.INFO):
+            columns = TextColumn("rounds of trees"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+            told = TextColumn("{task.fields[left]}"), TextColumn("{task.fields[metrics]}")
+            self._bar = Bar(*columns, *told, console=Console(stderr=True), transient=True)
+            self._bar.add_task("", total=self._config.n_estimators, left="", metrics="")
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar:
+            self._bar.stop()
+            self._bar = None
+
     def end(self) -> None:
         """Report the end of the training, with its last metric."""
         if self._watch:
-            self._watch(self._state(self._config.n_estimators, self._first) | {"ended": True, "seconds_left": 0.0})
+            self._watch(self._state(self._config.n_estimators, monotonic()) | {"ended": True, "seconds_left": 0.0})
 
     def _state(self, done: int, now: float) -> dict[str, Any]:
         """Return public facts of the training so far, as plain values."""

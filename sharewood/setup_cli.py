@@ -10,6 +10,7 @@ import typer
 
 from mpc.errors import ConfigError
 from sharewood.cli_options import Config, Json, one_of
+from sharewood.logs import in_json, say, say_document
 
 app = typer.Typer()
 
@@ -42,7 +43,7 @@ def keygen(
     kept = Authority.kept(authority) if authority else None
     for name, credentials in make_credentials(everybody, days, kept).items():
         credentials.save(out, name)
-    typer.echo(f"{out}: keys and certificates for {', '.join(everybody)}, valid for {days} days")
+    say(f"{out}: keys and certificates for {', '.join(everybody)}, valid for {days} days")
 
 
 @app.command()
@@ -61,11 +62,11 @@ def init(
     maker: Offline = one_of("--offline", offline, get_args(Offline))
     divided: Partition = one_of("--partition", partition, get_args(Partition))
     files = write_first_files(out, address, dealer, maker, divided)
-    typer.echo(f"wrote {', '.join(map(str, files.values()))}")
-    typer.echo("next: edit them, and then run")
-    typer.echo(f"  sharewood keygen --out {out / 'keys'} --names {' '.join(files)}")
+    say(f"wrote {', '.join(map(str, files.values()))}")
+    say("next: edit them, and then run")
+    say(f"  sharewood keygen --out {out / 'keys'} --names {' '.join(files)}")
     for role, path in files.items():
-        typer.echo(f"  sharewood check --config {path} --party {role}")
+        say(f"  sharewood check --config {path} --party {role}")
 
 
 @app.command()
@@ -84,7 +85,10 @@ def check(
     status = 0
     for finding in check(HostsConfig.read(config), party, seconds):
         mark = "error" if finding.error else "warning" if finding.warning else "ok"
-        typer.echo(f"{mark:8}{finding.what}: {finding.text}")
+        if in_json():
+            say_document({"check": finding.what, "outcome": mark, "text": finding.text})
+        else:
+            say(f"{mark:8}{finding.what}: {finding.text}")
         if finding.error:
             status = min(filter(None, (status, finding.error.exit_status)))
     raise typer.Exit(status)

@@ -6,17 +6,42 @@ Anyone who can write to that folder can run code in this process, so nobody else
 
 from __future__ import annotations
 
+import logging
+import mmap
 import os
 import tempfile
 from pathlib import Path
 
 import numba
+from numba.core import event
 from numba.core.registry import cpu_target
 
 from mpc.errors import ConfigError
 from mpc.folders import cache_folder, private_folder
 
+log = logging.getLogger("sharewood")
+
 _VARIABLE = "NUMBA_CACHE_DIR"
+_PACKAGES = "mpc", "protocols", "secure_tree"
+# One byte that all processes of a job share, since they are forked: whether one has announced the compilation.
+_announced = mmap.mmap(-1, 1)
+
+
+class _Announcement(event.Listener):
+    """Says once that kernels are being compiled. Loading a kernel from numba's cache is no such event."""
+
+    def on_start(self, event: event.Event) -> None:
+        package = event.data["dispatcher"].py_func.__module__.partition(".")[0]
+        if package in _PACKAGES and not _announced[0]:
+            _announced[0] = 1
+            # A warning, so that it is also shown where no logging is configured, as in a notebook.
+            log.warning("compiling kernels, once on this machine: about a minute")
+
+    def on_end(self, event: event.Event) -> None:
+        """Say nothing."""
+
+
+event.register("numba:compile", _Announcement())
 
 
 def keep_compiled() -> None:

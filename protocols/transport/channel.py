@@ -223,7 +223,7 @@ class Channel:
             except PeerFailure as failure:
                 if failure.source == self.peer and self.peer not in str(failure):
                     failure.args = (f"{self.peer}: {failure}",)
-                self.end(str(failure))
+                self.end(failure.fact or str(failure))
                 raise
             except BaseException:
                 self.end("it failed; its log has the reason")

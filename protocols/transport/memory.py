@@ -70,8 +70,8 @@ class _MemoryLink(Link):
         try:
             message = self._inbox.get(timeout=self.timeout)
         except Empty:
-            raise PeerTimeout(f"{self.peer} silent for {self.timeout:g} s in {step}") from None
+            raise PeerTimeout.at(f"{self.peer} silent for {self.timeout:g} s", step) from None
         if message == _END:
             self._inbox.put(_END)
-            raise PeerVanished(f"{self.peer} closed the connection in {step}")
+            raise PeerVanished.at(f"{self.peer} closed the connection", step)
         return message

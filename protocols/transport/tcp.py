@@ -173,12 +173,13 @@ def connect(
     limit: int = FACTS_LIMIT,
     session: bytes = NO_SESSION,
     beside: Channel | None = None,
+    once: bool = False,
 ) -> Channel:
     """Open a channel to `peer`, which may start to listen at (host, port) up to `patience` seconds from now.
 
     Connection and handshake together take no longer than that, and fail if the peer of the channel `beside` hangs up
-    meanwhile. The channel is for `session`; later, `timeout` seconds in which no byte moves raise PeerTimeout. Raises
-    PeerFailure for a stranger.
+    meanwhile; with `once`, it is tried only once. The channel is for `session`; later, `timeout` seconds in which no
+    byte moves raise PeerTimeout. Raises PeerFailure for a stranger.
     """
     context = credentials.context(server=False)
     where = f"{peer} at {address_text(address)}"
@@ -192,7 +193,7 @@ def connect(
         except (OSError, PeerVanished) as error:
             if beside and beside.hung_up:
                 raise beside.last_words("the meeting") from None
-            if wait.left < _RETRY_SECONDS:
+            if once or wait.left < _RETRY_SECONDS:
                 raise PeerTimeout(f"no connection to {where} in {patience:g} s: {_reason(error)}") from error
             time.sleep(min(_RETRY_SECONDS, wait.pause()))
     link.open(timeout)
@@ -210,7 +211,7 @@ def _reach(
             poll.register(link, events)
             while not poll.poll(1 + 1000 * min(wait.pause(), _LOOK_SECONDS)):
                 if beside and beside.hung_up:
-                    raise PeerVanished(f"{beside.peer} closed the connection in the meeting")
+                    raise PeerVanished.at(f"{beside.peer} closed the connection", "the meeting")
                 if not wait.left:
                     raise PeerTimeout(f"no connection to {peer} at {address_text(address)}: silent in TLS handshake")
     except BaseException:

@@ -194,7 +194,7 @@ class TlsLink(Link):
             try:
                 count = cast(int, self._tls.read(len(target), target))
                 if not count:
-                    raise PeerVanished(f"{self.peer} closed the connection in {_STEP}")
+                    raise PeerVanished.at(f"{self.peer} closed the connection", _STEP)
                 target = target[count:]
             except ssl.SSLWantReadError:
                 yield select.POLLIN
@@ -224,7 +224,7 @@ class TlsLink(Link):
                     # typeshed declares bytes; with a buffer, it is a count
                     count = cast(int, self._tls.read(min(len(intake.target), _CHUNK), intake.target))
                     if not count:
-                        raise PeerVanished(f"{self.peer} closed the connection in {step}")
+                        raise PeerVanished.at(f"{self.peer} closed the connection", step)
                     intake.filled(count)
         self.received += waiting - self._incoming.pending
 
@@ -242,7 +242,7 @@ class TlsLink(Link):
         except BlockingIOError:
             return
         if not count:
-            raise PeerVanished(f"{self.peer} closed the connection in {step}")
+            raise PeerVanished.at(f"{self.peer} closed the connection", step)
         self._incoming.write(self._arrived[:count])
 
     def _wait(self, events: int, step: str) -> int:
@@ -259,13 +259,13 @@ class TlsLink(Link):
                     return seen
                 self._poll.unregister(number)
                 self._watched.pop(number)()
-        raise PeerTimeout(f"{self.peer} silent for {self.timeout:g} s in {step}")
+        raise PeerTimeout.at(f"{self.peer} silent for {self.timeout:g} s", step)
 
     def _failure(self, error: OSError, step: str) -> PeerFailure:
         if not isinstance(error, ssl.SSLError):
-            return PeerVanished(f"{self.peer} closed the connection in {step}: {error.strerror}")
+            return PeerVanished.at(f"{self.peer} closed the connection", step, error.strerror)
         self._say_why()
-        return PeerFailure(f"TLS with {self.peer} failed in {step}: {why_refused(error)}")
+        return PeerFailure.at(f"TLS with {self.peer} failed", step, why_refused(error))
 
     def _say_why(self) -> None:
         """Send the TLS alert, if there is one, to a peer that may be gone."""

@@ -311,7 +311,11 @@ def _installed(module: str, extra: str) -> None:
 def _finish(report: FedReport, json: Path | None) -> None:
     from secure_tree.storage import write_json
     from sharewood.fed.report import print_report
+    from sharewood.logs import in_json, say_document
 
     if json:
         write_json(json, report.document())
-    print_report(report)
+    if in_json():
+        say_document(report.document())
+    else:
+        print_report(report)

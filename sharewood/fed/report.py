@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -17,9 +18,11 @@ from protocols.federated.virtual_samples.config import VirtualSamplesConfig
 from protocols.secureboost.config import SecureBoostConfig
 from secure_tree.config import TrainConfig
 from sharewood.figures import MEASURES, Figures, Measures, Quality
+from sharewood.logs import in_json
 from sharewood.quality import quality, quality_of_predictions
 from sharewood.report import megabytes
 
+log = logging.getLogger("sharewood")
 _LEAKS = {
     "secureboost": [
         "a guest that follows the protocol recovers most of the hosts' bins row by row from the sums that it "
@@ -141,7 +144,10 @@ def bytes_of(rows: int, features: int) -> int:
 
 def say(text: str) -> None:
     """Print a line of progress to stderr."""
-    Console(stderr=True).print(f"[dim]{text}[/dim]")
+    if in_json():
+        log.info("%s", text)
+    else:
+        Console(stderr=True).print(f"[dim]{text}[/dim]")
 
 
 def print_report(report: FedReport) -> None:

@@ -125,7 +125,7 @@ class Service:
         self._waits(f"{self.peer} has not connected yet")
         while not self._stopping.is_set():
             try:
-                connected(self.config, self.name, self._serve)
+                connected(self.config, self.name, self._serve, doing="predictions were served")
                 why = f"{self.peer} has left" if not self._stopping.is_set() else "this service is ending"
             except SharewoodError as failure:
                 why = str(failure)

@@ -69,7 +69,7 @@ def both(command, *arguments, cwd):
 def in_threads(monkeypatch, folder, command, *arguments):
     """Run a function of sharewood.hosts at both parties, in threads of this process instead of processes over TLS."""
     parties = {}
-    monkeypatch.setattr(hosts, "connected", lambda config, name, job, *_: job(parties[name]))
+    monkeypatch.setattr(hosts, "connected", lambda config, name, job, *_, **__: job(parties[name]))
 
     def at(party):
         name = ROLES[party.rank]

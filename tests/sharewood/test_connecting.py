@@ -78,7 +78,7 @@ def test_logs_of_json(tmp_path):
     command = ["--log-format", "json", "align", "--config", "party_a.toml", "--party", "party_a"]
     status, _, said = sharewood(*command, cwd=tmp_path)
     assert status == 3
-    *lines, sentence = said.splitlines()
-    entries = [json.loads(line) for line in lines]
+    *entries, sentence = [json.loads(line) for line in said.splitlines()]
     assert entries and all({"time", "level", "logger", "message", "process"} == set(e) for e in entries)
-    assert "waiting for party_b" in entries[0]["message"] and sentence.startswith("sharewood: ")
+    assert "waiting for party_b" in entries[0]["message"]
+    assert sentence["level"] == "error" and "party_b did not connect" in sentence["message"]
