@@ -11,10 +11,11 @@ Without one, the column `id` is the id, the configuration names label and weight
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import reprlib
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
@@ -41,8 +42,13 @@ class Column(BaseModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> Column:
-        if (self.type == "categorical") != bool(self.categories):
-            raise ValueError(f"categories must be given for a categorical column and no other, got type {self.type}")
+        if self.type == "categorical" and not self.categories:
+            raise ValueError(
+                'a categorical column must list its categories, as in { type = "categorical", categories = ["a", "b"] }'
+                ": sharewood schema TABLE proposes them"
+            )
+        if self.categories and self.type != "categorical":
+            raise ValueError(f'categories are those of a column of type "categorical", got type "{self.type}"')
         if unprintable := next((each for each in self.categories if not is_printable(each)), None):
             raise ValueError(f"categories must have no control characters, got {unprintable!r}")
         if len(set(self.categories)) < len(self.categories):
@@ -54,6 +60,12 @@ class Column(BaseModel):
     @property
     def feature(self) -> bool:
         return self.type in ("numeric", "categorical")
+
+
+def listed(names: Collection[str]) -> str:
+    """Return "column 'a'", or "columns 'a', 'b' and 'c'"."""
+    *first, last = map(repr, names)
+    return f"columns {', '.join(first)} and {last}" if first else f"column {last}"
 
 
 @dataclass(frozen=True)
@@ -82,6 +94,13 @@ class Columns:
         """Read a schema file. Raises ConfigError that names file and column."""
         known = {}
         for name, entry in read_toml(path).items():
+            kind = entry.get("type") if isinstance(entry, dict) else entry
+            if kind not in get_args(Role):
+                dated = isinstance(kind, str) and any(word in kind.lower() for word in ("date", "time"))
+                raise ConfigError(
+                    f"{path}: column {name!r}: type must be {', '.join(get_args(Role)[:-1])} or {get_args(Role)[-1]}, "
+                    f"got {reprlib.repr(kind)}" + ": ignore dates, or turn them into numbers of days" * dated
+                )
             try:
                 known[name] = validated(Column, entry if isinstance(entry, dict) else {"type": entry})
             except ConfigError as error:
@@ -110,14 +129,16 @@ class Columns:
     def check_present(self, path: Path, present: Iterable[str], *roles: Role) -> None:
         """Raise DataError if the table `path` lacks a column of one of these roles."""
         names = list(present)
-        for name, column in self.known.items():
-            if column.type in roles and name not in names:
-                role = f"the {column.type}" if column.type in _UNIQUE else column.type
-                if self.complete:
-                    raise DataError(f"{path} has no column {name!r}, which {self.source} declares as {role}")
-                raise DataError(
-                    f"{path}: there is no {column.type} column {name!r}; the columns are {', '.join(names)}"
-                )
+        lacking = {n: c.type for n, c in self.known.items() if c.type in roles and n not in names}
+        if not lacking:
+            return
+        (name, role), *more = lacking.items()
+        if not self.complete:
+            raise DataError(f"{path}: there is no {role} column {name!r}; the columns are {', '.join(names)}")
+        if more:
+            raise DataError(f"{path} has no {listed(lacking)}, which {self.source} declares")
+        declared = f"the {role}" if role in _UNIQUE else role
+        raise DataError(f"{path} has no column {name!r}, which {self.source} declares as {declared}")
 
     def features(self, present: Iterable[str]) -> list[str]:
         """Return the features of a table with these columns, in order."""

@@ -10,7 +10,7 @@ import pandas as pd
 
 from mpc.errors import DataError
 from sharewood.columns import Column, Columns
-from sharewood.table_files import check_plain, read_cells
+from sharewood.table_files import check_plain, make_schema, read_cells
 
 log = logging.getLogger("sharewood")
 MOST_CATEGORIES = 32
@@ -60,5 +60,5 @@ def _check_count(paths: Sequence[Path], name: str, categories: list[str]) -> Non
         where = " and ".join(path.name for path in paths)
         raise DataError(
             f"{where}: column {name!r} holds {len(categories)} different texts, but more than {MOST_CATEGORIES} are "
-            "not accepted as categories: declare its type in a schema file"
+            f"not accepted as categories: declare its type in a schema file ({make_schema(paths[0])})"
         )

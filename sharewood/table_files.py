@@ -33,7 +33,7 @@ _LONGEST = 64_000_000
 # Separators that other programs write.
 _OTHER_SEPARATORS = ";\t|"
 # Texts that mean a missing number in a CSV file; for text columns, only the empty cell does.
-_MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None"]
+MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None"]
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def _csv_pieces(path: Path, text: Collection[str] | None, stop: int, rows: int) 
 def _csv(path: Path, header: list[str], text: Collection[str] | None, rows: int | None = None) -> TextFileReader:
     """Open a CSV file, optionally in pieces of `rows` rows."""
     verbatim = header if text is None else [name for name in header if name in text]
-    missing = {name: [""] if name in verbatim else _MISSING for name in header}
+    missing = {name: [""] if name in verbatim else MISSING for name in header}
     types = dict.fromkeys(verbatim, str)
     return pd.read_csv(
         path, dtype=types, index_col=False, keep_default_na=False, na_values=missing, chunksize=rows, iterator=True
@@ -211,11 +211,21 @@ def _checked_names(path: Path, names: list[str]) -> list[str]:
     return names
 
 
+def unusual_kind(column: pd.Series) -> str | None:
+    """Return the kind of values of a column, as pandas names it, if they are neither numbers nor text."""
+    kind = pd.api.types.infer_dtype(column, skipna=True)
+    return None if kind in _PLAIN else kind
+
+
 def check_plain(path: Path, name: str, column: pd.Series) -> None:
     """Raise DataError if a column of a parquet file has values other than numbers and text."""
-    kind = pd.api.types.infer_dtype(column, skipna=True)
-    if kind not in _PLAIN:
+    if kind := unusual_kind(column):
         raise DataError(f"{path}: column {name!r}: values must be numbers or text, got values of type {kind}")
+
+
+def make_schema(path: Path) -> str:
+    """Return the command that proposes a schema file for a table."""
+    return f"sharewood schema {path.name} > schema.toml"
 
 
 def shown(value: object) -> str:

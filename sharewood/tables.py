@@ -14,15 +14,24 @@ import pandas as pd
 from mpc.errors import DataError
 from secure_tree.categories import columns_behind
 from secure_tree.config import TrainConfig
-from sharewood.columns import ID, Columns, Role
-from sharewood.table_files import Place, check_plain, column_names, read_cells, read_pieces, shown, write_frame
+from sharewood.columns import ID, Columns, Role, listed
+from sharewood.table_files import (
+    Place,
+    check_plain,
+    column_names,
+    make_schema,
+    read_cells,
+    read_pieces,
+    shown,
+    write_frame,
+)
 
 log = logging.getLogger("sharewood")
 
 PREDICTION = "prediction"
 MayMiss = Callable[[str], bool]
 _ROWS_THAT_COUNT = 10
-_LIKE_AN_ID = re.compile(r"(?i:(?:^|[_\W])(?:id|idx|index|key|rowid|uuid|guid))$|[a-z]I[dD]$")
+LIKE_AN_ID = re.compile(r"(?i:(?:^|[_\W])(?:id|idx|index|key|rowid|uuid|guid))$|[a-z]I[dD]$")
 
 
 @dataclass(frozen=True)
@@ -104,14 +113,13 @@ def asked_of(path: Path, columns: Columns, names: Sequence[str]) -> tuple[dict[s
     behind = columns_behind(names, present)
     asked = columns.with_categories(behind)
     check_columns(path, present, asked)
-    for name in behind:
-        if name not in present:
-            raise DataError(f"{path} has no column {name!r}, which the model needs")
-    for name in asked.features(present):
-        if name not in behind:
-            raise DataError(
-                f"{path}: column {name!r} is not a feature of the model: remove it, or let a schema file ignore it"
-            )
+    if lacking := [name for name in behind if name not in present]:
+        raise DataError(f"{path} has no {listed(lacking)}, which the model needs")
+    if surplus := [name for name in asked.features(present) if name not in behind]:
+        verb, them = ("is not a feature", "it") if len(surplus) == 1 else ("are no features", "them")
+        raise DataError(
+            f"{path}: {listed(surplus)} {verb} of the model: remove {them}, or let a schema file ignore {them}"
+        )
     return behind, asked
 
 
@@ -161,10 +169,10 @@ def _text_columns(names: list[str], columns: Columns) -> set[str]:
 def check_columns(path: Path, names: Iterable[str], columns: Columns) -> None:
     """Raise DataError if a table has columns that are not in a complete schema, or lacks its id or a feature."""
     if columns.complete:
-        for name in names:
-            if name not in columns.known:
-                raise DataError(f"{path}: column {name!r} is not in {columns.source}")
-        columns.check_present(path, names, "id", "numeric", "categorical")
+        present = list(names)
+        if unknown := [name for name in present if name not in columns.known]:
+            raise DataError(f"{path}: {listed(unknown)} {'is' if len(unknown) == 1 else 'are'} not in {columns.source}")
+        columns.check_present(path, present, "id", "numeric", "categorical")
 
 
 def write_predictions(path: Path, ids: pd.Series | None, values: np.ndarray, output: str = "probability") -> None:
@@ -279,7 +287,7 @@ def _numbers(
         value = shown(column.iloc[row])
         if not np.isnan(values[row]):
             return f"value must be a finite number of float32, got {value}"
-        where = columns.source or "a schema file"
+        where = columns.source or f"a schema file ({make_schema(place.path)})"
         return f"value must be a number, got {value}" + (f"; declare it categorical in {where}" * feature)
 
     _refuse(place, name, ~finite & ~(absent & optional), what)
@@ -298,10 +306,10 @@ def check_no_ids(path: Path, features: pd.DataFrame) -> None:
         values = features[name].to_numpy()
         if (values != np.floor(values)).any():
             continue
-        if _LIKE_AN_ID.search(str(name)) and len(np.unique(values)) == n:
+        if LIKE_AN_ID.search(str(name)) and len(np.unique(values)) == n:
             raise DataError(
                 f"{path}: column {name!r} has a different whole number in each row, like an id: name it {ID!r}, or "
-                "declare its type in a schema file"
+                f"declare its type in a schema file ({make_schema(path)})"
             )
         if (np.diff(values) == 1).all():
             log.warning("%s: column %r numbers the rows and is used as a feature", path, name)
