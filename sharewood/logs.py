@@ -50,7 +50,7 @@ class _Stderr(logging.StreamHandler[TextIO]):
     """Writes to what `sys.stderr` is at that moment: a bar replaces it while it is shown."""
 
     @property
-    def stream(self) -> TextIO:  # type: ignore[override]
+    def stream(self) -> TextIO:
         return sys.stderr
 
     @stream.setter

@@ -198,7 +198,7 @@ def test_public_tables_by_columns(tmp_path):
         ('purpose = "categorical"', "column 'purpose': a categorical column must list its categories, as in"),
         (
             'd = "date"',
-            "column 'd': type must be numeric, categorical, id, label, weight or ignore, got 'date': a date",
+            "got 'date': ignore dates, or turn them into numbers of days",
         ),
         ("d = 5", "type must be numeric, categorical, id, label, weight or ignore, got 5"),
         ("d = { missing = true }", "type must be numeric, categorical, id, label, weight or ignore, got None"),

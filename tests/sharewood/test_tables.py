@@ -277,11 +277,14 @@ def test_a_folder_is_no_file_to_write(tmp_path):
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ('colour = "categorical"', "column 'colour': categories must be given for a categorical column"),
-        ('interest = { type = "numeric", categories = ["a"] }', "column 'interest': categories must be given for"),
+        ('colour = "categorical"', "column 'colour': a categorical column must list its categories"),
+        (
+            'interest = { type = "numeric", categories = ["a"] }',
+            "column 'interest': categories are those of a column of type",
+        ),
         ('c = { type = "categorical", categories = ["a", "a"] }', "column 'c': categories must differ from each other"),
         ('y = { type = "label", missing = true }', "column 'y': missing must be false for a column of type label"),
-        ('x = "number"', "column 'x': type must be 'numeric'"),
+        ('x = "number"', "column 'x': type must be numeric, categorical, id"),
         ("x = 3", "column 'x': type"),
         ('a = "id"\nb = "id"', "columns 'a' and 'b' are both of type id"),
         ("x = ", "not TOML"),
