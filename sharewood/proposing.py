@@ -128,7 +128,9 @@ def _feature(name: str, parts: Sequence[pd.Series]) -> Proposal:
         return Proposal(name, "ignore", remarks=("has no values",))
     if values.texts:
         return (_mixed if values.numbers.size >= _MOSTLY * values.count else _text)(name, values)
-    if not np.isfinite(values.numbers.astype(np.float32)).all():
+    with np.errstate(over="ignore"):
+        finite = bool(np.isfinite(values.numbers.astype(np.float32)).all())
+    if not finite:
         return Proposal(name, "ignore", remarks=("has infinite values, or values too large for float32: replace them",))
     return Proposal(name, "numeric", missing=values.missing, remarks=tuple(_remarks(name, values)))
 

@@ -19,6 +19,7 @@ import typer
 from mpc.errors import ConfigError, DataError
 from mpc.files import remove
 from sharewood.cli_options import Config, PartyName, one_of
+from sharewood.logs import say
 
 if TYPE_CHECKING:
     from sharewood.hosts_config import HostsConfig
@@ -118,15 +119,15 @@ def purge(
     for left in left_by(HostsConfig.read(config), party, tuple(report or ())):
         if left.kind in kept:
             continue
-        typer.echo(left)
+        say(left)
         if left.why:
             continue
         count += 1
         if yes:
             delete(left)
     if not count:
-        typer.echo("nothing to delete")
+        say("nothing to delete")
     elif yes:
-        typer.echo("deleted")
+        say("deleted")
     else:
-        typer.echo("nothing was deleted: to delete these, add --yes")
+        say("nothing was deleted: to delete these, add --yes")

@@ -280,7 +280,7 @@ def test_a_folder_is_no_file_to_write(tmp_path):
         ('colour = "categorical"', "column 'colour': a categorical column must list its categories"),
         (
             'interest = { type = "numeric", categories = ["a"] }',
-            "column 'interest': categories are those of a column of type",
+            "column 'interest': categories are those",
         ),
         ('c = { type = "categorical", categories = ["a", "a"] }', "column 'c': categories must differ from each other"),
         ('y = { type = "label", missing = true }', "column 'y': missing must be false for a column of type label"),
