@@ -119,7 +119,7 @@ def purge(
     for left in left_by(HostsConfig.read(config), party, tuple(report or ())):
         if left.kind in kept:
             continue
-        say(left)
+        say(str(left))
         if left.why:
             continue
         count += 1
