@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test test-long bench lint docs clean
+.PHONY: demo test test-long bench lint docs sbom clean
 
 demo: $(STAMP)
 	$(BIN)/sharewood demo
@@ -29,6 +29,15 @@ lint: $(STAMP)
 # Not quiet: mkdocs would then count no warnings, and pass a site with broken links.
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 PYTHONWARNINGS=ignore $(BIN)/mkdocs build
+
+# What an installation of the wheel consists of, in CycloneDX. The tool has an environment of its own.
+sbom:
+	$(PYTHON) -m venv out/sbom/package
+	$(PYTHON) -m venv out/sbom/tool
+	out/sbom/package/bin/pip install --quiet '.[align,cluster,federated,parquet,secureboost,serve,xgboost]'
+	out/sbom/tool/bin/pip install --quiet cyclonedx-bom
+	out/sbom/tool/bin/cyclonedx-py environment out/sbom/package/bin/python --pyproject pyproject.toml \
+		--of JSON -o out/sbom/sharewood.cdx.json
 
 # CrypTen's metadata names packages that no longer exist, so it goes in without them, after what it needs.
 $(STAMP): pyproject.toml

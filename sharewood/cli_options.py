@@ -19,7 +19,14 @@ FilesKey = Annotated[
     str | None,
     typer.Option(help="Key of this host's models, checkpoints and prepared material: file:PATH or env:NAME."),
 ]
-Macs = Annotated[bool, typer.Option("--mac", help="Check every opened value by MACs, at both parties.")]
+Macs = Annotated[
+    bool,
+    typer.Option(
+        "--mac",
+        help="Check every opened value by MACs, at both parties. This protects the result against lies, but not the "
+        "other party's rows or the model against a party that deviates.",
+    ),
+]
 Json = Annotated[Path | None, typer.Option(help="Also write the report to this file.")]
 Shards = Annotated[
     int | None, typer.Option(help="Number of workers among which the rows are divided; the same at both parties.")
