@@ -108,7 +108,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--data", choices=["breast", "default_credit"], help="instead of generated rows")
     parser.add_argument("--trees", type=int, default=2)
     parser.add_argument("--encryption", nargs="+", default=["paillier", "ou"], choices=["paillier", "ou"])
-    options = parse(parser, arguments, rows=60, columns=2, encryption=["ou"])
+    parser.add_argument("--versions", nargs="+", choices=VERSIONS, default=list(VERSIONS))
+    options = parse(parser, arguments, rows=60, columns=2, encryption=["ou"], versions=["textbook"])
     if options.data:
         guest, host, y = hetero(options.data)
         X, guest_columns = np.hstack([guest, host]), guest.shape[1]
@@ -119,8 +120,8 @@ def main(arguments: list[str] | None = None) -> None:
     table = Table("encryption", "version", "CPU s / tree", "times less", "s / tree", "MB / tree", box=MARKDOWN)
     results = []
     textbook = 0.0
-    for encryption, (version, switches) in product(options.encryption, VERSIONS.items()):
-        m = measure(SecureBoostConfig.of(**shared, encryption=encryption, **switches), X, y, guest_columns)
+    for encryption, version in product(options.encryption, options.versions):
+        m = measure(SecureBoostConfig.of(**shared, encryption=encryption, **VERSIONS[version]), X, y, guest_columns)
         results.append({"encryption": encryption, "version": version, **m})
         cpu = np.mean(m["cpu_seconds"])
         textbook = cpu if version == "textbook" else textbook

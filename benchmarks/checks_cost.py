@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import resource
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from protocols.runtime.hosts import Offline
 from protocols.runtime.session import PARTIES, run_session
 from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier
+from secure_tree.model import SharedModel
 from sharewood.serving.batches import Batches, Shape
 
 # Rows, features and depth.
@@ -91,9 +93,8 @@ def _cpu_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def a_batch(rows: int, mac: bool) -> tuple[int, int, int]:
-    """Return rounds, bytes in both directions, dealt bytes of a service's batch: 20 trees of depth 4, 20 features."""
-
+@cache
+def _half_of_a_model() -> SharedModel:
     def fit(party: Party) -> SecureXGBClassifier:
         return SecureXGBClassifier(n_estimators=20, max_depth=4, max_bin=8).fit(
             party, *made_up_rows(30, 20, party.rank)
@@ -101,6 +102,12 @@ def a_batch(rows: int, mac: bool) -> tuple[int, int, int]:
 
     model = run_both(fit)[0][0].model
     assert model is not None, "it was trained"
+    return model
+
+
+def a_batch(rows: int, mac: bool) -> tuple[int, int, int]:
+    """Return rounds, bytes in both directions, dealt bytes of a service's batch: 20 trees of depth 4, 20 features."""
+    model = _half_of_a_model()
     batches, shape, trace = Batches(model, "thresholds", (0, 1), rows, mac), Shape(0, rows), Trace.at(0)
     taken = batches.take_in(trace.party) if mac else None
     trace.cut()

@@ -116,7 +116,6 @@ def table(head: list[str], rows: Iterable[list[str]], words_first: int = 0) -> s
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, rule, *rows))
 
 
-@cache
 def page() -> str:
     n, d, k, depth = REFERENCE
     protocols = table(

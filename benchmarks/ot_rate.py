@@ -78,9 +78,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=25, help="of each kind")
     parser.add_argument("--cots", type=int, default=1 << 21, help="of a call, in each direction")
-    options = parse(parser, arguments, calls=1, cots=1 << 10)
+    parser.add_argument("--kinds", nargs="+", choices=get_args(OtKind), default=get_args(OtKind))
+    options = parse(parser, arguments, calls=1, cots=1 << 10, kinds=["softspoken"])
     table = Table("kind", "million COT/s", "bits a COT", "set-up s", "million pads/s", box=MARKDOWN)
-    for kind in get_args(OtKind):
+    for kind in options.kinds:
         m = measure(kind, options.calls, options.cots)
         figures = f"{m['rate'] / 1e6:.1f}", f"{m['bits']:.2f}", f"{m['set_up']:.2f}", f"{m['pads'] / 1e6:.0f}"
         table.add_row(kind, *figures)

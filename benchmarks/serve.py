@@ -44,7 +44,7 @@ from sharewood.table_files import write_frame
 ROLES = "party_a", "party_b", "dealer"
 RATE = 1e9
 _COMMAND = [sys.executable, "-c", "from sharewood.cli import main; main()"]
-_START = 180.0
+_START = 600.0
 
 
 @dataclass(frozen=True)

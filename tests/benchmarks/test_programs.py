@@ -17,12 +17,19 @@ from benchmarks.federated_data import DATA
 from benchmarks.program import DOCS, write_between
 
 FOLDER = {
-    *("bench_page", "checks_cost", "cluster", "compare_vertical", "complexity", "edges_cost", "federated_figures"),
-    *("extraction", "fedxgbllr_rates", "four_systems", "heterogeneity", "plot_secureboost", "scaling", "two_runs"),
+    *("checks_cost", "cluster", "compare_vertical", "edges_cost", "extraction", "federated_figures"),
+    *("fedxgbllr_rates", "four_systems", "heterogeneity", "plot_secureboost", "two_runs"),
 }
 FILE = {"crypten_cnn", "federated_fedxgbllr", "federated_virtual_samples", "virtual_samples_update"}
-# Not in a few seconds:
-LONG = {"cluster": "starts Ray", "cluster_kills": "starts Ray"}
+LONG = {
+    "cluster": "starts Ray",
+    "cluster_kills": "starts Ray",
+    "plan_vs_relay": "starts three hosts as commands, through a relay",
+    "serve": "starts three hosts as commands, and waits until they are ready",
+    "crypten_cnn": "starts CrypTen; test_crypten_cnn.py runs all but its report",
+}
+# Another test runs its main.
+ELSEWHERE = {"bench_page": "with make bench, below", "complexity": "test_complexity.py", "scaling": "test_scaling.py"}
 PUBLIC_SETS = {
     *("attack_secureboost", "federated_fedxgbllr", "federated_virtual_samples", "plot_secureboost"),
     *("fedxgbllr_rates", "quality_secureboost", "virtual_samples_update"),
@@ -34,7 +41,12 @@ def documentation():
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.long] if name in LONG else []) for name in programs()]
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.long] if name in LONG else [])
+        for name in programs()
+        if name not in ELSEWHERE
+    ],
 )
 def test_a_program_runs_at_its_smallest_size(name, tmp_path, monkeypatch):
     if name in PUBLIC_SETS and not DATA.is_dir():

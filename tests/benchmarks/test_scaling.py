@@ -21,7 +21,7 @@ def test_a_power_law_is_found():
 
 
 def test_a_small_study(tmp_path):
-    main(["--quick", "--out", str(tmp_path)])
+    main(["--smallest", "--out", str(tmp_path)])
     study = json.loads((tmp_path / "figures" / "scaling.json").read_text())
     assert {axis: len(points) for axis, points in study["axes"].items()} == dict.fromkeys(study["base"], 4)
     for axis, points in study["axes"].items():
