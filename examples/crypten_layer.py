@@ -63,7 +63,7 @@ def job_of(rendezvous):
         layer = (to_crypten(features).matmul(weights) + bias).relu()
         back = from_crypten(layer, party.rank)
         opened = party.reveal(back, what="the layer's output")
-        return {"rows": plain, "layer": opened / 2.0**back.scale, "by CrypTen": layer.get_plain_text().numpy()}
+        return {"rows": plain, "layer": opened, "by CrypTen": layer.get_plain_text().numpy()}
 
     return job
 

@@ -23,7 +23,7 @@ from mpc.recipes import Dot, Product
 from mpc.ring import U64, Shape, low_bits, packed_size
 from mpc.rings import Z2k
 from mpc.rounds import Steps, open_shares
-from mpc.shares import AShare, same_shape
+from mpc.shares import AShare, product_scale, same_shape
 
 
 @correlation
@@ -42,11 +42,12 @@ class Triples:
 def multiply(party: Endpoint, x: AShare, y: AShare) -> Steps[AShare]:
     """[x], [y] -> [x y], same shape and ring; scales add. Raises ShapeMismatch."""
     same_shape(x, y)
+    scale = product_scale(x, y.scale)
     a, b, ab = party.randomness.take(Triples(x.shape, x.ring))
     d, e = yield from open_shares(x.map(lambda w: w - a), y.map(lambda w: w - b))
     d, e, a, b, ab = (w.reshape(-1) for w in (d, e, a, b, ab))
     words = products.product(d, e, a, b, ab, party.rank == 0)
-    return AShare(words.reshape(x.shape), party.rank, x.scale + y.scale)
+    return AShare(words.reshape(x.shape), party.rank, scale)
 
 
 @correlation
@@ -64,10 +65,11 @@ class Squares:
 @protocol(cost=lambda x: Cost(rounds=1, bits=both(x.ring.bits * x.size)), elementwise=True)
 def square(party: Endpoint, x: AShare) -> Steps[AShare]:
     """[x] -> [x^2], same shape and ring; the scale doubles."""
+    scale = product_scale(x, x.scale)
     a, aa = party.randomness.take(Squares(x.shape, x.ring))
     (d,) = yield from open_shares(x.map(lambda w: w - a))
     words = products.square(d.reshape(-1), a.reshape(-1), aa.reshape(-1), party.rank == 0)
-    return AShare(words.reshape(x.shape), party.rank, 2 * x.scale)
+    return AShare(words.reshape(x.shape), party.rank, scale)
 
 
 @correlation
@@ -95,14 +97,14 @@ def dot(party: Endpoint, x: AShare, y: AShare, ring: Z2k | None = None) -> Steps
 
     `ring` may have fewer bits than the words of x; the result is shared in it.
     """
-    ring = ring or x.ring
+    ring, scale = ring or x.ring, product_scale(x, y.scale)
     a, b, products = party.randomness.take(DotMasks(x.shape, y.shape, ring))
     bits = ring.bits
     masked = x.map(lambda w: low_bits(w - a, bits)), y.map(lambda w: low_bits(w - b, bits))
     d, e = yield from open_shares(*masked, bits=[bits, bits])
     fixed = a + d if party.rank == 0 else a
     words = (d * b + fixed * e).sum(axis=-1, dtype=x.dtype) + products
-    return AShare(words, party.rank, x.scale + y.scale)
+    return AShare(words, party.rank, scale)
 
 
 BIG = 1 << 61

@@ -24,7 +24,7 @@ from mpc.recipes import Applied
 from mpc.ring import Shape, packed_size
 from mpc.rings import Ring
 from mpc.rounds import Steps, open_shares
-from mpc.shares import AShare, BShare, S
+from mpc.shares import AShare, BShare, S, product_scale
 
 
 @correlation
@@ -66,6 +66,7 @@ class FixedOperand:
     opened: np.ndarray | None
     mask: np.ndarray
     ring: Ring
+    scale: int = 0
 
     def release(self, party: Endpoint) -> None:
         """End the use of the operand: the dealer forgets A."""
@@ -87,19 +88,19 @@ class OperandShare:
 @protocol(cost=lambda matrix, bits=None: Cost(1, both(_wire(matrix))), exact=False)
 def fix(party: Endpoint, matrix: AShare | BShare, bits: BShare | None = None) -> Steps[FixedOperand]:
     """[M] of shape [b, k, m] -> FixedOperand, for any number of `multiply_fixed`; with <M> if its elements are bits."""
-    number = party.next_matrix()
+    number, scale = party.next_matrix(), getattr(matrix, "scale", 0)
     if not party.randomness.masks_operands:
         party.randomness.keep(number, OperandShare(matrix._words, None if bits is None else bits.bits))
-        return FixedOperand(number, None, matrix._words, matrix.ring)
+        return FixedOperand(number, None, matrix._words, matrix.ring, scale)
     mask = party.randomness.take(OperandMask(number, matrix.shape, matrix.ring))
     (opened,) = yield from open_shares(matrix.map(lambda w: matrix.ring.subtract(w, mask)))
-    return FixedOperand(number, opened, mask, matrix.ring)
+    return FixedOperand(number, opened, mask, matrix.ring, scale)
 
 
 @protocol(cost=lambda x, operand: Cost(1, both(_wire(x))))
 def multiply_fixed(party: Endpoint, x: S, operand: FixedOperand) -> Steps[S]:
-    """[x] of shape [b, v, k] times the fixed [b, k, m] -> [b, v, m]; the scale is that of x."""
-    ring = operand.ring
+    """[x] of shape [b, v, k] times the fixed [b, k, m] -> [b, v, m]; scales add. Raises RangeError."""
+    ring, scale = operand.ring, product_scale(x, operand.scale) if isinstance(x, AShare) else 0
     columns = operand.mask.shape[-1]
     rho, product = party.randomness.take(OperandProduct(operand.number, x.shape, columns, ring))
     (e,) = yield from open_shares(x.map(lambda w: ring.subtract(w, rho)))
@@ -107,7 +108,8 @@ def multiply_fixed(party: Endpoint, x: S, operand: FixedOperand) -> Steps[S]:
     if operand.opened is not None:
         # rho (M - A) + e A + rho A, and only party 0 adds e (M - A).
         words = ring.add(words, ring.matmul(ring.add(rho, e) if party.rank == 0 else rho, operand.opened))
-    return x._like(words)
+    product_of = x._like(words)
+    return product_of.at_scale(scale) if isinstance(product_of, AShare) else product_of
 
 
 def _fixed_product(party: Endpoint, matrix: AShare | BShare, x: S) -> Steps[S]:

@@ -31,7 +31,7 @@ from mpc.kernels import matrix_product as kernels
 from mpc.recipes import Pair
 from mpc.rings import Z2k
 from mpc.rounds import Steps, exchange_words
-from mpc.shares import AShare
+from mpc.shares import AShare, product_scale
 from mpc.transfers import OfflineSteps
 
 
@@ -83,14 +83,14 @@ def matmul(party: Endpoint, x: AShare, y: AShare) -> Steps[AShare]:
     """[X], [Y] -> [X Y]; scales add. Raises ShapeMismatch unless X is [n, k] and Y is [k, m]."""
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[0]:
         raise ShapeMismatch(f"cannot multiply a matrix of shape {x.shape} by one of shape {y.shape}")
-    (n, k), m = x.shape, y.shape[1]
+    (n, k), m, scale = x.shape, y.shape[1], product_scale(x, y.scale)
     a, b, rest = party.randomness.take(MatrixMasks(n, k, m, x.ring))
     messages = [x.words - a, y.words - b]
     received_x, received_y = yield from exchange_words(messages, [x.ring.bits, y.ring.bits])
     own_x, a, received_x = (_even(w, axis=1) for w in (x.words, a, received_x))
     own_y, b, received_y = (_even(w, axis=0) for w in (y.words, b, received_y))
     words = kernels.share_of_product(own_x, a, received_x, own_y, b, received_y, rest, party.rank == 0)
-    return AShare(words, party.rank, x.scale + y.scale)
+    return AShare(words, party.rank, scale)
 
 
 def _even(matrix: np.ndarray, axis: int) -> np.ndarray:

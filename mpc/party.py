@@ -83,8 +83,14 @@ class Party(Endpoint):
         shape = agree_on_shape(self, None if units is None else units.shape, owner, scale)
         return share(self, units, owner, shape, scale)
 
-    def reveal(self, x: AShare | BShare | WideShare, *, to: int | None = None, what: str) -> np.ndarray | None:
-        """Open the secret as signed integers, or bits, at party `to` (None: both); it records that it learned `what`.
+    def reveal(
+        self, x: AShare | BShare | WideShare, *, to: int | None = None, what: str, units: bool = False
+    ) -> np.ndarray | None:
+        """Open the secret at party `to` (None: both), which records that it learned `what`; return None at the other.
+
+        Numbers at a scale above 0 are floats, value / 2^scale, as they were shared; numbers at scale 0 are signed
+        integers; bits are 0 and 1. With `units`, numbers of any scale are integers in units of 2^-scale: exact, where a
+        float has 53 bits. A share with MACs always opens to integers.
 
         An audit first takes a verdict on everything that x follows from, then opens it twice; if the verdict is bad, or
         the two differ at a party, both raise AuditFailure. A share with MACs is revealed to one party, and only if
@@ -104,7 +110,10 @@ class Party(Endpoint):
         if to != 1 - self.rank:
             self.revealed.append(what)
         words = self.open_twice(x, to, zeros, what) if zeros else reveal(self, x, to)
-        return decode_signed(words) if words is not None and isinstance(x, AShare) else words
+        if words is None or isinstance(x, BShare):
+            return words
+        integers = decode_signed(words)
+        return integers if units or not x.scale else np.ldexp(integers.astype(np.float64), -x.scale)
 
     def open_twice(
         self, x: AShare | BShare, to: int | None, zeros: Sequence[AShare | BShare], what: str

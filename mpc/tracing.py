@@ -21,8 +21,10 @@ T = TypeVar("T")
 class _Rehearsing(Party):
     """A party in a rehearsal: without a peer, opened values are meaningless, so `reveal` returns zeros."""
 
-    def reveal(self, x: AShare | BShare | WideShare, *, to: int | None = None, what: str) -> np.ndarray | None:
-        opened = super().reveal(x, to=to, what=what)
+    def reveal(
+        self, x: AShare | BShare | WideShare, *, to: int | None = None, what: str, units: bool = False
+    ) -> np.ndarray | None:
+        opened = super().reveal(x, to=to, what=what, units=units)
         return None if opened is None else np.zeros_like(opened)
 
     def open_twice(

@@ -111,7 +111,7 @@ def reveal_model(party: Party, model: SharedModel, to: int) -> PlainModel | None
         parts: tuple[AShare | BShare, ...] = (e.features, e.null, e.thresholds, sent_right, e.leaves, e.base)
         if e.statistics:
             parts = (*parts, e.statistics.gains, e.statistics.covers)
-        return [party.reveal(x, to=to, what=WHAT) for x in parts]
+        return [party.reveal(x, to=to, what=WHAT, units=True) for x in parts]
 
     opened = [part for part in planned(party, "reveal", program) if part is not None]
     party.revealed[:] = dict.fromkeys(party.revealed)

@@ -54,7 +54,7 @@ def _total(party: Party, model: SharedModel, what: Literal["gain", "cover"]) -> 
     else:
         values, unit = statistics.covers[:, : features.shape[1]], of_cover
     sums = select(party, features, values.map(lambda w: w[..., None])).sum(axis=(0, 1))
-    return _opened(party, sums, f"the total {what} of the splits on each feature") * 2.0**-sums.scale * unit
+    return _opened(party, sums, f"the total {what} of the splits on each feature") * unit
 
 
 def _opened(party: Party, share: AShare, what: str) -> np.ndarray:

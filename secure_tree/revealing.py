@@ -47,7 +47,7 @@ def revealed_margins(
 
     own = np.zeros((classes, 0), np.int64)
     for p, part in run_twice(party, program).items():
-        opened = party.reveal(part, to=p, what=_what(layout))
+        opened = party.reveal(part, to=p, what=_what(layout), units=True)
         own = own if opened is None else opened
     return own
 

@@ -55,7 +55,8 @@ class Validation:
         require_unchanged(party, HELD_OUT, self)
         totals = run_twice(party, program, self)
         remember(party, HELD_OUT, self)
-        opened = party.reveal(totals, what=f"{', '.join(config.metrics)} of held-out rows after {count} trees")
+        what = f"{', '.join(config.metrics)} of held-out rows after {count} trees"
+        opened = party.reveal(totals, what=what, units=True)
         assert opened is not None, "revealed to both"
         return {metric: self._mean(metric, float(total)) for metric, total in zip(config.metrics, opened, strict=True)}
 

@@ -14,7 +14,7 @@ Source         Beaver, CRYPTO 1991 (commodity-based: Beaver, STOC 1997)
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -40,24 +40,25 @@ NOTICE = 0.5
 PLAN_ROOM = 1 << 30
 
 
-def serve(first: Channel, second: Channel) -> int:
+def serve(first: Channel, second: Channel, draw: Callable[[int], bytes] = os.urandom) -> int:
     """Deal to party 0 (`first`) and party 1 (`second`) until both are done; return the number of requests fulfilled.
 
-    There is no time limit between two plans of a party. If the session fails, both are told why. Raises PeerFailure.
+    `draw` returns secret random bytes. There is no time limit between two plans of a party. If the session fails, both
+    are told why. Raises PeerFailure.
     """
     with first.explained(), second.explained():
         try:
-            return _serve((first, second))
+            return _serve((first, second), draw)
         except MemoryError:
             raise ProtocolDesync("the dealer has too little memory for a plan of this length") from None
 
 
-def _serve(parties: tuple[Channel, Channel]) -> int:
+def _serve(parties: tuple[Channel, Channel], draw: Callable[[int], bytes]) -> int:
     (first, domain), (second, other) = (_hello(channel) for channel in parties)
     if domain != other:
         raise ProtocolDesync(f"{parties[0].peer} and {parties[1].peer} are workers of different shards or jobs")
-    nonce = os.urandom(NONCE_BYTES) + first + second + domain
-    seeds = os.urandom(SEED_BYTES), os.urandom(SEED_BYTES)
+    nonce = draw(NONCE_BYTES) + first + second + domain
+    seeds = draw(SEED_BYTES), draw(SEED_BYTES)
     for channel, seed in zip(parties, seeds, strict=True):
         channel.send("dealer.session", {"seed": seed, "nonce": nonce})
     streams = Streams(seeds[0], nonce), Streams(seeds[1], nonce)

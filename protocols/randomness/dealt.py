@@ -21,14 +21,22 @@ from protocols.transport.channel import Channel
 class DealtRandomness(Supply):
     """Implements `mpc.endpoint.Randomness` over a channel to the dealer, which this object owns from now on.
 
-    If the program fails, the channel can still tell the dealer why. `domain` is that of a worker's shard.
+    If the program fails, the channel can still tell the dealer why. `domain` is that of a worker's shard. `draw`
+    returns secret random bytes.
     """
 
     masks_operands = True
 
-    def __init__(self, rank: int, dealer: Channel, peer: Channel | None = None, domain: bytes = b"") -> None:
+    def __init__(
+        self,
+        rank: int,
+        dealer: Channel,
+        peer: Channel | None = None,
+        domain: bytes = b"",
+        draw: Callable[[int], bytes] = os.urandom,
+    ) -> None:
         self._dealer = dealer
-        own = os.urandom(NONCE_BYTES)
+        own = draw(NONCE_BYTES)
         dealer.send("dealer.hello", own + domain)
         seed, nonce = parts_of(dealer.receive("dealer.session", FEW_BYTES), {"seed": bytes, "nonce": bytes})
         fits = len(seed) == SEED_BYTES and len(nonce) == 3 * NONCE_BYTES + len(domain) and nonce[48:] == domain

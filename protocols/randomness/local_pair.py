@@ -60,7 +60,11 @@ def known_transfers(rank: int, session: bytes) -> Transfers:
 
 
 def local_pair(
-    rank: int, channel: Channel, session: bytes = bytes(32), seed: bytes | None = None
+    rank: int,
+    channel: Channel,
+    session: bytes = bytes(32),
+    seed: bytes | None = None,
+    peer: Channel | None = None,
 ) -> PairwiseRandomness:
     """Return one party's supply, over a channel of its own."""
-    return PairwiseRandomness(rank, channel, known_transfers(rank, session), seed or os.urandom(16), session)
+    return PairwiseRandomness(rank, channel, known_transfers(rank, session), seed or os.urandom(16), session, peer)

@@ -11,7 +11,8 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import combinations
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
@@ -20,15 +21,18 @@ from typing import Any, NoReturn
 import numpy as np
 
 from mpc import errors
-from mpc.errors import DataError, PeerFailure, PeerTimeout, PeerVanished, ProtocolDesync, SharewoodError
+from mpc.errors import ConfigError, DataError, PeerFailure, PeerTimeout, PeerVanished, ProtocolDesync, SharewoodError
 from mpc.process import end_with, leave_no_core_dump
 from protocols.runtime.memory import keep_freed_memory
+from protocols.runtime.relay import Route, Shape, relay
 from protocols.transport.certificates import Credentials, make_credentials
 from protocols.transport.channel import Channel
 from protocols.transport.codec import Buffer, Tree, decode, encode
 from protocols.transport.tcp import Listener, connect
 
 Role = Callable[[dict[str, Channel]], Tree]
+# A connection: its server, its client, and SECOND if it is the second between them.
+Connected = tuple[str, str, str]
 
 SECOND = ", second channel"
 _GRACE_SECONDS = 1.0
@@ -46,10 +50,13 @@ class RoleKilled(PeerVanished):
     """The process of a role ended without a report."""
 
 
-def run_processes(roles: Mapping[str, Role], *, timeout: float | None = None, second: bool = False) -> dict[str, Tree]:
+def run_processes(
+    roles: Mapping[str, Role], *, timeout: float | None = None, second: bool = False, line: Shape | None = None
+) -> dict[str, Tree]:
     """Run every role in its own process; return {role name: result}.
 
-    With `second`, every two roles have a second channel, whose name is that of the peer followed by SECOND.
+    With `second`, every two roles have a second channel, whose name is that of the peer followed by SECOND. With
+    `line`, every role is a host with a line of this shape.
 
     If a role fails, the others are ended and its error is raised with "party_b: ..." in front: the same
     class if it is one of mpc.errors, RemoteError otherwise, RoleKilled if its process died.  If several
@@ -57,30 +64,31 @@ def run_processes(roles: Mapping[str, Role], *, timeout: float | None = None, se
     `timeout` seconds.  The processes end when this one does, even if it is killed.
     """
     credentials = make_credentials(roles)
-    lines = ("", SECOND) if second else ("",)
+    connections = ("", SECOND) if second else ("",)
     listening = {
-        (*pair, line): socket.create_server(("127.0.0.1", 0)) for pair in combinations(roles, 2) for line in lines
+        (*pair, one): socket.create_server(("127.0.0.1", 0)) for pair in combinations(roles, 2) for one in connections
     }
     processes: dict[str, ForkProcess] = {}
     reports: dict[Connection, str] = {}
     try:
-        for name, role in roles.items():
-            report, reply = _FORK.Pipe(duplex=False)
-            reports[report] = name
-            process = _FORK.Process(
-                target=_play,
-                args=(name, role, listening, credentials[name], reply, os.getpid(), list(reports)),
-                name=name,
-                daemon=True,
-            )
-            process.start()
-            # The child keeps the only copy, so that the pipe closes when the child ends.
-            reply.close()
-            processes[name] = process
-        results = _collect(processes, reports, timeout)
-        for process in processes.values():
-            process.join(_GRACE_SECONDS)
-        return results
+        with _addresses(listening, line) as addresses:
+            for name, role in roles.items():
+                report, reply = _FORK.Pipe(duplex=False)
+                reports[report] = name
+                process = _FORK.Process(
+                    target=_play,
+                    args=(name, role, listening, addresses, credentials[name], reply, os.getpid(), list(reports)),
+                    name=name,
+                    daemon=True,
+                )
+                process.start()
+                # The child keeps the only copy, so that the pipe closes when the child ends.
+                reply.close()
+                processes[name] = process
+            results = _collect(processes, reports, timeout)
+            for process in processes.values():
+                process.join(_GRACE_SECONDS)
+            return results
     finally:
         for server in listening.values():
             server.close()
@@ -89,10 +97,25 @@ def run_processes(roles: Mapping[str, Role], *, timeout: float | None = None, se
             report.close()
 
 
+@contextmanager
+def _addresses(
+    listening: Mapping[Connected, socket.socket], line: Shape | None
+) -> Iterator[dict[Connected, tuple[str, int]]]:
+    """Yield the address at which the client of each connection finds its server: a relay, if lines have a shape."""
+    here = {between: bound.getsockname() for between, bound in listening.items()}
+    if line is None:
+        yield here
+        return
+    routes = [Route(client, server, here[server, client, one]) for server, client, one in here]
+    with relay(routes, line.round_trip / 2, line.rate) as relayed:
+        yield dict(zip(here, relayed, strict=True))
+
+
 def _play(
     name: str,
     role: Role,
-    listening: Mapping[tuple[str, str, str], socket.socket],
+    listening: Mapping[Connected, socket.socket],
+    addresses: Mapping[Connected, tuple[str, int]],
     credentials: Credentials,
     reply: Connection,
     parent: int,
@@ -106,7 +129,7 @@ def _play(
     leave_no_core_dump()
     keep_freed_memory()
     try:
-        channels = _open_channels(name, listening, credentials)
+        channels = _open_channels(name, listening, addresses, credentials)
         report = _report(role(channels))
     except BaseException as error:
         report = encode(_describe(error))
@@ -135,15 +158,19 @@ def _plain(result: Any) -> Tree:
 
 
 def _open_channels(
-    name: str, listening: Mapping[tuple[str, str, str], socket.socket], credentials: Credentials
+    name: str,
+    listening: Mapping[Connected, socket.socket],
+    addresses: Mapping[Connected, tuple[str, int]],
+    credentials: Credentials,
 ) -> dict[str, Channel]:
     """Open the channels of a role. All roles take the pairs in the same order, so that there is no deadlock."""
     channels = {}
-    for (server, client, line), bound in listening.items():
+    for between, bound in listening.items():
+        server, client, one = between
         if name == server:
-            channels[client + line] = Listener(bound, credentials.context(server=True)).accept(client)
+            channels[client + one] = Listener(bound, credentials.context(server=True)).accept(client)
         elif name == client:
-            channels[server + line] = connect(bound.getsockname(), credentials, server)
+            channels[server + one] = connect(addresses[between], credentials, server)
     return channels
 
 
@@ -201,7 +228,9 @@ def _receive(name: str, report: Connection, process: ForkProcess) -> Tree:
     if not outcome["known"]:
         raise RemoteError(f"{name}: {outcome['error']}: {outcome['message']}\n\n{outcome['trace']}")
     failure = _ERRORS[outcome["error"]](f"{name}: {outcome['message']}")
-    failure.add_note(f"Traceback of {name}:\n{outcome['trace']}")
+    # These two say what to do; where in the job they were raised would only hide it.
+    if not isinstance(failure, ConfigError | DataError):
+        failure.add_note(f"Traceback of {name}:\n{outcome['trace']}")
     raise failure
 
 

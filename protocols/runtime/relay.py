@@ -15,6 +15,7 @@ import heapq
 import multiprocessing
 import os
 import select
+import signal
 import socket
 import time
 from collections import deque
@@ -23,6 +24,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal
+
+from mpc.errors import ConfigError
+from mpc.process import end_with
 
 Address = tuple[str, int]
 Lines = Literal["host", "pair"]
@@ -33,6 +37,23 @@ _SPIN = 1e-4  # a sleep this short ends too late: look at the clock instead
 _PATIENCE = 60.0
 _NICE = -10
 _TIMER_SLACK = 29  # prctl's PR_SET_TIMERSLACK
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The line of a host: seconds from it to another host and back, bits per second in each direction.
+
+    Raises ConfigError.
+    """
+
+    round_trip: float
+    rate: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.round_trip < float("inf"):
+            raise ConfigError(f"round_trip must be seconds, 0 or more, got {self.round_trip}")
+        if not 0 < self.rate < float("inf"):
+            raise ConfigError(f"rate must be bits per second, more than 0, got {self.rate}")
 
 
 @dataclass(frozen=True)
@@ -145,7 +166,8 @@ def relay(routes: Sequence[Route], delay: float, rate: float, lines: Lines = "ho
     """
     listening = [socket.create_server(("127.0.0.1", 0)) for _ in routes]
     fork = multiprocessing.get_context("fork")
-    process = fork.Process(target=_serve, args=(routes, listening, Network(delay, rate, lines)), daemon=True)
+    shaped = Network(delay, rate, lines)
+    process = fork.Process(target=_serve, args=(routes, listening, shaped, os.getpid()), daemon=True)
     process.start()
     try:
         yield [server.getsockname() for server in listening]
@@ -156,7 +178,9 @@ def relay(routes: Sequence[Route], delay: float, rate: float, lines: Lines = "ho
             server.close()
 
 
-def _serve(routes: Sequence[Route], listening: Sequence[socket.socket], network: Network) -> None:
+def _serve(routes: Sequence[Route], listening: Sequence[socket.socket], network: Network, parent: int) -> None:
+    end_with(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # its parent ends it
     with suppress(AttributeError):  # only on Linux
         ctypes.CDLL(None).prctl(_TIMER_SLACK, 1, 0, 0, 0)
     with suppress(PermissionError):  # a line does not wait for a processor

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import logging
 import multiprocessing
 import os
@@ -15,14 +17,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Never
 
+import numpy as np
+
 from mpc.errors import ConfigError
 from mpc.party import Party
 from mpc.process import end_with
 from mpc.session import session
 from mpc.verdict import begin, settle
 from protocols.ot.correlated import OtKind
-from protocols.randomness.dealer import serve
+from protocols.randomness.dealer import SEED_BYTES, serve
 from protocols.randomness.dealt import DealtRandomness
+from protocols.randomness.local_pair import local_pair
 from protocols.randomness.pairwise import PairwiseRandomness, pairwise
 from protocols.randomness.supply import AHEAD
 from protocols.runtime.dealing import run_dealer
@@ -31,6 +36,7 @@ from protocols.runtime.launch import SECOND, Role, run_processes
 from protocols.runtime.memory import bound_memory
 from protocols.runtime.ray_cluster import check_shards
 from protocols.runtime.ray_workers import with_workers
+from protocols.runtime.relay import Shape
 from protocols.runtime.removed import refuse_removed
 from protocols.transport.certificates import Credentials, make_credentials
 from protocols.transport.channel import Channel
@@ -39,7 +45,11 @@ from protocols.transport.tcp import Address, Listener, listen
 PARTIES = ("party_a", "party_b")
 DEALER = "dealer"
 _HERE = "127.0.0.1"
+# Bits per second of a line that is never full.
+_UNLIMITED = 1e12
 _FORK = multiprocessing.get_context("fork")
+
+log = logging.getLogger("sharewood")
 
 Job = Callable[[Party], Any]
 
@@ -64,18 +74,23 @@ def party_role(
     ot: OtKind = "ferret",
     audit: bool = False,
     division: Division | None = None,
+    seed: int | None = None,
 ) -> Role:
     """Return the role of party `rank`, which runs `job(party)` with its peer and the dealer, if any."""
+    draw = _drawing(seed, PARTIES[rank])
 
     def play(channels: dict[str, Channel]) -> Any:
         name = PARTIES[1 - rank]
         peer = channels[name]
         randomness: DealtRandomness | PairwiseRandomness
-        if offline == "pairwise":
+        if offline == "pairwise" and seed is not None:
+            session_id, own = _drawing(seed, "both")(32), draw(SEED_BYTES)
+            randomness = local_pair(rank, channels[name + SECOND], session_id, own, peer)
+        elif offline == "pairwise":
             randomness = pairwise(rank, channels[name + SECOND], ot, peer)
         else:
-            randomness = DealtRandomness(rank, channels[DEALER], peer)
-        with session(Party(rank, peer, randomness)) as party:
+            randomness = DealtRandomness(rank, channels[DEALER], peer, draw=draw)
+        with session(Party(rank, peer, randomness, draw=draw)) as party:
             if audit:
                 begin(party)
             if division is None:
@@ -92,14 +107,27 @@ def party_role(
     return play
 
 
-def dealer_role(channels: dict[str, Channel]) -> Any:
+def dealer_role(channels: dict[str, Channel], seed: int | None = None) -> Any:
     """Run the dealer, in its own process, with bounded memory as on the dealer's host.
 
     It deals ahead, so it runs at a lower priority than the parties on the same machine.
     """
     bound_memory()
     os.nice(AHEAD)
-    return {"result": serve(channels[PARTIES[0]], channels[PARTIES[1]]), **_process()}
+    dealt = serve(channels[PARTIES[0]], channels[PARTIES[1]], _drawing(seed, DEALER))
+    return {"result": dealt, **_process()}
+
+
+def _drawing(seed: int | None, who: str) -> Callable[[int], bytes]:
+    """Return the source of someone's random bytes: the system's or, to repeat a run, a hash of the seed."""
+    if seed is None:
+        return os.urandom
+    count = itertools.count()
+
+    def draw(size: int) -> bytes:
+        return hashlib.shake_256(f"sharewood, repeated run {seed}, {who}, {next(count)}".encode()).digest(size)
+
+    return draw
 
 
 def _process() -> dict[str, Any]:
@@ -115,15 +143,27 @@ def run_session(
     ot: OtKind = "ferret",
     audit: bool = False,
     shards: int = 0,
+    round_trip: float = 0.0,
+    rate: float | None = None,
+    seed: int | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Run `job` at both parties; return each process's result, pid, peak memory, CPU seconds, and `workers`, if any."""
+    line = None if not round_trip and rate is None else Shape(round_trip, _UNLIMITED if rate is None else rate)
+    if shards and line:
+        raise ConfigError("round_trip and rate shape the line of one process at each party: leave out shards")
+    if seed is not None:
+        if shards:
+            raise ConfigError("seed repeats runs with one process at each party: leave out shards")
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
+            raise ConfigError(f"seed must be an integer, got {seed!r}")
+        log.warning("seed=%d: whoever knows the seed knows all shares of this run; for tests and notebooks only", seed)
     if audit and shards:
         raise ConfigError("an audit must be used with one process at each party: leave out shards")
     with _divided(shards, offline) as division:
-        roles = {PARTIES[rank]: party_role(rank, job, offline, ot, audit, division) for rank in (0, 1)}
+        roles = {PARTIES[rank]: party_role(rank, job, offline, ot, audit, division, seed) for rank in (0, 1)}
         if offline == "dealer":
-            roles[DEALER] = dealer_role
-        return run_processes(roles, timeout=timeout, second=offline == "pairwise")
+            roles[DEALER] = partial(dealer_role, seed=seed)
+        return run_processes(roles, timeout=timeout, second=offline == "pairwise", line=line)
 
 
 @contextmanager
@@ -179,6 +219,9 @@ def run_local(
     ot: OtKind = "ferret",
     audit: bool = False,
     shards: int = 0,
+    round_trip: float = 0.0,
+    rate: float | None = None,
+    seed: int | None = None,
     **removed: Never,
 ) -> tuple[Any, Any]:
     """Run `job(party)` in two forked party processes; return its result at each party.
@@ -189,9 +232,27 @@ def run_local(
 
     With `shards`, each party starts its own Ray on this machine, and divides its rows among that many workers.
 
+    With `round_trip` or `rate`, messages take as long as between hosts: `round_trip` seconds from one to the other and
+    back, over one line per host that carries `rate` bits per second each way (None: any number). Loss and slow start of
+    TCP are not simulated.
+
+    With `seed`, an integer, a run can be repeated on this machine, coins of rounding included: everything that is
+    otherwise drawn at random, by the parties and the dealer, follows from the seed; with "pairwise", the oblivious
+    transfers are simulated. This protects nothing, and there is no such option between hosts. For tests and notebooks.
+
     Inside the job the operators of mpc/session.py use its party: `x * y`, `x @ y`, `x < y`, `x == y`. Results are
     returned through Sharewood's codec: plain values, lists, tuples, dicts and arrays; numpy's numbers become Python's.
     """
     refuse_removed(removed)
-    outcome = run_session(job, timeout=timeout, offline=offline, ot=ot, audit=audit, shards=shards, **removed)
+    outcome = run_session(
+        job,
+        timeout=timeout,
+        offline=offline,
+        ot=ot,
+        audit=audit,
+        shards=shards,
+        round_trip=round_trip,
+        rate=rate,
+        seed=seed,
+    )
     return outcome[PARTIES[0]]["result"], outcome[PARTIES[1]]["result"]

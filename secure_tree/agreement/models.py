@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import reprlib
-import secrets
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -124,7 +123,7 @@ def agree_on_importance(party: Party, model: SharedModel, kind: Importance) -> N
 def agree_on_sharing(party: Party, brought: PlainFacts | None, missing: Missing) -> tuple[PlainFacts, str]:
     """Return the public facts of the model that one party brings, and its new id. Raises ConfigError at both."""
     mine = ShareFacts.of(
-        token=secrets.token_hex(16),
+        token=party.draw(16).hex(),
         missing=list(missing) if isinstance(missing, tuple) else missing,
         model=None if brought is None else brought.model_dump(),
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 import reprlib
-import secrets
 from collections.abc import Collection, Sequence
 from typing import Annotated
 
@@ -118,7 +117,7 @@ def agree_on_training(party: Party, config: TrainConfig, own: OwnRows) -> Traini
         labelled=large.labelled,
         exponent=label_exponent(config, large, Magnitudes.of(own.validation)),
         weights=weight_exponents(large),
-        token=secrets.token_hex(16),
+        token=party.draw(16).hex(),
     )
     theirs = exchange(party, "training.facts", mine)
     context = TrainingContext(config, _joined(config, party.rank, mine, theirs))

@@ -157,7 +157,7 @@ class Batches:
                 model.config.classes,
             )
         )
-        return party.reveal(computed.times(shown), to=shape.owner, what=what)
+        return party.reveal(computed.times(shown), to=shape.owner, what=what, units=True)
 
 
 class Ready:

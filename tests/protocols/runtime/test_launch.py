@@ -7,8 +7,9 @@ import time
 import numpy as np
 import pytest
 
-from mpc.errors import DataError, MaskReuse, PeerTimeout, PeerVanished, ProtocolDesync
+from mpc.errors import ConfigError, DataError, MaskReuse, PeerTimeout, PeerVanished, ProtocolDesync
 from protocols.runtime.launch import RemoteError, run_processes
+from protocols.runtime.relay import Shape
 
 TAG = "test uint64[3]"
 
@@ -48,6 +49,39 @@ def test_every_two_roles_are_connected_and_each_has_its_own_process():
         }
 
 
+def test_lines_of_a_given_shape_delay_every_message():
+    """One line per role: what two others send at once to a third shares its line."""
+    round_trip, rate, size = 0.04, 40e6, 100_000
+
+    def role(channels):
+        for channel in channels.values():
+            channel.exchange_public("ready", None)
+        started = time.monotonic()
+        if "party_a" in channels:
+            channels["party_a"].send("data", bytes(size))
+            channels["party_a"].receive("done")
+        else:
+            for channel in channels.values():
+                channel.receive("data")
+            for channel in channels.values():
+                channel.send("done", None)
+        return time.monotonic() - started
+
+    names = ("party_a", "party_b", "dealer")
+    taken = run_processes(dict.fromkeys(names, role), timeout=30, line=Shape(round_trip, rate))
+    assert min(taken["party_b"], taken["dealer"]) >= round_trip + 8 * size / rate
+    assert max(taken["party_b"], taken["dealer"]) >= round_trip + 2 * 8 * size / rate
+
+
+@pytest.mark.parametrize(
+    ("round_trip", "rate", "message"),
+    [(-1, 1, "round_trip must be seconds"), (float("nan"), 1, "round_trip"), (0, 0, "rate must be bits per second")],
+)
+def test_a_shape_that_no_line_has(round_trip, rate, message):
+    with pytest.raises(ConfigError, match=message):
+        Shape(round_trip, rate)
+
+
 def test_large_results_come_back_whole_and_writable():
     results = run_processes({"party_a": lambda _: np.arange(1_000_000), "party_b": lambda _: (None, 2.5)})
     results["party_a"] += 1
@@ -74,15 +108,17 @@ def test_a_sharewood_error_comes_back_as_itself_and_ends_the_others_at_once():
     with pytest.raises(DataError, match=r"^party_b: no rows") as caught:
         run_processes(roles)
     assert time.monotonic() - started < 5
-    assert "in role" in caught.value.__notes__[0]
+    # The sentence is all: it says what to do.
+    assert str(caught.value) == "party_b: no rows" and not hasattr(caught.value, "__notes__")
 
 
 def test_a_subclass_comes_back_as_the_nearest_known_class():
     class OddReuse(MaskReuse):
         pass
 
-    with pytest.raises(MaskReuse, match=r"^party_a: twice"):
+    with pytest.raises(MaskReuse, match=r"^party_a: twice") as caught:
         run_processes({"party_a": failing(OddReuse("twice"))})
+    assert "in role" in caught.value.__notes__[0]
 
 
 def test_any_other_error_carries_the_remote_traceback():

@@ -1,6 +1,8 @@
 """A job of two party processes and a dealer, with the documented interface."""
 
+import inspect
 import os
+import time
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from mpc.errors import ConfigError, DataError, ProtocolDesync
 from mpc.rings import Z64
 from protocols.randomness.supply import AHEAD
 from protocols.runtime import memory, run_local
+from protocols.runtime.hosts import Network, joined
 
 X, Y = np.array([[3, -4], [5, 6]]), np.array([[1, 7], [5, -2]])
 
@@ -65,3 +68,45 @@ def test_work_ahead_has_a_lower_priority_than_the_program():
 def test_only_shares_are_revealed():
     with pytest.raises(DataError, match="reveal takes a share, got list"):
         run_local(lambda party: party.reveal([1, 2], what="a list"))
+
+
+def test_a_message_takes_half_of_a_round_trip():
+    def job(party):
+        started = time.monotonic()
+        for i in range(4):
+            party.exchange_public("step", i)
+        return time.monotonic() - started
+
+    assert min(run_local(job, round_trip=0.1)) >= 4 * 0.1 / 2
+
+
+def test_a_line_has_a_shape_or_is_refused():
+    with pytest.raises(ConfigError, match="rate must be bits per second, more than 0, got -1"):
+        run_local(lambda party: None, rate=-1)
+    with pytest.raises(ConfigError, match="leave out shards"):
+        run_local(lambda party: None, round_trip=0.01, shards=2)
+
+
+def drawn(party):
+    """Return what is random in a run: shares of inputs, of a product and of a comparison, and private bytes."""
+    x, y = held(party, 0, X), held(party, 1, Y)
+    return [(*(share.words.tobytes() for share in (x, y, x * y)), party.draw(16)), (x < y).bits.tobytes()]
+
+
+@pytest.mark.parametrize(("offline", "different"), [("dealer", 8), ("pairwise", None)])
+def test_a_seed_repeats_a_run(offline, different):
+    first, second, other = (run_local(drawn, offline=offline, seed=seed) for seed in (7, 7, different))
+    assert first == second
+    for mine, theirs in zip(first, other, strict=True):
+        assert not set(mine[0]) & set(theirs[0])
+    assert not set(first[0][0]) & set(first[1][0])
+
+
+def test_a_seed_is_for_one_machine_only(caplog):
+    assert not {"seed"} & {*inspect.signature(joined).parameters, *inspect.signature(Network).parameters}
+    with pytest.raises(ConfigError, match="seed must be an integer, got 'a'"):
+        run_local(lambda party: None, seed="a")
+    with pytest.raises(ConfigError, match="leave out shards"):
+        run_local(lambda party: None, seed=1, shards=2)
+    run_local(lambda party: None, seed=1)
+    assert "for tests and notebooks only" in caplog.text
