@@ -108,8 +108,8 @@ def multiply_fixed(party: Endpoint, x: S, operand: FixedOperand) -> Steps[S]:
     if operand.opened is not None:
         # rho (M - A) + e A + rho A, and only party 0 adds e (M - A).
         words = ring.add(words, ring.matmul(ring.add(rho, e) if party.rank == 0 else rho, operand.opened))
-    product_of = x._like(words)
-    return product_of.at_scale(scale) if isinstance(product_of, AShare) else product_of
+    result: S = x._like(words)
+    return result.at_scale(scale) if isinstance(result, AShare) else result  # type: ignore[return-value]
 
 
 def _fixed_product(party: Endpoint, matrix: AShare | BShare, x: S) -> Steps[S]:

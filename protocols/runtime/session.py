@@ -84,8 +84,8 @@ def party_role(
         peer = channels[name]
         randomness: DealtRandomness | PairwiseRandomness
         if offline == "pairwise" and seed is not None:
-            session_id, own = _drawing(seed, "both")(32), draw(SEED_BYTES)
-            randomness = local_pair(rank, channels[name + SECOND], session_id, own, peer)
+            shared = _drawing(seed, "both")(32)
+            randomness = local_pair(rank, channels[name + SECOND], shared, draw(SEED_BYTES), peer)
         elif offline == "pairwise":
             randomness = pairwise(rank, channels[name + SECOND], ot, peer)
         else:
@@ -254,5 +254,6 @@ def run_local(
         round_trip=round_trip,
         rate=rate,
         seed=seed,
+        **removed,
     )
     return outcome[PARTIES[0]]["result"], outcome[PARTIES[1]]["result"]
