@@ -2,6 +2,7 @@
 
 CrypTen 0.4.1 with its default provider deals its own triples at party 0 (a trusted first party), which determines the
 security of a share after `to_crypten`. This is the only import of torch in this package; it happens on first use.
+`import crypten` fails on a current torch; after `load_crypten` it succeeds.
 """
 
 from __future__ import annotations
@@ -14,8 +15,13 @@ from typing import Any
 import numpy as np
 
 from mpc.errors import ConfigError, ShapeMismatch
+from mpc.extras import install
 from mpc.rings import Z64
 from mpc.shares import AShare
+
+
+# It names torch and others of its time as what it needs, so these come from our extra instead.
+_VERSION = "0.4.1"
 
 
 def load_crypten() -> ModuleType:
@@ -25,7 +31,8 @@ def load_crypten() -> ModuleType:
     try:
         return importlib.import_module("crypten")
     except ImportError as error:
-        raise ConfigError(f"CrypTen is not installed ({error}): see the extra `crypten`") from None
+        command = f"{install('crypten')} && pip install --no-deps crypten=={_VERSION}"
+        raise ConfigError(f"CrypTen is not installed ({error}): {command}") from None
 
 
 def to_crypten(x: AShare) -> Any:

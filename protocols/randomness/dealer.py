@@ -40,7 +40,7 @@ NOTICE = 0.5
 PLAN_ROOM = 1 << 30
 
 
-def serve(first: Channel, second: Channel, draw: Callable[[int], bytes] = os.urandom) -> int:
+def serve(first: Channel, second: Channel, *, draw: Callable[[int], bytes] = os.urandom) -> int:
     """Deal to party 0 (`first`) and party 1 (`second`) until both are done; return the number of requests fulfilled.
 
     `draw` returns secret random bytes. There is no time limit between two plans of a party. If the session fails, both

@@ -114,7 +114,7 @@ def dealer_role(channels: dict[str, Channel], seed: int | None = None) -> Any:
     """
     bound_memory()
     os.nice(AHEAD)
-    dealt = serve(channels[PARTIES[0]], channels[PARTIES[1]], _drawing(seed, DEALER))
+    dealt = serve(channels[PARTIES[0]], channels[PARTIES[1]], draw=_drawing(seed, DEALER))
     return {"result": dealt, **_process()}
 
 

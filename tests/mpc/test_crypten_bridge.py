@@ -1,13 +1,14 @@
 """Conversion of shares to and from CrypTen, between two processes."""
 
+import importlib
 import runpy
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mpc.crypten_bridge import to_crypten
-from mpc.errors import ShapeMismatch
+from mpc.crypten_bridge import load_crypten, to_crypten
+from mpc.errors import ConfigError, ShapeMismatch
 from mpc.shares import AShare
 
 pytest.importorskip("torch")
@@ -27,3 +28,14 @@ def test_trees_feed_a_crypten_layer():
 def test_narrow_shares_are_refused():
     with pytest.raises(ShapeMismatch, match="64 bits"):
         to_crypten(AShare(np.zeros(3, np.uint32), 0))
+
+
+def test_without_crypten_the_command_that_installs_it_is_named(monkeypatch):
+    def missing(name):
+        raise ModuleNotFoundError(f"No module named {name!r}")
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    with pytest.raises(
+        ConfigError, match=r"CrypTen is not installed \(No module named 'crypten'\): pip install .*\[crypten\]"
+    ):
+        load_crypten()
