@@ -19,7 +19,6 @@ from mpc.extras import install
 from mpc.rings import Z64
 from mpc.shares import AShare
 
-
 # It names torch and others of its time as what it needs, so these come from our extra instead.
 _VERSION = "0.4.1"
 
