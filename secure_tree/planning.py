@@ -74,6 +74,8 @@ class Sizes:
         check_declared(config, names)
         check_validation_rows(held_out)
         every = names[0] + names[1] if vertical else names[0]
+        if not every:
+            raise ConfigError("at least one party must have features, got none")
         weight_scale = masses = None
         if self.largest_weight is not None:
             weight_scale = math.ldexp(1.0, ceil_log2(self.largest_weight))

@@ -94,5 +94,6 @@ def _made_up(rows: int, names: tuple[str, ...]) -> pd.DataFrame:
         {
             name: pd.Categorical.from_codes(numbers % len(categories), categories) if categories else numbers % 97.0
             for name, categories in behind.items()
-        }
+        },
+        pd.RangeIndex(rows),
     )

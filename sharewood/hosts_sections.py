@@ -256,7 +256,7 @@ def _checked_token(token: str, source: str) -> str:
     return token
 
 
-Features = Annotated[int, Field(ge=1, le=100_000)] | Annotated[tuple[str, ...], Field(min_length=1)]
+Features = Annotated[int, Field(ge=0, le=100_000)] | tuple[str, ...]
 Rows = Annotated[int, Field(ge=1, le=1_000_000_000)]
 HeldRows = Annotated[int, Field(ge=0, le=1_000_000_000)]
 
@@ -268,7 +268,7 @@ class PlanShape(Strict):
     """Number of rows of each party, in the order of the parties' names."""
     features: tuple[Features, Features] | None = None
     """Number or names of the features, for both parties or for each; the name of an indicator contains `=`. If a party
-    has a schema file, it defines its features.
+    has a schema file, it defines its features. By columns, the party with the labels may have none.
     """
     test_rows: tuple[HeldRows, HeldRows] | None = None
     """Number of rows for validation of each party."""

@@ -123,6 +123,10 @@ def test_equal_gains_are_decided_alike():
         pytest.param(*table(50, 1, seed=4, levels=2), 25, id="one feature of two values"),
         pytest.param(table(40, 2, seed=5)[0], np.repeat([0.0, 1.0], 20), 20, id="each party has one class"),
         pytest.param(np.array([[1.0], [2.0]]), np.array([0.0, 1.0]), 1, id="two rows in all"),
+        pytest.param(table(30, 2, seed=6)[0], np.ones(30), 12, id="one class in all"),
+        pytest.param(
+            np.repeat(table(9, 2, seed=7)[0], 4, axis=0), np.repeat(np.arange(9) % 2.0, 4), 18, id="duplicates"
+        ),
     ],
 )
 def test_awkward_data(X, y, cut):

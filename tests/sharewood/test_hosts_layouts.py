@@ -74,6 +74,25 @@ def test_columns_between_hosts(by_columns):
     assert planned["online"]["rounds"] >= sum(report[stage]["rounds"] for stage in ("setup", "online"))
 
 
+@pytest.mark.long
+def test_a_table_of_labels_only(by_columns, monkeypatch):
+    for suffix in ("", "_test", "_new"):
+        path = by_columns / f"b{suffix}.csv"
+        table = pd.read_csv(path).drop(columns=["b0", "b1", "b2"])
+        table.to_csv(path, index=False)
+    for party in "ab":
+        path = by_columns / f"party_{party}.toml"
+        text = path.read_text().replace('["a0", "b0"]', '["a0"]').replace('["b0", "b1", "b2"]', "[]")
+        path.write_text(text)
+    in_threads(monkeypatch, by_columns, train, False, None)
+    in_threads(monkeypatch, by_columns, predict_rows, None)
+    predicted = pd.read_csv(by_columns / "a_out.csv")["prediction"]
+    # The label depends on both parties' features.
+    assert ((predicted > 0.5) == np.load(by_columns / "truth.npy")).mean() > 0.55
+    status, out, error = sharewood("plan", "--config", "party_b.toml", cwd=by_columns)
+    assert status == 0 and "rounds" in out, error
+
+
 def test_rows_that_are_not_the_same(by_columns, monkeypatch):
     table = pd.read_csv(by_columns / "a.csv")
     pd.concat([table[1:], table[:1]]).to_csv(by_columns / "a.csv", index=False)
