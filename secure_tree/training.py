@@ -137,6 +137,8 @@ def train(
                     measured = boosting.validation.measure(party, grown, first + end)
                     for metric, value in measured.items():
                         curves[metric].append((first + end, value))
+                        if math.isnan(value):
+                            log.warning("%s of held-out rows is undefined, because they lack a class", metric)
                     if tell := getattr(observer, "evaluated", None):
                         tell(first + end, measured)
                     if config.early_stopping_rounds and math.isnan(curve[-1][1]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -26,7 +25,6 @@ from secure_tree.public import ln
 from secure_tree.rows import first_margin, own_rows, targets_of
 from secure_tree.schema import Table
 
-log = logging.getLogger("sharewood")
 HELD_OUT = "held-out rows"
 _OF_NUMBERS: dict[Metric, Callable[[Party, AShare, AShare], Steps[AShare]]] = {
     "mae": metrics.absolute,
@@ -61,12 +59,11 @@ class Validation:
         return {metric: self._mean(metric, float(total)) for metric, total in zip(config.metrics, opened, strict=True)}
 
     def _mean(self, metric: Metric, total: float) -> float:
-        """Compute a metric from its sum over rows; NaN with a warning, as in XGBoost, if it is undefined."""
+        """Compute a metric from its sum over rows; NaN, as in XGBoost, if it is undefined."""
         config = self.context.config
         mean = total / (1 << MARGIN_SCALE) / self.layout.row_count
         if metric in metrics.OF_ALL_ROWS:
             if not total:
-                log.warning("%s of held-out rows is undefined, because they lack a class", metric)
                 return math.nan
             return 2 * mean - 3 if metric == "gini" else mean - 1
         if config.logistic:

@@ -176,14 +176,17 @@ def test_rankings_of_one_class_are_undefined(metric, label):
 def test_undefined_metrics_are_nan_with_a_warning_and_early_stopping_refuses_them(caplog):
     X, y = RNG.normal(size=(60, 2)), (np.arange(60) % 2).astype(float)
 
-    def fit(party, **parameters):
+    def fit(party, held=1.0, **parameters):
         rows = slice(0, 30) if party.rank == 0 else slice(30, 60)
         model = SecureXGBClassifier(n_estimators=2, max_depth=1, max_bin=4, eval_epochs=1, **parameters)
-        return model.fit(party, X[rows], y[rows], eval_set=(X[:6], np.ones(6)))
+        return model.fit(party, X[rows], y[rows], eval_set=(X[:6], np.where(np.arange(6) < 3, held, 1.0)))
 
     (model, _), _ = run_both(lambda party: fit(party, eval_metric=["auc", "gini", "aucpr", "ks", "logloss"]))
     assert all(np.isnan(model.curves[m]).any(axis=1).all() for m in ("auc", "gini", "aucpr", "ks"))
     assert np.isfinite(model.curves["logloss"]).all()
     assert "auc of held-out rows is undefined, because they lack a class" in caplog.messages
+    caplog.clear()
+    run_both(lambda party: fit(party, held=0.0, eval_metric="auc", early_stopping_rounds=1))
+    assert not [message for message in caplog.messages if "undefined" in message]
     with pytest.raises(DataError, match="auc must be defined to choose by it, but the held-out rows lack a class"):
         run_both(lambda party: fit(party, eval_metric="auc", early_stopping_rounds=1))
