@@ -11,7 +11,7 @@ import pytest
 
 from mpc.extras import install
 from secure_tree.edges import EDGES
-from sharewood import __version__
+from sharewood import __version__, cli
 from tests.sharewood.hosting import complaint
 from tests.sharewood.pages import check_page
 
@@ -203,6 +203,17 @@ def test_an_unknown_option(tmp_path):
 def test_too_little_memory_is_one_sentence(monkeypatch, capsys):
     said = complaint(monkeypatch, capsys, "demo", "--rows", 10**11, "--features", 10**5)
     assert "this machine has too little memory (Unable to allocate" in said
+
+
+def test_too_little_memory_for_compiled_code_is_one_sentence(monkeypatch, capsys):
+    """numba then fails in this way."""
+
+    def fails(**_):
+        raise SystemError("error return without exception set")
+
+    monkeypatch.setattr(cli, "app", fails)
+    said = complaint(monkeypatch, capsys, "demo")
+    assert said == "sharewood: this machine has too little memory (error return without exception set)\n"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import os
+import signal
 import time
 from pathlib import Path
 
@@ -127,27 +129,36 @@ def test_folders_by_rows_make_the_model_of_one_process(by_rows):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("lost", ROLES[:2])
-def test_a_training_goes_on_after_a_lead_was_lost(by_rows, lost, monkeypatch):
+@pytest.mark.parametrize(("lost", "ray_dies"), [("party_a", False), ("party_b", False), ("party_a", True)])
+def test_a_training_goes_on_after_a_lead_was_lost(by_rows, lost, ray_dies, monkeypatch):
+    """Also if Ray dies on its machine, which ends the lead."""
     place, fresh = by_rows
     monkeypatch.setenv("SHAREWOOD_TEST", str(place))
     for name in ROLES[:2]:
         path = place / f"{name}.toml"
         path.write_text(path.read_text().replace("n_estimators = 4", "n_estimators = 40"))
     with dealing_on(place):
-        work = {
-            name: start("train", "--config", f"{name}.toml", "--party", name, *SHARDS, cwd=place) for name in ROLES[:2]
-        }
+        work = {}
+        for name in ROLES[:2]:
+            monkeypatch.setenv("SHAREWOOD_PARTY", name)
+            work[name] = start("train", "--config", f"{name}.toml", "--party", name, *SHARDS, cwd=place)
         until = time.monotonic() + LONGEST
         while not all((place / f"kept_{name[-1]}" / "round_00003.npz").exists() for name in work):
             assert time.monotonic() < until and all(process.poll() is None for process in work.values())
             time.sleep(0.02)
-        work[lost].kill()
+        if ray_dies:
+            (raylet,) = (pid for pid, name in workers_of(place, lost).items() if name.endswith("/raylet"))
+            os.kill(int(raylet), signal.SIGKILL)
+        else:
+            work[lost].kill()
         said = {name: process.communicate(timeout=LONGEST)[1] for name, process in work.items()}
         (other,) = set(work) - {lost}
         last = said[other].strip().splitlines()[-1]
         assert work[other].returncode == 3 and lost in last and "--resume" in last, said
-        until = time.monotonic() + 60
+        if ray_dies:
+            (sentence,) = (line for line in said[lost].splitlines() if line[:1] != "2")  # other lines begin with a date
+            assert work[lost].returncode == 3 and sentence.startswith("sharewood: Ray has died on this machine"), said
+        until = time.monotonic() + 20
         while left := workers_of(place):
             assert time.monotonic() < until, f"Ray outlives its lead: {left}"
             time.sleep(0.2)
@@ -169,15 +180,20 @@ def dealing_on(place):
         dealer.communicate()
 
 
-def workers_of(place):
-    """Return the Ray processes that this test's processes have started."""
+def workers_of(place, party=""):
+    """Return the Ray processes that this test's processes have started, or those of one party."""
     found = {}
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             name = (path / "cmdline").read_bytes().split(b"\0")[0].decode()
-            if "ray" in name.rpartition("/")[2] and f"SHAREWOOD_TEST={place}" in (path / "environ").read_text():
+            if "ray" in name.rpartition("/")[2] and _begun_by(path / "environ", place, party):
                 found[path.name] = name
     return found
+
+
+def _begun_by(path, place, party):
+    found = path.read_text().split("\0")
+    return f"SHAREWOOD_TEST={place}" in found and (not party or f"SHAREWOOD_PARTY={party}" in found)
 
 
 def on_shards(place, shards=2):
