@@ -22,6 +22,7 @@ from sharewood.tables import Rows, check_classes, check_counts, read_table
 
 Table = tuple[pd.DataFrame, np.ndarray | None]
 CURVE_ROWS = 5_000
+_CURVE_SEED = 11
 
 
 @dataclass(frozen=True)

@@ -215,6 +215,7 @@ def _train(
         key = config.file_key()
         checkpoints = Checkpoints(folder, resume, key=key) if folder else None
         parameters, rows, validation = training_tables(config, name)
+        before = own_half(config, name, "continue_from") if config.party(name).continue_from else None
         out = config.needs(name, "model")
         for path in [out, *([json] if json else [])]:
             writable(path)
@@ -230,7 +231,7 @@ def _train(
     def program(party: Party) -> TrainingReport:
         # After the parties have connected: it may take longer than the other's `patience`.
         warm_up(parameters.comparison, config.offline, config.ot)
-        estimator = fit(party, parameters.model_dump(), rows, validation, checkpoints, watch, own.minimum_rows)
+        estimator = fit(party, parameters.model_dump(), rows, validation, checkpoints, watch, own.minimum_rows, before)
         assert estimator.model is not None, "fit has set it"
         estimator.model.save(out, key)
         known, used = estimator.model.facts, estimator.config

@@ -86,6 +86,10 @@ def train(
     config: Config,
     party: PartyName,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoints, at both parties.")] = False,
+    before: Annotated[
+        Path | None,
+        typer.Option("--from", help="This party's half of a model to add rounds of trees to, at both parties."),
+    ] = None,
     audit: Audited = False,
     shards: Shards = None,
     ray: RayAddress = None,
@@ -102,6 +106,7 @@ def train(
 
     started = monotonic()
     job = _job(config, passphrase=passphrase, files_key=files_key).audited(audit).on_cluster(party, shards, ray)
+    job = job.continuing(party, before)
     files = {"data": job.party(party).train_data, "model": job.party(party).model}
     about = {"party": party, "other": next(name for name in job.names if name != party)}
     _with_ray(job.shards)

@@ -171,6 +171,13 @@ class HostsConfig(Strict):
             raise ConfigError("--ray must be used with shards: add --shards N, or leave out --ray")
         return changed
 
+    def continuing(self, name: str, before: Path | None) -> HostsConfig:
+        """Return the configuration with the model to continue that the command line names, if any."""
+        if before is None:
+            return self
+        section = self.party(name).model_copy(update={"continue_from": before})
+        return self.model_copy(update={"parties": {**self.parties, name: section}})
+
     def columns(self, name: str) -> Columns:
         """Return the columns of a party's tables; by rows, the label is the column `label` by default."""
         party = self.party(name)

@@ -82,6 +82,8 @@ class PartySection(Strict):
     """Table of rows for validation, instead of `test_size`."""
     model: Path | None = None
     """This party's half of the model, `.npz` or `.json`: written by `train`, read by `predict`."""
+    continue_from: Path | None = None
+    """This party's half of an earlier model, to which `train` adds `n_estimators` rounds of trees, on any rows."""
     checkpoints: Path | None = None
     """Folder for the checkpoints that `train --resume` continues from."""
     prepared: Path | None = None

@@ -76,6 +76,7 @@ def fit(
     checkpoints: Checkpoints | None = None,
     watch: Watch | None = None,
     minimum_rows: int = 1,
+    before: SharedModel | None = None,
 ) -> SecureXGBClassifier | SecureXGBRegressor:
     """Train on own rows with the peer, who must have `minimum_rows`.
 
@@ -84,6 +85,7 @@ def fit(
     If `max_bin` is None, it becomes "exact" if no party trains on more than EXACT_ROWS rows and edges are private, and
     BINS_BEYOND otherwise. Features that one party's schema declares as possibly missing may be missing at both parties.
     `validation` are rows to validate the trees on, instead of a fraction of `rows`. `watch` receives the progress.
+    `before`: a model to continue with `n_estimators` more rounds.
     """
     known = {name: value for name, value in parameters.items() if value is not None}
     config = TrainConfig.of(**known)
@@ -111,7 +113,8 @@ def fit(
         _check_ids(party, theirs, rows, validation)
     kind = SecureXGBClassifier if config.logistic else SecureXGBRegressor
     estimator = kind(**known)
-    progress = Progress(party, TrainConfig.of(**known), watch, estimator.curves)
+    whole = {**known, "n_estimators": config.n_estimators + (before.rounds if before else 0)}
+    progress = Progress(party, TrainConfig.of(**whole), watch, estimator.curves)
     with progress, told_plainly(lambda: progress.doing):
         estimator.fit(
             party,
@@ -121,6 +124,7 @@ def fit(
             eval_set=(validation.features, validation.labels) if validation else None,
             observer=progress,
             checkpoints=checkpoints,
+            xgb_model=before,
         )
     progress.end()
     assert estimator.model is not None, "fit has set it"

@@ -55,13 +55,12 @@ def training_tables(config: HostsConfig, name: str) -> tuple[TrainConfig, Rows |
     return parameters, rows, table(test_data) if test_data else None
 
 
-def own_half(config: HostsConfig, name: str) -> SharedModel:
-    """Load the party's half of the model. Raises DataError if it is the other party's."""
-    model = SharedModel.load(config.needs(name, "model"), config.file_key())
+def own_half(config: HostsConfig, name: str, key: str = "model") -> SharedModel:
+    """Load the party's half of the model that `key` names. Raises DataError if it is the other party's."""
+    path = config.needs(name, key)
+    model = SharedModel.load(path, config.file_key())
     if model.rank != config.names.index(name):
-        raise DataError(
-            f"{config.party(name).model}: must be the half of {name}, got that of {config.names[model.rank]}"
-        )
+        raise DataError(f"{path}: must be the half of {name}, got that of {config.names[model.rank]}")
     return model
 
 

@@ -12,7 +12,7 @@ from sharewood.run_report import page_beside
 from sharewood.secret_sources import SecretSource
 
 NOTHING: Paths = MappingProxyType({})
-_READ = "columns", "align_data", "train_data", "test_data", "predict_data"
+_READ = "columns", "align_data", "train_data", "test_data", "continue_from", "predict_data"
 # The table that `align` writes is what the other commands read.
 _NEXT = "train_data", "test_data", "predict_data"
 # Results beside which a command writes a page.

@@ -88,7 +88,7 @@ class RoundsOfTrees(Figures):
     def of(cls, estimator: SecureXGBClassifier | SecureXGBRegressor, resumed_after: int | None) -> RoundsOfTrees:
         """Return those of a fitted estimator."""
         assert estimator.model is not None, "the estimator has been fitted"
-        asked, kept = estimator.config.n_estimators, estimator.model.rounds
+        asked, kept = estimator.model.config.n_estimators, estimator.model.rounds
         grown = estimator.curve[-1][0] if estimator.curve else asked
         return cls(asked, grown, kept, dict(estimator.curve).get(kept), resumed_after or 0)
 

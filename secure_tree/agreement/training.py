@@ -22,6 +22,8 @@ from secure_tree.magnitudes import Magnitudes, label_exponent, magnitudes, weigh
 from secure_tree.own_rows import OwnRows
 from secure_tree.public import ceil_log2
 
+# The names of features that a message lists.
+_NAMES_SHOWN = 10
 # A metric over fewer held-out rows of a party would reveal how single rows are predicted.
 LEAST_VALIDATION_ROWS = 5
 # Bin numbers have 16 bits, which limits the edges of a feature.
@@ -264,13 +266,22 @@ def same_names(
     mine: tuple[str, ...], theirs: tuple[str, ...], here: str = "this party", there: str = "the other"
 ) -> None:
     """Raise DataError unless both have the same features in the same order."""
-    if len(mine) != len(theirs):
-        raise DataError(f"{here} has {len(mine)} features, {there} {len(theirs)}")
+    if set(mine) != set(theirs):
+        sides = (here, mine, theirs), (there, theirs, mine)
+        only = [(who, [name for name in own if name not in other]) for who, own, other in sides]
+        told = " and ".join(f"only {who} has {_some(names)}" for who, names in only if names)
+        raise DataError(f"both must have the same features, and {told}")
     for place, (a, b) in enumerate(zip(mine, theirs, strict=True)):
         if a != b:
             raise DataError(
                 f"feature {place} is {a!r} at {here} and {reprlib.repr(b)} at {there}: names and order must agree"
             )
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return the first names of a list, and how many there are."""
+    shown = ", ".join(reprlib.repr(name) for name in names[:_NAMES_SHOWN])
+    return shown if len(names) <= _NAMES_SHOWN else f"{shown} and {len(names) - _NAMES_SHOWN} more"
 
 
 def _same_config(mine: dict[str, Plain], theirs: dict[str, Plain]) -> None:

@@ -26,9 +26,9 @@ def named(*names):
 @pytest.mark.parametrize(
     ("tables", "sentence"),
     [
-        ((named("a", "b"), named("a", "c")), "feature 1 is '[bc]' at this party and '[bc]' at the other"),
+        ((named("a", "b"), named("a", "c")), "only this party has '[bc]' and only the other has '[bc]'"),
         ((named("a", "b"), named("b", "a")), "names and order must agree"),
-        ((X, X[:, :1]), "this party has [12] features, the other [12]"),
+        ((X, X[:, :1]), "both must have the same features, and only (this party|the other) has 'f1'"),
         ((X, X[:, 0]), "2 dimensions, rows and features, got 1"),
         ((X, X[:0]), "at least one row"),
         ((X, X[:, :0]), "no features"),

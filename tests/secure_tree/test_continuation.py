@@ -285,7 +285,7 @@ def test_what_is_no_model_of_the_training_is_refused():
         go_on([{}, {}])
     with pytest.raises(DataError, match="fit"):
         go_on([estimator(), estimator()])
-    with pytest.raises(DataError, match="the model has 3 features, the table 2"):
+    with pytest.raises(DataError, match="both must have the same features, and only the model has"):
         go_on(models, table=X[:, :2])
     with pytest.raises(ConfigError, match=r"objective must be binary:logistic, .* xgb_model, got count:poisson"):
         go_on(models, "count:poisson")

@@ -95,7 +95,12 @@ def lie(job, step, change):
         ),
         ("training.facts", {"rows": 10**12}, ProtocolDesync, "rows: Input should be less than"),
         ("training.facts", {"rows": 30_000_000}, RangeError, "do not fit the 64-bit arithmetic"),
-        ("training.facts", {"names": ["x"], "indicators": []}, DataError, "4 features, the other 1"),
+        (
+            "training.facts",
+            {"names": ["x"], "indicators": []},
+            DataError,
+            "both must have the same features, and only this party has",
+        ),
         ("training.facts", {"exponent": 5000}, ProtocolDesync, "exponent"),
         ("training.facts", {"validation_rows": 1}, DataError, "a party must hold out at least 5 rows or none, got 1"),
         (

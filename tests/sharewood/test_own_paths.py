@@ -16,9 +16,9 @@ from sharewood.hosts_config import WRITTEN, HostsConfig
 from sharewood.hosts_sections import PartySection
 from sharewood.own_paths import check_paths
 from sharewood.table_files import not_a_formula, read_cells, writable
-from tests.sharewood.hosting import COMMAND, complaint
+from tests.sharewood.hosting import COMMAND, complaint, in_threads, write_job
 
-READ = "columns", "align_data", "train_data", "test_data", "predict_data"
+READ = "columns", "align_data", "train_data", "test_data", "continue_from", "predict_data"
 CHAINED = {("aligned", key) for key in ("train_data", "test_data", "predict_data")}
 
 
@@ -179,3 +179,28 @@ def test_names_with_control_characters_are_refused(tmp_path):
         read_cells(tmp_path / "t.csv", [])
     pd.DataFrame({"montant\u00a0net": [1]}).to_csv(tmp_path / "t.csv", index=False)
     assert list(read_cells(tmp_path / "t.csv", [])) == ["montant\u00a0net"]
+
+
+def test_a_model_grows_on_new_rows_from_the_command_line(tmp_path, monkeypatch):
+    train = {"n_estimators": 2, "max_depth": 1, "max_bin": 4}
+    names = {"train_data": "{}.csv", "model": "{}.npz"}
+    sections = {f"party_{p}": {key: name.format(p) for key, name in names.items()} for p in "ab"}
+    write_job(tmp_path, sections, train=train)
+    for p in "ab":
+        values = [f"{i % 7},{i % 3},{int(i % 7 > 3)}" for i in range(30)]
+        (tmp_path / f"{p}.csv").write_text("\n".join(["x,z,label", *values]) + "\n")
+    in_threads(monkeypatch, tmp_path, hosts.train, False, None)
+    for p in "ab":
+        (tmp_path / f"{p}.npz").rename(tmp_path / f"{p}_old.npz")
+        values = [f"{i % 5},{i % 2},{int(i % 5 > 2)}" for i in range(40)]
+        (tmp_path / f"{p}.csv").write_text("\n".join(["x,z,label", *values]) + "\n")
+
+    def go_on(config, name):
+        return hosts.train(config.continuing(name, tmp_path / f"{name[-1]}_old.npz"), name, False, None)
+
+    first, _ = in_threads(monkeypatch, tmp_path, go_on)
+    model = SharedModel.load(tmp_path / "a.npz")
+    assert model.rounds == 4 and first.rounds_of_trees.asked == first.rounds_of_trees.kept == 4
+    swapped = HostsConfig.read(tmp_path / "party_a.toml").continuing("party_a", tmp_path / "b_old.npz")
+    with pytest.raises(DataError, match="must be the half of party_a, got that of party_b"):
+        hosts.own_half(swapped, "party_a", "continue_from")
