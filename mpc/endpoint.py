@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import os
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, Self, TypeVar
@@ -35,6 +36,10 @@ class Peer(Protocol):
     def exchange(
         self, tag: str, arrays: Sequence[np.ndarray | Pieces], like: Sequence[Like] | None = None
     ) -> list[Any]: ...
+
+    def post(
+        self, tag: str, arrays: Sequence[np.ndarray | Pieces], like: Sequence[Like] | None = None
+    ) -> Callable[[], list[Any]]: ...
 
     def exchange_public(self, tag: str, tree: object) -> Any: ...
 
@@ -157,6 +162,27 @@ class Endpoint:
             result: T = done.value
             return result
 
+    def run_in_turns(self, programs: Sequence[Steps[Any]]) -> None:
+        """Drive programs that send a message each in turn: while one waits for the peer's, the next computes.
+
+        The order of turns is the same at both parties. A program that yields no round waits for its next turn.
+        """
+        turns: deque[tuple[Steps[Any], Callable[[], Any]]] = deque((steps, lambda: None) for steps in programs)
+        while turns:
+            steps, arrived = turns.popleft()
+            try:
+                request = steps.send(arrived())
+            except StopIteration:
+                continue
+            rounds = [request] if isinstance(request, Round) else request
+            if not rounds:
+                turns.append((steps, list))
+            elif len(programs) == 1:
+                answer = self._exchange(rounds)
+                turns.append((steps, lambda answer=answer: answer))  # type: ignore[misc]
+            else:
+                turns.append((steps, self.link.post(*self._message(rounds))))
+
     def exchange_public(self, tag: str, facts: object) -> Any:
         """Send public facts (a tree of plain values) to the peer and return those of the peer."""
         self.meter.total.rounds += 1
@@ -168,16 +194,19 @@ class Endpoint:
         return self.matrices
 
     def _exchange(self, rounds: Sequence[Round]) -> list[Any]:
+        return self.link.exchange(*self._message(rounds))
+
+    def _message(self, rounds: Sequence[Round]) -> tuple[str, list[np.ndarray | Pieces], list[Like]]:
+        """Return the tag, the arrays and the expected sizes of one message for rounds, and count it."""
         sent = [array for r in rounds for array in r.sent]
         expected: list[Like] = [((x,), U8) if isinstance(x, int) else x for r in rounds for x in r.expected]
         mine, theirs = sum(a.size for a in sent), sum(_expected_bytes(r) for r in rounds)
         sizes = (mine, theirs) if self.rank == 0 else (theirs, mine)
         tag = f"{sizes[0]}/{sizes[1]} {'+'.join(dict.fromkeys(r.name for r in rounds))}"
-        answer = self.link.exchange(tag[:255], sent, expected)
         self.meter.total.rounds += 1
         for r in rounds:
             self.meter.count(r.name, 8 * sum(a.size for a in r.sent), 8 * _expected_bytes(r))
-        return answer
+        return tag[:255], sent, expected
 
 
 def _expected_bytes(request: Round) -> int:

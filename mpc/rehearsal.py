@@ -5,7 +5,7 @@ Rounds and requests depend only on public shapes, so the counts of a rehearsal a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -95,6 +95,11 @@ class Silence:
         self, tag: str, arrays: Sequence[np.ndarray | Pieces], like: Sequence[Like] | None = None
     ) -> list[Any]:
         return [each if isinstance(each, RowsInFile) else np.zeros(*each) for each in like or []]
+
+    def post(
+        self, tag: str, arrays: Sequence[np.ndarray | Pieces], like: Sequence[Like] | None = None
+    ) -> Callable[[], list[Any]]:
+        return lambda: self.exchange(tag, arrays, like)
 
     def exchange_public(self, tag: str, tree: object) -> Any:
         raise AssertionError("a rehearsal has no peer to exchange facts with")

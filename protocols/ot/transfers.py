@@ -47,15 +47,27 @@ class Receiver(Protocol):
 
 @dataclass
 class _Stock:
-    """The unused rest of extensions, a few arrays each, in order, and the number of the first transfer."""
+    """The unused rest of extensions, a few arrays each, in order, and the number of the first transfer.
+
+    Programs that run in turns claim what they will take: `open` is what is left or will come, without the claims.
+    """
 
     pieces: deque[tuple[np.ndarray, ...]] = field(default_factory=deque)
     left: int = 0
     first: int = 0
+    open: int = 0
 
-    def add(self, *arrays: np.ndarray) -> None:
+    def claim(self, count: int) -> int:
+        """Claim entries; return how many an extension must bring, for which this claim waits."""
+        missing = max(0, count - self.open)
+        self.open -= count - missing
+        return missing
+
+    def add(self, missing: int, *arrays: np.ndarray) -> None:
+        """Add an extension for a claim of which `missing` entries had to come."""
         self.pieces.append(arrays)
         self.left += len(arrays[0])
+        self.open += len(arrays[0]) - missing
 
     def take(self, count: int) -> tuple[int, list[np.ndarray]]:
         """Take `count` entries of each array, once; return the number of the first, and the entries."""
@@ -155,20 +167,20 @@ class Transfers:
         return stock.take(count)
 
     def _extend(self, chosen: int, sent: int) -> Steps[None]:
-        """Fill the stocks to this number of transfers in each direction."""
+        """Claim this number of transfers in each direction, and extend the stocks if there are fewer."""
         steps = []
-        if sent > self._blocks.left:
-            steps.append(self._more_blocks(sent - self._blocks.left))
-        if chosen > self._choices.left:
-            steps.append(self._more_choices(chosen - self._choices.left))
+        if missing := self._blocks.claim(sent):
+            steps.append(self._more_blocks(missing))
+        if missing := self._choices.claim(chosen):
+            steps.append(self._more_choices(missing))
         if steps:
             yield from parallel(*(steps if self.rank == 0 else reversed(steps)))
 
     def _more_blocks(self, count: int) -> Steps[None]:
-        self._blocks.add((yield from self.sender.extend(count)))
+        self._blocks.add(count, (yield from self.sender.extend(count)))
 
     def _more_choices(self, count: int) -> Steps[None]:
-        self._choices.add(*(yield from self.receiver.extend(count)))
+        self._choices.add(count, *(yield from self.receiver.extend(count)))
 
 
 @dataclass

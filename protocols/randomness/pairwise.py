@@ -17,7 +17,9 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from mpc import transfers
 from mpc.correlation import Correlation
@@ -45,6 +47,10 @@ from protocols.transport.codec import encode
 
 # Most transfers and most requests per portion: each portion takes about 30 rounds.
 PORTION, MOST = 1 << 23, 4096
+# The least transfers of a portion that is made in two halves, one of which computes while the messages of the other are
+# in transit.
+SPLIT = 1 << 20
+T = TypeVar("T")
 
 
 class Maker:
@@ -56,15 +62,15 @@ class Maker:
 
     def make(self, requests: Sequence[Request]) -> list[list[Derived]]:
         """Make the values of requests; return the derived ones, by request. Raises NeedsDealer, PeerFailure."""
-        views, programs = [], []
+        views, programs, weights = [], [], []
         for request in requests:
             view = PairView(self.pair.rank, self._streams.of(request.index), request.correlation)
             request.values = request.correlation.deal(view)
             views.append(view)
             if view.made:
                 programs.append(fulfil(self.pair, view.made))
-        if programs:
-            self.endpoint.run(self._waves(together(*programs)))
+                weights.append(count_transfers(request.correlation))
+        self.endpoint.run_in_turns([self._waves(together(*half)) for half in _halves(programs, weights)])
         for view in views:
             for number in view.dropped:
                 self.pair.operands.forget(number)
@@ -74,9 +80,19 @@ class Maker:
         try:
             asked = next(program)
             while True:
-                asked = program.send((yield from self._transfers.run(asked)) if asked else [])
+                # If nothing is asked, it waits for trees that the other half makes.
+                asked = program.send((yield from self._transfers.run(asked)) if asked else (yield []))
         except StopIteration:
             return
+
+
+def _halves(programs: Sequence[T], weights: Sequence[int]) -> list[Sequence[T]]:
+    """Split programs into halves of about the same number of transfers; do not split fewer than SPLIT."""
+    ends = np.cumsum(weights)
+    if not programs or ends[-1] < SPLIT:
+        return [programs] if programs else []
+    cut = 1 + int(np.searchsorted(ends, ends[-1] / 2))
+    return [half for half in (programs[:cut], programs[cut:]) if half]
 
 
 class Making:

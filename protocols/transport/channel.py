@@ -97,6 +97,20 @@ class Link(ABC):
         Raises PeerTimeout if no byte moves either way for `timeout` seconds, PeerVanished if the peer is gone.
         """
 
+    def post(self, outgoing: Sequence[Buffer | Pieces], reader: Reader[T], step: str) -> Callable[[], T]:
+        """Start a transfer; the result waits for it. A link may continue it while the caller computes.
+
+        Calls and their results are in the same order.
+        """
+        self.transfer(outgoing, Intake(_read_nothing()), step)
+
+        def finish() -> T:
+            intake = Intake(reader)
+            self.transfer([], intake, step)
+            return intake.result
+
+        return finish
+
     @abstractmethod
     def close(self) -> None:
         """End the stream, which the peer notices.  Calling it again has no effect."""
@@ -145,11 +159,26 @@ class Channel:
         arrays and the other `like=[]`.
         """
         self.rounds += 1
-        views = [array if isinstance(array, Pieces) else byte_view(array) for array in arrays]
-        if like is None:
-            like = [(array.shape, array.dtype) for array in arrays if not isinstance(array, Pieces)]
-        frame = self._framed(Kind.ARRAYS, tag, views)
+        frame, like = self._round(tag, arrays, like)
         return self._transfer(frame, self._read_arrays(tag, like), tag, "round", self.rounds)
+
+    def post(
+        self, tag: str, arrays: Sequence[np.ndarray | Pieces], like: Like | None = None
+    ) -> Callable[[], list[Any]]:
+        """Start a round like that of `exchange`, which goes on while the caller computes.
+
+        Call the result to wait for it, and to get what `exchange` returns: for several rounds, in the order in which
+        they were started. Until then, `arrays` must stay as they are, and the channel is good for `post` only.
+        """
+        self.rounds += 1
+        frame, like = self._round(tag, arrays, like)
+        finish, number = self._link.post(frame, self._read_arrays(tag, like), tag), self.rounds
+
+        def result() -> list[Any]:
+            with self._placed("round", number):
+                return finish()
+
+        return result
 
     def send(self, tag: str, tree: Tree) -> None:
         """Send a tree of plain values and arrays (see codec); the peer must `receive` it."""
@@ -238,6 +267,14 @@ class Channel:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _round(
+        self, tag: str, arrays: Sequence[np.ndarray | Pieces], like: Like | None
+    ) -> tuple[list[Buffer | Pieces], Like]:
+        views = [array if isinstance(array, Pieces) else byte_view(array) for array in arrays]
+        if like is None:
+            like = [(array.shape, array.dtype) for array in arrays if not isinstance(array, Pieces)]
+        return self._framed(Kind.ARRAYS, tag, views), like
+
     def _framed(self, kind: Kind, tag: str, payload: Sequence[Buffer | Pieces]) -> list[Buffer | Pieces]:
         length = sum(map(len, payload))
         frame: list[Buffer | Pieces] = [head(kind, tag, self._frames_sent, length), *payload]
@@ -272,10 +309,16 @@ class Channel:
         return length
 
     def _transfer(self, outgoing: list[Buffer | Pieces], reader: Reader[T], tag: str, what: str, number: int) -> T:
-        try:
+        with self._placed(what, number):
             intake = Intake(reader)
             self._link.transfer(outgoing, intake, tag)
             return intake.result
+
+    @contextmanager
+    def _placed(self, what: str, number: int) -> Iterator[None]:
+        """Name the message in the text of a failure, and the peer, unless the peer has explained it."""
+        try:
+            yield
         except PeerFailure as failure:
             if not (isinstance(failure, PeerVanished) and failure.explained):
                 failure.args = (f"{what} {number}: {failure}",)

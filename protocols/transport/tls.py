@@ -12,20 +12,23 @@ Wire   frame bytes, and 22 bytes for each TLS record of 16 KiB of plaintext.  Co
 """
 
 import datetime as dt
+import os
 import select
 import socket
 import ssl
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import TypeVar, cast
+from threading import Thread
+from typing import Any, TypeVar, cast
 
 from mpc.errors import PeerFailure, PeerTimeout, PeerVanished
 from mpc.pieces import Pieces
 from protocols.transport.certificates import subject_names
 from protocols.transport.channel import Intake, Link
 from protocols.transport.codec import Buffer
-from protocols.transport.frames import VERSION
+from protocols.transport.frames import VERSION, Reader
+from protocols.transport.posted import Posted, Queue
 from protocols.transport.waiting import Wait
 
 T = TypeVar("T")
@@ -68,6 +71,9 @@ class TlsLink(Link):
         self._poll = select.poll()
         self._poll.register(connection)
         self._watched: dict[int, Callable[[], None]] = {}
+        # The transfers of `post`, and the descriptor that tells their thread of a new one.
+        self._queue: Queue | None = None
+        self._wake = -1
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         server = context.protocol == ssl.PROTOCOL_TLS_SERVER
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=server)
@@ -148,12 +154,34 @@ class TlsLink(Link):
     def transfer(self, outgoing: Sequence[Buffer | Pieces], intake: Intake[T], step: str) -> None:
         if self._socket.fileno() < 0:
             raise PeerVanished(f"the channel to {self.peer} is closed in {step}")
-        chunks = _chunks(outgoing)
         self.cut_short = bool(outgoing)
+        self._run(_chunks(outgoing), intake, step)
+
+    def post(self, outgoing: Sequence[Buffer | Pieces], reader: Reader[T], step: str) -> Callable[[], T]:
+        if self._queue is None:
+            self._queue, self._wake = Queue(), os.eventfd(0, os.EFD_NONBLOCK)
+            self._poll.register(self._wake, select.POLLIN)
+            Thread(target=self._run_posted, args=(self._queue,), name="posted", daemon=True).start()
+        posted = Posted(_chunks(outgoing), reader, step)
+        self._queue.add(posted)
+        os.eventfd_write(self._wake, 1)
+        return posted.result
+
+    def _run_posted(self, queue: Queue) -> None:
+        """Run the transfers that `post` adds, until the link is closed."""
         try:
-            unsent = self._encrypt(chunks)
-            writable = True
+            while (step := queue.wait()) is not None:
+                self._run(queue, queue, step)
+        except BaseException as failure:
+            queue.fail(failure)
+
+    def _run(self, chunks: Iterator[memoryview], intake: Intake[Any] | Queue, step: str) -> None:
+        """Send all chunks, and fill all of the intake, at the same time. Both may grow meanwhile, for `post`."""
+        try:
+            unsent, writable = memoryview(b""), True
             while True:
+                if not unsent:
+                    unsent, writable = self._encrypt(chunks), True
                 if unsent and writable:
                     unsent = unsent[self._send(unsent) :] or self._encrypt(chunks)
                 self.cut_short = bool(unsent)
@@ -170,6 +198,8 @@ class TlsLink(Link):
             raise self._failure(error, step) from error
 
     def close(self) -> None:
+        if self._queue:
+            self._queue.end()
         self._socket.close()  # frames carry their length, so a truncated one is detected without TLS close_notify
 
     def _tls_done(self) -> bool:
@@ -216,7 +246,7 @@ class TlsLink(Link):
                 chunk = chunk[self._tls.write(chunk) :]
         return memoryview(self._outgoing.read())
 
-    def _decrypt(self, intake: Intake[T], step: str) -> None:
+    def _decrypt(self, intake: Intake[Any] | Queue, step: str) -> None:
         waiting = self._incoming.pending
         if waiting or self._tls.pending():
             with suppress(ssl.SSLWantReadError):
@@ -250,16 +280,23 @@ class TlsLink(Link):
         own = self._socket.fileno()
         for _ in range(LOOKS):
             for number, seen in self._poll.poll(0):
-                if number == own:
-                    return seen
+                if number in (own, self._wake):
+                    return self._seen(number, seen)
         silence = Wait(self.timeout, f"{self.peer} in {step}", _SILENCE, _SILENCE)
         while silence.left:
             for number, seen in self._poll.poll(1 + 1000 * silence.pause()):
-                if number == own:
-                    return seen
+                if number in (own, self._wake):
+                    return self._seen(number, seen)
                 self._poll.unregister(number)
                 self._watched.pop(number)()
         raise PeerTimeout.at(f"{self.peer} silent for {self.timeout:g} s", step)
+
+    def _seen(self, number: int, seen: int) -> int:
+        """Return the events of the socket; none if another thread has only added a transfer."""
+        if number != self._wake:
+            return seen
+        os.eventfd_read(self._wake)
+        return 0
 
     def _failure(self, error: OSError, step: str) -> PeerFailure:
         if not isinstance(error, ssl.SSLError):
