@@ -310,14 +310,17 @@ def _dealt_times(waiting: Seconds, later: _Phase, computing: Computing, trees: i
 
 
 def _paired_times(waiting: Seconds, computing: Computing, trees: int) -> Times:
-    """Return the times of two parties that make material in turns: each waits for the other's message.
+    """Return the times of two parties: half of a portion computes while the other half is in transit.
 
-    The two hosts are the only pair, so that both kinds of lines are the same.
+    So two programs use two resources in turns, the line and the processor: by mean value analysis, this takes between
+    the longer of the two and their sum. The two hosts are the only pair, so that both kinds of lines are the same.
     """
     computed = _computed(computing, trees)
     seconds = {name: {p: spent + computed[p] for p, spent in phases.items()} for name, phases in waiting.items()}
     totals: dict[str, dict[Lines, float]] = {}
     for name, phases in seconds.items():
+        waited, own, both = waiting[name]["offline"], computed["offline"], phases["offline"]
+        phases["offline"] = both - waited * own / both if both else 0.0
         total = computing.start + phases["setup"] + max(phases["offline"], phases["online"])
         totals[name] = {"host": total, "pair": total}
     return Times(computed, seconds, totals)

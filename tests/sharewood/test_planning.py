@@ -106,9 +106,9 @@ def test_a_total_for_each_kind_of_line(capsys):
     # The dealer's uplink is the bottleneck if it serves both parties; otherwise it is the phase online or dealing.
     assert totals["pair"] >= 2 + seconds["setup"] + seconds["online"]
     assert totals["host"] >= max(totals["pair"], 2 + seconds["setup"] + 8 * report.offline.bytes_dealer * 0.95 / 50e6)
-    # Two parties make material in turns: computing and waiting add up.
-    without = report.pairwise.times.seconds["your line"]
-    assert without["offline"] == report.pairwise.network_seconds["your line"]["offline"] + 20 * 0.2
+    # Two parties make material in halves, one of which computes while the other is in transit: less than the sum.
+    without, waiting = report.pairwise.times.seconds["your line"], report.pairwise.network_seconds["your line"]
+    assert max(waiting["offline"], 20 * 0.2) < without["offline"] < waiting["offline"] + 20 * 0.2
     assert report.pairwise.times.totals["your line"]["host"] == 3 + without["setup"] + without["offline"]
     # A round in which one party sends takes as long as the bytes of that party, although the other sends later.
     needed = report.pairwise
