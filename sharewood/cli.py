@@ -14,7 +14,7 @@ from mpc.errors import ConfigError, SharewoodError
 from mpc.files import shown_path
 from mpc.process import leave_no_core_dump
 from protocols.runtime.removed import refuse_removed
-from sharewood import __version__, hosts_cli, purge, schema_cli, setup_cli
+from sharewood import __version__, hosts_cli, purge, schema_cli, setup_cli, tuning_cli
 from sharewood.cli_options import one_of
 from sharewood.fed import cli as fed_cli
 from sharewood.logs import LogFormat, LogLevel, complain, in_json, log_to_stderr, say_document
@@ -31,6 +31,7 @@ app = typer.Typer(
 app.add_typer(setup_cli.app)
 app.add_typer(schema_cli.app)
 app.add_typer(hosts_cli.app)
+app.add_typer(tuning_cli.app)
 app.add_typer(purge.app)
 app.add_typer(fed_cli.app, name="fed")
 

@@ -45,6 +45,8 @@ class HostsConfig(Strict):
     parties: dict[str, PartySection]
     train: dict[str, Any] = Field(default_factory=dict)
     """Parameters of training."""
+    grid: dict[str, list[Any]] = Field(default_factory=dict)
+    """Values of parameters that `sharewood grid` combines; the same at both parties."""
     predict: Predict = Predict()
     plan: PlanShape | None = None
     serve: Serve = Field(default_factory=Serve)

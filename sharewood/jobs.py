@@ -34,7 +34,7 @@ _IN_SHARDS = "whether workers read the rows"
 class JobFacts(Message):
     """The job that a party is about to do. The values in `same` must agree."""
 
-    job: Literal["train", "predict"]
+    job: Literal["train", "predict", "tune"]
     same: dict[Text, Plain]
     ids: bool
     rows: Count = 0
@@ -54,7 +54,7 @@ def agree(party: Party, mine: JobFacts) -> JobFacts:
     return theirs
 
 
-def _check_minimum(mine: JobFacts, theirs: JobFacts) -> None:
+def check_minimum(mine: JobFacts, theirs: JobFacts) -> None:
     """Raise DataError if this party has fewer rows than the other demands, PeerFailure if it is the other way round."""
     if mine.rows < theirs.minimum_rows:
         raise DataError(
@@ -100,7 +100,7 @@ def fit(
         missing=list(rows.missing),
     )
     theirs = agree(party, facts)
-    _check_minimum(facts, theirs)
+    check_minimum(facts, theirs)
     if held:
         log.warning("test_size %g: %d of %d rows are held out of training", config.test_size, held, mine + held)
     if parameters.get("max_bin") is None:
@@ -110,7 +110,7 @@ def fit(
         declared = () if config.missing == "none" else config.missing
         known["missing"] = tuple(sorted({*declared, *rows.missing, *theirs.missing}))
     if config.partition == "vertical":
-        _check_ids(party, theirs, rows, validation)
+        check_ids(party, theirs, rows, validation)
     kind = SecureXGBClassifier if config.logistic else SecureXGBRegressor
     estimator = kind(**known)
     whole = {**known, "n_estimators": config.n_estimators + (before.rounds if before else 0)}
@@ -152,7 +152,7 @@ def predict(
     same = {"output": output, _IN_SHARDS: isinstance(rows, Sharded)}
     theirs = agree(party, JobFacts.of(job="predict", same=same, ids=rows.has_ids))
     if model.config.partition == "vertical":
-        _check_ids(party, theirs, rows)
+        check_ids(party, theirs, rows)
     estimator = (SecureXGBClassifier if model.config.logistic else SecureXGBRegressor)(**model.config.model_dump())
     estimator.model = model
     if not isinstance(estimator, SecureXGBClassifier):
@@ -163,7 +163,7 @@ def predict(
     return probabilities if model.config.num_class else probabilities[:, 1]
 
 
-def _check_ids(party: Party, theirs: JobFacts, *tables: Rows | Sharded | None) -> None:
+def check_ids(party: Party, theirs: JobFacts, *tables: Rows | Sharded | None) -> None:
     """Check that data by columns has the same ids at both parties; workers check rows in shards when they open them.
 
     Raises DataError at both parties if ids differ, or if only one party has ids.
