@@ -76,7 +76,7 @@ def tune(
             known["missing"] = tuple(sorted({*declared, *rows.missing, *theirs.missing}))
         if parameters.partition == "vertical":
             check_ids(party, theirs, rows)
-        estimator = (SecureXGBClassifier if parameters.logistic else SecureXGBRegressor)(**known)
+        estimator: Any = (SecureXGBClassifier if parameters.logistic else SecureXGBRegressor)(**known)
         best = None
         data: dict[str, Any] = {"folds": folds, "sample_weight": rows.weights}
         if searching:
