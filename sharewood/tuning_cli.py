@@ -18,13 +18,19 @@ Out = Annotated[Path | None, typer.Option(help="Also write the table, CSV or par
 
 @app.command()
 def cv(config: Config, party: PartyName, folds: Folds = 5, out: Out = None, json: Json = None) -> None:
-    """Cross-validate the section train on both parties' tables. Both learn the metrics of each fold; the models are discarded."""
+    """Cross-validate the section train on both parties' tables.
+
+    Both learn the metrics of each fold; the models are discarded.
+    """
     _tune(config, party, folds, False, out, json)
 
 
 @app.command()
 def grid(config: Config, party: PartyName, folds: Folds = 5, out: Out = None, json: Json = None) -> None:
-    """Cross-validate every combination of the values in the section grid. Both learn the metrics of each combination's folds."""
+    """Cross-validate every combination of the values in the section grid.
+
+    Both learn the metrics of each combination's folds; the models are discarded.
+    """
     _tune(config, party, folds, True, out, json)
 
 
