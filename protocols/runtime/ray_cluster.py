@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mpc.errors import ConfigError
+from mpc.errors import ConfigError, PeerFailure
 from mpc.extras import install
 
 MOST_SHARDS = 4096
@@ -59,7 +59,7 @@ def check_ray() -> None:
 
 @contextmanager
 def ray_cluster(address: str | None = None, workers: int | None = None, trusted: bool = False) -> Iterator[None]:
-    """Use Ray for the length of the block. Raises ConfigError.
+    """Use Ray for the length of the block. Raises ConfigError, and PeerFailure if Ray fails in the block.
 
     If this process is already connected to Ray, use that. Otherwise connect to the cluster at `address`, or, without
     one, start Ray on this machine with one CPU for each of `workers`, and end that connection or Ray after the block.
@@ -93,6 +93,10 @@ def ray_cluster(address: str | None = None, workers: int | None = None, trusted:
             elif not trusted:
                 _check_closed(address, ray.get_runtime_context().gcs_address)
             yield
+        except ray.exceptions.RayError as error:
+            if isinstance(error, ray.exceptions.RayTaskError):
+                raise  # an error of the program
+            raise PeerFailure(f"Ray has failed: {' '.join(str(error).split())[:300]}") from error
         finally:
             ray.shutdown()
 

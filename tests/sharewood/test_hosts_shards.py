@@ -157,7 +157,7 @@ def test_a_training_goes_on_after_a_lead_was_lost(by_rows, lost, ray_dies, monke
         assert work[other].returncode == 3 and lost in last and "--resume" in last, said
         if ray_dies:
             (sentence,) = (line for line in said[lost].splitlines() if line[:1] != "2")  # other lines begin with a date
-            assert work[lost].returncode == 3 and sentence.startswith("sharewood: Ray has died on this machine"), said
+            assert work[lost].returncode == 3 and sentence.startswith("sharewood: ") and "Ray has" in sentence, said
         until = time.monotonic() + 20
         while left := workers_of(place):
             assert time.monotonic() < until, f"Ray outlives its lead: {left}"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mpc.errors import ConfigError
+from mpc.errors import ConfigError, PeerFailure
 from protocols.runtime.ray_cluster import ray_cluster
 from protocols.runtime.worker import Worker
 from protocols.transport.certificates import make_credentials
@@ -55,6 +55,13 @@ def test_a_random_token_is_required_before_ray_starts(starts):
     assert how["address"] == "local" and how["num_cpus"] == 2 and mode == 0o700
     assert (get_authentication_mode(), os.environ.get("RAY_AUTH_MODE")) == usual
     assert not Path(how["_temp_dir"]).parent.exists()
+
+
+def test_a_failure_of_ray_is_one_sentence(starts):
+    import ray
+
+    with pytest.raises(PeerFailure, match=r"^Ray has failed: The task's local raylet died"), ray_cluster():
+        raise ray.exceptions.LocalRayletDiedError
 
 
 def test_a_long_folder_for_temporary_files_is_not_used_for_sockets(starts, monkeypatch, tmp_path):
