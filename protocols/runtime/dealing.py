@@ -147,6 +147,7 @@ class _Desk:
         if link.session == NO_SESSION:
             # Only `sharewood check` names no session: the certificate is that of a party.
             log.info("%s checked this host", link.peer)
+            guest.channel.end("its hello names no session")
             guest.channel.close()
             return
         same = [other for other in self._guests() if other.link.peer == link.peer]

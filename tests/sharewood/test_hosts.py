@@ -170,7 +170,7 @@ def test_a_failure_names_checkpoints_that_this_training_can_resume_from(
         raise failure
 
     monkeypatch.setattr(hosts, "fit", grow)
-    monkeypatch.setattr(hosts, "connected", lambda config, name, job, *_: job(None))
+    monkeypatch.setattr(hosts, "connected", lambda config, name, job, *_, **__: job(None))
     path = place / "party_a.toml"
     path.write_text(path.read_text().replace("# checkpoints", "checkpoints"))
     (place / "checkpoints").mkdir()

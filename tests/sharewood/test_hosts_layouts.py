@@ -119,7 +119,7 @@ def test_predicted_rows_have_the_columns_of_the_schema(by_columns, monkeypatch, 
     path = by_columns / "party_b.toml"
     path.write_text(path.read_text().replace('label = "bad"\nweight = "w"', 'columns = "schema.toml"'))
     in_threads(monkeypatch, by_columns, train, False, None)
-    monkeypatch.setattr(hosts, "connected", lambda *_: pytest.fail("it connects"))
+    monkeypatch.setattr(hosts, "connected", lambda *_, **__: pytest.fail("it connects"))
     new = pd.read_csv(by_columns / "b_new.csv").drop(columns=column)
     new.sample(frac=1, random_state=1).to_csv(by_columns / "b_new.csv", index=False)
     with pytest.raises(DataError, match=rf"b_new\.csv has no column '{column}', which schema\.toml declares as "):
