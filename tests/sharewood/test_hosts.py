@@ -163,7 +163,7 @@ def test_a_peer_that_never_comes(place):
 def test_a_failure_names_checkpoints_that_this_training_can_resume_from(
     place, monkeypatch, failure, begun, rounds, hint
 ):
-    def grow(party, parameters, rows, evaluated, checkpoints, live):
+    def grow(party, parameters, rows, evaluated, checkpoints, *_):
         for number in range(rounds):
             (place / "checkpoints" / f"round_{number + 1:05d}.npz").touch()
         checkpoints.done = 0 if begun else None
