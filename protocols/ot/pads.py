@@ -1,10 +1,10 @@
 """Pads from the blocks of correlated OTs: a hash under which x and x xor delta look independent.
 
-Functionality  block x with number i -> H_j(i, x) = pi(s(x) xor (i, j mod 4)) xor s(x), parts j = 0, 1, .. of two words
+Functionality  block x with number i -> H_j(i, x) = pi(s(x) xor (i, j mod 16)) xor s(x), parts j = 0, 1, .. of two words
 Messages       none
 Cost           one AES call per part
-Security       pi = AES-128 is an ideal cipher, with a key for every 2^14 numbers and four parts, so that a key hashes
-               2^16 times; a number is used for one block per key
+Security       pi = AES-128 is an ideal cipher, with a key for every 2^14 numbers and 16 parts, so that a key hashes at
+               most 2^18 times; a number is used for one block per key
 Source         Guo, Katz, Wang and Yu, IEEE S&P 2020; re-keying: Guo, Katz, Wang, Weng and Yu, CRYPTO 2020 (MITCCRH)
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from protocols.ot.kernels import aes_blocks
 
-_NUMBERS, _PARTS = 14, 2
+_NUMBERS, _PARTS = 14, 4
 # The key of numbers and parts is the image of e + g 2^42, for the e-th period of numbers and the g-th of parts.
 _KEYS = 42
 

@@ -58,4 +58,4 @@ def test_ferret():
 
 def test_pads():
     assert digest(pads(words("blocks", 70_000, 2), 60_000, 3, bytes(range(16)))) == "87d2e9ecb649d0fd"
-    assert digest(pads(words("blocks", 70, 2), 60_000, 18, bytes(range(16)))) == "e00a7fcfd7762ede"
+    assert digest(pads(words("blocks", 70, 2), 60_000, 66, bytes(range(16)))) == "cb4106263282aa64"
