@@ -31,7 +31,11 @@ def check_paths(config: HostsConfig, name: str, writes: Paths, reads: Paths) -> 
     inputs = {own + key: path for key in _READ if (path := getattr(section, key))} | dict(_of_host(config, name))
     chained = {(f"{own}aligned", own + key) for key in _NEXT}
     check_apart({**outputs, **writes}, {**inputs, **reads}, chained)
-    check_apart(pages, {**inputs, **reads})
+    for (
+        what,
+        page,
+    ) in pages.items():  # those of a model and of predictions may be one file, which the later one replaces
+        check_apart({what: page}, {**inputs, **reads})
 
 
 def _of_host(config: HostsConfig, name: str) -> Iterator[tuple[str, Path]]:

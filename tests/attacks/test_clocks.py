@@ -31,6 +31,7 @@ READ_THE_DATE = {
     "sharewood/checking.py",
     "sharewood/figures.py",
     "sharewood/logs.py",
+    "sharewood/purge.py",
 }
 OFF = {"slow": (dt.timedelta(days=3), "is not yet valid"), "fast": (dt.timedelta(days=-3), "has expired")}
 NOW = r"this host's clock is at 20\d\d-\d\d-\d\d \d\d:\d\d UTC"
@@ -105,7 +106,7 @@ def test_a_clock_that_is_set_in_the_middle_of_a_run_changes_nothing(tmp_path, mo
 
 
 def test_nothing_else_reads_the_date():
-    """Waits and time-outs use the monotonic clock; certificates, logs and the picture of work by shard have dates."""
+    """Waits and time-outs use the monotonic clock; certificates, logs, files and spans of work by shard have dates."""
     found = set()
     for folder in ("mpc", "protocols", "secure_tree", "sharewood"):
         for path in (ROOT / folder).rglob("*.py"):

@@ -208,7 +208,7 @@ def test_the_dealer_up_to_its_requests(count):
                 dealing_side._hello(channel)
             asked = dealing_side._next_plan(ends)
             if asked is not None:
-                decode_plan(decode(asked[0], PLAN_ROOM))
+                decode_plan(decode(asked, PLAN_ROOM))
         except SharewoodError as error:
             assert "\n" not in str(error)
             refused += 1

@@ -96,7 +96,7 @@ def test_halves_that_do_not_belong_together(tmp_path):
         predict_both((first[0], second[1]), (X, X))
     with pytest.raises(DataError, match="belongs to party 1"):
         predict_both((first[1], first[1]), (X, X))
-    with pytest.raises(DataError, match="2 features, the rows 1"):
+    with pytest.raises(DataError, match="both must have the same features, and only the model has 'f1'"):
         predict_both(first, (X[:, :1], X))
     with pytest.raises(ConfigError, match="method"):
         predict_both(first, (X, X), "magic")

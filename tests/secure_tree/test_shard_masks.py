@@ -1,6 +1,7 @@
 """No mask is used in two shards: the leads and workers of both parties use every (key, counter) only once."""
 
 import hashlib
+import os
 import threading
 from collections import defaultdict
 from types import SimpleNamespace
@@ -87,9 +88,8 @@ def used_by_training(monkeypatch, offline, one_seed, partition="horizontal"):
             self._streams.not_given_out(request.index)
 
     monkeypatch.setattr(delivery.Delivery, "_expand", expanded)
-    if one_seed:
-        for module in (dealer, dealt, pairwise):
-            monkeypatch.setattr(module, "os", SimpleNamespace(urandom=OneSeed(used.at).urandom))
+    draw = OneSeed(used.at).urandom if one_seed else os.urandom
+    monkeypatch.setattr(pairwise, "os", SimpleNamespace(urandom=draw))
     key_of = transfers.key_of
 
     def key(session, chooser):
@@ -109,7 +109,7 @@ def used_by_training(monkeypatch, offline, one_seed, partition="horizontal"):
         [memory_pair((name, "dealer"), timeout=60) for name in ("party_a", "party_b")] for _ in range(SHARDS + 1)
     ]
     for (_, first), (_, second) in to_dealers:
-        threading.Thread(target=dealer.serve, args=(first, second), daemon=True).start()
+        threading.Thread(target=dealer.serve, args=(first, second), kwargs={"draw": draw}, daemon=True).start()
     leads, met = memory_pair(), [0, 0]
 
     def source(rank, second, seeds, domain=b""):
@@ -118,7 +118,7 @@ def used_by_training(monkeypatch, offline, one_seed, partition="horizontal"):
         met[rank] += 1
         if offline == "pairwise":
             return pairwise.pairwise(rank, second, "softspoken", domain=domain)
-        return dealt.DealtRandomness(rank, to_dealers[used.at.pair][rank][0], domain=domain)
+        return dealt.DealtRandomness(rank, to_dealers[used.at.pair][rank][0], domain=domain, draw=draw)
 
     X, y = table(60, 4, 1)
     tables, labels = halves(X, y, 27) if partition == "horizontal" else ((X[:, :2], X[:, 2:]), (y, None))

@@ -59,7 +59,7 @@ def test_columns_between_hosts(by_columns):
         both("train", "--json", "{}.json", cwd=by_columns)
         said = both("predict", cwd=by_columns)
     report = json.loads((by_columns / "party_a.json").read_text())
-    assert report["data"] == {"rows": [70, 70], "held": [30, 30], "features": 5}
+    assert report["data"] == {"rows": [70, 70], "held": [30, 30], "features": 5, "weighted": False}
     assert report["curve"][0][0] == 1 and len(report["curve"]) <= 8
     assert report["revealed"][0] == "whether the rows have the same ids"
     assert "predictions of the rows" in said[0] and "predictions of" not in said[1]
@@ -203,7 +203,7 @@ def test_the_example_by_columns(tmp_path):
         both("train", "--json", "{}.json", cwd=tmp_path)
         both("predict", cwd=tmp_path)
     report = json.loads((tmp_path / "party_b.json").read_text())
-    assert report["data"] == {"rows": [96, 96], "held": [24, 24], "features": 8}
+    assert report["data"] == {"rows": [96, 96], "held": [24, 24], "features": 8, "weighted": False}
     table = pd.read_csv(tmp_path / "predictions_a.csv")
     assert (table["id"] == people[:50]).all() and ((table["prediction"] > 0.5) == bad[:50]).mean() > 0.8
     status, out, error = sharewood("plan", "--config", "party_a.toml", cwd=tmp_path)

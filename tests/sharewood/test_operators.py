@@ -155,7 +155,7 @@ def test_the_seeds_classifier_example(tmp_path):
     config = seed_config("iris_binary_mini", tmp_path, eval_epochs=4)
     logs = run_both("XGBoostClassifierFit", config)
     assert all("9 of 30 rows are held out" in log for log in logs)
-    assert all(f"{trees} trees: error 0 on held-out rows" in log for trees in (8, 10) for log in logs)
+    assert all(f"{done} of 10 rounds of trees: error 0 on held-out rows" in log for done in (8, 10) for log in logs)
     margins, labels = predictions(config, tmp_path, "Classifier")
     assert ((margins > 0.5) == labels).mean() > 0.95
 
