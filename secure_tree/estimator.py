@@ -247,7 +247,8 @@ class _SecureXGB(Fitted):
         party : Party
             The connection to the other party.
         X : array [n, d], DataFrame or Shards
-            The features of this party; an array of shape (0, d) if it has no rows.
+            The features of this party; an array of shape (0, d) if it has no rows. Columns of a DataFrame may be in
+            another order than in training.
         method : "bins" or "thresholds", default "bins"
             "bins" routes rows by the cuts that this party has stored in training. "thresholds" compares values with the
             secret threshold of every node, and accepts rows of any origin.
@@ -284,6 +285,9 @@ class _SecureXGB(Fitted):
             check_macs(party, method)
         table = X.header if isinstance(X, Shards) else X
         known = _categories(model, party.rank, table)
+        frame = frame_of(table)
+        if frame is not None and not isinstance(X, Shards) and set(frame.columns) == set(known):
+            table = frame[list(known)]  # in the order of the training
         features, names = read_features(table, model.config, known=known)
         rows = len(X) if isinstance(X, Shards) else len(features)
         layout = agree_on_prediction(party, model, names, rows, method, to, mac)

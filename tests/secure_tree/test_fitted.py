@@ -128,3 +128,17 @@ def test_a_training_prints_its_rounds_and_metrics(capfd, verbose, held_out, roun
 def test_an_odd_verbose_is_refused(verbose):
     with pytest.raises(ConfigError, match=f"verbose must be True, False or a number of rounds, got {verbose!r}"):
         run_both(lambda party: SecureXGBClassifier().fit(party, np.ones((4, 2)), np.ones(4), verbose=verbose))
+
+
+def test_columns_of_a_frame_may_be_in_another_order():
+    X, y = table(40, 3, seed=12)
+    frames = [pd.DataFrame(half, columns=["age", "income", "debt"]) for half in halves(X, y, 20)[0]]
+
+    def job(party):
+        own, labels = frames[party.rank], halves(X, y, 20)[1][party.rank]
+        model = SecureXGBClassifier(n_estimators=2, max_depth=2, max_bin=4).fit(party, own, labels)
+        turned = own[["debt", "age", "income"]] if party.rank else own
+        return model.predict_margin(party, own), model.predict_margin(party, turned)
+
+    for expected, turned in run_both(job)[0]:
+        assert np.array_equal(expected, turned)
