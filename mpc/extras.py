@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import distributions
 from urllib.parse import unquote, urlsplit
 
 _NAME = "sharewood"
@@ -12,13 +12,11 @@ _NAME = "sharewood"
 def install(extra: str) -> str:
     """Return the command that installs an extra, such as `pip install '/home/ada/sharewood[serve]'`.
 
-    The distribution's record of its source (PEP 610) names a folder or a wheel; without one, it came from an index.
+    The distribution's record of its source (PEP 610) names a folder or a wheel; without one, it came from an index. The
+    metadata that a build leaves in a clone have no such record, and Python finds them first in the clone itself.
     """
-    try:
-        record = distribution(_NAME).read_text("direct_url.json")
-    except PackageNotFoundError:
-        record = None
-    source = json.loads(record) if record else {}
+    records = (found.read_text("direct_url.json") for found in distributions(name=_NAME))
+    source = json.loads(next(filter(None, records), "{}"))
     url = urlsplit(source.get("url", ""))
     place = unquote(url.path) if url.scheme == "file" else _NAME
     editable = "--editable " if source.get("dir_info", {}).get("editable") else ""

@@ -1,7 +1,6 @@
 """The command that installs an extra works for every kind of installation."""
 
 import json
-from importlib.metadata import PackageNotFoundError
 
 import pytest
 
@@ -27,13 +26,16 @@ class Installed:
     ],
 )
 def test_an_extra_is_installed_from_where_the_package_came_from(monkeypatch, record, command):
-    monkeypatch.setattr(extras, "distribution", lambda name: Installed(record))
+    monkeypatch.setattr(extras, "distributions", lambda name: [Installed(record)])
     assert extras.install("serve") == command
 
 
 def test_modules_on_a_path_count_as_installed_from_an_index(monkeypatch):
-    def missing(name):
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr(extras, "distribution", missing)
+    monkeypatch.setattr(extras, "distributions", lambda name: [])
     assert extras.install("serve") == "pip install 'sharewood[serve]'"
+
+
+def test_metadata_that_a_build_left_are_passed_over(monkeypatch):
+    found = [Installed(None), Installed({"url": "file:///src", "dir_info": {"editable": True}})]
+    monkeypatch.setattr(extras, "distributions", lambda name: found)
+    assert extras.install("serve") == "pip install --editable '/src[serve]'"

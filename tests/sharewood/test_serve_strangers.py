@@ -142,7 +142,7 @@ async def listening(answer, tls=None):
 
 async def slow_to_answer(scope, receive, send):
     if scope["path"] == "/slow":
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(2)
     while (await receive()).get("more_body"):
         pass
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
@@ -186,7 +186,7 @@ def test_a_service_whose_places_are_all_at_work_says_so(monkeypatch):
     async def crowd():
         async with listening(slow_to_answer) as address:
             at_work = [asyncio.create_task(ask_for(address, "/slow")) for _ in range(8)]
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(1)
             head, _, body = (await ask_for(address)).partition(b"\r\n\r\n")
             assert head.startswith(b"HTTP/1.1 503 ") and b"\r\nRetry-After: 2" in head
             assert "connections of this service are in use" in json.loads(body)["detail"]
