@@ -167,7 +167,7 @@ class LearnedRates(NamedTuple):
 
 
 def learned_rates(weights: np.ndarray, clients: int, trees: int, config: FedXGBllrConfig) -> LearnedRates:
-    """Return W and Z. Raises ConfigError for another network than the interpretable one, which alone has them."""
+    """Return W and Z. Raises ConfigError unless the network is the interpretable one: no other has them."""
     if config.architecture != "interpretable":
         raise ConfigError(f"architecture must be 'interpretable' to have learned rates, got {config.architecture!r}")
     channels = config.channels
