@@ -23,13 +23,13 @@ import pandas as pd
 from sklearn.metrics import roc_auc_score, root_mean_squared_error
 
 from benchmarks.program import parse
-from protocols.runtime.launch import run_processes
-from protocols.secureboost import Guest, Host, SecureBoostConfig, remote
-from protocols.secureboost.columns import BinnedColumns, bin_columns
-from protocols.secureboost.encoding import FRACTION_BITS
-from protocols.secureboost.remote import RemoteColumns, Sums
+from protocols.baselines.secureboost import Guest, Host, SecureBoostConfig, remote
+from protocols.baselines.secureboost.columns import BinnedColumns, bin_columns
+from protocols.baselines.secureboost.encoding import FRACTION_BITS
+from protocols.baselines.secureboost.remote import RemoteColumns, Sums
+from protocols.runtime.processes import run_processes
 from protocols.transport.channel import Channel
-from secure_tree.binning import bin_rows
+from secure_tree.data.bins import bin_rows
 
 OBJECTIVES = {"breast": "binary:logistic", "student": "reg:squarederror", "default_credit": "binary:logistic"}
 FRESH = "bins drawn afresh for each tree"
@@ -258,7 +258,7 @@ def _config(name: str, trees: int, **options: Any) -> SecureBoostConfig:
 
 
 def by_trees(names: list[str], trees: list[int], rows: int, guest_only: str) -> None:
-    from tests.protocols.secureboost.parties import hetero
+    from tests.protocols.baselines.secureboost.parties import hetero
 
     print("| set | rows | host's columns | guessing | " + " | ".join(f"{each} trees" for each in trees) + " |")
     print("|---" * (4 + len(trees)) + "|")
@@ -272,7 +272,7 @@ def by_trees(names: list[str], trees: list[int], rows: int, guest_only: str) -> 
 
 
 def by_defences(names: list[str], trees: int, rows: int, defences: list[str]) -> None:
-    from tests.protocols.secureboost.parties import hetero
+    from tests.protocols.baselines.secureboost.parties import hetero
 
     print("| set | trees | defence | rows attacked | recovered (guessing) | order | held-out AUC or RMSE |")
     print("|---" * 7 + "|")

@@ -25,10 +25,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.program import parse
-from protocols.runtime.launch import run_processes
-from protocols.secureboost import Guest, Host, SecureBoostConfig
+from protocols.baselines.secureboost import Guest, Host, SecureBoostConfig
+from protocols.runtime.processes import run_processes
 from protocols.transport.channel import Channel
-from tests.protocols.secureboost.parties import hetero
+from tests.protocols.baselines.secureboost.parties import hetero
 
 GUEST_COLUMNS = 5
 VERSIONS: dict[str, dict[str, Any]] = {

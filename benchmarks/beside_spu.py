@@ -25,15 +25,15 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.program import parse
-from mpc.beaver import multiply
-from mpc.comparison import less_than
+from mpc.arithmetic.beaver import multiply
+from mpc.comparison.comparison import less_than
+from mpc.functions.sigmoid import sigmoid
+from mpc.functions.sigmoid_table import SCALE
 from mpc.party import Party
+from mpc.rounding.truncation import truncate
 from mpc.rounds import Steps
-from mpc.sigmoid import sigmoid
-from mpc.sigmoid_table import SCALE
-from mpc.truncation import truncate
 from protocols.ot.correlated import OtKind
-from protocols.runtime.session import run_session
+from protocols.runtime.local import run_session
 
 OPERATIONS = ("product", "comparison", "sigmoid")
 # Runs in SPU's interpreter, and prints a line of JSON with medians of seconds.

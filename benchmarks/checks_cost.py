@@ -27,13 +27,13 @@ from benchmarks.complexity import table as markdown
 from benchmarks.program import DOCS, parse, write_between
 from benchmarks.tree_stages import made_up_rows
 from mpc.party import Party
-from mpc.tracing import Trace
-from protocols.randomness.sizes import request_bytes
+from mpc.protocol.planning import Trace
+from protocols.offline.sizes import request_bytes
 from protocols.runtime.hosts import Offline
-from protocols.runtime.session import PARTIES, run_session
+from protocols.runtime.local import PARTIES, run_session
 from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier
-from secure_tree.model import SharedModel
+from secure_tree.model.shared_model import SharedModel
 from sharewood.serving.batches import Batches, Shape
 
 # Rows, features and depth.

@@ -38,14 +38,14 @@ from benchmarks.cluster_page import draw, page
 from benchmarks.program import parse
 from benchmarks.tree_stages import made_up_rows
 from mpc.party import Party
-from protocols.runtime.session import PARTIES, run_session
+from protocols.runtime.local import PARTIES, run_session
 from secure_tree import SecureXGBClassifier
-from secure_tree.config import TrainConfig
-from secure_tree.planning import Sizes
-from sharewood.calibration import Computing, calibrate
-from sharewood.cluster_plan import Cluster, plan_cluster
-from sharewood.shard_costs import with_workers
-from sharewood.warming_up import warm_up
+from secure_tree.public.config import TrainConfig
+from secure_tree.training.cost import Sizes
+from sharewood.cost.calibration import Computing, calibrate
+from sharewood.cost.cluster import Cluster, plan_cluster
+from sharewood.report.shards import with_workers
+from sharewood.warm_up import warm_up
 
 DOCS = Path(__file__).parents[1] / "docs"
 FEATURES, DEPTH, TREES = 20, 4, 2

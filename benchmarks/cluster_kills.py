@@ -40,7 +40,7 @@ from benchmarks.program import parse
 from mpc.errors import SharewoodError
 from mpc.party import Party
 from protocols.runtime.hosts import Offline
-from protocols.runtime.session import run_local
+from protocols.runtime.local import run_local
 from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier
 

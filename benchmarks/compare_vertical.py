@@ -24,10 +24,10 @@ from rich.table import Table
 from benchmarks.bench_secureboost import GUEST_COLUMNS, made_up_rows, measure
 from benchmarks.program import DOCS, parse
 from mpc.party import Party
-from protocols.runtime.session import PARTIES, run_session
-from protocols.secureboost import SecureBoostConfig
+from protocols.baselines.secureboost import SecureBoostConfig
+from protocols.runtime.local import PARTIES, run_session
 from secure_tree import SecureXGBClassifier
-from sharewood.warming_up import warm_up
+from sharewood.warm_up import warm_up
 
 LEAKS = {
     "SecureBoost": "sums of g and h in every bucket to the guest, the rows of every node to both",

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.program import DOCS, parse
-from mpc.catalogue import Call, Zeros, entries
-from mpc.contract import Contract
-from mpc.correlation import Correlation
-from mpc.linear_map import MatrixVectors
-from mpc.tracing import Trace
-from protocols.randomness.sizes import dealt_bytes
-from secure_tree.config import TrainConfig
-from secure_tree.planning import Sizes, plan_training
+from mpc.matrix.linear_map import MatrixVectors
+from mpc.offline.correlation import Correlation
+from mpc.protocol.catalogue import Call, Zeros, entries
+from mpc.protocol.contract import Contract
+from mpc.protocol.planning import Trace
+from protocols.offline.sizes import dealt_bytes
+from secure_tree.public.config import TrainConfig
+from secure_tree.training.cost import Sizes, plan_training
 
 ELEMENTS = 1024
 

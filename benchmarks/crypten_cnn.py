@@ -29,9 +29,9 @@ import numpy as np
 
 from benchmarks.crypten_pair import start
 from benchmarks.program import parse
-from protocols.federated.fedxgbllr import cnn
-from protocols.federated.fedxgbllr.config import FedXGBllrConfig
-from protocols.federated.fedxgbllr.trees import fit_ensemble, tree_outputs
+from protocols.baselines.federated.fedxgbllr import cnn
+from protocols.baselines.federated.fedxgbllr.config import FedXGBllrConfig
+from protocols.baselines.federated.fedxgbllr.trees import fit_ensemble, tree_outputs
 
 CLIENTS = 2
 

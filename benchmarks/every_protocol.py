@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from benchmarks.pair import Operation
-from mpc.catalogue import Call, Zeros, entries
-from mpc.contract import Contract
-from mpc.fixed_choice import FixedValues
-from mpc.linear_map import VectorSupply
+from mpc.arithmetic.fixed_factor import FixedValues
+from mpc.matrix.linear_map import VectorSupply
 from mpc.party import Party
+from mpc.protocol.catalogue import Call, Zeros, entries
+from mpc.protocol.contract import Contract
 
 
 def _operation(protocol: Contract[..., Any], call: Call) -> Operation:

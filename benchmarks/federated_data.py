@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from mpc.errors import DataError
-from sharewood.columns import Columns
-from sharewood.tables import check_classes, read_table
+from sharewood.tables.columns import Columns
+from sharewood.tables.tables import check_classes, read_table
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 CLASS_LABELS = {"cod_rna": "y"}

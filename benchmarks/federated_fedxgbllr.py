@@ -5,7 +5,7 @@
 
 Beside the network: the mean of the clients' margins, SimFL (`benchmarks.simfl`), and XGBoost on the pooled rows.
 Clients and server run in this process, through `LocalFederation`; a Flower run of the same training gives the same
-weights (tests/protocols/federated/test_flower.py).
+weights (tests/protocols/baselines/federated/test_flower.py).
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from sklearn.metrics import log_loss
 from benchmarks import simfl
 from benchmarks.federated_data import REGRESSION_LABELS, load
 from benchmarks.program import parse
-from protocols.federated.engine import LocalFederation
-from protocols.federated.fedxgbllr.client import FedXGBllrClient
-from protocols.federated.fedxgbllr.config import FedXGBllrConfig
-from protocols.federated.fedxgbllr.model import FedXGBllrModel
-from protocols.federated.fedxgbllr.server import train
-from protocols.federated.fedxgbllr.trees import fit_ensemble
-from protocols.federated.objectives import sigmoid
-from protocols.federated.secure_sum import OpenSum
-from protocols.federated.virtual_samples.metrics import calibration_error
-from sharewood.fed.division import DIVISIONS, Division, divide
+from protocols.baselines.federated.engine import LocalFederation
+from protocols.baselines.federated.fedxgbllr.client import FedXGBllrClient
+from protocols.baselines.federated.fedxgbllr.config import FedXGBllrConfig
+from protocols.baselines.federated.fedxgbllr.model import FedXGBllrModel
+from protocols.baselines.federated.fedxgbllr.server import train
+from protocols.baselines.federated.fedxgbllr.trees import fit_ensemble
+from protocols.baselines.federated.objectives import sigmoid
+from protocols.baselines.federated.secure_sum import OpenSum
+from protocols.baselines.federated.virtual_samples.metrics import calibration_error
+from sharewood.baselines.division import DIVISIONS, Division, divide
 
 DEFAULTS = FedXGBllrConfig.of()
 Line = dict[str, float | int | str | None]

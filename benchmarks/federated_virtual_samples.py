@@ -23,16 +23,16 @@ import numpy as np
 from benchmarks.federated_data import load, load_creditcard, rare_positives
 from benchmarks.federated_fedxgbllr import append
 from benchmarks.program import parse
-from protocols.federated.engine import LocalFederation
-from protocols.federated.objectives import sigmoid
-from protocols.federated.secure_sum import OpenSum
-from protocols.federated.virtual_samples.boundaries import every_value, pooled_boundaries
-from protocols.federated.virtual_samples.clusters import assign
-from protocols.federated.virtual_samples.config import VirtualSamplesConfig
-from protocols.federated.virtual_samples.forest import Forest
-from protocols.federated.virtual_samples.metrics import evaluate
-from protocols.federated.virtual_samples.node import VirtualSamplesNode
-from protocols.federated.virtual_samples.server import Server
+from protocols.baselines.federated.engine import LocalFederation
+from protocols.baselines.federated.objectives import sigmoid
+from protocols.baselines.federated.secure_sum import OpenSum
+from protocols.baselines.federated.virtual_samples.boundaries import every_value, pooled_boundaries
+from protocols.baselines.federated.virtual_samples.clusters import assign
+from protocols.baselines.federated.virtual_samples.config import VirtualSamplesConfig
+from protocols.baselines.federated.virtual_samples.forest import Forest
+from protocols.baselines.federated.virtual_samples.metrics import evaluate
+from protocols.baselines.federated.virtual_samples.node import VirtualSamplesNode
+from protocols.baselines.federated.virtual_samples.server import Server
 
 NODES, DEFAULTS = 3, VirtualSamplesConfig.of()
 PEERS = ("GBDT", "Random Forest", "XGBoost")

@@ -19,12 +19,12 @@ import numpy as np
 from benchmarks.federated_data import load
 from benchmarks.federated_figures import markdown
 from benchmarks.program import DOCS, parse
-from protocols.federated.engine import LocalFederation
-from protocols.federated.fedxgbllr.client import FedXGBllrClient
-from protocols.federated.fedxgbllr.config import FedXGBllrConfig
-from protocols.federated.fedxgbllr.server import train
-from protocols.federated.secure_sum import OpenSum
-from sharewood.fed.division import Division, divide
+from protocols.baselines.federated.engine import LocalFederation
+from protocols.baselines.federated.fedxgbllr.client import FedXGBllrClient
+from protocols.baselines.federated.fedxgbllr.config import FedXGBllrConfig
+from protocols.baselines.federated.fedxgbllr.server import train
+from protocols.baselines.federated.secure_sum import OpenSum
+from sharewood.baselines.division import Division, divide
 
 SET, CLIENTS, SEED = "cpu_small", 5, 0
 NAMES: dict[Division, str] = {"equal": "clients are alike", "component": "clients by the first component"}

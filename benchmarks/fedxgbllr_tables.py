@@ -12,9 +12,9 @@ import pandas as pd
 
 from benchmarks.federated_figures import markdown, mean_and_interval
 from benchmarks.program import DOCS, parse
-from protocols.federated.fedxgbllr import cnn
-from protocols.federated.fedxgbllr.communication import fedxgbllr_bytes, simfl_bytes
-from protocols.federated.fedxgbllr.config import Architecture, FedXGBllrConfig
+from protocols.baselines.federated.fedxgbllr import cnn
+from protocols.baselines.federated.fedxgbllr.communication import fedxgbllr_bytes, simfl_bytes
+from protocols.baselines.federated.fedxgbllr.config import Architecture, FedXGBllrConfig
 
 # Rows by the paper's table 1; SimFL's and FedXGBllr's MB by its table 3.
 PAPER_ROWS = {"a9a": 32_561, "cod_rna": 59_535, "ijcnn1": 49_990, "real-sim": 72_309, "HIGGS": 10**6, "SUSY": 10**6}

@@ -21,23 +21,23 @@ from benchmarks import attacks
 from benchmarks.attack_secureboost import Notes
 from benchmarks.bench_secureboost import _watch
 from mpc.party import Party
-from protocols.federated.engine import LocalFederation
-from protocols.federated.fedxgbllr.client import FedXGBllrClient
-from protocols.federated.fedxgbllr.config import FedXGBllrConfig
-from protocols.federated.fedxgbllr.server import train as train_llr
-from protocols.federated.fedxgbllr.trees import Ensemble
-from protocols.federated.secure_sum import OpenSum
-from protocols.federated.virtual_samples.boundaries import agree
-from protocols.federated.virtual_samples.clusters import assign
-from protocols.federated.virtual_samples.config import VirtualSamplesConfig
-from protocols.federated.virtual_samples.node import VirtualSamplesNode
-from protocols.federated.virtual_samples.server import Server
+from protocols.baselines.federated.engine import LocalFederation
+from protocols.baselines.federated.fedxgbllr.client import FedXGBllrClient
+from protocols.baselines.federated.fedxgbllr.config import FedXGBllrConfig
+from protocols.baselines.federated.fedxgbllr.server import train as train_llr
+from protocols.baselines.federated.fedxgbllr.trees import Ensemble
+from protocols.baselines.federated.secure_sum import OpenSum
+from protocols.baselines.federated.virtual_samples.boundaries import agree
+from protocols.baselines.federated.virtual_samples.clusters import assign
+from protocols.baselines.federated.virtual_samples.config import VirtualSamplesConfig
+from protocols.baselines.federated.virtual_samples.node import VirtualSamplesNode
+from protocols.baselines.federated.virtual_samples.server import Server
+from protocols.baselines.secureboost import Guest, Host, SecureBoostConfig
+from protocols.baselines.secureboost.columns import bin_columns
+from protocols.baselines.secureboost.remote import RemoteColumns
 from protocols.runtime.hosts import Offline
-from protocols.runtime.launch import run_processes
-from protocols.runtime.session import run_local
-from protocols.secureboost import Guest, Host, SecureBoostConfig
-from protocols.secureboost.columns import bin_columns
-from protocols.secureboost.remote import RemoteColumns
+from protocols.runtime.local import run_local
+from protocols.runtime.processes import run_processes
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 
 VICTIM, ATTACKER = 0, 1

@@ -4,7 +4,7 @@ python -m benchmarks.heterogeneity           measures; writes docs/figures/heter
 python -m benchmarks.heterogeneity --page    writes figure and page from the existing JSON
 python -m benchmarks.heterogeneity --quick --out DIR      a few small trainings, written to DIR
 
-Trainings are those of the twin (secure_tree/plain), which finds exactly the same splits as the secure ones from the
+Trainings are those of the twin (secure_tree/twin), which finds exactly the same splits as the secure ones from the
 same gradients; a few also run between processes. Held-out rows are predicted by thresholds, like new rows.
 """
 
@@ -28,8 +28,8 @@ from benchmarks.program import DOCS, between, parse
 from mpc.party import Party
 from protocols.runtime import run_local
 from secure_tree import SecureXGBClassifier
-from secure_tree.config import TrainConfig
-from secure_tree.plain.boost import train
+from secure_tree.public.config import TrainConfig
+from secure_tree.twin.boost import train
 
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared" / "data" / "hetero"

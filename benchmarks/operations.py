@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks.pair import Operation
-from mpc.argmax import argmax
-from mpc.beaver import multiply
-from mpc.comparison import less_than
-from mpc.matrix_product import matmul
+from mpc.arithmetic.beaver import multiply
+from mpc.comparison.argmax import argmax
+from mpc.comparison.comparison import less_than
+from mpc.functions.reciprocal import reciprocal
+from mpc.functions.sigmoid import sigmoid
+from mpc.matrix.matrix_product import matmul
 from mpc.party import Party
-from mpc.reciprocal import reciprocal
+from mpc.rounding.truncation import truncate
 from mpc.shares import AShare
-from mpc.sigmoid import sigmoid
-from mpc.truncation import truncate
 
 SCALE = 16
 

@@ -25,8 +25,8 @@ from mpc.party import Party
 from mpc.rounds import parallel
 from protocols.ot.correlated import OtKind, set_up
 from protocols.ot.pads import pads
-from protocols.randomness.local import LocalRandomness
-from protocols.runtime.launch import run_processes
+from protocols.runtime.processes import run_processes
+from protocols.testing.local_dealer import LocalRandomness
 from protocols.transport.channel import Channel
 
 PARTIES = ("party_a", "party_b")

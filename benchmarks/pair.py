@@ -20,9 +20,9 @@ from benchmarks.cores import CORES, keep_to, let_go
 from benchmarks.plain import plain_channel
 from mpc.errors import PeerFailure
 from mpc.party import Party
-from mpc.tracing import Trace
-from protocols.randomness.dealer import serve
-from protocols.randomness.dealt import DealtRandomness
+from mpc.protocol.planning import Trace
+from protocols.offline.dealer.client import DealtRandomness
+from protocols.offline.dealer.server import serve
 from protocols.runtime.memory import keep_freed_memory
 from protocols.transport.certificates import Credentials, make_credentials
 from protocols.transport.channel import Channel

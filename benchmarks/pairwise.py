@@ -25,7 +25,7 @@ from benchmarks.tree_stages import made_up_rows
 from mpc.party import Party
 from protocols.ot.correlated import OtKind
 from protocols.runtime.hosts import Offline
-from protocols.runtime.session import PARTIES, run_session
+from protocols.runtime.local import PARTIES, run_session
 from secure_tree import SecureXGBClassifier
 
 

@@ -28,10 +28,10 @@ from rich.table import Table
 
 from protocols.runtime.hosts import Offline
 from protocols.runtime.relay import Address, Lines, Route, relay
-from secure_tree.config import TrainConfig
-from secure_tree.planning import Sizes
-from sharewood.calibration import calibrate
-from sharewood.planning import NETWORKS, Networks, plan
+from secure_tree.public.config import TrainConfig
+from secure_tree.training.cost import Sizes
+from sharewood.cost.calibration import calibrate
+from sharewood.cost.plan import NETWORKS, Networks, plan
 
 COMMAND = [sys.executable, "-c", "from sharewood.cli import main; main()"]
 NAMES = ("party_a", "party_b")

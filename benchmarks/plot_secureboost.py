@@ -20,11 +20,11 @@ import numpy as np
 
 from benchmarks.bench_secureboost import GUEST_COLUMNS, made_up_rows, measure
 from benchmarks.program import DOCS, parse
-from protocols.runtime.launch import run_processes
-from protocols.secureboost import Guest, Host, SecureBoostConfig
-from protocols.secureboost.objectives import loss
+from protocols.baselines.secureboost import Guest, Host, SecureBoostConfig
+from protocols.baselines.secureboost.objectives import loss
+from protocols.runtime.processes import run_processes
 from protocols.transport.channel import Channel
-from tests.protocols.secureboost.parties import hetero
+from tests.protocols.baselines.secureboost.parties import hetero
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt

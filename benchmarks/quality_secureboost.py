@@ -14,8 +14,8 @@ from sklearn.metrics import roc_auc_score, root_mean_squared_error
 from xgboost import XGBClassifier, XGBRegressor
 
 from benchmarks.program import parse
-from protocols.secureboost import SecureBoostConfig
-from tests.protocols.secureboost.parties import hetero, run, twin
+from protocols.baselines.secureboost import SecureBoostConfig
+from tests.protocols.baselines.secureboost.parties import hetero, run, twin
 
 OBJECTIVES = {"breast": "binary:logistic", "student": "reg:squarederror", "default_credit": "binary:logistic"}
 SHARED = {"max_depth": 3, "learning_rate": 0.3, "max_bin": 32, "min_child_weight": 1}

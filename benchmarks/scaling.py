@@ -18,9 +18,9 @@ from benchmarks.program import DOCS, parse
 from benchmarks.scaling_page import draw, page
 from benchmarks.tree_stages import made_up_rows
 from mpc.party import Party
-from protocols.runtime.session import DEALER, PARTIES, run_session
+from protocols.runtime.local import DEALER, PARTIES, run_session
 from secure_tree import SecureXGBClassifier
-from sharewood.warming_up import warm_up
+from sharewood.warm_up import warm_up
 
 TREES = 2
 

@@ -39,7 +39,7 @@ from protocols.runtime.relay import Route, relay
 from protocols.transport.certificates import make_credentials
 from secure_tree import SecureXGBClassifier
 from sharewood import run_local
-from sharewood.table_files import write_frame
+from sharewood.tables.files import write_frame
 
 ROLES = "party_a", "party_b", "dealer"
 RATE = 1e9

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 import numba
 import numpy as np
 
-from protocols.federated.fedxgbllr.config import FedXGBllrConfig
-from protocols.federated.fedxgbllr.trees import booster_parameters
+from protocols.baselines.federated.fedxgbllr.config import FedXGBllrConfig
+from protocols.baselines.federated.fedxgbllr.trees import booster_parameters
 
 HASHES, WIDTH = 40, 4.0
 

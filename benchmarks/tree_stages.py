@@ -10,18 +10,18 @@ import numpy as np
 
 from benchmarks.pair import Operation
 from mpc.party import Party
+from mpc.protocol.planning import Trace
 from mpc.shares import public_ring
-from mpc.tracing import Trace
-from protocols.randomness.sizes import dealt_bytes
-from secure_tree.binning import make_bins
-from secure_tree.boost import boost_once, set_up
-from secure_tree.config import TrainConfig
-from secure_tree.context import PublicFacts, TrainingContext
-from secure_tree.layout import lay_out
-from secure_tree.numerics import MARGIN_SCALE
-from secure_tree.own_rows import Here
-from secure_tree.sampling import samples_by_round
-from secure_tree.schema import Table
+from protocols.offline.sizes import dealt_bytes
+from secure_tree.data.bins import make_bins
+from secure_tree.data.own_rows import Here
+from secure_tree.data.table import Table
+from secure_tree.public.config import TrainConfig
+from secure_tree.public.context import PublicFacts, TrainingContext
+from secure_tree.public.layout import lay_out
+from secure_tree.public.numerics import MARGIN_SCALE
+from secure_tree.public.sampling import samples_by_round
+from secure_tree.training.boost import boost_once, set_up
 
 FEATURES, BINS, DEPTH = 20, 32, 4
 STAGES = ("gradients", "histograms", "gains", "best split", "rows to children", "leaf weights")

@@ -22,15 +22,15 @@ from benchmarks.federated_fedxgbllr import append
 from benchmarks.federated_figures import markdown, mean_and_interval
 from benchmarks.federated_virtual_samples import NODES, log_loss, split
 from benchmarks.program import parse
-from protocols.federated.engine import LocalFederation
-from protocols.federated.objectives import sigmoid
-from protocols.federated.secure_sum import OpenSum
-from protocols.federated.virtual_samples.boundaries import pooled_boundaries
-from protocols.federated.virtual_samples.clusters import assign
-from protocols.federated.virtual_samples.config import VirtualSamplesConfig
-from protocols.federated.virtual_samples.metrics import evaluate
-from protocols.federated.virtual_samples.node import VirtualSamplesNode
-from protocols.federated.virtual_samples.server import Server
+from protocols.baselines.federated.engine import LocalFederation
+from protocols.baselines.federated.objectives import sigmoid
+from protocols.baselines.federated.secure_sum import OpenSum
+from protocols.baselines.federated.virtual_samples.boundaries import pooled_boundaries
+from protocols.baselines.federated.virtual_samples.clusters import assign
+from protocols.baselines.federated.virtual_samples.config import VirtualSamplesConfig
+from protocols.baselines.federated.virtual_samples.metrics import evaluate
+from protocols.baselines.federated.virtual_samples.node import VirtualSamplesNode
+from protocols.baselines.federated.virtual_samples.server import Server
 
 CLUSTERS = 100
 # The variants of an update: whether it uses new rows, and its options.

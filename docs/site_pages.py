@@ -23,9 +23,9 @@ from nbconvert import MarkdownExporter
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from mpc.catalogue import entries
+from mpc.protocol.catalogue import entries
 from sharewood.cli import app
-from sharewood.hosts_config import HostsConfig
+from sharewood.job.config import HostsConfig
 
 ROOT = Path(__file__).parents[1]
 AT_ROOT = {"README.md": "index.md"} | {name: name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")}
@@ -177,11 +177,10 @@ def _protocols() -> Iterator[str]:
     yield from ("# Protocols", "", "Each file contains one protocol, and its header is the specification.", "")
     files: dict[str, list[str]] = {}
     for entry in entries():
-        module, _, name = entry.protocol.name.partition(".")
-        files.setdefault(module, []).append(f"`{name}`")
+        files.setdefault(entry.protocol.__module__, []).append(f"`{entry.protocol.__name__}`")
     for module, names in files.items():
-        head = importlib.import_module(f"mpc.{module}").__doc__ or ""
-        yield from (f"## {module}", "", ", ".join(names), "", "```text", head.strip(), "```", "")
+        head = importlib.import_module(module).__doc__ or ""
+        yield from (f"## {module.rpartition('.')[2]}", "", ", ".join(names), "", "```text", head.strip(), "```", "")
 
 
 def _cell(text: str) -> str:

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from mpc.crypten_bridge import from_crypten, load_crypten, to_crypten
+from benchmarks.crypten_bridge import from_crypten, load_crypten, to_crypten
+from mpc.rounding.truncation import truncate
 from mpc.shares import stack
-from mpc.truncation import truncate
 from protocols.runtime import run_local
 from secure_tree import SecureXGBClassifier
-from secure_tree.numerics import MARGIN_SCALE
-from secure_tree.predict import margins
+from secure_tree.prediction.predict import margins
+from secure_tree.public.numerics import MARGIN_SCALE
 
 CRYPTEN_SCALE = 16
 WEIGHTS = [[0.5, -0.25], [-1.0, 2.0]]

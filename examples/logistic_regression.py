@@ -3,9 +3,9 @@
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 
+from mpc.functions.sigmoid import sigmoid
+from mpc.rounding.truncation import truncate
 from mpc.shares import concatenate, public_ring
-from mpc.sigmoid import sigmoid
-from mpc.truncation import truncate
 from protocols.runtime import run_local
 
 SCALE, STEPS, RATE = 20, 30, 1.0

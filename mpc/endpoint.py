@@ -14,19 +14,20 @@ from typing import Any, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 
-from mpc.audit import Audit
-from mpc.correlation import Correlation
+from mpc.checks.audit import Audit
 from mpc.meter import Meter, Stage
-from mpc.pieces import Pieces, RowsInFile
-from mpc.ring import U8, Shape
+from mpc.offline.correlation import Correlation
 from mpc.rounds import Round, Steps
+from mpc.streaming import Pieces, RowsInFile
+from mpc.words import U8, Shape
 
 T = TypeVar("T")
 Like = tuple[Shape, np.dtype] | RowsInFile
 # A function that runs at a worker: program(its party, values kept by name, arguments).
 Program = Callable[..., Any]
 Call = tuple[Program, tuple[Any, ...]]
-# How comparisons are made unless a protocol is given a variant: see mpc/comparison.py and mpc/comparison_keys.py.
+# How comparisons are made unless a protocol is given a variant: see mpc/comparison/comparison.py and
+# mpc/comparison/comparison_keys.py.
 Variant = Literal["bits", "keys", "carries"]
 
 

@@ -10,15 +10,15 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mpc.audit import FIRST_STAGE
+from mpc.authenticated.macs import Keyring, WideShare, agree, open_to
+from mpc.checks.audit import FIRST_STAGE
 from mpc.endpoint import Endpoint
 from mpc.errors import AuditFailure, DataError, MacFailure
-from mpc.macs import Keyring, WideShare, agree, open_to
 from mpc.meter import Counters, Stage
-from mpc.ring import U8, decode_signed, to_units
 from mpc.rounds import Round, Steps, named, parallel
 from mpc.shares import AShare, BShare
 from mpc.sharing import agree_on_shape, reveal, share, zero_for
+from mpc.words import U8, decode_signed, to_units
 
 
 @dataclass

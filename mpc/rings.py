@@ -18,7 +18,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from mpc.kernels.linear_map import ring_products
-from mpc.ring import (
+from mpc.words import (
     U8,
     U16,
     U32,

@@ -12,9 +12,9 @@ from typing import Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 
-from mpc.pieces import Pieces, RowsInFile
-from mpc.ring import pack_words, packed_sizes, unpack_words
 from mpc.shares import Share
+from mpc.streaming import Pieces, RowsInFile
+from mpc.words import pack_words, packed_sizes, unpack_words
 
 T = TypeVar("T")
 T1 = TypeVar("T1")

@@ -6,8 +6,8 @@ BShare  b = b_0 xor b_1: bits, one per byte, so that they can be sliced and broa
 PShare  w = w_0 xor w_1: packed bits, filling the words. Products of bits are computed on these.
 
 Addition, public factors and slicing are local. Operations that need messages are protocols: `x * y`, `x @ y`, `x / y`,
-`x ** 2`, `abs(x)`, `x < y`, `x == y`, `x.max()` and others run through the current session (mpc/session.py), and raise
-TypeError without one. A share knows its party's rank, so that only party 0 adds a public constant.
+`x ** 2`, `abs(x)`, `x < y`, `x == y`, `x.max()` and others run through the current session (mpc/operators.py), and
+raise TypeError without one. A share knows its party's rank, so that only party 0 adds a public constant.
 Public operands: integers are in units of 2^-scale, as `party.share` takes them; floats are the numbers themselves,
 rounded to units. At scale 0, a float that is not an integer is refused.
 The scales of factors add. A product whose scale leaves no bit for whole numbers raises RangeError: truncate first.
@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mpc.errors import DataError, RangeError, ScaleMismatch, ShapeMismatch
-from mpc.ring import Shape, encode_signed, pack_bits, to_units, unpack_bits
 from mpc.rings import GF2, Z64, BitRing, PackedBits, ShareRing, Z2k, integers, packed_bits
+from mpc.words import Shape, encode_signed, pack_bits, to_units, unpack_bits
 
 # The other operand of a share: another share, or public numbers.
 Operand: TypeAlias = "AShare | ArrayLike"
@@ -71,7 +71,7 @@ def product_scale(x: AShare, scale: int) -> int:
     if total and total >= x.ring.bits - 1:
         raise RangeError(
             f"a product of scales {x.scale} and {scale} has scale {total}, at which {x.ring.bits} bits hold no number "
-            "of 1 or more: truncate a factor first (mpc.truncation.truncate), or share it at a smaller scale"
+            "of 1 or more: truncate a factor first (mpc.rounding.truncation.truncate), or share it at a smaller scale"
         )
     return total
 

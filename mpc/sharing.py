@@ -16,17 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from mpc.catalogue import Inputs, calls, describe
-from mpc.contract import Cost, protocol
-from mpc.correlation import View, correlation
 from mpc.endpoint import Endpoint
 from mpc.errors import DataError, ProtocolDesync
-from mpc.evidence import Enumerated, Window, bit, private, word
-from mpc.recipes import Zero
-from mpc.ring import U8, Shape, encode_signed, packed_size
+from mpc.offline.correlation import View, correlation
+from mpc.offline.recipes import Zero
+from mpc.protocol.catalogue import Inputs, calls, describe
+from mpc.protocol.contract import Cost, protocol
+from mpc.protocol.evidence import Enumerated, Window, bit, private, word
 from mpc.rings import Z64, PackedBits, Ring, Z2k
 from mpc.rounds import Round, Steps
 from mpc.shares import AShare, BShare, S
+from mpc.words import U8, Shape, encode_signed, packed_size
 
 
 @correlation

@@ -18,8 +18,8 @@ import numpy as np
 
 from mpc.endpoint import Endpoint, Program
 from mpc.errors import PeerFailure, WorkersLost
-from mpc.ring import U8
 from mpc.rounds import Round, Steps
+from mpc.words import U8
 
 _THERE, _LOST, _FAILED = range(3)
 

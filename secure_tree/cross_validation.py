@@ -18,12 +18,12 @@ import pandas as pd
 from mpc.errors import ConfigError, DataError
 from mpc.party import Party
 from secure_tree.agreement.messages import Count, Message, exchange
-from secure_tree.config import RISING
-from secure_tree.conventions import needs_party
+from secure_tree.data.inputs import ColumnLike, TableLike
 from secure_tree.estimator import SecureXGBClassifier, SecureXGBRegressor
-from secure_tree.inputs import ColumnLike, TableLike
-from secure_tree.public import choose
-from secure_tree.validation import undefined
+from secure_tree.interface.conventions import needs_party
+from secure_tree.public.config import RISING
+from secure_tree.public.exact import choose
+from secure_tree.training.validation import undefined
 
 Estimator = TypeVar("Estimator", SecureXGBClassifier, SecureXGBRegressor)
 MOST_FOLDS = 100

@@ -11,35 +11,35 @@ from typing import Any, Self
 
 import numpy as np
 
-from mpc.encryption import FileKey
 from mpc.endpoint import Variant
 from mpc.errors import ConfigError
+from mpc.host.encryption import FileKey
 from mpc.party import Party
-from mpc.tracing import planned
+from mpc.protocol.planning import planned
 from secure_tree.agreement.models import agree_on_prediction
 from secure_tree.agreement.numbers import agree_on_numbers, of_model, of_scales
 from secure_tree.agreement.training import agree_on_terms, agree_on_training
-from secure_tree.base_score import settle
-from secure_tree.categories import Dictionary, columns_behind, dictionary
-from secure_tree.checkpoint import Checkpoints
-from secure_tree.config import Method, TrainConfig
-from secure_tree.context import TrainingContext
-from secure_tree.continuation import as_the_model, begin, bins_of, more_rounds, shared_model
-from secure_tree.conventions import needs_party, one_pair
-from secure_tree.edges import cut_bins
-from secure_tree.fitted import Fitted
-from secure_tree.inputs import ColumnLike, EvalSet, TableLike, frame_of
-from secure_tree.links import classes, probabilities, values
-from secure_tree.magnitudes import check_resolution
-from secure_tree.model import SharedModel
-from secure_tree.numerics import MARGIN_SCALE
-from secure_tree.own_rows import Here, OwnRows
-from secure_tree.parameters import documented
-from secure_tree.revealing import check_macs, predict_shards, revealed_margins
-from secure_tree.schema import Table, hold_out, read_features, read_training, read_validation
-from secure_tree.sources import AtWorkers, Division, Shards, agree_on_counts, needs_workers, trained_on
-from secure_tree.training import Curves, Observer, train
-from secure_tree.verbose import Verbose, check_verbose
+from secure_tree.data.categories import Dictionary, columns_behind, dictionary
+from secure_tree.data.inputs import ColumnLike, EvalSet, TableLike, frame_of
+from secure_tree.data.magnitudes import check_resolution
+from secure_tree.data.own_rows import Here, OwnRows
+from secure_tree.data.table import Table, hold_out, read_features, read_training, read_validation
+from secure_tree.functions.links import classes, probabilities, values
+from secure_tree.interface.conventions import needs_party, one_pair
+from secure_tree.interface.fitted import Fitted
+from secure_tree.interface.parameters import documented
+from secure_tree.interface.verbose import Verbose, check_verbose
+from secure_tree.model.shared_model import SharedModel
+from secure_tree.prediction.revealing import check_macs, predict_shards, revealed_margins
+from secure_tree.public.config import Method, TrainConfig
+from secure_tree.public.context import TrainingContext
+from secure_tree.public.numerics import MARGIN_SCALE
+from secure_tree.setup.base_score import settle
+from secure_tree.setup.continuation import as_the_model, begin, bins_of, more_rounds, shared_model
+from secure_tree.setup.edges import cut_bins
+from secure_tree.training.checkpoint import Checkpoints
+from secure_tree.training.train import Curves, Observer, train
+from secure_tree.workers.sources import AtWorkers, Division, Shards, agree_on_counts, needs_workers, trained_on
 
 
 @contextmanager
@@ -167,8 +167,8 @@ class _SecureXGB(Fitted):
         checkpoints : Checkpoints, optional
             Saves every round, to resume from. Both parties must pass checkpoints, or neither.
         xgb_model : fitted estimator, SharedModel or path, optional
-            A model to continue with `n_estimators` more rounds, on the same bins (secure_tree/continuation.py). A path
-            names this party's half as written by `save`.
+            A model to continue with `n_estimators` more rounds, on the same bins (secure_tree/setup/continuation.py). A
+            path names this party's half as written by `save`.
         verbose : bool or int, default False
             Print a line every `verbose` rounds of trees, with the metrics on held-out rows; True: after every
             evaluation, or every tenth of the rounds without held-out rows. It may differ between the parties.

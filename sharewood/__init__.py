@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from protocols.runtime import run_local
     from secure_tree import SecureXGBClassifier, SecureXGBRegressor
     from secure_tree.cross_validation import cross_validate, grid_search
-    from sharewood.connecting import connect
-    from sharewood.warming_up import warm_up
+    from sharewood.job.session import connect
+    from sharewood.warm_up import warm_up
 
 __version__ = "0.1.0"
 __all__ = [
@@ -27,11 +27,11 @@ __all__ = [
 _HOMES = {
     "SecureXGBClassifier": "secure_tree",
     "SecureXGBRegressor": "secure_tree",
-    "connect": "sharewood.connecting",
+    "connect": "sharewood.job.session",
     "cross_validate": "secure_tree.cross_validation",
     "grid_search": "secure_tree.cross_validation",
     "run_local": "protocols.runtime",
-    "warm_up": "sharewood.warming_up",
+    "warm_up": "sharewood.warm_up",
 }
 
 

@@ -11,12 +11,13 @@ from typing import Annotated, Any, NoReturn, get_args
 import typer
 
 from mpc.errors import ConfigError, SharewoodError
-from mpc.files import shown_path
-from mpc.process import leave_no_core_dump
+from mpc.host.files import shown_path
+from mpc.host.process import leave_no_core_dump
 from protocols.runtime.removed import refuse_removed
-from sharewood import __version__, hosts_cli, purge, schema_cli, setup_cli, tuning_cli
-from sharewood.cli_options import one_of
-from sharewood.fed import cli as fed_cli
+from sharewood import __version__
+from sharewood.baselines import cli as fed_cli
+from sharewood.commands import hosts_cli, purge, schema_cli, setup_cli, tuning_cli
+from sharewood.commands.options import one_of
 from sharewood.logs import LogFormat, LogLevel, complain, in_json, log_to_stderr, say_document
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -98,20 +99,20 @@ def demo(
     """Train and predict between two party processes, and compare with XGBoost on the pooled rows."""
     from protocols.ot.correlated import OtKind
     from protocols.runtime.hosts import Offline
-    from secure_tree.config import Partition, TrainConfig
-    from secure_tree.storage import write_json
-    from sharewood import demo_data
-    from sharewood.apart import check_apart
-    from sharewood.demo import RESULTS, run_demo
-    from sharewood.report import print_report
-    from sharewood.table_files import writable
+    from secure_tree.model.storage import write_json
+    from secure_tree.public.config import Partition, TrainConfig
+    from sharewood.commands.demo import RESULTS, run_demo
+    from sharewood.job.apart import check_apart
+    from sharewood.report.demo import print_report
+    from sharewood.tables import demo_data
+    from sharewood.tables.files import writable
 
     divided: Partition = one_of("--partition", partition, get_args(Partition))
     generator: Offline = one_of("--offline", offline, get_args(Offline))
     transfers: OtKind = one_of("--ot", ot, get_args(OtKind))
     if shards:
-        from protocols.runtime.keeper import run_apart
-        from protocols.runtime.ray_cluster import check_shards
+        from protocols.runtime.workers.keeper import run_apart
+        from protocols.runtime.workers.ray_cluster import check_shards
 
         check_shards("--shards", shards)
         run_apart()

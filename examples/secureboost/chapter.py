@@ -11,8 +11,8 @@ root at a size of 45,000 employees, host 1 the smaller companies by capital, hos
 import numpy as np
 import pandas as pd
 
-from protocols.runtime.launch import run_processes
-from protocols.secureboost import Guest, Host, SecureBoostConfig
+from protocols.baselines.secureboost import Guest, Host, SecureBoostConfig
+from protocols.runtime.processes import run_processes
 
 CONFIG = SecureBoostConfig.of(n_estimators=1, max_depth=3, learning_rate=1, min_child_weight=0, encryption="ou")
 COLUMNS = {

@@ -1,4 +1,4 @@
-"""Kernels for the first maximum of small groups by comparing all pairs (see mpc/all_pairs.py).
+"""Kernels for the first maximum of small groups by comparing all pairs (see mpc/comparison/all_pairs.py).
 
 All groups have the same size; the pairs of a group are (0, 1), (0, 2) .. (1, 2) .. `first` marks the party that adds
 public values.

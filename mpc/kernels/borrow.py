@@ -1,4 +1,4 @@
-"""Kernels for the borrow of e - r with e public and r dealt (see mpc/comparison.py for the protocol).
+"""Kernels for the borrow of e - r with e public and r dealt (see mpc/comparison/comparison.py for the protocol).
 
 r's low bits are cut into m <= 9 chunks of c bits, chunk 0 the lowest. A "thermometer" of chunk r_j is the
 2^c bits T[k] = 1{r_j > k}, little-endian in bytes. The 2 m - 1 masked bits of all chunks make one word: bit j is gt_j,

@@ -17,7 +17,7 @@ from numba.core import event
 from numba.core.registry import cpu_target
 
 from mpc.errors import ConfigError
-from mpc.folders import cache_folder, private_folder
+from mpc.host.folders import cache_folder, private_folder
 
 log = logging.getLogger("sharewood")
 

@@ -1,4 +1,4 @@
-"""Kernels of the known-matrix product (see mpc/linear_map.py).
+"""Kernels of the known-matrix product (see mpc/matrix/linear_map.py).
 
 Ring: a matrix that maps n_in words to n_out words is stored [n_in, n_out], so that one input word scales one
 contiguous row. GF(2): it is stored [n_out, ceil(n_in / 64)] as bits, so that one output bit is one parity.

@@ -1,4 +1,4 @@
-"""Kernels of the trigonometric sigmoid (see mpc/sigmoid.py): angles are words modulo 2^28, one period.
+"""Kernels of the trigonometric sigmoid (see mpc/functions/sigmoid.py): angles are words modulo 2^28, one period.
 
 Both parties must derive the same public integers from an opened angle on any machine, so the kernels use only IEEE sums
 and products, in a fixed order, and no library sine.

@@ -1,4 +1,4 @@
-"""Kernel of the division by 2^f: the step after the opening (see mpc/truncation.py)."""
+"""Kernel of the division by 2^f: the step after the opening (see mpc/rounding/truncation.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels of overlapping windows (see mpc/windows.py): one-hot windows of a mask, public tables at windows of a sum."""
+"""Kernels of mpc/lookup/windows.py: one-hot windows of a mask, public tables at windows of a sum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels for the wrap of two shares' sum, for a secret with top bit 0 (see mpc/wrap.py). Arrays are flat.
+"""Kernels for the wrap of two shares' sum, for a secret with top bit 0 (see mpc/rounding/wrap.py). Arrays are flat.
 
 A party's bit n is 1 where the top bit of its own word is 0; the sum stays below 2^k where both bits are 1, n_0 n_1 = 1.
 `first` tells party 0 from party 1.

@@ -21,10 +21,10 @@ import numpy as np
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from mpc.ring import U8, U64, pack_bits, packed_size, unpack_bits
+from mpc.offline.transfers import Correlated, MaskedMessage, Transfer, TransferRequest
 from mpc.rings import GF2, AnyRing
 from mpc.rounds import Round, Steps, parallel
-from mpc.transfers import Correlated, MaskedMessage, Transfer, TransferRequest
+from mpc.words import U8, U64, pack_bits, packed_size, unpack_bits
 from protocols.ot.pads import pads
 
 

@@ -18,16 +18,16 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NoReturn, TypeVar
 
+from mpc.checks.verdict import begin, settle
 from mpc.errors import ConfigError, PeerFailure, PeerTimeout, PeerVanished, ProtocolDesync
+from mpc.host.process import leave_no_core_dump
 from mpc.party import Party
-from mpc.process import leave_no_core_dump
-from mpc.verdict import begin, settle
+from protocols.offline.dealer.client import DealtRandomness
+from protocols.offline.dealer.server import FEW_BYTES
+from protocols.offline.pairwise.client import PairwiseRandomness, pairwise
+from protocols.offline.pairwise.prepared import Prepared
+from protocols.offline.streams import shard_domain
 from protocols.ot.correlated import OtKind
-from protocols.randomness.dealer import FEW_BYTES
-from protocols.randomness.dealt import DealtRandomness
-from protocols.randomness.pairwise import PairwiseRandomness, pairwise
-from protocols.randomness.prepared import Prepared
-from protocols.randomness.prg import shard_domain
 from protocols.runtime.memory import keep_freed_memory
 from protocols.transport.certificates import Credentials
 from protocols.transport.channel import Channel

@@ -19,9 +19,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from mpc.errors import ConfigError
-from mpc.folders import memory_folder
-from mpc.process import end_with
-from protocols.runtime.dealing import run_dealer
+from mpc.host.folders import memory_folder
+from mpc.host.process import end_with
+from protocols.runtime.dealer_host import run_dealer
 from protocols.runtime.hosts import Network
 from protocols.transport.certificates import Credentials, expiry, make_credentials
 from protocols.transport.tcp import Address, listen

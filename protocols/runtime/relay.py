@@ -26,7 +26,7 @@ from itertools import count
 from typing import Literal
 
 from mpc.errors import ConfigError
-from mpc.process import end_with
+from mpc.host.process import end_with
 
 Address = tuple[str, int]
 Lines = Literal["host", "pair"]

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from mpc.catalogue import Call, Entry
-from mpc.contract import Contract
 from mpc.endpoint import Endpoint
+from mpc.protocol.catalogue import Call, Entry
+from mpc.protocol.contract import Contract
 from mpc.rings import Z64, Z2k
 from mpc.shares import AShare, BShare, PShare
 from protocols.testing.two_parties import bit_half, ring_half

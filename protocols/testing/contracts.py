@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from mpc.contract import Cost
 from mpc.party import Party
+from mpc.protocol.contract import Cost
 from protocols.testing.cases import Case
 from protocols.testing.two_parties import Recorder, run_both
 

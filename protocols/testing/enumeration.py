@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from mpc.correlation import Correlation, Recipe
-from mpc.evidence import Window
+from mpc.offline.correlation import Correlation, Recipe
 from mpc.party import Party
-from mpc.pieces import Pieces
-from mpc.ring import U64, Shape
+from mpc.protocol.evidence import Window
 from mpc.rings import GF2, AnyRing
 from mpc.rounds import Round, Steps
+from mpc.streaming import Pieces
+from mpc.words import U64, Shape
 
 
 class Deck:

@@ -4,7 +4,7 @@
     declared(beaver.multiply, "Z_4").proven                      the same, as in the catalogue
 
 `check` takes a protocol and its arguments. Those made by `word`, `bit`, `packed`, `private` and `public` of
-`mpc.evidence` are enumerated; the others are passed on. It counts:
+`mpc.protocol.evidence` are enumerated; the others are passed on. It counts:
 
 wrong     outputs that do not open to `ideal` of the secrets, and revealed values that differ from it.
 leaking   for each party, views that leak the other's input. The simulator of a party has the party's own input and
@@ -25,13 +25,13 @@ from typing import Any
 
 import numpy as np
 
-from mpc.catalogue import entries
-from mpc.contract import Contract
-from mpc.evidence import Enumerated, EveryValue, Window
 from mpc.party import Party
-from mpc.ring import U64
+from mpc.protocol.catalogue import entries
+from mpc.protocol.contract import Contract
+from mpc.protocol.evidence import Enumerated, EveryValue, Window
 from mpc.rounds import Steps
 from mpc.shares import AShare, BShare, PShare, Share
+from mpc.words import U64
 from protocols.testing.counts import Columns, Side
 from protocols.testing.enumeration import Deck, play
 

@@ -9,17 +9,17 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mpc.correlation import Correlation
 from mpc.endpoint import Endpoint, Like, Peer, Randomness
 from mpc.errors import PeerVanished
+from mpc.offline.correlation import Correlation
 from mpc.party import Party
-from mpc.pieces import Pieces
-from mpc.ring import U64, decode_signed, encode_signed
 from mpc.shares import AShare, BShare, Share
-from protocols.randomness.local import LocalRandomness
-from protocols.randomness.local_pair import local_pair
-from protocols.randomness.prg import shard_domain
-from protocols.runtime.site import Site
+from mpc.streaming import Pieces
+from mpc.words import U64, decode_signed, encode_signed
+from protocols.offline.streams import shard_domain
+from protocols.runtime.workers.worker_party import Site
+from protocols.testing.known_transfers import local_pair
+from protocols.testing.local_dealer import LocalRandomness
 from protocols.transport.channel import Channel
 from protocols.transport.memory import memory_pair
 

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from mpc.errors import ConfigError
-from mpc.files import make_folder, read_bounded, read_private, write_bytes
+from mpc.host.files import make_folder, read_bounded, read_private, write_bytes
 
 _AUTHORITY = "authority"
 _KEY = "private key"

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from mpc.errors import ConfigError, DataError, ProtocolDesync
 from mpc.party import Party
-from secure_tree.config import Direction
+from secure_tree.public.config import Direction
 
 # Version of the messages and of the protocols. Increase it when either changes.
 VERSION = 9

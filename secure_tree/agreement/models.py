@@ -13,9 +13,9 @@ from mpc.party import Party
 from secure_tree.agreement.messages import Hexadecimal, Message, Names, Power, Rank, Text, exchange
 from secure_tree.agreement.numbers import of_model
 from secure_tree.agreement.training import pairing_id, same_names, same_rows
-from secure_tree.config import DEEPEST, Importance, Method, Missing, Objective
-from secure_tree.layout import Layout
-from secure_tree.model import SharedModel
+from secure_tree.model.shared_model import SharedModel
+from secure_tree.public.config import DEEPEST, Importance, Method, Missing, Objective
+from secure_tree.public.layout import Layout
 
 # The most rows of a party in one prediction.
 MOST_ROWS = 1 << 26

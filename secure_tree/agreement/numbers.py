@@ -1,6 +1,6 @@
 """Digests of all public numbers that the parties compute with, compared before the first share is made.
 
-Each party derives these numbers by itself, and they are the same on every machine (secure_tree/public.py). If a
+Each party derives these numbers by itself, and they are the same on every machine (secure_tree/public/exact.py). If a
 processor, a library or a modified source makes one of them differ, both parties refuse to begin, because shares would
 become noise. Requests to the dealer are not included: the dealer compares the parties' plans request by request.
 """
@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from mpc import reciprocal, sigmoid, sigmoid_table
 from mpc.errors import ConfigError
+from mpc.functions import reciprocal, sigmoid, sigmoid_table
 from mpc.kernels import trigonometry
 from mpc.party import Party
-from secure_tree import curves, metrics
 from secure_tree.agreement.messages import Hexadecimal, Message, Text, exchange
-from secure_tree.config import TrainConfig
-from secure_tree.context import TrainingContext
-from secure_tree.model import SharedModel
-from secure_tree.numerics import given_margin
-from secure_tree.public import digest
-from secure_tree.sampling import column_samples
-from secure_tree.schema import held_rows
+from secure_tree.data.table import held_rows
+from secure_tree.functions import curves, metrics
+from secure_tree.model.shared_model import SharedModel
+from secure_tree.public.config import TrainConfig
+from secure_tree.public.context import TrainingContext
+from secure_tree.public.exact import digest
+from secure_tree.public.numerics import given_margin
+from secure_tree.public.sampling import column_samples
 
 # Angles at which both parties must compute the same sines.
 _PROBE = np.arange(1000, dtype=np.uint32) * np.uint32(268_435)

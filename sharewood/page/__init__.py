@@ -4,7 +4,7 @@ import contextlib
 import os
 
 from mpc.errors import ConfigError
-from mpc.folders import cache_folder
+from mpc.host.folders import cache_folder
 
 # Without a home directory, matplotlib would warn and search for fonts at each start. It reads this when imported.
 with contextlib.suppress(ConfigError):

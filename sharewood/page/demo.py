@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from sharewood.figures import MEASURES
 from sharewood.page import sections
 from sharewood.page.charts import Line, Whose
 from sharewood.page.document import Headline, Page, Section, Table
 from sharewood.page.units import seconds, size
-from sharewood.report import DemoCosts, DemoReport
+from sharewood.report.demo import DemoCosts, DemoReport
+from sharewood.report.figures import MEASURES
 
 PARTIES = ("party_a", "party_b")
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from secure_tree.training import Curve
-from sharewood.figures import Measures
+from secure_tree.training.train import Curve
 from sharewood.page import sections
 from sharewood.page.charts import Line, some
 from sharewood.page.document import Headline, Page, Section, Table
 from sharewood.page.units import seconds, size
-from sharewood.quality import log_odds
-from sharewood.run_report import PartyReport, PredictionReport, RoundsOfTrees, TrainingReport
+from sharewood.report.figures import Measures
+from sharewood.report.quality import log_odds
+from sharewood.report.run import PartyReport, PredictionReport, RoundsOfTrees, TrainingReport
 
 _ROWS = 10
 _PHASES = {

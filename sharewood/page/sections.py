@@ -7,12 +7,12 @@ from datetime import datetime
 
 import numpy as np
 
-from secure_tree.config import TrainConfig
-from sharewood.figures import MEASURES, Phase, Run, merge_texts
+from secure_tree.public.config import TrainConfig
 from sharewood.page.charts import Chart, Line, Whose, bars, lines, some, spans
 from sharewood.page.document import Section, Table
 from sharewood.page.units import number, seconds, size
-from sharewood.shard_costs import Peak, ShardCosts, by_process
+from sharewood.report.figures import MEASURES, Phase, Run, merge_texts
+from sharewood.report.shards import Peak, ShardCosts, by_process
 
 _WHOSE: dict[str, Whose] = {"Sharewood": "ours", "XGBoost": "theirs"}
 _STEPS = 200

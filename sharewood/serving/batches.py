@@ -11,22 +11,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mpc.correlation import Correlation
 from mpc.endpoint import Peer
+from mpc.offline.correlation import Correlation
 from mpc.party import Party
-from mpc.ring import U64
+from mpc.protocol.planning import Trace, planned
 from mpc.rings import Z128
-from mpc.tracing import Trace, planned
-from protocols.randomness.sizes import request_bytes
-from protocols.randomness.stock import Lot, Stock
-from protocols.randomness.supply import Supply
-from secure_tree.authentic_predict import AuthenticModel, authentic_margins, take_in_model
-from secure_tree.config import Method
-from secure_tree.layout import Layout
-from secure_tree.model import SharedModel
-from secure_tree.numerics import MARGIN_SCALE
-from secure_tree.predict import margins, row_groups
-from secure_tree.revealing import check_macs
+from mpc.words import U64
+from protocols.offline.lots import Lot, Stock
+from protocols.offline.sizes import request_bytes
+from protocols.offline.supply import Supply
+from secure_tree.model.shared_model import SharedModel
+from secure_tree.prediction.authenticated import AuthenticModel, authentic_margins, take_in_model
+from secure_tree.prediction.predict import margins, row_groups
+from secure_tree.prediction.revealing import check_macs
+from secure_tree.public.config import Method
+from secure_tree.public.layout import Layout
+from secure_tree.public.numerics import MARGIN_SCALE
 
 # Maximum number of waiting lots of one size.
 _MOST_ALIKE = 16

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mpc.errors import SharewoodError
-from sharewood.hosts_sections import SHARED, Client
+from sharewood.job.sections import SHARED, Client
 
 
 class OverQuota(SharewoodError):

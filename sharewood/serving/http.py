@@ -18,17 +18,17 @@ from fastapi.security import HTTPBearer
 from starlette.requests import ClientDisconnect
 
 from mpc.errors import ConfigError, DataError
-from mpc.files import read_private
-from secure_tree.links import probabilities, values
+from mpc.host.files import read_private
+from secure_tree.functions.links import probabilities, values
 from sharewood import __version__
-from sharewood.columns import ID
-from sharewood.hosts_sections import Client, Serve
-from sharewood.local_names import WANTED, names_this_machine
+from sharewood.job.sections import Client, Serve
 from sharewood.serving.clients import Clients, OverQuota
 from sharewood.serving.connections import RETRY_AFTER, protocol
 from sharewood.serving.jobs import Job, Unavailable, UnknownIds
+from sharewood.serving.local_names import WANTED, names_this_machine
 from sharewood.serving.schema import Answer, Problem, Requests
 from sharewood.serving.service import Service
+from sharewood.tables.columns import ID
 
 log = logging.getLogger("sharewood.access")
 _REFUSALS: dict[int | str, dict[str, Any]] = {

@@ -14,20 +14,20 @@ import numpy as np
 
 from mpc.errors import ConfigError, DataError, SharewoodError
 from mpc.party import Party
-from protocols.randomness.supply import Supply
+from protocols.offline.supply import Supply
 from protocols.transport.channel import Channel
-from secure_tree.categories import columns_behind
-from secure_tree.config import Method
-from secure_tree.model import SharedModel
-from secure_tree.schema import read_features
-from sharewood.hosts import connected
-from sharewood.hosts_config import HostsConfig
+from secure_tree.data.categories import columns_behind
+from secure_tree.data.table import read_features
+from secure_tree.model.shared_model import SharedModel
+from secure_tree.public.config import Method
+from sharewood.commands.hosts import connected
+from sharewood.job.config import HostsConfig
 from sharewood.serving.batches import Batches, Ready, Shape, padded
 from sharewood.serving.jobs import Job, Part, Queue, Unavailable
 from sharewood.serving.measures import Measures
 from sharewood.serving.turns import ServiceFacts, Turn, agree_on_service, ask_for, index_of, look_up, take_turn
-from sharewood.tables import read_rows
-from sharewood.warming_up import warm_up
+from sharewood.tables.tables import read_rows
+from sharewood.warm_up import warm_up
 
 log = logging.getLogger("sharewood")
 # Seconds between keep-alive messages without requests, and until the next attempt after a failed session.

@@ -17,8 +17,8 @@ from mpc.errors import ConfigError, DataError, ProtocolDesync
 from mpc.party import Party
 from secure_tree.agreement.messages import Message, Text, exchange
 from secure_tree.agreement.models import agree_on_prediction
-from secure_tree.model import SharedModel
-from sharewood.hosts_sections import Predict
+from secure_tree.model.shared_model import SharedModel
+from sharewood.job.sections import Predict
 
 MOST_BATCH = 1 << 16
 Rows = Annotated[int, Field(ge=0, le=MOST_BATCH)]

@@ -16,7 +16,7 @@ from secure_tree import SecureXGBClassifier
 from sharewood import cli
 from tests.protocols.runtime.meeting import FORK
 from tests.protocols.runtime.test_process import alive
-from tests.sharewood.hosting import ROLES, write_job
+from tests.sharewood.commands.hosting import ROLES, write_job
 
 PATIENCE, TIMEOUT, HANG = 15, 10, 120
 TRAIN = {"n_estimators": 6, "max_depth": 2, "max_bin": 8, "learning_rate": 0.5}

@@ -24,7 +24,7 @@ class Event:
 
 @dataclass
 class Disk:
-    """Records what is done to files below `root` from now on, through the functions of os that mpc/files.py uses."""
+    """Records what is done to files below `root` from now on, through those functions of os that `files` uses."""
 
     root: Path
     events: list[Event] = field(default_factory=list)

@@ -16,22 +16,22 @@ import pytest
 from mpc.errors import PeerFailure, PeerTimeout, PeerVanished
 from protocols.transport import certificates
 from protocols.transport.certificates import Authority, make_credentials
-from sharewood.checking import check
-from sharewood.hosts_config import HostsConfig
+from sharewood.commands.check import check
+from sharewood.job.config import HostsConfig
 from tests.protocols.runtime.meeting import CREDENTIALS, NAMES, SQUARES, both, dealing, squares
-from tests.sharewood.hosting import write_job
+from tests.sharewood.commands.hosting import write_job
 
 ROOT = Path(__file__).parents[2]
 # Dates on certificates, logs, pages and reports, which no other host compares with its own.
 READ_THE_DATE = {
-    "protocols/runtime/busy.py",
+    "protocols/runtime/workers/busy.py",
     "protocols/runtime/loopback.py",
     "protocols/transport/certificates.py",
     "protocols/transport/tls.py",
-    "sharewood/checking.py",
-    "sharewood/figures.py",
+    "sharewood/commands/check.py",
+    "sharewood/report/figures.py",
     "sharewood/logs.py",
-    "sharewood/purge.py",
+    "sharewood/commands/purge.py",
 }
 OFF = {"slow": (dt.timedelta(days=3), "is not yet valid"), "fast": (dt.timedelta(days=-3), "has expired")}
 NOW = r"this host's clock is at 20\d\d-\d\d-\d\d \d\d:\d\d UTC"

@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from mpc.catalogue import correlations
 from mpc.errors import PeerFailure
-from protocols.randomness.plan import encode_plan
-from protocols.runtime import dealing as desk
+from mpc.protocol.catalogue import correlations
+from protocols.offline.plan import encode_plan
+from protocols.runtime import dealer_host as desk
 from protocols.testing.two_parties import run_both
 from protocols.transport.channel import Intake
 from protocols.transport.codec import encode

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from sharewood.warming_up import warm_up
+from sharewood.warm_up import warm_up
 from tests.attacks.breaking import BREAKS, broken_link
 from tests.attacks.disturbed import (
     Role,
@@ -32,7 +32,7 @@ from tests.attacks.disturbed import (
     prepare_again,
     undisturbed,
 )
-from tests.sharewood.hosting import ROLES
+from tests.sharewood.commands.hosting import ROLES
 
 SEED = int(os.environ.get("SHAREWOOD_FAULTS_SEED", "1"))
 TRIALS = int(os.environ.get("SHAREWOOD_FAULTS", "300"))

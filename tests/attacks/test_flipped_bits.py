@@ -7,9 +7,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from mpc.checks.verdict import Auditor
 from mpc.errors import AuditFailure
 from mpc.shares import AShare, BShare, PShare
-from mpc.verdict import Auditor
 from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 

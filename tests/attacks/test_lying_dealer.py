@@ -11,8 +11,8 @@ import pytest
 
 from mpc.errors import PeerFailure
 from mpc.party import Party
-from protocols.randomness.dealer import serve
-from protocols.randomness.dealt import DealtRandomness
+from protocols.offline.dealer.client import DealtRandomness
+from protocols.offline.dealer.server import serve
 from protocols.transport.codec import Joined
 from protocols.transport.memory import memory_pair
 from secure_tree import SecureXGBClassifier

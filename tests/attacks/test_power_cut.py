@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from mpc.errors import ConfigError, DataError, PeerFailure
-from mpc.files import make_folder
+from mpc.host.files import make_folder
 from tests.attacks.power import Disk
-from tests.secure_tree.test_checkpoint import TREES, Killed, train
+from tests.secure_tree.training.test_checkpoint import TREES, Killed, train
 
 BEGUN = {"first": 0, "resumed": 3, "over an older one": TREES}
 NAME = re.compile(r"(bins|round|margin)_([0-9]+)\.npz")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.attack_secureboost import attack, on_simplex
-from protocols.secureboost import SecureBoostConfig
+from protocols.baselines.secureboost import SecureBoostConfig
 
 
 @pytest.mark.parametrize("guest_only", ["none", "root"])

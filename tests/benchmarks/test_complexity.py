@@ -2,8 +2,8 @@
 
 from benchmarks.complexity import main
 from benchmarks.program import DOCS
-from mpc.catalogue import entries
-from mpc.contract import REGISTRY
+from mpc.protocol.catalogue import entries
+from mpc.protocol.contract import REGISTRY
 
 
 def test_every_protocol_has_a_row():

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from benchmarks.crypten_cnn import CLIENTS, batches, compare, in_plaintext
-from protocols.federated.fedxgbllr import cnn
-from protocols.federated.fedxgbllr.config import FedXGBllrConfig
+from protocols.baselines.federated.fedxgbllr import cnn
+from protocols.baselines.federated.fedxgbllr.config import FedXGBllrConfig
 
 SMALL = FedXGBllrConfig.of(total_trees=10, max_depth=3, channels=8)
 

@@ -6,7 +6,7 @@ import pytest
 from benchmarks import simfl
 from benchmarks.federated_data import DATA, load
 from benchmarks.federated_fedxgbllr import run
-from protocols.federated.fedxgbllr.config import FedXGBllrConfig
+from protocols.baselines.federated.fedxgbllr.config import FedXGBllrConfig
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="the public data sets are not beside this checkout")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.sharewood.hosting import sharewood
+from tests.sharewood.commands.hosting import sharewood
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -54,8 +54,8 @@ def test_the_page_word_for_word(tmp_path):
     assert passed and int(passed[1]) >= 10, printed
     after = contents(root)
     changed = {path for path in after if after[path] != before.get(path)}
-    assert changed == {*(path for path, _ in programs), "tests/mpc/wire_pins.json", "docs/complexity.md"}
-    pins = [json.loads(files["tests/mpc/wire_pins.json"]) for files in (before, after)]
+    assert changed == {*(path for path, _ in programs), "tests/mpc/protocol/wire_pins.json", "docs/complexity.md"}
+    pins = [json.loads(files["tests/mpc/protocol/wire_pins.json"]) for files in (before, after)]
     new = {name for name in pins[1] if pins[0].get(name) != pins[1][name]}
     assert new == {"absolute.absolute-bits-0", "absolute.absolute-keys-0"}
     for path, _ in programs:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from mpc.encryption import FileKey
 from mpc.errors import DataError
+from mpc.host.encryption import FileKey
 from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier
-from secure_tree.model import SharedModel
+from secure_tree.model.shared_model import SharedModel
 from tests.secure_tree.test_twin import table
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.sharewood.hosting import LONGEST, start, write_job
+from tests.sharewood.commands.hosting import LONGEST, start, write_job
 
 RAY = str(Path(sys.executable).with_name("ray"))
 PAGE = Path(__file__).parents[2] / "docs" / "cluster.md"

@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from mpc.known_matrix import BinColumns, packed_rows
-from mpc.linear_map import MatrixVectors
-from mpc.recipes import Applied
-from mpc.ring import U8, U64
+from mpc.matrix.known_matrix import BinColumns, packed_rows
+from mpc.matrix.linear_map import MatrixVectors
+from mpc.offline.recipes import Applied
+from mpc.offline.transfers import MaskedMessage
 from mpc.rings import Z32
-from mpc.transfers import MaskedMessage
-from protocols.randomness import chosen_columns
-from protocols.randomness.chosen_columns import choose_columns, depth_for
-from protocols.randomness.kept_operands import Operands
+from mpc.words import U8, U64
+from protocols.offline.pairwise import chosen_columns
+from protocols.offline.pairwise.chosen_columns import choose_columns, depth_for
+from protocols.offline.pairwise.operands import Operands
 from tests.leakage.welch import Tally, leaking_positions
-from tests.mpc.ideal_transfers import DELTAS, Ideal
+from tests.mpc.offline.ideal_transfers import DELTAS, Ideal
 
 LANES, KEY = 10_000, bytes(16)
 

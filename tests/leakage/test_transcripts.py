@@ -9,12 +9,12 @@ from functools import partial, reduce
 import numpy as np
 import pytest
 
-from mpc.beaver import Triples
-from mpc.catalogue import calls, entries
-from mpc.contract import REGISTRY
-from mpc.ring import U64, encode_signed
+from mpc.arithmetic.beaver import Triples
+from mpc.protocol.catalogue import calls, entries
+from mpc.protocol.contract import REGISTRY
 from mpc.rounds import open_shares
 from mpc.shares import AShare, BShare
+from mpc.words import U64, encode_signed
 from protocols.testing.cases import RandomInputs, cases
 from protocols.testing.two_parties import Recorder, run_both
 from tests.leakage.welch import FixedInputs, Tally, leaking_positions

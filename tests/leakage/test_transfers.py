@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from mpc.endpoint import Endpoint
-from mpc.rehearsal import Requests
-from mpc.ring import U64
+from mpc.offline.transfers import Correlated, Transfer
+from mpc.protocol.rehearsal import Requests
 from mpc.rings import GF2, Z8, Z64, PackedBits, Z2k
-from mpc.transfers import Correlated, Transfer
+from mpc.words import U64
+from protocols.offline.streams import Streams
 from protocols.ot.transfers import Transfers, key_of
-from protocols.randomness.local_pair import KnownReceiver, KnownSender
-from protocols.randomness.prg import Streams
+from protocols.testing.known_transfers import KnownReceiver, KnownSender
 from protocols.testing.two_parties import Recorder
 from protocols.transport.memory import memory_pair
 from tests.leakage.welch import Tally, leaking_positions

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mpc.linear_map import MatrixMask
+from mpc.matrix.linear_map import MatrixMask
 from protocols.testing.two_parties import Recorder, run_both
 from secure_tree import SecureXGBClassifier
 from tests.leakage.welch import Tally

@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-from mpc.beaver import square
-from mpc.bit_product import or_bits
-from mpc.comparison import in_range, less_than, maximum
-from mpc.conversion import to_bits
-from mpc.division import divide
+from mpc.arithmetic.beaver import square
+from mpc.arithmetic.bits import or_bits
+from mpc.comparison.comparison import in_range, less_than, maximum
+from mpc.comparison.conversion import to_bits
 from mpc.errors import DataError, ProtocolDesync, RangeError, ShapeMismatch
-from mpc.matrix_product import matmul
-from mpc.ring import U8, U32, U64, decode_signed, encode_signed
-from mpc.session import session
-from mpc.sigmoid_exponential import sigmoid_exponential
-from mpc.sigmoid_piecewise import sigmoid_piecewise
-from mpc.truncation import truncate
+from mpc.functions.division import divide
+from mpc.functions.sigmoid_exponential import sigmoid_exponential
+from mpc.functions.sigmoid_piecewise import sigmoid_piecewise
+from mpc.matrix.matrix_product import matmul
+from mpc.operators import session
+from mpc.rounding.truncation import truncate
+from mpc.words import U8, U32, U64, decode_signed, encode_signed
 from protocols.testing.two_parties import bit_half, opened, ring_half, run_both
 
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from mpc.beaver import dot, square
+from mpc.arithmetic.beaver import dot, square
 from mpc.errors import DataError, RangeError, ScaleMismatch, ShapeMismatch
-from mpc.fixed_operand import fix, multiply_fixed
+from mpc.matrix.fixed_operand import fix, multiply_fixed
+from mpc.operators import session
 from mpc.rings import Z32
-from mpc.session import session
+from mpc.rounding.truncation import truncate
 from mpc.shares import AShare, public_bits, public_ring
-from mpc.truncation import truncate
 from protocols.testing import run_both
 from protocols.testing.two_parties import made_by_both
 

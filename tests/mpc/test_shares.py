@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpc.errors import ScaleMismatch
-from mpc.ring import (
+from mpc.shares import AShare, BShare, concatenate, public_bits, public_ring
+from mpc.words import (
     U8,
     U32,
     U64,
@@ -19,7 +20,6 @@ from mpc.ring import (
     unpack_bits,
     unpack_words,
 )
-from mpc.shares import AShare, BShare, concatenate, public_bits, public_ring
 
 INTS = st.lists(st.integers(-(2**30), 2**30), min_size=1, max_size=20).map(np.array)
 

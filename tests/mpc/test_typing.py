@@ -3,8 +3,8 @@
 from mypy import api
 
 RIGHT = """
-from mpc.beaver import multiply
-from mpc.comparison import below, maximum
+from mpc.arithmetic.beaver import multiply
+from mpc.comparison.comparison import below, maximum
 from mpc.endpoint import Endpoint
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare

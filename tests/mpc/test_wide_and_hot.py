@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from mpc.all_pairs import compare_pairs, pick_winner
-from mpc.argmax import MOST_PAIRS, argmax, radices
-from mpc.equality import equals_zero
-from mpc.fixed_operand import fix, multiply_fixed
-from mpc.one_hot import all_of, one_hot
-from mpc.prefix_and import prefix_and
-from mpc.ring import U8, U16, U32, U64, decode_signed, encode_signed
+from mpc.comparison.all_pairs import compare_pairs, pick_winner
+from mpc.comparison.argmax import MOST_PAIRS, argmax, radices
+from mpc.lookup.equality import equals_zero
+from mpc.lookup.one_hot import all_of, one_hot
+from mpc.lookup.prefix_and import prefix_and
+from mpc.matrix.fixed_operand import fix, multiply_fixed
 from mpc.rings import Z16
+from mpc.rounding.widening import widen
 from mpc.shares import AShare
 from mpc.sharing import reveal, share
-from mpc.widening import widen
+from mpc.words import U8, U16, U32, U64, decode_signed, encode_signed
 from protocols.testing.two_parties import bit_half, opened, ring_half, run_both
 
 

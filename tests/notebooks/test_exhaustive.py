@@ -5,11 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from mpc import beaver, conversion, sharing, truncation
-from mpc.beaver import Triples
-from mpc.correlation import View
-from mpc.evidence import Window, word
+from mpc import sharing
+from mpc.arithmetic import beaver
+from mpc.arithmetic.beaver import Triples
+from mpc.comparison import conversion
+from mpc.offline.correlation import View
+from mpc.protocol.evidence import Window, word
 from mpc.rings import Z64
+from mpc.rounding import truncation
 from mpc.rounds import open_shares
 from mpc.shares import AShare, stack
 from protocols.testing.exhaustive import check

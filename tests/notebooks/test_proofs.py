@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from mpc.catalogue import entries
-from mpc.contract import REGISTRY
-from mpc.evidence import Argued, Composed, Enumerated
+from mpc.protocol.catalogue import entries
+from mpc.protocol.contract import REGISTRY
+from mpc.protocol.evidence import Argued, Composed, Enumerated
 from protocols.testing.cases import cases
 from protocols.testing.exhaustive import prove
 from protocols.testing.two_parties import run_both

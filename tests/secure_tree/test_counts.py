@@ -7,9 +7,9 @@ from sklearn import metrics
 from mpc.errors import ConfigError, DataError
 from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBRegressor
-from secure_tree.exchange import reveal_model
-from secure_tree.xgboost_json import to_xgboost
-from tests.secure_tree.test_exchange import booster_margins
+from secure_tree.exchange.plain_model import reveal_model
+from secure_tree.exchange.xgboost import to_xgboost
+from tests.secure_tree.exchange.test_plain_model import booster_margins
 from tests.secure_tree.test_layouts import columns
 from tests.secure_tree.test_twin import halves
 

@@ -6,12 +6,12 @@ import pytest
 from mpc.errors import DataError
 from protocols.testing.two_parties import made_by_both, run_both
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
-from secure_tree.exchange import reveal_model
-from secure_tree.xgboost_json import to_xgboost
-from tests.secure_tree.test_exchange import booster_margins
+from secure_tree.exchange.plain_model import reveal_model
+from secure_tree.exchange.xgboost import to_xgboost
+from tests.secure_tree.exchange.test_plain_model import booster_margins
+from tests.secure_tree.opened import train_both
 from tests.secure_tree.test_layouts import with_holes
 from tests.secure_tree.test_twin import check
-from tests.secure_tree.training import train_both
 
 RNG = np.random.default_rng(11)
 X = RNG.normal(size=(120, 3)).astype(np.float32)

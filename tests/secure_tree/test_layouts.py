@@ -9,9 +9,9 @@ from protocols.runtime import run_local
 from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier
 from tests.secure_tree.conftest import read_joined
-from tests.secure_tree.test_predict import twin_of
+from tests.secure_tree.opened import train_both
+from tests.secure_tree.prediction.test_predict import twin_of
 from tests.secure_tree.test_twin import check, halves, table
-from tests.secure_tree.training import train_both
 
 
 def columns(X, y, cut, holder=0):

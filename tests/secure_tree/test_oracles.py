@@ -7,7 +7,7 @@ way, so leaves and margins are equal.
 import numpy as np
 
 from tests.secure_tree.conftest import read_shared
-from tests.secure_tree.training import train_both
+from tests.secure_tree.opened import train_both
 
 COMMON = dict(n_estimators=1, max_depth=2, max_bin="exact", reg_lambda=1.0, learning_rate=0.1)
 SIGMOID_OF_HALF = 1 / (1 + np.exp(-0.5))

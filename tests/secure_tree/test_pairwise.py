@@ -6,11 +6,11 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from mpc.errors import ConfigError
-from protocols.runtime.session import run_session
+from protocols.runtime.local import run_session
 from protocols.testing.two_parties import made_by_both, run_both
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
+from tests.secure_tree.opened import train_both
 from tests.secure_tree.test_twin import check, halves, table
-from tests.secure_tree.training import train_both
 
 
 @pytest.mark.parametrize(

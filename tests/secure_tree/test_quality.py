@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import roc_auc_score, root_mean_squared_error
 
 from protocols.runtime import run_local
-from protocols.runtime.session import PARTIES, run_session
+from protocols.runtime.local import PARTIES, run_session
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from tests.secure_tree.conftest import read_shared
 

@@ -8,9 +8,9 @@ from sklearn.metrics import mean_poisson_deviance, roc_auc_score
 
 from protocols.runtime import run_local
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
-from secure_tree.exchange import reveal_model
-from secure_tree.xgboost_json import to_xgboost
-from tests.secure_tree.test_exchange import booster_margins
+from secure_tree.exchange.plain_model import reveal_model
+from secure_tree.exchange.xgboost import to_xgboost
+from tests.secure_tree.exchange.test_plain_model import booster_margins
 from tests.secure_tree.test_twin import halves
 
 xgboost = pytest.importorskip("xgboost")

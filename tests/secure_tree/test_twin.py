@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from mpc.errors import ConfigError
 from protocols.testing.two_parties import Recorder, run_both
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
-from secure_tree.config import TrainConfig
-from secure_tree.numerics import learning_rate
-from secure_tree.plain.boost import train
+from secure_tree.public.config import TrainConfig
+from secure_tree.public.numerics import learning_rate
+from secure_tree.twin.boost import train
 from tests.secure_tree.conftest import read_shared
-from tests.secure_tree.training import train_both
+from tests.secure_tree.opened import train_both
 
 
 def check(training, rounds):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from protocols.runtime.ray_cluster import ray_cluster
-from tests.sharewood.hosting import open_to_all
+from protocols.runtime.workers.ray_cluster import ray_cluster
+from tests.sharewood.commands.hosting import open_to_all
 
 
 @pytest.fixture(scope="package")

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mpc.extras import install
-from secure_tree.edges import EDGES
+from mpc.host.extras import install
+from secure_tree.setup.edges import EDGES
 from sharewood import __version__, cli
-from tests.sharewood.hosting import complaint
-from tests.sharewood.pages import check_page
+from tests.sharewood.commands.hosting import complaint
+from tests.sharewood.page.pages import check_page
 
 COMMAND = [sys.executable, "-c", "from sharewood.cli import main; main()"]
 
@@ -220,7 +220,7 @@ def test_too_little_memory_for_compiled_code_is_one_sentence(monkeypatch, capsys
     ("modules", "heavy"),
     [
         ("mpc, protocols.runtime, secure_tree, sharewood.cli", "torch xgboost sklearn pandas crypten matplotlib"),
-        ("sharewood.hosts", "torch xgboost sklearn crypten matplotlib"),
+        ("sharewood.commands.hosts", "torch xgboost sklearn crypten matplotlib"),
     ],
 )
 def test_imports_are_light(modules, heavy):
@@ -232,7 +232,7 @@ def test_imports_are_light(modules, heavy):
 def test_a_second_start_compiles_nothing():
     code = (
         "from numba.core import event\n"
-        "from sharewood.warming_up import warm_up\n"
+        "from sharewood.warm_up import warm_up\n"
         "with event.install_recorder('numba:compile') as recorder: warm_up()\n"
         "print(len(recorder.buffer))"
     )

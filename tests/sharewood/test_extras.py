@@ -5,14 +5,14 @@ import sys
 
 import pytest
 
-from mpc.extras import install
+from mpc.host.extras import install
 
 # The package is hidden in a separate process, because this one may have loaded it.
 HIDDEN = """
 import sys
 sys.modules[{package!r}] = None
 from sharewood.cli import main
-from mpc.extras import install
+from mpc.host.extras import install
 sys.argv = ["sharewood", *{words!r}]
 main()
 """
@@ -45,7 +45,7 @@ def test_csv_tables_need_no_pyarrow(tmp_path):
     program = (
         "import sys; sys.modules['pyarrow'] = None\n"
         "from pathlib import Path\n"
-        "from sharewood.table_files import count_rows, read_cells, write_frame\n"
+        "from sharewood.tables.files import count_rows, read_cells, write_frame\n"
         "table = read_cells(Path('a.csv'), {'shop'})\n"
         "write_frame(Path('b.csv'), table)\n"
         "assert list(table['shop']) == ['north', '007'] and count_rows(Path('b.csv')) == 2\n"

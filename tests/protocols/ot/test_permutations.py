@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 from mpc.kernels.aes import HAS_AES_NI
-from mpc.linear_map import MatrixVectors
-from mpc.recipes import Applied
-from mpc.ring import U64
+from mpc.matrix.linear_map import MatrixVectors
+from mpc.offline.recipes import Applied
 from mpc.rings import Z32
+from mpc.words import U64
+from protocols.offline.pairwise import seed_histograms
+from protocols.offline.pairwise.operands import Operands
 from protocols.ot import ferret, trees
 from protocols.ot.kernels import aes_blocks
 from protocols.ot.pads import pads
-from protocols.randomness import seed_histograms
-from protocols.randomness.kept_operands import Operands
-from tests.mpc.ideal_transfers import DELTAS
+from tests.mpc.offline.ideal_transfers import DELTAS
 
 PAGE = Path(__file__).parents[3] / "docs" / "security.md"
 # The number that the page states.

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from mpc.endpoint import Endpoint
-from mpc.rehearsal import Requests
-from mpc.ring import U64
+from mpc.offline.transfers import Correlated, MaskedMessage, Transfer
+from mpc.protocol.rehearsal import Requests
 from mpc.rings import GF2, Z32, PackedBits, Z2k
-from mpc.transfers import Correlated, MaskedMessage, Transfer
+from mpc.words import U64
+from protocols.offline.streams import Streams
 from protocols.ot import transfers as module
 from protocols.ot.transfers import Transfers, key_of
-from protocols.randomness.local_pair import KnownReceiver, KnownSender
-from protocols.randomness.prg import Streams
+from protocols.testing.known_transfers import KnownReceiver, KnownSender
 from protocols.transport.memory import memory_pair
 
 SESSION = bytes(range(32))

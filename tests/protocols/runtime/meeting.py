@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from mpc.beaver import Triples, multiply
+from mpc.arithmetic.beaver import Triples, multiply
 from mpc.rings import Z64
-from protocols.runtime.dealing import run_dealer
+from protocols.runtime.dealer_host import run_dealer
 from protocols.runtime.hosts import Network, run_party
 from protocols.testing.two_parties import ring_half
 from protocols.transport.certificates import Authority, make_credentials

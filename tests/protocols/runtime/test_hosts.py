@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from mpc.beaver import Triples
+from mpc.arithmetic.beaver import Triples
 from mpc.errors import ConfigError, DataError, PeerFailure, PeerTimeout, PeerVanished, ProtocolDesync
 from mpc.rings import Z64
-from protocols.randomness.dealt import DealtRandomness
+from protocols.offline.dealer.client import DealtRandomness
 from protocols.runtime import hosts
 from protocols.runtime.hosts import _at_first_hand, parse_address, run_pair
 from protocols.transport.frames import _ended

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from mpc.beaver import Triples
+from mpc.arithmetic.beaver import Triples
 from mpc.errors import ConfigError, PeerFailure
 from mpc.rings import Z64
 from protocols.runtime.hosts import Network, _meet

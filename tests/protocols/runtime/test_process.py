@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mpc.process import end_with
+from mpc.host.process import end_with
 from protocols.runtime import run_local
 
 PR_GET_DUMPABLE = 3

@@ -21,7 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from mpc.errors import ConfigError, DataError
 from protocols.transport.certificates import Authority, Credentials, make_credentials
 from tests.protocols.transport.conftest import tcp_pair
-from tests.secure_tree.mutations import mutated
+from tests.secure_tree.model.mutations import mutated
 
 
 @pytest.fixture

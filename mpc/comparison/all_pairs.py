@@ -1,0 +1,343 @@
+"""First maximum within small groups of shared integers: compare all pairs, then look up the key that wins them all.
+
+compare_pairs  [k_1 .. k_r], 0 <= k < 2^B -> for each key, [how many keys of its group it precedes], modulo 2^w >= r
+pick_winner    these counts, and bits of every key -> <one-hot of the first maximum>, each bit of it <and> the bits of
+               its key, and [the maximum]
+
+Messages       compare_pairs, round 1: k_i + r_i, a word of the ring;  round 2: for every pair the 2m - 1 masked bits of
+               mpc/comparison/thermometer.py.  pick_winner, one round: the counts + rho modulo 2^w, the keys' bits xor
+               alpha
+Cost           r words and (2m - 1) r (r - 1) / 2 bits, then w r bits and the keys' own bits, each way. Offline, with K
+               the smallest power of two >= r, the dealer sends m thermometers of 2^c bits and 1.5 2^m integers of w
+               bits per pair; for each key, 2 (K - 1) words (none for the first key) and K - 1 bits per bit of its own.
+               Masks are expanded from seeds
+Security       semi-honest, perfect: every message is a one-time pad
+How            k_i - k_j = (e_i - e_j) - (r_i - r_j). The dealer knows the difference d of the masks, so the sign is
+               msb(e_i - e_j) xor t xor the borrow, where t is the top bit of d. In a ring t xor borrow is
+               t + (1 - 2 t) borrow; the dealer multiplies the products that make up the borrow by 1 - 2 t. The signs of
+               a key add up to its number of wins. A look-up in 1{k = rho_i} gives w_i, which is 1 where that number is
+               r - 1; a look-up in 1{k = rho_i} (r_i - r_0) gives w_i (r_i - r_0). The winning key is
+               k_0 + sum_i w_i (k_i - k_0)
+Source         see mpc/comparison/thermometer.py and mpc/lookup/equality.py
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mpc.comparison.thermometer import (
+    Chunking,
+    Thermometers,
+    cheapest_chunking,
+    deal_thermometers,
+    mask_products,
+    open_chunks,
+)
+from mpc.endpoint import Endpoint
+from mpc.kernels import all_pairs as kernels
+from mpc.kernels import borrow
+from mpc.offline import transfers
+from mpc.offline.correlation import View, correlation
+from mpc.offline.recipes import BitAbove, Cut, Pair
+from mpc.offline.transfers import OfflineSteps
+from mpc.protocol.catalogue import Inputs, calls, describe
+from mpc.protocol.contract import Cost, both, protocol
+from mpc.protocol.evidence import Enumerated, Window, bit, word
+from mpc.rings import GF2, Z8, Z16, Z64, PackedIntegers, Z2k, integers, packed_integers
+from mpc.rounds import Steps, exchange_words, open_shares
+from mpc.shares import AShare, BShare, stack
+from mpc.words import U8, U16, U64, packed_size
+
+# Counts are modulo 2^8 at most.
+MOST_KEYS = 256
+
+
+@dataclass(frozen=True)
+class WinnerTables:
+    """[rho]; for all k but the last [1{k = rho_i}], [1{k = rho_i} (r_i - r_0)], i > 0; <alpha>, <1{k = rho} alpha>."""
+
+    rho: np.ndarray
+    words: np.ndarray
+    alpha: np.ndarray
+    bits: np.ndarray
+
+
+@dataclass(frozen=True)
+class SignedProducts:
+    """Top bit t of each difference, above the windows of its cut, then the products of bit masks times 1 - 2 t."""
+
+    cut: Cut
+    masks: np.ndarray
+    m: int
+    ring: PackedIntegers
+
+    def __call__(self) -> np.ndarray:
+        return kernels.look_up_signed_products(self.cut.x, sum(self.cut.widths), self.masks, self.m, self.ring.width)
+
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
+        rank, ring = pair.rank, self.ring
+        bits, top = yield from transfers.together(
+            mask_products(rank, self.masks, self.m), BitAbove(self.cut).between(pair)
+        )
+        integer = integers(U8, ring.width)
+        lifted = yield from transfers.lift(rank, np.concatenate([top[:, None], bits[:, 1:]], axis=1), integer)
+        products = lifted[:, 1:]
+        negative = yield from transfers.choose_packed(rank, top, products, ring)
+        return ring.join(np.concatenate([lifted[:, :1], products - negative - negative], axis=1))
+
+
+@dataclass(frozen=True)
+class _Winners:
+    """Base of the tables for the winners of groups. The only window of the cut of rho holds the bits that count."""
+
+    cut: Cut
+    rho: np.ndarray
+
+    @property
+    def places(self) -> int:
+        return 1 << self.cut.widths[0]
+
+    def hits(self, pair: Pair) -> OfflineSteps[np.ndarray]:
+        """<1{k = rho}> for all k but the last, uint8[n, r, K - 1]."""
+        (hot,), _ = yield from self.cut.between(pair)
+        return transfers.unpack(hot, self.places).reshape(*self.rho.shape, self.places)[..., :-1]
+
+
+@dataclass(frozen=True)
+class ToLookUp(_Winners):
+    """1{k = rho_i} and 1{k = rho_i} (r_i - r_0) for i > 0 and all k but the last."""
+
+    r: np.ndarray
+    ring: Z2k
+
+    def __call__(self) -> np.ndarray:
+        return kernels.to_look_up(self.rho, self.r, self.places)
+
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
+        hits = (yield from self.hits(pair))[:, 1:]
+        apart = (self.r[:, 1:] - self.r[:, :1])[..., None]
+        table = yield from transfers.together(
+            transfers.lift(pair.rank, hits, self.ring), transfers.choose(pair.rank, hits, apart, self.ring)
+        )
+        return np.stack(table, axis=-1)
+
+
+@dataclass(frozen=True)
+class ToSpread(_Winners):
+    """1{k = rho} alpha for all k but the last."""
+
+    alpha: np.ndarray
+
+    def __call__(self) -> np.ndarray:
+        return kernels.to_spread(self.rho, self.alpha, self.places)
+
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
+        hits = yield from self.hits(pair)
+        return (yield from transfers.and_bits(pair.rank, hits[..., None], self.alpha[:, :, None], GF2))
+
+
+@correlation
+class GroupMasks:
+    """Masks for `count` groups of `size` keys below 2^bits in `ring`, each key with `members` bits of its own.
+
+    Dealt: [r]; thermometers of the differences within a group, bit masks, the top bits t, and products times 1 - 2 t;
+    and the tables for the winner.
+    """
+
+    count: int
+    size: int
+    bits: int
+    ring: Z2k
+    members: int = 0
+
+    @property
+    def keys(self) -> tuple[int, int]:
+        return self.count, self.size
+
+    @property
+    def pairs(self) -> int:
+        return self.count * (self.size * (self.size - 1) // 2)
+
+    @property
+    def places(self) -> int:
+        """K of the header: the number of entries in a table of counts."""
+        return 1 << (self.size - 1).bit_length()
+
+    @property
+    def counts(self) -> PackedIntegers:
+        """The ring of the counts, the narrowest that holds all of them: 1, 2, 4 or 8 bits wide."""
+        bits = (self.size - 1).bit_length()
+        return packed_integers(1 << (bits - 1).bit_length())
+
+    @property
+    def chunks(self) -> Chunking:
+        return _chunking(self.bits, self.counts)
+
+    def comparison_bits(self) -> int:
+        """Payload bits of `compare_pairs`, each way."""
+        return 8 * packed_size(math.prod(self.keys), self.ring.bits) + self.chunks.wire_bits(self.pairs)
+
+    def choice_bits(self) -> int:
+        """Payload bits of `pick_winner`, each way."""
+        count = math.prod(self.keys)
+        return 8 * (self.counts.words(count) + packed_size(count * self.members, 1))
+
+    def dealt_bytes(self) -> int:
+        """Bytes that the dealer sends."""
+        chunks = self.chunks
+        products = self.counts.words(1 + borrow.ring_product_words(chunks.m))
+        tables = (self.size - 1) * 2 * self.ring.dtype.itemsize + -(-self.size * self.members // 8)
+        return self.pairs * (chunks.m * chunks.table_bytes + products) + self.count * (self.places - 1) * tables
+
+    def deal(self, view: View) -> tuple[np.ndarray, Thermometers, np.ndarray, WinnerTables]:
+        chunks, ring = self.chunks, self.counts
+        r = view.mask(self.ring, self.keys)
+        apart = kernels.differences(r)
+        cut = Cut(apart, chunks.widths, chunks.m)
+        table, masks = deal_thermometers(view, cut, 1, chunks)
+        count = ring.words(1 + borrow.ring_product_words(chunks.m))
+        signs = view.derived(ring, (self.pairs, count), SignedProducts(cut, masks.reshape(-1), chunks.m, ring))
+        return r, (table, masks), signs, self._tables(view, r)
+
+    def _tables(self, view: View, r: np.ndarray) -> WinnerTables:
+        rho = view.mask(Z8, self.keys)
+        cut = Cut(rho.reshape(-1), [(self.size - 1).bit_length()], 1)
+        entries = self.places - 1
+        words = view.derived(self.ring, (self.count, self.size - 1, entries, 2), ToLookUp(cut, rho, r, self.ring))
+        alpha = view.mask(GF2, (*self.keys, self.members))
+        bits = view.derived(GF2, (*self.keys, entries, self.members), ToSpread(cut, rho, alpha))
+        return WinnerTables(rho, words, alpha, bits)
+
+
+@functools.cache
+def _chunking(bits: int, counts: PackedIntegers) -> Chunking:
+    return cheapest_chunking(bits, lambda m: counts.words(1 + borrow.ring_product_words(m)))
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Groups after all comparisons: the opened e = k + r, <r>, [counts], uint8[n, r], and the tables for the winner."""
+
+    groups: GroupMasks
+    e: np.ndarray
+    r: np.ndarray
+    counts: np.ndarray
+    tables: WinnerTables
+
+
+def groups_of(keys: AShare, bits: int, members: int = 0) -> GroupMasks:
+    """Return the shapes of [keys], [n, r]."""
+    count, size = keys.shape
+    return GroupMasks(count, size, bits, keys.ring, members)
+
+
+@protocol(
+    cost=lambda keys, bits, members=0: Cost(2, both(groups_of(keys, bits, members).comparison_bits())), exact=False
+)
+def compare_pairs(party: Endpoint, keys: AShare, bits: int, members: int = 0) -> Steps[Compared]:
+    """[keys], [n, r] -> the input of `pick_winner`, for keys with `members` bits of their own.
+
+    0 <= key < 2^bits, `bits` is less than the width of a word, and 2 <= r <= 256.
+    """
+    groups, first = groups_of(keys, bits, members), party.rank == 0
+    chunks = groups.chunks
+    r, thermometers, signs, tables = party.randomness.take(groups)
+    (e,) = yield from open_shares(keys.map(lambda w: w + r))
+    apart = kernels.differences(e)
+    opened = yield from open_chunks(party, apart, np.zeros(1, U64), chunks, thermometers)
+    dealt = groups.counts.split(signs, 1 + borrow.ring_product_words(chunks.m))
+    top = dealt[:, 0].astype(U64)
+    borrowed = borrow.ring_borrows(opened.reshape(-1), dealt[:, 1:], np.uint64(first) - top - top, chunks.m)
+    counts = kernels.count_wins(apart, top, borrowed, bits, *groups.keys, first)
+    return Compared(groups, e, r, counts, tables)
+
+
+@protocol(cost=lambda compared, own=None: Cost(1, both(compared.groups.choice_bits())), exact=False)
+def pick_winner(party: Endpoint, compared: Compared, own: BShare | None = None) -> Steps[tuple[BShare, AShare]]:
+    """-> <one-hot of the first maximum>, [n, r], and [the maximum], [n], at scale 0.
+
+    With `own`, the keys' own bits, [n, r, members], the first result is <the winner's own bits, and zeros elsewhere>.
+    """
+    groups, tables, ring = compared.groups, compared.tables, compared.groups.counts
+    masked = ring.join((compared.counts + tables.rho).reshape(-1))
+    hidden = tables.alpha if own is None else own.bits ^ tables.alpha
+    sent, widths = ([masked], [8]) if own is None else ([masked, hidden], [8, 1])
+    answer = yield from exchange_words(sent, widths)
+    counts = ring.split(ring.add(masked, answer[0]), math.prod(groups.keys)).reshape(groups.keys)
+    # The count is r - 1 where rho equals the opened sum minus (r - 1).
+    place = counts - U8.type(groups.size - 1) & U8.type(groups.places - 1)
+    won, key = kernels.look_up(tables.words, place, compared.e, compared.r, party.rank == 0)
+    if own is not None:
+        won = kernels.spread(tables.bits, place, won, hidden ^ answer[1], tables.alpha)
+    return BShare(won, party.rank), AShare(key, party.rank)
+
+
+def _compared(i: Inputs, keys: AShare, bits: int) -> list[Any]:
+    return [compare_pairs(i.party, keys, bits, 2), i.bits(*keys.shape, 2)]
+
+
+def _compared_with_zero(party: Endpoint, key: AShare) -> Steps[BShare]:
+    """The counts of the pairs (0, key), key < 2."""
+    compared = yield from compare_pairs.steps(party, stack([key.map(np.zeros_like), key], axis=-1), 1)
+    return BShare(compared.counts & U8.type(1), party.rank)
+
+
+def _picked_from_two(
+    party: Endpoint, key: AShare | None, wins: BShare, own: BShare | None = None
+) -> Steps[tuple[BShare, AShare]]:
+    """Pick the second of each pair (0, key) where `wins`, whatever its value; without keys, of the public (1, 2)."""
+    groups = GroupMasks(len(wins), 2, 1, Z16, 0 if own is None else own.shape[-1])
+    r, _, _, tables = party.randomness.take(groups)
+    e = np.tile(np.array([1, 2], U16), (len(wins), 1))
+    if key is not None:
+        (e,) = yield from open_shares(AShare(r, party.rank) + stack([key.map(np.zeros_like), key], axis=-1))
+    counts = stack([~wins, wins], axis=-1).bits
+    return (yield from pick_winner.steps(party, Compared(groups, e, r, counts, tables), own))
+
+
+UNUSED = Window(0)
+describe(
+    compare_pairs,
+    samples=calls(lambda i, n: [i.words(0, 99, n, 3, ring=Z16), 8])
+    + calls(lambda i, n: [i.words(0, 99, n, 5, ring=Z64), 20]),
+    priced=calls(lambda i, n: [i.words(0, 1, n, 8, ring=Z16), 15], element="8 keys of 15 bits"),
+    evidence=[
+        Enumerated(
+            "0 and a bit in Z_4",
+            (word(2, dtype=U16),),
+            lambda x: np.stack([x == 0, x == 1], axis=-1),
+            _compared_with_zero,
+            draws=[None, Window(2), Window(1), Window(2), Window(1), UNUSED],
+            promise=lambda x: (x < 2)[:, None],
+            fresh=False,  # the counts of two keys add up to 1
+        )
+    ],
+)
+describe(
+    pick_winner,
+    samples=calls(lambda i, n: _compared(i, i.words(0, 99, n, 3, ring=Z16), 8))
+    + calls(lambda i, n: _compared(i, i.words(0, 99, n, 5, ring=Z64), 20)),
+    priced=calls(lambda i, n: _compared(i, i.words(0, 1, n, 8, ring=Z16), 15), element="one of 8 keys, 2 bits each"),
+    evidence=[
+        Enumerated(
+            "one of two keys in Z_4",
+            (word(2, dtype=U16), bit()),
+            lambda x, wins: [np.stack([1 - wins, wins], axis=-1), wins * x],
+            _picked_from_two,
+            draws=[None, UNUSED, UNUSED, UNUSED, Window(1)],
+            fresh=False,  # the bits of a one-hot vector add up to 1
+        ),
+        Enumerated(
+            "one of two bits",
+            (None, bit(), bit(2, 1)),
+            lambda wins, own: [np.stack([1 - wins, wins], axis=-1)[..., None] * own, 1 + wins],
+            _picked_from_two,
+            draws=[UNUSED, UNUSED, UNUSED, UNUSED, Window(1)],
+        ),
+    ],
+)

@@ -1,0 +1,1 @@
+"""Functions of shared numbers: reciprocal, quotient, logarithm, sigmoid."""

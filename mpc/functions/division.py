@@ -1,0 +1,51 @@
+"""Division of shared integers.
+
+Functionality  [x], [y] -> [floor(x / y 2^scale)], 2^lo <= y < 2^(hi + 1); 0 where y < 2^lo
+Error          relative 2^-16 of the quotient, and one unit of the result
+Range          |x / y| < 2^q and q + hi + 18 <= 61; hi - lo = 20 covers six decades of y with quotients up to about 2^15
+Messages       a reciprocal, with x s computed alongside; one product; one floor
+Security       semi-honest, perfect: composition of perfect protocols
+Source         see mpc/functions/reciprocal.py
+"""
+
+from __future__ import annotations
+
+from mpc.arithmetic.beaver import multiply
+from mpc.endpoint import Endpoint, Variant
+from mpc.errors import RangeError, ScaleMismatch
+from mpc.functions.reciprocal import invert, normalise
+from mpc.protocol.catalogue import BOTH, calls, describe
+from mpc.protocol.contract import protocol
+from mpc.protocol.evidence import composed
+from mpc.rounding.truncation import floor
+from mpc.rounds import Steps, parallel
+from mpc.shares import AShare
+
+MANTISSA = 18
+
+
+@protocol()
+def divide(
+    party: Endpoint, x: AShare, y: AShare, lo: int, hi: int, scale: int, by: Variant | None = None
+) -> Steps[AShare]:
+    """[x], [y] of one shape and scale -> [x / y] at `scale` < hi + 18.
+
+    Raises RangeError, ScaleMismatch, ShapeMismatch.
+    """
+    if x.scale != y.scale:
+        raise ScaleMismatch(f"cannot divide scale {x.scale} by scale {y.scale}")
+    shift = MANTISSA + hi - scale
+    if shift < 1:
+        raise RangeError(f"the scale of the quotient must be below {MANTISSA + hi}, got {scale}")
+    u, s, _ = yield from normalise.steps(party, y, lo, hi, by=by)
+    inverse, scaled = yield from parallel(invert.steps(party, u, by), multiply.steps(party, x, s))
+    product = yield from multiply.steps(party, scaled, inverse)
+    return (yield from floor.steps(party, product, shift, by))
+
+
+describe(
+    divide,
+    samples=calls(lambda i, n: [i.words(1, 2**15, n), i.words(1, 2**15, n), 4, 15, 9], *BOTH),
+    priced=calls(lambda i, n: [i.words(0, 1, n), i.words(0, 1, n), 0, 19, 16], *BOTH, element="quotient by 1 .. 2^20"),
+    evidence=composed(normalise, invert, multiply, floor),
+)

@@ -1,0 +1,155 @@
+"""Matrix product of fresh secret rows with a fixed secret matrix.
+
+Functionality  [M] once, then [x] -> [x M], batched: x [b, v, k], M [b, k, m] -> [b, v, m], over Z_2^k or GF(2)
+Messages       once: M - A                             each use: x - rho            (one round each)
+Cost           |M| words once, |x| words per use, each way; offline: [A], and [rho], [rho A] per use
+Security       semi-honest, perfect: every message is a one-time pad; A hides one M, rho one x
+Source         Beaver, CRYPTO 1991, with the opening of the fixed operand kept: Mohassel and Zhang, IEEE S&P 2017
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mpc.endpoint import Endpoint
+from mpc.matrix.linear_map import MatrixRelease
+from mpc.offline.correlation import View, correlation
+from mpc.offline.recipes import Applied
+from mpc.protocol.catalogue import Inputs, calls, describe
+from mpc.protocol.contract import Cost, both, protocol
+from mpc.protocol.evidence import Enumerated, bit, word
+from mpc.rings import Ring
+from mpc.rounds import Steps, open_shares
+from mpc.shares import AShare, BShare, S, product_scale
+from mpc.words import Shape, packed_size
+
+
+@correlation
+class OperandMask:
+    """[A] for the operand with this number."""
+
+    number: int
+    shape: Shape
+    ring: Ring
+
+    def deal(self, view: View) -> np.ndarray:
+        mask = view.mask(self.ring, self.shape)
+        view.keep(self.number, mask)
+        return mask
+
+
+@correlation
+class OperandProduct:
+    """[rho] and [rho A]."""
+
+    number: int
+    shape: Shape
+    columns: int
+    ring: Ring
+
+    def deal(self, view: View) -> tuple[np.ndarray, np.ndarray]:
+        rho = view.mask(self.ring, self.shape)
+        product = Applied(lambda matrix, rows: self.ring.matmul(rows, matrix), view.kept, self.number, rho, self)
+        return rho, view.derived(self.ring, (*self.shape[:-1], self.columns), product)
+
+
+@dataclass(frozen=True)
+class FixedOperand:
+    """A shared matrix after its opening: M - A, and this party's share of A. If the parties make the masks themselves,
+    A is M and nothing is opened.
+    """
+
+    number: int
+    opened: np.ndarray | None
+    mask: np.ndarray
+    ring: Ring
+    scale: int = 0
+
+    def release(self, party: Endpoint) -> None:
+        """End the use of the operand: the dealer forgets A."""
+        party.randomness.take(MatrixRelease(self.number))
+
+
+def _wire(x: AShare | BShare) -> int:
+    return 8 * packed_size(x.size, x.ring.bits)
+
+
+@dataclass(frozen=True)
+class OperandShare:
+    """A party's share of a matrix; if its elements are bits lifted to a ring, also those bits as shared by xor."""
+
+    words: np.ndarray
+    bits: np.ndarray | None
+
+
+@protocol(cost=lambda matrix, bits=None: Cost(1, both(_wire(matrix))), exact=False)
+def fix(party: Endpoint, matrix: AShare | BShare, bits: BShare | None = None) -> Steps[FixedOperand]:
+    """[M] of shape [b, k, m] -> FixedOperand, for any number of `multiply_fixed`; with <M> if its elements are bits."""
+    number, scale = party.next_matrix(), getattr(matrix, "scale", 0)
+    if not party.randomness.masks_operands:
+        party.randomness.keep(number, OperandShare(matrix._words, None if bits is None else bits.bits))
+        return FixedOperand(number, None, matrix._words, matrix.ring, scale)
+    mask = party.randomness.take(OperandMask(number, matrix.shape, matrix.ring))
+    (opened,) = yield from open_shares(matrix.map(lambda w: matrix.ring.subtract(w, mask)))
+    return FixedOperand(number, opened, mask, matrix.ring, scale)
+
+
+@protocol(cost=lambda x, operand: Cost(1, both(_wire(x))))
+def multiply_fixed(party: Endpoint, x: S, operand: FixedOperand) -> Steps[S]:
+    """[x] of shape [b, v, k] times the fixed [b, k, m] -> [b, v, m]; scales add. Raises RangeError."""
+    ring, scale = operand.ring, product_scale(x, operand.scale) if isinstance(x, AShare) else 0
+    columns = operand.mask.shape[-1]
+    rho, product = party.randomness.take(OperandProduct(operand.number, x.shape, columns, ring))
+    (e,) = yield from open_shares(x.map(lambda w: ring.subtract(w, rho)))
+    words = ring.add(ring.matmul(e, operand.mask), product)
+    if operand.opened is not None:
+        # rho (M - A) + e A + rho A, and only party 0 adds e (M - A).
+        words = ring.add(words, ring.matmul(ring.add(rho, e) if party.rank == 0 else rho, operand.opened))
+    result: S = x._like(words)
+    return result.at_scale(scale) if isinstance(result, AShare) else result  # type: ignore[return-value]
+
+
+def _fixed_product(party: Endpoint, matrix: AShare | BShare, x: S) -> Steps[S]:
+    """Fix a matrix and multiply one batch of rows by it."""
+    operand = yield from fix.steps(party, matrix)
+    return (yield from multiply_fixed.steps(party, x, operand))
+
+
+def _with_operand(i: Inputs, x: AShare | BShare, matrix: AShare | BShare) -> list[Any]:
+    return [x, fix(i.party, matrix)]
+
+
+def _ring_sample(i: Inputs, n: int) -> list[Any]:
+    matrix = i.words(-9, 9, 2, 3, n)
+    return _with_operand(i, i.words(-9, 9, 2, 4, 3), matrix)
+
+
+def _bit_sample(i: Inputs, n: int) -> list[Any]:
+    matrix = i.bits(2, 3, n)
+    return _with_operand(i, i.bits(2, 4, 3), matrix)
+
+
+ENUMERATED = [
+    Enumerated("Z_4", (word(2, 1, 1), word(2, 1, 1)), lambda m, x: x @ m, _fixed_product),
+    Enumerated("GF(2), two terms", (bit(2, 1), bit(1, 2)), lambda m, x: x @ m, _fixed_product),
+]
+describe(
+    fix,
+    samples=calls(lambda i, n: [i.words(-9, 9, n, 3, 2)]) + calls(lambda i, n: [i.bits(n, 3, 2)]),
+    priced=calls(lambda i, n: [i.words(0, 1, 1, n, 32)], element="row of a matrix of 32 columns"),
+    evidence=ENUMERATED,
+)
+describe(
+    multiply_fixed,
+    samples=calls(_ring_sample) + calls(_bit_sample),
+    priced=calls(
+        lambda i, n: _with_operand(i, i.words(0, 1, 1, n, 32), i.words(0, 1, 1, 32, 32)),
+        element="vector of 32 times 32 x 32",
+    ),
+    lanes=calls(lambda i, n: _with_operand(i, i.words(-99, 99, n, 1, 3), i.words(-99, 99, n, 3, 2)))
+    + calls(lambda i, n: _with_operand(i, i.bits(n, 1, 3), i.bits(n, 3, 2))),
+    evidence=ENUMERATED,
+)

@@ -1,0 +1,288 @@
+"""Recipes: how a derived value follows from dealt ones, as small callable objects.
+
+Calling a recipe gives the dealer the whole value. `between` gives a party its share, by transfers
+(mpc/offline/transfers.py); there the fields are its own shares, or None for values that only the other party knows. Two
+parties can make a correlation by themselves if all its derived values are recipes; a lambda in place of a recipe needs
+a dealer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from mpc.kernels import windows
+from mpc.offline import one_hot_transfers, transfers
+from mpc.offline.transfers import OfflineSteps
+from mpc.rings import AnyRing, ShareRing, Z2k
+from mpc.words import U8, U64, Shape, low_bits
+
+
+class Pair(Protocol):
+    """A party's context while two parties make derived values: its rank, what both know, and kept operands."""
+
+    @property
+    def rank(self) -> int: ...
+
+    def common(self, ring: AnyRing, shape: Shape) -> np.ndarray:
+        """Return uniform elements that both parties know and nobody else does."""
+
+    def applied(self, recipe: Applied) -> OfflineSteps[np.ndarray]:
+        """Return a share of the product of a kept operand and dealt vectors."""
+
+
+@dataclass(frozen=True)
+class Zero:
+    """A sharing of zero."""
+
+    ring: AnyRing
+    shape: Shape
+
+    def __call__(self) -> np.ndarray:
+        return np.zeros(self.shape, self.ring.dtype)
+
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
+        words = pair.common(self.ring, self.shape)
+        yield []
+        return words if pair.rank == 0 else self.ring.subtract(np.zeros_like(words), words)
+
+
+@dataclass(frozen=True)
+class Product:
+    """a b, elementwise: over Z_2^k, or the conjunction of bits; pass a as b for a square."""
+
+    ring: ShareRing
+    a: np.ndarray
+    b: np.ndarray
+
+    def __call__(self) -> np.ndarray:
+        return self.ring.product(self.a, self.b)
+
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
+        if isinstance(self.ring, Z2k):
+            return transfers.multiply(pair.rank, self.a, self.b, self.ring)
+        return transfers.and_bits(pair.rank, self.a, self.b, self.ring)
+
+
+@dataclass(frozen=True)
+class Lifted:
+    """Shared bits as elements of Z_2^k."""
+
+    ring: Z2k
+    bits: np.ndarray
+
+    def __call__(self) -> np.ndarray:
+        return self.bits.astype(self.ring.dtype)
+
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
+        return transfers.lift(pair.rank, self.bits, self.ring)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """beta a, for shared bits beta and elements a; the shapes broadcast."""
+
+    ring: Z2k
+    bits: np.ndarray
+    a: np.ndarray
+
+    def __call__(self) -> np.ndarray:
+        return self.bits.astype(self.ring.dtype) * self.a
+
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
+        return transfers.choose(pair.rank, self.bits, self.a, self.ring)
+
+
+@dataclass(frozen=True)
+class Crossed:
+    """The product of the low bits of two bytes, each known to one party."""
+
+    ring: Z2k
+    first: Any
+    second: Any
+
+    def __call__(self) -> np.ndarray:
+        return (self.first & self.second & np.uint8(1)).astype(self.ring.dtype)
+
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
+        own = self.first if pair.rank == 0 else self.second
+        return transfers.multiply_bits(pair.rank, own & np.uint8(1), self.ring)
+
+
+@dataclass(frozen=True)
+class OneHot:
+    """1{k = i} for k = 0 .. 2^b - 1, for shared bits of i, lowest first."""
+
+    bits: np.ndarray
+
+    def __call__(self) -> np.ndarray:
+        count = self.bits.shape[-1]
+        return np.arange(1 << count) == number(self.bits)[..., None]
+
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
+        count = self.bits.shape[-1]
+        index = number(self.bits).reshape(-1).astype(U64)
+        hot = yield from one_hot_transfers.one_hot(pair.rank, index, count)
+        return transfers.unpack(hot, 1 << count).reshape(*self.bits.shape[:-1], 1 << count)
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The matrix that is kept under `number`, multiplied by dealt vectors: `product(matrix, vectors)`.
+
+    `request` is the correlation that contains this recipe.
+    """
+
+    product: Callable[[Any, np.ndarray], np.ndarray]
+    kept: Callable[[int], Any]
+    number: int
+    vectors: Any
+    request: Any
+
+    def __call__(self) -> np.ndarray:
+        return self.product(self.kept(self.number), self.vectors)
+
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
+        return pair.applied(self)
+
+
+@dataclass(frozen=True)
+class Summed:
+    """Words shared by xor, as elements of Z_2^k."""
+
+    ring: Z2k
+    words: np.ndarray
+
+    def __call__(self) -> np.ndarray:
+        return low_bits(self.words.astype(self.ring.dtype), self.ring.bits)
+
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
+        return transfers.join(pair.rank, self.words, self.ring)
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """Windows of words that are shared by xor: `count` of `width` bits, from bit `place` up, `step` bits apart."""
+
+    words: np.ndarray
+    place: int
+    step: int
+    count: int
+    width: int
+
+    @property
+    def places(self) -> np.ndarray:
+        return self.place + self.step * np.arange(self.count)
+
+
+@dataclass(frozen=True)
+class OneHotWindows(_Windows):
+    """The one-hots of windows, in words of 64 bits."""
+
+    def __call__(self) -> np.ndarray:
+        return windows.one_hot(self.words, self.places, self.width)
+
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
+        index = (self.words[:, None] >> self.places.astype(self.words.dtype)).reshape(-1)
+        hot = yield from one_hot_transfers.one_hot(pair.rank, index, self.width)
+        if hot.dtype != U64:
+            hot = hot.astype(U64)
+        return hot.reshape(len(self.words), self.count, hot.shape[1])
+
+
+@dataclass(frozen=True)
+class ReadWindows(_Windows):
+    """Windows as elements of Z_2^k."""
+
+    ring: Z2k
+
+    def __call__(self) -> np.ndarray:
+        shifted = self.words[:, None] >> self.places.astype(self.words.dtype)
+        return low_bits(shifted, self.width).astype(self.ring.dtype)
+
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
+        first, last = self.places[0], self.places[-1] + self.width
+        bits = transfers.bits_of_words(self.words >> self.words.dtype.type(first), int(last - first))
+        lifted = yield from transfers.lift(pair.rank, bits, self.ring)
+        weights = self.ring.dtype.type(1) << np.arange(self.width).astype(self.ring.dtype)
+        taken = self.places[:, None] - first + np.arange(self.width)
+        return (lifted[:, taken] * weights).sum(axis=-1, dtype=self.ring.dtype)
+
+
+@dataclass(frozen=True)
+class Dot:
+    """Inner products along the last axis; the shapes broadcast."""
+
+    ring: Z2k
+    a: np.ndarray
+    b: np.ndarray
+
+    def __call__(self) -> np.ndarray:
+        return (self.a * self.b).sum(axis=-1, dtype=self.a.dtype)
+
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
+        products = yield from transfers.multiply(pair.rank, self.a, self.b, self.ring)
+        return products.sum(axis=-1, dtype=self.a.dtype)
+
+
+class Cut:
+    """[x] modulo 2^k, words [n], cut into windows of these widths from bit 0 up.
+
+    Several recipes of a request need the one-hots of the first `hot` windows and the carries; they are made once.
+    """
+
+    def __init__(self, x: np.ndarray, widths: Sequence[int], hot: int) -> None:
+        self.x, self.widths, self._hot = x, widths, hot
+        self._begun = False
+        self._made: tuple[list[np.ndarray], np.ndarray] | None = None
+
+    def between(self, pair: Pair) -> OfflineSteps[tuple[list[np.ndarray], np.ndarray]]:
+        """Return the shared one-hots and <carries>, as `one_hot_transfers.one_hots` does."""
+        if not self._begun:
+            self._begun = True
+            self._made = yield from one_hot_transfers.one_hots(pair.rank, self.x, self.widths, self._hot)
+        while self._made is None:
+            yield []
+        return self._made
+
+
+def bit_of(words: np.ndarray, place: int) -> np.ndarray:
+    """Return one bit of each word, uint8."""
+    return (words >> words.dtype.type(place)).astype(U8) & U8.type(1)
+
+
+@dataclass(frozen=True)
+class BitAbove:
+    """The bit of x above the windows of its cut."""
+
+    cut: Cut
+
+    def __call__(self) -> np.ndarray:
+        return bit_of(self.cut.x, sum(self.cut.widths))
+
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
+        _, carries = yield from self.cut.between(pair)
+        return bit_of(self.cut.x, sum(self.cut.widths)) ^ carries[:, -1]
+
+
+@dataclass(frozen=True)
+class OneHotOf:
+    """1{k = x} for the low bits of x, which are the only window of its cut."""
+
+    cut: Cut
+
+    def __call__(self) -> np.ndarray:
+        (bits,) = self.cut.widths
+        return low_bits(self.cut.x, bits)[:, None] == np.arange(1 << bits)
+
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
+        (hot,), _ = yield from self.cut.between(pair)
+        return transfers.unpack(hot, 1 << self.cut.widths[0])
+
+
+def number(bits: np.ndarray) -> np.ndarray:
+    """Return the integers whose bits lie along the last axis, lowest first."""
+    return bits.astype(np.int64) @ (1 << np.arange(bits.shape[-1]))

@@ -1,0 +1,1 @@
+"""What the author of a protocol needs: `@protocol` with cost and evidence, the catalogue, rehearsals and plans."""

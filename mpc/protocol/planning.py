@@ -1,0 +1,92 @@
+"""Planning: rehearse a program, and list the correlated randomness that it requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from mpc.authenticated.macs import Keyring, WideShare, agree
+from mpc.checks.verdict import Auditor, audited
+from mpc.endpoint import Call
+from mpc.offline.correlation import Correlation
+from mpc.party import Party
+from mpc.protocol.rehearsal import NoWorkers, Requests, Silence
+from mpc.shares import AShare, BShare
+
+T = TypeVar("T")
+
+
+class _Rehearsing(Party):
+    """A party in a rehearsal: without a peer, opened values are meaningless, so `reveal` returns zeros."""
+
+    def reveal(
+        self, x: AShare | BShare | WideShare, *, to: int | None = None, what: str, units: bool = False
+    ) -> np.ndarray | None:
+        opened = super().reveal(x, to=to, what=what, units=units)
+        return None if opened is None else np.zeros_like(opened)
+
+    def open_twice(
+        self, x: AShare | BShare, to: int | None, zeros: Sequence[AShare | BShare], what: str
+    ) -> np.ndarray | None:
+        opened = super().open_twice(x, to, zeros, what)
+        return None if opened is None else np.zeros_like(opened)
+
+    def require_macs(self, keyring: Keyring) -> None:
+        self.run(agree(self, keyring))
+
+
+class Trace:
+    """A rehearsal of the next steps of `party`: run programs on `trace.party`, then `cut()` the demand so far."""
+
+    def __init__(self, party: Party) -> None:
+        self._requests = Requests(party.rank, party.randomness.masks_operands)
+        self._workers = NoWorkers(party.workers.count) if party.workers else None
+        self.party = _Rehearsing(
+            party.rank,
+            Silence(),
+            self._requests,
+            comparison=party.comparison,
+            matrices=party.matrices,
+            audit=None if party.audit is None else Auditor(),
+            workers=self._workers,
+        )
+
+    @classmethod
+    def at(cls, rank: int, masks_operands: bool = True) -> Trace:
+        """Return a rehearsal of party `rank` from its first step, before the party exists."""
+        return cls(Party(rank, Silence(), Requests(rank, masks_operands)))
+
+    def cut(self) -> list[Correlation[object]]:
+        """Return and clear the requests since the last cut."""
+        requests, self._requests.asked = self._requests.asked, []
+        return requests
+
+    def cut_calls(self) -> list[Call]:
+        """Return and clear the calls to workers since the last cut."""
+        if self._workers is None:
+            return []
+        requests, self._workers.asked = self._workers.asked, []
+        return requests
+
+
+def _run(party: Party, program: Callable[[Party], T]) -> T:
+    return program(party)
+
+
+def planned(
+    party: Party, stage: str, program: Callable[[Party], T], offline: str | None = None, own_verdicts: bool = False
+) -> T:
+    """Rehearse a program, provide the correlated randomness that it requests, and run it.
+
+    Its costs are charged to `stage`; with `offline`, those of the provision are charged to that stage instead. In an
+    audit the run ends with a verdict, unless the program takes its own, `own_verdicts`.
+    """
+    run: Callable[[Party, Callable[[Party], T]], T] = _run if own_verdicts else audited
+    with party.stage(offline or stage):
+        trace = Trace(party)
+        run(trace.party, program)
+        party.randomness.provide([(trace.cut(), 1)])
+    with party.stage(stage):
+        return run(party, program)

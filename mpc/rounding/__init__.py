@@ -1,0 +1,1 @@
+"""Fixed point: truncation, floors, wrap-around, and words of other widths."""

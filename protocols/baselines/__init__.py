@@ -1,0 +1,1 @@
+"""Published systems with weaker protection, for comparison: SecureBoost, FedXGBllr and virtual samples."""

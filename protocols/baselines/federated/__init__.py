@@ -1,0 +1,1 @@
+"""Systems on Flower: FedXGBllr, virtual samples, and the secure sums that both use."""

@@ -1,0 +1,1 @@
+"""The offline phase: streams, plans, and a party's supply, whoever makes the material."""

@@ -1,0 +1,134 @@
+"""Material for programs whose order is not known in advance: each program's part is kept in a lot.
+
+A supply gives out requests in the order of its plans. A stock draws them in that order and puts each into the lot that
+it was provided for; a lot gives its requests to its program, whenever that runs. Both parties provide and begin the
+same lots in the same order. Without a dealer, requests that depend on the peer's data are provided when the program
+begins.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from mpc.errors import ProtocolDesync
+from mpc.meter import Stage
+from mpc.offline.correlation import Correlation
+from protocols.offline.plan import Plan
+from protocols.offline.sizes import request_bytes
+from protocols.offline.supply import Request, Supply
+
+T = TypeVar("T")
+Requests = Sequence[Correlation[Any]]
+
+
+class Stock:
+    """The lots of one supply, which this object owns from now on."""
+
+    def __init__(self, supply: Supply) -> None:
+        self.supply = supply
+        self.held = 0
+        self._coming: deque[tuple[Lot, int]] = deque()
+        self._matrices = 0
+
+    def lot(self, requests: Requests, matrices: int) -> Lot:
+        """Request the material for a program that takes `requests`, whose matrices are numbered from 1 to `matrices`.
+
+        Raises NeedsDealer.
+        """
+        first, self._matrices = self._matrices, self._matrices + matrices
+        return Lot(self, [_renumbered(request, first) for request in requests], first)
+
+    def provide(self, lot: Lot, requests: Requests) -> None:
+        """Request more material for a lot, after everything that was provided before."""
+        if requests:
+            self.supply.provide([(requests, 1)])
+            self._coming.append((lot, len(requests)))
+
+    def settle(self) -> None:
+        """Wait until everything that was provided has arrived. Raises the failure that prevents it."""
+        while self._coming:
+            self.fetch()
+
+    def fetch(self) -> None:
+        """Move the next request of the supply into its lot."""
+        lot, count = self._coming.popleft()
+        lot.add(self.supply.draw())
+        if count > 1:
+            self._coming.appendleft((lot, count - 1))
+
+
+class Lot:
+    """The material of one program: implements `mpc.endpoint.Randomness`. Call `begin` before the program.
+
+    The program's party numbers its matrices after `first` others.
+    """
+
+    def __init__(self, stock: Stock, requests: Requests, first: int) -> None:
+        self.first = first
+        self.masks_operands = stock.supply.masks_operands
+        self.billed: Stage | None = None
+        self._stock, self._supply = stock, stock.supply
+        self._early: deque[Request] = deque()
+        self._late: deque[Request] = deque()
+        self._to_begin = [request for request in requests if self._needs_data(request)]
+        early = [request for request in requests if not self._needs_data(request)]
+        self.held = sum(request_bytes(request).held for request in early)
+        stock.held += self.held
+        stock.provide(self, early)
+
+    @property
+    def waited(self) -> float:
+        return self._supply.waited
+
+    @property
+    def dealt(self) -> int:
+        return self._supply.dealt
+
+    @property
+    def used(self) -> int:
+        return self._supply.used
+
+    def begin(self) -> None:
+        """Prepare for the program to run."""
+        self._stock.held -= self.held
+        self._stock.provide(self, self._to_begin)
+
+    def add(self, request: Request) -> None:
+        """Add a request that has arrived."""
+        (self._late if self._needs_data(request.correlation) else self._early).append(request)
+
+    def provide(self, plan: Plan) -> None:
+        raise AssertionError("the plan of a lot is fixed when the lot is made")
+
+    def discard(self) -> None:
+        raise AssertionError("a lot is for one program, which repeats no part of itself")
+
+    def take(self, correlation: Correlation[T]) -> T:
+        """Take the next request, which must be this one. Raises ProtocolDesync, and the failure of the supply."""
+        queue = self._late if self._needs_data(correlation) else self._early
+        while not queue:
+            self._stock.fetch()
+        request = queue.popleft()
+        if request.correlation != correlation:
+            raise ProtocolDesync(f"the lot has {request.correlation}, but the program takes {correlation}")
+        values: T = self._supply.values(request)
+        return values
+
+    def keep(self, number: int, matrix: Any) -> None:
+        self._supply.keep(number, matrix)
+
+    def forget(self, number: int) -> None:
+        self._supply.forget(number)
+
+    def _needs_data(self, request: Correlation[Any]) -> bool:
+        return not self.masks_operands and hasattr(request, "number")
+
+
+def _renumbered(request: Correlation[Any], first: int) -> Correlation[Any]:
+    """Return the request with `first` added to the number of its matrix, if it is about a matrix."""
+    number = getattr(request, "number", None)
+    changed: Correlation[Any] = request if number is None else replace(request, number=number + first)  # type: ignore[type-var]
+    return changed

@@ -1,0 +1,130 @@
+"""Trees of seeds: one party knows all leaves of each tree, the other all but one.
+
+Functionality  n trees of 2^d leaves; p names a leaf of each -> q knows all leaves, p all but that one
+Messages       one correlated transfer per level, in which p chooses the side off its path. The first gives the nodes
+               of the first level; each other one masks q's message, the sum of the left nodes of its level
+               (choice bits one way, then blocks back)
+Cost           d correlated transfers, and d - 1 further blocks of 128 bits, per tree
+Security       semi-honest. The nodes of each level sum to q's delta, so p lacks exactly delta: its missing leaf is a
+               block that it knows xor delta. The hash of that leaf is pseudorandom if AES under a public key is an
+               ideal permutation: x -> pi(s(x) xor i) xor s(x) is circular correlation robust. A leaf is used under
+               this hash only. Each group of trees has its own permutations, for its nodes and for its leaves
+Source         half-tree: Guo, Yang, Wang, Zhang, Xie, Liu and Zhao, EUROCRYPT 2023
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpc.offline.transfers import Correlated, MaskedMessage, OfflineSteps, TransferRequest
+from mpc.rings import packed_bits
+from mpc.words import U8, U64
+from protocols.ot.kernels import aes_blocks
+from protocols.ot.trees import grow, grow_punctured, half_tree, permutation_key
+
+BLOCK = packed_bits(U64)
+# Trees that are grown together: their leaves fit into the second-level cache.
+GROUP = 256
+
+
+def depth_of(leaves: int) -> int:
+    """Return the number of levels below the root."""
+    return max(1, (leaves - 1).bit_length())
+
+
+def puncturing(owner: int, trees: int, depth: int) -> tuple[TransferRequest, TransferRequest]:
+    """Return the two requests, one after the other, as seen by a party without input."""
+    return Correlated(owner, depth * trees, None), MaskedMessage(1 - owner, 2 * (depth - 1) * trees, BLOCK, None)
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group of trees: their numbers, and leaves uint64[2^d, T, 2]."""
+
+    trees: slice
+    leaves: np.ndarray
+    key: bytes
+
+    def schedule(self, period: int = 0) -> np.ndarray:
+        """Return the key schedule of a permutation to hash the leaves with, one per period."""
+        key = permutation_key(self.key, f"leaves from {self.trees.start}, {period}")
+        (schedule,) = aes_blocks.schedules(np.frombuffer(key, U64)[None])
+        return schedule
+
+
+@dataclass(frozen=True)
+class SeedTrees:
+    """One party's part of n trees.
+
+    `first` uint64[n, 2]: the first node of the first level, or, of a punctured tree, the node off the path.
+    `sums` uint64[d - 1, n, 2]: of each other level, the sum of the nodes on the side off the path.
+    `path` int64[n]: the missing leaf; its bit i is the side of the path at level i.
+    The party that knows all leaves has `delta` instead of `sums` and `path`.
+    """
+
+    key: bytes
+    depth: int
+    first: np.ndarray
+    sums: np.ndarray
+    path: np.ndarray | None
+    delta: np.ndarray | None
+
+    def groups(self) -> Iterator[Group]:
+        """Yield all trees, group by group; a missing leaf is 0."""
+        for start in range(0, len(self.first), GROUP):
+            trees = slice(start, min(start + GROUP, len(self.first)))
+            leaves, _ = self._grown(trees)
+            yield Group(trees, leaves, self.key)
+
+    def left_sums(self) -> np.ndarray:
+        """Sum the left nodes of every level but the first: uint64[d - 1, n, 2]. Needs all leaves."""
+        sums = np.empty((self.depth - 1, len(self.first), 2), U64)
+        for start in range(0, len(self.first), GROUP):
+            trees = slice(start, min(start + GROUP, len(self.first)))
+            sums[:, trees] = self._grown(trees)[1]
+        return sums
+
+    def _grown(self, trees: slice) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the leaves and, if all are known, the sums of the left nodes."""
+        first, levels = self.first[trees], self.depth - 1
+        children = half_tree(permutation_key(self.key, f"seeds from {trees.start}"))
+        leaves = np.empty((1 << self.depth, len(first), 2), U64)
+        if self.delta is not None:
+            leaves[0], leaves[1] = first, first ^ self.delta
+            return leaves, grow(leaves, levels, children)[:, 0]
+        assert self.path is not None
+        sides = (self.path[trees] >> np.arange(self.depth)[:, None] & 1).astype(U8)
+        every = np.arange(len(first))
+        leaves[1 - sides[0], every], leaves[sides[0], every] = first, 0
+        grow_punctured(leaves, sides[0].astype(np.int64), 1 - sides[1:], self.sums[:, trees], children)
+        return leaves, None
+
+
+def puncture(
+    rank: int, owner: int, trees: int, depth: int, path: np.ndarray | None, delta: np.ndarray, key: bytes
+) -> OfflineSteps[SeedTrees]:
+    """The owner's path, int64[trees], None at the other party -> SeedTrees; the owner's lack the named leaves.
+
+    `delta` is this party's; `key` is public and used for these trees only.
+    """
+    asked, told = puncturing(owner, trees, depth)
+    none = np.zeros((0, 0, 2), U64)
+    if path is None:
+        (blocks,) = yield [asked]
+        blocks = blocks.reshape(depth, trees, 2)
+        known = SeedTrees(key, depth, blocks[0].copy(), none, None, delta)
+        if depth > 1:
+            hidden = known.left_sums()
+            hidden ^= blocks[1:]
+            yield [MaskedMessage(1 - owner, hidden.size, BLOCK, hidden.reshape(-1))]
+        return known
+    choices = (~path >> np.arange(depth)[:, None] & 1).astype(U8)
+    (blocks,) = yield [Correlated(owner, depth * trees, choices.reshape(-1))]
+    blocks, sums = blocks.reshape(depth, trees, 2), none
+    if depth > 1:
+        (hidden,) = yield [told]
+        sums = hidden.reshape(depth - 1, trees, 2) ^ blocks[1:]
+    return SeedTrees(key, depth, blocks[0].copy(), sums, path, None)

@@ -1,1 +1,0 @@
-"""The offline phase: streams, views, the dealer."""

@@ -1,0 +1,259 @@
+"""Two parties on this machine, with or without a dealer: a process for each, and TLS between every two."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import logging
+import multiprocessing
+import os
+import resource
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Never
+
+import numpy as np
+
+from mpc.checks.verdict import begin, settle
+from mpc.errors import ConfigError
+from mpc.host.process import end_with
+from mpc.operators import session
+from mpc.party import Party
+from protocols.offline.dealer.client import DealtRandomness
+from protocols.offline.dealer.server import SEED_BYTES, serve
+from protocols.offline.pairwise.client import PairwiseRandomness, pairwise
+from protocols.offline.supply import AHEAD
+from protocols.ot.correlated import OtKind
+from protocols.runtime.dealer_host import run_dealer
+from protocols.runtime.hosts import Network, Offline
+from protocols.runtime.memory import bound_memory
+from protocols.runtime.processes import SECOND, Role, run_processes
+from protocols.runtime.relay import Shape
+from protocols.runtime.removed import refuse_removed
+from protocols.runtime.workers.ray_cluster import check_shards
+from protocols.runtime.workers.ray_workers import with_workers
+from protocols.testing.known_transfers import local_pair
+from protocols.transport.certificates import Credentials, make_credentials
+from protocols.transport.channel import Channel
+from protocols.transport.tcp import Address, Listener, listen
+
+PARTIES = ("party_a", "party_b")
+DEALER = "dealer"
+_HERE = "127.0.0.1"
+# Bits per second of a line that is never full.
+_UNLIMITED = 1e12
+_FORK = multiprocessing.get_context("fork")
+
+log = logging.getLogger("sharewood")
+
+Job = Callable[[Party], Any]
+
+
+@dataclass(frozen=True)
+class Division:
+    """Rows divided among workers: how many, their credentials, and where a dealer for them listens."""
+
+    shards: int
+    credentials: dict[str, Credentials]
+    dealer: Address | None
+
+    def network(self, offline: Offline, ot: OtKind) -> Network:
+        """Return the network of two workers; each pair has its own address."""
+        return Network(PARTIES, (_HERE, 1), self.dealer, offline=offline, ot=ot)
+
+
+def party_role(
+    rank: int,
+    job: Job,
+    offline: Offline = "dealer",
+    ot: OtKind = "ferret",
+    audit: bool = False,
+    division: Division | None = None,
+    seed: int | None = None,
+) -> Role:
+    """Return the role of party `rank`, which runs `job(party)` with its peer and the dealer, if any."""
+    draw = _drawing(seed, PARTIES[rank])
+
+    def play(channels: dict[str, Channel]) -> Any:
+        name = PARTIES[1 - rank]
+        peer = channels[name]
+        randomness: DealtRandomness | PairwiseRandomness
+        if offline == "pairwise" and seed is not None:
+            shared = _drawing(seed, "both")(32)
+            randomness = local_pair(rank, channels[name + SECOND], shared, draw(SEED_BYTES), peer)
+        elif offline == "pairwise":
+            randomness = pairwise(rank, channels[name + SECOND], ot, peer)
+        else:
+            randomness = DealtRandomness(rank, channels[DEALER], peer, draw=draw)
+        with session(Party(rank, peer, randomness, draw=draw)) as party:
+            if audit:
+                begin(party)
+            if division is None:
+                result, costs = job(party), {}
+            else:
+                network, own = division.network(offline, ot), division.credentials[PARTIES[rank]]
+                with with_workers(party, division.shards, network, _HERE, partial(replace, own)) as workers:
+                    result = job(party)
+                    costs = {"workers": workers.costs()}
+            settle(party)
+        randomness.close()
+        return {"result": result, **costs, **_process()}
+
+    return play
+
+
+def dealer_role(channels: dict[str, Channel], seed: int | None = None) -> Any:
+    """Run the dealer, in its own process, with bounded memory as on the dealer's host.
+
+    It deals ahead, so it runs at a lower priority than the parties on the same machine.
+    """
+    bound_memory()
+    os.nice(AHEAD)
+    dealt = serve(channels[PARTIES[0]], channels[PARTIES[1]], draw=_drawing(seed, DEALER))
+    return {"result": dealt, **_process()}
+
+
+def _drawing(seed: int | None, who: str) -> Callable[[int], bytes]:
+    """Return the source of someone's random bytes: the system's or, to repeat a run, a hash of the seed."""
+    if seed is None:
+        return os.urandom
+    count = itertools.count()
+
+    def draw(size: int) -> bytes:
+        return hashlib.shake_256(f"sharewood, repeated run {seed}, {who}, {next(count)}".encode()).digest(size)
+
+    return draw
+
+
+def _process() -> dict[str, Any]:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {"pid": os.getpid(), "memory_peak_bytes": peak, "cpu_seconds": time.process_time()}
+
+
+def run_session(
+    job: Job,
+    *,
+    timeout: float | None = None,
+    offline: Offline = "dealer",
+    ot: OtKind = "ferret",
+    audit: bool = False,
+    shards: int = 0,
+    round_trip: float = 0.0,
+    rate: float | None = None,
+    seed: int | None = None,
+) -> dict[str, dict[str, Any]]:
+    """Run `job` at both parties; return each process's result, pid, peak memory, CPU seconds, and `workers`, if any."""
+    line = None if not round_trip and rate is None else Shape(round_trip, _UNLIMITED if rate is None else rate)
+    if shards and line:
+        raise ConfigError("round_trip and rate shape the line of one process at each party: leave out shards")
+    if seed is not None:
+        if shards:
+            raise ConfigError("seed repeats runs with one process at each party: leave out shards")
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
+            raise ConfigError(f"seed must be an integer, got {seed!r}")
+        log.warning("seed=%d: whoever knows the seed knows all shares of this run; for tests and notebooks only", seed)
+    if audit and shards:
+        raise ConfigError("an audit must be used with one process at each party: leave out shards")
+    with _divided(shards, offline) as division:
+        roles = {PARTIES[rank]: party_role(rank, job, offline, ot, audit, division, seed) for rank in (0, 1)}
+        if offline == "dealer":
+            roles[DEALER] = partial(dealer_role, seed=seed)
+        return run_processes(roles, timeout=timeout, second=offline == "pairwise", line=line)
+
+
+@contextmanager
+def _divided(shards: int, offline: Offline) -> Iterator[Division | None]:
+    """Provide what workers of both parties on this machine need: certificates, and a dealer that serves every pair."""
+    if not shards:
+        yield None
+        return
+    check_shards("shards", shards)
+    _check_forkable()
+    credentials = make_credentials((*PARTIES, DEALER))
+    if offline == "pairwise":
+        yield Division(shards, credentials, None)
+        return
+    with listen((_HERE, 0), credentials[DEALER]) as listener:
+        process = _FORK.Process(target=_deal_to_workers, args=(listener, os.getpid()), daemon=False)
+        process.start()
+        try:
+            yield Division(shards, credentials, listener.address)
+        finally:
+            process.terminate()
+            process.join()
+
+
+def _check_forkable() -> None:
+    """Raise ConfigError if this process has threads of gRPC: Ray never starts in a process forked from it."""
+    if any(name.startswith(("grpc_", "event_engine", "gcs_client")) for name in _threads()):
+        raise ConfigError(
+            "shards need a process that has not used Ray or gRPC before, and this one has: run the job in a new process"
+        )
+
+
+def _deal_to_workers(listener: Listener, parent: int) -> None:
+    end_with(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    logging.getLogger("sharewood").setLevel(logging.ERROR)
+    os.nice(AHEAD)
+    run_dealer(listener, PARTIES)
+
+
+def _threads() -> Iterator[str]:
+    """Yield the names of this process's threads, including those of libraries."""
+    for thread in Path("/proc/self/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
+            yield (thread / "comm").read_text()
+
+
+def run_local(
+    job: Job,
+    *,
+    timeout: float | None = None,
+    offline: Offline = "dealer",
+    ot: OtKind = "ferret",
+    audit: bool = False,
+    shards: int = 0,
+    round_trip: float = 0.0,
+    rate: float | None = None,
+    seed: int | None = None,
+    **removed: Never,
+) -> tuple[Any, Any]:
+    """Run `job(party)` in two forked party processes; return its result at each party.
+
+    With `offline` "dealer", correlated randomness comes from a dealer process; with "pairwise", the two parties make
+    it by oblivious transfers. These are "ferret", or "softspoken", which sends more bytes but does not rely on the
+    hardness of LPN. With `audit` the parties check what they compute, and raise AuditFailure if it is inconsistent.
+
+    With `shards`, each party starts its own Ray on this machine, and divides its rows among that many workers.
+
+    With `round_trip` or `rate`, messages take as long as between hosts: `round_trip` seconds from one to the other and
+    back, over one line per host that carries `rate` bits per second each way (None: any number). Loss and slow start of
+    TCP are not simulated.
+
+    With `seed`, an integer, a run can be repeated on this machine, coins of rounding included: everything that is
+    otherwise drawn at random, by the parties and the dealer, follows from the seed; with "pairwise", the oblivious
+    transfers are simulated. This protects nothing, and there is no such option between hosts. For tests and notebooks.
+
+    Inside the job the operators of mpc/operators.py use its party: `x * y`, `x @ y`, `x < y`, `x == y`. Results are
+    returned through Sharewood's codec: plain values, lists, tuples, dicts and arrays; numpy's numbers become Python's.
+    """
+    refuse_removed(removed)
+    outcome = run_session(
+        job,
+        timeout=timeout,
+        offline=offline,
+        ot=ot,
+        audit=audit,
+        shards=shards,
+        round_trip=round_trip,
+        rate=rate,
+        seed=seed,
+        **removed,
+    )
+    return outcome[PARTIES[0]]["result"], outcome[PARTIES[1]]["result"]

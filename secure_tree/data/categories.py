@@ -1,0 +1,124 @@
+"""Categorical columns as indicators: `colour` with categories red and blue becomes `colour=red` and `colour=blue`.
+
+An indicator is 1 if the row has the category and 0 if it has another. If the column's value is missing, all its
+indicators are missing. A split on an indicator sends one category one way and all others the other way: one-vs-rest
+splits, as XGBoost grows them for up to `max_cat_to_onehot` categories. The learner, its twin and its models treat
+indicators like any other feature.
+
+A column is categorical if its pandas dtype is `category`. Its categories are public. For horizontal data they are the
+union of both parties' categories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mpc.errors import DataError
+from secure_tree.data.inputs import TableLike, frame_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# The categories of each categorical column, in order.
+Dictionary = dict[str, list[str]]
+_IS = "="
+
+
+def indicator(column: str, category: str) -> str:
+    """Return the name of an indicator."""
+    return f"{column}{_IS}{category}"
+
+
+def is_indicator(name: str) -> bool:
+    """Return whether the name is that of an indicator. No numeric column may have a = in its name."""
+    return _IS in name
+
+
+def covers(declared: str, name: str) -> bool:
+    """Return whether the declared column is the feature itself, or the column of which the feature is an indicator."""
+    return name == declared or name.startswith(declared + _IS)
+
+
+def dictionary(X: TableLike) -> Dictionary:
+    """Return the categories of a DataFrame's categorical columns; an array has none. Raises DataError."""
+    frame = frame_of(X)
+    if frame is None:
+        return {}
+    kinds = zip(map(str, frame.columns), frame.dtypes, strict=True)
+    found = {name: [str(c) for c in dtype.categories] for name, dtype in kinds if is_categorical(dtype)}
+    for column in found:
+        if _IS in column:
+            raise DataError(f"the name of categorical column {column!r} must not contain {_IS!r}: rename it")
+        for name in map(str, frame.columns):
+            if name != column and covers(column, name):
+                raise DataError(
+                    f"column {name!r} has the name of an indicator of categorical column {column!r}: rename one of them"
+                )
+    return found
+
+
+def is_categorical(dtype: object) -> bool:
+    """Return whether a column's dtype is pandas' `category`."""
+    return str(dtype) == "category"
+
+
+def unite(first: Dictionary, second: Dictionary) -> Dictionary:
+    """Return the union of both parties' categories for every column, the first party's first. Raises DataError."""
+    for column in [*first, *second]:
+        if (column in first) != (column in second):
+            raise DataError(f"column {column!r} is categorical at one party but not at the other")
+    return {column: list(dict.fromkeys(first[column] + second[column])) for column in first}
+
+
+def columns_behind(names: Iterable[str], present: Sequence[str]) -> dict[str, list[str]]:
+    """Features of a model -> the table's columns behind them, with their categories; [] for a numeric column."""
+    columns: dict[str, list[str]] = {}
+    for name in names:
+        column, found, category = name.partition(_IS)
+        if name in present or not found:
+            columns[name] = []
+        else:
+            columns.setdefault(column, []).append(category)
+    return columns
+
+
+def expand(X: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Convert a DataFrame to the features `names` of a model, such as an exported one.
+
+    Columns that become indicators must hold text or have the dtype `category`. Raises DataError.
+    """
+    import pandas as pd
+
+    features: dict[str, np.ndarray] = {}
+    for name, categories in columns_behind(names, list(map(str, X.columns))).items():
+        if name not in X:
+            raise DataError(f"X has no column {name!r}, which the model needs")
+        if categories:
+            hot = indicators(X[name].astype("category"), categories, "X")
+            features |= {indicator(name, category): hot[:, k] for k, category in enumerate(categories)}
+        else:
+            features[name] = X[name].to_numpy(np.float64, na_value=np.nan)
+    return pd.DataFrame(features)[list(names)]
+
+
+def indicators(column: pd.Series, categories: list[str], source: str) -> np.ndarray:
+    """A column of dtype `category` -> float64[n, categories], NaN if the value is missing.
+
+    Raises DataError for a value of any other category.
+    """
+    own = [str(c) for c in column.cat.categories]
+    places = np.array([categories.index(c) if c in categories else len(categories) for c in own] + [-1])
+    found = places[np.asarray(column.cat.codes)]  # the code of a missing value is -1
+    strange = np.flatnonzero(found == len(categories))
+    if strange.size:
+        row = int(strange[0])
+        raise DataError(
+            f"{source}: column {str(column.name)!r}, row {row}: value must be one of {', '.join(categories)}, got "
+            f"{str(column.iloc[row])!r}"
+        )
+    hot = (found[:, None] == np.arange(len(categories))).astype(np.float64)
+    hot[found == -1] = np.nan
+    return hot

@@ -1,0 +1,178 @@
+"""The magnitudes of labels and weights: the powers of two that a party makes public, and the arithmetic's limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpc.errors import DataError
+from secure_tree.data.own_rows import OwnRows, Part
+from secure_tree.data.table import Table
+from secure_tree.public.config import TrainConfig
+from secure_tree.public.context import TrainingContext
+from secure_tree.public.exact import ceil_log2
+from secure_tree.public.numerics import MARGIN_SCALE
+
+SMALLEST_LABEL, LARGEST_LABEL = 1e-30, 1e30
+SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-6, 1e12
+# The least resolution, in units of the histogram: of the weight of half of the rows, and of the spread of labels.
+# Counts spread by themselves, so that rounding to a quarter of a typical count adds little.
+LEAST_UNITS, LEAST_UNITS_OF_COUNTS = 16, 4
+
+
+@dataclass(frozen=True)
+class Magnitudes:
+    """Magnitudes of a set of rows.
+
+    rows: their number. labelled: whether they have labels. label: the largest label in magnitude. weight: the largest
+    weight, None without weights. weights: the sum of all weights.
+    """
+
+    rows: int = 0
+    labelled: bool = False
+    label: float = 0.0
+    weight: float | None = None
+    weights: float = 0.0
+
+    @classmethod
+    def of(cls, table: Table) -> Magnitudes:
+        labels, weights = table.labels, table.weights
+        largest = float(np.abs(labels).max()) if labels is not None and labels.size else 0.0
+        heaviest = None if weights is None else float(weights.max(initial=0.0))
+        mass = 0.0 if weights is None else float(weights.sum())
+        return cls(len(table.features), labels is not None, largest, heaviest, mass)
+
+    @classmethod
+    def total(cls, parts: Sequence[Magnitudes]) -> Magnitudes:
+        """Combine the magnitudes of all parts."""
+        heaviest = [part.weight for part in parts if part.weight is not None]
+        return cls(
+            sum(part.rows for part in parts),
+            parts[0].labelled,
+            max(part.label for part in parts),
+            max(heaviest, default=None),
+            math.fsum(part.weights for part in parts),
+        )
+
+
+def magnitudes(own: OwnRows) -> Magnitudes:
+    """Return the magnitudes of a party's training rows."""
+    return Magnitudes.total(own.each(_magnitudes))
+
+
+def label_exponent(config: TrainConfig, *rows: Magnitudes) -> int | None:
+    """Return the exponent of the power of two that bounds labels and a given base_score.
+
+    None for classes, or if all labels are 0. Raises DataError.
+    """
+    if config.logistic:
+        return None
+    largest = max(each.label for each in rows)
+    if largest and not SMALLEST_LABEL <= largest <= LARGEST_LABEL:
+        raise DataError(
+            f"y: the largest label must be between {SMALLEST_LABEL:g} and {LARGEST_LABEL:g} in magnitude, got "
+            f"{largest:g}: scale the labels of both parties"
+        )
+    largest = max(largest, abs(config.base_score or 0.0))
+    return ceil_log2(largest) if largest else None
+
+
+def weight_exponents(rows: Magnitudes) -> tuple[int, int] | None:
+    """Return the exponents of the powers of two that bound each weight and the sum of all; None without weights.
+
+    Raises DataError.
+    """
+    largest = rows.weight
+    if largest is None:
+        return None
+    if largest and not SMALLEST_WEIGHT <= largest <= LARGEST_WEIGHT:
+        raise DataError(
+            f"sample_weight: the largest weight must be between {SMALLEST_WEIGHT:g} and {LARGEST_WEIGHT:g}, got "
+            f"{largest:g}: scale the weights of both parties"
+        )
+    return ceil_log2(max(largest, SMALLEST_WEIGHT)), ceil_log2(max(rows.weights, SMALLEST_WEIGHT))
+
+
+def check_resolution(context: TrainingContext, own: OwnRows) -> None:
+    """Raise DataError if the units of the arithmetic are too coarse for most of this party's rows.
+
+    The largest weight or label of both parties determines these units.
+    """
+    config, facts = context.config, context.facts
+    unit = 2.0**-context.numerics.histogram_scale
+    if facts.weight_scale is not None:
+        weights = own.values(_weights)
+        if weights.values.size and facts.weight_scale > (most := weights.median() / unit / LEAST_UNITS):
+            given = "sample_weight: the" if config.scale_pos_weight == 1 else "scale_pos_weight: with it, the"
+            raise DataError(
+                f"{given} largest weight must be at most {most:.3g}, since half of this party's weights are at most "
+                f"{weights.median():g}, got weights up to {facts.weight_scale:g}"
+            )
+    if config.logistic:
+        return
+    labels = own.values(_labels)
+    ends = [end for each in own.each(_ends) for end in each]
+    if not ends:
+        return
+    median = labels.median()
+    centre = 0.0 if config.counts else median
+    distances = labels.distances(centre).without(np.zeros(1))
+    if not distances.values.size:
+        return
+    typical, least = distances.median(), LEAST_UNITS_OF_COUNTS if config.counts else LEAST_UNITS
+    if facts.label_scale <= (most := typical / least / max(unit, 2.0**-MARGIN_SCALE)):
+        return
+    if config.counts:
+        largest, row = max(ends)
+        # The label scale is a power of two, at least the largest count of both parties.
+        most = 2.0 ** (math.frexp(most)[1] - 1)
+        raise DataError(
+            f"y: {f'row {row}: ' if largest > most else ''}the largest count must be at most {most:g}, since half of "
+            f"this party's counts above 0 are at most {typical:g}, got {max(largest, facts.label_scale / 2):g}: clip "
+            "it, or set its sample_weight to 0"
+        )
+    reach = max(abs(label - centre) for label, _ in ends)
+    if config.base_score is not None and abs(median - config.base_score) > reach:
+        raise DataError(
+            f"base_score must be near the labels, got {config.base_score:g} for labels near {median:g}, whose "
+            f"differences of about {typical:g} would be lost: leave base_score out"
+        )
+    farthest, row = max(ends, key=lambda end: abs(end[0] - median))
+    raise DataError(
+        f"y: row {row}: labels must be near each other, got {farthest:g}, beside which the differences of the others, "
+        f"about {typical:g}, would be lost: clip this label, or set its sample_weight to 0"
+    )
+
+
+def _magnitudes(part: Part) -> Magnitudes:
+    return Magnitudes.of(part.table)
+
+
+def _weights(part: Part) -> np.ndarray:
+    """Return the weights other than 0."""
+    weights = part.table.weights
+    return np.zeros(0) if weights is None else weights[weights > 0]
+
+
+def _counting(part: Part) -> np.ndarray:
+    """Return the rows of a part with a label and a weight other than 0, int64[n]."""
+    table = part.table
+    if table.labels is None:
+        return np.zeros(0, np.int64)
+    return np.arange(len(table.labels)) if table.weights is None else np.flatnonzero(table.weights > 0)
+
+
+def _labels(part: Part) -> np.ndarray:
+    rows = _counting(part)
+    return np.zeros(0) if part.table.labels is None else part.table.labels[rows]
+
+
+def _ends(part: Part) -> list[tuple[float, int]]:
+    """Return the smallest and the largest label, each with its position among all rows; nothing if there is none."""
+    rows, labels = _counting(part), _labels(part)
+    if not rows.size:
+        return []
+    return [(float(labels[at]), part.first + int(rows[at])) for at in (labels.argmin(), labels.argmax())]

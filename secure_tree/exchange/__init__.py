@@ -1,0 +1,1 @@
+"""Models into and out of shares: plain models, and XGBoost's JSON."""

@@ -1,0 +1,238 @@
+"""Models in and out of shares: a shared model is revealed to one party, or one party's plain model is shared.
+
+Trees are full and binary, in level order: the children of node i are 2i + 1 and 2i + 2. A row goes left if
+x < threshold in float32. A node without a split sends every row left if it is a left child, otherwise right
+(secure_tree/tree/grow.py). For several classes, every round has one tree per class.
+
+Rows are predicted by thresholds with a model that was shared. Only the margins of a row, one per class, are revealed to
+its owner, who computes probabilities and the class from them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mpc.errors import DataError, RangeError
+from mpc.host.encryption import FileKey
+from mpc.party import Party
+from mpc.protocol.planning import planned
+from mpc.shares import AShare, BShare, public_ring
+from secure_tree.agreement.models import PlainFacts, agree_on_reveal, agree_on_sharing
+from secure_tree.agreement.training import check_declared
+from secure_tree.data.bins import order_key, order_value
+from secure_tree.data.magnitudes import SMALLEST_LABEL
+from secure_tree.model.ensemble import Ensemble
+from secure_tree.model.shared_model import SharedModel
+from secure_tree.model.storage import Arrays, read_arrays, reading, write_arrays
+from secure_tree.public.config import DEEPEST, Missing, TrainConfig
+from secure_tree.public.context import PublicFacts
+from secure_tree.public.exact import ceil_log2
+from secure_tree.public.layout import Layout
+from secure_tree.public.numerics import MARGIN_SCALE
+
+NO_SPLIT = -1
+FORMAT = 5
+_FILE = f"revealed model file of format {FORMAT}"
+_ROLE = "revealed model"
+_ARRAYS = ("features", "thresholds", "missing_left", "leaves", "gains", "covers")
+WHAT = "the model: features, thresholds, ways of missing values, base score, leaf weights, gains and sums of hessians"
+# A margin of a shared model is at most 2^LARGEST of its unit.
+LARGEST = 30
+
+
+@dataclass(frozen=True)
+class PlainModel:
+    """A model in the clear: T full trees of m nodes; for several classes, every round has one tree per class.
+
+    Attributes
+    ----------
+    objective : str
+        XGBoost's name of the objective.
+    names : tuple of str
+        The names of the d features.
+    base_margins : tuple of float
+        The margin before the first tree, one per class.
+    features : int64[T, m]
+        The feature of each split, or NO_SPLIT.
+    thresholds : float32[T, m]
+        The threshold of each split.
+    missing_left : bool[T, m]
+        Whether a missing value goes left.
+    leaves : float64[T, 2^depth]
+        The leaf weights, which are added to the base margin.
+    gains : float64[T, m]
+        The gains of the splits; 0 for a model that was not trained here.
+    covers : float64[T, 2 m + 1]
+        Sums of hessians of nodes, then of leaves; 0 for a model that was not trained here.
+    """
+
+    objective: str
+    names: tuple[str, ...]
+    base_margins: tuple[float, ...]
+    features: np.ndarray
+    thresholds: np.ndarray
+    missing_left: np.ndarray
+    leaves: np.ndarray
+    gains: np.ndarray
+    covers: np.ndarray
+
+    def pack(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the model as plain facts and arrays."""
+        facts = {"format": FORMAT, "revealed": True, "objective": self.objective}
+        lists = {"names": list(self.names), "base_margins": list(self.base_margins)}
+        return {**facts, **lists}, {name: getattr(self, name) for name in _ARRAYS}
+
+    def save(self, path: str | Path, key: FileKey | None = None) -> None:
+        """Write the model atomically, encrypted if there is a key. Raises DataError."""
+        write_arrays(path, *self.pack(), key, _ROLE)
+
+    @classmethod
+    def load(cls, path: str | Path, key: FileKey | None = None) -> PlainModel:
+        """Read what `save` wrote. Raises DataError."""
+        facts, arrays = read_arrays(path, _FILE, key, _ROLE)
+        with reading(path, _FILE):
+            if facts["revealed"] is not True or facts["format"] != FORMAT:
+                raise DataError(f"{path}: revealed model format {facts['format']}, this Sharewood reads {FORMAT}")
+            names, base_margins = tuple(facts["names"]), tuple(facts["base_margins"])
+            return cls(facts["objective"], names, base_margins, *(arrays[n] for n in _ARRAYS))
+
+
+def reveal_model(party: Party, model: SharedModel, to: int) -> PlainModel | None:
+    """Reveal the model to party `to`. Return None at the other party. Raises ConfigError, DataError."""
+    agree_on_reveal(party, model, to)
+
+    def program(party: Party) -> list[np.ndarray | None]:
+        e = model.ensemble
+        sent_right = e.chosen[..., len(model.facts.names) :].sum(axis=-1)
+        parts: tuple[AShare | BShare, ...] = (e.features, e.null, e.thresholds, sent_right, e.leaves, e.base)
+        if e.statistics:
+            parts = (*parts, e.statistics.gains, e.statistics.covers)
+        return [party.reveal(x, to=to, what=WHAT, units=True) for x in parts]
+
+    opened = [part for part in planned(party, "reveal", program) if part is not None]
+    party.revealed[:] = dict.fromkeys(party.revealed)
+    if not opened:
+        return None
+    one_hot, null, keys, right, leaves, base, *statistics = opened
+    features = np.where(null.astype(bool), NO_SPLIT, one_hot.argmax(axis=-1))
+    thresholds = order_value(np.where(null.astype(bool), order_key(np.zeros(1)), keys))
+    missing_left = np.isin(features, model.facts.layout.missing) & (right == 0)
+    gains, covers = _statistics(model, statistics)
+    unit = model.facts.margin_unit / (1 << MARGIN_SCALE)
+    return PlainModel(
+        objective=model.config.objective,
+        names=model.facts.names,
+        base_margins=tuple((base * unit).tolist()),
+        features=features,
+        thresholds=thresholds,
+        missing_left=missing_left,
+        leaves=leaves * unit,
+        gains=np.where(features == NO_SPLIT, 0, gains),
+        covers=covers,
+    )
+
+
+def _statistics(model: SharedModel, opened: list[np.ndarray]) -> list[np.ndarray]:
+    """Convert opened gains and covers to numbers; 0 if the model has none."""
+    statistics, (trees, m) = model.ensemble.statistics, model.ensemble.thresholds.shape
+    if statistics is None:
+        return [np.zeros((trees, m)), np.zeros((trees, 2 * m + 1))]
+    kinds = zip(opened, (statistics.gains, statistics.covers), model.facts.statistics_units, strict=True)
+    return [values * 2.0**-share.scale * unit for values, share, unit in kinds]
+
+
+def share_model(party: Party, plain: PlainModel | None, missing: Missing = "none") -> SharedModel:
+    """Share the plain model of one party, for prediction by thresholds. Both parties must call this at the same time.
+
+    Public are the objective, the feature names, the numbers of classes, rounds and levels of the trees, and for numbers
+    a power of two above the largest margin. Margins are rounded to 2^-50 of it, for other objectives to 2^-20.
+
+    Parameters
+    ----------
+    party : Party
+        The connection to the other party.
+    plain : PlainModel or None
+        The model at the party that brings it, None at the other.
+    missing : "none", "all" or tuple of str, default "none"
+        The features that may be missing in rows to predict, as in TrainConfig. Must be equal at both parties.
+
+    Returns
+    -------
+    SharedModel
+        This party's half.
+
+    Raises
+    ------
+    ConfigError
+        If not exactly one party brings a model, or if `missing` differs between the parties.
+    DataError
+        If the model cannot be shared.
+    RangeError
+        If margins of the model may exceed 2^30, for classes and counts.
+    """
+    public, pairing = agree_on_sharing(party, None if plain is None else _facts(plain), missing)
+    owner = party.rank if plain is not None else 1 - party.rank
+    config = TrainConfig.of(
+        objective=public.objective,
+        num_class=public.classes if public.classes > 1 else None,
+        n_estimators=public.rounds,
+        max_depth=public.depth,
+        base_score={"reg:squarederror": 0.0, "count:poisson": 1.0}.get(public.objective, 0.5),
+        missing=missing,
+    )
+    names = tuple(public.names)
+    check_declared(config, (names,))
+    optional = tuple(f for f, name in enumerate(names) if config.may_miss(name))
+    unit = 2.0 ** (public.exponent - LARGEST)
+    parts = [None] * 3 if plain is None else _words(plain, optional, unit)
+    with party.stage("share"):
+        scales = 0, 0, MARGIN_SCALE
+        thresholds, chosen, leaves = (
+            party.share(words, owner, scale) for words, scale in zip(parts, scales, strict=True)
+        )
+    d, m, trees = len(names), config.nodes, config.trees
+    expected = (trees, m), (trees, m, d + len(optional)), (trees, m + 1)
+    if (thresholds.shape, chosen.shape, leaves.shape) != expected:
+        raise DataError("the shared model does not have the shape that was announced")
+    # The least significant bits of an additive sharing are an xor sharing of the least significant bit.
+    features = BShare((chosen.words[..., :d] & np.uint64(1)).astype(np.uint8), party.rank)
+    nowhere = BShare(np.zeros((trees, m, d, 0), np.uint8), party.rank)
+    base = public_ring(np.zeros(config.classes, np.int64), party.rank, MARGIN_SCALE)
+    ensemble = Ensemble([nowhere, nowhere], features, ~features.parity(axis=-1), thresholds, chosen, leaves, base)
+    layout = Layout("horizontal", (0, 0), (d, d), (0, 0), (optional, optional))
+    facts = PublicFacts(pairing, names, layout, unit)
+    return SharedModel(party.rank, config, facts, np.zeros((d, 0), np.float32), ensemble)
+
+
+def _facts(plain: PlainModel) -> PlainFacts:
+    trees, leaves = plain.leaves.shape
+    depth, classes = leaves.bit_length() - 1, len(plain.base_margins)
+    if depth > DEEPEST:
+        raise DataError(f"the model has trees of depth {depth}: at most {DEEPEST} can be shared")
+    largest = float(np.abs(plain.leaves).max(axis=1).sum() + np.abs(plain.base_margins).max())
+    exponent = LARGEST
+    if plain.objective == "reg:squarederror":
+        exponent = ceil_log2(max(largest, SMALLEST_LABEL))
+    elif largest > 2.0**LARGEST:
+        raise RangeError("the model's margins must be at most 2^30 in magnitude, but its leaves can add up to more")
+    shape = {"classes": classes, "rounds": trees // classes, "depth": depth, "exponent": exponent}
+    return PlainFacts.of(objective=plain.objective, names=list(plain.names), **shape)
+
+
+def _words(plain: PlainModel, optional: tuple[int, ...], unit: float) -> list[np.ndarray]:
+    """Return keys of thresholds, [T, m], `Ensemble.chosen`, [T, m, d + o], and leaves over the unit, [T, 2^depth].
+
+    The base margins are added to the leaves of the first round.
+    """
+    split = plain.features != NO_SPLIT
+    keys = np.where(split, order_key(plain.thresholds), 0)
+    one_hot = plain.features[..., None] == np.arange(len(plain.names))
+    missing_right = one_hot[..., list(optional)] & ~plain.missing_left[..., None]
+    leaves = plain.leaves.copy()
+    leaves[: len(plain.base_margins)] += np.array(plain.base_margins)[:, None]
+    chosen = np.concatenate([one_hot, missing_right], axis=-1).astype(np.int64)
+    return [keys, chosen, np.round(leaves / unit * (1 << MARGIN_SCALE)).astype(np.int64)]

@@ -1,0 +1,255 @@
+"""Models in XGBoost's JSON format: written for `xgboost.Booster` to load, and read from what it saves.
+
+Source     XGBoost's model schema, doc/model.schema (version 3). Nothing here imports xgboost.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mpc.errors import DataError
+from secure_tree.exchange.plain_model import NO_SPLIT, PlainModel
+from secure_tree.model.storage import reading
+from secure_tree.public.config import DEEPEST, MAX_DELTA_STEP
+
+# XGBoost's objectives of models that can be shared, and ours. Losses with equal link functions differ in training only.
+OBJECTIVES = {
+    "binary:logistic": "binary:logistic",
+    "reg:logistic": "binary:logistic",
+    "multi:softmax": "multi:softprob",
+    "multi:softprob": "multi:softprob",
+    "count:poisson": "count:poisson",
+    "reg:gamma": "count:poisson",
+    "reg:tweedie": "count:poisson",
+    "reg:squarederror": "reg:squarederror",
+    "reg:absoluteerror": "reg:squarederror",
+    "reg:pseudohubererror": "reg:squarederror",
+}
+# XGBoost has no one-vs-all objective. With multi:softmax it predicts the same class, that of the largest margin, and no
+# probabilities, which would differ.
+_OWN = {"multi:ova": "multi:softmax"}
+MOST_FEATURES = 1_000_000
+_NO_PARENT = 2147483647
+# Beyond these log-odds, a probability in float32 has too few digits.
+MOST_LOG_ODDS = 8.0
+_NOT_IN_NAMES = set("[]<")
+
+
+def to_xgboost(model: PlainModel) -> dict[str, Any]:
+    """Convert a plain model to XGBoost's JSON object. Nodes without a split are replaced by the child with their rows.
+
+    Names are omitted if XGBoost would refuse them: if one contains a bracket or <, or appears twice, which is possible
+    for vertical data. A multi:ova model becomes multi:softmax, with the same margins and classes.
+    """
+    d, count, classes = len(model.names), len(model.leaves), len(model.base_margins)
+    score = _written(model)
+    # XGBoost has a base_score per class only from 3.1 on, and a probability near 1 has few digits. The difference is
+    # added to the leaves of the first round.
+    (said,) = _base_margins(score, model.objective, 1)
+    beyond = [base_margin - said for base_margin in model.base_margins] + [0.0] * (count - classes)
+    accepted = len(set(model.names)) == d and not any(_NOT_IN_NAMES & set(name) for name in model.names)
+    names = list(model.names) if accepted else []
+    trees = [_tree(number, model, beyond[number]) for number in range(count)]
+    several = str(classes) if classes > 1 else "0"
+    parameter = {"base_score": score, "boost_from_average": "1", "num_class": several, "num_feature": str(d)}
+    if classes > 1:
+        loss: dict[str, Any] = {
+            "name": _OWN.get(model.objective, model.objective),
+            "softmax_multiclass_param": {"num_class": several},
+        }
+    elif model.objective == "count:poisson":
+        loss = {"name": model.objective, "poisson_regression_param": {"max_delta_step": str(MAX_DELTA_STEP)}}
+    else:
+        loss = {"name": model.objective, "reg_loss_param": {"scale_pos_weight": "1"}}
+    booster = {
+        "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(count)},
+        "iteration_indptr": list(range(0, count + 1, classes)),
+        "tree_info": [number % classes for number in range(count)],
+        "trees": trees,
+    }
+    learner = {
+        "attributes": {},
+        "feature_names": names,
+        "feature_types": ["float"] * len(names),
+        "gradient_booster": {"model": booster, "name": "gbtree"},
+        "learner_model_param": {**parameter, "num_target": "1"},
+        "objective": loss,
+    }
+    return {"learner": learner, "version": [2, 0, 0]}
+
+
+def _written(model: PlainModel) -> str:
+    """Format the base score of the first class with the digits of a float32; XGBoost 3.0 reads more digits as 0.5."""
+    score = model.base_margins[0]
+    if model.objective == "binary:logistic":
+        score = 1 / (1 + math.exp(-min(max(score, -MOST_LOG_ODDS), MOST_LOG_ODDS)))
+    elif model.objective == "count:poisson":
+        score = math.exp(score)
+    return np.format_float_scientific(np.float32(score), trim="-", exp_digits=1)
+
+
+def _tree(number: int, model: PlainModel, base: float) -> dict[str, Any]:
+    """Convert one tree, level by level. A right child must follow its sibling, as XGBoost assumes."""
+    leaves, features = np.float32(model.leaves[number] + base), model.features[number]
+    m = len(features)
+
+    def lasting(node: int) -> int:
+        while node < m and features[node] == NO_SPLIT:
+            node = 2 * node + (1 if node % 2 else 2)
+        return node
+
+    full, parents = [lasting(0)], [_NO_PARENT]
+    left: list[int] = []
+    for place, node in enumerate(full):
+        left.append(-1 if node >= m else len(full))
+        if node < m:
+            full += [lasting(2 * node + 1), lasting(2 * node + 2)]
+            parents += [place, place]
+    nodes = len(full)
+
+    def of_splits(values: np.ndarray) -> list[Any]:
+        return np.append(values, np.zeros(m + 1, values.dtype))[full].tolist()
+
+    parameter = {"num_nodes": str(nodes), "num_feature": str(len(model.names)), "num_deleted": "0"}
+    return {
+        "base_weights": [0.0] * nodes,
+        "categories": [],
+        "categories_nodes": [],
+        "categories_segments": [],
+        "categories_sizes": [],
+        "default_left": of_splits(model.missing_left[number].astype(int)),
+        "id": number,
+        "left_children": left,
+        "loss_changes": of_splits(model.gains[number]),
+        "parents": parents,
+        "right_children": [child if child == -1 else child + 1 for child in left],
+        "split_conditions": np.append(model.thresholds[number], leaves)[full].tolist(),
+        "split_indices": of_splits(features),
+        "split_type": [0] * nodes,
+        "sum_hessian": model.covers[number, full].tolist(),
+        "tree_param": {**parameter, "size_leaf_vector": "1"},
+    }
+
+
+def from_xgboost(document: dict[str, Any], source: str) -> PlainModel:
+    """Convert XGBoost's JSON object to a plain model of full trees.
+
+    Supported are gbtree models with the objectives above, numeric splits, one output per leaf, and missing values. If
+    early stopping has found a best round, later trees are dropped, as in `XGBModel.predict`. Raises DataError, which
+    names `source`, for any other model.
+    """
+    with reading(source, "model of XGBoost in JSON"), np.errstate(over="ignore"):
+        learner = document["learner"]
+        booster, parameter = learner["gradient_booster"], learner["learner_model_param"]
+        objective = _accepted(learner, source)
+        d, classes = int(parameter["num_feature"]), max(1, int(parameter["num_class"]))
+        if d > MOST_FEATURES:
+            raise DataError(f"{source}: a model can have at most {MOST_FEATURES} features to be shared, got {d}")
+        names = tuple(str(n) for n in learner.get("feature_names") or [f"f{i}" for i in range(d)])
+        trees = _by_round(_best(booster["model"], learner), classes)
+        if not trees:
+            raise DataError(f"{source}: the model must have at least one tree, got none")
+        base = _base_margins(str(parameter["base_score"]), objective, classes)
+        depth = max(1, *(_depth(tree) for tree in trees))
+        if depth > DEEPEST:
+            raise DataError(f"{source}: the model has trees of depth {depth}: at most {DEEPEST} can be shared")
+        parts = [np.stack(part) for part in zip(*(_fill(tree, depth) for tree in trees), strict=True)]
+        if parts[0].max() >= d or not all(np.isfinite(part).all() for part in parts):
+            raise ValueError("a split on an unknown feature, or a number that is not finite")
+    return PlainModel(objective, names, base, *parts, *(np.zeros((len(trees), (k << depth) - 1)) for k in (1, 2)))
+
+
+def _accepted(learner: dict[str, Any], source: str) -> str:
+    """Check that this kind of model can be shared, and return our name of its objective. Raises DataError."""
+    name, booster = str(learner["objective"]["name"]), learner["gradient_booster"]
+    # XGBoost 3.4 writes a dart model as a gbtree whose trees have weights.
+    weighted = any(float(weight) != 1 for weight in booster.get("model", {}).get("weight_drop", []))
+    if booster["name"] != "gbtree" or weighted:
+        kind = "dart" if weighted else booster["name"]
+        raise DataError(f"{source}: a {kind} model cannot be shared, only gbtree")
+    if name not in OBJECTIVES:
+        raise DataError(f"{source}: a model with objective {name} cannot be shared, only {', '.join(OBJECTIVES)}")
+    if int(learner["learner_model_param"].get("num_target", 1)) != 1:
+        raise DataError(f"{source}: a model with several targets cannot be shared")
+    for tree in booster["model"]["trees"]:
+        if any(tree.get("split_type", [])):
+            raise DataError(f"{source}: a model with categorical splits cannot be shared")
+        if int(tree["tree_param"].get("size_leaf_vector", 1)) > 1:
+            raise DataError(f"{source}: a model with several outputs per leaf cannot be shared")
+    return OBJECTIVES[name]
+
+
+def _best(model: dict[str, Any], learner: dict[str, Any]) -> dict[str, Any]:
+    """Drop the trees after the best round, if there is one."""
+    best = learner.get("attributes", {}).get("best_iteration")
+    if best is None:
+        return model
+    if not 0 <= int(best) < len(model["iteration_indptr"]) - 1:
+        raise ValueError(f"best_iteration {best} of {len(model['iteration_indptr']) - 1} rounds")
+    count = int(model["iteration_indptr"][int(best) + 1])
+    return {**model, "trees": model["trees"][:count], "tree_info": model["tree_info"][:count]}
+
+
+def _by_round(model: dict[str, Any], classes: int) -> list[dict[str, Any]]:
+    """Order the trees by rounds, one per class. With num_parallel_tree, XGBoost stores each class's trees together."""
+    if classes > len(model["trees"]):
+        raise ValueError(f"{len(model['trees'])} trees for {classes} classes")
+    of_class = [[t for t, k in zip(model["trees"], model["tree_info"], strict=True) if k == c] for c in range(classes)]
+    return [tree for trees in zip(*of_class, strict=True) for tree in trees]
+
+
+def _base_margins(written: str, objective: str, classes: int) -> tuple[float, ...]:
+    """Parse base_score to one margin per class. It is a number, or from XGBoost 3.1 on a list in brackets."""
+    scores = [float(score) for score in written.strip("[]").split(",")]
+    if len(scores) not in (1, classes):
+        raise ValueError(f"{len(scores)} base scores for {classes} classes")
+    if objective == "binary:logistic":
+        scores = [_log_odds(p) for p in scores]
+    elif objective == "count:poisson":
+        scores = [math.log(count) for count in scores]
+    return tuple(scores * (classes // len(scores)))
+
+
+def _log_odds(probability: float) -> float:
+    """Return log-odds as in XGBoost: in float32, of a probability clipped to 1e-6 .. 1 - 1e-6."""
+    if not 0 <= probability <= 1:
+        raise ValueError(f"base_score {probability:g} is not a probability")
+    one, least = np.float32(1), np.float32(1e-6)
+    return float(-np.log(one / np.clip(np.float32(probability), least, one - least) - one))
+
+
+def _depth(tree: dict[str, Any]) -> int:
+    """Return the last level that has nodes. Raises ValueError if a node is its own descendant."""
+    left, right = tree["left_children"], tree["right_children"]
+    level, depth = {0}, 0
+    while level := {child for node in level if left[node] != -1 for child in (left[node], right[node])}:
+        depth += 1
+        if depth > len(left):
+            raise ValueError("a node that is its own descendant")
+    return depth
+
+
+def _fill(tree: dict[str, Any], depth: int) -> tuple[np.ndarray, ...]:
+    """Convert a tree to (features, thresholds, missing_left, leaves) of a full tree by repeating its upper leaves."""
+    m = (1 << depth) - 1
+    features = np.full(m, NO_SPLIT)
+    thresholds, leaves = np.zeros(m, np.float32), np.zeros(m + 1)
+    missing_left = np.zeros(m, bool)
+
+    def walk(node: int, place: int) -> None:
+        value = tree["split_conditions"][node]
+        leaf = tree["left_children"][node] == -1
+        if place >= m:
+            leaves[place - m] = value
+            return
+        if not leaf:
+            features[place], thresholds[place] = tree["split_indices"][node], value
+            missing_left[place] = tree["default_left"][node]
+        walk(node if leaf else tree["left_children"][node], 2 * place + 1)
+        walk(node if leaf else tree["right_children"][node], 2 * place + 2)
+
+    walk(0, 0)
+    return features, thresholds, missing_left, leaves

@@ -1,0 +1,1 @@
+"""Functions of margins: curves on shares, links, metrics."""

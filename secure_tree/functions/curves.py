@@ -1,0 +1,107 @@
+"""Functions of a shared number: quadratics between public knots, and the logarithm of an integer of any magnitude.
+
+quadratics     [x] at MARGIN_SCALE -> [f(x)], by default at the same scale. If f ends as a line, |x| <= MARGIN_LIMIT;
+               otherwise x may be anything in the range of the comparison. Two rounds compare x with all knots on one
+               opening and compute x^2 in parallel; then two products and one truncation
+logarithm      [x] -> [ln x] at MARGIN_SCALE within 1e-4
+
+The coefficients are the same integers at both parties (secure_tree/functions/curve_tables.py).
+Security       semi-honest, perfect: composition of perfect protocols
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpc.arithmetic.beaver import multiply
+from mpc.arithmetic.bits import to_ring
+from mpc.comparison.comparison import below
+from mpc.functions.reciprocal import MANTISSA, normalise
+from mpc.party import Party
+from mpc.rounding.truncation import truncate
+from mpc.rounds import Steps, parallel
+from mpc.shares import AShare
+from secure_tree.functions import curve_tables
+from secure_tree.public.exact import ln
+from secure_tree.public.numerics import MARGIN_SCALE
+
+# Metrics clip margins to this: e^-1024 is 0 in float64 as well.
+MARGIN_LIMIT = 1 << 10
+MARGIN_BITS = MARGIN_LIMIT.bit_length() + MARGIN_SCALE + 1
+SQUARE_SCALE = 14
+SUM_SCALE = 50
+# The exponential is finer, because it is small in most of its range, and is at most 2.02.
+EXP_SUM_SCALE, EXP_SCALE = 58, 28
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A piecewise quadratic function, 0 before the first knot.
+
+    knots: [k + 1] at MARGIN_SCALE. steps: the changes of the coefficients of 1, x and x^2 at each knot, at `scales`.
+    scale: that of the sum of the three terms.
+    """
+
+    knots: list[int]
+    steps: np.ndarray
+    scale: int = SUM_SCALE
+
+    @classmethod
+    def of(
+        cls, knots: range, pieces: list[list[int]], constant: int = 0, slope: int = 0, scale: int = SUM_SCALE
+    ) -> Curve:
+        """Join the pieces. From the last knot on the function is `constant` + `slope` x, at the scales of 1 and x."""
+        coefficients = np.array([[0, 0, 0], *pieces, [constant, slope, 0]])
+        return cls(list(knots), np.diff(coefficients.T), scale)
+
+    @property
+    def scales(self) -> tuple[int, int, int]:
+        """The scales of the coefficients of 1, x and x^2."""
+        return self.scale, self.scale - MARGIN_SCALE, self.scale - 2 * SQUARE_SCALE
+
+
+BOUND = 12
+# log(1 + e^x), and 12 + log(1 / (1 + e^-x)) with x clipped at +-12 as in mpc/functions/sigmoid.py.
+SOFTPLUS = Curve.of(curve_tables.KNOTS, curve_tables.SOFTPLUS, slope=1 << SUM_SCALE - MARGIN_SCALE)
+LOG_SIGMOID = Curve.of(curve_tables.KNOTS, curve_tables.LOG_SIGMOID, constant=BOUND << SUM_SCALE)
+# The exponential, constant from EXP_LAST on, and 0 where it is below 2^-20.
+EXP_LAST = curve_tables.EXP_KNOTS[-1] / (1 << MARGIN_SCALE)
+EXP = Curve.of(curve_tables.EXP_KNOTS, curve_tables.EXP, constant=curve_tables.EXP_BEYOND, scale=EXP_SUM_SCALE)
+LOG = Curve.of(curve_tables.LOG_KNOTS, curve_tables.LOG)
+
+
+def quadratics(
+    party: Party, x: AShare, curve: Curve, bits: int = MARGIN_BITS, scale: int = MARGIN_SCALE
+) -> Steps[AShare]:
+    """[x] at MARGIN_SCALE -> [f(x)] at `scale`, [n]; |x| < 2^(bits - 2) units. Five rounds.
+
+    Errors: 1e-4 for SOFTPLUS and LOG_SIGMOID. EXP: a relative error of 1e-3 at most, with a mean below 1.2e-4, plus
+    2e-7 and one unit of the scale.
+    """
+    rough, low = yield from parallel(
+        truncate.steps(party, x, MARGIN_SCALE - SQUARE_SCALE), below.steps(party, x, curve.knots, bits)
+    )
+    square, reached = yield from parallel(multiply.steps(party, rough, rough), to_ring.steps(party, ~low))
+    # Beyond the pieces the square of x may wrap around, but its coefficient is exactly 0 there.
+    steps = zip(curve.steps, curve.scales, strict=True)
+    constant, slope, curved = (reached.times(step, fine).sum(axis=-1) for step, fine in steps)
+    linear, quadratic = yield from parallel(multiply.steps(party, slope, x), multiply.steps(party, curved, square))
+    return (yield from truncate.steps(party, constant + linear + quadratic, curve.scale - scale))
+
+
+def logarithm(party: Party, x: AShare, low: int, high: int) -> Steps[AShare]:
+    """[x] -> [ln x], [n]: the octave of x, then quadratics on its mantissa. Twelve rounds.
+
+    The integer word of x must be in 2^low .. 2^(high + 1).
+    """
+    octaves = [1 << j for j in range(low + 1, high + 1)]
+    mantissa, _, below_octave = yield from normalise.steps(party, x, low, high, also=octaves)
+    # The mantissa is below the last knot, 2.
+    logs, reached = yield from parallel(
+        quadratics(party, mantissa.times(1 << MARGIN_SCALE - MANTISSA, MARGIN_SCALE - MANTISSA), LOG),
+        to_ring.steps(party, ~below_octave),
+    )
+    octave = reached.sum(axis=-1) + (low - x.scale)
+    return logs + octave.times(round(ln(2) * (1 << MARGIN_SCALE)), MARGIN_SCALE)

@@ -1,0 +1,182 @@
+"""Prediction: a path sum over all nodes of all trees, for rows whose values the parties know.
+
+Rows are divided as in training: each party has all features of some rows (horizontal), or some features of all rows
+(vertical). The method "bins" routes values by the cuts that their owner has stored in training: a known matrix of bins
+times the shared left sets. The method "thresholds" compares values of any origin with the secret threshold of the
+secret feature at every node. Both give a secret bit "goes left" per node. The agreements of these bits with the path to
+a leaf are added, and the leaf is reached iff the sum equals the depth. The result is revealed to one party: the owner
+of the row, or the party that both name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mpc.arithmetic.bits import select, to_ring
+from mpc.comparison.comparison import below
+from mpc.lookup.equality import equals_zero
+from mpc.matrix.known_matrix import BinRows, DenseWords
+from mpc.matrix.linear_map import SharedMatrix, apply_matrix, released, share_masked_matrix
+from mpc.party import Party
+from mpc.rings import GF2, Z8, Z64
+from mpc.rounds import Steps, parallel
+from mpc.shares import AShare, BShare, S, concatenate
+from mpc.words import U64
+from secure_tree.data.bins import ORDER_BITS, bin_rows, order_key
+from secure_tree.model.ensemble import Ensemble, Routes, left_children
+from secure_tree.public.config import Method
+from secure_tree.public.layout import Layout
+
+THRESHOLD_BITS = ORDER_BITS + 3
+BATCH = 1 << 21
+
+
+@dataclass(frozen=True)
+class Router:
+    """One group of rows, handed over masked; `route(party, ..)`: some trees -> <goes left>, [t, nodes, rows]."""
+
+    matrices: Sequence[SharedMatrix]
+    route: Callable[[Party, Any], Steps[BShare]]
+
+
+def margins(
+    party: Party,
+    ensemble: Ensemble,
+    layout: Layout,
+    cuts: np.ndarray,
+    features: np.ndarray,
+    method: Method,
+    classes: int,
+) -> Steps[AShare]:
+    """Own features float32[n_p, d_p] -> [margin] of all rows at MARGIN_SCALE, [classes, n] in the order of `layout`.
+
+    `layout` is that of the training with the rows to predict. `cuts` are those of this party's bins. Trees are
+    processed in batches that fit into memory.
+    """
+    trees, leaves = ensemble.leaves.shape
+    parts = []
+    for owners in row_groups(layout):
+        rows = layout.rows[owners[0]]
+        total = ensemble.base.map(lambda w: np.repeat(w[:, None], rows, axis=1))  # noqa: B023  used at once
+        if method == "bins":
+            router = yield from bin_router(party, layout, owners, cuts, features)
+        else:
+            router = yield from threshold_router(party, layout, owners, features)
+        step = classes * max(1, BATCH // (classes * leaves * rows))
+        with released(party, router.matrices):
+            for start in range(0, trees, step):
+                batch = ensemble.part(slice(start, start + step))
+                left = yield from router.route(party, batch)
+                total = total + (yield from sum_of_paths(party, left, batch.leaves, classes))
+        parts.append(total)
+    return concatenate(parts, axis=1)
+
+
+def row_groups(layout: Layout) -> list[tuple[int, ...]]:
+    """Return the groups of parties that together have all features of some rows, without empty groups."""
+    groups: list[tuple[int, ...]] = [(0, 1)] if layout.vertical else [(0,), (1,)]
+    return [owners for owners in groups if layout.rows[owners[0]]]
+
+
+def bin_router(
+    party: Party, layout: Layout, owners: tuple[int, ...], cuts: np.ndarray, features: np.ndarray
+) -> Steps[Router]:
+    """Share the masked bins of the owners' rows -> Router."""
+    steps = []
+    for p in owners:
+        size = layout.bins(p) + 1
+        bins = BinRows(bin_rows(features, cuts), size) if party.rank == p else None
+        steps.append(share_masked_matrix.steps(party, p, bins, layout.widths[p] * size, layout.rows[p], GF2))
+    matrices = yield from parallel(*steps)
+
+    def route(party: Party, trees: Routes) -> Steps[BShare]:
+        null_left = trees.null.masked(left_children(trees.null.shape[1]))
+        t, m = null_left.shape
+        vectors = []
+        for p in owners:
+            # A value below a party's first edge goes left at every candidate of its feature.
+            lowest = trees.features[:, :, layout.features_of(p), None]
+            vectors.append(concatenate([lowest, trees.sets[p]], axis=-1).reshape(t * m, -1))
+        left = yield from _apply_all(party, matrices, vectors)
+        of_both = left[0] ^ left[1] if len(left) > 1 else left[0]
+        return of_both.reshape(t, m, -1) ^ null_left.reshape(t, m, 1)
+
+    return Router(matrices, route)
+
+
+def threshold_router(party: Party, layout: Layout, owners: tuple[int, ...], features: np.ndarray) -> Steps[Router]:
+    """Share the masked values of the owners' rows -> Router.
+
+    A missing value has key 0, below every threshold. A node that sends it right adds a number above every key.
+    """
+    steps = []
+    for p in owners:
+        words = DenseWords(keys_of(features, layout.optional[p])) if party.rank == p else None
+        width = layout.widths[p] + len(layout.optional[p])
+        steps.append(share_masked_matrix.steps(party, p, words, width, layout.rows[p], Z64))
+    matrices = yield from parallel(*steps)
+
+    def route(party: Party, trees: Ensemble) -> Steps[BShare]:
+        chosen, thresholds = trees.chosen, trees.thresholds
+        t, m = thresholds.shape
+        vectors = [chosen[..., columns_of(layout, p)].reshape(t * m, -1) for p in owners]
+        parts = yield from _apply_all(party, matrices, vectors)
+        difference = (parts[0] + parts[1] if len(parts) > 1 else parts[0]) - thresholds.reshape(t * m, 1)
+        return (yield from below.steps(party, difference, [0], THRESHOLD_BITS)).reshape(t, m, -1)
+
+    return Router(matrices, route)
+
+
+def keys_of(features: np.ndarray, optional: tuple[int, ...]) -> np.ndarray:
+    """Return keys of values, 0 if missing, then 2^33 for each missing value of an optional feature, uint64[.., n]."""
+    missing = np.isnan(features)
+    keys = np.where(missing, 0, order_key(features))
+    right = missing[:, list(optional)].astype(np.int64) << ORDER_BITS + 1
+    return np.concatenate([keys, right], axis=1).T.astype(U64)
+
+
+def columns_of(layout: Layout, p: int) -> np.ndarray:
+    """Return the positions in `Ensemble.chosen` of party p's features, and of those that may be missing."""
+    own = np.arange(layout.feature_count)[layout.features_of(p)]
+    optional = [layout.feature_count + layout.missing.index(own[f]) for f in layout.optional[p]]
+    return np.concatenate([own, np.array(optional, int)])
+
+
+def _apply_all(party: Party, matrices: Sequence[SharedMatrix], vectors: Sequence[S]) -> Steps[tuple[S, ...]]:
+    return (
+        yield from parallel(
+            *(apply_matrix.steps(party, m.supply(party, len(x)), x) for m, x in zip(matrices, vectors, strict=True))
+        )
+    )
+
+
+def paths(depth: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return (nodes, left), both [2^depth, depth]: the nodes above each leaf, and 1 if the path goes left there."""
+    leaf = np.arange(1 << depth)[:, None]
+    level = np.arange(depth)
+    nodes = (1 << level) - 1 + (leaf >> (depth - level))
+    return nodes, 1 - ((leaf >> (depth - 1 - level)) & 1)
+
+
+def sum_of_paths(party: Party, left: BShare, leaves: AShare, classes: int) -> Steps[AShare]:
+    """<goes left>, [t, nodes, rows], [weights], [t, leaves] -> [sum of the reached leaves' weights], [classes, rows].
+
+    Trees are ordered by rounds, with one tree per class in each.
+    """
+    t, _, rows = left.shape
+    nodes, turns = paths((left.shape[1] + 1).bit_length() - 1)
+    count, depth = nodes.shape
+    ring = yield from to_ring.steps(party, left, Z8)
+    along = ring.map(lambda w: w[:, nodes])
+    sign = (2 * turns - 1)[None, :, :, None]
+    agreed = along.times(sign).sum(axis=2) + (1 - turns).sum(axis=1)[None, :, None]
+    reached = yield from equals_zero.steps(party, agreed - depth, depth.bit_length())
+    if party.audit is not None:
+        party.audit.zero(~reached.parity(axis=1), "each row is at one leaf of a tree")
+    weights = leaves.reshape(t * count, 1)
+    reached_weights = yield from select.steps(party, reached.reshape(t * count, rows), weights)
+    return reached_weights.reshape(t // classes, classes, count, rows).sum(axis=(0, 2))

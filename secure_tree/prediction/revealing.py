@@ -1,0 +1,108 @@
+"""Prediction of margins and their reveal to the receivers, by this process or by workers for their shards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from mpc.checks.repetition import run_twice
+from mpc.errors import ConfigError
+from mpc.party import Party
+from mpc.shares import AShare
+from secure_tree.data.categories import Dictionary
+from secure_tree.model.shared_model import SharedModel
+from secure_tree.prediction.authenticated import authentic_margins, take_in_model
+from secure_tree.prediction.predict import margins, row_groups
+from secure_tree.public.config import Method
+from secure_tree.public.layout import Layout, place
+from secure_tree.workers.sources import PART, AtWorkers, Kept, Shards, agree_on_counts
+
+
+def revealed_margins(
+    party: Party,
+    model: SharedModel,
+    layout: Layout,
+    features: np.ndarray,
+    method: Method,
+    receiver: int | None,
+    mac: bool = False,
+) -> np.ndarray:
+    """Own features float32[n_p, d_p] -> revealed margins, int64[classes, rows] at MARGIN_SCALE.
+
+    For vertical data the receiver gets those of all rows, for horizontal data each party those of its own rows. With
+    `mac`, every opening is checked by MACs.
+    """
+    if layout.vertical:
+        receivers = {receiver: slice(None)}
+    else:
+        receivers = {p: place(p, layout.rows) for p in (0, 1) if layout.rows[p]}
+    classes = model.config.classes
+    if mac:
+        return _with_macs(party, model, layout, features, receiver)
+
+    def program(party: Party) -> dict[int | None, AShare]:
+        of_all = party.run(margins(party, model.ensemble, layout, model.cuts, features, method, classes))
+        return {p: of_all[:, rows] for p, rows in receivers.items()}
+
+    own = np.zeros((classes, 0), np.int64)
+    for p, part in run_twice(party, program).items():
+        opened = party.reveal(part, to=p, what=_what(layout), units=True)
+        own = own if opened is None else opened
+    return own
+
+
+def _what(layout: Layout) -> str:
+    return f"predictions of {'the' if layout.vertical else 'its own'} rows"
+
+
+def _with_macs(
+    party: Party, model: SharedModel, layout: Layout, features: np.ndarray, receiver: int | None
+) -> np.ndarray:
+    """Return `revealed_margins` with MACs on all openings."""
+    classes = model.config.classes
+    authentic = party.run(take_in_model(party, model.ensemble, layout))
+    own = np.zeros((classes, 0), np.int64)
+    for owners in row_groups(layout):
+        result = party.run(authentic_margins(party, authentic, layout, owners, features, classes))
+        to = receiver if layout.vertical else owners[0]
+        opened = party.reveal(result, to=to, what=_what(layout))
+        own = own if opened is None else opened
+    return own
+
+
+def check_macs(party: Party, method: Method) -> None:
+    """Raise ConfigError if predictions cannot have MACs."""
+    if method != "thresholds":
+        raise ConfigError(f'with MACs the method must be "thresholds", got {method!r}')
+    if not party.randomness.masks_operands:
+        raise ConfigError('offline must be "dealer" with MACs, whose tags the dealer makes, got "pairwise"')
+    if party.audit is not None:
+        raise ConfigError("a prediction must use MACs or an audit, not both")
+    if party.workers:
+        raise ConfigError("MACs must be used with one process at each party: leave out shards")
+
+
+def predict_shards(
+    party: Party, model: SharedModel, shards: Shards, known: Dictionary, method: Method, receiver: int | None
+) -> np.ndarray:
+    """Return `revealed_margins` of rows in shards, computed by workers. Stage: predict."""
+    with party.stage("predict_offline"):
+        pass  # the workers' meters count it
+    counts = agree_on_counts(party, shards, model.config.partition == "vertical")
+    own = AtWorkers(party, shards, model.config, known, counts, counts, "predict")
+    layouts = [replace(model.facts.layout, rows=rows) for rows in zip(*counts, strict=True)]
+    answers = own.ask(_predict, model, method, receiver, own=[(layout,) for layout in layouts])
+    party.revealed += dict.fromkeys(what for _, revealed in answers for what in revealed)
+    return np.concatenate([margin for margin, _ in answers], axis=1)
+
+
+def _predict(
+    party: Party, kept: Kept, model: SharedModel, method: Method, receiver: int | None, layout: Layout
+) -> tuple[np.ndarray, list[str]]:
+    party.comparison = model.config.comparison
+    before = len(party.revealed)
+    # In a rehearsal there are no rows.
+    shape = layout.rows[party.rank], layout.widths[party.rank]
+    features = kept[PART].table.features if PART in kept else np.zeros(shape, np.float32)
+    return revealed_margins(party, model, layout, features, method, receiver), party.revealed[before:]

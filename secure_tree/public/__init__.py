@@ -1,0 +1,1 @@
+"""What both parties know: configuration, layout of rows and candidates, ranges of numbers, samples."""

@@ -1,0 +1,386 @@
+"""The configuration of a training: frozen, validated once, and the only place for defaults."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic_core import ErrorDetails
+
+from mpc.errors import ConfigError
+from secure_tree.data.categories import covers
+from secure_tree.public import refused
+from secure_tree.public.exact import ln
+
+# The maximal depth of trees, including those of shared models.
+DEEPEST = 8
+Partition = Literal["horizontal", "vertical"]
+Metric = Literal["error", "logloss", "auc", "aucpr", "ks", "gini", "rmse", "mae"]
+# Metrics for which larger values are better, metrics for two classes only, and metrics for numbers and counts.
+RISING: tuple[Metric, ...] = ("auc", "aucpr", "ks", "gini")
+_OF_TWO_CLASSES: tuple[Metric, ...] = ("aucpr", "ks", "gini")
+_OF_NUMBERS: tuple[Metric, ...] = ("rmse", "mae")
+# multi:softprob cannot be trained: it is the objective of a shared XGBoost model with several classes.
+Objective = Literal["binary:logistic", "multi:ova", "multi:softprob", "reg:squarederror", "count:poisson"]
+TRAINED = ("binary:logistic", "multi:ova", "reg:squarederror", "count:poisson")
+Missing = Literal["none", "all"] | tuple[str, ...]
+# Whether predictions must rise (1) or fall (-1) with a feature.
+Direction = Literal[-1, 0, 1]
+_DIRECTIONS = {"1": 1, "0": 0, "-1": -1}
+Edges = Literal["joint", "private"]
+MOST_BINS, MOST_LOCAL_BINS = 1024, 8192
+# Bins per edge without `local_bins`: for up to MANY_BINS edges, and for more.
+FINER, FINER_OF_MANY, MANY_BINS = 4, 2, 64
+# How rows are routed through a model (secure_tree/prediction/predict.py), and how a feature's importance is measured.
+Method = Literal["bins", "thresholds"]
+Importance = Literal["weight", "gain", "total_gain", "cover", "total_cover"]
+_NUMBERS = ("reg:squarederror", "count:poisson")
+# As in XGBoost, the base score of classes is clipped to this and to 1 less this.
+LEAST_PROBABILITY = 1e-6
+# The leaves of a smaller learning rate would have too few digits.
+LEAST_RATE = 1e-5
+# XGBoost's default for counts, and its limit: the hessian e^(margin + max_delta_step) must stay within the arithmetic.
+MAX_DELTA_STEP, LARGEST_DELTA_STEP_OF_COUNTS = 0.7, 5.0
+# XGBoost's aliases of parameters.
+ALIASES = {
+    "eta": "learning_rate",
+    "gamma": "min_split_loss",
+    "lambda": "reg_lambda",
+    "alpha": "reg_alpha",
+    "n_rounds": "n_estimators",
+    "num_round": "n_estimators",
+    "num_boost_round": "n_estimators",
+    "seed": "random_state",
+}
+# Aliases of values: PETML's names of objectives, XGBoost's names of metrics for several classes.
+_NAMES = {
+    "objective": {"logitraw": "binary:logistic", "logistic": "binary:logistic", "squarederror": "reg:squarederror"},
+    "eval_metric": {"merror": "error", "mlogloss": "logloss"},
+}
+
+
+class BoostingConfig(BaseModel):
+    """Parameters that every boosting of trees here has, under XGBoost's names. All of them are public."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+
+    objective: str = "binary:logistic"
+    n_estimators: int = Field(100, ge=1, le=10_000)
+    learning_rate: float = Field(0.1, gt=0, le=1)
+    max_depth: int = Field(3, ge=1, le=DEEPEST)
+    max_bin: int | Literal["exact"] = 32
+    reg_lambda: float = Field(1.0, ge=0, le=1e6)
+    reg_alpha: float = Field(0.0, ge=0, le=1e6)
+    min_split_loss: float = Field(1e-5, ge=0)
+    min_child_weight: float = Field(0.5, ge=0, le=1e9)
+    base_score: float | None = None
+    colsample_bytree: float = Field(1.0, gt=0, le=1)
+    random_state: int = Field(0, ge=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _names(cls, values: dict[str, Any]) -> dict[str, Any]:
+        named = canonical(values)
+        for field, names in _NAMES.items():
+            if isinstance(given := named.get(field), list | tuple):
+                named[field] = tuple(names.get(str(each), each) for each in given)
+            elif str(given) in names:
+                named[field] = names[str(given)]
+        numbers = named.get("objective") in _NUMBERS
+        if named.get("min_child_weight") is None:
+            named["min_child_weight"] = 1.0 if numbers else 0.5
+        # A gain has the unit of the labels squared, so no number above 0 suits labels of every magnitude.
+        if named.get("min_split_loss") is None:
+            named["min_split_loss"] = 0.0 if numbers else 1e-5
+        return named
+
+    @model_validator(mode="after")
+    def _base_score_has_a_margin(self) -> Self:
+        if self.base_score is not None:
+            if not math.isfinite(self.base_score):
+                raise ValueError(f"base_score must be a finite number, got {self.base_score}")
+            if self.logistic and not 0 < self.base_score < 1:
+                raise ValueError(
+                    f"base_score must be a probability between 0 and 1 under {self.objective}, got {self.base_score:g}"
+                )
+        return self
+
+    @property
+    def logistic(self) -> bool:
+        """True if margins are log-odds."""
+        return self.objective == "binary:logistic"
+
+    @property
+    def base_margin(self) -> float:
+        """A given base_score on the scale of the margin: log-odds for classes, clipped as in XGBoost."""
+        assert self.base_score is not None, "the base score is not estimated"
+        if not self.logistic:
+            return self.base_score
+        probability = min(max(self.base_score, LEAST_PROBABILITY), 1 - LEAST_PROBABILITY)
+        return ln(probability / (1 - probability))
+
+    @classmethod
+    def of(cls, **parameters: Any) -> Self:
+        """Build and validate a configuration. Raises ConfigError with one sentence."""
+        return validated(cls, parameters)
+
+
+class TrainConfig(BoostingConfig):
+    """Parameters of secure trees. They must be equal at both parties."""
+
+    objective: Objective = "binary:logistic"
+    edges: Edges = "private"
+    local_bins: int | None = Field(None, ge=2, le=MOST_LOCAL_BINS)
+    edge_bits: int = Field(32, ge=12, le=32)
+    min_child_samples: int = Field(1, ge=1)
+    max_delta_step: float = Field(0.0, ge=0, le=1e9)
+    scale_pos_weight: float = Field(1.0, gt=0, le=1e6)
+    comparison: Literal["bits", "keys"] = "bits"
+    num_class: int | None = Field(None, ge=2, le=1000)
+    subsample: float = Field(1.0, gt=0, le=1)
+    test_size: float = Field(0.0, ge=0, lt=1)
+    eval_metric: Metric | Annotated[tuple[Metric, ...], Field(min_length=1)] | None = None
+    eval_epochs: int = Field(10, ge=1)
+    eval_threshold: float = Field(0.5, gt=0, lt=1)
+    early_stopping_rounds: int | None = Field(None, ge=1)
+    partition: Partition = "horizontal"
+    missing: Missing = "none"
+    monotone_constraints: tuple[Direction, ...] | dict[str, Direction] | None = None
+
+    @field_validator("objective", "missing", "random_state", mode="before")
+    @classmethod
+    def _refused(cls, given: Any, field: ValidationInfo) -> Any:
+        if field.field_name == "objective":
+            refused.check_objective(given, TRAINED)
+        elif field.field_name == "missing":
+            refused.check_missing(given)
+        else:
+            refused.check_seed(given)
+        return given
+
+    @model_validator(mode="before")
+    @classmethod
+    def _step_of_counts(cls, values: dict[str, Any]) -> dict[str, Any]:
+        if values.get("max_delta_step") is not None:
+            return values
+        return {**values, "max_delta_step": MAX_DELTA_STEP if values.get("objective") == "count:poisson" else 0.0}
+
+    @field_validator("monotone_constraints", mode="before")
+    @classmethod
+    def _directions_in_any_form(cls, given: Any) -> Any:
+        parts = given
+        if isinstance(given, str) and given[:1] + given[-1:] == "()":
+            parts = [_DIRECTIONS.get(part.strip(), part) for part in given[1:-1].removesuffix(",").split(",")]
+        values = (
+            parts.values() if isinstance(parts, dict) else parts if isinstance(parts, list | tuple) else [str(parts)]
+        )
+        if given is not None and any(isinstance(way, str) or way not in (-1, 0, 1) for way in values):
+            raise ValueError(
+                f'must be a list of 1, 0 or -1, a dict of names, or text such as "(1,0,-1)", got {given!r}'
+            )
+        return parts
+
+    @model_validator(mode="after")
+    def _consistent(self) -> TrainConfig:
+        if self.max_bin != "exact" and not 2 <= self.max_bin <= MOST_BINS:
+            raise ValueError(f'max_bin must be a number from 2 to {MOST_BINS}, or "exact", got {self.max_bin}')
+        if self.local_bins and (self.max_bin == "exact" or self.local_bins % self.max_bin):
+            raise ValueError(f"local_bins must be a multiple of max_bin, got {self.local_bins} and {self.max_bin}")
+        if self.counts and self.base_score is not None and self.base_score <= 0:
+            raise ValueError(f"base_score must be a count above 0 under count:poisson, got {self.base_score:g}")
+        if self.counts and not 0 < self.max_delta_step <= LARGEST_DELTA_STEP_OF_COUNTS:
+            raise ValueError(
+                f"max_delta_step must be above 0 and at most {LARGEST_DELTA_STEP_OF_COUNTS:g} under count:poisson, got "
+                f"{self.max_delta_step:g}"
+            )
+        if self.learning_rate < LEAST_RATE:
+            raise ValueError(f"learning_rate must be at least {LEAST_RATE:g}, got {self.learning_rate:g}")
+        if self.scale_pos_weight != 1 and self.objective != "binary:logistic":
+            raise ValueError(f"scale_pos_weight must be 1 under {self.objective}: use sample_weight")
+        several = self.objective.startswith("multi:")
+        if (self.num_class and not several) or (self.objective == "multi:ova" and not self.num_class):
+            raise ValueError("num_class must be set for multi:ova, and only for it")
+        for metric in self.metrics:
+            if (metric in _OF_NUMBERS) == self.logistic or (metric in _OF_TWO_CLASSES and self.num_class):
+                raise ValueError(f"eval_metric must suit {self.objective}, got {metric}")
+        if self.reg_alpha and self._constrained:
+            raise ValueError("reg_alpha must be 0 with monotone_constraints: splits are checked on weights without it")
+        if len(set(self.metrics)) < len(self.metrics):
+            raise ValueError(f"eval_metric must name different metrics, got {', '.join(self.metrics)}")
+        return self
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The metrics evaluated on held-out rows."""
+        if isinstance(self.eval_metric, tuple):
+            return self.eval_metric
+        return (self.eval_metric or ("rmse" if not self.logistic else "error" if self.num_class else "logloss"),)
+
+    @property
+    def metric(self) -> Metric:
+        """The metric for early stopping: the last, as in XGBoost."""
+        return self.metrics[-1]
+
+    @property
+    def squared(self) -> bool:
+        """True if labels are numbers and trees are grown on squared error."""
+        return self.objective == "reg:squarederror"
+
+    @property
+    def counts(self) -> bool:
+        """True if labels are counts and the margin is the logarithm of the expected count."""
+        return self.objective == "count:poisson"
+
+    @property
+    def logistic(self) -> bool:
+        """True if labels are classes; each tree is grown on logistic loss, for multi:ova that of one class."""
+        return self.objective not in _NUMBERS
+
+    @property
+    def classes(self) -> int:
+        """Trees per round: one, or one per class if there are several classes."""
+        return self.num_class if self.num_class else 1
+
+    @property
+    def trees(self) -> int:
+        """The total number of trees."""
+        return self.n_estimators * self.classes
+
+    @property
+    def joint(self) -> bool:
+        """True if both parties cut bins at the same edges, found over all rows."""
+        return self.edges == "joint" and self.partition == "horizontal" and self.max_bin != "exact"
+
+    @property
+    def finer(self) -> int:
+        """A party's bins per edge; more than one if the other party's private edges divide the bins."""
+        if self.joint or self.partition == "vertical" or self.max_bin == "exact":
+            return 1
+        if self.local_bins:
+            return self.local_bins // self.max_bin
+        return FINER if self.max_bin <= MANY_BINS else FINER_OF_MANY
+
+    @property
+    def binning(self) -> str:
+        """A description of the bins for reports."""
+        if self.partition == "vertical" or self.max_bin == "exact":
+            return f"{self.max_bin} bins"
+        if self.joint:
+            return f"{self.max_bin} bins with joint edges"
+        return f"{self.max_bin} bins with private edges, {self.max_bin * self.finer} local ones"
+
+    @property
+    def _constrained(self) -> bool:
+        given = self.monotone_constraints or ()
+        return any(given.values() if isinstance(given, dict) else given)
+
+    def directions(self, names: Sequence[str]) -> tuple[int, ...]:
+        """Return for each feature whether predictions must rise (1) or fall (-1) with it, or 0. Raises ConfigError."""
+        given = self.monotone_constraints
+        if not given:
+            return (0,) * len(names)
+        if isinstance(given, dict):
+            if strange := [name for name in given if name not in names]:
+                raise ConfigError(f"monotone_constraints: no party has a feature {strange[0]!r}")
+            return tuple(given.get(name, 0) for name in names)
+        if len(given) != len(names):
+            raise ConfigError(
+                f"monotone_constraints must have a direction for each of the {len(names)} features of both parties, "
+                f"got {len(given)}: give a dict of names"
+            )
+        return given
+
+    def may_miss(self, name: str) -> bool:
+        """Return whether `missing` declares that the feature may have missing values."""
+        if isinstance(self.missing, tuple):
+            return any(covers(declared, name) for declared in self.missing)
+        return self.missing == "all"
+
+    @property
+    def nodes(self) -> int:
+        """Internal nodes of the full binary tree."""
+        return (1 << self.max_depth) - 1
+
+    @property
+    def base_margin(self) -> float:
+        """A given base_score on the scale of the margin: log-odds for classes, a logarithm for counts."""
+        if self.counts and self.base_score is not None:
+            return ln(self.base_score)
+        return super().base_margin
+
+    def check_trainable(self) -> None:
+        """Raise ConfigError if the objective is only for shared models."""
+        if self.objective == "multi:softprob":
+            raise ConfigError("multi:softprob is only for shared models of XGBoost: train with multi:ova")
+
+
+def canonical(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace aliases by the names of the parameters. Raises ConfigError if a parameter has two values."""
+    named = {name: value for name, value in parameters.items() if name not in ALIASES}
+    for alias in ALIASES.keys() & parameters.keys():
+        name, value = ALIASES[alias], parameters[alias]
+        if name in named and named[name] != value:
+            raise ConfigError(f"{alias} is an alias of {name}: set only one of them, got {value} and {named[name]}")
+        named[name] = value
+    return named
+
+
+Model = TypeVar("Model", bound=BaseModel)
+# What pydantic adds to an error's location for each type of a union.
+_TYPE = re.compile(r"(literal|lax-or-strict|tuple|dict)\[.*|int|float|str")
+# How pydantic's messages begin, and replacements for the rest of them.
+_INPUT = "Input should be "
+_WORDS = {
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "a valid string": "text",
+    "a valid boolean": "true or false",
+    "a valid tuple": "a list",
+    "a valid dictionary": "a table",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "greater than": "above",
+    "less than": "below",
+}
+_LONGEST_SHOWN = 60
+
+
+def validated(schema: type[Model], values: dict[str, Any]) -> Model:
+    """Validate plain values as a configuration. Raises ConfigError with one sentence that names the parameter."""
+    try:
+        return schema.model_validate(values)
+    except ValidationError as error:
+        first, *_ = errors = error.errors()
+        where = _named(first)
+        if first["type"] == "extra_forbidden" and first["loc"][-1] in refused.PARAMETERS:
+            raise ConfigError(f"{where} is not supported: {refused.PARAMETERS[str(first['loc'][-1])]}") from None
+        if first["type"] == "extra_forbidden":
+            known = [*schema.model_fields, *(ALIASES if issubclass(schema, BoostingConfig) else ())]
+            like = difflib.get_close_matches(str(first["loc"][-1]), known, 1)
+            raise ConfigError(f"unknown parameter {where}{f': did you mean {like[0]}?' if like else ''}") from None
+        if first["type"] == "missing":
+            raise ConfigError(f"{where} must be set") from None
+        if first["msg"].startswith(_INPUT):
+            wanted = [_in_words(e["msg"]) for e in errors if _named(e) == where and e["msg"].startswith(_INPUT)]
+            given = repr(first["input"])
+            given = given if len(given) <= _LONGEST_SHOWN else given[:_LONGEST_SHOWN] + "..."
+            raise ConfigError(f"{where} must be {' or '.join(dict.fromkeys(wanted))}, got {given}") from None
+        message = first["msg"].removeprefix("Value error, ")
+        raise ConfigError(f"{where}: {message}" if where else message) from None
+
+
+def _named(error: ErrorDetails) -> str:
+    """Return the name of the parameter that an error refers to."""
+    return ".".join(str(part) for part in error["loc"] if not _TYPE.fullmatch(str(part)))
+
+
+def _in_words(message: str) -> str:
+    """Extract from a message of pydantic what the value must be, without what is wrong with it."""
+    wanted = re.sub(", (got|unable) .*", "", message.removeprefix(_INPUT))
+    for theirs, ours in _WORDS.items():
+        wanted = wanted.replace(theirs, ours)
+    return wanted

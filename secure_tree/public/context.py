@@ -1,0 +1,99 @@
+"""What both parties know about a training: the parameters, the agreed facts, and the numbers that follow from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from secure_tree.public.config import TrainConfig
+from secure_tree.public.exact import ln
+from secure_tree.public.layout import Layout
+from secure_tree.public.numerics import Numerics, Size, plan_numerics
+
+
+@dataclass(frozen=True)
+class PublicFacts:
+    """What both parties know about a training besides its parameters.
+
+    label_scale: power of two by which labels are divided, and with them gradients and margins; for `counts`, gradients
+    and hessians, because margins are logarithms. weight_scale: power of two by which weights are divided, or None if no
+    row has a weight. masses: for each party an upper bound of the sum of its divided weights. label_bound: no label is
+    larger in magnitude. label_holder: the party with the labels, or None if both have labels. validation_rows: the
+    number of each party's held-out rows. indicators: the features that are indicators of a category.
+    """
+
+    pairing: str
+    names: tuple[str, ...]
+    layout: Layout
+    label_scale: float
+    weight_scale: float | None = None
+    masses: tuple[float, float] | None = None
+    label_bound: float = 1.0
+    label_holder: int | None = None
+    validation_rows: tuple[int, int] = (0, 0)
+    indicators: tuple[int, ...] = ()
+    counts: bool = False
+
+    @property
+    def margin_unit(self) -> float:
+        """The value of a margin or leaf weight that is 1 in the training."""
+        return 1.0 if self.counts else self.label_scale
+
+    @property
+    def margin_offset(self) -> float:
+        """What to add to a margin of the training: the logarithm of the label scale for counts, otherwise 0."""
+        return ln(self.label_scale) if self.counts else 0.0
+
+    @property
+    def hessian_unit(self) -> float:
+        """The value of a hessian that is 1 in the training."""
+        return (self.weight_scale or 1.0) * (self.label_scale if self.counts else 1.0)
+
+    @property
+    def statistics_units(self) -> tuple[float, float]:
+        """The values of a gain and of a sum of hessians that are 1 in the training."""
+        return self.margin_unit**2 * self.hessian_unit, self.hessian_unit
+
+
+@dataclass(frozen=True)
+class TrainingContext:
+    """Parameters and public facts of a training, with its layout and its numerics.
+
+    For a shard, `facts` describes the shard, and `whole` the entire training, which determines the numerics.
+    """
+
+    config: TrainConfig
+    facts: PublicFacts
+    whole: PublicFacts | None = None
+
+    @property
+    def layout(self) -> Layout:
+        return self.facts.layout
+
+    @cached_property
+    def numerics(self) -> Numerics:
+        """Scales and ranges. Raises RangeError if the arithmetic cannot hold the training."""
+        facts = self.whole or self.facts
+        layout = facts.layout
+        rows = tuple(layout.rows[p] for p in layout.cover)
+        masses: tuple[float, ...] | None = facts.masses
+        if masses is not None and layout.vertical:
+            masses = (sum(masses),)
+        size = Size(rows, masses, facts.margin_unit, facts.hessian_unit)
+        return plan_numerics(self.config, size)
+
+    @cached_property
+    def directions(self) -> np.ndarray:
+        """For every candidate but the null split: whether weights must rise (1), must fall (-1), or are free (0)."""
+        return np.array(self.config.directions(self.facts.names))[self.layout.candidate_features]
+
+    def of_rows(self, rows: tuple[int, int]) -> TrainingContext:
+        """Return the context of a shard with these numbers of rows."""
+        facts = replace(self.facts, layout=replace(self.layout, rows=rows), validation_rows=(0, 0))
+        return TrainingContext(self.config, facts, self.facts)
+
+    def with_label_scale(self, scale: float) -> TrainingContext:
+        """Return the context with another label scale."""
+        return TrainingContext(self.config, replace(self.facts, label_scale=scale))

@@ -1,0 +1,226 @@
+"""The margin before the first tree, estimated on shares as in XGBoost, and the unit of a regression's margins.
+
+Functionality  labels and weights of the parties' rows -> [base] of `Ensemble`. Logistic: the log-odds of the weighted
+               frequency of a class, or with scale_pos_weight, as in XGBoost, a Newton step from log-odds of 0; squared
+               error: the weighted mean; counts: the logarithm of the weighted mean. A
+               base_score given by the user is public. Squared error also reveals the unit: a power of two above the
+               root mean square distance of the labels from the base, and at most six times that distance
+Error          log-odds and logarithms: 2e-4. They are clipped to -13.8 .. 13.8, as XGBoost clips probabilities at 1e-6;
+               a mean count is clipped likewise, relative to the label scale. Mean: 2^-33 of the label bound, plus 2^-16
+               of the distance between the parties' means if rows have weights
+Messages       each party shares sums over its own rows, so the cost is that of a few rows
+Security       semi-honest, perfect: composition of perfect protocols; the unit is revealed to both parties
+How            the mean over both parties is one party's mean plus a fraction of the difference of the means. The square
+               of the unit exceeds four squares: for each party, its deviation and the distance of its mean from the
+               base, weighted by the party's fraction of the weight. The unit is also at least 2^-9 of the largest
+               distance of a held-out row, so that metrics stay in range
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mpc.arithmetic.beaver import multiply
+from mpc.arithmetic.bits import select, to_ring
+from mpc.comparison.comparison import below
+from mpc.functions.division import divide
+from mpc.lookup.one_hot import all_of
+from mpc.party import Party
+from mpc.protocol.planning import planned
+from mpc.rounding.truncation import floor
+from mpc.rounds import Steps
+from mpc.shares import AShare, concatenate, public_ring, stack
+from mpc.sharing import rerandomise
+from secure_tree.data.own_rows import OwnRows, Part
+from secure_tree.data.table import Table
+from secure_tree.functions.curves import MARGIN_BITS, logarithm
+from secure_tree.public.config import LEAST_PROBABILITY
+from secure_tree.public.context import PublicFacts, TrainingContext
+from secure_tree.public.exact import ceil_log2, ln
+from secure_tree.public.numerics import MARGIN_SCALE, given_margin
+from secure_tree.tree.rows import targets_of
+
+UNIT = "the power of two above the spread of the labels"
+MASS_BITS = 43
+LABEL_SCALE = 34
+# Shift of the base over the unit. It suffices for all units, so that the cost does not depend on the unit.
+UNIT_SHIFT = 16
+QUOTIENT_SCALE = 20
+SPREAD_BITS = 9
+# Exponents of the thresholds of the spread over the label bound, at LABEL_SCALE + SPREAD_BITS: from 2^-25 to 2.
+SPREADS = range(LABEL_SCALE + SPREAD_BITS - 25, LABEL_SCALE + SPREAD_BITS + 2)
+
+
+def settle(party: Party, context: TrainingContext, own: OwnRows) -> tuple[TrainingContext, AShare]:
+    """Return the context, with the label scale of a regression, and [base] of `Ensemble`, [classes]. Stage: setup."""
+    config = context.config
+    if config.squared:
+        moments = Moments.total(own.each(_moments, context.facts)).with_held_out(context.facts, own.validation)
+        exact, unit = planned(party, "setup", lambda party: _unit(party, context, moments))
+        context = context.with_label_scale(unit)
+        return context, planned(party, "setup", lambda party: party.run(_over_unit(party, exact, context.facts)))
+    if (given := given_margin(config)) is not None:
+        return context, public_ring(np.full(config.classes, given), party.rank, MARGIN_SCALE)
+    sums = np.sum(own.each(_sums, context), axis=0)
+    return context, planned(party, "setup", lambda party: party.run(_estimate(party, context, sums)))
+
+
+def _own(party: Party, values: list[float] | np.ndarray, scale: int) -> AShare:
+    """Return a party's own numbers as its share of the sum over both parties."""
+    return AShare(np.round(np.asarray(values) * 2.0**scale).astype(np.int64).astype(np.uint64), party.rank, scale)
+
+
+def _weights(facts: PublicFacts, table: Table) -> np.ndarray:
+    weights = np.ones(len(table.features)) if table.weights is None else table.weights
+    return weights / (facts.weight_scale or 1.0)
+
+
+def _mass_scale(facts: PublicFacts) -> tuple[int, int]:
+    """Return the scale of sums of weights, and the highest bit of such a sum at that scale."""
+    scale = MASS_BITS - 1 - ceil_log2(sum(facts.masses or facts.layout.rows))
+    return min(scale, 24), min(scale, 24) + MASS_BITS - 1 - scale
+
+
+def _sums(part: Part, context: TrainingContext) -> np.ndarray:
+    """Return the sum of weights and, for every class, the weighted sum of targets over a part, float64[1 + classes]."""
+    labels = targets_of(context, part.table.labels)
+    if labels is None:
+        return np.zeros(1 + context.config.classes)
+    weights = _weights(context.facts, part.table)
+    return np.append(weights.sum(), labels @ weights)
+
+
+def _estimate(party: Party, context: TrainingContext, own: np.ndarray) -> Steps[AShare]:
+    """A party's `_sums` -> [log-odds] of every class, or [logarithm] of the mean count."""
+    config, facts = context.config, context.facts
+    scale, high = _mass_scale(facts)
+    total, sums = own[0], own[1:]
+    over, whole = _own(party, sums, scale), _own(party, np.full(len(sums), total), scale)
+    under = whole - over if config.logistic else whole
+    if config.scale_pos_weight != 1:
+        # With gradients 1/2 - y and hessians 1/4, the step is 4 over / whole - 2.
+        part = yield from divide.steps(party, over, whole, max(0, scale - 2), high, QUOTIENT_SCALE)
+        return rerandomise(party, part.times(4) - (2 << MARGIN_SCALE))
+    # A sum of 0 counts as one unit, and the quotient is clipped to the range.
+    logs = yield from logarithm(party, concatenate([over, under]), 0, high)
+    margin = logs[: len(sums)] - logs[len(sums) :]
+    most = round(ln(1 / LEAST_PROBABILITY - 1) * (1 << MARGIN_SCALE))
+    bits = yield from below.steps(party, margin, [-most, most], MARGIN_BITS)
+    beyond, moved = stack([bits[..., 0], ~bits[..., 1]]), stack([-margin - most, -margin + most])
+    within = margin + (yield from select.steps(party, beyond, moved)).sum(axis=0)
+    return rerandomise(party, within + round(facts.margin_offset * (1 << MARGIN_SCALE)))
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Weighted moments of a party's labels, divided by the label bound.
+
+    mass: the sum of weights. least, largest: the extremes of the held-out labels, or the mean if no row is held out.
+    """
+
+    mass: float = 0.0
+    mean: float = 0.0
+    deviation: float = 0.0
+    least: float = 0.0
+    largest: float = 0.0
+
+    @classmethod
+    def of(cls, facts: PublicFacts, table: Table) -> Moments:
+        """Compute the moments of training rows."""
+        if table.labels is None:
+            return cls()
+        labels, weights = table.labels / facts.label_bound, _weights(facts, table)
+        mass = float(weights.sum())
+        shares = weights / mass if mass else np.full(len(labels), 1 / len(labels))
+        mean = float(labels @ shares)
+        return cls(mass, mean, math.sqrt(float((labels - mean) ** 2 @ shares)), mean, mean)
+
+    @classmethod
+    def total(cls, parts: Sequence[Moments]) -> Moments:
+        """Combine the moments of all parts."""
+        masses = np.array([part.mass for part in parts])
+        shares = masses / masses.sum() if masses.any() else np.full(len(parts), 1 / len(parts))
+        means = np.array([part.mean for part in parts])
+        mean = float(means @ shares)
+        spread = np.array([part.deviation for part in parts]) ** 2 + (means - mean) ** 2
+        return cls(float(masses.sum()), mean, math.sqrt(float(spread @ shares)), mean, mean)
+
+    def with_held_out(self, facts: PublicFacts, validation: Table) -> Moments:
+        """Return these moments with the extremes of the held-out labels."""
+        held_out = validation.labels
+        if held_out is None or not held_out.size:
+            return self
+        far = held_out / facts.label_bound
+        return replace(self, least=float(far.min()), largest=float(far.max()))
+
+
+def _moments(part: Part, facts: PublicFacts) -> Moments:
+    return Moments.of(facts, part.table)
+
+
+def _unit(party: Party, context: TrainingContext, own: Moments) -> tuple[AShare, float]:
+    """Return [base] over the label bound at LABEL_SCALE, [1], and the revealed unit of margins."""
+    base, reached = party.run(_spread(party, context, own))
+    count = party.reveal(reached, what=UNIT)
+    assert count is not None, "revealed to both"
+    largest = SPREADS.start + int(count[0])
+    return base, context.facts.label_bound * 2.0 ** (largest + 1 - LABEL_SCALE - SPREAD_BITS)
+
+
+def _spread(party: Party, context: TrainingContext, own: Moments) -> Steps[tuple[AShare, AShare]]:
+    """Return [base], [1], and [number of thresholds that at least one distance reaches], [1]."""
+    scale, given, facts = LABEL_SCALE, context.config.base_score, context.facts
+    if given is not None:
+        base = public_ring(np.array([given / facts.label_bound]), party.rank, scale)
+    else:
+        base = yield from _mean(party, facts, own)
+    distances = []
+    for p in (0, 1) if facts.label_holder is None else (facts.label_holder,):
+        mine = own if party.rank == p else Moments()
+        part = _part(facts, p)
+        off = (_own(party, [mine.mean], scale) - base).times(round(part * 2**SPREAD_BITS), SPREAD_BITS)
+        distances += [_own(party, [mine.deviation * part], scale + SPREAD_BITS), off, -off]
+        if any(facts.validation_rows):
+            far = _own(party, [mine.largest], scale) - base, base - _own(party, [mine.least], scale)
+            distances += [x.times(1, SPREAD_BITS) for x in far]
+    bits = yield from below.steps(party, concatenate(distances), [1 << j for j in SPREADS], SPREADS.stop + 2)
+    none = yield from all_of.steps(party, bits.map(np.transpose))
+    reached = yield from to_ring.steps(party, ~none)
+    return base, reached.sum().reshape(1)
+
+
+def _part(facts: PublicFacts, p: int) -> float:
+    """Return the square root of an upper bound of party p's fraction of the weight."""
+    if facts.label_holder is not None:
+        return 1.0
+    if facts.masses is None:
+        return math.sqrt(facts.layout.rows[p] / facts.layout.row_count)
+    # A sum of weights is at least half of its power of two.
+    return math.sqrt(min(1.0, 2 * facts.masses[p] / max(facts.masses)))
+
+
+def _mean(party: Party, facts: PublicFacts, own: Moments) -> Steps[AShare]:
+    """Return [weighted mean of all labels] over the label bound at LABEL_SCALE, [1]."""
+    if facts.label_holder is not None:
+        return _own(party, [own.mean], LABEL_SCALE)
+    if facts.masses is None:
+        return _own(party, [own.mean * facts.layout.rows[party.rank] / facts.layout.row_count], LABEL_SCALE)
+    scale, high = _mass_scale(facts)
+    whole, of_second = _own(party, [own.mass], scale), _own(party, [own.mass * party.rank], scale)
+    part = yield from divide.steps(party, of_second, whole, max(0, scale - 2), high, QUOTIENT_SCALE)
+    first = _own(party, [own.mean * (1 - party.rank)], LABEL_SCALE)
+    difference = _own(party, [own.mean * (2 * party.rank - 1)], LABEL_SCALE)
+    moved = yield from multiply.steps(party, part, difference)
+    return first + (yield from floor.steps(party, moved, QUOTIENT_SCALE))
+
+
+def _over_unit(party: Party, base: AShare, facts: PublicFacts) -> Steps[AShare]:
+    """[base] over the label bound at LABEL_SCALE -> over the unit of margins at MARGIN_SCALE."""
+    finer = UNIT_SHIFT + MARGIN_SCALE - LABEL_SCALE
+    raised = base.times(1 << ceil_log2(facts.label_bound / facts.label_scale) + finer, finer)
+    # The floor is exact, so a resumed training computes the same number.
+    return rerandomise(party, (yield from floor.steps(party, raised, UNIT_SHIFT)))

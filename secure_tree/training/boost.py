@@ -1,0 +1,157 @@
+"""Boosting: set-up, trees, and the finished model. Each step is a protocol that can be planned from public shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpc.arithmetic.bits import to_ring
+from mpc.matrix.linear_map import Releasable
+from mpc.party import Party
+from mpc.rounding.truncation import truncate
+from mpc.rounds import Steps, parallel
+from mpc.shares import AShare, concatenate, stack
+from secure_tree.data.bins import ORDER_BITS, Bins
+from secure_tree.data.own_rows import Here, OwnRows
+from secure_tree.model.ensemble import Ensemble, NodeStatistics, Routes, TreeShares, left_children, winning_edges
+from secure_tree.public.context import TrainingContext
+from secure_tree.setup.continuation import Begun
+from secure_tree.training.validation import Validation, share_validation_rows
+from secure_tree.tree.candidates import Candidates, compare_edges
+from secure_tree.tree.grow import grow
+from secure_tree.tree.histogram import share_blocks
+from secure_tree.tree.rows import Rows, TreeRows, local_rows
+from secure_tree.tree.thresholds import EdgeKeys, share_edges
+from secure_tree.workers.rows import ShardedRows
+from secure_tree.workers.sources import AtWorkers
+
+
+@dataclass
+class Boosting:
+    """The state of a training after set-up.
+
+    edges: the keys of the candidates' edges. validation: the held-out rows, if any. before: the model that the training
+    continues, if any.
+    """
+
+    context: TrainingContext
+    rows: Rows
+    candidates: Candidates
+    edges: EdgeKeys
+    base: AShare
+    validation: Validation | None
+    before: Ensemble | None = None
+
+    @property
+    def matrices(self) -> list[Releasable]:
+        """The masked matrices that are kept until the training ends."""
+        fixed = [*self.candidates.sums, *self.candidates.sets]
+        routers = self.validation.routers if self.validation else []
+        return [*self.edges.matrices, *self.rows.matrices, *fixed, *(m for router in routers for m in router.matrices)]
+
+
+def set_up(
+    party: Party, context: TrainingContext, base: AShare, bins: Bins, own: OwnRows, begun: Begun | None = None
+) -> Steps[Boosting]:
+    """Own rows and bins -> Boosting at the first margin.
+
+    If the training continues a model (`begun`), the held-out rows start at that model's margins.
+    """
+    layout = context.layout
+    candidates, rows, edges = yield from parallel(
+        compare_edges(party, bins, layout),
+        _rows(party, context, base, bins, own),
+        share_edges(party, bins, layout),
+    )
+    held_out = None
+    if any(context.facts.validation_rows):
+        held_out = yield from share_validation_rows(party, context, base, bins.cuts, own.validation)
+        if begun:
+            held_out.margin = held_out.margin + begun.added_held_out
+    return Boosting(context, rows, candidates, edges, base, held_out, begun.ensemble if begun else None)
+
+
+def _rows(party: Party, context: TrainingContext, base: AShare, bins: Bins, own: OwnRows) -> Steps[Rows]:
+    if isinstance(own, AtWorkers):
+        return ShardedRows(party, context, base, bins, own)
+    assert isinstance(own, Here), "rows are here or at workers"
+    blocks = yield from share_blocks(party, bins, context.layout)
+    return local_rows(party, context, blocks, own.table, base)
+
+
+def boost_once(
+    party: Party, boosting: Boosting, samples: Sequence[np.ndarray]
+) -> Steps[list[tuple[TreeShares, TreeRows]]]:
+    """Grow one tree per class, each from its sample of candidates, and add them to the margins.
+
+    Return every tree with the rows that it was grown on. The trees grow in parallel, in the same rounds of messages.
+    """
+    grown = yield from parallel(*(_boost_class(party, boosting, k, sample) for k, sample in enumerate(samples)))
+    party.part(None)
+    return list(grown)
+
+
+def _boost_class(party: Party, boosting: Boosting, k: int, sample: np.ndarray) -> Steps[tuple[TreeShares, TreeRows]]:
+    party.part("gradients")
+    rows = yield from boosting.rows.start_tree(party, k)
+    tree = yield from grow(party, boosting.context, rows, boosting.candidates, sample)
+    return tree, rows
+
+
+def finish(party: Party, boosting: Boosting, trees: list[TreeShares]) -> Steps[Ensemble]:
+    """Trees -> Ensemble: every node's feature as a one-hot, and the key of its threshold. Two rounds for all trees.
+
+    The trees of the model that the training continues come first. A null split compares 0 with a threshold above every
+    key if the node is a left child, otherwise with 0.
+    """
+    layout, m = boosting.context.layout, boosting.context.config.nodes
+    winners = stack([t.winner for t in trees])
+    count = len(trees) * m
+    path = Routes.of(layout, trees)
+    winning, missing_left = winning_edges(layout, winners.reshape(count, -1))
+    statistics, keys = yield from parallel(
+        _statistics(party, trees, boosting.before), boosting.edges.of(party, winning)
+    )
+    features = path.features.reshape(count, -1)
+    missing_right = (features ^ missing_left)[:, list(layout.missing)]
+    above_all = path.null.reshape(count).masked(np.tile(left_children(m), len(trees)))
+    top = concatenate([keys, above_all.reshape(count, 1)], axis=1)
+    threshold_bits, chosen = yield from parallel(
+        to_ring.steps(party, top), to_ring.steps(party, concatenate([features, missing_right], axis=1))
+    )
+    thresholds = threshold_bits.times(1 << np.arange(ORDER_BITS + 2)).sum(axis=-1)
+    shape = (len(trees), m)
+    ensemble = Ensemble(
+        sets=path.sets,
+        features=path.features,
+        null=path.null,
+        thresholds=thresholds.reshape(*shape),
+        chosen=chosen.reshape(*shape, -1),
+        leaves=stack([t.leaves for t in trees]),
+        base=boosting.base,
+        statistics=statistics,
+    )
+    return boosting.before.then(ensemble) if boosting.before else ensemble
+
+
+def _statistics(party: Party, trees: list[TreeShares], before: Ensemble | None) -> Steps[NodeStatistics]:
+    """Return gains and covers; the sum of all gains fits at their scale. One round, or two if a model is continued."""
+    gains, covers = stack([t.gains for t in trees]), stack([t.covers for t in trees])
+    gains = yield from truncate.steps(party, gains, max(1, (gains.size - 1).bit_length()))
+    if before is None or before.statistics is None:
+        return NodeStatistics(gains, covers)
+    # One bit less, so that the sum of both models' gains fits.
+    gain_scale = min(gains.scale, before.statistics.gains.scale) - 1
+    cover_scale = min(covers.scale, before.statistics.covers.scale)
+    of_model, of_trees, *all_covers = yield from parallel(
+        *(_at_scale(party, x, gain_scale) for x in (before.statistics.gains, gains)),
+        *(_at_scale(party, x, cover_scale) for x in (before.statistics.covers, covers)),
+    )
+    return NodeStatistics(concatenate([of_model, of_trees]), concatenate(list(all_covers)))
+
+
+def _at_scale(party: Party, x: AShare, scale: int) -> Steps[AShare]:
+    """Truncate x to `scale`, which is at most that of x."""
+    return x if x.scale == scale else (yield from truncate.steps(party, x, x.scale - scale))

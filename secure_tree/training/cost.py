@@ -1,0 +1,145 @@
+"""What a training requires of the network and of the dealer, computed from public sizes only."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpc.checks.verdict import Auditor
+from mpc.checks.verdict import settle as settle_audit
+from mpc.errors import ConfigError
+from mpc.offline.correlation import Correlation
+from mpc.protocol.planning import Trace
+from secure_tree.agreement.training import check_bins, check_declared, check_validation_rows
+from secure_tree.data.categories import is_indicator
+from secure_tree.data.own_rows import Here
+from secure_tree.data.table import Table, held_count
+from secure_tree.public.config import TrainConfig
+from secure_tree.public.context import PublicFacts, TrainingContext
+from secure_tree.public.exact import ceil_log2
+from secure_tree.public.layout import lay_out
+from secure_tree.public.sampling import alike, samples_by_round
+from secure_tree.setup.base_score import settle
+from secure_tree.setup.edges import cut_bins
+from secure_tree.training.boost import boost_once, finish, set_up
+
+
+@dataclass(frozen=True)
+class Demand:
+    """One step of a training at party 0, repeated `times` times: requests, rounds, and payload bytes each way."""
+
+    step: str
+    kinds: list[Correlation[object]]
+    rounds: int
+    sent: int
+    received: int
+    times: int = 1
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The public sizes of both tables.
+
+    rows, names: row counts and feature names of each party; a name that contains = is that of an indicator.
+    validation_rows: the numbers of separate rows for validation; None: `test_size` of the rows is held out.
+    largest_weight: None if no row has a weight. audit: whether the parties check their computation.
+    """
+
+    rows: tuple[int, int]
+    names: tuple[tuple[str, ...], tuple[str, ...]]
+    validation_rows: tuple[int, int] | None = None
+    largest_weight: float | None = None
+    audit: bool = False
+
+    @classmethod
+    def numeric(cls, rows: tuple[int, int], features: int) -> Sizes:
+        """Return the sizes of horizontal tables with numeric features only."""
+        names = tuple(f"f{i}" for i in range(features))
+        return cls(rows, (names, names))
+
+    def context(self, config: TrainConfig) -> TrainingContext:
+        """Return the context that the parties would agree on. Raises ConfigError for inconsistent sizes."""
+        config.check_trainable()
+        rows, held_out, names = self.rows, self.validation_rows, self.names
+        if held_out is None:
+            held_out = held_count(config, rows[0]), held_count(config, rows[1])
+            rows = rows[0] - held_out[0], rows[1] - held_out[1]
+        vertical = config.partition == "vertical"
+        if vertical and (rows[0] != rows[1] or held_out[0] != held_out[1]):
+            raise ConfigError("both parties of vertical data must have the same number of rows")
+        if not vertical and names[0] != names[1]:
+            raise ConfigError("both parties of horizontal data must have the same features")
+        check_declared(config, names)
+        check_validation_rows(held_out)
+        every = names[0] + names[1] if vertical else names[0]
+        if not every:
+            raise ConfigError("at least one party must have features, got none")
+        weight_scale = masses = None
+        if self.largest_weight is not None:
+            weight_scale = math.ldexp(1.0, ceil_log2(self.largest_weight))
+            bounds = [math.ldexp(1.0, ceil_log2(max(n, 1) * self.largest_weight)) / weight_scale for n in rows]
+            masses = min(bounds[0], rows[0]), 0.0 if vertical else min(bounds[1], rows[1])
+        indicators = tuple(f for f, name in enumerate(every) if is_indicator(name))
+        layout = lay_out(config, names, rows)
+        check_bins(layout)
+        facts = PublicFacts(
+            pairing="",
+            names=every,
+            layout=layout,
+            label_scale=1.0,
+            weight_scale=weight_scale,
+            masses=masses,
+            label_holder=0 if vertical else None,
+            validation_rows=held_out,
+            indicators=indicators,
+            counts=config.counts,
+        )
+        return TrainingContext(config, facts)
+
+
+def plan_training(config: TrainConfig, sizes: Sizes, dealer: bool = True) -> list[Demand]:
+    """Return the demand of set-up, rounds of trees, evaluations of held-out rows, and the finished model.
+
+    The label scale of a regression is assumed to be 1; rounds and bytes do not depend on it. The demand may differ from
+    that of the training in three cases. Early stopping may need less. With `colsample_bytree`, the public coin may draw
+    features with more or fewer candidates, if some are indicators, may be missing or are constrained. Joint edges of
+    features with frequent values need further passes of the bisection, which do not follow from sizes. Raises
+    RangeError.
+    """
+    context = sizes.context(config)
+    layout, names = context.layout, sizes.names[0]
+    rows = layout.rows[0], context.facts.validation_rows[0]
+    own = Here(*(Table(np.zeros((n, len(names)), np.float32), names) for n in rows))
+    trace = Trace.at(0, masks_operands=dealer)
+    party = trace.party
+    party.comparison = config.comparison
+    party.audit = Auditor() if sizes.audit else None
+    demands: list[Demand] = []
+
+    def record(step: str, times: int = 1) -> None:
+        settle_audit(party)
+        total = party.meter.total
+        rounds = total.rounds - sum(d.rounds for d in demands)
+        sent = total.sent // 8 - sum(d.sent for d in demands)
+        received = total.received // 8 - sum(d.received for d in demands)
+        demands.append(Demand(step, trace.cut(), rounds, sent, received, times))
+
+    bins = cut_bins(party, context, own)
+    context, base = settle(party, context, own)
+    context = context.with_label_scale(1.0)
+    boosting = party.run(set_up(party, context, base, bins, own))
+    record("set-up")
+    for samples, times in alike(context, samples_by_round(context)):
+        grown = party.run(boost_once(party, boosting, samples))
+        record("one round of trees", times)
+    trees = [tree for tree, _ in grown]
+    whole, rest = divmod(config.n_estimators, config.eval_epochs)
+    for count, times in ((config.eval_epochs, whole), (rest, 1)):
+        if boosting.validation and count and times:
+            boosting.validation.measure(party, trees * count, 0)
+            record(f"evaluation of {count} rounds", times)
+    party.run(finish(party, boosting, trees * config.n_estimators))
+    record("finish")
+    return demands

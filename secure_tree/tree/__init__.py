@@ -1,0 +1,1 @@
+"""One tree on shares, in the order of the data flow: gradients, histogram, candidates, score, pruning, weights."""

@@ -1,0 +1,112 @@
+"""Candidate splits of both parties, and the secret matrices of which foreign bins each candidate sends left.
+
+`secure_tree.public.layout` numbers the candidates. A party's edge i sends its own bin j left iff j < finer * i, which
+is public. For horizontal data with private edges, both parties have bins of the same features, cut at different edges.
+Then W[f, b, c] = 1{median of the training values in p's bin b < q's edge c} is compared once and kept as shares. There
+is no W for joint edges, which are the edges of both parties, and none for vertical data, where a candidate applies only
+to its owner's bins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpc.arithmetic.bits import to_ring
+from mpc.comparison.comparison import below
+from mpc.matrix.fixed_operand import FixedOperand, fix, multiply_fixed
+from mpc.party import Party
+from mpc.rings import Z32
+from mpc.rounds import Steps, parallel
+from mpc.shares import AShare, BShare, concatenate
+from secure_tree.data.bins import Bins, order_key
+from secure_tree.model.ensemble import winning_edges
+from secure_tree.public.layout import Layout
+
+COMPARED_BITS = 34
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """`sums[p]`, `sets[p]`: W for the bins of p as fixed operands over Z_2^32 and GF(2), if any."""
+
+    layout: Layout
+    sums: tuple[FixedOperand, ...] = ()
+    sets: tuple[FixedOperand, ...] = ()
+
+
+def compare_edges(party: Party, bins: Bins, layout: Layout) -> Steps[Candidates]:
+    """Each party's own bins -> Candidates. Four rounds, once per training; none without W."""
+    if layout.joint or layout.vertical:
+        return Candidates(layout)
+    compared = yield from parallel(
+        *(below.steps(party, _difference(party.rank, bins, p, layout), [0], COMPARED_BITS) for p in (0, 1))
+    )
+    less = [c[..., 0] for c in compared]
+    rings = yield from parallel(*(to_ring.steps(party, w, Z32) for w in less))
+    fixed = yield from parallel(
+        *(fix.steps(party, w, b) for w, b in zip(rings, less, strict=True)),
+        *(fix.steps(party, w.map(lambda b: b.transpose(0, 2, 1))) for w in less),
+    )
+    return Candidates(layout, tuple(fixed[:2]), tuple(fixed[2:]))
+
+
+def _difference(rank: int, bins: Bins, p: int, layout: Layout) -> AShare:
+    """Return [median of p's bin - q's edge] on order-preserving keys, [d, L_p, K_q]. Each party holds its own term."""
+    shape = (layout.feature_count, layout.present(p), layout.sizes[1 - p])
+    if rank == p:
+        mine = np.broadcast_to(order_key(bins.medians)[:, :, None], shape)
+    else:
+        mine = np.broadcast_to(-order_key(bins.edges)[:, None, :], shape)
+    return AShare(mine.astype(np.uint64), rank)
+
+
+def left_sums(party: Party, candidates: Candidates, histograms: list[AShare]) -> Steps[AShare]:
+    """[hist_p] of shape [v, s, d_p, bins_p] for both blocks -> [left sums], [v, s, C]. At most one round."""
+    layout = candidates.layout
+    v, s = histograms[0].shape[:2]
+    values = [h[..., : layout.present(p)] for p, h in enumerate(histograms)]
+    sums = [(h.cumsum(axis=3) - h)[..., :: layout.finer] for h in values]
+    if layout.joint:
+        sums = [sums[0] + sums[1]]
+    if candidates.sums:
+        flat = [h.map(lambda w: w.transpose(2, 0, 1, 3).reshape(w.shape[2], v * s, -1)) for h in values]
+        foreign = yield from parallel(
+            *(multiply_fixed.steps(party, x, operand) for x, operand in zip(flat, candidates.sums, strict=True))
+        )
+        moved = [x.map(lambda w: w.reshape(len(w), v, s, -1).transpose(1, 2, 0, 3)) for x in foreign]
+        sums = [sums[0] + moved[1], sums[1] + moved[0]]
+    missing = [h[:, :, list(layout.optional[p]), -1:] for p, h in enumerate(histograms)]
+    if not layout.vertical:
+        missing = [missing[0] + missing[1]] * 2
+    copies = [sums[p][:, :, list(layout.optional[p])] + missing[p] for p in layout.cutters]
+    return concatenate([x.reshape(v, s, -1) for x in sums + copies], axis=2)
+
+
+def left_sets(party: Party, candidates: Candidates, winner: BShare) -> Steps[list[BShare]]:
+    """<one-hot winner>, [v, C + 1] -> each party's bins that go left, <[v, d_p, bins_p]>. At most one round."""
+    layout = candidates.layout
+    edges, missing = winning_edges(layout, winner)
+    sets = [_after(edges[0 if layout.joint else p], layout.finer) for p in (0, 1)]
+    if candidates.sets:
+        foreign = yield from parallel(
+            *(
+                multiply_fixed.steps(party, edges[1 - p].map(lambda b: b.transpose(1, 0, 2)), candidates.sets[p])
+                for p in (0, 1)
+            )
+        )
+        sets = [sets[p] ^ foreign[p].map(lambda b: b.transpose(1, 0, 2)) for p in (0, 1)]
+    return [
+        concatenate([sets[p], missing[:, layout.features_of(p), None]], axis=2) if layout.optional[p] else sets[p]
+        for p in (0, 1)
+    ]
+
+
+def _after(edges: BShare, finer: int) -> BShare:
+    """Return out[j] = xor of edges[i] over finer * i > j, along the last axis: the bins below the edge."""
+
+    def suffix(b: np.ndarray) -> np.ndarray:
+        return np.repeat(np.bitwise_xor.accumulate(b[..., ::-1], axis=-1)[..., ::-1] ^ b, finer, axis=-1)
+
+    return edges.map(suffix)

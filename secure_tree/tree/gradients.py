@@ -1,0 +1,100 @@
+"""First and second derivatives of the loss from shares of the margin, rounded to the histogram scale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpc.arithmetic.beaver import multiply
+from mpc.arithmetic.bits import select
+from mpc.functions.sigmoid import sigmoid
+from mpc.party import Party
+from mpc.rings import Z32, Z64
+from mpc.rounding.truncation import truncate
+from mpc.rounds import Steps, parallel
+from mpc.shares import AShare, concatenate, public_ring, stack
+from secure_tree.functions.curves import EXP, EXP_SCALE, quadratics
+from secure_tree.public.context import TrainingContext
+from secure_tree.public.numerics import MARGIN_SCALE, STEP_SCALE, WEIGHT_INPUT_SCALE
+from secure_tree.public.sampling import row_mask
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The targets of the trees of a round, and the weights of the rows.
+
+    labels: [classes, n], either 0 and 1, or labels over the label scale at MARGIN_SCALE. weights: [n], over the weight
+    scale at WEIGHT_INPUT_SCALE; None if all rows have the same weight.
+    """
+
+    labels: AShare
+    weights: AShare | None
+
+
+def gradients(party: Party, context: TrainingContext, targets: Targets, k: int, margin: AShare) -> Steps[AShare]:
+    """[margin] of class k -> [g], [h] and, if rows are counted, [1], uint32 [s, n] at the histogram scale.
+
+    Logistic: sigma - y and sigma (1 - sigma). Squared error: (margin - y) / label_scale and 1. Counts: e^m - y and
+    e^(m + max_delta_step), both over the label scale, with e^m clipped to about twice the label scale. g and h are
+    multiplied by the row's weight over the weight scale, and all values are 0 for rows that `subsample` leaves out.
+
+    Rounding is stochastic and unbiased, so that errors average out in sums over many rows.
+    """
+    config, n = context.config, margin.shape[0]
+    derive = _logistic if config.logistic else _poisson if config.counts else _squared
+    steps = derive(party, context, targets.labels[k], targets.weights, margin)
+    kept = None
+    if config.subsample < 1:
+        derived, kept = yield from parallel(steps, row_mask(party, config.subsample, n))
+    else:
+        derived = yield from steps
+    if config.min_child_samples > 1:
+        units = public_ring(np.ones((1, n), np.int64), party.rank, derived.scale, derived.ring)
+        derived = concatenate([derived, units])
+    values = derived.narrow(Z32)
+    return values if kept is None else (yield from select.steps(party, kept.reshape(1, n), values))
+
+
+def _logistic(
+    party: Party, context: TrainingContext, labels: AShare, weights: AShare | None, margin: AShare
+) -> Steps[AShare]:
+    """Return [g], [h] at the histogram scale, uint32 [2, n]; uint64 if rows have weights."""
+    numerics = context.numerics
+    scale, ring = (numerics.histogram_scale, Z32) if weights is None else (MARGIN_SCALE, Z64)
+    p, h = yield from sigmoid.steps(party, margin, scale, ring, bits=numerics.margin_bits)
+    pair = stack([p - labels.times(1 << scale, scale).narrow(ring), h])
+    return pair if weights is None else (yield from _weighted(party, context, weights, pair))
+
+
+def _squared(
+    party: Party, context: TrainingContext, labels: AShare, weights: AShare | None, margin: AShare
+) -> Steps[AShare]:
+    """Return [g], [h] at the histogram scale, uint64 [2, n]."""
+    scale = MARGIN_SCALE if weights is not None else context.numerics.histogram_scale
+    g = margin - labels
+    if weights is None:
+        g = yield from truncate.steps(party, g, MARGIN_SCALE - scale)
+    pair = stack([g, public_ring(np.full(margin.shape, 1 << scale), party.rank, scale)])
+    return pair if weights is None else (yield from _weighted(party, context, weights, pair))
+
+
+def _poisson(
+    party: Party, context: TrainingContext, labels: AShare, weights: AShare | None, margin: AShare
+) -> Steps[AShare]:
+    """Return [g], [h] at the histogram scale, uint64 [2, n]. The margin lacks the logarithm of the label scale."""
+    numerics = context.numerics
+    expected = yield from quadratics(party, margin, EXP, numerics.margin_bits, EXP_SCALE)
+    g = expected - labels.times(1 << EXP_SCALE - MARGIN_SCALE, EXP_SCALE - MARGIN_SCALE)
+    factors = 1 << STEP_SCALE, numerics.hessian_factor
+    pair = stack([x.times(f, STEP_SCALE) for x, f in zip((g, expected), factors, strict=True)])
+    scale = MARGIN_SCALE if weights is not None else numerics.histogram_scale
+    pair = yield from truncate.steps(party, pair, EXP_SCALE + STEP_SCALE - scale)
+    return pair if weights is None else (yield from _weighted(party, context, weights, pair))
+
+
+def _weighted(party: Party, context: TrainingContext, weights: AShare, pair: AShare) -> Steps[AShare]:
+    """[g], [h] at MARGIN_SCALE -> their products with the weights at the histogram scale, which are below 2^40."""
+    product = yield from multiply.steps(party, pair, stack([weights, weights]))
+    shift = MARGIN_SCALE + WEIGHT_INPUT_SCALE - context.numerics.histogram_scale
+    return (yield from truncate.steps(party, product, shift))

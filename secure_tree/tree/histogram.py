@@ -1,0 +1,75 @@
+"""Histograms of secret gradients over bins that one party knows, and routing of rows, block by block."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpc.matrix.known_matrix import BinColumns, BinRows
+from mpc.matrix.linear_map import SharedMatrix, VectorSupply, apply_matrix, share_masked_matrix
+from mpc.party import Party
+from mpc.rings import GF2, Z32
+from mpc.rounds import Steps, parallel
+from mpc.shares import AShare, BShare
+from secure_tree.data.bins import Bins
+from secure_tree.public.layout import Layout
+
+
+@dataclass(frozen=True)
+class Block:
+    """One party's part of the bin matrix: its rows, features and bins per feature, and the matrix and its transpose."""
+
+    rows: slice
+    features: int
+    size: int
+    columns: SharedMatrix
+    lines: SharedMatrix
+
+
+@dataclass
+class BlockMasks:
+    """The masks of one tree for one block."""
+
+    block: Block
+    histograms: VectorSupply
+    routes: VectorSupply
+
+
+def share_blocks(party: Party, bins: Bins, layout: Layout) -> Steps[list[Block]]:
+    """Each party's bins -> both Blocks. One round."""
+    steps = []
+    for p in (0, 1):
+        size, rows = layout.bins(p), layout.rows[p]
+        columns = BinColumns(bins.numbers, size) if party.rank == p else None
+        lines = BinRows(bins.numbers, size) if party.rank == p else None
+        steps.append(share_masked_matrix.steps(party, p, columns, rows, layout.widths[p] * size, Z32, size))
+        steps.append(share_masked_matrix.steps(party, p, lines, layout.widths[p] * size, rows, GF2, size))
+    matrices = yield from parallel(*steps)
+    return [
+        Block(layout.rows_of(p), layout.widths[p], layout.bins(p), matrices[2 * p], matrices[2 * p + 1]) for p in (0, 1)
+    ]
+
+
+def take_masks(party: Party, blocks: list[Block], vectors: int, nodes: int) -> list[BlockMasks]:
+    """Take the masks of one tree, for `vectors` histograms and for routing at `nodes` nodes."""
+    return [BlockMasks(b, b.columns.supply(party, vectors), b.lines.supply(party, nodes)) for b in blocks]
+
+
+def histograms(party: Party, masks: list[BlockMasks], values: AShare) -> Steps[list[AShare]]:
+    """[values], uint32 [v, s, n] -> for each block [sums], uint32 [v, s, d_p, bins_p]. One round."""
+    v, s, _ = values.shape
+    flat = values.reshape(v * s, -1)
+    sums = yield from parallel(*(apply_matrix.steps(party, m.histograms, flat[:, m.block.rows]) for m in masks))
+    return [x.reshape(v, s, m.block.features, m.block.size) for x, m in zip(sums, masks, strict=True)]
+
+
+def route(party: Party, masks: list[BlockMasks], sets: list[BShare], rows: int) -> Steps[BShare]:
+    """<bins that go left> of each block, [v, d_p, bins_p] -> <goes left> of every row, [v, n]. One round."""
+    parts = yield from parallel(
+        *(apply_matrix.steps(party, m.routes, x.reshape(len(x), -1)) for m, x in zip(masks, sets, strict=True))
+    )
+    left = np.zeros((len(sets[0]), rows), np.uint8)
+    for m, part in zip(masks, parts, strict=True):
+        left[:, m.block.rows] ^= part.bits
+    return BShare(left, party.rank)

@@ -1,0 +1,242 @@
+"""The rows that trees are grown on. All values per row stay behind these interfaces; only sums leave, as shares.
+
+Boosting uses the interface `Rows`, and a growing tree uses `TreeRows`. `LocalRows` implements them for one process per
+party, and `secure_tree.workers.rows` for workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from mpc.arithmetic.beaver import dot
+from mpc.arithmetic.bits import and_bits, select, to_ring
+from mpc.arithmetic.fixed_factor import FixedValues, fix_values, select_fixed
+from mpc.matrix.linear_map import Releasable
+from mpc.party import Party
+from mpc.rings import integers
+from mpc.rounding.widening import widen
+from mpc.rounds import Steps, parallel
+from mpc.shares import AShare, BShare, S, concatenate, public_bits, stack
+from mpc.sharing import rerandomise
+from mpc.words import U64
+from secure_tree.data.table import Table
+from secure_tree.public.context import TrainingContext
+from secure_tree.public.layout import Layout
+from secure_tree.public.numerics import MARGIN_SCALE, WEIGHT_INPUT_SCALE
+from secure_tree.tree.gradients import Targets, gradients
+from secure_tree.tree.histogram import Block, BlockMasks, histograms, route, take_masks
+
+
+class TreeRows(Protocol):
+    """The rows while a tree grows. Each row is at a secret node of the current level, at first the root."""
+
+    @property
+    def gradients(self) -> AShare:
+        """The gradients that the tree is grown on, uint32 [s, n]."""
+
+    @property
+    def margin(self) -> AShare:
+        """The margins of the tree's class, [n] at MARGIN_SCALE."""
+
+    def totals(self, party: Party) -> Steps[AShare]:
+        """Enter a level, and return sums of [g, h] or [g, h, 1] of the root or the left children, uint32 [v, s]."""
+
+    def histograms(self, party: Party) -> Steps[list[AShare]]:
+        """Return the same sums by bin for both parties, uint32 [v, s, d_p, bins_p]."""
+
+    def route(self, party: Party, sets: list[BShare]) -> Steps[None]:
+        """Route the rows to the next level, left if their bin is in `sets`, <[v, d_p, bins_p]> for both parties."""
+
+    def add_leaves(self, party: Party, leaves: AShare) -> Steps[None]:
+        """Add the [weight] of its leaf to the margin of each row."""
+
+
+class Rows(Protocol):
+    """The rows of a training, and their margins."""
+
+    @property
+    def matrices(self) -> Sequence[Releasable]:
+        """The masked matrices that are kept until the training ends."""
+
+    @property
+    def margin(self) -> AShare:
+        """The margins, [classes, n] at MARGIN_SCALE."""
+
+    def begin(self, party: Party, margin: AShare | None) -> None:
+        """Prepare for the first tree. `margin` replaces the first margin if it is given."""
+
+    def keep(self, party: Party) -> None:
+        """Complete a round of trees. The margins never return to a state before it."""
+
+    def recover(self, party: Party) -> None:
+        """Restore the state at the end of the last complete round after WorkersLost."""
+
+    def start_tree(self, party: Party, k: int) -> Steps[TreeRows]:
+        """Compute gradients of class k at the current margin, with all rows at the root."""
+
+
+@dataclass
+class LocalRows:
+    """Implements `Rows` with masked matrices of both parties' bins, targets, and [margin] of each class."""
+
+    context: TrainingContext
+    blocks: list[Block]
+    targets: Targets
+    margins: list[AShare]
+
+    @property
+    def margin(self) -> AShare:
+        return stack(self.margins)
+
+    def begin(self, party: Party, margin: AShare | None) -> None:
+        if margin is not None:
+            self.margins = [margin[k] for k in range(len(margin))]
+
+    def keep(self, party: Party) -> None:
+        pass
+
+    def recover(self, party: Party) -> None:
+        raise AssertionError("these rows have no workers")
+
+    @property
+    def matrices(self) -> Sequence[Releasable]:
+        return [matrix for block in self.blocks for matrix in (block.columns, block.lines)]
+
+    def start_tree(self, party: Party, k: int) -> Steps[LocalTreeRows]:
+        config = self.context.config
+        values = yield from gradients(party, self.context, self.targets, k, self.margins[k])
+        s, n = values.shape
+        masks = take_masks(party, self.blocks, s << config.max_depth - 1, config.nodes)
+        return LocalTreeRows(
+            self, k, values, masks, public_bits(np.ones((1, n)), party.rank), values.map(lambda w: w[None])
+        )
+
+
+@dataclass
+class LocalTreeRows:
+    """Implements `TreeRows`.
+
+    gradients: uint32 [s, n]. at_node: <row is at node>, [v, n]. values: the gradients at the nodes whose sums are
+    needed next, uint32 [v, s, n].
+    """
+
+    rows: LocalRows
+    k: int
+    gradients: AShare
+    masks: list[BlockMasks]
+    at_node: BShare
+    values: AShare
+    fixed: FixedValues | None = None
+
+    @property
+    def margin(self) -> AShare:
+        return self.rows.margins[self.k]
+
+    def totals(self, party: Party) -> Steps[AShare]:
+        if self.fixed is not None:
+            self.values = yield from select_fixed.steps(party, self.at_node[0::2], self.fixed)
+        return self.values.sum(axis=-1)
+
+    def histograms(self, party: Party) -> Steps[list[AShare]]:
+        sums = self._histograms(party)
+        # An audit adds up the left leaves as well.
+        levels = self.rows.context.config.max_depth - (party.audit is None)
+        left_nodes = (1 << levels) - 1
+        if self.fixed is not None or left_nodes == 0:
+            return (yield from sums)
+        of_root, self.fixed = yield from parallel(sums, fix_values.steps(party, self.gradients, left_nodes))
+        return of_root
+
+    def _histograms(self, party: Party) -> Steps[list[AShare]]:
+        of_blocks = yield from histograms(party, self.masks, self.values)
+        if party.audit is not None:
+            for mask, sums in zip(self.masks, of_blocks, strict=True):
+                of_rows = self.values[..., mask.block.rows].sum(axis=-1)
+                party.audit.zero(
+                    sums.sum(axis=-1) - of_rows.map(lambda w: w[..., None]), "the bins of a feature add up"
+                )
+        return of_blocks
+
+    def route(self, party: Party, sets: list[BShare]) -> Steps[None]:
+        left = yield from route(party, self.masks, sets, self.at_node.shape[1])
+        if len(self.at_node) > 1:
+            left = yield from and_bits.steps(party, self.at_node, left)
+        self.at_node = interleave(left, self.at_node ^ left)
+
+    def add_leaves(self, party: Party, leaves: AShare) -> Steps[None]:
+        del self.masks, self.values, self.fixed  # large, and not needed again
+        bits = self.rows.context.numerics.leaf_bits
+        # A row is at one leaf: the first, unless it moves to another.
+        moves = (leaves[1:] - leaves[:1]).map(lambda w: w[:, None])
+        moved = yield from select.steps(party, self.at_node[1:], moves, integers(U64, bits), summed=True)
+        step = yield from widen.steps(party, moved + leaves[:1], bits)
+        before = self.rows.margins[self.k]
+        margins = [*self.rows.margins]
+        margins[self.k] = before + step
+        self.rows.margins = margins
+        if party.audit is not None:
+            check = self._check_margins(party.unaudited(), leaves, before)
+            party.audit.later(check, "margins grow by the leaves")
+
+    def _check_margins(self, party: Party, leaves: AShare, before: AShare) -> Steps[AShare]:
+        """Return values that are zero if each row is at one leaf and the sum of margins grew by that of the leaves."""
+        at_leaf = yield from to_ring.steps(party, self.at_node)
+        grown = (self.rows.margins[self.k] - before).sum()
+        of_leaves = yield from dot.steps(party, leaves, at_leaf.sum(axis=1))
+        return concatenate([at_leaf.sum(axis=0) - 1, (grown.at_scale(0) - of_leaves.at_scale(0)).reshape(1)])
+
+
+def local_rows(party: Party, context: TrainingContext, blocks: list[Block], table: Table, base: AShare) -> LocalRows:
+    """Return the rows of the training at the first margin. Local."""
+    targets = share_targets(party, context, table)
+    if not context.config.logistic:
+        # The first margins are equal in all rows, so without this the shares that `truncate` rounds are not random.
+        targets = replace(targets, labels=rerandomise(party, targets.labels))
+    first = first_margin(base, context, context.layout.row_count)
+    return LocalRows(context, blocks, targets, [first[k] for k in range(len(first))])
+
+
+def share_targets(party: Party, context: TrainingContext, table: Table) -> Targets:
+    """Share own labels and weights. Local."""
+    labels = targets_of(context, table.labels)
+    scale = 0 if context.config.logistic else MARGIN_SCALE
+    shared = own_rows(party, context.layout, labels, context.config.classes, scale)
+    if context.facts.weight_scale is None:
+        return Targets(shared, None)
+    own = table.weights
+    if own is None and table.labels is not None:
+        own = np.ones(len(table.labels))
+    weights = None if own is None else own[None] / context.facts.weight_scale
+    return Targets(shared, own_rows(party, context.layout, weights, 1, WEIGHT_INPUT_SCALE)[0])
+
+
+def targets_of(context: TrainingContext, labels: np.ndarray | None) -> np.ndarray | None:
+    """Return the targets of each tree of a round, float64[classes, n]: 0 and 1, or labels over the label scale."""
+    if labels is None:
+        return None
+    if context.config.num_class:
+        return (labels == np.arange(context.config.num_class)[:, None]).astype(float)
+    return labels[None] / (1.0 if context.config.logistic else context.facts.label_scale)
+
+
+def own_rows(party: Party, layout: Layout, own: np.ndarray | None, count: int, scale: int = 0) -> AShare:
+    """Share a party's own numbers, [count, n_p], rounded, over all rows. The share of the other party is 0 there."""
+    words = np.zeros((count, layout.row_count), np.int64)
+    if own is not None:
+        words[:, layout.rows_of(party.rank)] = np.round(np.ldexp(own, scale))
+    return AShare(words.astype(np.uint64), party.rank, scale)
+
+
+def first_margin(base: AShare, context: TrainingContext, rows: int) -> AShare:
+    """Return `Ensemble.base` as the training's margin of every class and row, [classes, n]."""
+    start = base - round(context.facts.margin_offset * (1 << MARGIN_SCALE))
+    return start.map(lambda w: np.repeat(w[:, None], rows, axis=1))
+
+
+def interleave(left: S, right: S) -> S:
+    """Left and right children, [v, ...] each -> all children in order, [2 v, ...]."""
+    return stack([left, right], axis=1).map(lambda w: w.reshape(2 * len(w), *w.shape[2:]))

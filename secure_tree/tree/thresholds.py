@@ -1,0 +1,56 @@
+"""Thresholds of winning candidates as bits of order keys. The owner knows private edges; joint edges are public."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpc.matrix.known_matrix import DenseBits
+from mpc.matrix.linear_map import SharedMatrix, apply_matrix, share_masked_matrix
+from mpc.party import Party
+from mpc.rings import GF2
+from mpc.rounds import Steps, parallel
+from mpc.shares import BShare
+from secure_tree.data.bins import ORDER_BITS, Bins, order_key
+from secure_tree.public.layout import Layout
+
+BITS = ORDER_BITS + 1
+
+
+@dataclass(frozen=True)
+class EdgeKeys:
+    """Bits of the keys of each cutter's edges, [BITS, d_p K_p]: a masked matrix of the owner, or `public`."""
+
+    matrices: Sequence[SharedMatrix]
+    public: np.ndarray | None = None
+
+    def of(self, party: Party, edges: Sequence[BShare]) -> Steps[BShare]:
+        """<winning edge> of each cutter, [v, d_p, K_p] -> <key of the threshold>, [v, BITS]. At most one round."""
+        flat = [x.reshape(len(x), -1) for x in edges]
+        if self.public is not None:
+            public = self.public
+            # Sums of 8-bit words wrap around, which preserves the parity.
+            return flat[0].map(lambda bits: bits @ public.T & 1)
+        first, second = yield from parallel(
+            *(apply_matrix.steps(party, m.supply(party, len(x)), x) for m, x in zip(self.matrices, flat, strict=True))
+        )
+        return first ^ second
+
+
+def share_edges(party: Party, bins: Bins, layout: Layout) -> Steps[EdgeKeys]:
+    """Each party's own bins -> EdgeKeys. One round; none for joint edges."""
+    keys = order_key(bins.edges).reshape(-1)
+    bits = ((keys >> np.arange(BITS)[:, None]) & 1).astype(np.uint8)
+    if layout.joint:
+        return EdgeKeys((), bits)
+    matrices = yield from parallel(
+        *(
+            share_masked_matrix.steps(
+                party, p, DenseBits(bits) if party.rank == p else None, layout.widths[p] * layout.sizes[p], BITS, GF2
+            )
+            for p in (0, 1)
+        )
+    )
+    return EdgeKeys(matrices)

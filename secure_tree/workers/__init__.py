@@ -1,0 +1,1 @@
+"""The rows of a training in many processes, behind the interfaces of `tree.rows`."""

@@ -1,0 +1,215 @@
+"""The rows of a training whose parties divide them among workers. Worker i of both parties has the i-th shard.
+
+A tree uses the same interface as without workers: `ShardedRows` queries the workers, each of which has `LocalRows`, and
+adds up their shares without a message. All work that is linear in the rows (set-up, gradients, histograms, routing,
+margins) is done between worker i and worker i of the other party. The margins of the last complete round are kept
+outside the workers, so that new workers can continue from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from mpc.endpoint import Endpoint
+from mpc.errors import WorkersLost
+from mpc.matrix.linear_map import Releasable
+from mpc.party import Party
+from mpc.rounds import Steps
+from mpc.shares import AShare, BShare, concatenate
+from mpc.words import U32
+from mpc.workers import ask
+from secure_tree.data.bins import Bins
+from secure_tree.data.table import Table
+from secure_tree.public.context import TrainingContext
+from secure_tree.public.layout import Layout
+from secure_tree.tree.histogram import share_blocks
+from secure_tree.tree.rows import TreeRows, local_rows
+from secure_tree.workers.sources import PART, AtWorkers, Kept
+
+# The name under which a worker keeps its rows.
+_ROWS = "rows"
+
+
+@dataclass
+class ShardedRows:
+    """Implements `Rows` by workers that have opened their parts of `own`."""
+
+    party: Party
+    context: TrainingContext
+    base: AShare
+    bins: Bins
+    own: AtWorkers
+    _margins: list[Any] = field(default_factory=list)
+
+    @property
+    def counts(self) -> list[tuple[int, int]]:
+        """The numbers of rows of both parties in every shard."""
+        return list(zip(*self.own.trained, strict=True))
+
+    @property
+    def margin(self) -> AShare:
+        """The margins of the last complete round, [classes, n] at MARGIN_SCALE."""
+        assert self.party.workers is not None, "rows are divided among workers"
+        return self.gathered(self.party.workers.fetch(self._margins), axis=1)
+
+    @property
+    def matrices(self) -> Sequence[Releasable]:
+        return [_AllOfWorkers()]
+
+    def begin(self, party: Party, margin: AShare | None) -> None:
+        self._margins = [None] * len(self.counts) if margin is None else self._divided(margin)
+        self._begin(party)
+
+    def keep(self, party: Party) -> None:
+        self._margins = party.run(ask(party, _margin, keep=True))
+
+    def recover(self, party: Party) -> None:
+        assert party.workers is not None, "workers were lost"
+        party.workers.restart(party)
+        self.own.open()
+        self._begin(party)
+
+    def start_tree(self, party: Party, k: int) -> Steps[TreeRows]:
+        yield from ask(party, _start_tree, k)
+        return ShardedTreeRows(self, party.rank, k)
+
+    def gathered(self, parts: list[AShare], axis: int) -> AShare:
+        """Join the workers' values of their rows along an axis, in the order of the training's rows."""
+        return gathered(self.context.layout, self.counts, parts, axis)
+
+    def _begin(self, party: Party) -> None:
+        shards = [self.context.of_rows(rows) for rows in self.counts]
+        own = list(zip(shards, self._margins, strict=True))
+        party.run(ask(party, _begin, self.base, self.bins, own=own, planned="setup"))
+
+    def _divided(self, margin: AShare) -> list[AShare]:
+        return [margin[:, places] for places in _places(self.context.layout, self.counts)]
+
+
+@dataclass
+class ShardedTreeRows:
+    """Implements `TreeRows` by sums of the workers' answers. In a rehearsal there are no answers, and sums are 0."""
+
+    rows: ShardedRows
+    rank: int
+    k: int
+    level: int = 0
+
+    @property
+    def gradients(self) -> AShare:
+        party = self.rows.party
+        return self.rows.gathered(party.run(ask(party, _gradients, self.k)), axis=1)
+
+    @property
+    def margin(self) -> AShare:
+        return self.rows.margin[self.k]
+
+    def totals(self, party: Party) -> Steps[AShare]:
+        answers = yield from ask(party, _totals, self.k)
+        return self._sum(answers)
+
+    def histograms(self, party: Party) -> Steps[list[AShare]]:
+        answers = yield from ask(party, _histograms, self.k)
+        layout = self.rows.context.layout
+        return [self._sum([each[p] for each in answers], layout.widths[p], layout.bins(p)) for p in (0, 1)]
+
+    def route(self, party: Party, sets: list[BShare]) -> Steps[None]:
+        yield from ask(party, _route, self.k, sets)
+        self.level += 1
+
+    def add_leaves(self, party: Party, leaves: AShare) -> Steps[None]:
+        yield from ask(party, _add_leaves, self.k, leaves)
+
+    def _sum(self, answers: list[AShare], *shape: int) -> AShare:
+        context = self.rows.context
+        values = 3 if context.config.min_child_samples > 1 else 2
+        nodes = 1 << max(0, self.level - 1)
+        zeros = np.zeros((nodes, values, *shape), U32)
+        return sum(answers, start=AShare(zeros, self.rank, context.numerics.histogram_scale))
+
+
+class _AllOfWorkers:
+    """The masked matrices of all workers. Its number is not that of any matrix."""
+
+    number = 0
+
+    def release(self, party: Endpoint) -> None:
+        with suppress(WorkersLost):
+            party.run(ask(party, _release, planned="online"))
+
+
+def gathered(layout: Layout, counts: Sequence[tuple[int, int]], parts: list[AShare], axis: int) -> AShare:
+    """Join values of shards with `counts` rows along an axis, in the order of all rows."""
+    order = np.argsort(np.concatenate(_places(layout, counts)))
+    return concatenate(parts, axis=axis).map(lambda w: np.take(w, order, axis=axis))
+
+
+def _places(layout: Layout, counts: Sequence[tuple[int, int]]) -> list[np.ndarray]:
+    """Return which of the training's rows each shard has, int64[n_i], in the order of the shard."""
+    every = np.arange(layout.row_count)
+    of_parties = {p: np.split(every[layout.rows_of(p)], np.cumsum([rows[p] for rows in counts])[:-1]) for p in (0, 1)}
+    return [np.concatenate([of_parties[p][i] for p in layout.cover]) for i in range(len(counts))]
+
+
+def _begin(
+    party: Party,
+    kept: Kept,
+    base: AShare,
+    bins: Bins,
+    context: TrainingContext,
+    margin: AShare | None,
+) -> None:
+    party.comparison = context.config.comparison
+    # A rehearsal has no rows. From here on, the features are needed only as blocks.
+    table = kept.pop(PART).table if PART in kept else _rehearsed(bins, context.layout.rows[party.rank])
+    blocks = party.run(share_blocks(party, replace(bins, features=table.features), context.layout))
+    rows = kept[_ROWS] = local_rows(party, context, blocks, table, base)
+    rows.begin(party, margin)
+
+
+def _rehearsed(bins: Bins, rows: int) -> Table:
+    """Return rows for a rehearsal, all of them at the first cuts."""
+    return Table(np.broadcast_to(bins.cuts[:, 0], (rows, len(bins.cuts))), ())
+
+
+def _start_tree(party: Party, kept: Kept, k: int) -> None:
+    kept[_tree(k)] = party.run(kept[_ROWS].start_tree(party, k))
+
+
+def _totals(party: Party, kept: Kept, k: int) -> AShare:
+    return party.run(kept[_tree(k)].totals(party))
+
+
+def _histograms(party: Party, kept: Kept, k: int) -> list[AShare]:
+    return party.run(kept[_tree(k)].histograms(party))
+
+
+def _route(party: Party, kept: Kept, k: int, sets: list[BShare]) -> None:
+    party.run(kept[_tree(k)].route(party, sets))
+
+
+def _add_leaves(party: Party, kept: Kept, k: int, leaves: AShare) -> None:
+    party.run(kept[_tree(k)].add_leaves(party, leaves))
+
+
+def _margin(party: Party, kept: Kept) -> AShare:
+    return kept[_ROWS].margin
+
+
+def _gradients(party: Party, kept: Kept, k: int) -> AShare:
+    return kept[_tree(k)].gradients
+
+
+def _release(party: Party, kept: Kept) -> None:
+    for matrix in kept.pop(_ROWS).matrices:
+        matrix.release(party)
+
+
+def _tree(k: int) -> str:
+    """Return the name under which a worker keeps the rows of the tree of class k."""
+    return f"tree of class {k}"

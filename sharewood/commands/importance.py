@@ -1,0 +1,53 @@
+"""The command `sharewood importance`: reveal to both parties how much each feature matters to a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from mpc.party import Party
+from secure_tree.prediction.importance import feature_importance
+from secure_tree.public.config import Importance
+from sharewood.commands.hosts import bringing, connected
+from sharewood.job.config import HostsConfig
+from sharewood.job.files import own_half
+from sharewood.report.figures import Run
+from sharewood.report.run import PartyCosts, PartyReport, write_reports
+from sharewood.tables.files import PARQUET, not_a_formula, writable, write_frame
+
+
+@dataclass
+class ImportanceReport(PartyReport):
+    """A report with `importance`, sorted from the most important feature to the least."""
+
+    run: Run
+    kind: str
+    importance: dict[str, float]
+
+
+def importance(
+    config: HostsConfig, name: str, kind: Importance, out: Path | None, json: Path | None
+) -> ImportanceReport:
+    """Reveal the importance of a model's features to both parties, which must request the same `kind`."""
+    with bringing(config, name, writes={"--out": out, "--json": json}):
+        model = own_half(config, name)
+        for path in [p for p in (out, json) if p]:
+            writable(path)
+
+    def program(party: Party) -> ImportanceReport:
+        with party.stage("importance"):
+            values = feature_importance(party, model, kind)
+        ranked = sorted(zip(model.facts.names, values.tolist(), strict=True), key=lambda pair: -pair[1])
+        run = Run.now(model.facts.pairing, model=config.party(name).model)
+        return ImportanceReport(PartyCosts.of(party, name), run=run, kind=kind, importance=dict(ranked))
+
+    report = connected(config, name, program, doing="importance was revealed")
+    if out:
+        names = list(report.importance)
+        if out.suffix != PARQUET:
+            names = [not_a_formula(name) for name in names]
+        write_frame(out, pd.DataFrame({"feature": names, kind: list(report.importance.values())}))
+    write_reports(out, None, report, json)
+    return report

@@ -1,0 +1,409 @@
+"""`sharewood plan`: correlated randomness, rounds, bytes, and the network time for them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import astuple, dataclass, field, replace
+
+from rich.console import Console
+from rich.table import Table
+
+from mpc.comparison.comparison_keys import SEED_BITS, nodes
+from mpc.errors import ConfigError
+from protocols.offline.pairwise.client import MOST, PORTION, count_transfers
+from protocols.offline.pairwise.cost import TransferCost, transfers_of
+from protocols.offline.sizes import dealt_bytes, portions
+from protocols.ot.correlated import COT_BITS, OtKind
+from protocols.runtime.relay import Lines
+from secure_tree.public.config import TrainConfig
+from secure_tree.training.cost import Demand, Sizes, plan_training
+from sharewood.cost.calibration import Computing
+from sharewood.job.config import HostsConfig
+from sharewood.report.figures import IN_PLACE, Figures
+from sharewood.tables.columns import Columns
+
+# Round trip in seconds, bits per second in each direction.
+Networks = Mapping[str, tuple[float, float]]
+NETWORKS: Networks = {"LAN": (0.5e-3, 1e9), "WAN": (40e-3, 100e6)}
+FRAME_BYTES = 90
+
+
+OWN_LINK = "your line"
+# By network and phase.
+Seconds = dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Tables(Figures):
+    """Rows and features of each party."""
+
+    rows: list[int]
+    features: list[int]
+
+
+@dataclass(frozen=True)
+class Dealt(Figures):
+    """Bytes by kind of correlation and party; `key_nodes` are the nodes of all comparison keys."""
+
+    bytes_by_kind: dict[str, dict[str, int]]
+    bytes_dealer: int
+    key_nodes: int
+
+
+@dataclass(frozen=True)
+class Exchanged(Figures):
+    """Rounds, and bytes in both directions, of a training and of its set-up."""
+
+    rounds: int
+    bytes: int
+    setup_rounds: int
+    setup_bytes: int
+
+
+@dataclass(frozen=True)
+class Times(Figures):
+    """Seconds of computation by phase, and in total with the network.
+
+    `totals` are those of a whole training, which begins to deal or to make material before it grows trees and continues
+    beside it: by network, with one line per host or with a line per pair of hosts (protocols/runtime/relay.py).
+    """
+
+    computing_seconds: dict[str, float]
+    seconds: Seconds
+    totals: dict[str, dict[Lines, float]]
+
+
+@dataclass(frozen=True)
+class Paired(Figures):
+    """A training without a dealer: oblivious transfers, rounds and bytes in both directions offline, and the online
+    cost.
+
+    Seconds are as in Plan.
+    """
+
+    transfers: int
+    rounds: int
+    bytes: int
+    online: Exchanged
+    network_seconds: Seconds
+    times: Times | None = field(default=None, metadata=IN_PLACE)
+
+
+@dataclass(frozen=True)
+class Plan(Figures):
+    """The cost of a training with a dealer and, in `pairwise`, without one (None if it needs a dealer).
+
+    `times` is present if computation was measured.
+    """
+
+    data: Tables
+    config: TrainConfig
+    offline: Dealt
+    online: Exchanged
+    network_seconds: Seconds
+    pairwise: Paired | None
+    times: Times | None = field(default=None, metadata=IN_PLACE)
+
+
+@dataclass
+class _Phase:
+    """Rounds, payload bytes in each direction, and bytes from the dealer to both parties."""
+
+    rounds: int = 0
+    sent: int = 0
+    received: int = 0
+    # Of these, the bytes of the busier direction of each round, in sum.
+    busiest: int = 0
+    dealt: int = 0
+    # Bytes from the dealer to the party that is dealt more.
+    dealt_to_one: int = 0
+
+    def add(self, demand: Demand, dealt: tuple[int, int] = (0, 0), busiest: int | None = None) -> None:
+        self.rounds += demand.times * demand.rounds
+        self.sent += demand.times * demand.sent
+        self.received += demand.times * demand.received
+        self.busiest += demand.times * (max(demand.sent, demand.received) if busiest is None else busiest)
+        self.dealt += demand.times * sum(dealt)
+        self.dealt_to_one += demand.times * max(dealt)
+
+    @property
+    def bytes(self) -> int:
+        """Return the bytes on the wire between the parties, in both directions."""
+        return self.sent + self.received + 2 * self.rounds * FRAME_BYTES
+
+    def without(self, part: _Phase) -> _Phase:
+        return _Phase(*(a - b for a, b in zip(astuple(self), astuple(part), strict=True)))
+
+    def talking(self, round_trip: float, rate: float) -> float:
+        """Return seconds. Both parties send at the same time, so a round takes half a round trip."""
+        return self.rounds * round_trip / 2 + self.sending(rate)
+
+    def sending(self, rate: float) -> float:
+        """Return the seconds of a line for the bytes between the parties."""
+        return 8 * (self.busiest + self.rounds * FRAME_BYTES) / rate
+
+    def dealing(self, round_trip: float, rate: float) -> float:
+        """Return seconds. The dealer has one uplink, and sends to the parties in turn."""
+        return 8 * self.dealt / rate + round_trip
+
+
+def plan_pairwise(
+    config: TrainConfig,
+    sizes: Sizes,
+    ot: OtKind,
+    computing: Computing | None = None,
+    networks: Networks = NETWORKS,
+) -> Paired | None:
+    """Plan the same training without a dealer; None for comparison keys, which only a dealer makes."""
+    if config.comparison == "keys":
+        return None
+    online, offline, first, first_ahead = _Phase(), _Phase(), _Phase(), _Phase()
+    transfers, kept = 0, set[int]()
+    for demand in _first_apart(plan_training(config, sizes, dealer=False)):
+        made = TransferCost()
+        for portion in portions([(demand.kinds, 1)], PORTION, MOST, count_transfers):
+            made = made.after(transfers_of(portion.requests, kept))
+        count = sum(made.transfers)
+        transfers += demand.times * count
+        extension = round(count * COT_BITS[ot] / 16)
+        sent, received = (extension + bits // 8 for bits in made.bits)
+        busiest = extension + made.busiest // 8
+        ahead = Demand(demand.step, [], 2 * made.waves, sent, received, demand.times)
+        if demand.step == "set-up":
+            first.add(demand)
+            first_ahead.add(ahead, busiest=busiest)
+        online.add(demand)
+        offline.add(ahead, busiest=busiest)
+    seconds = {
+        name: {
+            "setup": first.talking(*network) + first_ahead.talking(*network),
+            "offline": offline.without(first_ahead).talking(*network),
+            "online": online.without(first).talking(*network),
+        }
+        for name, network in networks.items()
+    }
+    return Paired(
+        transfers,
+        offline.rounds,
+        offline.bytes,
+        Exchanged(online.rounds, online.bytes, first.rounds, first.bytes),
+        seconds,
+        _paired_times(seconds, computing, config.n_estimators) if computing else None,
+    )
+
+
+def _first_apart(demands: list[Demand]) -> Iterator[Demand]:
+    """Attribute material that is made once for a fixed matrix to the first of equal rounds."""
+    for demand in demands:
+        yield replace(demand, times=1)
+        if demand.times > 1:
+            yield replace(demand, times=demand.times - 1)
+
+
+def planned(job: HostsConfig) -> tuple[TrainConfig, Sizes]:
+    """Return the parameters and sizes to plan, with features and missing values from schema files.
+
+    Raises ConfigError.
+    """
+    shape = job.plan
+    if shape is None:
+        raise ConfigError("plan.rows must be set in the configuration for this command")
+    config = TrainConfig.of(**job.train)
+    schemas = [Columns.read(path) if (path := job.party(name).columns) else None for name in job.names]
+    specified = [None, None] if shape.features is None else [_names(features) for features in shape.features]
+    declared = [schema.declared_features if schema else None for schema in schemas]
+    for name, features, own in zip(job.names, specified, declared, strict=True):
+        if features and own and len(features) != len(own):
+            raise ConfigError(
+                f"plan.features must have {len(own)} of {name}, as its schema file has, got {len(features)}"
+            )
+    if config.partition == "horizontal":
+        united = tuple(dict.fromkeys(name for own in declared if own for name in own))
+        declared = [united or None] * 2
+    names = [own or features for own, features in zip(declared, specified, strict=True)]
+    for name, own in zip(job.names, names, strict=True):
+        if own is None:
+            raise ConfigError(f"plan.features must be set: this configuration names no schema file of {name}")
+    missing = {name for schema in schemas if schema for name in schema.missing}
+    if missing and config.missing != "all":
+        missing |= set(config.missing) if isinstance(config.missing, tuple) else set()
+        config = config.model_copy(update={"missing": tuple(sorted(missing))})
+    first, second = names
+    assert first is not None and second is not None, "checked above"
+    return config, Sizes(shape.rows, (first, second), shape.test_rows, shape.largest_weight, job.audit)
+
+
+def _names(features: int | tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"f{i}" for i in range(features)) if isinstance(features, int) else features
+
+
+def plan(
+    config: TrainConfig,
+    sizes: Sizes,
+    computing: Computing | None = None,
+    pairwise: Computing | None = None,
+    ot: OtKind = "ferret",
+    networks: Networks = NETWORKS,
+) -> Plan:
+    """Plan dealt bytes by kind and party, total rounds and wire bytes, and seconds by phase and network.
+
+    Phases are those of the meter: set-up with its dealing, offline, online. `computing` adds computation: online, a
+    party waits for every message before it continues, so the times add up; offline, the dealer computes a batch while
+    the last one is in transit, so the longer time counts. `key_nodes` are the nodes of all comparison keys. FRAME_BYTES
+    is a frame's header, its tag and its TLS record; larger messages have more records, which add 0.15%.
+    """
+    by_kind: dict[str, Counter[str]] = {}
+    total, first, keyed = _Phase(), _Phase(), 0
+    for demand in plan_training(config, sizes):
+        dealt = [0, 0]
+        keyed += demand.times * sum(map(nodes, demand.kinds))
+        for kind, (to_first, to_second) in dealt_bytes(demand.kinds).items():
+            both = by_kind.setdefault(kind, Counter())
+            both.update(party_0=demand.times * to_first, party_1=demand.times * to_second)
+            dealt = [dealt[0] + to_first, dealt[1] + to_second]
+        for phase in (total, first) if demand.step == "set-up" else (total,):
+            phase.add(demand, (dealt[0], dealt[1]))
+    later = total.without(first)
+    seconds = {
+        name: {
+            "setup": first.dealing(*network) + first.talking(*network),
+            "offline": later.dealing(*network),
+            "online": later.talking(*network),
+        }
+        for name, network in networks.items()
+    }
+    return Plan(
+        Tables(list(sizes.rows), [len(names) for names in sizes.names]),
+        config,
+        Dealt({kind: dict(count) for kind, count in by_kind.items()}, total.dealt, keyed),
+        Exchanged(total.rounds, total.bytes, first.rounds, first.bytes),
+        seconds,
+        plan_pairwise(config, sizes, ot, pairwise, networks),
+        _dealt_times(seconds, later, computing, config.n_estimators, networks) if computing else None,
+    )
+
+
+def _dealt_times(waiting: Seconds, later: _Phase, computing: Computing, trees: int, networks: Networks) -> Times:
+    """Return the times with a dealer, who computes a portion while the last one is in transit.
+
+    With one line per host, the dealer's line carries what it sends to both parties, and the line of the party that is
+    dealt more also carries the online messages, which share it with the dealer's stream, spread over the online phase.
+    """
+    computed = _computed(computing, trees)
+    seconds = {
+        name: {p: max(spent, computed[p]) if p == "offline" else spent + computed[p] for p, spent in phases.items()}
+        for name, phases in waiting.items()
+    }
+    totals: dict[str, dict[Lines, float]] = {}
+    for name, (_, rate) in networks.items():
+        setup, online = (seconds[name][phase] for phase in ("setup", "online"))
+        dealing, to_one, sending = 8 * later.dealt / rate, 8 * later.dealt_to_one / rate, later.sending(rate)
+        shared = online + sending * min(1.0, to_one / online)
+        begin = computing.start + setup
+        totals[name] = {
+            "host": begin + max(shared, computed["offline"], dealing, to_one + sending),
+            "pair": begin + max(online, computed["offline"], to_one),
+        }
+    return Times(computed, seconds, totals)
+
+
+def _paired_times(waiting: Seconds, computing: Computing, trees: int) -> Times:
+    """Return the times of two parties: half of a portion computes while the other half is in transit.
+
+    So two programs use two resources in turns, the line and the processor: by mean value analysis, this takes between
+    the longer of the two and their sum. The two hosts are the only pair, so that both kinds of lines are the same.
+    """
+    computed = _computed(computing, trees)
+    seconds = {name: {p: spent + computed[p] for p, spent in phases.items()} for name, phases in waiting.items()}
+    totals: dict[str, dict[Lines, float]] = {}
+    for name, phases in seconds.items():
+        waited, own, both = waiting[name]["offline"], computed["offline"], phases["offline"]
+        phases["offline"] = both - waited * own / both if both else 0.0
+        total = computing.start + phases["setup"] + max(phases["offline"], phases["online"])
+        totals[name] = {"host": total, "pair": total}
+    return Times(computed, seconds, totals)
+
+
+def _computed(computing: Computing, trees: int) -> dict[str, float]:
+    times = {"setup": 1, "offline": trees, "online": trees}
+    return {phase: count * getattr(computing, phase) for phase, count in times.items()}
+
+
+def print_plan(plan: Plan, names: tuple[str, str], networks: Networks = NETWORKS, details: bool = False) -> None:
+    """Print a plan for which computation was measured: what a training takes in all; with `details`, by phase."""
+    assert plan.times is not None, "computing was measured"
+    console, paired = Console(), plan.pairwise
+    table = Table(title="A training in all, an estimate in seconds", title_justify="left")
+    for column in ("", "network", "round trip", "Mbit/s", "one line per host", "a line per pair"):
+        table.add_column(column, justify="left" if column in ("", "network") else "right")
+    for how, times in (("with a dealer", plan.times), ("without", paired.times if paired else None)):
+        for name, (round_trip, rate) in networks.items() if times else ():
+            assert times is not None
+            row = times.totals[name]
+            link = f"{1e3 * round_trip:g} ms", f"{rate / 1e6:g}"
+            table.add_row(how, name, *link, f"about {row['host']:,.0f}", f"about {row['pair']:,.0f}")
+    console.print(table)
+    if paired is None:
+        console.print("Without a dealer: not possible with comparison keys, which only a dealer makes.")
+    if details:
+        _print_dealt(console, plan, names)
+    if keyed := plan.offline.key_nodes:
+        console.print(
+            f"comparison keys: {keyed:,} nodes; an attacker with T evaluations of AES finds the seed of one with "
+            f"probability T / 2^{SEED_BITS - math.log2(keyed):.1f}"
+        )
+    _print_exchanged(console, "With a dealer", plan.online, plan.config)
+    if details:
+        _print_network(console, "With a dealer", networks, plan.network_seconds, plan.times)
+    if paired:
+        _print_exchanged(console, "Without a dealer", paired.online, plan.config)
+        console.print(
+            f"Without a dealer, offline: {paired.transfers:,} oblivious transfers, {paired.rounds:,} rounds, "
+            f"{paired.bytes:,} bytes in both directions"
+        )
+        if details:
+            _print_network(console, "Without a dealer", networks, paired.network_seconds, paired.times)
+    console.print(
+        "Computing time was measured on this machine, with all processes on it. With one line per host, all its "
+        "connections share the bandwidth."
+    )
+    if not details:
+        console.print("--details prints seconds by phase, and what the dealer sends, by kind.")
+    if plan.config.early_stopping_rounds:
+        console.print(
+            f"The plan has all {plan.config.n_estimators} rounds of trees: a training that stops early takes less."
+        )
+
+
+def _print_dealt(console: Console, plan: Plan, names: tuple[str, str]) -> None:
+    table = Table(title="From the dealer", title_justify="left")
+    for column in ("kind", *(f"bytes to {name}" for name in names)):
+        table.add_column(column, justify="left" if column == "kind" else "right")
+    for kind, count in sorted(plan.offline.bytes_by_kind.items()):
+        table.add_row(kind, f"{count['party_0']:,}", f"{count['party_1']:,}")
+    table.add_section()
+    counts = plan.offline.bytes_by_kind.values()
+    table.add_row("in all", *(f"{sum(count[party] for count in counts):,}" for party in ("party_0", "party_1")))
+    console.print(table)
+
+
+def _print_exchanged(console: Console, how: str, online: Exchanged, config: TrainConfig) -> None:
+    console.print(
+        f"{how}, online: {online.rounds:,} rounds, {online.bytes:,} bytes between the parties, both directions"
+    )
+    console.print(
+        f"of these in set-up, with {config.binning}: {online.setup_rounds:,} rounds, {online.setup_bytes:,} bytes"
+    )
+
+
+def _print_network(console: Console, how: str, networks: Networks, waiting: Seconds, times: Times | None) -> None:
+    table = Table(title=f"{how}: time, an estimate in seconds", title_justify="left")
+    for column in ("network", "phase", "waiting for it", "computing", "in all"):
+        table.add_column(column, justify="left" if column in ("network", "phase") else "right")
+    for name in networks:
+        for phase, waited in waiting[name].items():
+            computed = (times.computing_seconds[phase], times.seconds[name][phase]) if times else ()
+            table.add_row(name, phase, *(f"{figure:.2f}" for figure in (waited, *computed)))
+    console.print(table)

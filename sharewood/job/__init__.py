@@ -1,0 +1,1 @@
+"""A job between hosts: configuration, secrets, a party's own files, the connection, the work."""

@@ -1,0 +1,102 @@
+"""A party's own files for a training or a prediction, read and checked before the parties connect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from mpc.errors import ConfigError, DataError
+from protocols.runtime.workers.ray_cluster import check_shards, ray_cluster
+from secure_tree.model.shared_model import SharedModel
+from secure_tree.public.config import TrainConfig
+from sharewood.job.config import HostsConfig
+from sharewood.tables.alignment import check_folder
+from sharewood.tables.files import writable
+from sharewood.tables.sharded import Sharded, to_predict, to_train_on, write_shards
+from sharewood.tables.tables import Rows, check_labels, known_labels, read_rows, read_table, write_predictions
+
+
+@contextmanager
+def own_ray(config: HostsConfig, name: str) -> Iterator[None]:
+    """Start Ray for the party's shards, if there are any. Raises ConfigError."""
+    if not config.shards:
+        yield
+        return
+    check_shards("shards", config.shards)
+    own = config.party(name)
+    with ray_cluster(own.ray, config.shards, own.ray_without_token):
+        yield
+
+
+def training_tables(config: HostsConfig, name: str) -> tuple[TrainConfig, Rows | Sharded, Rows | None]:
+    """Return the parameters, the table to train on, and the rows of a validation file, if any.
+
+    With shards, Ray must be running, and workers will read the table. Raises ConfigError, DataError.
+    """
+    data, columns = config.needs(name, "train_data"), config.columns(name)
+    parameters = TrainConfig.of(**config.train)
+    parameters.check_trainable()
+    if parameters.partition == "horizontal" and columns.named("label") is None:
+        raise ConfigError(f"parties.{name}.columns must declare a label: by rows, each party has its own labels")
+    test_data = config.party(name).test_data
+    if test_data and parameters.test_size:
+        raise ConfigError("test_size and test_data must not both be set: each specifies the rows for validation")
+
+    def table(path: Path) -> Rows:
+        rows = read_table(_one_file(path), columns, parameters.may_miss)
+        if rows.labels is not None:
+            check_labels(path, columns, rows.labels, parameters)
+        return rows
+
+    rows = to_train_on(data, columns, config.shards) if config.shards else table(data)
+    return parameters, rows, table(test_data) if test_data else None
+
+
+def own_half(config: HostsConfig, name: str, key: str = "model") -> SharedModel:
+    """Load the party's half of the model that `key` names. Raises DataError if it is the other party's."""
+    path = config.needs(name, key)
+    model = SharedModel.load(path, config.file_key())
+    if model.rank != config.names.index(name):
+        raise DataError(f"{path}: must be the half of {name}, got that of {config.names[model.rank]}")
+    return model
+
+
+def rows_to_predict(config: HostsConfig, name: str, model: SharedModel) -> Rows | Sharded:
+    """Read the rows to predict, with this party's features of the model. Raises DataError."""
+    names = model.facts.names[model.facts.layout.features_of(model.rank)]
+    data, columns = config.needs(name, "predict_data"), config.columns(name)
+    if config.shards:
+        return to_predict(data, columns, names, config.shards)
+    return read_rows(_one_file(data), columns, names, model.config.may_miss)
+
+
+def check_predictions(config: HostsConfig, name: str) -> Path:
+    """Return the path for predictions, a folder for rows in a folder. Raises DataError if it is not writable."""
+    out = config.needs(name, "predictions")
+    if config.needs(name, "predict_data").is_dir():
+        check_folder(out)
+    else:
+        writable(out)
+    return out
+
+
+def write_predicted(
+    config: HostsConfig, name: str, model: SharedModel, rows: Rows | Sharded, values: np.ndarray, output: str
+) -> np.ndarray | None:
+    """Write a party's predictions, and return the labels of their rows if its table has all of them."""
+    out, data = config.needs(name, "predictions"), config.needs(name, "predict_data")
+    classes = (model.config.num_class or 2) if model.config.logistic else 0
+    if isinstance(rows, Sharded):
+        return write_shards(data, rows, values, output, classes, out)
+    write_predictions(out, rows.ids, values, output)
+    names = model.facts.names[model.facts.layout.features_of(model.rank)]
+    return known_labels(data, config.columns(name), names, classes)
+
+
+def _one_file(path: Path) -> Path:
+    if path.is_dir():
+        raise DataError(f"{path}: must be a file without shards, got a folder")
+    return path

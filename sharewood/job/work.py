@@ -1,0 +1,180 @@
+"""Jobs of two connected parties: fit on tables, predict rows. Used by operators and commands."""
+
+from __future__ import annotations
+
+import logging
+import reprlib
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from mpc.errors import ConfigError, DataError, PeerFailure
+from mpc.party import Party
+from secure_tree import SecureXGBClassifier, SecureXGBRegressor
+from secure_tree.agreement.messages import Count, Message, Plain, Text, exchange
+from secure_tree.agreement.same_rows import check_same_rows, digest_of
+from secure_tree.data.table import held_count
+from secure_tree.model.shared_model import SharedModel
+from secure_tree.public.config import Method, TrainConfig
+from secure_tree.training.checkpoint import Checkpoints
+from sharewood.job.failures import told_plainly
+from sharewood.report.progress import Progress, Watch
+from sharewood.tables.sharded import Sharded
+from sharewood.tables.tables import Rows
+
+log = logging.getLogger("sharewood")
+
+Output = Literal["margin", "probability"]
+EXACT_ROWS = 256
+BINS_BEYOND = 64
+_IN_SHARDS = "whether workers read the rows"
+
+
+class JobFacts(Message):
+    """The job that a party is about to do. The values in `same` must agree."""
+
+    job: Literal["train", "predict", "tune"]
+    same: dict[Text, Plain]
+    ids: bool
+    rows: Count = 0
+    minimum_rows: Count = 1
+    missing: Annotated[list[Text], Field(default_factory=list)]
+
+
+def agree(party: Party, mine: JobFacts) -> JobFacts:
+    """Exchange the public facts of a job with the other party. Raises ConfigError if they do not agree."""
+    theirs = exchange(party, "job.facts", mine)
+    if theirs.job != mine.job:
+        raise ConfigError(f"both parties must do the same job: this party must {mine.job}, the other must {theirs.job}")
+    for name, value in mine.same.items():
+        other = theirs.same.get(name)
+        if other != value:
+            raise ConfigError(f"the parties disagree on {name}: {value} here, {reprlib.repr(other)} at the other")
+    return theirs
+
+
+def check_minimum(mine: JobFacts, theirs: JobFacts) -> None:
+    """Raise DataError if this party has fewer rows than the other demands, PeerFailure if it is the other way round."""
+    if mine.rows < theirs.minimum_rows:
+        raise DataError(
+            f"the other party demands at least {theirs.minimum_rows} rows to train on (its minimum_rows), got "
+            f"{mine.rows} at this party: bring more rows, or agree on a lower number"
+        )
+    if theirs.rows < mine.minimum_rows:
+        raise PeerFailure(
+            f"the other party must have at least {mine.minimum_rows} rows to train on (minimum_rows of this party), "
+            f"got {theirs.rows}"
+        )
+
+
+def fit(
+    party: Party,
+    parameters: dict[str, Any],
+    rows: Rows | Sharded,
+    validation: Rows | None = None,
+    checkpoints: Checkpoints | None = None,
+    watch: Watch | None = None,
+    minimum_rows: int = 1,
+    before: SharedModel | None = None,
+) -> SecureXGBClassifier | SecureXGBRegressor:
+    """Train on own rows with the peer, who must have `minimum_rows`.
+
+    `parameters` are those of TrainConfig, public and the same at both parties.
+
+    If `max_bin` is None, it becomes "exact" if no party trains on more than EXACT_ROWS rows and edges are private, and
+    BINS_BEYOND otherwise. Features that one party's schema declares as possibly missing may be missing at both parties.
+    `validation` are rows to validate the trees on, instead of a fraction of `rows`. `watch` receives the progress.
+    `before`: a model to continue with `n_estimators` more rounds.
+    """
+    known = {name: value for name, value in parameters.items() if value is not None}
+    config = TrainConfig.of(**known)
+    held = 0 if validation else held_count(config, len(rows.features))
+    mine = len(rows.features) - held
+    facts = JobFacts.of(
+        job="train",
+        same={**parameters, "checkpoints": checkpoints is not None, _IN_SHARDS: isinstance(rows, Sharded)},
+        ids=rows.has_ids,
+        rows=mine,
+        minimum_rows=minimum_rows,
+        missing=list(rows.missing),
+    )
+    theirs = agree(party, facts)
+    check_minimum(facts, theirs)
+    if held:
+        log.warning("test_size %g: %d of %d rows are held out of training", config.test_size, held, mine + held)
+    if parameters.get("max_bin") is None:
+        few = max(mine, theirs.rows) <= EXACT_ROWS
+        known["max_bin"] = "exact" if few and config.edges == "private" else BINS_BEYOND
+    if config.missing != "all" and (rows.missing or theirs.missing):
+        declared = () if config.missing == "none" else config.missing
+        known["missing"] = tuple(sorted({*declared, *rows.missing, *theirs.missing}))
+    if config.partition == "vertical":
+        check_ids(party, theirs, rows, validation)
+    kind = SecureXGBClassifier if config.logistic else SecureXGBRegressor
+    estimator = kind(**known)
+    whole = {**known, "n_estimators": config.n_estimators + (before.rounds if before else 0)}
+    progress = Progress(party, TrainConfig.of(**whole), watch, estimator.curves)
+    with progress, told_plainly(lambda: progress.doing):
+        estimator.fit(
+            party,
+            rows.features,
+            rows.labels,
+            rows.weights,
+            eval_set=(validation.features, validation.labels) if validation else None,
+            observer=progress,
+            checkpoints=checkpoints,
+            xgb_model=before,
+        )
+    progress.end()
+    assert estimator.model is not None, "fit has set it"
+    kept, best = estimator.model.rounds, dict(estimator.curve)
+    if config.early_stopping_rounds:
+        log.info("the model keeps %d of %d rounds, with the best %s: %.6g", kept, max(best), config.metric, best[kept])
+    return estimator
+
+
+def predict(
+    party: Party,
+    model: SharedModel,
+    rows: Rows | Sharded,
+    output: Output,
+    method: Method = "thresholds",
+    to: int | None = None,
+    mac: bool = False,
+) -> np.ndarray:
+    """Return margins or probabilities, float64[n], or [n, classes] for several classes; expected values for numbers.
+
+    Horizontal: predictions of own rows. Vertical: of all rows at party `to`, by default the one with the labels, and
+    none at the other party. Columns that are not features of the model are refused. With `mac`, every opened value is
+    checked.
+    """
+    same = {"output": output, _IN_SHARDS: isinstance(rows, Sharded)}
+    theirs = agree(party, JobFacts.of(job="predict", same=same, ids=rows.has_ids))
+    if model.config.partition == "vertical":
+        check_ids(party, theirs, rows)
+    estimator = (SecureXGBClassifier if model.config.logistic else SecureXGBRegressor)(**model.config.model_dump())
+    estimator.model = model
+    if not isinstance(estimator, SecureXGBClassifier):
+        return estimator.predict(party, rows.features, method, to, mac=mac)
+    if output == "margin":
+        return estimator.predict_margin(party, rows.features, method, to, mac=mac)
+    probabilities = estimator.predict_proba(party, rows.features, method, to, mac=mac)
+    return probabilities if model.config.num_class else probabilities[:, 1]
+
+
+def check_ids(party: Party, theirs: JobFacts, *tables: Rows | Sharded | None) -> None:
+    """Check that data by columns has the same ids at both parties; workers check rows in shards when they open them.
+
+    Raises DataError at both parties if ids differ, or if only one party has ids.
+    """
+    own = [table for table in tables if table is not None]
+    here, there = own[0].has_ids, theirs.ids
+    if here != there:
+        raise DataError(
+            f"{'this party' if here else 'the other'}'s table has an id column, and "
+            f"{'the other' if here else 'this party'}'s has none: by columns both tables must have one, or neither"
+        )
+    ids = [table.ids for table in own if isinstance(table, Rows) and table.ids is not None]
+    if ids:
+        check_same_rows(party, digest_of(one for some in ids for one in some))

@@ -1,0 +1,1 @@
+"""Tables: schema files, reading and writing, shards, joining by ids."""

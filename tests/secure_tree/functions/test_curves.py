@@ -1,0 +1,131 @@
+"""Quadratics between knots and the logarithm over their ranges, and the integers of curve_tables.py."""
+
+from collections.abc import Callable
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from protocols.testing.two_parties import opened, ring_half, run_both
+from secure_tree.functions import curve_tables
+from secure_tree.functions.curves import (
+    EXP,
+    EXP_LAST,
+    EXP_SCALE,
+    EXP_SUM_SCALE,
+    LOG_SIGMOID,
+    MARGIN_BITS,
+    MARGIN_LIMIT,
+    SOFTPLUS,
+    SUM_SCALE,
+    logarithm,
+    quadratics,
+)
+from secure_tree.public.numerics import MARGIN_SCALE
+
+UNIT = 1 << MARGIN_SCALE
+ONE = Decimal(1)
+DIGITS = 60
+HEAD = '''"""Integer coefficients of the public curves, the same on every machine.
+
+`python -m tests.secure_tree.functions.test_curves` generates them in exact arithmetic, and the test repeats the
+computation. Each triple is a piece of a curve: the coefficients of 1, x and x^2, at scales 50, 30 and 22 (for EXP 58,
+38 and 30), of the quadratic through both ends and the middle of the piece.
+"""
+
+# fmt: off
+'''
+
+
+def pieces(function: Callable[[Decimal], Decimal], knots: range, scale: int = SUM_SCALE) -> list[list[int]]:
+    """Compute the quadratic of every piece in exact arithmetic, from values with 60 digits."""
+    lines = []
+    with localcontext(prec=DIGITS):
+        for left, right in pairwise(knots):
+            ends = Fraction(left, UNIT), Fraction(left + right, 2 * UNIT), Fraction(right, UNIT)
+            low, middle, high = (Fraction(function(Decimal(x.numerator) / x.denominator)) for x in ends)
+            half = (ends[2] - ends[0]) / 2
+            curve = (low - 2 * middle + high) / (2 * half**2)
+            slope = (high - low) / (2 * half) - 2 * curve * ends[1]
+            constant = middle - slope * ends[1] - curve * ends[1] ** 2
+            lines.append(
+                [
+                    round(c * 2**s)
+                    for c, s in zip((constant, slope, curve), (scale, scale - 20, scale - 28), strict=True)
+                ]
+            )
+    return lines
+
+
+def tables() -> dict[str, list]:
+    """Compute the tables of the module, by name."""
+    with localcontext(prec=DIGITS):
+        # Cuts that divide a Laplace distribution of mean absolute deviation 1.5 into equal parts, at scale 31.
+        quantiles = [-Decimal("1.5") * (ONE - Decimal(2 * k - 1) / 129).ln() for k in range(1, 65)]
+        cuts = [[round(q * 2**31) for q in quantiles[i : i + 4]] for i in range(0, 64, 4)]
+        beyond = round((Decimal(curve_tables.EXP_KNOTS[-1]) / UNIT).exp() * 2**EXP_SUM_SCALE)
+    return {
+        "SOFTPLUS": pieces(lambda x: (ONE + x.exp()).ln(), curve_tables.KNOTS),
+        "LOG_SIGMOID": pieces(lambda x: 12 - (ONE + (-x).exp()).ln(), curve_tables.KNOTS),
+        "EXP": pieces(lambda x: x.exp(), curve_tables.EXP_KNOTS, EXP_SUM_SCALE),
+        "EXP_BEYOND": beyond,
+        "LOG": pieces(lambda x: x.ln(), curve_tables.LOG_KNOTS),
+        "LAPLACE_CUTS": cuts,
+    }
+
+
+def on_shares(function, words, *arguments, scale=MARGIN_SCALE):
+    results, _ = run_both(
+        lambda party: party.run(function(party, ring_half(words, party.rank, scale=scale), *arguments))
+    )
+    return opened(results) / UNIT
+
+
+def written() -> str:
+    """Return the source of the module's tables."""
+    knots = {
+        "KNOTS": "range(-12 << 20, (12 << 20) + 1, 24 << 14)",
+        "EXP_KNOTS": "range(734003 - 64 * 249036, 734003 + 1, 249036)",
+        "LOG_KNOTS": "range(1 << 20, (2 << 20) + 1, 1 << 16)",
+    }
+    parts = [HEAD, *(f"{name} = {value}\n" for name, value in knots.items())]
+    for name, lines in tables().items():
+        if isinstance(lines, int):
+            parts.append(f"{name} = {lines}\n")
+            continue
+        rows = [str(line) for line in lines]
+        pairs = [", ".join(rows[i : i + 2]) for i in range(0, len(rows), 2)]
+        parts.append(f"{name} = [\n" + "".join(f"    {pair},\n" for pair in pairs) + "]\n")
+    return "".join(parts)
+
+
+def test_the_tables_are_what_exact_arithmetic_gives():
+    for name, lines in tables().items():
+        assert getattr(curve_tables, name) == lines
+
+
+def test_quadratics():
+    x = np.concatenate([np.linspace(-20, 20, 4001), [-MARGIN_LIMIT, MARGIN_LIMIT]])
+    assert np.abs(on_shares(quadratics, np.round(x * UNIT), SOFTPLUS) - np.logaddexp(0, x)).max() < 1e-4
+    grown = np.exp(np.minimum(x, EXP_LAST))
+    assert (np.abs(on_shares(quadratics, np.round(x * UNIT), EXP) - grown) < 1e-3 * grown + 2e-6).all()
+    fine = on_shares(quadratics, np.round(x * UNIT), EXP, MARGIN_BITS, EXP_SCALE) * 2.0 ** (MARGIN_SCALE - EXP_SCALE)
+    inside = x > EXP.knots[0] / UNIT
+    assert (np.abs(fine - grown)[inside] < 1e-3 * grown[inside] + 2e-7).all() and not fine[~inside].any()
+    # The mean error over each octave, where neighbouring pieces err in both directions.
+    octave, off = np.floor(x[inside]), fine[inside] / grown[inside] - 1
+    for one in np.unique(octave):
+        assert abs(off[octave == one].mean()) < 1.2e-4 + 2e-7 * np.exp(-one)
+    clipped = 12 - np.logaddexp(0, -np.clip(x, -12, 12))
+    assert np.abs(on_shares(quadratics, np.round(x * UNIT), LOG_SIGMOID) - clipped).max() < 1e-4
+
+
+def test_logarithm():
+    x = np.unique(np.round(np.geomspace(1 << 6, (1 << 29) - 1, 3000)).astype(int))
+    assert np.abs(on_shares(logarithm, x, 6, 28, scale=0) - np.log(x)).max() < 1e-4
+
+
+if __name__ == "__main__":
+    Path(curve_tables.__file__).write_text(written())

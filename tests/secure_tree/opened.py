@@ -1,0 +1,135 @@
+"""A secure training between two threads, with everything that its observer sees opened."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpc.functions.logarithm import LogarithmMasks
+from mpc.words import decode_signed
+from protocols.testing.two_parties import Dealt, dealt, opened, run_both, with_workers
+from secure_tree.estimator import SecureXGBClassifier, SecureXGBRegressor
+from secure_tree.public.config import TrainConfig
+from secure_tree.public.context import TrainingContext
+from secure_tree.public.numerics import MARGIN_SCALE
+from secure_tree.public.sampling import column_samples
+from secure_tree.twin.boost import PlainData, grow
+
+
+@dataclass
+class Seen:
+    """One opened tree.
+
+    winner: int[nodes]. values: gradients, int[s, n]. leaves, margins: floats over the label scale. coins: the masks of
+    the logarithms at every level.
+    """
+
+    winner: np.ndarray
+    values: np.ndarray
+    leaves: np.ndarray
+    margins: np.ndarray
+    coins: list
+
+
+@dataclass
+class Training:
+    """A training. trees: by rounds, one per class. base: the margin before the first tree, float64[classes]."""
+
+    config: TrainConfig
+    data: PlainData
+    context: TrainingContext
+    trees: list[Seen]
+    base: np.ndarray
+    models: list
+    results: list
+    parties: list
+
+    @property
+    def facts(self):
+        return self.context.facts
+
+    @property
+    def numerics(self):
+        return self.context.numerics
+
+    @property
+    def label_scale(self) -> float:
+        return self.facts.label_scale
+
+    def twins(self):
+        """Grow the twin's trees on the same gradients and samples of features."""
+        samples = column_samples(self.context)
+        return [
+            grow(self.data, self.config, self.numerics, seen.values, seen.coins, sample)
+            for seen, sample in zip(self.trees, samples, strict=True)
+        ]
+
+
+def of_levels(given, classes, depth):
+    """Arrange the masks of logarithms of a round by tree and level.
+
+    The trees of a round grow in parallel: each step of a level for all trees, then the next step.
+    """
+    masks = [(request.shape, part[0]) for request, part in given if isinstance(request, LogarithmMasks)]
+    masks = [r.reshape(shape) for shape, r in masks]
+    steps = len(masks) // (classes * depth)
+    return [
+        [tuple(masks[(level * steps + step) * classes + k] for step in range(steps)) for level in range(depth)]
+        for k in range(classes)
+    ]
+
+
+def added(first, second):
+    """Reconstruct the masks from both parties' shares."""
+    return [
+        [tuple(a + b for a, b in zip(*pair, strict=True)) for pair in zip(*trees, strict=True)]
+        for trees in zip(first, second, strict=True)
+    ]
+
+
+def train_both(
+    tables, labels, then=None, weights=(None, None), plain=None, source=dealt, workers=0, before=None, **parameters
+) -> Training:
+    """Train, then call `then(model, party)` at both parties. Only the test opens the numbers.
+
+    plain: the tables for the twin, if they differ from those of the parties. source: as in `run_both`. workers: the
+    number of workers of each party. before: both parties' halves of a model to continue.
+    """
+    kind = SecureXGBClassifier if TrainConfig.of(**parameters).logistic else SecureXGBRegressor
+    classes, depth = TrainConfig.of(**parameters).classes, TrainConfig.of(**parameters).max_depth
+    models, shares, masks = [None, None], ([], []), ([], [])
+
+    def job(party):
+        party.randomness = Dealt(party.randomness)
+
+        def observe(number, tree, rows):
+            if number % classes == 0:
+                masks[party.rank].append(of_levels(party.randomness.given, classes, depth))
+                party.randomness.given.clear()
+            shares[party.rank].append((tree.winner, rows.gradients, tree.leaves, rows.margin))
+
+        own = tables[party.rank], labels[party.rank], weights[party.rank]
+        model = kind(**parameters).fit(party, *own, observer=observe, xgb_model=before and before[party.rank])
+        models[party.rank] = model
+        return then(model, party) if then else None
+
+    results, parties = run_both(with_workers(job, workers, source) if workers else job, source=source)
+    trees = []
+    coins = [tree for first, second in zip(*masks, strict=True) for tree in added(first, second)]
+    for a, b, levels in zip(*shares, coins, strict=True):
+        winner, values, leaves, margin = (opened(pair) for pair in zip(a, b, strict=True))
+        assert (winner.sum(axis=1) == 1).all(), "the winner is one-hot"
+        trees.append(
+            Seen(
+                winner.argmax(axis=1),
+                decode_signed(values.astype(np.uint32)),
+                leaves / 2**MARGIN_SCALE,
+                margin / 2**MARGIN_SCALE,
+                levels,
+            )
+        )
+    config = models[0].config
+    facts = models[0].model.facts
+    names = tuple(facts.names[facts.layout.features_of(p)] for p in (0, 1))
+    data = PlainData.of(plain or tables, config, names)
+    base = opened([model.model.ensemble.base for model in models]) / 2**MARGIN_SCALE - facts.margin_offset
+    return Training(config, data, TrainingContext(config, facts), trees, base, models, results, parties)
