@@ -19,13 +19,13 @@ from mpc.protocol.planning import planned
 from secure_tree.agreement.models import agree_on_prediction
 from secure_tree.agreement.numbers import agree_on_numbers, of_model, of_scales
 from secure_tree.agreement.training import agree_on_terms, agree_on_training
-from secure_tree.data.categories import Dictionary, columns_behind, dictionary
+from secure_tree.data.categories import Dictionary, dictionary
 from secure_tree.data.inputs import ColumnLike, EvalSet, TableLike, frame_of
 from secure_tree.data.magnitudes import check_resolution
 from secure_tree.data.own_rows import Here, OwnRows
 from secure_tree.data.table import Table, hold_out, read_features, read_training, read_validation
 from secure_tree.functions.links import classes, probabilities, values
-from secure_tree.interface.conventions import needs_party, one_pair
+from secure_tree.interface.conventions import needs_party, one_pair, shared_model
 from secure_tree.interface.fitted import Fitted
 from secure_tree.interface.parameters import documented
 from secure_tree.interface.verbose import Verbose, check_verbose
@@ -33,9 +33,10 @@ from secure_tree.model.shared_model import SharedModel
 from secure_tree.prediction.revealing import check_macs, predict_shards, revealed_margins
 from secure_tree.public.config import Method, TrainConfig
 from secure_tree.public.context import TrainingContext
+from secure_tree.public.names import columns_behind
 from secure_tree.public.numerics import MARGIN_SCALE
 from secure_tree.setup.base_score import settle
-from secure_tree.setup.continuation import as_the_model, begin, bins_of, more_rounds, shared_model
+from secure_tree.setup.continuation import as_the_model, begin, bins_of, more_rounds
 from secure_tree.setup.edges import cut_bins
 from secure_tree.training.checkpoint import Checkpoints
 from secure_tree.training.train import Curves, Observer, train

@@ -14,13 +14,14 @@ from mpc.errors import ConfigError, DataError, PeerFailure, RangeError
 from mpc.party import Party
 from secure_tree.agreement.messages import Count, Hexadecimal, Message, Names, Plain, Power, Text, exchange
 from secure_tree.agreement.numbers import agree_on_numbers, of_training
-from secure_tree.data.categories import Dictionary, covers, unite
+from secure_tree.data.categories import Dictionary, unite
 from secure_tree.data.magnitudes import Magnitudes, label_exponent, magnitudes, weight_exponents
 from secure_tree.data.own_rows import OwnRows
 from secure_tree.public.config import TrainConfig, validated
 from secure_tree.public.context import PublicFacts, TrainingContext
 from secure_tree.public.exact import ceil_log2
 from secure_tree.public.layout import Layout, lay_out
+from secure_tree.public.names import covers
 
 # The names of features that a message lists.
 _NAMES_SHOWN = 10

@@ -11,35 +11,20 @@ union of both parties' categories.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mpc.errors import DataError
 from secure_tree.data.inputs import TableLike, frame_of
+from secure_tree.public.names import columns_behind, covers, indicator, is_indicator
 
 if TYPE_CHECKING:
     import pandas as pd
 
 # The categories of each categorical column, in order.
 Dictionary = dict[str, list[str]]
-_IS = "="
-
-
-def indicator(column: str, category: str) -> str:
-    """Return the name of an indicator."""
-    return f"{column}{_IS}{category}"
-
-
-def is_indicator(name: str) -> bool:
-    """Return whether the name is that of an indicator. No numeric column may have a = in its name."""
-    return _IS in name
-
-
-def covers(declared: str, name: str) -> bool:
-    """Return whether the declared column is the feature itself, or the column of which the feature is an indicator."""
-    return name == declared or name.startswith(declared + _IS)
 
 
 def dictionary(X: TableLike) -> Dictionary:
@@ -50,8 +35,8 @@ def dictionary(X: TableLike) -> Dictionary:
     kinds = zip(map(str, frame.columns), frame.dtypes, strict=True)
     found = {name: [str(c) for c in dtype.categories] for name, dtype in kinds if is_categorical(dtype)}
     for column in found:
-        if _IS in column:
-            raise DataError(f"the name of categorical column {column!r} must not contain {_IS!r}: rename it")
+        if is_indicator(column):
+            raise DataError(f"the name of categorical column {column!r} must not contain '=': rename it")
         for name in map(str, frame.columns):
             if name != column and covers(column, name):
                 raise DataError(
@@ -71,18 +56,6 @@ def unite(first: Dictionary, second: Dictionary) -> Dictionary:
         if (column in first) != (column in second):
             raise DataError(f"column {column!r} is categorical at one party but not at the other")
     return {column: list(dict.fromkeys(first[column] + second[column])) for column in first}
-
-
-def columns_behind(names: Iterable[str], present: Sequence[str]) -> dict[str, list[str]]:
-    """Features of a model -> the table's columns behind them, with their categories; [] for a numeric column."""
-    columns: dict[str, list[str]] = {}
-    for name in names:
-        column, found, category = name.partition(_IS)
-        if name in present or not found:
-            columns[name] = []
-        else:
-            columns.setdefault(column, []).append(category)
-    return columns
 
 
 def expand(X: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:

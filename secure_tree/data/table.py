@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from mpc.errors import DataError
-from secure_tree.data.categories import Dictionary, indicator, indicators, is_categorical
+from secure_tree.data.categories import Dictionary, indicators, is_categorical
 from secure_tree.data.inputs import ColumnLike, Labelled, TableLike, frame_of
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.exact import choose
+from secure_tree.public.names import indicator
 
 # The kinds of numpy's dtypes for real numbers.
 _NUMERIC = "biuf"

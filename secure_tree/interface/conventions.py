@@ -20,9 +20,13 @@ predict_proba in the order of the classes. They differ in these points:
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 from mpc.errors import ConfigError, DataError
 from mpc.party import Party
 from secure_tree.data.inputs import EvalSet, Labelled
+from secure_tree.model.shared_model import SharedModel
 
 
 def not_fitted() -> DataError:
@@ -51,3 +55,18 @@ def one_pair(eval_set: EvalSet) -> Labelled:
         raise ConfigError(f"eval_set must be one pair (X, y), or a list with one pair, got {len(pairs)} entries")
     X, y = pairs[0]
     return X, y
+
+
+def shared_model(given: Any) -> SharedModel:
+    """Return the half of a model given as a fitted estimator, a half, or the path of one. Raises ConfigError."""
+    if isinstance(given, str | Path):
+        return SharedModel.load(given)
+    model = getattr(given, "model", given)
+    if model is None:
+        raise not_fitted()
+    if not isinstance(model, SharedModel):
+        raise ConfigError(
+            f"xgb_model must be a fitted Sharewood estimator or the path of a half that it has saved, got "
+            f"{type(given).__name__}"
+        )
+    return model

@@ -8,11 +8,11 @@ import numpy as np
 
 from mpc.errors import DataError
 from mpc.party import Party
-from secure_tree.data.categories import columns_behind
 from secure_tree.interface.conventions import not_fitted
 from secure_tree.interface.parameters import Parametrised
 from secure_tree.prediction.importance import feature_importance
 from secure_tree.public.config import Importance
+from secure_tree.public.names import columns_behind
 from secure_tree.training.train import Curve, Curves, best_round
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 from pydantic_core import ErrorDetails
 
 from mpc.errors import ConfigError
-from secure_tree.data.categories import covers
 from secure_tree.public import refused
 from secure_tree.public.exact import ln
+from secure_tree.public.names import covers
 
 # The maximal depth of trees, including those of shared models.
 DEEPEST = 8

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +30,6 @@ from secure_tree.agreement.training import same_names
 from secure_tree.data.bins import Bins
 from secure_tree.data.own_rows import Here, OwnRows
 from secure_tree.data.table import Table
-from secure_tree.interface.conventions import not_fitted
 from secure_tree.model.ensemble import Ensemble, NodeStatistics
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.prediction.predict import margins
@@ -78,21 +75,6 @@ class Begun:
     def margin(self, context: TrainingContext) -> AShare:
         """Return the margin of the training rows."""
         return first_margin(self.ensemble.base, context, context.layout.row_count) + self.added
-
-
-def shared_model(given: Any) -> SharedModel:
-    """Return the half of a model given as a fitted estimator, a half, or the path of one. Raises ConfigError."""
-    if isinstance(given, str | Path):
-        return SharedModel.load(given)
-    model = getattr(given, "model", given)
-    if model is None:
-        raise not_fitted()
-    if not isinstance(model, SharedModel):
-        raise ConfigError(
-            f"xgb_model must be a fitted Sharewood estimator or the path of a half that it has saved, got "
-            f"{type(given).__name__}"
-        )
-    return model
 
 
 def more_rounds(party: Party, model: SharedModel, config: TrainConfig) -> TrainConfig:

@@ -13,13 +13,13 @@ from mpc.errors import ConfigError
 from mpc.offline.correlation import Correlation
 from mpc.protocol.planning import Trace
 from secure_tree.agreement.training import check_bins, check_declared, check_validation_rows
-from secure_tree.data.categories import is_indicator
 from secure_tree.data.own_rows import Here
 from secure_tree.data.table import Table, held_count
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.context import PublicFacts, TrainingContext
 from secure_tree.public.exact import ceil_log2
 from secure_tree.public.layout import lay_out
+from secure_tree.public.names import is_indicator
 from secure_tree.public.sampling import alike, samples_by_round
 from secure_tree.setup.base_score import settle
 from secure_tree.setup.edges import cut_bins

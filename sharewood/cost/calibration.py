@@ -15,8 +15,8 @@ from protocols.ot.correlated import OtKind
 from protocols.runtime.hosts import Offline
 from protocols.runtime.local import PARTIES, run_session
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
-from secure_tree.data.categories import columns_behind
 from secure_tree.public.config import TrainConfig
+from secure_tree.public.names import columns_behind
 from secure_tree.training.cost import Sizes
 from sharewood.warm_up import warm_up
 

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from secure_tree.data.categories import columns_behind
 from secure_tree.data.table import read_features
 from secure_tree.public.config import TrainConfig
+from secure_tree.public.names import columns_behind
 from sharewood.tables.columns import Columns
 
 Number = Annotated[float, Field(allow_inf_nan=False, strict=True)]

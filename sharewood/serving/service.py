@@ -16,10 +16,10 @@ from mpc.errors import ConfigError, DataError, SharewoodError
 from mpc.party import Party
 from protocols.offline.supply import Supply
 from protocols.transport.channel import Channel
-from secure_tree.data.categories import columns_behind
 from secure_tree.data.table import read_features
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.public.config import Method
+from secure_tree.public.names import columns_behind
 from sharewood.commands.hosts import connected
 from sharewood.job.config import HostsConfig
 from sharewood.serving.batches import Batches, Ready, Shape, padded

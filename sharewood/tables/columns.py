@@ -21,8 +21,8 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from mpc.errors import ConfigError, DataError
 from secure_tree.agreement.messages import is_printable
-from secure_tree.data.categories import indicator
 from secure_tree.public.config import validated
+from secure_tree.public.names import indicator
 from sharewood.tables.toml import read_toml
 
 Role = Literal["numeric", "categorical", "id", "label", "weight", "ignore"]

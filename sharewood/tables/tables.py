@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from mpc.errors import DataError
-from secure_tree.data.categories import columns_behind
 from secure_tree.public.config import TrainConfig
+from secure_tree.public.names import columns_behind
 from sharewood.tables.columns import ID, Columns, Role, listed
 from sharewood.tables.files import (
     Place,
