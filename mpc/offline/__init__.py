@@ -1,1 +1,1 @@
-"""Correlated randomness: what a protocol needs, described once for all who make or plan it; and making it by transfers."""
+"""Correlated randomness: what a protocol needs, described once for all makers; how to make it by transfers."""
