@@ -14,10 +14,9 @@ from typing import Any, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 
-from mpc.checks.audit import Audit
 from mpc.meter import Meter, Stage
 from mpc.offline.correlation import Correlation
-from mpc.rounds import Round, Steps
+from mpc.rounds import Round, Steps, named
 from mpc.streaming import Pieces, RowsInFile
 from mpc.words import U8, Shape
 
@@ -120,12 +119,64 @@ class Workers(Protocol):
         """Replace all workers by new ones that have kept nothing. Raises PeerFailure if they do not connect."""
 
 
+class Audit:
+    """What checks a program beside its run. This one checks nothing, and is false; `mpc.checks` has one that does."""
+
+    evaluations = 1
+
+    def __bool__(self) -> bool:
+        return False
+
+    def steps(self, contract: Any, party: Endpoint, args: Sequence[Any], kwargs: dict[str, Any]) -> Steps[Any]:
+        """Return the rounds of a protocol, with those of its check."""
+        return named(contract.name, contract.body(party, *args, **kwargs))
+
+    def run(self, party: Any, program: Callable[..., T], *changed: Any) -> T:
+        """Return program(party, *changed), checked before anything of it is revealed."""
+        return program(party, *changed)
+
+    def repeat(self, party: Any, program: Callable[..., T], *changed: Any) -> T:
+        """Return program(party, *changed), after a repetition of its local work."""
+        return program(party, *changed)
+
+    def once(self, make: Callable[[], T]) -> T:
+        """Return what `make` returns, which is made only once, however often the program is run."""
+        return make()
+
+    def enter(self, stage: str | None) -> None:
+        """Name the stage of what is checked from here on."""
+
+    def zero(self, x: Any, relation: str, bits: int | None = None) -> None:
+        """Require [x] = 0, modulo 2^bits if the words are wider; `relation` names the check in the verdict. Local."""
+
+    def later(self, check: Steps[Any], relation: str) -> None:
+        """Before the verdict, run `check`, whose result must be zero."""
+        check.close()
+
+    def settle(self, party: Any) -> None:
+        """Raise AuditFailure at both parties if a stage since the last verdict is inconsistent."""
+
+    def reveal(self, party: Any, x: Any, to: int | None, what: str) -> np.ndarray | None:
+        """Open x at party `to`, after a verdict on everything that it follows from."""
+        raise NotImplementedError("without an audit, Party.reveal opens shares")
+
+    def remember(self, name: str, *parts: Any, more: bool = False) -> None:
+        """Remember under a name what stays in memory; with `more`, in addition to what was remembered already."""
+
+    def require_unchanged(self, name: str, *parts: Any) -> None:
+        """Require that these are the first parts that were remembered under this name."""
+
+    def anew(self) -> Audit:
+        """Return an audit of the same kind that has checked nothing so far."""
+        return self
+
+
 @dataclass
 class Endpoint:
     """A party as its protocols see it: rank, link to the peer, correlated randomness, meter.
 
-    `draw` returns a number of random bytes that nobody else knows, not even the dealer. With an `audit`, protocols are
-    evaluated twice, and the results are compared. `workers` hold the party's rows if it has more than one process.
+    `draw` returns a number of random bytes that nobody else knows, not even the dealer. `audit` checks what is
+    computed. `workers` hold the party's rows if it has more than one process.
     """
 
     rank: int
@@ -135,23 +186,14 @@ class Endpoint:
     comparison: Variant = "bits"
     draw: Callable[[int], bytes] = os.urandom
     matrices: int = 0
-    audit: Audit | None = None
+    audit: Audit = field(default_factory=Audit)
     workers: Workers | None = None
-
-    @property
-    def evaluations(self) -> int:
-        """How often each protocol is evaluated; supplies of masks must hold this multiple of what a program uses."""
-        return 1 if self.audit is None else 2
 
     def unaudited(self) -> Self:
         """Return the same end of the connection without the audit."""
         end = copy.copy(self)
-        end.audit = None
+        end.audit = Audit()
         return end
-
-    def once(self, make: Callable[[], T]) -> T:
-        """What `make` gives: in an audit, only when local work is done first, and the same when it is done again."""
-        return make() if self.audit is None else self.audit.once(make)
 
     def run(self, steps: Steps[T]) -> T:
         """Drive a protocol to its result."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -10,24 +10,25 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mpc.authenticated.macs import Keyring, WideShare, agree, open_to
-from mpc.checks.audit import FIRST_STAGE
 from mpc.endpoint import Endpoint
-from mpc.errors import AuditFailure, DataError, MacFailure
+from mpc.errors import DataError
 from mpc.meter import Counters, Stage
-from mpc.rounds import Round, Steps, named, parallel
 from mpc.shares import AShare, BShare
-from mpc.sharing import agree_on_shape, reveal, share, zero_for
-from mpc.words import U8, decode_signed, to_units
+from mpc.sharing import agree_on_shape, reveal, share
+from mpc.words import decode_signed, to_units
 
 
 @dataclass
 class Party(Endpoint):
-    """One of two parties, as a program sees it; only `reveal` opens shares."""
+    """One of two parties, as a program sees it; only `reveal` opens shares.
+
+    A party that is not `live` has no peer, so opened values are meaningless: `reveal` then returns zeros.
+    """
 
     stages: dict[str, Stage] = field(default_factory=dict)
     parts: dict[str, Stage] = field(default_factory=dict)
     revealed: list[str] = field(default_factory=list)
+    live: bool = True
     _part: tuple[str, Counters] | None = None
 
     @contextmanager
@@ -56,8 +57,7 @@ class Party(Endpoint):
         Bytes dealt are those of the requests used in a part, whenever they arrived. Programs that run in parallel enter
         their parts together, so that no cost is counted twice.
         """
-        if self.audit is not None:
-            self.audit.stage = name or FIRST_STAGE
+        self.audit.enter(name)
         now = self._counters(self.randomness.used)
         if self._part is not None:
             before, at = self._part
@@ -83,68 +83,31 @@ class Party(Endpoint):
         shape = agree_on_shape(self, None if units is None else units.shape, owner, scale)
         return share(self, units, owner, shape, scale)
 
-    def reveal(
-        self, x: AShare | BShare | WideShare, *, to: int | None = None, what: str, units: bool = False
-    ) -> np.ndarray | None:
+    def reveal(self, x: AShare | BShare, *, to: int | None = None, what: str, units: bool = False) -> np.ndarray | None:
         """Open the secret at party `to` (None: both), which records that it learned `what`; return None at the other.
 
         Numbers at a scale above 0 are floats, value / 2^scale, as they were shared; numbers at scale 0 are signed
         integers; bits are 0 and 1. With `units`, numbers of any scale are integers in units of 2^-scale: exact, where a
-        float has 53 bits. A share with MACs always opens to integers.
+        float has 53 bits. Shares with MACs have a `reveal` of their own (mpc/authenticated/reveal.py).
 
         An audit first takes a verdict on everything that x follows from, then opens it twice; if the verdict is bad, or
-        the two differ at a party, both raise AuditFailure. A share with MACs is revealed to one party, and only if
-        everything opened before matches its MACs; otherwise raises MacFailure.
+        the two differ at a party, both raise AuditFailure.
         """
-        if not isinstance(x, AShare | BShare | WideShare):
+        if not isinstance(x, AShare | BShare):
             raise DataError(f"reveal takes a share, got {type(x).__name__}")
-        if isinstance(x, WideShare):
-            assert to is not None, "a share with MACs is revealed to one party"
-            return self._reveal_authentic(x, to, what)
-        zeros = []
-        if self.audit is not None:
-            zeros = [zero_for(self, x) for _ in range(2)]
-            for zero in zeros:
-                self.audit.zero(zero, "sharings of zero")
-            self.audit.settle(self)
-        if to != 1 - self.rank:
-            self.revealed.append(what)
-        words = self.open_twice(x, to, zeros, what) if zeros else reveal(self, x, to)
+        words = self.audit.reveal(self, x, to, what) if self.audit else self._open(x, to, what)
+        if words is not None and not self.live:
+            words = np.zeros_like(words)
         if words is None or isinstance(x, BShare):
             return words
         integers = decode_signed(words)
         return integers if units or not x.scale else np.ldexp(integers.astype(np.float64), -x.scale)
 
-    def open_twice(
-        self, x: AShare | BShare, to: int | None, zeros: Sequence[AShare | BShare], what: str
-    ) -> np.ndarray | None:
-        """Open x twice in one round, under two sharings of zero. Raises AuditFailure at both parties if they differ."""
-        first, second = self.run(parallel(*(reveal.steps(self, x, to, zero) for zero in zeros)))
-        differ = first is not None and second is not None and not np.array_equal(first, second)
-        # Without this round, the party that learns nothing would end as if all were well.
-        if self.once(lambda: self.run(named("audit.opened", _either(differ)))):
-            raise AuditFailure(f"the audit opened {what} twice with different results: use neither")
-        return first
+    def _open(self, x: AShare | BShare, to: int | None, what: str) -> np.ndarray | None:
+        self.learn(what, to)
+        return reveal(self, x, to)
 
-    def _reveal_authentic(self, x: WideShare, to: int, what: str) -> np.ndarray | None:
-        self.require_macs(x.keyring)
-        opened, known = self.run(open_to(self, x, to))
-        self.require_macs(x.keyring)
-        if to != self.rank:
-            return None
-        self.revealed.append(what)
-        return decode_signed(opened - known)
-
-    def require_macs(self, keyring: Keyring) -> None:
-        """Raise MacFailure if an opened value does not match its MACs."""
-        if not self.run(agree(self, keyring)):
-            raise MacFailure(
-                "the values opened in the prediction do not match their MACs, so no prediction is shown: the other "
-                "party, or a hardware fault, changed a value that was sent"
-            )
-
-
-def _either(mine: bool) -> Steps[bool]:
-    """Whether this is so here or at the other party."""
-    (theirs,) = yield Round([np.array([mine], U8)], [1])
-    return mine or bool(theirs.any())
+    def learn(self, what: str, to: int | None) -> None:
+        """Record what is revealed to party `to` (None: both), if this is the one."""
+        if to != 1 - self.rank:
+            self.revealed.append(what)

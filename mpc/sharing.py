@@ -56,7 +56,7 @@ def zero_for(party: Endpoint, x: S) -> S:
     """Take a uniform sharing of zero with the shape and the ring of x, an AShare or a BShare. No message."""
     ring = x.ring
     assert not isinstance(ring, PackedBits)
-    zero = party.once(lambda: party.randomness.take(ZeroShares(x.shape, ring)))
+    zero = party.audit.once(lambda: party.randomness.take(ZeroShares(x.shape, ring)))
     return x.map(lambda _: zero)
 
 

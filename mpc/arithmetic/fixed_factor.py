@@ -47,7 +47,7 @@ class FixedValues:
 @protocol(cost=lambda x, count: Cost(1, both(x.ring.bits * x.size)), exact=False)
 def fix_values(party: Endpoint, x: AShare, count: int) -> Steps[FixedValues]:
     """[x], shape [s, n] -> FixedValues, with masks for `count` rows of n bits."""
-    masks = SelectMasks((count * party.evaluations, 1, x.shape[1]), (1, *x.shape), x.ring)
+    masks = SelectMasks((count * party.audit.evaluations, 1, x.shape[1]), (1, *x.shape), x.ring)
     beta, lifted, a, product = party.randomness.take(masks)
     (opened,) = yield from open_shares(x.map(lambda w: w - a[0]))
     return FixedValues(opened[None], a, beta, lifted, product, x.scale)

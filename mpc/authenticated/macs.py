@@ -316,13 +316,6 @@ def _commitment(rank: int, opening: np.ndarray) -> bytes:
     return hashlib.sha256(bytes([rank]) + opening.tobytes()).digest()
 
 
-def open_to(party: Endpoint, x: WideShare, to: int) -> Steps[tuple[np.ndarray, Any]]:
-    """Authentic [x] -> x + v, which both parties see, and u at the party `to`: x = x + v - u modulo 2^64."""
-    u, v, macs = party.randomness.take(ReceiverMask(to, x.shape))
-    opened = yield from open_authentic.steps(party, x + WideShare(v, macs, x.keyring))
-    return opened[..., 0], u
-
-
 def masked_words(i: Inputs, *shape: int) -> AuthenticShare:
     """Return a dealt mask with MACs, under keys of its own."""
     keyring = Keyring.begin(i.party)

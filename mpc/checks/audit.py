@@ -19,16 +19,23 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import inspect
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 
+from mpc.endpoint import Audit, Endpoint
+from mpc.errors import AuditFailure
+from mpc.party import Party
+from mpc.protocol.contract import Contract
 from mpc.rings import Z2k
-from mpc.rounds import Steps, parallel
+from mpc.rounds import Round, Steps, named, parallel
 from mpc.shares import AShare, BShare, PShare, S, Share
+from mpc.sharing import reveal, zero_for
+from mpc.words import U8
 
 T = TypeVar("T")
 
@@ -86,27 +93,56 @@ class Entry:
 
 
 @dataclass
-class Audit:
-    """Digests of what must be zero since the last verdict, by stage.
+class Ledger(Audit):
+    """Digests of what must be zero since the last verdict, by stage; and protocols, which are evaluated twice.
 
     Both parties have the same stages in the same order. `seed` is known to both parties but not to the dealer. It
     determines by how much the elements of second evaluations are rotated.
 
-    `record` describes a program whose local work is to be repeated, `again` during the repetition. `held` has digests
-    of what stays in memory.
+    `record` describes a program whose local work is to be repeated. `held` has digests of what stays in memory.
     """
 
     seed: bytes = b""
     stage: str = FIRST_STAGE
-    again: bool = False
     record: list[Entry] | None = None
+    evaluations: int = 2
     held: dict[str, list[bytes]] = field(default_factory=dict)
     _digests: dict[str, Any] = field(default_factory=dict)
     _later: list[tuple[str, Steps[Share]]] = field(default_factory=list)
     _turns: int = 0
 
+    def __bool__(self) -> bool:
+        return True
+
+    def enter(self, stage: str | None) -> None:
+        self.stage = stage or FIRST_STAGE
+
+    def steps(self, contract: Contract[..., T], party: Endpoint, args: Any, kwargs: dict[str, Any]) -> Steps[T]:
+        exact = contract.exact(*args, **kwargs)
+        if not (exact or contract.atomic):
+            return super().steps(contract, party, args, kwargs)
+        steps = self._twice(contract, party, args, kwargs) if exact else contract.body(party, *args, **kwargs)
+        return named(contract.name, self.recorded(contract.name, (args, kwargs), steps))
+
+    def _twice(self, contract: Contract[..., T], party: Endpoint, args: Any, kwargs: dict[str, Any]) -> Steps[T]:
+        """Evaluate twice in the same rounds, the second time with rotated elements; return the first result."""
+        inner = party.unaudited()
+        count = next(x.size for x in args if isinstance(x, Share)) if contract.elementwise else 0
+        places = self.turn(count)
+        again = [turned(x, places, count) if isinstance(x, Share) and count else x for x in args]
+        first, second = yield from parallel(
+            contract.body(inner, *args, **kwargs), contract.body(inner, *again, **kwargs)
+        )
+        if count:
+            second = turned_all(second, -places, count)
+        if contract.near is not None:
+            self.later(contract.near(inner, first, second, *args, **kwargs), contract.name)
+        else:
+            ring = inspect.signature(contract.body).bind(party, *args, **kwargs).arguments.get("ring")
+            self.same(first, second, contract.name, ring)
+        return first
+
     def zero(self, x: Share, relation: str, bits: int | None = None) -> None:
-        """Require [x] = 0, modulo 2^bits if the words are wider; `relation` names the check in the verdict. Local."""
         self._zero(f"{self.stage}: {relation}", x, bits)
 
     def _zero(self, name: str, x: Share, bits: int | None = None) -> None:
@@ -126,7 +162,6 @@ class Audit:
             digest.update(os.urandom(DIGEST_BITS // 8))
 
     def once(self, make: Callable[[], T]) -> T:
-        """Return what `make` returns, and record it: it cannot be made a second time."""
         made = make()
         if self.record is not None:
             self.record.append(Entry("", result=made))
@@ -154,7 +189,6 @@ class Audit:
         return int.from_bytes(drawn[:16], "big") % max(1, count)
 
     def later(self, check: Steps[Share], relation: str) -> None:
-        """Before the verdict, run `check`, whose result must be zero."""
         self._later.append((f"{self.stage}: {relation}", check))
 
     def same(self, first: object, second: object, relation: str, ring: Z2k | None = None) -> None:
@@ -170,6 +204,23 @@ class Audit:
             assert isinstance(first, PShare) and isinstance(second, PShare), f"{relation}: results must be shares"
             self.zero(first ^ second, relation)
 
+    def reveal(self, party: Party, x: AShare | BShare, to: int | None, what: str) -> np.ndarray | None:
+        zeros = [zero_for(party, x) for _ in range(2)]
+        for zero in zeros:
+            self.zero(zero, "sharings of zero")
+        self.settle(party)
+        party.learn(what, to)
+        return open_twice(party, x, to, zeros, what)
+
+    def remember(self, name: str, *parts: Any, more: bool = False) -> None:
+        before = self.held.get(name, []) if more else []
+        self.held[name] = before + [digest_of(part) for part in parts]
+
+    def require_unchanged(self, name: str, *parts: Any) -> None:
+        held = self.held.get(name, [])
+        same = all(digest_of(part) == digest for part, digest in zip(parts, held, strict=False))
+        self.require(f"memory: {name} have not changed", same)
+
     def checks(self) -> Steps[None]:
         """Run the deferred checks."""
         deferred, self._later = self._later, []
@@ -177,12 +228,26 @@ class Audit:
         for (name, _), x in zip(deferred, results, strict=True):
             self._zero(name, x)
 
-    def settle(self, party: Any) -> None:
-        """Take a verdict on the relations so far (mpc/checks/verdict.py). Raises AuditFailure."""
-        raise NotImplementedError("only the audit that mpc.checks.verdict.begin starts takes verdicts")
-
     def take(self) -> tuple[list[str], np.ndarray]:
         """Return and clear the names of the relations so far, and this party's digests, bits [names, 128]."""
         digests, self._digests = self._digests, {}
         words = b"".join(digest.digest()[: DIGEST_BITS // 8] for digest in digests.values())
         return list(digests), np.unpackbits(np.frombuffer(words, np.uint8)).reshape(-1, DIGEST_BITS)
+
+
+def open_twice(
+    party: Party, x: AShare | BShare, to: int | None, zeros: Sequence[AShare | BShare], what: str
+) -> np.ndarray | None:
+    """Open x twice in one round, under two sharings of zero. Raises AuditFailure at both parties if they differ."""
+    first, second = party.run(parallel(*(reveal.steps(party, x, to, zero) for zero in zeros)))
+    differ = first is not None and second is not None and not np.array_equal(first, second)
+    # Without this round, the party that learns nothing would end as if all were well.
+    if party.audit.once(lambda: party.run(named("audit.opened", _either(differ)))):
+        raise AuditFailure(f"the audit opened {what} twice with different results: use neither")
+    return first
+
+
+def _either(mine: bool) -> Steps[bool]:
+    """Whether this is so here or at the other party."""
+    (theirs,) = yield Round([np.array([mine], U8)], [1])
+    return mine or bool(theirs.any())

@@ -16,8 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from mpc.checks.audit import FIRST_STAGE, Audit, Entry, digest_of
-from mpc.endpoint import Endpoint
+from mpc.checks.audit import FIRST_STAGE, Entry, Ledger, digest_of
 from mpc.party import Party
 from mpc.protocol.rehearsal import Requests, Silence
 from mpc.rounds import Round, Steps
@@ -27,11 +26,8 @@ T = TypeVar("T")
 LOCAL_WORK = "repeated local work gives the same words"
 
 
-def run_twice(party: Party, program: Callable[..., T], *changed: Any) -> T:
-    """Return program(party, *changed); in an audit, repeat its local work on copies of what it changes."""
-    audit = party.audit
-    if audit is None or audit.again:
-        return program(party, *changed)
+def run_twice(party: Party, audit: Ledger, program: Callable[..., T], *changed: Any) -> T:
+    """Return program(party, *changed), and repeat its local work on copies of what it changes."""
     before = [copy.copy(each) for each in changed]
     outer, audit.record = audit.record, [] if audit.record is None else audit.record
     start, stage = len(audit.record), audit.stage
@@ -45,43 +41,28 @@ def run_twice(party: Party, program: Callable[..., T], *changed: Any) -> T:
     return result
 
 
-def remember(party: Endpoint, name: str, *parts: Any, more: bool = False) -> None:
-    """In an audit, keep digests of parts in memory under a name; with `more`, in addition to those kept already."""
-    if party.audit is not None:
-        before = party.audit.held.get(name, []) if more else []
-        party.audit.held[name] = before + [digest_of(part) for part in parts]
-
-
-def require_unchanged(party: Endpoint, name: str, *parts: Any) -> None:
-    """In an audit, require that these are the first parts that were remembered under this name."""
-    if party.audit is not None:
-        held = party.audit.held.get(name, [])
-        same = all(digest_of(part) == digest for part, digest in zip(parts, held, strict=False))
-        party.audit.require(f"memory: {name} have not changed", same)
-
-
-def _replaying(party: Party, audit: Audit) -> Party:
-    """Return a party of the same kind without a peer."""
-    return type(party)(
+def _replaying(party: Party, audit: Ledger) -> Party:
+    """Return a party without a peer."""
+    return Party(
         party.rank,
         Silence(),
         Requests(party.rank, party.randomness.masks_operands),
         comparison=party.comparison,
         matrices=party.matrices,
         audit=audit,
+        live=party.live,
     )
 
 
 @dataclass
-class _Repetition(Audit):
+class _Repetition(Ledger):
     """The audit `of` a program during its second run: protocols must get the input that they got in the first.
 
     `rest` is the record of the first run that is still to come, and `last` the stage of its latest protocol.
     """
 
-    again: bool = True
     last: str = FIRST_STAGE
-    of: Audit = field(default_factory=Audit)
+    of: Ledger = field(default_factory=Ledger)
     rest: deque[Entry] = field(default_factory=deque)
 
     def once(self, make: Callable[[], T]) -> T:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from mpc.checks.audit import Audit
+from mpc.checks.audit import Ledger, open_twice
 from mpc.checks.repetition import run_twice
 from mpc.errors import AuditFailure, ProtocolDesync
 from mpc.lookup.one_hot import all_of
@@ -29,8 +29,20 @@ SEED_BYTES = 16
 REVEALED = "whether the audit found a fault, by stage"
 
 
-class Auditor(Audit):
+class Auditor(Ledger):
     """The audit of a party, which takes verdicts."""
+
+    def anew(self) -> Auditor:
+        return Auditor()
+
+    def run(self, party: Party, program: Callable[..., T], *changed: Any) -> T:
+        """Return program(party, *changed), after a repetition of its local work and a verdict. Raises AuditFailure."""
+        result = self.repeat(party, program, *changed)
+        self.settle(party)
+        return result
+
+    def repeat(self, party: Party, program: Callable[..., T], *changed: Any) -> T:
+        return run_twice(party, self, program, *changed)
 
     def settle(self, party: Party) -> None:
         party.run(self.checks())
@@ -42,9 +54,9 @@ class Auditor(Audit):
         differ = end.run(_differ(end, digests))
         if REVEALED not in party.revealed:
             party.revealed.append(REVEALED)
-        broken = end.open_twice(differ, None, [zero_for(end, differ) for _ in range(2)], REVEALED)
+        broken = open_twice(end, differ, None, [zero_for(end, differ) for _ in range(2)], REVEALED)
         assert broken is not None, "revealed to both"
-        if broken.any():
+        if broken.any() and party.live:
             broken_names = ", ".join(name for name, bit in zip(names, broken, strict=True) if bit)
             raise AuditFailure(
                 f"the audit found inconsistent values in: {broken_names}. Do not use the model or prediction; suspect "
@@ -61,19 +73,6 @@ def begin(party: Party) -> None:
             f"audit.seed: expected a seed of {SEED_BYTES} bytes, and the other party sent something else"
         )
     party.audit = Auditor(bytes(a ^ b for a, b in zip(mine, theirs, strict=True)))
-
-
-def audited(party: Party, program: Callable[..., T], *changed: Any) -> T:
-    """Return program(party, *changed); in an audit, repeat its local work and take a verdict. Raises AuditFailure."""
-    result = run_twice(party, program, *changed)
-    settle(party)
-    return result
-
-
-def settle(party: Party) -> None:
-    """In an audit, raise AuditFailure at both parties if a stage since the last verdict is inconsistent."""
-    if party.audit is not None:
-        party.audit.settle(party)
 
 
 def _differ(party: Party, digests: np.ndarray) -> Steps[BShare]:

@@ -111,12 +111,12 @@ class SharedMatrix:
 
     def supply(self, party: Endpoint, count: int) -> VectorSupply:
         """Take masks for `count` vectors at once."""
-        count *= party.evaluations
+        count *= party.audit.evaluations
         if self.empty:
             r, half = (np.zeros((count, n), self.ring.dtype) for n in (self.n_in, self.n_out))
             return VectorSupply(self, r, half)
         request = MatrixVectors(self.number, self.owner, self.n_in, self.n_out, self.ring, count, self.size)
-        r, half = party.once(lambda: party.randomness.take(request))
+        r, half = party.audit.once(lambda: party.randomness.take(request))
         return VectorSupply(self, r, half)
 
     def release(self, party: Endpoint) -> None:

@@ -11,15 +11,13 @@ multiply.cost(x, y)                             the stated cost, or that of a re
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from mpc.checks.audit import Audit, turned, turned_all
 from mpc.endpoint import Endpoint
 from mpc.protocol.rehearsal import rehearsing
-from mpc.rounds import Steps, named, parallel
+from mpc.rounds import Steps
 from mpc.shares import Share
 
 P = ParamSpec("P")
@@ -57,38 +55,21 @@ class Contract(Generic[P, T]):
     ) -> None:
         functools.update_wrapper(self, steps)
         self.name = f"{steps.__module__.rpartition('.')[2]}.{steps.__name__}"
-        self.reveals = reveals
-        self._steps, self._stated = steps, cost
-        self._exact, self._near, self._elementwise = exact, near, elementwise
+        self.body, self.reveals = steps, reveals
+        self.near, self.elementwise = near, elementwise
+        self._stated, self._exact = cost, exact
 
     def __call__(self, party: Endpoint, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run the protocol with the peer."""
         return party.run(self.steps(party, *args, **kwargs))
 
     def steps(self, party: Endpoint, *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
-        """Return its rounds, to be composed with others; in an audit, those of two evaluations and their comparison."""
-        exact = self._exact(*args, **kwargs) if callable(self._exact) else self._exact
-        if party.audit is None or not (exact or self.atomic):
-            return named(self.name, self._steps(party, *args, **kwargs))
-        steps = self._twice(party, party.audit, *args, **kwargs) if exact else self._steps(party, *args, **kwargs)
-        return named(self.name, party.audit.recorded(self.name, (args, kwargs), steps))
+        """Return its rounds, to be composed with others; in an audit, with those of its check."""
+        return party.audit.steps(self, party, args, kwargs)
 
-    def _twice(self, party: Endpoint, audit: Audit, *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
-        """Evaluate twice in the same rounds, the second time with rotated elements; return the first result."""
-        inner = party.unaudited()
-        count = next(x.size for x in args if isinstance(x, Share)) if self._elementwise else 0
-        places = audit.turn(count)
-        again: list[Any] = [turned(x, places, count) if isinstance(x, Share) and count else x for x in args]
-        evaluations = self._steps(inner, *args, **kwargs), self._steps(inner, *again, **kwargs)
-        first, second = yield from parallel(*evaluations)
-        if count:
-            second = turned_all(second, -places, count)
-        if self._near is not None:
-            audit.later(self._near(inner, first, second, *args, **kwargs), self.name)
-        else:
-            ring = inspect.signature(self._steps).bind(party, *args, **kwargs).arguments.get("ring")
-            audit.same(first, second, self.name, ring)
-        return first
+    def exact(self, *args: P.args, **kwargs: P.kwargs) -> bool:
+        """Whether a second evaluation with these arguments has the same result, or by `near` nearly the same."""
+        return self._exact(*args, **kwargs) if callable(self._exact) else self._exact
 
     def cost(self, *args: P.args, **kwargs: P.kwargs) -> Cost:
         """Return the cost of a call with arguments of these shapes."""

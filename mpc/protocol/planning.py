@@ -2,39 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeVar
 
-import numpy as np
-
-from mpc.authenticated.macs import Keyring, WideShare, agree
-from mpc.checks.verdict import Auditor, audited
 from mpc.endpoint import Call
 from mpc.offline.correlation import Correlation
 from mpc.party import Party
 from mpc.protocol.rehearsal import NoWorkers, Requests, Silence
-from mpc.shares import AShare, BShare
 
 T = TypeVar("T")
-
-
-class _Rehearsing(Party):
-    """A party in a rehearsal: without a peer, opened values are meaningless, so `reveal` returns zeros."""
-
-    def reveal(
-        self, x: AShare | BShare | WideShare, *, to: int | None = None, what: str, units: bool = False
-    ) -> np.ndarray | None:
-        opened = super().reveal(x, to=to, what=what, units=units)
-        return None if opened is None else np.zeros_like(opened)
-
-    def open_twice(
-        self, x: AShare | BShare, to: int | None, zeros: Sequence[AShare | BShare], what: str
-    ) -> np.ndarray | None:
-        opened = super().open_twice(x, to, zeros, what)
-        return None if opened is None else np.zeros_like(opened)
-
-    def require_macs(self, keyring: Keyring) -> None:
-        self.run(agree(self, keyring))
 
 
 class Trace:
@@ -43,14 +19,15 @@ class Trace:
     def __init__(self, party: Party) -> None:
         self._requests = Requests(party.rank, party.randomness.masks_operands)
         self._workers = NoWorkers(party.workers.count) if party.workers else None
-        self.party = _Rehearsing(
+        self.party = Party(
             party.rank,
             Silence(),
             self._requests,
             comparison=party.comparison,
             matrices=party.matrices,
-            audit=None if party.audit is None else Auditor(),
+            audit=party.audit.anew(),
             workers=self._workers,
+            live=False,
         )
 
     @classmethod
@@ -71,10 +48,6 @@ class Trace:
         return requests
 
 
-def _run(party: Party, program: Callable[[Party], T]) -> T:
-    return program(party)
-
-
 def planned(
     party: Party, stage: str, program: Callable[[Party], T], offline: str | None = None, own_verdicts: bool = False
 ) -> T:
@@ -83,10 +56,13 @@ def planned(
     Its costs are charged to `stage`; with `offline`, those of the provision are charged to that stage instead. In an
     audit the run ends with a verdict, unless the program takes its own, `own_verdicts`.
     """
-    run: Callable[[Party, Callable[[Party], T]], T] = _run if own_verdicts else audited
+
+    def run(party: Party) -> T:
+        return program(party) if own_verdicts else party.audit.run(party, program)
+
     with party.stage(offline or stage):
         trace = Trace(party)
-        run(trace.party, program)
+        run(trace.party)
         party.randomness.provide([(trace.cut(), 1)])
     with party.stage(stage):
-        return run(party, program)
+        return run(party)

@@ -18,7 +18,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NoReturn, TypeVar
 
-from mpc.checks.verdict import begin, settle
+from mpc.checks.verdict import begin
 from mpc.errors import ConfigError, PeerFailure, PeerTimeout, PeerVanished, ProtocolDesync
 from mpc.host.process import leave_no_core_dump
 from mpc.party import Party
@@ -125,7 +125,7 @@ def joined(
         if network.audit:
             begin(party)
         yield party
-        settle(party)
+        party.audit.settle(party)
         _part(peer)
         with suppress(PeerFailure):
             randomness.close()

@@ -19,7 +19,7 @@ from typing import Any, Never
 
 import numpy as np
 
-from mpc.checks.verdict import begin, settle
+from mpc.checks.verdict import begin
 from mpc.errors import ConfigError
 from mpc.host.process import end_with
 from mpc.operators import session
@@ -100,7 +100,7 @@ def party_role(
                 with with_workers(party, division.shards, network, _HERE, partial(replace, own)) as workers:
                     result = job(party)
                     costs = {"workers": workers.costs()}
-            settle(party)
+            party.audit.settle(party)
         randomness.close()
         return {"result": result, **costs, **_process()}
 

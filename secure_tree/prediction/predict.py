@@ -175,7 +175,7 @@ def sum_of_paths(party: Party, left: BShare, leaves: AShare, classes: int) -> St
     sign = (2 * turns - 1)[None, :, :, None]
     agreed = along.times(sign).sum(axis=2) + (1 - turns).sum(axis=1)[None, :, None]
     reached = yield from equals_zero.steps(party, agreed - depth, depth.bit_length())
-    if party.audit is not None:
+    if party.audit:
         party.audit.zero(~reached.parity(axis=1), "each row is at one leaf of a tree")
     weights = leaves.reshape(t * count, 1)
     reached_weights = yield from select.steps(party, reached.reshape(t * count, rows), weights)

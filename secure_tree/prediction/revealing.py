@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mpc.checks.repetition import run_twice
+from mpc.authenticated.reveal import reveal
 from mpc.errors import ConfigError
 from mpc.party import Party
 from mpc.shares import AShare
@@ -46,7 +46,7 @@ def revealed_margins(
         return {p: of_all[:, rows] for p, rows in receivers.items()}
 
     own = np.zeros((classes, 0), np.int64)
-    for p, part in run_twice(party, program).items():
+    for p, part in party.audit.repeat(party, program).items():
         opened = party.reveal(part, to=p, what=_what(layout), units=True)
         own = own if opened is None else opened
     return own
@@ -66,7 +66,7 @@ def _with_macs(
     for owners in row_groups(layout):
         result = party.run(authentic_margins(party, authentic, layout, owners, features, classes))
         to = receiver if layout.vertical else owners[0]
-        opened = party.reveal(result, to=to, what=_what(layout))
+        opened = reveal(party, result, to, _what(layout))
         own = own if opened is None else opened
     return own
 
@@ -77,7 +77,7 @@ def check_macs(party: Party, method: Method) -> None:
         raise ConfigError(f'with MACs the method must be "thresholds", got {method!r}')
     if not party.randomness.masks_operands:
         raise ConfigError('offline must be "dealer" with MACs, whose tags the dealer makes, got "pairwise"')
-    if party.audit is not None:
+    if party.audit:
         raise ConfigError("a prediction must use MACs or an audit, not both")
     if party.workers:
         raise ConfigError("MACs must be used with one process at each party: leave out shards")

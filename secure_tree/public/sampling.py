@@ -30,7 +30,7 @@ Samples = list[np.ndarray]
 
 def row_mask(party: Party, share: float, rows: int) -> Steps[BShare]:
     """<1 with probability `share`> for every row, independently, [n]."""
-    drawn = party.once(lambda: party.draw(8 * rows))
+    drawn = party.audit.once(lambda: party.draw(8 * rows))
     word = AShare(np.frombuffer(drawn, U64), party.rank)
     # `below` gives the sign of x - t in Z_2^16: 1 on half of the circle. Half circles w apart differ in 2 w places.
     width = round(share * (1 << WORD_BITS - 1))

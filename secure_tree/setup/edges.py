@@ -73,7 +73,7 @@ def find_joint(party: Party, context: TrainingContext, own: OwnRows) -> np.ndarr
         def program(p: Party) -> np.ndarray:
             def of_own(keys: np.ndarray) -> np.ndarray:
                 # A rehearsal asks no rows.
-                return p.once(lambda: up_to(keys) if p is party else np.zeros_like(keys))
+                return p.audit.once(lambda: up_to(keys) if p is party else np.zeros_like(keys))
 
             return pooled_quantiles(p, of_own, rank, parts, config.edge_bits, bits, EDGES)
 

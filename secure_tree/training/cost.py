@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpc.checks.verdict import Auditor
-from mpc.checks.verdict import settle as settle_audit
+from mpc.endpoint import Audit
 from mpc.errors import ConfigError
 from mpc.offline.correlation import Correlation
 from mpc.protocol.planning import Trace
@@ -115,11 +115,11 @@ def plan_training(config: TrainConfig, sizes: Sizes, dealer: bool = True) -> lis
     trace = Trace.at(0, masks_operands=dealer)
     party = trace.party
     party.comparison = config.comparison
-    party.audit = Auditor() if sizes.audit else None
+    party.audit = Auditor() if sizes.audit else Audit()
     demands: list[Demand] = []
 
     def record(step: str, times: int = 1) -> None:
-        settle_audit(party)
+        party.audit.settle(party)
         total = party.meter.total
         rounds = total.rounds - sum(d.rounds for d in demands)
         sent = total.sent // 8 - sum(d.sent for d in demands)

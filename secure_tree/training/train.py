@@ -7,8 +7,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from mpc.checks.repetition import remember, require_unchanged
-from mpc.checks.verdict import audited
 from mpc.endpoint import Call
 from mpc.errors import WorkersLost
 from mpc.host.process import give_back_freed_memory
@@ -80,9 +78,9 @@ def train(
     """
 
     def begin(party: Party) -> Boosting:
-        boosting = audited(party, lambda party: party.run(set_up(party, context, base, bins, own, begun)))
-        remember(party, HELD_OUT, boosting.validation)
-        remember(party, TREES)
+        boosting = party.audit.run(party, lambda party: party.run(set_up(party, context, base, bins, own, begun)))
+        party.audit.remember(HELD_OUT, boosting.validation)
+        party.audit.remember(TREES)
         return boosting
 
     config, first = context.config, begun.rounds if begun else 0
@@ -97,11 +95,11 @@ def train(
             boosting.rows.begin(party, margin)
         except WorkersLost as lost:
             _recover(party, boosting, lost)
-        remember(party, ROWS, *_of_rounds(boosting))
+        party.audit.remember(ROWS, *_of_rounds(boosting))
     trees, curve = list[TreeShares](), curves[config.metric]
     if attempt and attempt.margin is not None:
         trees = list(attempt.trees)
-        remember(party, TREES, *trees)
+        party.audit.remember(TREES, *trees)
         rehearsal.like(trees[: config.classes])
     step = config.eval_epochs if boosting.validation else ROUNDS_AHEAD if party.workers else len(rounds)
     stepwise = bool(config.early_stopping_rounds or party.workers)
@@ -182,10 +180,10 @@ def _whole_round(party: Party, boosting: Boosting, samples: Samples) -> list[tup
     def program(party: Party, rows: Rows) -> list[tuple[TreeShares, TreeRows]]:
         return party.run(boost_once(party, replace(boosting, rows=rows), samples))
 
-    require_unchanged(party, ROWS, *_of_rounds(boosting))
-    grown = audited(party, program, boosting.rows)
-    remember(party, ROWS, *_of_rounds(boosting))
-    remember(party, TREES, *(tree for tree, _ in grown), more=True)
+    party.audit.require_unchanged(ROWS, *_of_rounds(boosting))
+    grown = party.audit.run(party, program, boosting.rows)
+    party.audit.remember(ROWS, *_of_rounds(boosting))
+    party.audit.remember(TREES, *(tree for tree, _ in grown), more=True)
     return grown
 
 
@@ -196,8 +194,8 @@ def _of_rounds(boosting: Boosting) -> tuple[object, ...]:
 
 def _finished(party: Party, boosting: Boosting, trees: list[TreeShares]) -> Ensemble:
     """The ensemble of these trees, in an audit with its verdict."""
-    require_unchanged(party, TREES, *trees)
-    return audited(party, lambda party: party.run(finish(party, boosting, trees)))
+    party.audit.require_unchanged(TREES, *trees)
+    return party.audit.run(party, lambda party: party.run(finish(party, boosting, trees)))
 
 
 def _recover(party: Party, boosting: Boosting, lost: WorkersLost) -> None:

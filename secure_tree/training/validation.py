@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mpc.checks.repetition import remember, require_unchanged, run_twice
 from mpc.errors import DataError
 from mpc.party import Party
 from mpc.rounds import Steps, parallel
@@ -50,9 +49,9 @@ class Validation:
             rows.margin = rows.margin + party.run(rows._grown(party, trees))
             return party.run(rows._metrics(party))
 
-        require_unchanged(party, HELD_OUT, self)
-        totals = run_twice(party, program, self)
-        remember(party, HELD_OUT, self)
+        party.audit.require_unchanged(HELD_OUT, self)
+        totals = party.audit.repeat(party, program, self)
+        party.audit.remember(HELD_OUT, self)
         what = f"{', '.join(config.metrics)} of held-out rows after {count} trees"
         opened = party.reveal(totals, what=what, units=True)
         assert opened is not None, "revealed to both"

@@ -22,6 +22,7 @@ from mpc.shares import AShare, BShare, concatenate, public_bits, stack
 from secure_tree.model.ensemble import TreeShares, left_children
 from secure_tree.public.context import TrainingContext
 from secure_tree.public.numerics import learning_rate
+from secure_tree.tree import checks
 from secure_tree.tree.monotone import constrained, hold, in_order
 from secure_tree.tree.score import COUNT_BITS
 from secure_tree.tree.weights import weights
@@ -71,8 +72,7 @@ def prune(
         gains=gains,
         covers=concatenate([sums[:m, 1], covers.times(reached).sum(axis=1)]),
     )
-    if party.audit is not None:
-        party.audit.zero(~tree.winner.parity(axis=1), "each node has one split or none")
+    checks.one_split(party, tree.winner)
     return tree, steps.sum(axis=1)
 
 

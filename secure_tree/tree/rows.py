@@ -12,21 +12,21 @@ from typing import Protocol
 
 import numpy as np
 
-from mpc.arithmetic.beaver import dot
-from mpc.arithmetic.bits import and_bits, select, to_ring
+from mpc.arithmetic.bits import and_bits, select
 from mpc.arithmetic.fixed_factor import FixedValues, fix_values, select_fixed
 from mpc.matrix.linear_map import Releasable
 from mpc.party import Party
 from mpc.rings import integers
 from mpc.rounding.widening import widen
 from mpc.rounds import Steps, parallel
-from mpc.shares import AShare, BShare, S, concatenate, public_bits, stack
+from mpc.shares import AShare, BShare, S, public_bits, stack
 from mpc.sharing import rerandomise
 from mpc.words import U64
 from secure_tree.data.table import Table
 from secure_tree.public.context import TrainingContext
 from secure_tree.public.layout import Layout
 from secure_tree.public.numerics import MARGIN_SCALE, WEIGHT_INPUT_SCALE
+from secure_tree.tree import checks
 from secure_tree.tree.gradients import Targets, gradients
 from secure_tree.tree.histogram import Block, BlockMasks, histograms, route, take_masks
 
@@ -144,7 +144,7 @@ class LocalTreeRows:
     def histograms(self, party: Party) -> Steps[list[AShare]]:
         sums = self._histograms(party)
         # An audit adds up the left leaves as well.
-        levels = self.rows.context.config.max_depth - (party.audit is None)
+        levels = self.rows.context.config.max_depth - (not party.audit)
         left_nodes = (1 << levels) - 1
         if self.fixed is not None or left_nodes == 0:
             return (yield from sums)
@@ -153,12 +153,7 @@ class LocalTreeRows:
 
     def _histograms(self, party: Party) -> Steps[list[AShare]]:
         of_blocks = yield from histograms(party, self.masks, self.values)
-        if party.audit is not None:
-            for mask, sums in zip(self.masks, of_blocks, strict=True):
-                of_rows = self.values[..., mask.block.rows].sum(axis=-1)
-                party.audit.zero(
-                    sums.sum(axis=-1) - of_rows.map(lambda w: w[..., None]), "the bins of a feature add up"
-                )
+        checks.bins_add_up(party, self.masks, self.values, of_blocks)
         return of_blocks
 
     def route(self, party: Party, sets: list[BShare]) -> Steps[None]:
@@ -178,16 +173,7 @@ class LocalTreeRows:
         margins = [*self.rows.margins]
         margins[self.k] = before + step
         self.rows.margins = margins
-        if party.audit is not None:
-            check = self._check_margins(party.unaudited(), leaves, before)
-            party.audit.later(check, "margins grow by the leaves")
-
-    def _check_margins(self, party: Party, leaves: AShare, before: AShare) -> Steps[AShare]:
-        """Return values that are zero if each row is at one leaf and the sum of margins grew by that of the leaves."""
-        at_leaf = yield from to_ring.steps(party, self.at_node)
-        grown = (self.rows.margins[self.k] - before).sum()
-        of_leaves = yield from dot.steps(party, leaves, at_leaf.sum(axis=1))
-        return concatenate([at_leaf.sum(axis=0) - 1, (grown.at_scale(0) - of_leaves.at_scale(0)).reshape(1)])
+        checks.margins_grow_by_leaves(party, lambda: self.rows.margins[self.k] - before, leaves, self.at_node)
 
 
 def local_rows(party: Party, context: TrainingContext, blocks: list[Block], table: Table, base: AShare) -> LocalRows:

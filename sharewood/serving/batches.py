@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mpc.authenticated.reveal import require_macs, reveal
 from mpc.endpoint import Peer
 from mpc.offline.correlation import Correlation
 from mpc.party import Party
@@ -93,7 +94,7 @@ class Batches:
     def take_in(self, party: Party) -> AuthenticModel:
         """Take in this party's half of the model under new keys. Raises MacFailure."""
         authentic = party.run(take_in_model(party, self.model.ensemble, self.model.facts.layout))
-        party.require_macs(authentic.keyring)
+        require_macs(party, authentic.keyring)
         return authentic
 
     def own_rows(self, shape: Shape, rows: slice) -> range:
@@ -145,7 +146,7 @@ class Batches:
             layout = self.layout(shape)
             (owners,) = row_groups(layout)
             steps = authentic_margins(party, authentic, layout, owners, features, model.config.classes)
-            return party.reveal(party.run(steps).times(Z128.widened(shown.astype(U64))), to=shape.owner, what=what)
+            return reveal(party, party.run(steps).times(Z128.widened(shown.astype(U64))), shape.owner, what)
         computed = party.run(
             margins(
                 party,

@@ -8,7 +8,7 @@ from benchmarks.pair import Pair
 from mpc.errors import PeerFailure
 from mpc.party import Party
 
-PROTOCOL = "fixed_choice.select_fixed: bit times fixed word"
+PROTOCOL = "fixed_factor.select_fixed: bit times fixed word"
 
 
 def failing(rank, last):

@@ -161,7 +161,7 @@ def test_protocols_that_run_together_share_their_round():
     assert np.array_equal(opened([r[0] for r in results]), X * Y)
     assert np.array_equal(opened([r[1] for r in results]), A & B)
     assert all(p.meter.total.rounds == 1 for p in parties)
-    assert set(parties[0].meter.by_protocol) == {"beaver.multiply", "bit_product.and_bits"}
+    assert set(parties[0].meter.by_protocol) == {"beaver.multiply", "bits.and_bits"}
 
 
 def test_shapes_must_agree():

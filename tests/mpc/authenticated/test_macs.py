@@ -18,6 +18,7 @@ from mpc.authenticated.macs import (
     open_authentic,
     take_in,
 )
+from mpc.authenticated.reveal import reveal
 from mpc.endpoint import Endpoint
 from mpc.errors import MacFailure
 from mpc.protocol.rehearsal import TraceView
@@ -136,7 +137,7 @@ def test_a_reveal_of_authentic_words():
         mask = WideShare(*party.randomness.take(WideMask((3,))), keyring)
         x = take_in(party, mask, values if party.rank else np.zeros_like(values))[1]
         party.link = recorder = Recorder(party.link)
-        found = party.reveal(x, to=1, what="words")
+        found = reveal(party, x, 1, "words")
         return found, len(recorder.rounds), sum(len(data) for _, data in recorder.rounds), party.revealed
 
     first, second = run_both(job)[0]

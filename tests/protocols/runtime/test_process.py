@@ -18,13 +18,13 @@ from protocols.runtime import run_local
 PR_GET_DUMPABLE = 3
 PARENT = """
 import os, sys, time
-from protocols.runtime import launch
+from protocols.runtime import processes
 
 def role(channels):
     os.write(1, f"{os.getpid()}\\n".encode())
     {body}
 
-launch.run_processes(dict.fromkeys(("party_a", "party_b", "dealer"), role))
+processes.run_processes(dict.fromkeys(("party_a", "party_b", "dealer"), role))
 """
 
 
@@ -62,7 +62,7 @@ def test_children_end_with_their_parent(number, body):
 
 
 def test_no_role_hangs_in_a_report_that_nobody_reads():
-    unwatched = "time.sleep(2); return bytes(10_000_000)\n\nlaunch.end_with = lambda parent: None"
+    unwatched = "time.sleep(2); return bytes(10_000_000)\n\nprocesses.end_with = lambda parent: None"
     assert ended(roles_of_a_parent(unwatched, signal.SIGKILL))
 
 

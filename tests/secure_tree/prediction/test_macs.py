@@ -154,8 +154,8 @@ class Liar:
 
     def __init__(self, monkeypatch, rank):
         self._honest, self._rank = mpc.authenticated.macs.open_authentic, rank
-        for module in ("macs", "authentic_sign", "authentic_rows"):
-            monkeypatch.setattr(f"mpc.{module}.open_authentic", self)
+        for module in ("macs", "authenticated_sign", "authenticated_rows", "reveal"):
+            monkeypatch.setattr(f"mpc.authenticated.{module}.open_authentic", self)
 
     def predict(self, halves, lie_at, error):
         """Return margins with the error in this opening."""

@@ -7,7 +7,7 @@ import pytest
 
 from mpc.arithmetic.beaver import multiply
 from mpc.checks.repetition import LOCAL_WORK
-from mpc.checks.verdict import REVEALED, Auditor, begin, settle
+from mpc.checks.verdict import REVEALED, Auditor, begin
 from mpc.errors import AuditFailure
 from mpc.protocol.contract import REGISTRY
 from mpc.protocol.rehearsal import Silence
@@ -104,7 +104,7 @@ def plant(monkeypatch, name, stage, rank, change, always=False):
     The second call is changed, which is a fault in the second evaluation; or `always`, the same fault in both.
     """
     contract, count = REGISTRY[name], [0]
-    honest = contract._steps
+    honest = contract.body
 
     @functools.wraps(honest)
     def faulty(party, *args, **kwargs):
@@ -116,7 +116,7 @@ def plant(monkeypatch, name, stage, rank, change, always=False):
                 return change(result)
         return result
 
-    monkeypatch.setattr(contract, "_steps", faulty)
+    monkeypatch.setattr(contract, "body", faulty)
     return count
 
 
@@ -125,18 +125,18 @@ STAGES = [
     ("gradients", "sigmoid.sigmoid", top_flipped),
     ("histograms", "linear_map.apply_matrix", flipped),
     ("histograms", "linear_map.apply_matrix", top_flipped),
-    ("histograms", "fixed_choice.select_fixed", top_flipped),
+    ("histograms", "fixed_factor.select_fixed", top_flipped),
     ("histograms", "fixed_operand.multiply_fixed", flipped),
     ("histograms", "widening.widen", flipped),
     ("gains", "logarithm.logarithm", top_flipped),
     ("gains", "beaver.dot", flipped),
     ("best split", "argmax.argmax", flipped),
     ("rows to children", "linear_map.apply_matrix", flipped),
-    ("rows to children", "bit_product.select", flipped),
+    ("rows to children", "bits.select", flipped),
     ("leaf weights", "reciprocal.invert", flipped),
     ("leaf weights", "truncation.floor_by_bits", flipped),
     ("leaf weights", "one_hot.all_of", flipped),
-    ("leaf weights", "bit_product.select", top_flipped),
+    ("leaf weights", "bits.select", top_flipped),
 ]
 
 
@@ -221,7 +221,7 @@ def test_what_changes_in_memory_between_rounds_is_found(what):
 
 WRONG = [
     ("histograms", "linear_map.apply_matrix", "histograms: the bins of a feature add up"),
-    ("histograms", "fixed_choice.select_fixed", "histograms: rows sent left add up"),
+    ("histograms", "fixed_factor.select_fixed", "histograms: rows sent left add up"),
     ("rows to children", "linear_map.apply_matrix", "rows sent left add up"),
     ("best split", "argmax.argmax", "best split: each node has one winner"),
     ("leaf weights", "widening.widen", "leaf weights: margins grow by the leaves"),
@@ -238,21 +238,21 @@ def test_what_is_wrong_twice_contradicts_a_relation(monkeypatch, stage, name, re
 def test_winners_that_are_not_the_best_contradict_their_keys(monkeypatch):
     """Both parties take the next candidate instead, in both evaluations."""
     contract = REGISTRY["argmax.argmax"]
-    honest = contract._steps
+    honest = contract.body
 
     @functools.wraps(honest)
     def off_by_one(party, *args, **kwargs):
         best, largest = yield from honest(party, *args, **kwargs)
         return best.map(lambda bits: np.roll(bits, 1, axis=-1)), largest
 
-    monkeypatch.setattr(contract, "_steps", off_by_one)
+    monkeypatch.setattr(contract, "body", off_by_one)
     with pytest.raises(AuditFailure, match="best split: the winner has the largest key"):
         audited(fit_and_predict())
 
 
 PREDICTION = {
-    "bins": ["linear_map.apply_matrix", "bit_product.to_ring", "equality.equals_zero", "bit_product.select"],
-    "thresholds": ["linear_map.apply_matrix", "comparison.below_by_bits", "bit_product.to_ring"],
+    "bins": ["linear_map.apply_matrix", "bits.to_ring", "equality.equals_zero", "bits.select"],
+    "thresholds": ["linear_map.apply_matrix", "comparison.below_by_bits", "bits.to_ring"],
 }
 
 
@@ -407,7 +407,7 @@ def test_a_dealer_that_corrupts_both_evaluations_alike_has_to_guess_the_turn():
         if party.rank == 1:
             party.randomness = Misdealt(party.randomness, "Triples", None)
         multiply(party, ring_half(x, party.rank), ring_half(x + 1, party.rank))
-        settle(party)
+        party.audit.settle(party)
 
     with pytest.raises(AuditFailure, match=r"beaver\.multiply"):
         audited(job)

@@ -75,7 +75,8 @@ def test_a_training_and_a_prediction_of_each_kind(case):
 
     def job(audit):
         def play(party):
-            party.audit = Auditor() if audit else None
+            if audit:
+                party.audit = Auditor()
             return fitted(party, kind, table, labels, **more)
 
         return play
@@ -106,7 +107,7 @@ def test_operators():
 def faulty(party, name):
     """Change the result of a protocol's first evaluation at party 0."""
     contract, count = REGISTRY[name], [0]
-    honest = contract._steps
+    honest = contract.body
 
     @functools.wraps(honest)
     def steps(end, *args, **kwargs):
@@ -114,7 +115,7 @@ def faulty(party, name):
         count[0] += 1
         return result.map(lambda w: w + np.uint64(5)) if count[0] == 1 and party.rank == 0 else result
 
-    contract._steps = steps
+    contract.body = steps
 
 
 def test_a_fault_in_a_program_of_the_users_own_leaves_no_result():
@@ -130,7 +131,7 @@ def test_a_fault_in_a_program_of_the_users_own_leaves_no_result():
 
 def test_a_fault_between_hosts_leaves_no_result(tmp_path, monkeypatch):
     contract = REGISTRY["beaver.multiply"]
-    monkeypatch.setattr(contract, "_steps", contract._steps)  # restored at the end
+    monkeypatch.setattr(contract, "body", contract.body)  # restored at the end
 
     def job(party):
         if party.rank == 0:

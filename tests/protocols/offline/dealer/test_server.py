@@ -139,8 +139,8 @@ def test_a_correlation_whose_types_are_not_text_is_refused():
 
 def test_every_correlation_of_the_modules_is_known():
     found = set()
-    for info in pkgutil.iter_modules(mpc.__path__):
-        module = importlib.import_module(f"mpc.{info.name}")
+    for info in pkgutil.walk_packages(mpc.__path__, "mpc."):
+        module = importlib.import_module(info.name)
         found |= {v for v in vars(module).values() if is_dataclass(v) and hasattr(v, "deal")}
     assert found == set(correlations().values())
 
