@@ -19,7 +19,7 @@ from benchmarks.program import DOCS, parse
 
 KEPT = DOCS / "figures" / "benchmarks.json"
 FACTS = ("suite", "name", "size", "system", "rounds", "online_bytes", "offline_bytes", "offline_seconds")
-OURS = {"TLS": "sharewood, bits", "no TLS": "sharewood, no TLS"}
+OURS = {"TLS": "sharewood", "no TLS": "sharewood, no TLS"}
 Systems = dict[str, dict[str, Any]]
 
 

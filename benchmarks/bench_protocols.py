@@ -113,7 +113,7 @@ def turns(
         "sharewood, no TLS": lambda: plain_pair.prepare(*work)
     }
     prepare |= {s: lambda system=s: (crypten_pair.prepare(system, *work), {}) for s in PROVIDERS}  # type: ignore[misc]
-    prepare |= {f"sharewood, {by}": lambda by=by: pair.prepare(*work, by) for by in ("bits", "keys")}  # type: ignore[misc]
+    prepare["sharewood"] = lambda: pair.prepare(*work)
     runs: dict[str, list[tuple[float, Facts]]] = {system: [] for system in prepare}
     for _ in range(sizes.warm_up + sizes.rounds):
         for system, ready in prepare.items():
@@ -137,7 +137,7 @@ def summary(facts: list[Facts]) -> Facts:
 
 
 @pytest.mark.benchmark(timer=clock)
-@pytest.mark.parametrize("system", ["sharewood, no TLS", *PROVIDERS, "sharewood, bits", "sharewood, keys"])
+@pytest.mark.parametrize("system", ["sharewood, no TLS", *PROVIDERS, "sharewood"])
 def test_operation(
     benchmark: BenchmarkFixture, turns: tuple[str, int, dict[str, tuple[list[float], Facts]]], system: str
 ) -> None:

@@ -25,13 +25,12 @@ SMALLEST = (40,)
 ROUNDS = 3
 # Of a tree: its seconds, its facts and its stages.
 Grown = tuple[float, dict[str, Any], dict[str, Stage]]
-Trees = tuple[int, str, list[Grown]]
+Trees = tuple[int, list[Grown]]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     sizes = SMALLEST if metafunc.config.getoption("--smallest") else SIZES
-    cases = [(n, by) for n in sizes for by in ("bits", "keys")]
-    metafunc.parametrize("trees", cases, indirect=True, scope="module", ids=lambda case: f"{case[1]}-{case[0]}")
+    metafunc.parametrize("trees", sizes, indirect=True, scope="module")
 
 
 def a_tree() -> Operations:
@@ -47,33 +46,33 @@ def pair() -> Iterator[Pair]:
 
 @pytest.fixture(scope="module")
 def trees(request: pytest.FixtureRequest, pair: Pair) -> Trees:
-    """Return rows, variant, and the cost of each of ROUNDS trees and its stages, after one warm-up tree."""
-    n, by = request.param
+    """Return rows, and the cost of each of ROUNDS trees and its stages, after one warm-up tree."""
+    n: int = request.param
     rounds = 1 if request.config.getoption("--smallest") else ROUNDS
     grown: list[Grown] = []
     for _ in range(1 + rounds):
-        run, facts = pair.prepare("tree", n, by)
+        run, facts = pair.prepare("tree", n)
         pair.party.parts.clear()
         started = time.perf_counter()
         run()
         seconds = time.perf_counter() - started
         grown.append((seconds, facts, {name: replace(stage) for name, stage in pair.party.parts.items()}))
     pair.settle()
-    return n, by, grown[1:]
+    return n, grown[1:]
 
 
 @pytest.mark.benchmark(timer=clock)
 def test_tree(benchmark: BenchmarkFixture, trees: Trees) -> None:
-    n, by, grown = trees
+    n, grown = trees
     offline = statistics.median(facts["offline_seconds"] for _, facts, _ in grown)
-    facts = dict(grown[-1][1], offline_seconds=offline, suite="tree", system=f"sharewood, {by}")
+    facts = dict(grown[-1][1], offline_seconds=offline, suite="tree", system="sharewood")
     replay(benchmark, "whole tree", n, [seconds for seconds, _, _ in grown], **facts)
 
 
 @pytest.mark.benchmark(timer=clock)
 @pytest.mark.parametrize("stage", STAGES)
 def test_stage(benchmark: BenchmarkFixture, trees: Trees, stage: str) -> None:
-    n, by, grown = trees
+    n, grown = trees
     spent = [stages[stage] for _, _, stages in grown]
     last = spent[-1]
     replay(
@@ -82,8 +81,8 @@ def test_stage(benchmark: BenchmarkFixture, trees: Trees, stage: str) -> None:
         n,
         [s.seconds for s in spent],
         suite="tree",
-        system=f"sharewood, {by}",
+        system="sharewood",
         rounds=last.rounds,
         online_bytes=last.bytes_sent + last.bytes_received,
-        offline_bytes=dealt_by_stage(n, by)[stage],
+        offline_bytes=dealt_by_stage(n)[stage],
     )

@@ -284,7 +284,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--one", type=int, nargs=2, help=argparse.SUPPRESS)
     options = parse(parser, arguments, quick=True)
     if options.one:
-        warm_up("bits")
+        warm_up()
         print(json.dumps(train(*options.one)))
         return
     measured, sizes = options.out / "figures" / "cluster.json", QUICK if options.quick else FULL

@@ -35,14 +35,14 @@ LEAKS = {
 }
 
 
-def secret_shared(X: np.ndarray, y: np.ndarray, trees: int, depth: int, comparison: str) -> dict[str, float]:
+def secret_shared(X: np.ndarray, y: np.ndarray, trees: int, depth: int) -> dict[str, float]:
     """Return the figures of one tree of the secret-shared trainer."""
 
     def job(party: Party) -> dict[str, Any]:
         own = X[:, :GUEST_COLUMNS] if party.rank == 0 else X[:, GUEST_COLUMNS:]
-        SecureXGBClassifier(
-            partition="vertical", n_estimators=trees, max_depth=depth, min_child_weight=1.0, comparison=comparison
-        ).fit(party, own, y if party.rank == 0 else None)
+        SecureXGBClassifier(partition="vertical", n_estimators=trees, max_depth=depth, min_child_weight=1.0).fit(
+            party, own, y if party.rank == 0 else None
+        )
         return {"stages": {name: asdict(stage) for name, stage in party.stages.items()}}
 
     outcome = run_session(job)
@@ -76,9 +76,7 @@ def main(arguments: list[str] | None = None) -> None:
         measured = measure(config, X, y)
         results[f"SecureBoost, {encryption}"] = {**measured, "seconds": np.mean(measured["seconds"])}
     warm_up()
-    for comparison in ("bits", "keys"):
-        name = f"secret-shared, {comparison}"
-        results[name] = secret_shared(X, y, options.trees, options.depth, comparison)
+    results["secret-shared"] = secret_shared(X, y, options.trees, options.depth)
     head = "system", "s / tree", "MB / tree, parties", "MB / tree, dealer", "rounds / tree", "what leaks"
     rows = []
     for name, m in results.items():

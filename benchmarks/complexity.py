@@ -83,9 +83,9 @@ VARIED = ((1_000, 10_000, 100_000), (10, 20, 40), (16, 32, 64), (1, 2, 3, 4, 5))
 
 
 @cache
-def tree_price(rows: int, features: int, bins: int, depth: int, by: str) -> Price:
+def tree_price(rows: int, features: int, bins: int, depth: int) -> Price:
     """Return the price of one boosting round with one tree, for data by rows with half of the rows at each party."""
-    config = TrainConfig.of(n_estimators=1, max_depth=depth, max_bin=bins, comparison=by)
+    config = TrainConfig.of(n_estimators=1, max_depth=depth, max_bin=bins)
     demand = next(
         d
         for d in plan_training(config, Sizes.numeric((rows // 2, rows // 2), features))
@@ -94,19 +94,19 @@ def tree_price(rows: int, features: int, bins: int, depth: int, by: str) -> Pric
     return Price(demand.rounds, (8 * demand.sent, 8 * demand.received), _dealt(demand.kinds))
 
 
-def tree_rows(by: str) -> Iterable[list[str]]:
+def tree_rows() -> Iterable[list[str]]:
     for place, values in enumerate(VARIED):
-        for value in (*values, *[WIDE] * (place == 1 and by == "bits")):
+        for value in (*values, *[WIDE] * (place == 1)):
             sizes = *REFERENCE[:place], value, *REFERENCE[place + 1 :]
-            cost = tree_price(*sizes, by)
+            cost = tree_price(*sizes)
             figures = sum(cost.bits) / 8e6, sum(cost.dealt) / 1e6
             yield [*(f"{size:,}" for size in sizes), str(cost.rounds), *(f"{figure:,.2f}" for figure in figures)]
 
 
-def level_rows(by: str) -> Iterable[list[str]]:
+def level_rows() -> Iterable[list[str]]:
     """Return what each level adds: the cost of a tree of that depth minus that of a tree one level shallower."""
     for level in VARIED[-1][1:]:
-        shallow, deep = (tree_price(*REFERENCE[:3], depth, by) for depth in (level - 1, level))
+        shallow, deep = (tree_price(*REFERENCE[:3], depth) for depth in (level - 1, level))
         online, dealt = (sum(deep.bits) - sum(shallow.bits)) / 8e6, (sum(deep.dealt) - sum(shallow.dealt)) / 1e6
         yield [str(level), str(1 << level - 1), str(deep.rounds - shallow.rounds), f"{online:,.2f}", f"{dealt:,.2f}"]
 
@@ -133,11 +133,11 @@ def page() -> str:
         words_first=3,
     )
     sizes = ["rows", "features", "bins", "depth"]
-    trees = {by: table([*sizes, "rounds", "online MB", "dealt MB"], tree_rows(by)) for by in ("bits", "keys")}
-    wide, narrow = (tree_price(n, features, k, depth, "bits") for features in (WIDE, d))
+    trees = table([*sizes, "rounds", "online MB", "dealt MB"], tree_rows())
+    wide, narrow = (tree_price(n, features, k, depth) for features in (WIDE, d))
     online, dealt = sum(wide.bits) / 8e6, sum(wide.dealt) / 1e6
     per_feature = [(online - sum(narrow.bits) / 8e6) / (WIDE - d), (dealt - sum(narrow.dealt) / 1e6) / (WIDE - d)]
-    levels = table(["level", "nodes", "rounds", "online MB", "dealt MB"], level_rows("bits"))
+    levels = table(["level", "nodes", "rounds", "online MB", "dealt MB"], level_rows())
     return f"""# What protocols and trees cost
 
 `python -m benchmarks.complexity` writes this page from the declared costs, and a test compares the two; do not edit it
@@ -153,27 +153,21 @@ cost of a call. Rounds do not depend on the number of elements.
 
 ## A tree
 
-The tables give the cost of one boosting round with one tree for data by rows: gradients, all levels, leaves, and the
+The table gives the cost of one boosting round with one tree for data by rows: gradients, all levels, leaves, and the
 new margins. Figures are sums over both directions, and dealt bytes are sums over both parties. Starting from {n:,}
 rows, {d} features, {k} bins and depth {depth}, one of them is varied at a time. The widths of sums depend on the number
 of rows, in whole bytes, so the cost per row changes in small steps.
 
-With `comparison="bits"`:
-
-{trees["bits"]}
+{trees}
 
 A further feature adds about {per_feature[0]:.2f} MB online and {per_feature[1]:.2f} MB from the dealer: {WIDE:,}
 features take {online:,.0f} MB and {dealt:,.0f} MB per tree.
 
-With `comparison="keys"`:
-
-{trees["keys"]}
-
 ## A level
 
-The table shows what each further level adds to a tree for {n:,} rows, {d} features and {k} bins, with
-`comparison="bits"`: the cost of a tree of that depth minus that of a tree one level shallower, including the doubled
-number of leaves. Bytes that do not depend on the rows double with the number of nodes; rounds do not.
+The table shows what each further level adds to a tree for {n:,} rows, {d} features and {k} bins: the cost of a tree of
+that depth minus that of a tree one level shallower, including the doubled number of leaves. Bytes that do not depend on
+the rows double with the number of nodes; rounds do not.
 
 {levels}
 """

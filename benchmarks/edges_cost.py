@@ -73,7 +73,7 @@ def measure(rows: int, features: int, depth: int, trees: int, edges: str | None 
 
 def compare(sizes: tuple[tuple[int, int, int], ...], trees: int, repeats: int) -> list[dict[str, Any]]:
     """Measure every size with both kinds of edges in turn; return medians of the seconds of each stage."""
-    warm_up("bits")
+    warm_up()
     out = []
     for rows, features, depth in sizes:
         runs: dict[str, list[dict[str, Any]]] = {mode: [] for mode in MODES}

@@ -16,8 +16,8 @@ from matplotlib.ticker import EngFormatter, NullLocator
 # Okabe and Ito's palette, which colour-blind readers can distinguish.
 # Coinciding lines remain visible, because the one drawn first is wider.
 STYLES: dict[str, dict[str, Any]] = {
-    "sharewood, bits": {"color": "#0072B2", "marker": "o", "linewidth": 2.0, "markersize": 5.0},
-    "sharewood, keys": {"color": "#009E73", "marker": "s", "linewidth": 1.0, "markersize": 2.8},
+    "sharewood": {"color": "#0072B2", "marker": "o", "linewidth": 2.0, "markersize": 5.0},
+    "sharewood, joint edges": {"color": "#009E73", "marker": "s", "linewidth": 1.0, "markersize": 2.8},
     "sharewood, no TLS": {"color": "#56B4E9", "marker": "D", "linewidth": 1.0, "markersize": 2.6},
     "CrypTen": {"color": "#D55E00", "marker": "^", "linewidth": 1.2, "markersize": 3.8},
     "CrypTen, third party": {"color": "#E69F00", "marker": "v", "linewidth": 1.0, "markersize": 3.0},

@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.complexity import table
 from benchmarks.figures import STYLES, save, small_multiples
 
-MODES = {"joint": "sharewood, keys", "private": "sharewood, bits"}
+MODES = {"joint": "sharewood, joint edges", "private": "sharewood"}
 
 
 def differences(study: dict[str, Any], source: str, division: str) -> dict[str, tuple[float, float]]:

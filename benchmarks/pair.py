@@ -69,9 +69,8 @@ class _Side:
         self._randomness = DealtRandomness(rank, self._dealer)
         self.party = Party(rank, self._link, self._randomness)
 
-    def ready(self, name: str, size: int, by: str) -> tuple[Callable[[Party], Any], dict[str, float]]:
+    def ready(self, name: str, size: int) -> tuple[Callable[[Party], Any], dict[str, float]]:
         party = self.party
-        party.comparison = by  # type: ignore[assignment]
         run = self._operations[name](party, size)
         trace = Trace(party)
         run(trace.party)
@@ -181,13 +180,13 @@ class Pair:
                     return said
         return None
 
-    def prepare(self, name: str, size: int, by: str = "bits") -> tuple[Callable[[], Any], dict[str, float]]:
+    def prepare(self, name: str, size: int) -> tuple[Callable[[], Any], dict[str, float]]:
         """Prepare both parties for one run; return what starts it here, and rounds, bytes and offline seconds."""
         self.settle()
         with self._ends_with_an_error():
             side = self._side or self._start()
-            self._commands.send((name, size, by))
-            run, facts = side.ready(name, size, by)
+            self._commands.send((name, size))
+            run, facts = side.ready(name, size)
             theirs = self._commands.recv()
             if isinstance(theirs, str):
                 raise RuntimeError(f"{NAMES[1]}: {theirs}")

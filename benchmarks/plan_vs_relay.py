@@ -132,7 +132,7 @@ def compare(
     computing = calibrate(config, sizes, offline)
     planned = plan(config, sizes, computing, computing, networks=networks)
     needed = planned if offline == "dealer" else planned.pairwise
-    assert needed is not None and needed.times is not None, "computing was measured, and comparison is by bits"
+    assert needed is not None and needed.times is not None, "computing was measured"
     results = []
     for network, link in networks.items():
         measured = measure(rows, features, train, offline, lines, *link)
@@ -149,7 +149,6 @@ def main() -> int:
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=["WAN"])
     parser.add_argument("--offline", nargs="+", choices=("dealer", "pairwise"), default=["dealer", "pairwise"])
     parser.add_argument("--lines", nargs="+", choices=("host", "pair"), default=["host", "pair"])
-    parser.add_argument("--comparison", choices=("bits", "keys"), default="bits")
     parser.add_argument("--jobs", nargs="+", choices=JOBS, default=["10,000 x 20"])
     parser.add_argument("--trees", type=int, default=20)
     options = parser.parse_args()
@@ -158,7 +157,7 @@ def main() -> int:
     table = Table("job", "offline", "lines", "network", "phase", "planned s", "measured s", "off by")
     off: list[float] = []
     for job in options.jobs:
-        train = {**JOBS[job][2], "n_estimators": options.trees, "comparison": options.comparison}
+        train = {**JOBS[job][2], "n_estimators": options.trees}
         for offline in options.offline:
             for lines in options.lines:
                 for r in compare(job, train, offline, lines, networks):

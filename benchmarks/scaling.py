@@ -51,14 +51,14 @@ QUICK = Study(
 )
 
 
-def measure(sizes: dict[str, int], by: str) -> dict[str, Any]:
+def measure(sizes: dict[str, int]) -> dict[str, Any]:
     """Measure the cost per tree of TREES: seconds of the slower party, bytes in both directions, dealt, peak memory."""
 
     def job(party: Party) -> dict[str, Any]:
         n = sizes["rows"] // 2 + (sizes["rows"] % 2) * (1 - party.rank)
         X, y = made_up_rows(n, sizes["features"], party.rank)
         shape: dict[str, Any] = {"max_depth": sizes["depth"], "max_bin": sizes["bins"], "local_bins": sizes["bins"]}
-        SecureXGBClassifier(n_estimators=TREES, **shape, comparison=by).fit(party, X, y)
+        SecureXGBClassifier(n_estimators=TREES, **shape).fit(party, X, y)
         return {name: [s.seconds, s.bytes_sent + s.bytes_received, s.bytes_dealt] for name, s in party.stages.items()}
 
     outcome = run_session(job)
@@ -66,7 +66,6 @@ def measure(sizes: dict[str, int], by: str) -> dict[str, Any]:
     slower = {name: max(r[name][0] for r in results) for name in results[0]}
     return {
         **sizes,
-        "comparison": by,
         "setup_seconds": slower["setup"],
         "offline_seconds": slower["offline"] / TREES,
         # The other party waited for this one while this one waited for the dealer.
@@ -79,23 +78,21 @@ def measure(sizes: dict[str, int], by: str) -> dict[str, Any]:
 
 
 def run(study: Study) -> dict[str, Any]:
-    """Measure every point of the study, by bits and by keys, and the memory of an idle process."""
-    for by in ("bits", "keys"):
-        warm_up(by)
+    """Measure every point of the study, and the memory of an idle process."""
+    warm_up()
     idle = run_session(lambda party: None)[PARTIES[0]]["memory_peak_bytes"]
     points: dict[str, list[dict[str, Any]]] = {}
     known: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for by in ("bits", "keys"):
-        for axis, values in study.axes.items():
-            for value in values:
-                fewer = {"features": study.row_features} if axis == "rows" else {}
-                sizes = study.base | fewer | {axis: value}
-                key = by, *sizes.values()
-                if key not in known:
-                    known[key] = measure(sizes, by)
-                    shown = {k: round(v, 3) for k, v in known[key].items() if k.endswith("seconds")}
-                    print(by, sizes, shown, flush=True)
-                points.setdefault(axis, []).append(known[key])
+    for axis, values in study.axes.items():
+        for value in values:
+            fewer = {"features": study.row_features} if axis == "rows" else {}
+            sizes = study.base | fewer | {axis: value}
+            key = tuple(sizes.values())
+            if key not in known:
+                known[key] = measure(sizes)
+                shown = {k: round(v, 3) for k, v in known[key].items() if k.endswith("seconds")}
+                print(sizes, shown, flush=True)
+            points.setdefault(axis, []).append(known[key])
     facts = {"base": study.base, "row_features": study.row_features, "trees": TREES, "cores": os.cpu_count()}
     return {**facts, "idle_memory": idle, "axes": points}
 

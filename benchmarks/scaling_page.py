@@ -30,11 +30,10 @@ MEASURES: dict[str, Callable[[dict[str, Any], float], float]] = {
 Curve = list[tuple[float, float]]
 
 
-def curve(study: dict[str, Any], factor: str, measure: str, by: str) -> Curve:
+def curve(study: dict[str, Any], factor: str, measure: str) -> Curve:
     """Return the (size, value) pairs of one measure along one factor."""
     size, value = FACTORS[factor][1], MEASURES[measure]
-    points = [p for p in study["axes"][factor] if p["comparison"] == by]
-    return [(size(p[factor]), value(p, study["idle_memory"])) for p in points]
+    return [(size(p[factor]), value(p, study["idle_memory"])) for p in study["axes"][factor]]
 
 
 def fit(points: Curve) -> tuple[float, float, float] | None:
@@ -58,35 +57,31 @@ def draw(study: dict[str, Any], path: Path) -> None:
     figure, axes = small_multiples(len(panels), len(FACTORS), sharex="col", sharey="row")
     for column, (factor, (label, _)) in enumerate(FACTORS.items()):
         for row, (_, solid, dashed) in enumerate(panels):
-            for by in ("bits", "keys"):
-                line(axes[row, column], curve(study, factor, solid, by), f"sharewood, {by}")
-                line(axes[row, column], curve(study, factor, dashed, by), f"sharewood, {by}", dashed=True)
-        mark_sizes(axes[-1, column], [int(x) for x, _ in curve(study, factor, "online s", "bits")])
+            line(axes[row, column], curve(study, factor, solid), "sharewood")
+            line(axes[row, column], curve(study, factor, dashed), "sharewood", dashed=True)
+        mark_sizes(axes[-1, column], [int(x) for x, _ in curve(study, factor, "online s")])
         axes[-1, column].set_xlabel(label)
     for row, (label, _, _) in enumerate(panels):
         axes[row, 0].set_ylabel(label)
-    legend(figure, ["sharewood, bits", "sharewood, keys"], "online; party", "offline; dealer")
+    legend(figure, ["sharewood"], "online; party", "offline; dealer")
     save(figure, path)
 
 
 def _fits(study: dict[str, Any]) -> str:
     rows = []
     for measure in MEASURES:
-        for by in ("bits", "keys"):
-            fits = [fit(curve(study, factor, measure, by)) for factor in FACTORS]
-            cells = ["-" if f is None else f"{f[0]:.2f} ({f[1]:.3f}), {f[2]:.2f}" for f in fits]
-            rows.append([measure, by, *cells])
-    return table(["", "comparison", *(label for label, _ in FACTORS.values())], rows, words_first=2)
+        fits = [fit(curve(study, factor, measure)) for factor in FACTORS]
+        cells = ["-" if f is None else f"{f[0]:.2f} ({f[1]:.3f}), {f[2]:.2f}" for f in fits]
+        rows.append([measure, *cells])
+    return table(["", *(label for label, _ in FACTORS.values())], rows, words_first=1)
 
 
 def _figures(study: dict[str, Any], factor: str) -> str:
     rows = []
     for p in study["axes"][factor]:
         values = [(m, of(p, study["idle_memory"])) for m, of in MEASURES.items()]
-        rows.append(
-            [p["comparison"], f"{p[factor]:,}", *(f"{v:,.3f}" if m.endswith(" s") else f"{v:,.1f}" for m, v in values)]
-        )
-    return table(["comparison", factor, *MEASURES], rows, words_first=1)
+        rows.append([f"{p[factor]:,}", *(f"{v:,.3f}" if m.endswith(" s") else f"{v:,.1f}" for m, v in values)])
+    return table([factor, *MEASURES], rows)
 
 
 def page(study: dict[str, Any]) -> str:

@@ -64,14 +64,13 @@ def tree() -> Operation:
 
 
 @cache
-def dealt_by_stage(n: int, by: str) -> dict[str, int]:
+def dealt_by_stage(n: int) -> dict[str, int]:
     """Return the bytes of corrections to both parties, from a rehearsal.
 
     The masks of a tree's known matrices, a few hundred bytes per bin and a bit per row and node, are requested with the
     gradients.
     """
     trace = Trace.at(0)
-    trace.party.comparison = by  # type: ignore[assignment]
     run = _ready(trace.party, n)
     trace.cut()
     dealt = dict.fromkeys(STAGES, 0)

@@ -10,7 +10,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -25,9 +25,6 @@ Like = tuple[Shape, np.dtype] | RowsInFile
 # A function that runs at a worker: program(its party, values kept by name, arguments).
 Program = Callable[..., Any]
 Call = tuple[Program, tuple[Any, ...]]
-# How comparisons are made unless a protocol is given a variant: see mpc/comparison/comparison.py and
-# mpc/comparison/comparison_keys.py.
-Variant = Literal["bits", "keys", "carries"]
 
 
 class Peer(Protocol):
@@ -176,14 +173,15 @@ class Endpoint:
     """A party as its protocols see it: rank, link to the peer, correlated randomness, meter.
 
     `draw` returns a number of random bytes that nobody else knows, not even the dealer. `audit` checks what is
-    computed. `workers` hold the party's rows if it has more than one process.
+    computed. `workers` hold the party's rows if it has more than one process. `round_price` is what a round is worth
+    in bytes dealt: a protocol that can save a round at a lower cost does so.
     """
 
     rank: int
     link: Peer
     randomness: Randomness
     meter: Meter = field(default_factory=Meter)
-    comparison: Variant = "bits"
+    round_price: int = 0
     draw: Callable[[int], bytes] = os.urandom
     matrices: int = 0
     audit: Audit = field(default_factory=Audit)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from mpc.endpoint import Variant
 from mpc.errors import ConfigError
 from mpc.host.encryption import FileKey
 from mpc.party import Party
@@ -41,18 +39,6 @@ from secure_tree.setup.edges import cut_bins
 from secure_tree.training.checkpoint import Checkpoints
 from secure_tree.training.train import Curves, Observer, train
 from secure_tree.workers.sources import AtWorkers, Division, Shards, agree_on_counts, needs_workers, trained_on
-
-
-@contextmanager
-def _compared_by(party: Party, comparison: Variant) -> Iterator[None]:
-    """Set how the party compares shares inside, and restore the previous way afterwards. Raises ConfigError."""
-    if comparison == "keys" and not party.randomness.masks_operands:
-        raise ConfigError('comparison "keys" needs a dealer: without one use "bits"')
-    before, party.comparison = party.comparison, comparison
-    try:
-        yield
-    finally:
-        party.comparison = before
 
 
 def _own_rows(
@@ -110,7 +96,6 @@ class _SecureXGB(Fitted):
         max_delta_step: float | None = None,
         scale_pos_weight: float = 1.0,
         base_score: float | None = None,
-        comparison: str = "bits",
         num_class: int | None = None,
         subsample: float = 1.0,
         colsample_bytree: float = 1.0,
@@ -212,23 +197,22 @@ class _SecureXGB(Fitted):
             asked = self.config.model_dump() | ({"xgb_model": of_model(before)} if before else {})
             attempt = checkpoints.start(party, pairing, asked, own)
             context = TrainingContext(config, replace(context.facts, pairing=attempt.training))
-        with _compared_by(party, config.comparison):
-            cut = partial(bins_of, before, own) if before else partial(cut_bins, party, context, own)
-            bins = attempt.bins(own, cut) if attempt else cut()
-            begun = begin(party, context, before, own) if before else None
-            if begun:
-                base = begun.ensemble.base
-            else:
-                context, base = settle(party, context, own)
-            self.division = own.division if isinstance(own, AtWorkers) else None
-            if config.squared:
-                agree_on_numbers(party, "training.unit", of_scales(context))
-            check_resolution(context, own)
-            progress = Verbose(verbose, party.rank, context, self.curves, observer) if verbose else None
-            watch = progress or observer
-            ensemble = train(party, context, base, bins, own, self.curves, watch, attempt, begun)
-            if progress:
-                progress.end()
+        cut = partial(bins_of, before, own) if before else partial(cut_bins, party, context, own)
+        bins = attempt.bins(own, cut) if attempt else cut()
+        begun = begin(party, context, before, own) if before else None
+        if begun:
+            base = begun.ensemble.base
+        else:
+            context, base = settle(party, context, own)
+        self.division = own.division if isinstance(own, AtWorkers) else None
+        if config.squared:
+            agree_on_numbers(party, "training.unit", of_scales(context))
+        check_resolution(context, own)
+        progress = Verbose(verbose, party.rank, context, self.curves, observer) if verbose else None
+        watch = progress or observer
+        ensemble = train(party, context, base, bins, own, self.curves, watch, attempt, begun)
+        if progress:
+            progress.end()
         self._importances = None
         # Halves of the same trees from two different runs do not fit each other.
         self.model = SharedModel(party.rank, config, replace(context.facts, pairing=pairing), bins.cuts, ensemble)
@@ -295,20 +279,19 @@ class _SecureXGB(Fitted):
         if layout.row_count == 0:
             return np.zeros((0, model.config.num_class) if model.config.num_class else 0)
         receiver = model.facts.label_holder if to is None else to
-        with _compared_by(party, model.config.comparison):
-            if party.workers and min(n for n in layout.rows if n) >= party.workers.count:
-                shards = X if isinstance(X, Shards) else Shards.of(Table(features, names), party.workers.count)
-                own = predict_shards(party, model, shards, known, method, receiver)
-            elif isinstance(X, Shards):
-                raise needs_workers(party, layout.rows)
-            else:
-                own = planned(
-                    party,
-                    "predict",
-                    lambda party: revealed_margins(party, model, layout, features, method, receiver, mac),
-                    offline="predict_offline",
-                    own_verdicts=True,
-                )
+        if party.workers and min(n for n in layout.rows if n) >= party.workers.count:
+            shards = X if isinstance(X, Shards) else Shards.of(Table(features, names), party.workers.count)
+            own = predict_shards(party, model, shards, known, method, receiver)
+        elif isinstance(X, Shards):
+            raise needs_workers(party, layout.rows)
+        else:
+            own = planned(
+                party,
+                "predict",
+                lambda party: revealed_margins(party, model, layout, features, method, receiver, mac),
+                offline="predict_offline",
+                own_verdicts=True,
+            )
         margin = own.T if model.config.num_class else own[0]
         return margin * (model.facts.margin_unit / (1 << MARGIN_SCALE))
 

@@ -84,7 +84,6 @@ def demo(
     partition: Annotated[
         str, typer.Option(help="horizontal: each party has rows; vertical: each has columns.")
     ] = "horizontal",
-    comparison: Annotated[str, typer.Option(help="bits: fewer bytes; keys: fewer rounds.")] = "bits",
     offline: Annotated[
         str, typer.Option(help="dealer: a third process deals; pairwise: no dealer is needed.")
     ] = "dealer",
@@ -125,7 +124,7 @@ def demo(
         writable(json)
     if objective.startswith("multi:"):
         raise ConfigError("the demo trains on two classes, numbers or counts: use sharewood train for several classes")
-    parameters = _parameters(objective, trees, depth, bins, comparison, edges=edges, local_bins=local_bins)
+    parameters = _parameters(objective, trees, depth, bins, edges=edges, local_bins=local_bins)
     config = TrainConfig.of(**parameters)
     logistic = config.logistic
     if data and (rows or features):
@@ -159,7 +158,7 @@ def demo(
         print_report(report, out)
 
 
-def _parameters(objective: str, trees: int, depth: int, bins: str, comparison: str, **more: Any) -> dict[str, Any]:
+def _parameters(objective: str, trees: int, depth: int, bins: str, **more: Any) -> dict[str, Any]:
     if bins != "exact" and not bins.isdecimal():
         raise ConfigError(f'--bins must be a number or "exact", got {bins!r}')
     return {
@@ -170,7 +169,6 @@ def _parameters(objective: str, trees: int, depth: int, bins: str, comparison: s
         "learning_rate": 0.3,
         "min_child_weight": 1.0,
         "min_split_loss": 0.0,
-        "comparison": comparison,
         **more,
     }
 

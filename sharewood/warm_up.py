@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from secure_tree import SecureXGBClassifier
 _SEEDS = (bytes(16), bytes(range(16)))
 
 
-def warm_up(comparison: Literal["bits", "keys"] = "bits", offline: Offline = "dealer", ot: OtKind = "ferret") -> None:
+def warm_up(offline: Offline = "dealer", ot: OtKind = "ferret") -> None:
     """Train and predict on four generated rows between two threads; takes a few seconds at first, then at most one."""
 
     def job(rank: int) -> None:
@@ -33,7 +33,7 @@ def warm_up(comparison: Literal["bits", "keys"] = "bits", offline: Offline = "de
     def work(party: Party) -> None:
         X, y = np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([0, 1])
         smallest: dict[str, Any] = {"n_estimators": 1, "max_depth": 2, "max_bin": 2, "min_child_weight": 0}
-        model = SecureXGBClassifier(**smallest, comparison=comparison).fit(party, X, y)
+        model = SecureXGBClassifier(**smallest).fit(party, X, y)
         model.predict_margin(party, X)
         model.predict_margin(party, X, "thresholds")
 

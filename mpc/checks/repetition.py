@@ -47,7 +47,7 @@ def _replaying(party: Party, audit: Ledger) -> Party:
         party.rank,
         Silence(),
         Requests(party.rank, party.randomness.masks_operands),
-        comparison=party.comparison,
+        round_price=party.round_price,
         matrices=party.matrices,
         audit=audit,
         live=party.live,

@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 
 from mpc.arithmetic.bits import select
-from mpc.comparison.comparison_keys import below_by_keys, larger_by_keys
-from mpc.comparison.conversion import to_bits
+from mpc.comparison.comparison_keys import below_by_keys, keys_pay
 from mpc.comparison.thermometer import (
     Chunking,
     MaskProducts,
@@ -30,11 +29,11 @@ from mpc.comparison.thermometer import (
     deal_thermometers,
     open_chunks,
 )
-from mpc.endpoint import Endpoint, Variant
+from mpc.endpoint import Endpoint
 from mpc.kernels import borrow
 from mpc.offline.correlation import View, correlation
 from mpc.offline.recipes import BitAbove, Cut
-from mpc.protocol.catalogue import BOTH, CARRIES, Inputs, calls, describe
+from mpc.protocol.catalogue import Inputs, calls, describe
 from mpc.protocol.contract import Cost, both, protocol
 from mpc.protocol.evidence import Enumerated, Window, composed, signed, word
 from mpc.rings import GF2, Z64, PackedBits
@@ -98,44 +97,32 @@ def below_by_bits(party: Endpoint, x: AShare, thresholds: Sequence[int], bits: i
 
 
 @protocol()
-def below(party: Endpoint, x: AShare, thresholds: Sequence[int], bits: int, by: Variant | None = None) -> Steps[BShare]:
+def below(party: Endpoint, x: AShare, thresholds: Sequence[int], bits: int) -> Steps[BShare]:
     """[x], public thresholds -> <x < t>, shape x.shape + (T,); `bits` is B of the header, 2 .. 64.
 
-    `by` names the variant: "bits" as above; "keys" (mpc/comparison/comparison_keys.py), one round; "carries"
-    (mpc/comparison/conversion.py), which needs only bit triples offline. None selects the party's setting.
+    Where a round costs more than dealt keys, by keys (mpc/comparison/comparison_keys.py) in one round.
     """
-    by = by or party.comparison
-    if by == "keys":
-        return (yield from below_by_keys.steps(party, x, thresholds, bits))
-    if by == "carries":
-        below_zero = stack([x - t for t in thresholds], axis=-1)
-        return (yield from to_bits.steps(party, below_zero, bits))[..., -1]
-    return (yield from below_by_bits.steps(party, x, thresholds, bits))
+    by_keys = keys_pay(party, x.size, bits - 1)
+    return (yield from (below_by_keys if by_keys else below_by_bits).steps(party, x, thresholds, bits))
 
 
 @protocol()
-def less_than(party: Endpoint, x: AShare, y: AShare, bits: int = 64, by: Variant | None = None) -> Steps[BShare]:
+def less_than(party: Endpoint, x: AShare, y: AShare, bits: int = 64) -> Steps[BShare]:
     """[x], [y] of one shape and scale -> <x < y>, exact while |x - y| < 2^(bits - 1)."""
-    return (yield from below.steps(party, x - y, [0], bits, by))[..., 0]
+    return (yield from below.steps(party, x - y, [0], bits))[..., 0]
 
 
 @protocol()
-def in_range(
-    party: Endpoint, x: AShare, low: int, high: int, bits: int = 64, by: Variant | None = None
-) -> Steps[BShare]:
+def in_range(party: Endpoint, x: AShare, low: int, high: int, bits: int = 64) -> Steps[BShare]:
     """[x], public low <= high -> <low <= x < high>, on one opening."""
-    under = yield from below.steps(party, x, [low, high], bits, by)
+    under = yield from below.steps(party, x, [low, high], bits)
     return under[..., 0] ^ under[..., 1]
 
 
 @protocol()
-def maximum(
-    party: Endpoint, x: AShare, y: AShare, bits: int = 64, by: Variant | None = None
-) -> Steps[tuple[AShare, BShare]]:
+def maximum(party: Endpoint, x: AShare, y: AShare, bits: int = 64) -> Steps[tuple[AShare, BShare]]:
     """[x], [y] of one shape and scale -> [max(x, y)] and <x < y>, exact while |x - y| < 2^(bits - 1)."""
-    if (by or party.comparison) == "keys":
-        return (yield from larger_by_keys.steps(party, x, y, bits))
-    lost = yield from less_than.steps(party, x, y, bits, by)
+    lost = yield from less_than.steps(party, x, y, bits)
     return x + (yield from select.steps(party, lost, y - x)), lost
 
 
@@ -172,30 +159,27 @@ describe(
 )
 describe(
     below,
-    samples=calls(_sample, *BOTH, CARRIES),
-    priced=calls(lambda i, n: [i.words(0, 1, n), [0], 64], *BOTH, CARRIES, element="x < t, 64 bits")
-    + calls(lambda i, n: [i.words(0, 1, n), range(16), 64], *BOTH, element="x < t for 16 t, 64 bits")
-    + calls(lambda i, n: [i.words(0, 1, n), [0], 32], *BOTH, element="x < t, 32 bits"),
-    evidence=[
-        *composed(below_by_bits, below_by_keys, to_bits),
-        Enumerated("Z_4, by carries", (word(2), [0], 2, "carries"), lambda x: (x > 1)[:, None]),
-    ],
+    samples=calls(_sample),
+    priced=calls(lambda i, n: [i.words(0, 1, n), [0], 64], element="x < t, 64 bits")
+    + calls(lambda i, n: [i.words(0, 1, n), range(16), 64], element="x < t for 16 t, 64 bits")
+    + calls(lambda i, n: [i.words(0, 1, n), [0], 32], element="x < t, 32 bits"),
+    evidence=composed(below_by_bits, below_by_keys),
 )
 describe(
     less_than,
-    samples=calls(lambda i, n: [i.words(-BIG, BIG, n), i.words(-BIG, BIG, n)], *BOTH),
-    priced=calls(lambda i, n: [i.words(0, 1, n), i.words(0, 1, n)], *BOTH, element="x < y, 64 bits"),
+    samples=calls(lambda i, n: [i.words(-BIG, BIG, n), i.words(-BIG, BIG, n)]),
+    priced=calls(lambda i, n: [i.words(0, 1, n), i.words(0, 1, n)], element="x < y, 64 bits"),
     evidence=composed(below),
 )
 describe(
     in_range,
-    samples=calls(lambda i, n: [i.words(-BIG, BIG, n), -9, 9], *BOTH),
-    priced=calls(lambda i, n: [i.words(0, 1, n), -1, 1], *BOTH, element="l <= x < h, 64 bits"),
+    samples=calls(lambda i, n: [i.words(-BIG, BIG, n), -9, 9]),
+    priced=calls(lambda i, n: [i.words(0, 1, n), -1, 1], element="l <= x < h, 64 bits"),
     evidence=composed(below),
 )
 describe(
     maximum,
-    samples=calls(lambda i, n: [i.words(0, BIG, n), i.words(0, BIG, n)], *BOTH),
-    priced=calls(lambda i, n: [i.words(0, 1, n), i.words(0, 1, n)], *BOTH, element="larger of two, 64 bits"),
-    evidence=composed(below, select, larger_by_keys),
+    samples=calls(lambda i, n: [i.words(0, BIG, n), i.words(0, BIG, n)]),
+    priced=calls(lambda i, n: [i.words(0, 1, n), i.words(0, 1, n)], element="larger of two, 64 bits"),
+    evidence=composed(below, select),
 )

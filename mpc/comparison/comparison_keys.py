@@ -2,18 +2,16 @@
 
 below_by_keys   [x], public t_1 .. t_T -> <x < t_k>, exact while -2^(B-1) <= x - t_k < 2^(B-1)
 floor_by_keys   [x] -> [floor(x / 2^f)] exactly, |x| < 2^62
-larger_by_keys  [x], [y] -> [max(x, y)] and <x < y>, exact while |x - y| < 2^(B-1)
 
-Messages       the masked operand: x + r mod 2^B; x + 2^62 + r; x - y + r                    (one round)
+Messages       the masked operand: x + r mod 2^B; x + 2^62 + r                                (one round)
 Cost           8 ceil(B / 8) |x| bits, or 64 |x| bits, each way. Offline, per element, the dealer sends each party
-               a key of B - 1 levels of 17 bytes (below), f levels of 25 (floor), or B - 1 levels of 33 (larger)
+               a key of B - 1 levels of 17 bytes (below), or f levels of 25 (floor)
 Security       semi-honest: messages are one-time pads. Keys are pseudorandom if fixed-key AES is a correlation-robust
                hash, which is a computational assumption: an adversary that evaluates AES T times, before or after the
                run, finds a seed of one of N nodes (the levels of all keys) with probability about N T / 2^126.
                One key serves every threshold on an opening
 How            the sign of e - t - r is msb(e - t) xor msb(r) xor the borrow 1{low(e - t) < low(r)}: a comparison
-               function at a public point, whose secret threshold the dealer knows. With payload (1 - 2 msb r) (1, r)
-               it gives [b] and [b r], and b (x - y) = e [b] - [b r] needs no further message
+               function at a public point, whose secret threshold the dealer knows
 Source         Boyle, Chandran, Gilboa, Gupta, Ishai, Kumar and Rathee, EUROCRYPT 2021
 """
 
@@ -35,11 +33,13 @@ from mpc.protocol.contract import Cost, both, protocol
 from mpc.protocol.evidence import Argued
 from mpc.rings import GF2, Z8, Z64, Z2k
 from mpc.rounds import Steps, open_shares
-from mpc.shares import AShare, BShare, same_shape
+from mpc.shares import AShare, BShare
 from mpc.words import U64, Shape, encode_signed, low_bits, packed_size
 
 # A node's seed is one AES block, less two control bits.
 SEED_BITS = 126
+# Dealt to both parties for each level of a key.
+LEVEL_BYTES = 50
 
 
 @dataclass(frozen=True)
@@ -108,30 +108,19 @@ class FloorKeys:
         return r, high, msb, deal_keys(view, r, [np.ones(r.shape, U64)], self.shift)
 
 
-@correlation
-class MaximumKeys:
-    """[r], [m] and [m r] for m = bit B - 1 of r, and keys for its low B - 1 bits with payload (1 - 2 m) (1, r)."""
-
-    shape: Shape
-    bits: int
-
-    def deal(self, view: View) -> tuple[np.ndarray, np.ndarray, np.ndarray, OwnKeys]:
-        r = view.mask(Z64, _flat(self.shape))
-        m = r >> np.uint64(self.bits - 1) & np.uint64(1)
-        top = view.derived(Z64, r.shape, lambda: m)
-        product = view.derived(Z64, r.shape, lambda: m * r)
-        sign = np.uint64(1) - np.uint64(2) * m
-        return r, top, product, deal_keys(view, r, [sign, sign * r], self.bits - 1)
-
-
 def nodes(request: Correlation[object]) -> int:
     """Return the number of nodes, with seeds of 126 bits, of the keys in a request; 0 for other correlations."""
     match request:
-        case SignKeys(shape, bits) | MaximumKeys(shape, bits):
+        case SignKeys(shape, bits):
             return math.prod(shape) * (bits - 1)
         case FloorKeys(shape, shift):
             return math.prod(shape) * shift
     return 0
+
+
+def keys_pay(party: Endpoint, count: int, levels: int) -> bool:
+    """Whether keys of this many levels for `count` values cost less to deal than the round that they save."""
+    return party.randomness.masks_operands and LEVEL_BYTES * levels * count < party.round_price
 
 
 def _key_cost(x: AShare, thresholds: Sequence[int], bits: int) -> Cost:
@@ -160,22 +149,6 @@ def floor_by_keys(party: Endpoint, x: AShare, shift: int) -> Steps[AShare]:
     return AShare(words.reshape(x.shape), party.rank, x.scale - shift)
 
 
-@protocol(cost=lambda x, y, bits: Cost(1, both(64 * x.size)), elementwise=True)
-def larger_by_keys(party: Endpoint, x: AShare, y: AShare, bits: int) -> Steps[tuple[AShare, BShare]]:
-    """[x], [y] of one shape and scale -> [max(x, y)] and <x < y>; `bits` is B of the header. Raises ShapeMismatch."""
-    same_shape(x, y)
-    r, top, product, keys = party.randomness.take(MaximumKeys(x.shape, bits))
-    (e,) = yield from open_shares((x - y).map(lambda w: w.reshape(-1) + r))
-    share = keys.evaluate(party.rank, low_bits(e, bits - 1)[:, None])[:, 0]
-    differs, hidden = top + share[:, 0], product + share[:, 1]
-    # Where the opened top bit is set, x < y is the complement: b = 1 - c and b r = r - c r.
-    flipped = e >> np.uint64(bits - 1) & np.uint64(1) == 1
-    lost = np.where(flipped, np.uint64(1 - party.rank) - differs, differs)
-    hidden = np.where(flipped, r - hidden, hidden)
-    best = x - AShare((e * lost - hidden).reshape(x.shape), party.rank, x.scale)
-    return best, BShare((lost & np.uint64(1)).astype(np.uint8).reshape(x.shape), party.rank)
-
-
 OFFSET_64 = 1 << 62
 
 
@@ -200,11 +173,5 @@ describe(
     floor_by_keys,
     samples=calls(lambda i, n: [i.words(-(1 << 61), 1 << 61, n), 9]),
     priced=calls(lambda i, n: [i.words(0, 1, n), 20], element="word, by 20 bits"),
-    evidence=[COMPUTATIONAL],
-)
-describe(
-    larger_by_keys,
-    samples=calls(lambda i, n: [i.words(0, 99, n), i.words(0, 99, n), 9]),
-    priced=calls(lambda i, n: [i.words(0, 1, n), i.words(0, 1, n), 64], element="larger of two, 64 bits"),
     evidence=[COMPUTATIONAL],
 )

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpc.comparison.comparison import below
-from mpc.endpoint import Endpoint, Variant
+from mpc.endpoint import Endpoint
 from mpc.party import Party
-from mpc.protocol.catalogue import BOTH, calls, describe
+from mpc.protocol.catalogue import calls, describe
 from mpc.protocol.contract import protocol
 from mpc.protocol.evidence import Enumerated, Window, composed, word
 from mpc.rounds import Steps
@@ -65,14 +65,13 @@ def short_of(
     rank: np.ndarray,
     parts: np.ndarray,
     bits: int = 64,
-    by: Variant | None = None,
 ) -> Steps[BShare]:
     """[mass], [total] and public integers, int64 of one shape -> <mass / total < rank / parts>.
 
     Exact while parts * mass and rank * total are below 2^(bits - 1).
     """
     off = mass.times(parts) - total.times(rank)
-    return (yield from below.steps(party, off, [0], bits, by))[..., 0]
+    return (yield from below.steps(party, off, [0], bits))[..., 0]
 
 
 def pooled_quantiles(
@@ -107,10 +106,9 @@ def _share(party: Endpoint, own: np.ndarray) -> AShare:
 
 describe(
     short_of,
-    samples=calls(lambda i, n: [i.words(0, 99, n), i.words(99, 198, n), np.full(n, 3), np.full(n, 8)], *BOTH),
+    samples=calls(lambda i, n: [i.words(0, 99, n), i.words(99, 198, n), np.full(n, 3), np.full(n, 8)]),
     priced=calls(
         lambda i, n: [i.words(0, 1, n), i.words(0, 1, n), np.full(n, 1), np.full(n, 32), 25],
-        *BOTH,
         element="bit of a quantile of 2^18 rows",
     ),
     evidence=[

@@ -11,10 +11,10 @@ Source         see mpc/functions/reciprocal.py
 from __future__ import annotations
 
 from mpc.arithmetic.beaver import multiply
-from mpc.endpoint import Endpoint, Variant
+from mpc.endpoint import Endpoint
 from mpc.errors import RangeError, ScaleMismatch
 from mpc.functions.reciprocal import invert, normalise
-from mpc.protocol.catalogue import BOTH, calls, describe
+from mpc.protocol.catalogue import calls, describe
 from mpc.protocol.contract import protocol
 from mpc.protocol.evidence import composed
 from mpc.rounding.truncation import floor
@@ -25,9 +25,7 @@ MANTISSA = 18
 
 
 @protocol()
-def divide(
-    party: Endpoint, x: AShare, y: AShare, lo: int, hi: int, scale: int, by: Variant | None = None
-) -> Steps[AShare]:
+def divide(party: Endpoint, x: AShare, y: AShare, lo: int, hi: int, scale: int) -> Steps[AShare]:
     """[x], [y] of one shape and scale -> [x / y] at `scale` < hi + 18.
 
     Raises RangeError, ScaleMismatch, ShapeMismatch.
@@ -37,15 +35,15 @@ def divide(
     shift = MANTISSA + hi - scale
     if shift < 1:
         raise RangeError(f"the scale of the quotient must be below {MANTISSA + hi}, got {scale}")
-    u, s, _ = yield from normalise.steps(party, y, lo, hi, by=by)
-    inverse, scaled = yield from parallel(invert.steps(party, u, by), multiply.steps(party, x, s))
+    u, s, _ = yield from normalise.steps(party, y, lo, hi)
+    inverse, scaled = yield from parallel(invert.steps(party, u), multiply.steps(party, x, s))
     product = yield from multiply.steps(party, scaled, inverse)
-    return (yield from floor.steps(party, product, shift, by))
+    return (yield from floor.steps(party, product, shift))
 
 
 describe(
     divide,
-    samples=calls(lambda i, n: [i.words(1, 2**15, n), i.words(1, 2**15, n), 4, 15, 9], *BOTH),
-    priced=calls(lambda i, n: [i.words(0, 1, n), i.words(0, 1, n), 0, 19, 16], *BOTH, element="quotient by 1 .. 2^20"),
+    samples=calls(lambda i, n: [i.words(1, 2**15, n), i.words(1, 2**15, n), 4, 15, 9]),
+    priced=calls(lambda i, n: [i.words(0, 1, n), i.words(0, 1, n), 0, 19, 16], element="quotient by 1 .. 2^20"),
     evidence=composed(normalise, invert, multiply, floor),
 )

@@ -25,11 +25,11 @@ import numpy as np
 from mpc.arithmetic.bits import select
 from mpc.arithmetic.public_factor import choose
 from mpc.comparison.comparison import below
-from mpc.endpoint import Endpoint, Variant
+from mpc.endpoint import Endpoint
 from mpc.kernels import products
 from mpc.offline.correlation import View, correlation
 from mpc.offline.recipes import Product
-from mpc.protocol.catalogue import BOTH, calls, describe
+from mpc.protocol.catalogue import calls, describe
 from mpc.protocol.contract import protocol
 from mpc.protocol.evidence import Argued, composed
 from mpc.rings import Z64
@@ -60,7 +60,6 @@ def normalise(
     lo: int,
     hi: int,
     also: Sequence[int] = (),
-    by: Variant | None = None,
     exact: bool = True,
 ) -> Steps[tuple[AShare, AShare, BShare]]:
     """[x] -> ([u], [s], <x < t> for t in `also`): u = floor(s x 2^(17 - hi)) in 2^17 .. 2^18, s of the header.
@@ -69,12 +68,12 @@ def normalise(
     x, so that the reciprocal of the number that x stands for is s / u.
     """
     octaves = hi - lo + 1
-    compared = yield from below.steps(party, x, [*(1 << j for j in range(lo, hi + 1)), *also], hi + 2, by)
+    compared = yield from below.steps(party, x, [*(1 << j for j in range(lo, hi + 1)), *also], hi + 2)
     powers = [1 << (hi - j) for j in range(lo, hi + 1)]
     s, u = yield from choose.steps(party, leading_power(compared[..., :octaves]), x, powers)
     s, u = s.at_scale(hi - x.scale), u.at_scale(hi)
     if hi > MANTISSA:
-        u = yield from shift_right(party, u, hi - MANTISSA, by, exact)
+        u = yield from shift_right(party, u, hi - MANTISSA, exact)
     else:
         u = u.times(1 << (MANTISSA - hi), MANTISSA - hi)
     return u, s, compared[..., octaves:]
@@ -98,16 +97,14 @@ class NewtonMasks:
         return a, b, aa, aaa, ab, bb, product(ab, b)
 
 
-def _apart(
-    party: Endpoint, first: AShare, second: AShare, u: AShare, by: Variant | None = None, exact: bool = True
-) -> Steps[AShare]:
+def _apart(party: Endpoint, first: AShare, second: AShare, u: AShare, exact: bool = True) -> Steps[AShare]:
     """Return the difference of two reciprocals, or 0 where u is 0: x was too small, and has no reciprocal."""
-    none = yield from below.steps(party, u, [1], MANTISSA + 3, by)
+    none = yield from below.steps(party, u, [1], MANTISSA + 3)
     return (yield from select.steps(party, ~none[..., 0], first - second))
 
 
-@protocol(exact=lambda u, by=None, exact=True: exact, near=_apart, elementwise=True)
-def invert(party: Endpoint, u: AShare, by: Variant | None = None, exact: bool = True) -> Steps[AShare]:
+@protocol(exact=lambda u, exact=True: exact, near=_apart, elementwise=True)
+def invert(party: Endpoint, u: AShare, exact: bool = True) -> Steps[AShare]:
     """[u] in 1 .. 2 at scale 17 -> [y], 1 / u at scale 18, of relative error 2^-16 without the error of flooring u."""
     a, b, aa, aaa, ab, bb, abb = party.randomness.take(NewtonMasks(u.shape))
     first = party.rank == 0
@@ -125,39 +122,37 @@ def invert(party: Endpoint, u: AShare, by: Variant | None = None, exact: bool = 
         + uuu.times(START_SLOPE**2, 2 * START_SCALE)
     )
     step = y.times(2 << MANTISSA + one, MANTISSA + one) - cubic
-    y = yield from shift_right(party, step, NEWTON_SHIFT, by, exact)
+    y = yield from shift_right(party, step, NEWTON_SHIFT, exact)
     (e,) = yield from open_shares(y.map(lambda w: w.reshape(-1) - b))
     words = products.product_with_square(d, e, a, b, ab, bb, abb, first).reshape(u.shape)
     uyy = AShare(words, party.rank, MANTISSA + 2 * NEWTON_SCALE)
     # Newton's error is negative, at most 2^-16.3 after two steps; adding half of that makes it two-sided.
     two = (2 << MANTISSA + NEWTON_SCALE) + (4 << MANTISSA)
-    return (yield from shift_right(party, y.times(two, MANTISSA + NEWTON_SCALE) - uyy, LAST_SHIFT, by, exact))
+    return (yield from shift_right(party, y.times(two, MANTISSA + NEWTON_SCALE) - uyy, LAST_SHIFT, exact))
 
 
 @protocol()
-def reciprocal(
-    party: Endpoint, x: AShare, lo: int, hi: int, by: Variant | None = None, exact: bool = True
-) -> Steps[tuple[AShare, AShare]]:
+def reciprocal(party: Endpoint, x: AShare, lo: int, hi: int, exact: bool = True) -> Steps[tuple[AShare, AShare]]:
     """[x] -> ([y], [s]) with 1 / x = y s, each at its scale, shape of x; see the header for range and error.
 
     With `exact` False, rounding is random instead of down: fewer rounds and far fewer bytes from the dealer, but an
     error of up to 2^-15, and a result that differs from run to run.
     """
-    u, s, _ = yield from normalise.steps(party, x, lo, hi, (), by, exact)
-    y = yield from invert.steps(party, u, by, exact)
+    u, s, _ = yield from normalise.steps(party, x, lo, hi, (), exact)
+    y = yield from invert.steps(party, u, exact)
     return y, s
 
 
 describe(
     normalise,
-    samples=calls(lambda i, n: [i.words(1, 2**19, n), 4, 20, [77]], *BOTH),
-    priced=calls(lambda i, n: [i.words(0, 1, n), 0, 19], *BOTH, element="word in 1 .. 2^20"),
+    samples=calls(lambda i, n: [i.words(1, 2**19, n), 4, 20, [77]]),
+    priced=calls(lambda i, n: [i.words(0, 1, n), 0, 19], element="word in 1 .. 2^20"),
     evidence=composed(below, choose, floor, truncate),
 )
 describe(
     invert,
-    samples=calls(lambda i, n: [i.words(2**17, 2**18, n, scale=MANTISSA)], *BOTH),
-    priced=calls(lambda i, n: [i.words(0, 1, n, scale=MANTISSA)], *BOTH, element="mantissa"),
+    samples=calls(lambda i, n: [i.words(2**17, 2**18, n, scale=MANTISSA)]),
+    priced=calls(lambda i, n: [i.words(0, 1, n, scale=MANTISSA)], element="mantissa"),
     evidence=[
         Argued(
             "its words have 64 bits; it opens u and y as a product does, and rounds down by floor",
@@ -167,8 +162,8 @@ describe(
 )
 describe(
     reciprocal,
-    samples=calls(lambda i, n: [i.words(1, 2**15, n), 4, 15], *BOTH, {"exact": False}),
-    priced=calls(lambda i, n: [i.words(0, 1, n), 0, 19], *BOTH, element="word in 1 .. 2^20")
+    samples=calls(lambda i, n: [i.words(1, 2**15, n), 4, 15], {}, {"exact": False}),
+    priced=calls(lambda i, n: [i.words(0, 1, n), 0, 19], element="word in 1 .. 2^20")
     + calls(lambda i, n: [i.words(0, 1, n), 0, 19], {"exact": False}, element="word in 1 .. 2^20, rounded at random"),
     evidence=composed(normalise, invert, truncate),
 )

@@ -25,13 +25,12 @@ import numpy as np
 
 from mpc.arithmetic.bits import select, to_ring
 from mpc.comparison.comparison import below, beyond
-from mpc.endpoint import Endpoint, Variant
-from mpc.functions.generators import generator_of
+from mpc.endpoint import Endpoint
 from mpc.functions.sigmoid_table import COARSE, LIMITS, RANGE_BITS, SCALE, sigmoid_table
 from mpc.kernels import trigonometry
 from mpc.kernels.trigonometry import ANGLE_BITS, TERMS, TRIG_SCALE
 from mpc.offline.correlation import View, correlation
-from mpc.protocol.catalogue import BOTH, calls, describe
+from mpc.protocol.catalogue import calls, describe
 from mpc.protocol.contract import protocol
 from mpc.protocol.evidence import Argued
 from mpc.rings import Z32, Z64, Z2k
@@ -138,11 +137,10 @@ def _apart(
     x: AShare,
     scale: int,
     ring: Z2k = Z64,
-    by: Variant | None = None,
     bits: int = RANGE_BITS,
 ) -> Steps[BShare]:
     """Return bits that are 0 unless two evaluations differ by more than rounding allows."""
-    error = TABLE_ERROR if generator_of(party).sigmoid == "table" else SERIES_ERROR
+    error = SERIES_ERROR if party.randomness.masks_operands else TABLE_ERROR
     most = math.ceil(2 * error * (1 << scale)) + 2
     return beyond(party, stack([a - b for a, b in zip(first, second, strict=True)]), most, ring.bits)
 
@@ -153,21 +151,19 @@ def sigmoid(
     x: AShare,
     scale: int,
     ring: Z2k = Z64,
-    by: Variant | None = None,
     bits: int = RANGE_BITS,
 ) -> Steps[tuple[AShare, AShare]]:
     """[x] at scale 20 -> ([sigma(x)], [sigma(x) (1 - sigma(x))]) at `scale` in `ring`, shape of x.
 
-    |x| < 2^(bits - 21) - 13. `scale` is 1 .. 57 and at least 2 below the bits of the ring. Keys for the comparison
-    would take 0.8 KB per element: they are used only where `by` names them, not by the party's setting. If two parties
-    make their own randomness, this is `sigmoid_table`.
+    |x| < 2^(bits - 21) - 13. `scale` is 1 .. 57 and at least 2 below the bits of the ring. Sines and cosines are cheap
+    to deal, but by transfers they would take 18 kB and 1,500 transfers per element: without a dealer this is
+    `sigmoid_table`.
     """
-    if generator_of(party).sigmoid == "table":
-        return (yield from sigmoid_table.steps(party, x, scale, ring, by, bits))
-    by = by or ("bits" if party.comparison == "keys" else party.comparison)
+    if not party.randomness.masks_operands:
+        return (yield from sigmoid_table.steps(party, x, scale, ring, bits))
     coarse = x.map(lambda w: w >> U64.type(COARSE))
     (sides, angle), low = yield from parallel(
-        _series(party, x, scale, ring), below.steps(party, coarse, [LIMITS[0], 0, LIMITS[1]], bits - COARSE, by)
+        _series(party, x, scale, ring), below.steps(party, coarse, [LIMITS[0], 0, LIMITS[1]], bits - COARSE)
     )
     under, negative, positive, over = low[..., 0], low[..., 0] ^ low[..., 1], low[..., 1] ^ low[..., 2], ~low[..., 2]
     inner, outer = yield from parallel(
@@ -182,8 +178,8 @@ def sigmoid(
 
 describe(
     sigmoid,
-    samples=calls(lambda i, n: [i.words(-(2**24), 2**24, n, scale=SCALE), 14], *BOTH),
-    priced=calls(lambda i, n: [i.words(0, 1, n, scale=SCALE), 20], *BOTH, element="value and slope"),
+    samples=calls(lambda i, n: [i.words(-(2**24), 2**24, n, scale=SCALE), 14]),
+    priced=calls(lambda i, n: [i.words(0, 1, n, scale=SCALE), 20], element="value and slope"),
     evidence=[
         Argued(
             "its table has 22 words of 48 bits; the rest is below, select, to_ring and truncate",

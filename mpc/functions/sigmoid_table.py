@@ -25,7 +25,7 @@ import numpy as np
 
 from mpc.arithmetic.bits import and_each, to_ring
 from mpc.comparison.comparison import below
-from mpc.endpoint import Endpoint, Variant
+from mpc.endpoint import Endpoint
 from mpc.lookup.windows import Windows, look_up
 from mpc.protocol.catalogue import calls, describe
 from mpc.protocol.contract import protocol
@@ -89,16 +89,14 @@ def sigmoid_table(
     x: AShare,
     scale: int,
     ring: Z2k = Z64,
-    by: Variant | None = None,
     bits: int = RANGE_BITS,
 ) -> Steps[tuple[AShare, AShare]]:
     """[x] at scale 20 -> ([sigma(x)], [sigma(x) (1 - sigma(x))]) at `scale` in `ring`, shape of x.
 
     |x| < 2^(bits - 21) - 13. `scale` is 2 .. 57 and at least 2 below the bits of the ring.
     """
-    by = by or ("bits" if party.comparison == "keys" else party.comparison)
     coarse = x.map(lambda w: w >> U64.type(COARSE))
-    inner, low = yield from parallel(_inner(party, x), below.steps(party, coarse, LIMITS, bits - COARSE, by))
+    inner, low = yield from parallel(_inner(party, x), below.steps(party, coarse, LIMITS, bits - COARSE))
     under, over = low[..., 0], ~low[..., 1]
     kept = yield from and_each.steps(party, ~(under ^ over), inner)
     lowest, highest = (_bits(_entry(end * CLIP * GRID)) for end in (-1, 1))

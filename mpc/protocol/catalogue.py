@@ -66,10 +66,6 @@ def calls(
     return tuple(Call(arguments, variant, element) for variant in named or ({},))
 
 
-BITS, KEYS, CARRIES = ({"by": name} for name in ("bits", "keys", "carries"))
-BOTH = BITS, KEYS
-
-
 @dataclass(frozen=True)
 class Entry:
     """A protocol with its calls and evidence; in `lanes`, each index of the first axis is a separate run."""

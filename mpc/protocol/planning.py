@@ -23,7 +23,7 @@ class Trace:
             party.rank,
             Silence(),
             self._requests,
-            comparison=party.comparison,
+            round_price=party.round_price,
             matrices=party.matrices,
             audit=party.audit.anew(),
             workers=self._workers,

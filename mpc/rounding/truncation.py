@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpc.comparison.comparison_keys import OFFSET_64, floor_by_keys, open_offset
+from mpc.comparison.comparison_keys import OFFSET_64, floor_by_keys, keys_pay, open_offset
 from mpc.comparison.thermometer import (
     Chunking,
     RingMaskProducts,
@@ -39,14 +39,14 @@ from mpc.comparison.thermometer import (
     deal_thermometers,
     open_chunks,
 )
-from mpc.endpoint import Endpoint, Variant
+from mpc.endpoint import Endpoint
 from mpc.kernels import borrow
 from mpc.kernels.truncation import shift_opened
 from mpc.offline import transfers
 from mpc.offline.correlation import View, correlation
 from mpc.offline.recipes import BitAbove, Cut, Pair, bit_of
 from mpc.offline.transfers import OfflineSteps
-from mpc.protocol.catalogue import BOTH, calls, describe
+from mpc.protocol.catalogue import calls, describe
 from mpc.protocol.contract import Cost, both, protocol
 from mpc.protocol.evidence import Argued, Enumerated, Window, composed, in_half_range, signed, word
 from mpc.rings import Z32, Z64, Z2k
@@ -55,7 +55,6 @@ from mpc.rounds import Steps
 from mpc.shares import AShare
 from mpc.words import U64, Shape, low_bits
 
-SHORT = 12
 _TOP = 63
 
 
@@ -151,18 +150,15 @@ def floor_by_bits(party: Endpoint, x: AShare, shift: int) -> Steps[AShare]:
 
 
 @protocol()
-def floor(party: Endpoint, x: AShare, shift: int, by: Variant | None = None) -> Steps[AShare]:
-    """[x] -> [floor(x / 2^shift)], exact; 1 <= shift <= 62; the scale falls by shift.
-
-    Keys take 50 bytes per bit of the shift: the party's setting selects them up to SHORT bits, `by` for any shift.
-    """
-    by_keys = by == "keys" or (by is None and party.comparison == "keys" and shift <= SHORT)
+def floor(party: Endpoint, x: AShare, shift: int) -> Steps[AShare]:
+    """[x] -> [floor(x / 2^shift)], exact; 1 <= shift <= 62; the scale falls by shift."""
+    by_keys = keys_pay(party, x.size, shift)
     return (yield from (floor_by_keys if by_keys else floor_by_bits).steps(party, x, shift))
 
 
-def shift_right(party: Endpoint, x: AShare, shift: int, by: Variant | None = None, exact: bool = True) -> Steps[AShare]:
+def shift_right(party: Endpoint, x: AShare, shift: int, exact: bool = True) -> Steps[AShare]:
     """[x] -> [x / 2^shift] by `floor`, or by `truncate` if it need not be exact; the scale falls by shift."""
-    return (yield from (floor.steps(party, x, shift, by) if exact else truncate.steps(party, x, shift)))
+    return (yield from (floor if exact else truncate).steps(party, x, shift))
 
 
 BIG = 1 << 61
@@ -205,7 +201,7 @@ describe(
 )
 describe(
     floor,
-    samples=calls(lambda i, n: [i.words(-BIG, BIG, n, 2), 13], *BOTH),
-    priced=calls(lambda i, n: [i.words(0, 1, n), 20], *BOTH, element="word, by 20 bits"),
+    samples=calls(lambda i, n: [i.words(-BIG, BIG, n, 2), 13]),
+    priced=calls(lambda i, n: [i.words(0, 1, n), 20], element="word, by 20 bits"),
     evidence=composed(floor_by_bits, floor_by_keys),
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from mpc.errors import ConfigError
 
 REMOVED = {
+    "comparison": "leave it out; shares are compared in the way that costs least",
     "check_dealer": 'who distrusts the dealer uses offline = "pairwise", which has none; an audit finds faults',
 }
 

@@ -79,11 +79,6 @@ TABLE: dict[str, tuple[str, str, str]] = {
         "Initial prediction: a probability (clipped to 1e-6, as in XGBoost), a number or a count, which is public. "
         "None: estimated from the labels on shares, and revealed to nobody; one per class with `multi:ova`.",
     ),
-    "comparison": (
-        '"bits" or "keys"',
-        "-",
-        'How shares are compared: "keys" takes fewer rounds but more bytes from the dealer.',
-    ),
     "num_class": ("int, optional", "-", "Number of classes, for `multi:ova`."),
     "subsample": ("float", "1", "Fraction of the rows that each tree is grown on, by a secret mask."),
     "colsample_bytree": ("float", "1", "Fraction of the features that each tree may use, by a public coin."),

@@ -100,7 +100,6 @@ def predict_shards(
 def _predict(
     party: Party, kept: Kept, model: SharedModel, method: Method, receiver: int | None, layout: Layout
 ) -> tuple[np.ndarray, list[str]]:
-    party.comparison = model.config.comparison
     before = len(party.revealed)
     # In a rehearsal there are no rows.
     shape = layout.rows[party.rank], layout.widths[party.rank]

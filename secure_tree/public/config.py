@@ -139,7 +139,6 @@ class TrainConfig(BoostingConfig):
     min_child_samples: int = Field(1, ge=1)
     max_delta_step: float = Field(0.0, ge=0, le=1e9)
     scale_pos_weight: float = Field(1.0, gt=0, le=1e6)
-    comparison: Literal["bits", "keys"] = "bits"
     num_class: int | None = Field(None, ge=2, le=1000)
     subsample: float = Field(1.0, gt=0, le=1)
     test_size: float = Field(0.0, ge=0, lt=1)

@@ -33,6 +33,7 @@ OBJECTIVES = {
 }
 
 PARAMETERS = {
+    "comparison": "leave it out; shares are compared in the way that costs least",
     "enable_categorical": "leave it out; columns of pandas' type category are categorical",
     "max_cat_to_onehot": "leave it out; a split sends one category one way and all others the other way",
     "max_cat_threshold": "leave it out; a split sends one category one way and all others the other way",

@@ -195,7 +195,6 @@ def _of_workers(context: TrainingContext, model: SharedModel, own: AtWorkers) ->
 
 
 def _at_worker(party: Party, kept: Kept, model: SharedModel, context: TrainingContext) -> tuple[AShare, AShare]:
-    party.comparison = context.config.comparison
     layout = context.layout
     # In a rehearsal there are no rows.
     shape = layout.rows[party.rank], layout.widths[party.rank]

@@ -114,7 +114,6 @@ def plan_training(config: TrainConfig, sizes: Sizes, dealer: bool = True) -> lis
     own = Here(*(Table(np.zeros((n, len(names)), np.float32), names) for n in rows))
     trace = Trace.at(0, masks_operands=dealer)
     party = trace.party
-    party.comparison = config.comparison
     party.audit = Auditor() if sizes.audit else Audit()
     demands: list[Demand] = []
 

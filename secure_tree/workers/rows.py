@@ -164,7 +164,6 @@ def _begin(
     context: TrainingContext,
     margin: AShare | None,
 ) -> None:
-    party.comparison = context.config.comparison
     # A rehearsal has no rows. From here on, the features are needed only as blocks.
     table = kept.pop(PART).table if PART in kept else _rehearsed(bins, context.layout.rows[party.rank])
     blocks = party.run(share_blocks(party, replace(bins, features=table.features), context.layout))

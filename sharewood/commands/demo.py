@@ -63,7 +63,7 @@ def run_demo(
     if why := without_xgboost():
         log.warning("%s. The demo continues without it", why)
     make_folder(out)
-    warm_up(config.comparison, offline, ot)
+    warm_up(offline, ot)
     estimator = SecureXGBClassifier if config.logistic else SecureXGBRegressor
     few = data.few()
 

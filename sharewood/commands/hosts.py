@@ -230,7 +230,7 @@ def _train(
 
     def program(party: Party) -> TrainingReport:
         # After the parties have connected: it may take longer than the other's `patience`.
-        warm_up(parameters.comparison, config.offline, config.ot)
+        warm_up(config.offline, config.ot)
         estimator = fit(party, parameters.model_dump(), rows, validation, checkpoints, watch, own.minimum_rows, before)
         assert estimator.model is not None, "fit has set it"
         estimator.model.save(out, key)
@@ -300,7 +300,7 @@ def _predict(config: HostsConfig, name: str, json: Path | None) -> PredictionRep
         output, mac = config.predict.output if model.config.logistic else "margin", config.predict.mac
 
     def program(party: Party) -> tuple[np.ndarray, PartyCosts]:
-        warm_up(model.config.comparison, config.offline, config.ot)
+        warm_up(config.offline, config.ot)
         values = predict(party, model, rows, output, config.predict.method, receiver if layout.vertical else None, mac)
         return values, PartyCosts.of(party, name, rows=len(rows.features))
 

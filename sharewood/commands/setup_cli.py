@@ -147,7 +147,7 @@ def plan(
             write_json(json, over_shards.document())
         print_cluster_plan(over_shards)
         return
-    paired = None if shape[0].comparison == "keys" else calibrate(*shape, "pairwise", job.ot)
+    paired = calibrate(*shape, "pairwise", job.ot)
     networks = planning.NETWORKS
     if link is not None or round_trip is not None:
         networks = {planning.OWN_LINK: _network(link, round_trip, networks["WAN"])}

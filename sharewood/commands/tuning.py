@@ -57,7 +57,7 @@ def tune(
         grid = {key: [tuple(v) if isinstance(v, list) else v for v in values] for key, values in config.grid.items()}
 
     def program(party: Party) -> TuningReport:
-        warm_up(parameters.comparison, config.offline, config.ot)
+        warm_up(config.offline, config.ot)
         same: dict[str, Any] = {**parameters.model_dump(), "folds": folds}
         same |= {f"grid.{key}": tuple(map(str, values)) for key, values in grid.items()} if searching else {}
         facts = JobFacts.of(

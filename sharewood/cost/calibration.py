@@ -52,7 +52,7 @@ def calibrate(
     sizes.context(config)
     once = config.model_copy(update={"n_estimators": 1, "test_size": 0.0, "early_stopping_rounds": None})
     kind = SecureXGBClassifier if config.logistic else SecureXGBRegressor
-    warm_up(config.comparison, offline, ot)
+    warm_up(offline, ot)
 
     def job(party: Party) -> dict[str, Any]:
         logging.getLogger("sharewood").setLevel(logging.WARNING)

@@ -171,8 +171,6 @@ def _planned(config: TrainConfig, sizes: Sizes, offline: Offline, ot: OtKind, ne
         rounds, ahead, dealt = 0, 0, with_dealer.offline.bytes_dealer
     else:
         pair = plan_pairwise(config, sizes, ot, networks=networks)
-        if pair is None:
-            raise ConfigError('comparison must be "bits" without a dealer, got "keys", which only a dealer makes')
         online, waiting = pair.online, pair.network_seconds
         rounds, ahead, dealt = pair.rounds, pair.bytes, 0
     found: dict[str, float] = {

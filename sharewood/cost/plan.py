@@ -103,7 +103,7 @@ class Plan(Figures):
     offline: Dealt
     online: Exchanged
     network_seconds: Seconds
-    pairwise: Paired | None
+    pairwise: Paired
     times: Times | None = field(default=None, metadata=IN_PLACE)
 
 
@@ -155,10 +155,8 @@ def plan_pairwise(
     ot: OtKind,
     computing: Computing | None = None,
     networks: Networks = NETWORKS,
-) -> Paired | None:
-    """Plan the same training without a dealer; None for comparison keys, which only a dealer makes."""
-    if config.comparison == "keys":
-        return None
+) -> Paired:
+    """Plan the same training without a dealer."""
     online, offline, first, first_ahead = _Phase(), _Phase(), _Phase(), _Phase()
     transfers, kept = 0, set[int]()
     for demand in _first_apart(plan_training(config, sizes, dealer=False)):
@@ -338,15 +336,13 @@ def print_plan(plan: Plan, names: tuple[str, str], networks: Networks = NETWORKS
     table = Table(title="A training in all, an estimate in seconds", title_justify="left")
     for column in ("", "network", "round trip", "Mbit/s", "one line per host", "a line per pair"):
         table.add_column(column, justify="left" if column in ("", "network") else "right")
-    for how, times in (("with a dealer", plan.times), ("without", paired.times if paired else None)):
+    for how, times in (("with a dealer", plan.times), ("without", paired.times)):
         for name, (round_trip, rate) in networks.items() if times else ():
             assert times is not None
             row = times.totals[name]
             link = f"{1e3 * round_trip:g} ms", f"{rate / 1e6:g}"
             table.add_row(how, name, *link, f"about {row['host']:,.0f}", f"about {row['pair']:,.0f}")
     console.print(table)
-    if paired is None:
-        console.print("Without a dealer: not possible with comparison keys, which only a dealer makes.")
     if details:
         _print_dealt(console, plan, names)
     if keyed := plan.offline.key_nodes:
@@ -357,14 +353,13 @@ def print_plan(plan: Plan, names: tuple[str, str], networks: Networks = NETWORKS
     _print_exchanged(console, "With a dealer", plan.online, plan.config)
     if details:
         _print_network(console, "With a dealer", networks, plan.network_seconds, plan.times)
-    if paired:
-        _print_exchanged(console, "Without a dealer", paired.online, plan.config)
-        console.print(
-            f"Without a dealer, offline: {paired.transfers:,} oblivious transfers, {paired.rounds:,} rounds, "
-            f"{paired.bytes:,} bytes in both directions"
-        )
-        if details:
-            _print_network(console, "Without a dealer", networks, paired.network_seconds, paired.times)
+    _print_exchanged(console, "Without a dealer", paired.online, plan.config)
+    console.print(
+        f"Without a dealer, offline: {paired.transfers:,} oblivious transfers, {paired.rounds:,} rounds, "
+        f"{paired.bytes:,} bytes in both directions"
+    )
+    if details:
+        _print_network(console, "Without a dealer", networks, paired.network_seconds, paired.times)
     console.print(
         "Computing time was measured on this machine, with all processes on it. With one line per host, all its "
         "connections share the bandwidth."

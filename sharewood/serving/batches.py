@@ -74,7 +74,6 @@ class Batches:
         """Find the randomness by one rehearsal on zeros; `masks` is that of `Randomness.masks_operands`."""
         if (shape, masks) not in self._demands:
             trace = Trace.at(self.model.rank, masks)
-            trace.party.comparison = self.model.config.comparison
             authentic = self.take_in(trace.party) if self.mac else None
             trace.cut()
             count = len(self.own_rows(shape, slice(0, shape.rows)))
@@ -129,8 +128,7 @@ class Batches:
         `features` are those of this party's rows, padded. Raises PeerFailure, MacFailure.
         """
         lot.begin()
-        comparison = self.model.config.comparison
-        party = Party(self.model.rank, link, lot, comparison=comparison, matrices=lot.first)
+        party = Party(self.model.rank, link, lot, matrices=lot.first)
         own = self.predict(party, shape, features, shown, self._authentic)
         if own is None:
             return None

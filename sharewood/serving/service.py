@@ -121,7 +121,7 @@ class Service:
     def _run(self) -> None:
         """Session after session."""
         self._waits("it is loading compiled code")
-        warm_up(self.model.config.comparison, self.config.offline, self.config.ot)
+        warm_up(self.config.offline, self.config.ot)
         self._waits(f"{self.peer} has not connected yet")
         while not self._stopping.is_set():
             try:

@@ -32,8 +32,8 @@ def plans():
     def job(party):
         party.randomness.provide = lambda plan: seen.append(encode_plan(plan))
         X = [[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]]
-        for comparison in ("bits", "keys"):
-            model = SecureXGBClassifier(n_estimators=1, max_depth=2, max_bin=2, comparison=comparison)
+        for party.round_price in (0, 1 << 40):
+            model = SecureXGBClassifier(n_estimators=1, max_depth=2, max_bin=2)
             model.fit(party, X, [0, 1, 1]).predict_margin(party, X, "thresholds")
 
     run_both(job)

@@ -21,7 +21,7 @@ from tests.lies import mutated
 pytestmark = pytest.mark.long
 
 LIES = 300
-WAYS = {}, {"test_size": 0.3, "eval_epochs": 1}, {"comparison": "keys"}, {"partition": "vertical"}
+WAYS = {}, {"test_size": 0.3, "eval_epochs": 1}, {"partition": "vertical"}
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=(40, 4))
 Y = (X[:, 0] > 0).astype(int)

@@ -15,7 +15,6 @@ RUNS = 500
     ("parameters", "runs"),
     [
         ({}, RUNS),
-        ({"comparison": "keys"}, RUNS // 5),
         ({"partition": "vertical"}, RUNS // 5),
         ({"edges": "joint"}, RUNS // 5),
         ({"reg_alpha": 0.5}, RUNS // 5),

@@ -9,8 +9,6 @@ from mpc.comparison.comparison import in_range, less_than, maximum
 from mpc.comparison.conversion import to_bits
 from mpc.errors import DataError, ProtocolDesync, RangeError, ShapeMismatch
 from mpc.functions.division import divide
-from mpc.functions.sigmoid_exponential import sigmoid_exponential
-from mpc.functions.sigmoid_piecewise import sigmoid_piecewise
 from mpc.matrix.matrix_product import matmul
 from mpc.operators import session
 from mpc.rounding.truncation import truncate
@@ -78,16 +76,15 @@ def test_to_bits(bits):
     assert np.array_equal(opened(results), (x[:, None] >> np.arange(bits)) & 1)
 
 
-@pytest.mark.parametrize("by", ["bits", "keys", "carries"])
-def test_comparisons(by):
+def test_comparisons():
     rng = np.random.default_rng(2)
     x, y = rng.integers(-(2**62), 2**62, (2, 300))
     y[:20] = x[:20]
 
     def job(party):
         a, b = ring_half(x, party.rank), ring_half(y, party.rank)
-        best, lost = maximum(party, a, b, by=by)
-        return [less_than(party, a, b, by=by), in_range(party, a, -(2**61), 2**61, by=by), best, lost]
+        best, lost = maximum(party, a, b)
+        return [less_than(party, a, b), in_range(party, a, -(2**61), 2**61), best, lost]
 
     less, between, best, lost = (opened(pair) for pair in zip(*run_both(job)[0], strict=True))
     assert np.array_equal(less, x < y) and np.array_equal(lost, x < y)
@@ -107,23 +104,6 @@ def test_division_over_six_decades():
     assert (np.abs(quotient[2:] - exact) <= np.abs(exact) * 2**-16 + 2**-16).all()
     with pytest.raises(RangeError):
         run_both(lambda party: divide(party, ring_half(x, party.rank), ring_half(y, party.rank), 8, 28, 46))
-
-
-def test_other_sigmoids():
-    x = np.concatenate(
-        [np.linspace(-20, 20, 2001), [1000.0, -1000.0, 0.5, -0.5, 127.9, -127.9, 128, 2.0**40, -(2.0**40)]]
-    )
-    words = np.round(x * 2**16).astype(np.int64)
-    exact = 1 / (1 + np.exp(-np.clip(x, -700, 700)))
-
-    def job(party):
-        share = ring_half(words, party.rank, scale=16)
-        return [*sigmoid_piecewise(party, share), sigmoid_exponential(party, share)]
-
-    line, slope, exponential = (opened(pair) / 2**16 for pair in zip(*run_both(job)[0], strict=True))
-    assert np.array_equal(line, np.clip(words / 2**16 + 0.5, 0, 1)) and np.abs(line - exact).max() < 0.378
-    assert np.array_equal(slope, np.abs(words) <= 2**15)
-    assert np.abs(exponential - exact).max() < 0.001
 
 
 def test_operators_in_a_session():

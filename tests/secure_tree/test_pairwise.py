@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from mpc.errors import ConfigError
 from protocols.runtime.local import run_session
 from protocols.testing.two_parties import made_by_both, run_both
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
@@ -80,18 +79,6 @@ def test_several_classes_with_held_out_rows():
 
     first, second = run_both(job, source=made_by_both)[0]
     assert (np.concatenate([first, second]).argmax(axis=1) == y).mean() > 0.6
-
-
-def test_keys_are_refused_at_once():
-    X, y = table(40, 2, seed=1)
-
-    def job(party):
-        with pytest.raises(ConfigError, match="keys"):
-            own = slice(None, 20) if party.rank == 0 else slice(20, None)
-            SecureXGBClassifier(n_estimators=1, comparison="keys").fit(party, X[own], y[own])
-        return list(party.stages)
-
-    assert run_both(job, source=made_by_both)[0] == [[], []]
 
 
 @pytest.mark.parametrize("ot", ["ferret", "softspoken"])

@@ -44,7 +44,6 @@ def halves(X, y, cut):
     [
         {"max_depth": 3, "max_bin": 8},
         {"max_depth": 1, "max_bin": 4},
-        {"max_depth": 3, "max_bin": 8, "comparison": "keys"},
         {"max_depth": 2, "max_bin": "exact", "min_child_weight": 0.0},
         {"max_depth": 3, "max_bin": 8, "reg_alpha": 0.7, "min_split_loss": 0.5},
         {"max_depth": 3, "max_bin": 8, "min_child_samples": 12},

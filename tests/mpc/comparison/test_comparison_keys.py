@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 
 from mpc.comparison.comparison import below
-from mpc.comparison.comparison_keys import larger_by_keys
+from mpc.comparison.comparison_keys import LEVEL_BYTES, below_by_keys, floor_by_keys
 from mpc.kernels import aes
 from mpc.kernels.comparison_keys import evaluate, generate
-from mpc.rounding.truncation import floor
-from mpc.words import decode_signed
-from protocols.testing.two_parties import opened, ring_half, run_both
+from protocols.testing.two_parties import dealt, made_by_both, opened, ring_half, run_both
 
 
 def uniform(rng, shape):
@@ -51,29 +49,31 @@ def test_below(bits):
     half = 2 ** (bits - 2)
     x = np.array([-half, half - 1, 0, 1, -1, *np.random.default_rng(bits).integers(-half, half, 300)])
     t = [0, 1, -1, half - 1, -half]
-    results, parties = run_both(lambda party: below(party, ring_half(x, party.rank), t, bits, "keys"))
+    results, parties = run_both(lambda party: below_by_keys(party, ring_half(x, party.rank), t, bits))
     assert np.array_equal(opened(results), x[:, None] < np.array(t))
-    cost = below.cost(ring_half(x, 0), t, bits, "keys")
+    cost = below_by_keys.cost(ring_half(x, 0), t, bits)
     assert all((p.meter.total.rounds, p.meter.total.sent) == (1, cost.bits[p.rank]) for p in parties)
 
 
 @pytest.mark.parametrize("shift", [1, 13, 40, 62])
 def test_floor(shift):
     x = np.array([0, 1, -1, 2**62 - 1, 1 - 2**62, *np.random.default_rng(shift).integers(-(2**62), 2**62, 300)])
-    results, parties = run_both(lambda party: floor(party, ring_half(x, party.rank), shift, "keys"))
+    results, parties = run_both(lambda party: floor_by_keys(party, ring_half(x, party.rank), shift))
     assert np.array_equal(opened(results), x >> shift)
     assert all(p.meter.total.rounds == 1 for p in parties)
 
 
-def test_the_larger_of_two():
-    rng = np.random.default_rng(3)
-    x, y = rng.integers(0, 2**62, 500), rng.integers(0, 2**62, 500)
-    y[:50] = x[:50]
-    x[50], y[50], x[51], y[51] = 2**62 - 1, 0, 0, 2**62 - 1
-    results, parties = run_both(
-        lambda party: larger_by_keys(party, ring_half(x, party.rank), ring_half(y, party.rank), 63)
-    )
-    best = decode_signed(results[0][0].words + results[1][0].words)
-    assert np.array_equal(best, np.maximum(x, y))
-    assert np.array_equal(results[0][1].bits ^ results[1][1].bits, x < y)
-    assert all(p.meter.total.rounds == 1 for p in parties)
+@pytest.mark.parametrize("source", [dealt, made_by_both])
+def test_keys_save_a_round_where_it_costs_more(source):
+    x = np.arange(-10, 10)
+    price = LEVEL_BYTES * len(x) * 31
+
+    def job(party):
+        rounds = []
+        for party.round_price in (0, price, price + 1):
+            before = party.meter.total.rounds
+            assert (below(party, ring_half(x, party.rank), [0], 32)).shape == (20, 1)
+            rounds.append(party.meter.total.rounds - before)
+        return rounds
+
+    assert run_both(job, source=source)[0] == [[2, 2, 1 if source is dealt else 2]] * 2

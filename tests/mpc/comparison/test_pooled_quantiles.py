@@ -3,7 +3,6 @@
 from itertools import combinations_with_replacement
 
 import numpy as np
-import pytest
 
 from mpc.comparison.pooled_quantiles import Column, masses_of, pooled_quantiles
 from protocols.testing.two_parties import run_both
@@ -20,11 +19,10 @@ def quantile(keys, masses, rank, parts):
     return int(keys[order][np.argmax(parts * sums >= rank * sums[-1])])
 
 
-def bisected(halves, rank, parts, key_bits=BITS, bits=26, comparison="bits"):
+def bisected(halves, rank, parts, key_bits=BITS, bits=26):
     """halves[p]: party p's (keys, masses) of every column -> quantiles of the pooled columns, and the revealed bits."""
 
     def job(party):
-        party.comparison = comparison
         revealed, reveal = [], party.reveal
         party.reveal = lambda x, what: revealed.append(reveal(x, what=what)) or revealed[-1]
         own = masses_of([Column.of(*column) for column in halves[party.rank]])
@@ -40,8 +38,7 @@ def ones(keys):
     return np.asarray(keys, np.int64), np.ones(len(keys), np.int64)
 
 
-@pytest.mark.parametrize("comparison", ["bits", "keys"])
-def test_quantiles_of_pooled_columns(comparison):
+def test_quantiles_of_pooled_columns():
     rng = np.random.default_rng(1)
     shapes = [(50, 3), (0, 20), (20, 0), (0, 0), (200, 200)]
     halves = [[], []]
@@ -51,7 +48,7 @@ def test_quantiles_of_pooled_columns(comparison):
             half.append((keys, rng.integers(0, 1000, n)))
     parts = np.array([[16], [16], [3], [7], [31]]) * np.ones((1, 6), np.int64)
     rank = np.minimum(np.array([0, 1, 2, 5, 15, 31]), parts)
-    found, _ = bisected(halves, rank, parts, comparison=comparison)
+    found, _ = bisected(halves, rank, parts)
     for f in range(len(shapes)):
         keys, masses = (np.concatenate([halves[p][f][i] for p in (0, 1)]) for i in (0, 1))
         assert [quantile(keys, masses, r, s) for r, s in zip(rank[f], parts[f], strict=True)] == found[f].tolist()

@@ -124,24 +124,6 @@ def test_calls_as_of_a_plain_estimator():
         assert "\n" not in str(error.value)
 
 
-def test_a_training_leaves_the_party_as_it_was():
-    X, y = table(40, 2, seed=52)
-    tables, labels = halves(X, y, 20)
-
-    def job(party):
-        i = party.rank
-        model = SecureXGBClassifier(n_estimators=1, max_depth=1, max_bin=4, comparison="keys")
-        model.fit(party, tables[i], labels[i], eval_set=[(tables[i], labels[i])])
-        kept = [party.comparison]
-        model.predict(party, tables[i])
-        assert len(model.curve) == 1
-        with pytest.raises(ConfigError, match="eval_set must be one pair"):
-            model.fit(party, tables[i], labels[i], eval_set=[(tables[i], labels[i])] * 2)
-        return [*kept, party.comparison]
-
-    assert run_both(job)[0] == [["bits", "bits"]] * 2
-
-
 def test_tables_of_other_libraries_are_refused_in_a_sentence():
     pyarrow = pytest.importorskip("pyarrow")
     frame = pyarrow.table({"a": [1.0, 2.0], "b": [3.0, 4.0]})

@@ -41,7 +41,7 @@ def importance(models, kind="weight"):
     ("data", "parameters"),
     [
         ("halves", {"min_split_loss": 0.5}),
-        ("halves", {"comparison": "keys", "min_child_samples": 9}),
+        ("halves", {"min_child_samples": 9}),
         ("halves", {"objective": "squarederror"}),
         ("holes", {"missing": "all", "subsample": 0.8}),
         ("columns", {"partition": "vertical"}),

@@ -34,7 +34,7 @@ def with_holes(X, rng):
     [
         {"edges": "joint"},
         {"edges": "joint", "missing": "all", "edge_bits": 12},
-        {"edges": "joint", "comparison": "keys", "objective": "squarederror"},
+        {"edges": "joint", "objective": "squarederror"},
         {"edges": "joint", "max_depth": 2, "subsample": 0.7, "colsample_bytree": 0.5},
         {"edges": "private", "max_bin": 4, "local_bins": 12},
         {"edges": "private", "max_bin": 4, "missing": ("f0", "f2")},

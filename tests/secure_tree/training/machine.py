@@ -26,7 +26,7 @@ CASES = {
         objective="count:poisson", eval_metric="mae", reg_alpha=0.3, base_score=3.3, partition="vertical"
     ),
     "classes logloss": dict(eval_metric="logloss", base_score=0.3, colsample_bytree=0.7),
-    "classes error": dict(eval_metric="error", eval_threshold=0.41, comparison="keys"),
+    "classes error": dict(eval_metric="error", eval_threshold=0.41),
     "classes auc": dict(eval_metric="auc", partition="vertical", min_child_samples=3),
     "several logloss": dict(**SEVERAL, eval_metric="logloss"),
     "several error": dict(**SEVERAL, eval_metric="error"),

@@ -59,7 +59,7 @@ def fit_and_predict(method="bins", fitted=None, **parameters):
     [
         (dealt, "bins", {}),
         (dealt, "thresholds", {"min_child_samples": 3, "reg_alpha": 0.2}),
-        (dealt, "bins", {"comparison": "keys", "edges": "joint", "max_depth": 1}),
+        (dealt, "bins", {"edges": "joint", "max_depth": 1}),
         (dealt, "thresholds", {**VERTICAL, "subsample": 0.7, "missing": "all"}),
         (dealt, "bins", {"objective": "reg:squarederror", "test_size": 0.4, "eval_epochs": 1, "max_depth": 3}),
         (made_by_both, "bins", {"n_estimators": 1}),
@@ -388,7 +388,7 @@ def test_one_wrong_value_of_a_dealer_changes_no_result(kind):
         def play(party):
             if wrong and party.rank == 1:
                 party.randomness = Misdealt(party.randomness, kind, 3)
-            return fit_and_predict("thresholds", comparison="bits")(party)
+            return fit_and_predict("thresholds")(party)
 
         return play
 

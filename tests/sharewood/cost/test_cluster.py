@@ -131,12 +131,6 @@ def test_clusters_that_are_none(given, sentence):
         Cluster(**given)
 
 
-def test_comparison_keys_need_a_dealer():
-    config = TrainConfig.of(**{**CONFIG.model_dump(), "comparison": "keys"})
-    with pytest.raises(ConfigError, match="without a dealer"):
-        plan_cluster(config, Sizes.numeric((500, 500), 3), Cluster(shards=2), "pairwise", measure=linear)
-
-
 def test_lines_have_no_negative_part():
     assert Line.through((0.1, 2.0), (0.3, 4.0)) == Line(pytest.approx(1.0), pytest.approx(10.0))
     assert Line.through((0.1, 1.0), (0.3, 9.0)) == Line(0.0, pytest.approx(30.0))

@@ -26,7 +26,6 @@ NAMES = "w", "x", "y", "kind=a", "kind=b"
     ("parameters", "more"),
     [
         ({}, {}),
-        ({"comparison": "keys"}, {}),
         ({"test_size": 0.2, "eval_epochs": 2}, {}),
         ({"colsample_bytree": 0.5, "subsample": 0.5}, {}),
         ({"missing": ("w", "kind")}, {"largest_weight": 3.0}),
@@ -130,20 +129,6 @@ def test_the_plan_prints_what_edges_cost(capsys):
         printed[edges] = " ".join(capsys.readouterr().out.split())
     assert "of these in set-up, with 8 bins with joint edges:" in printed["joint"]
     assert "of these in set-up, with 8 bins with private edges, 32 local ones:" in printed["private"]
-
-
-def test_the_plan_prints_what_comparison_keys_rest_on(capsys):
-    nodes = {}
-    for comparison in ("bits", "keys"):
-        config = TrainConfig.of(n_estimators=2, max_depth=2, max_bin=8, comparison=comparison)
-        report = plan(config, Sizes.numeric((30, 40), 4), Computing(1.0, 2.0, 3.0))
-        nodes[comparison] = report.offline.key_nodes
-        print_plan(report, ("a", "b"))
-        said = " ".join(capsys.readouterr().out.split())
-        assert ("probability T / 2^" in said) == (comparison == "keys")
-    # A node of a key takes at least 17 bytes to each party, and little else has that size.
-    assert nodes["bits"] == 0 and 0.3 < 2 * 17 * nodes["keys"] / report.offline.bytes_dealer < 1
-    assert f"{nodes['keys']:,} nodes" in said and f"2^{126 - np.log2(nodes['keys']):.1f}" in said
 
 
 @pytest.mark.parametrize(
@@ -291,8 +276,3 @@ def test_trees_of_seeds_are_planned_once():
     one, three = (plan(config, sizes).pairwise.transfers for config in configs)
     _, tree, finish = plan_training(configs[0], sizes, dealer=False)
     assert three - one == 2 * sum(map(count_transfers, tree.kinds + finish.kinds)) > 0
-
-
-def test_keys_are_planned_with_a_dealer_alone():
-    config = TrainConfig.of(n_estimators=1, max_depth=2, max_bin=4, comparison="keys")
-    assert plan(config, Sizes.numeric((20, 20), 2)).pairwise is None
