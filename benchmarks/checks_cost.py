@@ -27,7 +27,7 @@ from benchmarks.complexity import table as markdown
 from benchmarks.program import DOCS, parse, write_between
 from benchmarks.tree_stages import made_up_rows
 from mpc.party import Party
-from mpc.protocol.planning import Trace
+from mpc.planning import Trace
 from protocols.offline.sizes import request_bytes
 from protocols.runtime.hosts import Offline
 from protocols.runtime.local import PARTIES, run_session

@@ -19,9 +19,9 @@ from typing import Any
 from benchmarks.program import DOCS, parse
 from mpc.matrix.linear_map import MatrixVectors
 from mpc.offline.correlation import Correlation
+from mpc.planning import Trace
 from mpc.protocol.catalogue import Call, Zeros, entries
 from mpc.protocol.contract import Contract
-from mpc.protocol.planning import Trace
 from protocols.offline.sizes import dealt_bytes
 from secure_tree.public.config import TrainConfig
 from secure_tree.training.cost import Sizes, plan_training

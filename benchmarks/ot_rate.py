@@ -23,10 +23,10 @@ from benchmarks.cores import CORES, keep_to
 from benchmarks.program import parse
 from mpc.party import Party
 from mpc.rounds import parallel
+from protocols.offline.dealer.local_dealer import LocalRandomness
 from protocols.ot.correlated import OtKind, set_up
 from protocols.ot.pads import pads
 from protocols.runtime.processes import run_processes
-from protocols.testing.local_dealer import LocalRandomness
 from protocols.transport.channel import Channel
 
 PARTIES = ("party_a", "party_b")

@@ -20,7 +20,7 @@ from benchmarks.cores import CORES, keep_to, let_go
 from benchmarks.plain import plain_channel
 from mpc.errors import PeerFailure
 from mpc.party import Party
-from mpc.protocol.planning import Trace
+from mpc.planning import Trace
 from protocols.offline.dealer.client import DealtRandomness
 from protocols.offline.dealer.server import serve
 from protocols.runtime.memory import keep_freed_memory

@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.pair import Operation
 from mpc.party import Party
-from mpc.protocol.planning import Trace
+from mpc.planning import Trace
 from mpc.shares import public_ring
 from protocols.offline.sizes import dealt_bytes
 from secure_tree.data.bins import make_bins

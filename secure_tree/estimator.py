@@ -13,7 +13,7 @@ import numpy as np
 from mpc.errors import ConfigError
 from mpc.host.encryption import FileKey
 from mpc.party import Party
-from mpc.protocol.planning import planned
+from mpc.planning import planned
 from secure_tree.agreement.models import agree_on_prediction
 from secure_tree.agreement.numbers import agree_on_numbers, of_model, of_scales
 from secure_tree.agreement.training import agree_on_terms, agree_on_training

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from mpc.party import Party
+from protocols.offline.dealer.local_dealer import LocalRandomness
 from protocols.offline.pairwise.client import pairwise
 from protocols.ot.correlated import OtKind
 from protocols.runtime.hosts import Offline
-from protocols.testing.local_dealer import LocalRandomness
 from protocols.transport.memory import memory_pair
 from secure_tree import SecureXGBClassifier
 

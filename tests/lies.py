@@ -8,7 +8,7 @@ import numpy as np
 
 from mpc.errors import SharewoodError
 from mpc.party import Party
-from protocols.testing.local_dealer import LocalRandomness
+from protocols.offline.dealer.local_dealer import LocalRandomness
 from protocols.testing.two_parties import SEEDS
 from protocols.transport.memory import memory_pair
 

@@ -27,6 +27,7 @@ from mpc.party import Party
 from protocols.offline.dealer.client import DealtRandomness
 from protocols.offline.dealer.server import SEED_BYTES, serve
 from protocols.offline.pairwise.client import PairwiseRandomness, pairwise
+from protocols.offline.pairwise.known_transfers import local_pair
 from protocols.offline.supply import AHEAD
 from protocols.ot.correlated import OtKind
 from protocols.runtime.dealer_host import run_dealer
@@ -37,7 +38,6 @@ from protocols.runtime.relay import Shape
 from protocols.runtime.removed import refuse_removed
 from protocols.runtime.workers.ray_cluster import check_shards
 from protocols.runtime.workers.ray_workers import with_workers
-from protocols.testing.known_transfers import local_pair
 from protocols.transport.certificates import Credentials, make_credentials
 from protocols.transport.channel import Channel
 from protocols.transport.tcp import Address, Listener, listen

@@ -16,10 +16,10 @@ from mpc.party import Party
 from mpc.shares import AShare, BShare, Share
 from mpc.streaming import Pieces
 from mpc.words import U64, decode_signed, encode_signed
+from protocols.offline.dealer.local_dealer import LocalRandomness
+from protocols.offline.pairwise.known_transfers import local_pair
 from protocols.offline.streams import shard_domain
 from protocols.runtime.workers.worker_party import Site
-from protocols.testing.known_transfers import local_pair
-from protocols.testing.local_dealer import LocalRandomness
 from protocols.transport.channel import Channel
 from protocols.transport.memory import memory_pair
 

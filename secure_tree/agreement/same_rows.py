@@ -16,7 +16,7 @@ from mpc.arithmetic.bits import and_bits
 from mpc.errors import DataError
 from mpc.lookup.equality import equals_zero
 from mpc.party import Party
-from mpc.protocol.planning import planned
+from mpc.planning import planned
 from mpc.rounds import Steps
 from mpc.shares import AShare, BShare
 from mpc.words import U8

@@ -19,7 +19,7 @@ import numpy as np
 from mpc.errors import DataError, RangeError
 from mpc.host.encryption import FileKey
 from mpc.party import Party
-from mpc.protocol.planning import planned
+from mpc.planning import planned
 from mpc.shares import AShare, BShare, public_ring
 from secure_tree.agreement.models import PlainFacts, agree_on_reveal, agree_on_sharing
 from secure_tree.agreement.training import check_declared

@@ -30,7 +30,7 @@ from mpc.comparison.comparison import below
 from mpc.functions.division import divide
 from mpc.lookup.one_hot import all_of
 from mpc.party import Party
-from mpc.protocol.planning import planned
+from mpc.planning import planned
 from mpc.rounding.truncation import floor
 from mpc.rounds import Steps
 from mpc.shares import AShare, concatenate, public_ring, stack

@@ -21,7 +21,7 @@ from mpc.comparison.comparison import below
 from mpc.errors import ConfigError, DataError
 from mpc.lookup.one_hot import all_of
 from mpc.party import Party
-from mpc.protocol.planning import planned
+from mpc.planning import planned
 from mpc.rounding.truncation import truncate
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, concatenate, stack

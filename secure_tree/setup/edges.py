@@ -20,7 +20,7 @@ import numpy as np
 
 from mpc.comparison.pooled_quantiles import Column, masses_of, pooled_quantiles
 from mpc.party import Party
-from mpc.protocol.planning import planned
+from mpc.planning import planned
 from secure_tree.data.bins import ORDER_BITS, Bins, order_key, order_value
 from secure_tree.data.own_rows import OwnRows, Part
 from secure_tree.data.table import Table

@@ -11,7 +11,7 @@ from mpc.checks.verdict import Auditor
 from mpc.endpoint import Audit
 from mpc.errors import ConfigError
 from mpc.offline.correlation import Correlation
-from mpc.protocol.planning import Trace
+from mpc.planning import Trace
 from secure_tree.agreement.training import check_bins, check_declared, check_validation_rows
 from secure_tree.data.own_rows import Here
 from secure_tree.data.table import Table, held_count

@@ -13,7 +13,7 @@ from mpc.host.process import give_back_freed_memory
 from mpc.matrix.linear_map import released
 from mpc.offline.correlation import Correlation
 from mpc.party import Party
-from mpc.protocol.planning import Trace
+from mpc.planning import Trace
 from mpc.shares import AShare
 from secure_tree.data.bins import Bins
 from secure_tree.data.own_rows import OwnRows

@@ -15,7 +15,7 @@ from mpc.authenticated.reveal import require_macs, reveal
 from mpc.endpoint import Peer
 from mpc.offline.correlation import Correlation
 from mpc.party import Party
-from mpc.protocol.planning import Trace, planned
+from mpc.planning import Trace, planned
 from mpc.rings import Z128
 from mpc.words import U64
 from protocols.offline.lots import Lot, Stock

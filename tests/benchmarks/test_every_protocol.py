@@ -3,8 +3,8 @@
 import pytest
 
 from benchmarks.every_protocol import EVERY_PROTOCOL
+from mpc.planning import Trace
 from mpc.protocol.contract import REGISTRY
-from mpc.protocol.planning import Trace
 
 
 def test_no_registered_protocol_is_missing():

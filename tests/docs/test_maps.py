@@ -1,5 +1,6 @@
 """Pages name only existing parts of the code, and links lead to existing files."""
 
+import ast
 import re
 from importlib import import_module
 from pathlib import Path
@@ -15,11 +16,48 @@ def test_every_path_exists(page):
     assert len(named) >= 5 and [path for path in named if not (ROOT / path).exists()] == []
 
 
-def test_the_map_has_every_room():
-    page = (ROOT / "docs" / "architecture.md").read_text()
-    rooms = [path.parent.relative_to(ROOT) for path in ROOT.glob("*/*/__init__.py")]
-    packages = [room for room in rooms if room.parts[0] in ("mpc", "secure_tree", "protocols")]
-    assert len(packages) > 5 and [room for room in packages if f"`{room}/`" not in page] == []
+PAGE = ROOT / "docs" / "architecture.md"
+MAP = re.compile(r"(?<=<!-- map -->\n).*?(?=<!-- end of map -->)", re.DOTALL)
+
+
+def first_line(path):
+    return ast.get_docstring(ast.parse(path.read_text())).partition("\n")[0]
+
+
+def map_of_folders():
+    """Return one table per package: its folders, and the files beside them, with the first line of their docstring."""
+    lines = []
+    for package in ("sharewood", "protocols", "secure_tree", "mpc"):
+        lines += [
+            "",
+            f"### {package}",
+            "",
+            first_line(ROOT / package / "__init__.py"),
+            "",
+            "| where | what |",
+            "|---|---|",
+        ]
+        for folder in sorted({path.parent for path in (ROOT / package).rglob("__init__.py")} - {ROOT / package}):
+            lines.append(f"| `{folder.relative_to(ROOT)}/` | {first_line(folder / '__init__.py')} |")
+        files = sorted(path for path in (ROOT / package).glob("*.py") if path.name != "__init__.py")
+        lines += [f"| `{path.relative_to(ROOT)}` | {first_line(path)} |" for path in files]
+    return "\n".join([*lines, "", ""])
+
+
+def test_the_map_is_that_of_the_folders():
+    assert MAP.search(PAGE.read_text())[0] == map_of_folders(), "python -m tests.docs.test_maps writes it anew"
+
+
+@pytest.mark.parametrize("package", ["mpc", "secure_tree", "protocols", "sharewood"])
+def test_folders_are_small_enough_to_look_at(package):
+    # Kernels and SecureBoost's roles are lists of equals.
+    many = {
+        str(folder.relative_to(ROOT)): files
+        for folder in {path.parent for path in (ROOT / package).rglob("*.py")}
+        if (files := len([path for path in folder.glob("*.py") if path.name != "__init__.py"])) > 12
+        and folder.name not in ("kernels", "secureboost")
+    }
+    assert many == {}
 
 
 def test_versions_and_formats_are_those_of_the_code():
@@ -37,3 +75,7 @@ PAGES = sorted(path.relative_to(ROOT) for path in [*ROOT.glob("*.md"), *ROOT.glo
 def test_links_lead_somewhere(page):
     links = re.findall(r"\]\(([^)#\s:]+)(?:#[^)\s]*)?\)", (ROOT / page).read_text())
     assert [link for link in links if not (ROOT / page.parent / link).exists()] == []
+
+
+if __name__ == "__main__":
+    PAGE.write_text(MAP.sub(lambda _: map_of_folders(), PAGE.read_text()))

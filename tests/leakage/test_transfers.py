@@ -10,9 +10,9 @@ from mpc.offline.transfers import Correlated, Transfer
 from mpc.protocol.rehearsal import Requests
 from mpc.rings import GF2, Z8, Z64, PackedBits, Z2k
 from mpc.words import U64
+from protocols.offline.pairwise.known_transfers import KnownReceiver, KnownSender
 from protocols.offline.streams import Streams
 from protocols.ot.transfers import Transfers, key_of
-from protocols.testing.known_transfers import KnownReceiver, KnownSender
 from protocols.testing.two_parties import Recorder
 from protocols.transport.memory import memory_pair
 from tests.leakage.welch import Tally, leaking_positions

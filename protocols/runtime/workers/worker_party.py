@@ -12,7 +12,7 @@ from typing import Any
 from mpc.endpoint import Call, Program
 from mpc.host.process import give_back_freed_memory
 from mpc.party import Party
-from mpc.protocol.planning import Trace
+from mpc.planning import Trace
 from mpc.workers import is_unplanned
 from protocols.runtime.workers.busy import Busy
 

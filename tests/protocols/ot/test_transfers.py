@@ -10,10 +10,10 @@ from mpc.offline.transfers import Correlated, MaskedMessage, Transfer
 from mpc.protocol.rehearsal import Requests
 from mpc.rings import GF2, Z32, PackedBits, Z2k
 from mpc.words import U64
+from protocols.offline.pairwise.known_transfers import KnownReceiver, KnownSender
 from protocols.offline.streams import Streams
 from protocols.ot import transfers as module
 from protocols.ot.transfers import Transfers, key_of
-from protocols.testing.known_transfers import KnownReceiver, KnownSender
 from protocols.transport.memory import memory_pair
 
 SESSION = bytes(range(32))

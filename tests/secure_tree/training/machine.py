@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from mpc.party import Party
-from protocols.testing.local_dealer import LocalRandomness
+from protocols.offline.dealer.local_dealer import LocalRandomness
 from protocols.transport.certificates import Credentials
 from protocols.transport.tcp import connect, listen
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor

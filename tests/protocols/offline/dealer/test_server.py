@@ -18,8 +18,8 @@ from mpc.matrix.linear_map import MatrixMask, MatrixVectors
 from mpc.matrix.matrix_product import MatrixMasks
 from mpc.offline.correlation import correlation
 from mpc.party import Party
+from mpc.planning import Trace
 from mpc.protocol.catalogue import correlations
-from mpc.protocol.planning import Trace
 from mpc.rings import GF2, Z16, Z32, Z64, Z2k
 from mpc.rounding.truncation import FloorMasks
 from mpc.sharing import ZeroShares

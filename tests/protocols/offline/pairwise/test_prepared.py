@@ -25,6 +25,7 @@ from mpc.rings import Z8, Z64
 from protocols.offline.pairwise import client as making
 from protocols.offline.pairwise import prepared as files
 from protocols.offline.pairwise.client import pairwise, prepare
+from protocols.offline.pairwise.known_transfers import known_transfers
 from protocols.offline.pairwise.prepared import Prepared, preparable
 from protocols.offline.pairwise.view import NeedsDealer, PairView
 from protocols.offline.plan import decode_plan, encode_plan, in_order
@@ -34,7 +35,6 @@ from protocols.offline.supply import numbered
 from protocols.runtime.local import PARTIES
 from protocols.runtime.processes import SECOND, RoleKilled, run_processes
 from protocols.testing.cases import cases
-from protocols.testing.known_transfers import known_transfers
 from protocols.testing.two_parties import ring_half
 from protocols.transport.memory import memory_pair
 
