@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from mpc.errors import PeerVanished
-from mpc.streaming import Pieces
+from mpc.host.streaming import Pieces
 from protocols.transport.channel import Channel, Intake, Link
 from protocols.transport.codec import Buffer
 from protocols.transport.tls import LOOKS

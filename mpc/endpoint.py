@@ -14,10 +14,10 @@ from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
+from mpc.host.streaming import Pieces, RowsInFile
 from mpc.meter import Meter, Stage
 from mpc.offline.correlation import Correlation
 from mpc.rounds import Round, Steps, named
-from mpc.streaming import Pieces, RowsInFile
 from mpc.words import U8, Shape
 
 T = TypeVar("T")

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 
+from mpc.host.streaming import Pieces, RowsInFile
 from mpc.shares import Share
-from mpc.streaming import Pieces, RowsInFile
 from mpc.words import pack_words, packed_sizes, unpack_words
 
 T = TypeVar("T")

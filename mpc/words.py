@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mpc.errors import DataError, RangeError
-from mpc.streaming import pieces
+from mpc.host.streaming import pieces
 
 U8, U16, U32, U64 = (np.dtype(t) for t in (np.uint8, np.uint16, np.uint32, np.uint64))
 

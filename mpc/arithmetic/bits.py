@@ -20,6 +20,7 @@ from typing import TypeVar
 import numpy as np
 
 from mpc.endpoint import Endpoint
+from mpc.host.streaming import pieces
 from mpc.kernels import products
 from mpc.offline.correlation import View, correlation
 from mpc.offline.recipes import Chosen, Lifted, Product
@@ -29,7 +30,6 @@ from mpc.protocol.evidence import Enumerated, Window, bit, composed, packed, wor
 from mpc.rings import GF2, Z8, Z64, PackedBits, Z2k
 from mpc.rounds import Steps, open_shares, open_words
 from mpc.shares import AShare, BShare, PShare, same_shape
-from mpc.streaming import pieces
 from mpc.words import U64, Shape, low_bits, packed_size
 
 B = TypeVar("B", BShare, PShare)

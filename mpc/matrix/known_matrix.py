@@ -7,9 +7,9 @@ from typing import Protocol
 
 import numpy as np
 
+from mpc.host.streaming import pieces
 from mpc.kernels import linear_map as kernels
 from mpc.rings import Z64, Ring, Z2k
-from mpc.streaming import pieces
 from mpc.words import U8, U64, Shape
 
 

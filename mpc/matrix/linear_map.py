@@ -24,6 +24,7 @@ import numpy as np
 
 from mpc.endpoint import Endpoint
 from mpc.errors import MaskReuse, ShapeMismatch
+from mpc.host.streaming import IN_A_FILE, Pieces, RowsInFile
 from mpc.matrix.known_matrix import DenseBits, DenseWords, Matrix, storage_of
 from mpc.offline.correlation import View, correlation
 from mpc.offline.recipes import Applied
@@ -33,7 +34,6 @@ from mpc.protocol.evidence import Enumerated, Window, bit, private, word
 from mpc.rings import GF2, Z32, Z64, Ring, Z2k
 from mpc.rounds import Round, Steps
 from mpc.shares import S
-from mpc.streaming import IN_A_FILE, Pieces, RowsInFile
 from mpc.words import U8, packed_size
 
 

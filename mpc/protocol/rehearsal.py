@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mpc.endpoint import Call, Endpoint, Like, Program
+from mpc.host.streaming import Pieces, RowsInFile
 from mpc.meter import Stage
 from mpc.offline.correlation import Correlation, Recipe
 from mpc.rings import AnyRing
-from mpc.streaming import Pieces, RowsInFile
 from mpc.words import Shape
 
 T = TypeVar("T")

@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from mpc.host.streaming import Pieces
 from mpc.offline.correlation import Correlation, Recipe
 from mpc.party import Party
 from mpc.protocol.evidence import Window
 from mpc.rings import GF2, AnyRing
 from mpc.rounds import Round, Steps
-from mpc.streaming import Pieces
 from mpc.words import U64, Shape
 
 

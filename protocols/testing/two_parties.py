@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 
 from mpc.endpoint import Endpoint, Like, Peer, Randomness
 from mpc.errors import PeerVanished
+from mpc.host.streaming import Pieces
 from mpc.offline.correlation import Correlation
 from mpc.party import Party
 from mpc.shares import AShare, BShare, Share
-from mpc.streaming import Pieces
 from mpc.words import U64, decode_signed, encode_signed
 from protocols.offline.dealer.local_dealer import LocalRandomness
 from protocols.offline.pairwise.known_transfers import local_pair

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from mpc.errors import PeerFailure, PeerVanished, ProtocolDesync
-from mpc.streaming import Pieces, RowsInFile
+from mpc.host.streaming import Pieces, RowsInFile
 from protocols.transport.codec import Buffer, Tree, byte_view, decode, encode
 from protocols.transport.frames import FACTS_LIMIT, MAX_TAG, Kind, Reader, head, read_head, read_to_the_end
 

@@ -5,7 +5,7 @@ from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from mpc.errors import PeerTimeout, PeerVanished
-from mpc.streaming import Pieces
+from mpc.host.streaming import Pieces
 from protocols.transport.channel import Channel, Intake, Link
 from protocols.transport.codec import Buffer
 from protocols.transport.frames import FACTS_LIMIT

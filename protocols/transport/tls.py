@@ -23,7 +23,7 @@ from threading import Thread
 from typing import Any, TypeVar, cast
 
 from mpc.errors import PeerFailure, PeerTimeout, PeerVanished
-from mpc.streaming import Pieces
+from mpc.host.streaming import Pieces
 from protocols.transport.certificates import subject_names
 from protocols.transport.channel import Intake, Link
 from protocols.transport.codec import Buffer

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mpc.errors import PeerTimeout, PeerVanished, ProtocolDesync
-from mpc.streaming import Pieces
+from mpc.host.streaming import Pieces
 from protocols.transport import frames
 from tests.protocols.transport.conftest import both
 

@@ -9,10 +9,10 @@ from mpc.arithmetic.beaver import multiply
 from mpc.checks.repetition import LOCAL_WORK
 from mpc.checks.verdict import REVEALED, Auditor, begin
 from mpc.errors import AuditFailure
+from mpc.host.streaming import Pieces
 from mpc.protocol.contract import REGISTRY
 from mpc.protocol.rehearsal import Silence
 from mpc.shares import AShare, BShare, Share
-from mpc.streaming import Pieces
 from protocols.runtime import run_local
 from protocols.testing.two_parties import dealt, made_by_both, ring_half, run_both
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor

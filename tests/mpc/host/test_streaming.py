@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mpc.errors import DataError
-from mpc.streaming import PIECE, RowsInFile
+from mpc.host.streaming import PIECE, RowsInFile
 
 
 @pytest.mark.parametrize("shape", [(7, 3), (2 * PIECE // 64, 9), (1, PIECE)])
@@ -28,7 +28,7 @@ def test_a_folder_without_room_is_named_in_the_error(monkeypatch):
         def write(self, _):
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("mpc.streaming.tempfile.TemporaryFile", Full)
+    monkeypatch.setattr("mpc.host.streaming.tempfile.TemporaryFile", Full)
     filled = iter(RowsInFile((1 << 20, 25), np.dtype(np.uint32)))
     next(filled)
     with pytest.raises(DataError, match=f"{tempfile.gettempdir()} has no room for 0.1 GB of masked rows"):
