@@ -109,7 +109,7 @@ def a_batch(rows: int, mac: bool) -> tuple[int, int, int]:
     """Return rounds, bytes in both directions, dealt bytes of a service's batch: 20 trees of depth 4, 20 features."""
     model = _half_of_a_model()
     batches, shape, trace = Batches(model, "thresholds", (0, 1), rows, mac), Shape(0, rows), Trace.at(0)
-    taken = batches.take_in(trace.party) if mac else None
+    taken = batches.input_authenticated(trace.party) if mac else None
     trace.cut()
     total = trace.party.meter.total
     rounds, moved = total.rounds, total.sent + total.received

@@ -100,6 +100,9 @@ class Z2k(_Packing):
     def product(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return x * y
 
+    def sum(self, x: np.ndarray, axis: int) -> np.ndarray:
+        return x.sum(axis=axis, dtype=self.dtype)
+
     def matmul(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """[b, v, k], [b, k, m] -> [b, v, m]."""
         return ring_products(np.ascontiguousarray(x), np.ascontiguousarray(y))

@@ -22,15 +22,14 @@ import numpy as np
 from mpc.authenticated.macs import (
     FIRST_PLACE,
     PADS,
+    AuthenticatedShare,
     AuthenticMask,
-    AuthenticShare,
     Keyring,
-    WideShare,
-    authentic_words,
+    authenticated_words,
     deal_macs,
     deal_wide_macs,
-    open_authentic,
-    take_in,
+    input_authenticated,
+    open_authenticated,
 )
 from mpc.endpoint import Endpoint
 from mpc.offline.correlation import View, correlation
@@ -117,22 +116,22 @@ class Taken:
 
     place: int
     difference: np.ndarray
-    share: AuthenticShare
+    share: AuthenticatedShare
 
 
 @dataclass(frozen=True)
-class AuthenticRows:
+class AuthenticatedRows:
     """Rows of an owner: D, and the authentic share of U."""
 
     owner: int
     difference: np.ndarray
-    mask: AuthenticShare
+    mask: AuthenticatedShare
 
 
-def take_in_at(party: Endpoint, keyring: Keyring, number: int, own: np.ndarray) -> Steps[Taken]:
+def input_at(party: Endpoint, keyring: Keyring, number: int, own: np.ndarray) -> Steps[Taken]:
     """Own halves of words -> Taken, with a mask that the dealer keeps under `number`."""
-    masked = AuthenticShare(*party.randomness.take(AuthenticMask(_TAKEN + number, own.shape)), keyring)
-    return Taken(_TAKEN + number, *(yield from take_in.steps(party, masked, own)))
+    masked = AuthenticatedShare(*party.randomness.take(AuthenticMask(_TAKEN + number, own.shape)), keyring)
+    return Taken(_TAKEN + number, *(yield from input_authenticated.steps(party, masked, own)))
 
 
 def _rows_cost(keyring: Keyring, owner: int, own: np.ndarray | None, rows: int, columns: int) -> Cost:
@@ -141,10 +140,10 @@ def _rows_cost(keyring: Keyring, owner: int, own: np.ndarray | None, rows: int, 
 
 
 @protocol(cost=_rows_cost, exact=False)
-def take_rows(
+def input_rows(
     party: Endpoint, keyring: Keyring, owner: int, own: np.ndarray | None, rows: int, columns: int
-) -> Steps[AuthenticRows]:
-    """The owner's rows, words [rows, columns] (None at the other party) -> AuthenticRows."""
+) -> Steps[AuthenticatedRows]:
+    """The owner's rows, words [rows, columns] (None at the other party) -> AuthenticatedRows."""
     mask, macs = party.randomness.take(RowMask(owner, rows, columns))
     if own is not None:
         difference = own - mask
@@ -154,7 +153,7 @@ def take_rows(
         (received,) = yield Round([], [8 * rows * columns])
         difference = received.view(U64).reshape(rows, columns)
     keyring.note(difference)
-    return AuthenticRows(owner, difference, AuthenticShare(mask, macs, keyring))
+    return AuthenticatedRows(owner, difference, AuthenticatedShare(mask, macs, keyring))
 
 
 def _matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -162,7 +161,7 @@ def _matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return Z64.matmul(x[None], y.T[None])[0]
 
 
-def product(party: Endpoint, rows: AuthenticRows, taken: Taken, first: int, count: int) -> AuthenticShare:
+def product(party: Endpoint, rows: AuthenticatedRows, taken: Taken, first: int, count: int) -> AuthenticatedShare:
     """Rows [n, k] times some rows of the authentic matrix [m, k] -> authentic [n, count]. No message."""
     n = len(rows.difference)
     words, macs = party.randomness.take(RowProducts(taken.place, rows.owner, n, first, count))
@@ -170,21 +169,21 @@ def product(party: Endpoint, rows: AuthenticRows, taken: Taken, first: int, coun
     words = words + _matmul(rows.difference, chosen.words) + _matmul(rows.mask.words, difference)
     both = zip(chosen.macs, rows.mask.macs, strict=True)
     added = [_matmul(rows.difference, own) + _matmul(of_mask, difference) for own, of_mask in both]
-    return AuthenticShare(words, macs + np.stack(added), rows.mask.keyring)
+    return AuthenticatedShare(words, [mac + more for mac, more in zip(macs, added, strict=True)], rows.mask.keyring)
 
 
 @protocol(cost=lambda k, bits, taken, first: Cost(1, both(64 * k.size)), exact=False)
-def choose(party: Endpoint, k: AuthenticShare, bits: int, taken: Taken, first: int) -> Steps[WideShare]:
+def choose(party: Endpoint, k: AuthenticatedShare, bits: int, taken: Taken, first: int) -> Steps[AuthenticatedShare]:
     """Authentic [k], [n, count], of `bits` bits, and words of `taken` from `first` up -> wide [w where k = 0]."""
     rows, count = k.shape
     request = ChoiceTables(taken.place, first, count, rows, bits)
     (rho, rho_macs), (table, table_macs) = party.randomness.take(request)
-    hidden = yield from open_authentic.steps(party, k + AuthenticShare(rho, rho_macs, k.keyring))
+    hidden = yield from open_authenticated.steps(party, k + AuthenticatedShare(rho, rho_macs, k.keyring))
     at = low_bits(hidden, bits).astype(np.int64)[..., None, None, None]
     words, macs = (np.take_along_axis(w, at, axis=2)[:, :, 0] for w in (table, table_macs))
+    both = AuthenticatedShare(words, [macs], k.keyring, Z128)
     difference = Z128.widened(taken.difference.reshape(-1)[first : first + count])
-    is_zero, masked = (WideShare(words[:, :, i], macs[:, :, i], k.keyring) for i in (0, 1))
-    return is_zero.times(difference) + masked
+    return both[:, :, 0].times(difference) + both[:, :, 1]
 
 
 def _rows(i: Inputs, n: int) -> list[Any]:
@@ -193,13 +192,13 @@ def _rows(i: Inputs, n: int) -> list[Any]:
 
 
 def _turns(i: Inputs, n: int) -> list[Any]:
-    k = authentic_words(i, 0, 4, n, 3)
-    weights = i.party.run(take_in_at(i.party, k.keyring, 0, i.words(-99, 99, 3).words))
+    k = authenticated_words(i, 0, 4, n, 3)
+    weights = i.party.run(input_at(i.party, k.keyring, 0, i.words(-99, 99, 3).words))
     return [k, 2, weights, 0]
 
 
 describe(
-    take_rows,
+    input_rows,
     samples=calls(_rows),
     priced=calls(_rows, element="row of three words, with MACs"),
     evidence=PADS,

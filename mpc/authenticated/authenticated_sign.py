@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mpc.authenticated.macs import PADS, AuthenticShare, authentic_words, deal_macs, open_authentic
+from mpc.authenticated.macs import PADS, AuthenticatedShare, authenticated_words, deal_macs, open_authenticated
 from mpc.endpoint import Endpoint
 from mpc.offline.correlation import Recipe, View, correlation
 from mpc.protocol.catalogue import calls, describe
@@ -100,32 +100,31 @@ class SignTables:
         ]
 
 
-def look_up(table: AuthenticShare, places: np.ndarray) -> AuthenticShare:
+def look_up(table: AuthenticatedShare, places: np.ndarray) -> AuthenticatedShare:
     """Look up one public place in each table; tables lie along the last axis."""
     at = places.astype(np.int64)[..., None]
-    words = np.take_along_axis(table.words, at, axis=-1)[..., 0]
-    return AuthenticShare(words, np.take_along_axis(table.macs, at[None], axis=-1)[..., 0], table.keyring)
+    return table.each(lambda w: np.take_along_axis(w, at, axis=-1)[..., 0])
 
 
 @protocol()
-def below_zero(party: Endpoint, x: AuthenticShare, bits: int) -> Steps[AuthenticShare]:
+def below_zero(party: Endpoint, x: AuthenticatedShare, bits: int) -> Steps[AuthenticatedShare]:
     """Authentic [x], flat, with both keys -> authentic [x < 0], with one; `bits` is B of the header, 2 .. 49."""
     groups = group_count(bits)
     dealt = party.randomness.take(SignTables(x.size, bits))
-    r, top, compared, rho, signs, last, result = (AuthenticShare(*part, x.keyring) for part in dealt)
-    y = yield from open_authentic.steps(party, x + r)
+    r, top, compared, rho, signs, last, result = (AuthenticatedShare(*part, x.keyring) for part in dealt)
+    y = yield from open_authenticated.steps(party, x + r)
     each = look_up(compared, _chunks(y, bits)).reshape(x.size, groups, GROUP)
     powers = np.uint64(1) << np.arange(max(GROUP, groups), dtype=U64)
-    hidden = yield from open_authentic.steps(party, each.times(powers[:GROUP]).sum() + rho)
+    hidden = yield from open_authenticated.steps(party, each.times(powers[:GROUP]).sum() + rho)
     of_groups = look_up(signs, low_bits(hidden, CHUNK)).times(powers[:groups]).sum()
     flips = top.plus(_bit(y, bits - 1)).times(np.uint64(1 << groups))
-    hidden = yield from open_authentic.steps(party, of_groups + flips + last)
+    hidden = yield from open_authenticated.steps(party, of_groups + flips + last)
     return look_up(result, low_bits(hidden, groups + 1))
 
 
 describe(
     below_zero,
-    samples=calls(lambda i, n: [authentic_words(i, -(1 << 33), 1 << 33, n), 35]),
-    priced=calls(lambda i, n: [authentic_words(i, 0, 1, n), 35], element="x < 0, 35 bits, with MACs"),
+    samples=calls(lambda i, n: [authenticated_words(i, -(1 << 33), 1 << 33, n), 35]),
+    priced=calls(lambda i, n: [authenticated_words(i, 0, 1, n), 35], element="x < 0, 35 bits, with MACs"),
     evidence=PADS,
 )

@@ -23,9 +23,9 @@ Source         SPDZ: Damgard et al., CRYPTO 2012; modulo 2^k: SPDZ2k, Cramer et 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Self, TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -135,9 +135,9 @@ class Keyring:
         """Take new keys."""
         return cls(party.rank, *party.randomness.take(MacKeys()))
 
-    def macs(self, words: np.ndarray, keys: int) -> np.ndarray:
-        """Return this party's part of the MACs of public words."""
-        return self.keys[:keys].reshape(-1, *(1 for _ in words.shape)) * words
+    def macs(self, words: np.ndarray, keys: int, ring: Z2k | WideIntegers) -> list[np.ndarray]:
+        """Return this party's part of the MACs of public words, one array per key."""
+        return [ring.product(words, key) for key in ([self.wide] if ring is Z128 else self.keys[:keys])]
 
     def note(self, words: np.ndarray) -> None:
         """Add to the digest words that must be the same at both parties."""
@@ -153,12 +153,13 @@ class Keyring:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AuthenticShare(Share):
-    """One party's share of words of 64 bits, and of their MACs, [keys, *shape]."""
+class AuthenticatedShare(Share):
+    """One party's share of words of 64 bits, or of integers modulo 2^128, and of their MACs, one array per key."""
 
     words: np.ndarray
-    macs: np.ndarray
+    macs: Sequence[np.ndarray] | np.ndarray
     keyring: Keyring
+    ring: Z2k | WideIntegers = Z64  # type: ignore[assignment]
 
     @property
     def rank(self) -> int:  # type: ignore[override]
@@ -167,114 +168,70 @@ class AuthenticShare(Share):
     @property
     def _words(self) -> np.ndarray:
         return self.words
-
-    @property
-    def ring(self) -> Z2k:
-        return Z64
-
-    def __getitem__(self, key: Any) -> Self:
-        places = key if isinstance(key, tuple) else (key,)
-        return type(self)(self.words[key], self.macs[(slice(None), *places)], self.keyring)
-
-    def reshape(self, *shape: int) -> Self:
-        return type(self)(self.words.reshape(*shape), self.macs.reshape(len(self.macs), *shape), self.keyring)
-
-    def repeated(self, count: int) -> Self:
-        """Repeat the share `count` times along a new first axis."""
-        words, macs = np.repeat(self.words[None], count, axis=0), np.repeat(self.macs[:, None], count, axis=1)
-        return type(self)(words, macs, self.keyring)
-
-    def plus(self, public: np.ndarray) -> Self:
-        """[x] + public words, of the shape of x."""
-        words = self.words + public if self.rank == 0 else self.words
-        return type(self)(words, self.macs + self.keyring.macs(public, len(self.macs)), self.keyring)
-
-    def __add__(self, other: Self) -> Self:
-        return type(self)(self.words + other.words, self.macs + other.macs, self.keyring)
-
-    def __sub__(self, other: Self) -> Self:
-        return type(self)(self.words - other.words, self.macs - other.macs, self.keyring)
-
-    def times(self, public: np.ndarray | np.uint64) -> Self:
-        """[x] times public words, which broadcast to the shape of x."""
-        return type(self)(self.words * public, self.macs * public, self.keyring)
-
-    def sum(self) -> Self:
-        """Sum along the last axis."""
-        return type(self)(self.words.sum(axis=-1), self.macs.sum(axis=-1), self.keyring)
-
-    def note_opened(self, opened: np.ndarray) -> None:
-        """Record that [x] was opened as `opened`, for `agree` to check."""
-        self.keyring.difference(self.macs, self.keyring.macs(opened, len(self.macs)), Z64)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class WideShare(Share):
-    """One party's share of integers modulo 2^128, and of their MACs: low and high words along the last axis."""
-
-    words: np.ndarray
-    macs: np.ndarray
-    keyring: Keyring
-
-    @property
-    def rank(self) -> int:  # type: ignore[override]
-        return self.keyring.rank
-
-    @property
-    def _words(self) -> np.ndarray:
-        return self.words
-
-    @property
-    def ring(self) -> Any:
-        return Z128
 
     @property
     def shape(self) -> Shape:
-        return self.words.shape[:-1]
+        return self.words.shape[: self.words.ndim - len(self._word)]
+
+    @property
+    def _word(self) -> Shape:
+        """The axis that holds low and high words, if there is one."""
+        return (2,) if self.ring is Z128 else ()
+
+    def each(self, change: Callable[[np.ndarray], np.ndarray]) -> Self:
+        """Change the words and each of their MACs in the same way, which is linear."""
+        return replace(self, words=change(self.words), macs=[change(mac) for mac in self.macs])
 
     def __getitem__(self, key: Any) -> Self:
-        return type(self)(self.words[key], self.macs[key], self.keyring)
+        return self.each(lambda w: w[key])
 
     def reshape(self, *shape: int) -> Self:
-        return type(self)(self.words.reshape(*shape, 2), self.macs.reshape(*shape, 2), self.keyring)
+        return self.each(lambda w: w.reshape(*shape, *self._word))
 
     def repeated(self, count: int) -> Self:
         """Repeat the share `count` times along a new first axis."""
-        words, macs = (np.repeat(w[None], count, axis=0) for w in (self.words, self.macs))
-        return type(self)(words, macs, self.keyring)
+        return self.each(lambda w: np.repeat(w[None], count, axis=0))
 
     def transposed(self) -> Self:
         """Exchange the first two axes."""
-        return type(self)(self.words.swapaxes(0, 1), self.macs.swapaxes(0, 1), self.keyring)
+        return self.each(lambda w: w.swapaxes(0, 1))
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """Concatenate along the first axis."""
-        words, macs = np.concatenate([x.words for x in parts]), np.concatenate([x.macs for x in parts])
-        return cls(words, macs, parts[0].keyring)
+        macs = [np.concatenate(of_key) for of_key in zip(*(x.macs for x in parts), strict=True)]
+        return replace(parts[0], words=np.concatenate([x.words for x in parts]), macs=macs)
 
     def plus(self, public: np.ndarray) -> Self:
-        """[x] + public integers, of the shape of x."""
-        words = Z128.add(self.words, public) if self.rank == 0 else self.words
-        return type(self)(words, Z128.add(self.macs, Z128.product(public, self.keyring.wide)), self.keyring)
+        """[x] + public words, of the shape of x."""
+        words = self.ring.add(self.words, public) if self.rank == 0 else self.words
+        added = self.keyring.macs(public, len(self.macs), self.ring)
+        return replace(self, words=words, macs=list(map(self.ring.add, self.macs, added)))
 
     def __add__(self, other: Self) -> Self:
-        return type(self)(Z128.add(self.words, other.words), Z128.add(self.macs, other.macs), self.keyring)
+        macs = list(map(self.ring.add, self.macs, other.macs))
+        return replace(self, words=self.ring.add(self.words, other.words), macs=macs)
 
-    def times(self, public: np.ndarray) -> Self:
-        """[x] times public integers, low and high words, which broadcast."""
-        return type(self)(Z128.product(self.words, public), Z128.product(self.macs, public), self.keyring)
+    def __sub__(self, other: Self) -> Self:
+        macs = list(map(self.ring.subtract, self.macs, other.macs))
+        return replace(self, words=self.ring.subtract(self.words, other.words), macs=macs)
 
-    def sum(self, axis: int) -> Self:
-        """Sum along an axis, counted from the front."""
-        return type(self)(Z128.sum(self.words, axis), Z128.sum(self.macs, axis), self.keyring)
+    def times(self, public: Any) -> Self:
+        """[x] times public words, which broadcast to the shape of x."""
+        return self.each(lambda w: self.ring.product(w, public))
+
+    def sum(self, axis: int = -1) -> Self:
+        """Sum along an axis."""
+        return self.each(lambda w: self.ring.sum(w, axis % len(self.shape)))
 
     def note_opened(self, opened: np.ndarray) -> None:
         """Record that [x] was opened as `opened`, for `agree` to check."""
-        self.keyring.difference(self.macs, Z128.product(opened, self.keyring.wide), Z128)
+        for mac, expected in zip(self.macs, self.keyring.macs(opened, len(self.macs), self.ring), strict=True):
+            self.keyring.difference(mac, expected, self.ring)
 
 
-Authentic = TypeVar("Authentic", AuthenticShare, WideShare)
+# A public difference from a mask, and the value that it makes of the mask.
+Masked = tuple[np.ndarray, AuthenticatedShare]
 
 
 def _both_ways(words: np.ndarray) -> Cost:
@@ -282,7 +239,9 @@ def _both_ways(words: np.ndarray) -> Cost:
 
 
 @protocol(cost=lambda masked, own: _both_ways(own), exact=False)
-def take_in(party: Endpoint, masked: Authentic, own: np.ndarray) -> Steps[tuple[np.ndarray, Authentic]]:
+def input_authenticated(
+    party: Endpoint, masked: AuthenticatedShare, own: np.ndarray
+) -> Steps[tuple[np.ndarray, AuthenticatedShare]]:
     """Own halves of x, as words of the ring, and authentic [r] of a mask -> x - r, public, and authentic [x]."""
     sent = masked.ring.subtract(own, masked.words)
     (received,) = yield from exchange_words([sent], [64])
@@ -293,7 +252,7 @@ def take_in(party: Endpoint, masked: Authentic, own: np.ndarray) -> Steps[tuple[
 
 
 @protocol(cost=lambda x: _both_ways(x.words), exact=False)
-def open_authentic(party: Endpoint, x: Authentic) -> Steps[np.ndarray]:
+def open_authenticated(party: Endpoint, x: AuthenticatedShare) -> Steps[np.ndarray]:
     """Masked authentic [x] -> x; `agree` must check it before any result is revealed."""
     (received,) = yield from exchange_words([x.words], [64])
     opened: np.ndarray = x.ring.add(x.words, received)
@@ -316,21 +275,27 @@ def _commitment(rank: int, opening: np.ndarray) -> bytes:
     return hashlib.sha256(bytes([rank]) + opening.tobytes()).digest()
 
 
-def masked_words(i: Inputs, *shape: int) -> AuthenticShare:
+def masked_wide(party: Endpoint, keyring: Keyring, shape: Shape) -> AuthenticatedShare:
+    """Return a dealt mask modulo 2^128 with its MAC."""
+    words, mac = party.randomness.take(WideMask(shape))
+    return AuthenticatedShare(words, [mac], keyring, Z128)
+
+
+def masked_words(i: Inputs, *shape: int) -> AuthenticatedShare:
     """Return a dealt mask with MACs, under keys of its own."""
     keyring = Keyring.begin(i.party)
-    return AuthenticShare(*i.party.randomness.take(AuthenticMask(FIRST_PLACE, shape)), keyring)
+    return AuthenticatedShare(*i.party.randomness.take(AuthenticMask(FIRST_PLACE, shape)), keyring)
 
 
-def authentic_words(i: Inputs, low: int, high: int, *shape: int) -> AuthenticShare:
+def authenticated_words(i: Inputs, low: int, high: int, *shape: int) -> AuthenticatedShare:
     """Return words low .. high - 1 with MACs."""
-    return i.party.run(take_in.steps(i.party, masked_words(i, *shape), i.words(low, high, *shape).words))[1]
+    return i.party.run(input_authenticated.steps(i.party, masked_words(i, *shape), i.words(low, high, *shape).words))[1]
 
 
-def hidden_words(i: Inputs, low: int, high: int, *shape: int) -> AuthenticShare:
+def hidden_words(i: Inputs, low: int, high: int, *shape: int) -> AuthenticatedShare:
     """Return words low .. high - 1 with MACs, under a mask, so that they may be opened."""
-    x = authentic_words(i, low, high, *shape)
-    return x + AuthenticShare(*i.party.randomness.take(AuthenticMask(FIRST_PLACE, shape)), x.keyring)
+    x = authenticated_words(i, low, high, *shape)
+    return x + AuthenticatedShare(*i.party.randomness.take(AuthenticMask(FIRST_PLACE, shape)), x.keyring)
 
 
 PADS = (
@@ -340,13 +305,13 @@ PADS = (
     ),
 )
 describe(
-    take_in,
+    input_authenticated,
     samples=calls(lambda i, n: [masked_words(i, n), i.words(-9, 9, n).words]),
     priced=calls(lambda i, n: [masked_words(i, n), i.words(0, 1, n).words], element="word of 64 bits, with MACs"),
     evidence=PADS,
 )
 describe(
-    open_authentic,
+    open_authenticated,
     samples=calls(lambda i, n: [hidden_words(i, -9, 9, n)]),
     priced=calls(lambda i, n: [hidden_words(i, 0, 1, n)], element="masked word of 64 bits, with MACs"),
     evidence=PADS,

@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from mpc.authenticated.macs import Keyring, ReceiverMask, WideShare, agree, open_authentic
+from mpc.authenticated.macs import AuthenticatedShare, Keyring, ReceiverMask, agree, open_authenticated
 from mpc.errors import MacFailure
 from mpc.party import Party
+from mpc.rings import Z128
 from mpc.rounds import Steps
 from mpc.words import decode_signed
 
 
-def reveal(party: Party, x: WideShare, to: int | None, what: str) -> np.ndarray | None:
+def reveal(party: Party, x: AuthenticatedShare, to: int | None, what: str) -> np.ndarray | None:
     """Open x, integers, at the party `to`, which records that it learned `what`. Raises MacFailure."""
     assert to is not None, "a share with MACs is revealed to one party"
     require_macs(party, x.keyring)
@@ -41,8 +42,8 @@ def require_macs(party: Party, keyring: Keyring) -> None:
         )
 
 
-def _open_to(party: Party, x: WideShare, to: int) -> Steps[tuple[np.ndarray, Any]]:
+def _open_to(party: Party, x: AuthenticatedShare, to: int) -> Steps[tuple[np.ndarray, Any]]:
     """Authentic [x] -> x + v, which both parties see, and u at the party `to`: x = x + v - u modulo 2^64."""
     u, v, macs = party.randomness.take(ReceiverMask(to, x.shape))
-    opened = yield from open_authentic.steps(party, x + WideShare(v, macs, x.keyring))
+    opened = yield from open_authenticated.steps(party, x + AuthenticatedShare(v, [macs], x.keyring, Z128))
     return opened[..., 0], u

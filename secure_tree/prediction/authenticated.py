@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpc.authenticated.authenticated_rows import Taken, choose, product, take_in_at, take_rows
+from mpc.authenticated.authenticated_rows import Taken, choose, input_at, input_rows, product
 from mpc.authenticated.authenticated_sign import below_zero
-from mpc.authenticated.macs import AuthenticShare, Keyring, WideMask, WideShare, take_in
+from mpc.authenticated.macs import AuthenticatedShare, Keyring, input_authenticated, masked_wide
 from mpc.party import Party
 from mpc.rings import Z128
 from mpc.rounds import Steps, parallel
@@ -29,44 +29,44 @@ PIECE = 1 << 14
 
 
 @dataclass(frozen=True)
-class AuthenticModel:
+class AuthenticatedModel:
     """A model with MACs: chosen features among each party's columns, thresholds [T m], leaves [T leaves], base."""
 
     keyring: Keyring
     chosen: Sequence[Taken]
-    thresholds: AuthenticShare
+    thresholds: AuthenticatedShare
     leaves: Taken
-    base: WideShare
+    base: AuthenticatedShare
     trees: int
     depth: int
 
 
-def take_in_model(party: Party, ensemble: Ensemble, layout: Layout) -> Steps[AuthenticModel]:
-    """Take in this party's half of the model -> AuthenticModel under new keys. One round."""
+def input_model(party: Party, ensemble: Ensemble, layout: Layout) -> Steps[AuthenticatedModel]:
+    """Take in this party's half of the model -> AuthenticatedModel under new keys. One round."""
     keyring = Keyring.begin(party)
     trees, leaves = ensemble.leaves.shape
     # For horizontal data both parties have the same columns.
     blocks = [columns_of(layout, p) for p in ((0, 1) if layout.vertical else (0,))]
     own: list[np.ndarray] = [ensemble.chosen[..., columns].words.reshape(-1, len(columns)) for columns in blocks]
     own += [ensemble.thresholds.words.reshape(-1), ensemble.leaves.words.reshape(-1)]
-    steps = [take_in_at(party, keyring, number, words) for number, words in enumerate(own)]
-    base = WideShare(*party.randomness.take(WideMask(ensemble.base.shape)), keyring)
+    steps = [input_at(party, keyring, number, words) for number, words in enumerate(own)]
+    base = masked_wide(party, keyring, ensemble.base.shape)
     taken, (_, of_base) = yield from parallel(
-        parallel(*steps), take_in.steps(party, base, Z128.widened(ensemble.base.words))
+        parallel(*steps), input_authenticated.steps(party, base, Z128.widened(ensemble.base.words))
     )
     *chosen, thresholds, leaf_words = taken
-    return AuthenticModel(keyring, chosen, thresholds.share, leaf_words, of_base, trees, leaves.bit_length() - 1)
+    return AuthenticatedModel(keyring, chosen, thresholds.share, leaf_words, of_base, trees, leaves.bit_length() - 1)
 
 
-def authentic_margins(
-    party: Party, model: AuthenticModel, layout: Layout, owners: tuple[int, ...], features: np.ndarray, classes: int
-) -> Steps[WideShare]:
+def authenticated_margins(
+    party: Party, model: AuthenticatedModel, layout: Layout, owners: tuple[int, ...], features: np.ndarray, classes: int
+) -> Steps[AuthenticatedShare]:
     """Own features float32[n, d_p] of the rows of `owners` -> [margin] of these rows at MARGIN_SCALE, [classes, n]."""
     n, nodes = layout.rows[owners[0]], (1 << model.depth) - 1
     handed = []
     for p in owners:
         own = np.ascontiguousarray(keys_of(features, layout.optional[p]).T) if party.rank == p else None
-        handed.append(take_rows.steps(party, model.keyring, p, own, n, len(columns_of(layout, p))))
+        handed.append(input_rows.steps(party, model.keyring, p, own, n, len(columns_of(layout, p))))
     rows = yield from parallel(*handed)
     step = classes * max(1, PIECE // (classes * nodes * n))
     at_once = max(1, PIECE // (step * nodes))
@@ -84,13 +84,13 @@ def authentic_margins(
             x = difference[low : low + at_once]
             left = (yield from below_zero.steps(party, x.reshape(x.size), THRESHOLD_BITS)).reshape(len(x), count, nodes)
             found.append((yield from _sum_of_paths(party, model, left, first, classes)))
-        total = total + WideShare.joined(found)
+        total = total + AuthenticatedShare.joined(found)
     return total.transposed()
 
 
 def _sum_of_paths(
-    party: Party, model: AuthenticModel, left: AuthenticShare, first: int, classes: int
-) -> Steps[WideShare]:
+    party: Party, model: AuthenticatedModel, left: AuthenticatedShare, first: int, classes: int
+) -> Steps[AuthenticatedShare]:
     """[goes left], [rows, t, nodes], of the trees from `first` on -> [sum of the reached weights], [rows, classes]."""
     rows, count, _ = left.shape
     nodes, turns = paths(model.depth)

@@ -12,7 +12,7 @@ from mpc.party import Party
 from mpc.shares import AShare
 from secure_tree.data.categories import Dictionary
 from secure_tree.model.shared_model import SharedModel
-from secure_tree.prediction.authenticated import authentic_margins, take_in_model
+from secure_tree.prediction.authenticated import authenticated_margins, input_model
 from secure_tree.prediction.predict import margins, row_groups
 from secure_tree.public.config import Method
 from secure_tree.public.layout import Layout, place
@@ -61,10 +61,10 @@ def _with_macs(
 ) -> np.ndarray:
     """Return `revealed_margins` with MACs on all openings."""
     classes = model.config.classes
-    authentic = party.run(take_in_model(party, model.ensemble, layout))
+    authentic = party.run(input_model(party, model.ensemble, layout))
     own = np.zeros((classes, 0), np.int64)
     for owners in row_groups(layout):
-        result = party.run(authentic_margins(party, authentic, layout, owners, features, classes))
+        result = party.run(authenticated_margins(party, authentic, layout, owners, features, classes))
         to = receiver if layout.vertical else owners[0]
         opened = reveal(party, result, to, _what(layout))
         own = own if opened is None else opened

@@ -22,7 +22,7 @@ from protocols.offline.lots import Lot, Stock
 from protocols.offline.sizes import request_bytes
 from protocols.offline.supply import Supply
 from secure_tree.model.shared_model import SharedModel
-from secure_tree.prediction.authenticated import AuthenticModel, authentic_margins, take_in_model
+from secure_tree.prediction.authenticated import AuthenticatedModel, authenticated_margins, input_model
 from secure_tree.prediction.predict import margins, row_groups
 from secure_tree.prediction.revealing import check_macs
 from secure_tree.public.config import Method
@@ -65,7 +65,7 @@ class Batches:
         self, model: SharedModel, method: Method, owners: Sequence[int], largest: int, mac: bool = False
     ) -> None:
         self.model, self._method, self.mac = model, method, mac
-        self._authentic: AuthenticModel | None = None
+        self._authentic: AuthenticatedModel | None = None
         self.width = len(model.facts.names[model.facts.layout.features_of(model.rank)])
         self._shapes = [Shape(owner, 1 << k) for k in range(largest.bit_length()) for owner in owners]
         self._demands: dict[tuple[Shape, bool], Demand] = {}
@@ -74,7 +74,7 @@ class Batches:
         """Find the randomness by one rehearsal on zeros; `masks` is that of `Randomness.masks_operands`."""
         if (shape, masks) not in self._demands:
             trace = Trace.at(self.model.rank, masks)
-            authentic = self.take_in(trace.party) if self.mac else None
+            authentic = self.input_authenticated(trace.party) if self.mac else None
             trace.cut()
             count = len(self.own_rows(shape, slice(0, shape.rows)))
             features, shown = np.zeros((count, self.width), np.float32), np.ones(shape.rows, np.int64)
@@ -88,11 +88,11 @@ class Batches:
         """Prepare a session before its first batch. Raises MacFailure."""
         if self.mac:
             check_macs(party, self._method)
-            self._authentic = planned(party, "take_in", self.take_in)
+            self._authentic = planned(party, "take_in", self.input_authenticated)
 
-    def take_in(self, party: Party) -> AuthenticModel:
+    def input_authenticated(self, party: Party) -> AuthenticatedModel:
         """Take in this party's half of the model under new keys. Raises MacFailure."""
-        authentic = party.run(take_in_model(party, self.model.ensemble, self.model.facts.layout))
+        authentic = party.run(input_model(party, self.model.ensemble, self.model.facts.layout))
         require_macs(party, authentic.keyring)
         return authentic
 
@@ -136,14 +136,14 @@ class Batches:
         return margin * (self.model.facts.margin_unit / (1 << MARGIN_SCALE))
 
     def predict(
-        self, party: Party, shape: Shape, features: np.ndarray, shown: np.ndarray, authentic: AuthenticModel | None
+        self, party: Party, shape: Shape, features: np.ndarray, shown: np.ndarray, authentic: AuthenticatedModel | None
     ) -> np.ndarray | None:
         """Return the margins of a batch, int64[classes, rows] at MARGIN_SCALE, at its owner."""
         model, what = self.model, "predictions of the requested rows"
         if authentic is not None:
             layout = self.layout(shape)
             (owners,) = row_groups(layout)
-            steps = authentic_margins(party, authentic, layout, owners, features, model.config.classes)
+            steps = authenticated_margins(party, authentic, layout, owners, features, model.config.classes)
             return reveal(party, party.run(steps).times(Z128.widened(shown.astype(U64))), shape.owner, what)
         computed = party.run(
             margins(

@@ -5,18 +5,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mpc.authenticated.authenticated_rows import ChoiceTables, choose, product, take_in_at, take_rows
+from mpc.authenticated.authenticated_rows import ChoiceTables, choose, input_at, input_rows, product
 from mpc.authenticated.authenticated_sign import SignTables, below_zero
 from mpc.authenticated.macs import (
     FIRST_PLACE,
+    AuthenticatedShare,
     AuthenticMask,
-    AuthenticShare,
     Keyring,
-    WideMask,
-    WideShare,
     agree,
-    open_authentic,
-    take_in,
+    input_authenticated,
+    masked_wide,
+    open_authenticated,
 )
 from mpc.authenticated.reveal import reveal
 from mpc.endpoint import Endpoint
@@ -60,13 +59,13 @@ def test_a_false_opening_passes_with_few_keys(bits):
 
 def authentic(party: Endpoint, values, number=0):
     keyring = Keyring.begin(party)
-    mask = AuthenticShare(*party.randomness.take(AuthenticMask(FIRST_PLACE + number, np.shape(values))), keyring)
-    return take_in(party, mask, ring_half(values, party.rank).words)[1]
+    mask = AuthenticatedShare(*party.randomness.take(AuthenticMask(FIRST_PLACE + number, np.shape(values))), keyring)
+    return input_authenticated(party, mask, ring_half(values, party.rank).words)[1]
 
 
 def opened(party, x):
     """Open x and return it if both parties agree."""
-    words = open_authentic(party, x)
+    words = open_authenticated(party, x)
     if not party.run(agree(party, x.keyring)):
         raise MacFailure("the parties do not agree")
     return words
@@ -106,9 +105,9 @@ def test_known_rows_times_an_authentic_matrix(owner):
 
     def job(party):
         keyring = Keyring.begin(party)
-        taken = party.run(take_in_at(party, keyring, 2, ring_half(matrix, party.rank).words))
+        taken = party.run(input_at(party, keyring, 2, ring_half(matrix, party.rank).words))
         own = rows.astype(np.uint64) if party.rank == owner else None
-        return opened(party, product(party, take_rows(party, keyring, owner, own, 5, 3), taken, 2, 4))
+        return opened(party, product(party, input_rows(party, keyring, owner, own, 5, 3), taken, 2, 4))
 
     for found in run_both(job)[0]:
         assert np.array_equal(found.astype(np.int64), rows @ matrix[2:6].T)
@@ -121,8 +120,8 @@ def test_choices_by_an_authentic_number():
 
     def job(party):
         k = authentic(party, numbers)
-        taken = party.run(take_in_at(party, k.keyring, 1, ring_half(weights, party.rank).words))
-        return opened(party, choose(party, AuthenticShare(k.words, k.macs[:1], k.keyring), 3, taken, 1))
+        taken = party.run(input_at(party, k.keyring, 1, ring_half(weights, party.rank).words))
+        return opened(party, choose(party, AuthenticatedShare(k.words, k.macs[:1], k.keyring), 3, taken, 1))
 
     for found in run_both(job)[0]:
         assert np.array_equal(found[..., 0].astype(np.int64), np.where(numbers % 8 == 0, weights[1:5], 0))
@@ -134,8 +133,8 @@ def test_a_reveal_of_authentic_words():
 
     def job(party):
         keyring = Keyring.begin(party)
-        mask = WideShare(*party.randomness.take(WideMask((3,))), keyring)
-        x = take_in(party, mask, values if party.rank else np.zeros_like(values))[1]
+        mask = masked_wide(party, keyring, (3,))
+        x = input_authenticated(party, mask, values if party.rank else np.zeros_like(values))[1]
         party.link = recorder = Recorder(party.link)
         found = reveal(party, x, 1, "words")
         return found, len(recorder.rounds), sum(len(data) for _, data in recorder.rounds), party.revealed
@@ -153,11 +152,11 @@ def test_either_share_of_the_keys_and_every_mac_matters(size):
     def job(party, spoil):
         x = authentic(party, np.arange(size))
         if spoil == "mac" and party.rank == 0:
-            x.macs[1, size // 2] += np.uint64(1)
+            x.macs[1][size // 2] += np.uint64(1)
         if spoil == "key" and party.rank == 1:
             x.keyring.keys[0] += np.uint64(1)
-        open_authentic(
-            party, x + AuthenticShare(*party.randomness.take(AuthenticMask(FIRST_PLACE, (size,))), x.keyring)
+        open_authenticated(
+            party, x + AuthenticatedShare(*party.randomness.take(AuthenticMask(FIRST_PLACE, (size,))), x.keyring)
         )
         return party.run(agree(party, x.keyring))
 

@@ -147,15 +147,15 @@ def test_whatever_is_changed_in_what_is_sent_is_caught(parameters, change):
 
 
 class Liar:
-    """Replaces `open_authentic`: the liar adds an error to its share of an opened word and continues with the result.
+    """Replaces `open_authenticated`: the liar adds an error to its share of an opened word, and goes on.
 
     Both parties then have the same opened words, so only the MACs reveal the error.
     """
 
     def __init__(self, monkeypatch, rank):
-        self._honest, self._rank = mpc.authenticated.macs.open_authentic, rank
+        self._honest, self._rank = mpc.authenticated.macs.open_authenticated, rank
         for module in ("macs", "authenticated_sign", "authenticated_rows", "reveal"):
-            monkeypatch.setattr(f"mpc.authenticated.{module}.open_authentic", self)
+            monkeypatch.setattr(f"mpc.authenticated.{module}.open_authenticated", self)
 
     def predict(self, halves, lie_at, error):
         """Return margins with the error in this opening."""

@@ -21,7 +21,7 @@ LYING = """
 import sys
 from dataclasses import replace
 from mpc.authenticated import authenticated_rows, authenticated_sign, macs, reveal
-opened, honest = [0], macs.open_authentic
+opened, honest = [0], macs.open_authenticated
 
 class Lying:
     def steps(self, party, x):
@@ -31,7 +31,7 @@ class Lying:
         return honest.steps(party, replace(x, words=words))
 
 for module in (macs, authenticated_rows, authenticated_sign, reveal):
-    module.open_authentic = Lying()
+    module.open_authenticated = Lying()
 from sharewood.cli import main
 sys.argv[0] = "sharewood"
 main()
