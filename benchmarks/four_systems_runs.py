@@ -25,7 +25,7 @@ from protocols.baselines.federated.engine import LocalFederation
 from protocols.baselines.federated.fedxgbllr.client import FedXGBllrClient
 from protocols.baselines.federated.fedxgbllr.config import FedXGBllrConfig
 from protocols.baselines.federated.fedxgbllr.server import train as train_llr
-from protocols.baselines.federated.fedxgbllr.trees import Ensemble
+from protocols.baselines.federated.fedxgbllr.trees import CheckedTrees
 from protocols.baselines.federated.secure_sum import OpenSum
 from protocols.baselines.federated.virtual_samples.boundaries import agree
 from protocols.baselines.federated.virtual_samples.clusters import assign
@@ -275,7 +275,7 @@ def fedxgbllr(table: Table) -> Run:
     federation, cost = CountingFederation(clients, 2), Found()
     with _measured(federation, cost):
         model = train_llr(federation, config, OpenSum())
-    theirs = Ensemble.read(model.ensembles[VICTIM], table.X.shape[1])
+    theirs = CheckedTrees.read(model.ensembles[VICTIM], table.X.shape[1])
     inner = np.isfinite(theirs.threshold)
     numbers = [theirs.threshold[inner & (theirs.column == j)] for j in range(table.X.shape[1])]
 

@@ -32,7 +32,7 @@ from mpc.words import (
 )
 
 
-class Stream(Protocol):
+class RandomStream(Protocol):
     """A source of uniform words and bits."""
 
     def words(self, shape: Shape, dtype: np.dtype) -> np.ndarray: ...
@@ -58,7 +58,7 @@ class _Packing:
         """Inverse of `pack`."""
         return unpack_words(packed, shape, self.dtype, self.bits)
 
-    def draw(self, stream: Stream, shape: Shape) -> np.ndarray:
+    def draw(self, stream: RandomStream, shape: Shape) -> np.ndarray:
         """Draw uniform elements."""
         return stream.words(shape, self.dtype)
 
@@ -126,7 +126,7 @@ class BitRing(_Xor):
     def pack(self, words: np.ndarray) -> list[np.ndarray]:
         return [pack_bits(words)]
 
-    def draw(self, stream: Stream, shape: Shape) -> np.ndarray:
+    def draw(self, stream: RandomStream, shape: Shape) -> np.ndarray:
         return stream.bits(shape)
 
 

@@ -22,7 +22,7 @@ from mpc.offline.correlation import View, correlation
 from mpc.offline.recipes import Zero
 from mpc.protocol.catalogue import Inputs, calls, describe
 from mpc.protocol.contract import Cost, protocol
-from mpc.protocol.evidence import Enumerated, Window, bit, private, word
+from mpc.protocol.evidence import Bits, Enumerated, bit, private, word
 from mpc.rings import Z64, PackedBits, Ring, Z2k
 from mpc.rounds import Round, Steps
 from mpc.shares import AShare, BShare, S
@@ -161,7 +161,7 @@ describe(
             f"Z_16, owner {owner}",
             (private(owner, 4, 1), owner, (1,)),
             lambda x: x,
-            ring=Window(4),
+            ring=Bits(4),
             batched=False,
         )
         for owner in (0, 1)

@@ -26,7 +26,7 @@ from mpc.offline.correlation import View, correlation
 from mpc.offline.recipes import Chosen, Lifted, Product
 from mpc.protocol.catalogue import calls, describe
 from mpc.protocol.contract import Cost, both, protocol
-from mpc.protocol.evidence import Enumerated, Window, bit, composed, packed, word
+from mpc.protocol.evidence import Bits, Enumerated, bit, composed, packed, word
 from mpc.rings import GF2, Z8, Z64, PackedBits, Z2k
 from mpc.rounds import Steps, open_shares, open_words
 from mpc.shares import AShare, BShare, PShare, same_shape
@@ -179,7 +179,7 @@ def chosen(
 def _gate(ideal: Callable[..., np.ndarray]) -> list[Enumerated]:
     return [
         Enumerated("packed bits", (packed(2), packed(2)), ideal),
-        Enumerated("a bit", (bit(1), bit(1)), ideal, ring=Window(1), batched=False),
+        Enumerated("a bit", (bit(1), bit(1)), ideal, ring=Bits(1), batched=False),
     ]
 
 
@@ -205,7 +205,7 @@ describe(
     to_ring,
     samples=calls(lambda i, n: [i.bits(n, 3)]) + calls(lambda i, n: [i.bits(n, 3), Z8]),
     priced=calls(lambda i, n: [i.bits(n)], element="bit into words of 64 bits"),
-    evidence=[Enumerated(f"Z_{2**k}", (bit(),), lambda b: b, ring=Window(k)) for k in (2, 3, 4)],
+    evidence=[Enumerated(f"Z_{2**k}", (bit(),), lambda b: b, ring=Bits(k)) for k in (2, 3, 4)],
 )
 describe(
     select,

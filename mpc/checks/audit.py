@@ -83,7 +83,7 @@ def digest_of(*values: Any) -> bytes:
 
 
 @dataclass
-class Entry:
+class Recorded:
     """Record of a protocol: digest of its input, rounds, result; or, without a name, of what `Audit.once` returned."""
 
     name: str
@@ -104,7 +104,7 @@ class Ledger(Audit):
 
     seed: bytes = b""
     stage: str = FIRST_STAGE
-    record: list[Entry] | None = None
+    record: list[Recorded] | None = None
     evaluations: int = 2
     held: dict[str, list[bytes]] = field(default_factory=dict)
     _digests: dict[str, Any] = field(default_factory=dict)
@@ -164,14 +164,14 @@ class Ledger(Audit):
     def once(self, make: Callable[[], T]) -> T:
         made = make()
         if self.record is not None:
-            self.record.append(Entry("", result=made))
+            self.record.append(Recorded("", result=made))
         return made
 
     def recorded(self, name: str, given: Any, steps: Steps[T]) -> Steps[T]:
         """Run the steps of a protocol, and record its input and its result."""
         if self.record is None:
             return (yield from steps)
-        entry = Entry(name, digest_of(given))
+        entry = Recorded(name, digest_of(given))
         self.record.append(entry)
         try:
             asked = next(steps)

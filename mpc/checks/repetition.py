@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from mpc.checks.audit import FIRST_STAGE, Entry, Ledger, digest_of
+from mpc.checks.audit import FIRST_STAGE, Ledger, Recorded, digest_of
 from mpc.party import Party
 from mpc.protocol.rehearsal import Requests, Silence
 from mpc.rounds import Round, Steps
@@ -63,7 +63,7 @@ class _Repetition(Ledger):
 
     last: str = FIRST_STAGE
     of: Ledger = field(default_factory=Ledger)
-    rest: deque[Entry] = field(default_factory=deque)
+    rest: deque[Recorded] = field(default_factory=deque)
 
     def once(self, make: Callable[[], T]) -> T:
         made: T = self.rest.popleft().result

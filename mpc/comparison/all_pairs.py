@@ -47,7 +47,7 @@ from mpc.offline.recipes import BitAbove, Cut, Pair
 from mpc.offline.transfers import OfflineSteps
 from mpc.protocol.catalogue import Inputs, calls, describe
 from mpc.protocol.contract import Cost, both, protocol
-from mpc.protocol.evidence import Enumerated, Window, bit, word
+from mpc.protocol.evidence import Bits, Enumerated, bit, word
 from mpc.rings import GF2, Z8, Z16, Z64, PackedIntegers, Z2k, integers, packed_integers
 from mpc.rounds import Steps, exchange_words, open_shares
 from mpc.shares import AShare, BShare, stack
@@ -300,7 +300,7 @@ def _picked_from_two(
     return (yield from pick_winner.steps(party, Compared(groups, e, r, counts, tables), own))
 
 
-UNUSED = Window(0)
+UNUSED = Bits(0)
 describe(
     compare_pairs,
     samples=calls(lambda i, n: [i.words(0, 99, n, 3, ring=Z16), 8])
@@ -312,7 +312,7 @@ describe(
             (word(2, dtype=U16),),
             lambda x: np.stack([x == 0, x == 1], axis=-1),
             _compared_with_zero,
-            draws=[None, Window(2), Window(1), Window(2), Window(1), UNUSED],
+            draws=[None, Bits(2), Bits(1), Bits(2), Bits(1), UNUSED],
             promise=lambda x: (x < 2)[:, None],
             fresh=False,  # the counts of two keys add up to 1
         )
@@ -329,7 +329,7 @@ describe(
             (word(2, dtype=U16), bit()),
             lambda x, wins: [np.stack([1 - wins, wins], axis=-1), wins * x],
             _picked_from_two,
-            draws=[None, UNUSED, UNUSED, UNUSED, Window(1)],
+            draws=[None, UNUSED, UNUSED, UNUSED, Bits(1)],
             fresh=False,  # the bits of a one-hot vector add up to 1
         ),
         Enumerated(
@@ -337,7 +337,7 @@ describe(
             (None, bit(), bit(2, 1)),
             lambda wins, own: [np.stack([1 - wins, wins], axis=-1)[..., None] * own, 1 + wins],
             _picked_from_two,
-            draws=[UNUSED, UNUSED, UNUSED, UNUSED, Window(1)],
+            draws=[UNUSED, UNUSED, UNUSED, UNUSED, Bits(1)],
         ),
     ],
 )

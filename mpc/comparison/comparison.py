@@ -35,7 +35,7 @@ from mpc.offline.correlation import View, correlation
 from mpc.offline.recipes import BitAbove, Cut
 from mpc.protocol.catalogue import Inputs, calls, describe
 from mpc.protocol.contract import Cost, both, protocol
-from mpc.protocol.evidence import Enumerated, Window, composed, signed, word
+from mpc.protocol.evidence import Bits, Enumerated, composed, signed, word
 from mpc.rings import GF2, Z64, PackedBits
 from mpc.rounds import Steps, open_shares
 from mpc.shares import AShare, BShare, stack
@@ -152,7 +152,7 @@ describe(
             f"Z_{2**k}, thresholds {', '.join(map(str, thresholds))}",
             (word(k), thresholds, k),
             _signs(k, thresholds),
-            draws=[None, Window(1 << k - 1), Window(1), Window(2)],
+            draws=[None, Bits(1 << k - 1), Bits(1), Bits(2)],
         )
         for k, thresholds in ((2, (0,)), (2, (0, 1)), (3, (0,)))
     ],

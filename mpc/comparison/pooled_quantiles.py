@@ -25,20 +25,20 @@ from mpc.endpoint import Endpoint
 from mpc.party import Party
 from mpc.protocol.catalogue import calls, describe
 from mpc.protocol.contract import protocol
-from mpc.protocol.evidence import Enumerated, Window, composed, word
+from mpc.protocol.evidence import Bits, Enumerated, composed, word
 from mpc.rounds import Steps
 from mpc.shares import AShare, BShare
 
 
 @dataclass(frozen=True)
-class Column:
+class PooledColumn:
     """One party's part of a column: keys int64[n] in ascending order, and the mass up to each place, int64[n + 1]."""
 
     keys: np.ndarray
     masses: np.ndarray
 
     @classmethod
-    def of(cls, keys: np.ndarray, masses: np.ndarray) -> Column:
+    def of(cls, keys: np.ndarray, masses: np.ndarray) -> PooledColumn:
         """Make a column from keys in any order and their integer masses, both int64[n]."""
         order = np.argsort(keys, kind="stable")
         return cls(keys[order], np.concatenate([[0], np.cumsum(masses[order])]))
@@ -52,7 +52,7 @@ class Column:
 UpTo = Callable[[np.ndarray], np.ndarray]
 
 
-def masses_of(columns: Sequence[Column]) -> UpTo:
+def masses_of(columns: Sequence[PooledColumn]) -> UpTo:
     """Return the masses of columns that this process holds."""
     return lambda keys: np.stack([column.up_to(line) for column, line in zip(columns, keys, strict=True)])
 
@@ -117,7 +117,7 @@ describe(
             "Z_4, one half of up to two rows",
             (word(2), word(2), np.full(1, 1), np.full(1, 2), 2),
             lambda mass, total: 2 * mass < total,
-            draws=[None, Window(2), Window(1), Window(2)],
+            draws=[None, Bits(2), Bits(1), Bits(2)],
             promise=lambda mass, total: (mass < 2) & (total < 3) & (mass <= total),
         ),
     ],

@@ -41,7 +41,7 @@ from mpc.offline.correlation import View, correlation
 from mpc.offline.recipes import Chosen, Lifted, OneHotWindows, ReadWindows, Summed
 from mpc.protocol.catalogue import Inputs, calls, describe
 from mpc.protocol.contract import Cost, both, protocol
-from mpc.protocol.evidence import Argued, Enumerated, Window, bit, composed, word
+from mpc.protocol.evidence import Argued, Bits, Enumerated, bit, composed, word
 from mpc.rings import GF2, Z16, PackedBits, Z2k
 from mpc.rounds import Steps, open_shares
 from mpc.shares import AShare, BShare, concatenate
@@ -303,7 +303,7 @@ describe(
             (word(1, 1), bit(1)),
             lambda x, chosen: [chosen * x, chosen[None]],
             _read_one,
-            draws=[Window(1), Window(1), Window(0)],
+            draws=[Bits(1), Bits(1), Bits(0)],
             batched=False,
         )
     ],

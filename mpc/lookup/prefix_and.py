@@ -19,7 +19,7 @@ from mpc.offline.correlation import View, correlation
 from mpc.offline.recipes import OneHotWindows, number
 from mpc.protocol.catalogue import calls, describe
 from mpc.protocol.contract import Cost, both, protocol
-from mpc.protocol.evidence import Enumerated, Window, bit
+from mpc.protocol.evidence import Bits, Enumerated, bit
 from mpc.rings import PackedBits
 from mpc.rounds import Steps, open_shares
 from mpc.shares import BShare
@@ -63,7 +63,7 @@ describe(
             f"{m} bits",
             (bit(m),),
             lambda b: np.logical_and.accumulate(b[:, ::-1] == 1, axis=1)[:, ::-1],
-            draws=[Window(m), Window(1 << m)],
+            draws=[Bits(m), Bits(1 << m)],
         )
         for m in (1, 2)
     ],

@@ -25,7 +25,7 @@ from mpc.offline.correlation import View, correlation
 from mpc.offline.recipes import OneHotWindows, Summed
 from mpc.protocol.catalogue import Inputs, calls, describe
 from mpc.protocol.contract import Cost, both, protocol
-from mpc.protocol.evidence import Enumerated, Window, word
+from mpc.protocol.evidence import Bits, Enumerated, word
 from mpc.rings import PackedBits, Z2k
 from mpc.rounds import Steps, open_shares
 from mpc.shares import AShare, PShare
@@ -127,15 +127,15 @@ describe(
             "a window of two bits in Z_4",
             (word(2), Windows(0, 1, ((3, 1, 0, 2),), (0,), 2)),
             lambda x: np.array([3, 1, 0, 2])[x][:, None],
-            draws=[Window(2), Window(2), Window(4)],
-            output=Window(2),
+            draws=[Bits(2), Bits(2), Bits(4)],
+            output=Bits(2),
         ),
         Enumerated(
             "the two upper bits in Z_8",
             (word(3), Windows(1, 1, ((0, 1), (1, 0)), (0, 1), 1)),
             lambda x: np.stack([x >> 1 & 1, ~x >> 2 & 1], axis=-1),
-            draws=[Window(3), Window(3), Window(2)],
-            output=Window(1),
+            draws=[Bits(3), Bits(3), Bits(2)],
+            output=Bits(1),
             promise=lambda x: (x % 4 == 0)[:, None],  # no coin
         ),
     ],

@@ -85,7 +85,7 @@ def packed_rows(bits: np.ndarray) -> np.ndarray:
     return out.view(U64)
 
 
-class Rows(Protocol):
+class MatrixRows(Protocol):
     """A matrix that is read in slices of rows: an array, or one that is drawn as it is read."""
 
     @property
@@ -103,7 +103,7 @@ class Storage(Protocol):
     def vectors(self, count: int, n_in: int) -> tuple[Z2k, Shape]:
         """Return the ring and the shape of the words that mask vectors."""
 
-    def product(self, matrix: Rows, masks: np.ndarray) -> np.ndarray: ...
+    def product(self, matrix: MatrixRows, masks: np.ndarray) -> np.ndarray: ...
 
     def hide(self, x: np.ndarray, masks: np.ndarray) -> np.ndarray:
         """Return x minus its masks, as it is sent."""
@@ -124,7 +124,7 @@ class _Words:
     def vectors(self, count: int, n_in: int) -> tuple[Z2k, Shape]:
         return self.ring, (count, n_in)
 
-    def product(self, matrix: Rows, masks: np.ndarray) -> np.ndarray:
+    def product(self, matrix: MatrixRows, masks: np.ndarray) -> np.ndarray:
         n_in, n_out = matrix.shape
         out = np.zeros((len(masks), n_out), self.ring.dtype)
         for rows in pieces(n_in, n_out * self.ring.dtype.itemsize):
@@ -147,7 +147,7 @@ class _Packed:
     def vectors(self, count: int, n_in: int) -> tuple[Z2k, Shape]:
         return Z64, (count, -(-n_in // 64))
 
-    def product(self, matrix: Rows, masks: np.ndarray) -> np.ndarray:
+    def product(self, matrix: MatrixRows, masks: np.ndarray) -> np.ndarray:
         n_out, words = matrix.shape
         out = np.empty((len(masks), n_out), U8)
         for rows in pieces(n_out, words * U64.itemsize):

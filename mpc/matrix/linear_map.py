@@ -30,7 +30,7 @@ from mpc.offline.correlation import View, correlation
 from mpc.offline.recipes import Applied
 from mpc.protocol.catalogue import Call, Inputs, calls, describe
 from mpc.protocol.contract import Cost, protocol
-from mpc.protocol.evidence import Enumerated, Window, bit, private, word
+from mpc.protocol.evidence import Bits, Enumerated, bit, private, word
 from mpc.rings import GF2, Z32, Z64, Ring, Z2k
 from mpc.rounds import Round, Steps
 from mpc.shares import S
@@ -268,7 +268,7 @@ def _over_bits(owner: int, n: int) -> Enumerated:
         (private(owner, 1, 1, n, dtype=U8), bit(1, n)),
         lambda m, x: x @ m.T,
         _known_matrix(owner, n, GF2),
-        ring=Window(n),
+        ring=Bits(n),
         batched=False,
         long=n > 1,
     )

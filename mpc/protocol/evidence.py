@@ -19,7 +19,7 @@ from mpc.words import U8, U64, Shape
 
 
 @dataclass(frozen=True)
-class Window:
+class Bits:
     """The `bits` bits of a word from bit `low` up, which are enumerated and compared."""
 
     bits: int
@@ -34,7 +34,7 @@ class Window:
 class EveryValue:
     """An argument that takes every value: shared, or known to the parties in `known_to`."""
 
-    window: Window
+    window: Bits
     dtype: np.dtype
     shape: Shape
     known_to: tuple[int, ...] | None = None
@@ -44,27 +44,27 @@ class EveryValue:
 
 def word(k: int, *shape: int, dtype: np.dtype = U64, low: int = 0, scale: int = 0) -> EveryValue:
     """Shared words of Z_2^k, as `Window(k, low)`; the cases are an axis before `shape`."""
-    return EveryValue(Window(k, low), dtype, shape, scale=scale)
+    return EveryValue(Bits(k, low), dtype, shape, scale=scale)
 
 
 def bit(*shape: int) -> EveryValue:
     """Shared bits."""
-    return EveryValue(Window(1), U8, shape, kind=BShare)
+    return EveryValue(Bits(1), U8, shape, kind=BShare)
 
 
 def packed(k: int, *shape: int) -> EveryValue:
     """Shared bytes in which k bits vary."""
-    return EveryValue(Window(k), U8, shape, kind=PShare)
+    return EveryValue(Bits(k), U8, shape, kind=PShare)
 
 
 def private(owner: int, k: int, *shape: int, dtype: np.dtype = U64) -> EveryValue:
     """Words of k bits that `owner` passes in the clear; the other party passes None."""
-    return EveryValue(Window(k), dtype, shape, known_to=(owner,))
+    return EveryValue(Bits(k), dtype, shape, known_to=(owner,))
 
 
 def public(k: int, *shape: int, dtype: np.dtype = U64) -> EveryValue:
     """Words of k bits that both parties pass."""
-    return EveryValue(Window(k), dtype, shape, known_to=(0, 1))
+    return EveryValue(Bits(k), dtype, shape, known_to=(0, 1))
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,9 @@ class Enumerated:
     arguments: tuple[Any, ...]
     ideal: Callable[..., Any]
     steps: Callable[..., Steps[Any]] | None = None
-    ring: Window | None = None
-    draws: Sequence[Window | None] = ()
-    output: Window | None = None
+    ring: Bits | None = None
+    draws: Sequence[Bits | None] = ()
+    output: Bits | None = None
     promise: Callable[..., Any] | None = None
     halves: bool = False
     batched: bool = True

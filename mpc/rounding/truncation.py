@@ -48,7 +48,7 @@ from mpc.offline.recipes import BitAbove, Cut, Pair, bit_of
 from mpc.offline.transfers import OfflineSteps
 from mpc.protocol.catalogue import calls, describe
 from mpc.protocol.contract import Cost, both, protocol
-from mpc.protocol.evidence import Argued, Enumerated, Window, composed, in_half_range, signed, word
+from mpc.protocol.evidence import Argued, Bits, Enumerated, composed, in_half_range, signed, word
 from mpc.rings import Z32, Z64, Z2k
 from mpc.rounding.wrap import add_halves, wire_bits
 from mpc.rounds import Steps
@@ -172,9 +172,9 @@ def _truncated(k: int, shift: int) -> Enumerated:
         f"the {k} top bits, by {shift}",
         (word(k, low=64 - k), shift),
         lambda x, coin: (signed(x, k) >> low) + ((coin & part) < (x & part)),
-        draws=[Window(1), Window(1), Window(2)],
+        draws=[Bits(1), Bits(1), Bits(2)],
         # Two bits of the dealt product, from bit 64 - shift of the result up.
-        output=Window(66 - shift),
+        output=Bits(66 - shift),
         promise=in_half_range(k),
         halves=True,
         fresh=False,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from mpc.endpoint import Endpoint
 from mpc.protocol.catalogue import calls, describe
 from mpc.protocol.contract import Cost, both, protocol
-from mpc.protocol.evidence import Enumerated, Window, in_half_range, signed, word
+from mpc.protocol.evidence import Bits, Enumerated, in_half_range, signed, word
 from mpc.rings import Z32
 from mpc.rounding.wrap import add_halves, wire_bits
 from mpc.rounds import Steps
@@ -38,8 +38,8 @@ def _widened(k: int) -> Enumerated:
         f"the {k} top bits",
         (word(k, dtype=U32, low=32 - k),),
         lambda x: signed(x, k),
-        draws=[Window(1), Window(1), Window(2)],
-        output=Window(k + 2, 32 - k),
+        draws=[Bits(1), Bits(1), Bits(2)],
+        output=Bits(k + 2, 32 - k),
         promise=in_half_range(k),
         fresh=False,
     )
@@ -57,8 +57,8 @@ describe(
             "Z_8 in words of 64 bits",
             (word(3), 3),
             lambda x: signed(x, 3),
-            draws=[Window(1), Window(1), Window(2)],
-            output=Window(5),
+            draws=[Bits(1), Bits(1), Bits(2)],
+            output=Bits(5),
             promise=in_half_range(3),
             fresh=False,
         ),

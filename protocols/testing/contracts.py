@@ -22,7 +22,7 @@ from protocols.testing.two_parties import Recorder, run_both
 
 
 @dataclass(frozen=True)
-class Traffic:
+class CallCost:
     """The cost of one call at one party, declared and metered, and the tag and bytes of every round that it sent."""
 
     declared: Cost
@@ -36,17 +36,17 @@ class Traffic:
         return [(tag, len(data)) for tag, data in self.sent]
 
 
-def traffic(case: Case, seed: int, size: int) -> list[Traffic]:
+def traffic(case: Case, seed: int, size: int) -> list[CallCost]:
     """Run a case on inputs drawn from `seed`; return the traffic of the call itself at each party."""
 
-    def job(party: Party) -> Traffic:
+    def job(party: Party) -> CallCost:
         arguments = case.arguments(party, np.random.default_rng(seed), size)
         declared = case.protocol.cost(*arguments, **case.named)
         party.link = recorder = Recorder(party.link)
         rounds, bits = party.meter.total.rounds, party.meter.total.sent
         case.protocol(party, *arguments, **case.named)
         total = party.meter.total
-        return Traffic(declared, total.rounds - rounds, total.sent - bits, recorder.rounds)
+        return CallCost(declared, total.rounds - rounds, total.sent - bits, recorder.rounds)
 
     return run_both(job)[0]
 

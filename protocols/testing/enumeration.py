@@ -21,7 +21,7 @@ import numpy as np
 from mpc.host.streaming import Pieces
 from mpc.offline.correlation import Correlation, Recipe
 from mpc.party import Party
-from mpc.protocol.evidence import Window
+from mpc.protocol.evidence import Bits
 from mpc.rings import GF2, AnyRing
 from mpc.rounds import Round, Steps
 from mpc.words import U64, Shape
@@ -30,15 +30,15 @@ from mpc.words import U64, Shape
 class Deck:
     """The bits of a batch of cases, handed out in order."""
 
-    def __init__(self, cases: np.ndarray, windows: Sequence[Window | None], ring: Window) -> None:
+    def __init__(self, cases: np.ndarray, windows: Sequence[Bits | None], ring: Bits) -> None:
         self.cases, self.used, self.ring = cases, 0, ring
         self._windows = iter(windows)
 
-    def next_window(self) -> Window:
+    def next_window(self) -> Bits:
         """Return the window of the next dealt words: the one listed for the check, else the ring's."""
         return next(self._windows, None) or self.ring
 
-    def draw(self, shape: Shape, window: Window, dtype: np.dtype) -> np.ndarray:
+    def draw(self, shape: Shape, window: Bits, dtype: np.dtype) -> np.ndarray:
         """Draw enumerated words; one axis counts the cases, unless they are run one by one."""
         count, axis = self.cases.size, self.axis(shape)
         entries = prod(shape) // count
@@ -61,7 +61,7 @@ class Deck:
         raise ValueError(f"no axis of a dealt array of shape {shape} counts the cases: run them one by one")
 
 
-Dealt = list[tuple[np.ndarray | None, Window]]
+Dealt = list[tuple[np.ndarray | None, Bits]]
 
 
 class _Dealer:
@@ -71,12 +71,12 @@ class _Dealer:
         self._deck, self._matrices = deck, matrices
         self.halves: tuple[Dealt, Dealt] = ([], [])
 
-    def _give(self, first: np.ndarray | None, second: np.ndarray | None, window: Window) -> None:
+    def _give(self, first: np.ndarray | None, second: np.ndarray | None, window: Bits) -> None:
         for halves, half in zip(self.halves, (first, second), strict=True):
             halves.append((half, window))
 
-    def _window(self, ring: AnyRing) -> Window:
-        return Window(1) if ring == GF2 else self._deck.next_window()
+    def _window(self, ring: AnyRing) -> Bits:
+        return Bits(1) if ring == GF2 else self._deck.next_window()
 
     def mask(self, ring: AnyRing, shape: Shape) -> np.ndarray:
         window = self._window(ring)
@@ -240,7 +240,7 @@ def _columns(message: np.ndarray, deck: Deck, dtype: np.dtype) -> Iterator[np.nd
         yield from deck.ring.look(words).T
 
 
-def _refuse_wider(words: np.ndarray, ring: Window) -> None:
+def _refuse_wider(words: np.ndarray, ring: Bits) -> None:
     """Refuse words outside the ring: sums of a few of its words stay near zero; the window would truncate others."""
     top = ring.low + ring.bits
     if top < words.dtype.itemsize * 8:

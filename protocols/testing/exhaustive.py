@@ -28,7 +28,7 @@ import numpy as np
 from mpc.party import Party
 from mpc.protocol.catalogue import entries
 from mpc.protocol.contract import Contract
-from mpc.protocol.evidence import Enumerated, EveryValue, Window
+from mpc.protocol.evidence import Bits, Enumerated, EveryValue
 from mpc.rounds import Steps
 from mpc.shares import AShare, BShare, PShare, Share
 from mpc.words import U64
@@ -79,9 +79,9 @@ def check(
     protocol: Callable[..., Any],
     *arguments: Any,
     ideal: Callable[..., Any],
-    ring: Window | None = None,
-    draws: Sequence[Window | None] = (),
-    output: Window | None = None,
+    ring: Bits | None = None,
+    draws: Sequence[Bits | None] = (),
+    output: Bits | None = None,
     promise: Callable[..., Any] | None = None,
     halves: bool = False,
     batched: bool = True,
@@ -95,7 +95,7 @@ def check(
     of the secrets. Without `batched` the cases are run one by one, for protocols that have no axis to spare.
     """
     words = [a for a in arguments if isinstance(a, EveryValue) and a.kind is not BShare]
-    ring = ring or (words[0].window if words else Window(2))
+    ring = ring or (words[0].window if words else Bits(2))
     run = _Run(protocol, arguments, ring, words[0].dtype if words else U64, draws, output or ring, batched)
     needed = run(np.zeros(1, U64)).bits
     if needed > MOST_BITS:
@@ -145,10 +145,10 @@ class _Run:
 
     protocol: Callable[..., Any]
     arguments: Sequence[Any]
-    ring: Window
+    ring: Bits
     dtype: np.dtype
-    draws: Sequence[Window | None]
-    output: Window
+    draws: Sequence[Bits | None]
+    output: Bits
     batched: bool
 
     def __call__(self, cases: np.ndarray) -> _Batch:

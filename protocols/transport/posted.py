@@ -45,7 +45,7 @@ class Posted:
         return self.intake.result
 
 
-class Queue:
+class TransferQueue:
     """Both directions of the transfers under way: an iterator of chunks to send, and an intake for those to come.
 
     One thread adds transfers; another one sends and receives.
@@ -86,7 +86,7 @@ class Queue:
             self._ended = True
             self._changed.notify()
 
-    def __iter__(self) -> Queue:
+    def __iter__(self) -> TransferQueue:
         return self
 
     def __next__(self) -> memoryview:

@@ -28,7 +28,7 @@ from protocols.transport.certificates import subject_names
 from protocols.transport.channel import Intake, Link
 from protocols.transport.codec import Buffer
 from protocols.transport.frames import VERSION, Reader
-from protocols.transport.posted import Posted, Queue
+from protocols.transport.posted import Posted, TransferQueue
 from protocols.transport.waiting import Wait
 
 T = TypeVar("T")
@@ -72,7 +72,7 @@ class TlsLink(Link):
         self._poll.register(connection)
         self._watched: dict[int, Callable[[], None]] = {}
         # The transfers of `post`, and the descriptor that tells their thread of a new one.
-        self._queue: Queue | None = None
+        self._queue: TransferQueue | None = None
         self._wake = -1
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         server = context.protocol == ssl.PROTOCOL_TLS_SERVER
@@ -159,7 +159,7 @@ class TlsLink(Link):
 
     def post(self, outgoing: Sequence[Buffer | Pieces], reader: Reader[T], step: str) -> Callable[[], T]:
         if self._queue is None:
-            self._queue, self._wake = Queue(), os.eventfd(0, os.EFD_NONBLOCK)
+            self._queue, self._wake = TransferQueue(), os.eventfd(0, os.EFD_NONBLOCK)
             self._poll.register(self._wake, select.POLLIN)
             Thread(target=self._run_posted, args=(self._queue,), name="posted", daemon=True).start()
         posted = Posted(_chunks(outgoing), reader, step)
@@ -167,7 +167,7 @@ class TlsLink(Link):
         os.eventfd_write(self._wake, 1)
         return posted.result
 
-    def _run_posted(self, queue: Queue) -> None:
+    def _run_posted(self, queue: TransferQueue) -> None:
         """Run the transfers that `post` adds, until the link is closed."""
         try:
             while (step := queue.wait()) is not None:
@@ -175,7 +175,7 @@ class TlsLink(Link):
         except BaseException as failure:
             queue.fail(failure)
 
-    def _run(self, chunks: Iterator[memoryview], intake: Intake[Any] | Queue, step: str) -> None:
+    def _run(self, chunks: Iterator[memoryview], intake: Intake[Any] | TransferQueue, step: str) -> None:
         """Send all chunks, and fill all of the intake, at the same time. Both may grow meanwhile, for `post`."""
         try:
             unsent, writable = memoryview(b""), True
@@ -246,7 +246,7 @@ class TlsLink(Link):
                 chunk = chunk[self._tls.write(chunk) :]
         return memoryview(self._outgoing.read())
 
-    def _decrypt(self, intake: Intake[Any] | Queue, step: str) -> None:
+    def _decrypt(self, intake: Intake[Any] | TransferQueue, step: str) -> None:
         waiting = self._incoming.pending
         if waiting or self._tls.pending():
             with suppress(ssl.SSLWantReadError):

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from mpc.comparison.pooled_quantiles import Column, masses_of, pooled_quantiles
+from mpc.comparison.pooled_quantiles import PooledColumn, masses_of, pooled_quantiles
 from mpc.party import Party
 from mpc.planning import planned
 from secure_tree.data.bins import ORDER_BITS, Bins, order_key, order_value
@@ -122,10 +122,10 @@ def columns(features: np.ndarray, masses: np.ndarray, bits: int) -> list[Values]
     return [(keys[there, f], masses[there]) for f, there in enumerate(present.T)]
 
 
-def without(values: Sequence[Values], known: Known) -> list[Column]:
+def without(values: Sequence[Values], known: Known) -> list[PooledColumn]:
     """Return the values of the features in `known`, without those whose keys are known."""
     others = [(*values[f], ~np.isin(values[f][0], keys)) for f, keys in known.items()]
-    return [Column.of(keys[these], masses[these]) for keys, masses, these in others]
+    return [PooledColumn.of(keys[these], masses[these]) for keys, masses, these in others]
 
 
 def joint_edges(quantiles: Quantiles, features: int, size: int, bits: int, indicators: Sequence[int]) -> np.ndarray:

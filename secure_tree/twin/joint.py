@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mpc.comparison.pooled_quantiles import Column
+from mpc.comparison.pooled_quantiles import PooledColumn
 from secure_tree.setup.edges import Known, columns, joint_edges, without
 
 
-def quantile(column: Column, rank: int, parts: int) -> int:
+def quantile(column: PooledColumn, rank: int, parts: int) -> int:
     """Return the smallest key up to which keys have at least rank / parts of the mass; 0 if the mass is 0."""
     wanted = rank * column.masses[-1]
     return int(column.keys[np.searchsorted(parts * column.masses[1:], wanted)]) if wanted else 0

@@ -17,7 +17,7 @@ from mpc.errors import DataError
 from mpc.host.files import make_folder, write_bytes
 from protocols.baselines.federated.fedxgbllr.config import FedXGBllrConfig
 from protocols.baselines.federated.keys import write_key_pair
-from protocols.baselines.federated.launch import Job, deploy, simulate
+from protocols.baselines.federated.launch import FlowerJob, deploy, simulate
 from protocols.baselines.federated.virtual_samples.config import VirtualSamplesConfig
 from sharewood.baselines.division import Division, divide
 from sharewood.baselines.files import read_file
@@ -127,7 +127,7 @@ def run(
             "timeout": 600,
             "out": str(out.absolute() / "server.npz"),
         }
-        job = Job(settings, nodes)
+        job = FlowerJob(settings, nodes)
         facts = deploy(job, folder, say) if processes else simulate(job, say)
 
     X, y, pooled = data.test[0].to_numpy(np.float32), data.test[1], _pooled(data.training)

@@ -10,7 +10,7 @@ from mpc.arithmetic import beaver
 from mpc.arithmetic.beaver import Triples
 from mpc.comparison import conversion
 from mpc.offline.correlation import View
-from mpc.protocol.evidence import Window, word
+from mpc.protocol.evidence import Bits, word
 from mpc.rings import Z64
 from mpc.rounding import truncation
 from mpc.rounds import open_shares
@@ -112,8 +112,8 @@ def test_the_coin_of_a_truncation_is_party_1s_share(rounds_up, right):
         word(4, low=60),
         62,
         ideal=lambda x, coin: (x >> 2) + rounds_up(x & 3, coin & 3),
-        draws=[Window(1), Window(1), Window(2)],
-        output=Window(4),
+        draws=[Bits(1), Bits(1), Bits(2)],
+        output=Bits(4),
         promise=lambda x: x < 4,
         halves=True,
     )

@@ -38,14 +38,14 @@ Facts = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Job:
+class FlowerJob:
     """`run` is the run configuration without `report`, `nodes` the node configuration of each supernode."""
 
     run: Mapping[str, str | int | float | bool]
     nodes: Sequence[Mapping[str, str | int]]
 
 
-def simulate(job: Job, say: Say) -> Facts:
+def simulate(job: FlowerJob, say: Say) -> Facts:
     """Run `job` in Flower's simulation; return the facts of `apps.serve`. Raises what the server raised."""
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
@@ -102,7 +102,7 @@ def _place(context: Any) -> int:
     return int(context.node_config["partition-id"])
 
 
-def deploy(job: Job, folder: Path, say: Say) -> Facts:
+def deploy(job: FlowerJob, folder: Path, say: Say) -> Facts:
     """Run `job` with a superlink and a supernode for each node; their logs and files are in `folder`.
 
     Raises what the server raised, PeerVanished if the superlink ends, or more supernodes than the run's `minimum`

@@ -11,12 +11,12 @@ from mpc.errors import ConfigError
 from protocols.baselines.secureboost.config import SecureBoostConfig
 from protocols.baselines.secureboost.encoding import fixed_point
 from protocols.baselines.secureboost.objectives import derivatives, predicted
-from protocols.baselines.secureboost.owners import Owner, Router
+from protocols.baselines.secureboost.owners import Owner, SplitOwner
 from protocols.baselines.secureboost.tree import Tree, grow_tree
 
 
 @dataclass(frozen=True)
-class Ensemble:
+class GuestEnsemble:
     """The guest's part of the trees: the owner of every split, and leaf weights; trees [rounds * classes].
 
     majority int64[trees, size]: the most frequent training label of each leaf, the smallest in a tie; 0 in regression.
@@ -27,24 +27,24 @@ class Ensemble:
     trees: list[Tree]
     majority: np.ndarray
 
-    def margins(self, routers: list[Router], rows: int) -> np.ndarray:
+    def margins(self, routers: list[SplitOwner], rows: int) -> np.ndarray:
         """Return the margins of the routers' rows, float64[rows, classes]."""
         leaf = self.leaves(routers, rows)
         weights = np.take_along_axis(np.stack([tree.weight for tree in self.trees]), leaf, axis=1)
         return self.config.base_margin + weights.reshape(-1, self.classes, rows).sum(axis=0).T
 
-    def predict(self, routers: list[Router], rows: int) -> np.ndarray:
+    def predict(self, routers: list[SplitOwner], rows: int) -> np.ndarray:
         """Return P(1) float64[rows], class probabilities float64[rows, classes], or values float64[rows]."""
         return predicted(self.config, self.margins(routers, rows))
 
-    def majority_label(self, routers: list[Router], rows: int) -> np.ndarray:
+    def majority_label(self, routers: list[SplitOwner], rows: int) -> np.ndarray:
         """Return the label of most trees' leaves, the smallest in a tie, int64[rows]. Raises ConfigError."""
         if not self.config.classifies:
             raise ConfigError("a majority label needs a classification objective")
         votes = np.take_along_axis(self.majority, self.leaves(routers, rows), axis=1)
         return np.stack([(votes == label).sum(axis=0) for label in range(self.majority.max() + 1)]).argmax(axis=0)
 
-    def leaves(self, routers: list[Router], rows: int) -> np.ndarray:
+    def leaves(self, routers: list[SplitOwner], rows: int) -> np.ndarray:
         """Return the leaf of every row in every tree, int64[trees, rows]: one exchange per level, for all trees."""
         owner = np.stack([tree.owner for tree in self.trees])
         record = np.stack([tree.record for tree in self.trees])
@@ -70,7 +70,7 @@ def boost(
     labels: np.ndarray,
     owners: list[Owner],
     progress: Callable[[int, np.ndarray], None] | None = None,
-) -> Ensemble:
+) -> GuestEnsemble:
     """Train on the rows that the owners hold, the guest's columns first; labels float64[n].
 
     `progress(round, margins)` is called after every round.
@@ -95,7 +95,7 @@ def boost(
         margins += steps
         if progress:
             progress(number, margins)
-    return Ensemble(config, classes, trees, np.stack(majority))
+    return GuestEnsemble(config, classes, trees, np.stack(majority))
 
 
 def trees_per_round(config: SecureBoostConfig, labels: np.ndarray) -> int:

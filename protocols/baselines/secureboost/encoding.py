@@ -45,14 +45,14 @@ def _exponent(largest: float) -> int:
 
 
 @dataclass(frozen=True)
-class Layout:
+class CiphertextLayout:
     """The bytes s/8 of a number, and the number of pairs per ciphertext of sums."""
 
     number_bytes: int
     pairs: int
 
     @classmethod
-    def plan(cls, rows: int, plaintext_bits: int, noisy: bool = False) -> Layout:
+    def plan(cls, rows: int, plaintext_bits: int, noisy: bool = False) -> CiphertextLayout:
         """Plan for sums over `rows` rows and noise of LARGEST_DEVIATION. Raises RangeError if they might not fit."""
         bits = FRACTION_BITS + (rows + NOISE_ROWS * noisy).bit_length() + 1
         if bits > 56:

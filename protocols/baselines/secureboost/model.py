@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from mpc.errors import ConfigError, DataError
-from protocols.baselines.secureboost.boost import Ensemble
+from protocols.baselines.secureboost.boost import GuestEnsemble
 from protocols.baselines.secureboost.columns import Records
 from protocols.baselines.secureboost.config import SecureBoostConfig
 from protocols.baselines.secureboost.tree import Tree
@@ -25,7 +25,7 @@ _TREE_TYPES = {"owner": np.int64, "record": np.int64, "weight": np.float64}
 class GuestModel:
     """The guest's part. Owner 0 of a node is the guest; owner i is hosts[i - 1]."""
 
-    ensemble: Ensemble
+    ensemble: GuestEnsemble
     records: Records
     names: tuple[str, ...]
     hosts: tuple[str, ...]
@@ -54,7 +54,7 @@ class GuestModel:
             ]
             majority = np.array(e["majority"], np.int64)
             parameters = {name: value for name, value in e["config"].items() if name in SecureBoostConfig.model_fields}
-            ensemble = Ensemble(SecureBoostConfig.of(**parameters), int(e["classes"]), trees, majority)
+            ensemble = GuestEnsemble(SecureBoostConfig.of(**parameters), int(e["classes"]), trees, majority)
             names, hosts = tuple(fields["names"]), tuple(fields["hosts"])
             return cls(ensemble, Records(**fields["records"]), names, hosts, fields["training"])
         except (KeyError, TypeError, ValueError, ConfigError) as error:

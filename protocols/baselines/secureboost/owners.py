@@ -46,7 +46,7 @@ class Owner(ABC):
         """
 
 
-class Router(ABC):
+class SplitOwner(ABC):
     """Answers which way rows go, for the party that owns the splits."""
 
     @abstractmethod
@@ -106,7 +106,7 @@ class OwnColumns(Owner):
         return records, self.records.left(self._binned.features, records[place], rows)
 
 
-class OwnRouter(Router):
+class OwnRouter(SplitOwner):
     def __init__(self, records: Records, features: np.ndarray) -> None:
         self._records, self._features = records, features
 

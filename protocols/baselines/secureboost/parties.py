@@ -12,7 +12,7 @@ from protocols.baselines.secureboost.boost import boost, trees_per_round
 from protocols.baselines.secureboost.columns import bin_columns
 from protocols.baselines.secureboost.config import SecureBoostConfig
 from protocols.baselines.secureboost.model import GuestModel, HostModel
-from protocols.baselines.secureboost.owners import OwnColumns, OwnRouter, Router
+from protocols.baselines.secureboost.owners import OwnColumns, OwnRouter, SplitOwner
 from protocols.baselines.secureboost.remote import RemoteColumns, Sealer, serve_training
 from protocols.baselines.secureboost.routing import RemoteRouter, serve_routing
 from protocols.baselines.secureboost.tables import read_columns_of, read_labelled_table, read_table
@@ -72,7 +72,7 @@ class Guest:
         if by not in ("weight", "majority"):
             raise DataError(f"by must be 'weight' or 'majority', got {by!r}")
         remote = [RemoteRouter(self._hosts[name], len(features), model.training) for name in model.hosts]
-        routers: list[Router] = [OwnRouter(model.records, features), *remote]
+        routers: list[SplitOwner] = [OwnRouter(model.records, features), *remote]
         answer = model.ensemble.predict if by == "weight" else model.ensemble.majority_label
         result = answer(routers, len(features))
         for router in remote:

@@ -21,7 +21,7 @@ from protocols.baselines.secureboost import answers
 from protocols.baselines.secureboost.columns import Records, bin_columns
 from protocols.baselines.secureboost.config import LARGEST_MAX_BIN, SecureBoostConfig
 from protocols.baselines.secureboost.conversation import DONE, answer_until_done, ask, tag
-from protocols.baselines.secureboost.encoding import Derivatives, Layout
+from protocols.baselines.secureboost.encoding import CiphertextLayout, Derivatives
 from protocols.baselines.secureboost.encryption import Ciphertexts, PrivateKey, packed_blocks
 from protocols.baselines.secureboost.key_pairs import generate_key, load_public_key
 from protocols.baselines.secureboost.noise import deviation, noise
@@ -49,7 +49,7 @@ class Sealer:
 
     def __init__(self, config: SecureBoostConfig, rows: int) -> None:
         self.key: PrivateKey = generate_key(config.encryption, config.key_bits)
-        self.layout = Layout.plan(rows, self.key.public.plaintext_bits, config.epsilon is not None)
+        self.layout = CiphertextLayout.plan(rows, self.key.public.plaintext_bits, config.epsilon is not None)
         self.packing = config.packing
         self._sealed: tuple[Derivatives, bytes] | None = None
 
@@ -161,7 +161,7 @@ class Sums:
         kept = max(1, int(start["colsample"] * features.shape[1]))
         self._questions = start["levels"] * kept
         self._deviation = deviation(start["epsilon"] if noisy else None, self._questions)
-        self._layout = Layout.plan(start["rows"], self._key.plaintext_bits, noisy)
+        self._layout = CiphertextLayout.plan(start["rows"], self._key.plaintext_bits, noisy)
         self._packing = start["packing"]
         self._subtract = self._key.subtract if start["subtract"] else None
 

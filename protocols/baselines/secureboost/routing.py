@@ -13,11 +13,11 @@ from mpc.errors import DataError, ProtocolDesync
 from protocols.baselines.secureboost import answers
 from protocols.baselines.secureboost.columns import Records
 from protocols.baselines.secureboost.conversation import DONE, answer_until_done, ask, tag
-from protocols.baselines.secureboost.owners import Router
+from protocols.baselines.secureboost.owners import SplitOwner
 from protocols.transport.channel import Channel
 
 
-class RemoteRouter(Router):
+class RemoteRouter(SplitOwner):
     """A host's splits, at the guest."""
 
     def __init__(self, channel: Channel, rows: int, training: str) -> None:

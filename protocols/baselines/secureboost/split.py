@@ -22,7 +22,7 @@ _LEAST_HESSIAN = 2.0**-24  # a side without rows has no hessian at all
 
 
 @dataclass(frozen=True)
-class Splits:
+class NodeSplits:
     """For every node: the gain, -inf for no split; feature and last bin on the left; where missing values go.
 
     left int64[v, 2]: sums of g and h of the left side.
@@ -47,7 +47,7 @@ def leaf_weights(config: SecureBoostConfig, totals: np.ndarray, scales: Derivati
 
 def best_splits(
     config: SecureBoostConfig, histograms: np.ndarray, totals: np.ndarray, scales: Derivatives, deviation: float = 0.0
-) -> Splits:
+) -> NodeSplits:
     """histograms int64[v, d, K + 1, 2], missing values in bin K, and totals int64[v, 2] -> Splits of v nodes.
 
     `deviation` is that of the noise in the histograms, in units of the largest g.
@@ -57,7 +57,9 @@ def best_splits(
     nodes, features, width, _ = histograms.shape
     if features == 0:
         nothing = np.zeros(nodes, np.int64)
-        return Splits(np.full(nodes, -np.inf), nothing, nothing, nothing.astype(bool), np.zeros((nodes, 2), np.int64))
+        return NodeSplits(
+            np.full(nodes, -np.inf), nothing, nothing, nothing.astype(bool), np.zeros((nodes, 2), np.int64)
+        )
     present = histograms[:, :, :-1].cumsum(axis=2)
     left = np.stack([present + histograms[:, :, -1:], present], axis=3)  # [v, d, K, direction, 2]
     right = totals[:, None, None, None] - left
@@ -71,7 +73,7 @@ def best_splits(
     best = gain.argmax(axis=1)
     feature, bin_, direction = np.unravel_index(best, (features, width - 1, 2))
     each = np.arange(nodes)
-    return Splits(gain[each, best], feature, bin_, direction == 0, left[each, feature, bin_, direction])
+    return NodeSplits(gain[each, best], feature, bin_, direction == 0, left[each, feature, bin_, direction])
 
 
 def _luck(

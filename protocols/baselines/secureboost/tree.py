@@ -17,7 +17,7 @@ from protocols.baselines.secureboost.config import SecureBoostConfig
 from protocols.baselines.secureboost.encoding import Derivatives
 from protocols.baselines.secureboost.owners import Owner, node_sums, rows_of_nodes
 from protocols.baselines.secureboost.siblings import Siblings
-from protocols.baselines.secureboost.split import Splits, best_splits, leaf_weights
+from protocols.baselines.secureboost.split import NodeSplits, best_splits, leaf_weights
 
 LEAF = -1
 
@@ -75,7 +75,7 @@ def _search(
     frontier: np.ndarray,
     totals: np.ndarray,
     derivatives: Derivatives,
-) -> tuple[np.ndarray, list[Splits]]:
+) -> tuple[np.ndarray, list[NodeSplits]]:
     """Return the owner of the best split of every frontier node, LEAF for none, and each owner's best splits."""
     # Hosts first: they work while the guest sums its own columns.
     for cache in reversed(caches):

@@ -12,7 +12,7 @@ from mpc.errors import ConfigError
 from mpc.offline.correlation import Correlation, Recipe
 from mpc.offline.recipes import Applied, Pair
 from mpc.offline.transfers import OfflineSteps, together
-from mpc.rings import AnyRing, Stream
+from mpc.rings import AnyRing, RandomStream
 from mpc.words import Shape
 from protocols.offline.pairwise.operands import Operands
 from protocols.offline.streams import Streams
@@ -34,7 +34,7 @@ class Derived:
 class PairView:
     """Draws one party's halves of one request, and collects the derived values to make and the matrices to forget."""
 
-    def __init__(self, rank: int, stream: Stream, request: Correlation[Any]) -> None:
+    def __init__(self, rank: int, stream: RandomStream, request: Correlation[Any]) -> None:
         self._rank, self._stream, self._request = rank, stream, request
         self.made: list[Derived] = []
         self.dropped: list[int] = []

@@ -4,7 +4,7 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
-from mpc.comparison.pooled_quantiles import Column, masses_of, pooled_quantiles
+from mpc.comparison.pooled_quantiles import PooledColumn, masses_of, pooled_quantiles
 from protocols.testing.two_parties import run_both
 
 BITS = 32
@@ -25,7 +25,7 @@ def bisected(halves, rank, parts, key_bits=BITS, bits=26):
     def job(party):
         revealed, reveal = [], party.reveal
         party.reveal = lambda x, what: revealed.append(reveal(x, what=what)) or revealed[-1]
-        own = masses_of([Column.of(*column) for column in halves[party.rank]])
+        own = masses_of([PooledColumn.of(*column) for column in halves[party.rank]])
         found = pooled_quantiles(party, own, rank, parts, key_bits, bits, "quantiles")
         return found, np.array(revealed), set(party.revealed)
 

@@ -11,7 +11,7 @@ from protocols.baselines.federated.engine import Message, Participant, as_bytes,
 from protocols.baselines.federated.fedxgbllr import cnn
 from protocols.baselines.federated.fedxgbllr.config import FedXGBllrConfig
 from protocols.baselines.federated.fedxgbllr.model import pack_ensembles, unpack_ensembles
-from protocols.baselines.federated.fedxgbllr.trees import Ensemble, fit_ensemble
+from protocols.baselines.federated.fedxgbllr.trees import CheckedTrees, fit_ensemble
 from protocols.baselines.federated.rows import read_rows
 from protocols.baselines.federated.secure_sum import Summation
 from secure_tree.data.inputs import ColumnLike, TableLike
@@ -85,7 +85,7 @@ class FedXGBllrClient(Participant):
     def _trees(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the outputs of every tree of all ensembles for the training rows and for the held-out rows."""
         if self._outputs is None:
-            ensembles = [Ensemble.read(each, self._X.shape[1]) for each in unpack_ensembles(self.memory)]
+            ensembles = [CheckedTrees.read(each, self._X.shape[1]) for each in unpack_ensembles(self.memory)]
             trees = len(ensembles[0])
             if {len(each) for each in ensembles} != {trees} or trees * len(ensembles) > self._config.total_trees:
                 most = self._config.total_trees

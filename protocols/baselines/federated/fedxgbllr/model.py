@@ -11,7 +11,7 @@ from mpc.errors import ProtocolDesync
 from protocols.baselines.federated.engine import Message, as_bytes, field
 from protocols.baselines.federated.fedxgbllr import cnn
 from protocols.baselines.federated.fedxgbllr.config import FedXGBllrConfig
-from protocols.baselines.federated.fedxgbllr.trees import Ensemble, tree_outputs
+from protocols.baselines.federated.fedxgbllr.trees import CheckedTrees, tree_outputs
 from protocols.baselines.federated.objectives import predicted
 from protocols.baselines.federated.rows import without_missing
 
@@ -63,7 +63,7 @@ class FedXGBllrModel:
 
         Raises ConfigError for another network than the interpretable one.
         """
-        trees = len(Ensemble.read(self.ensembles[0]))
+        trees = len(CheckedTrees.read(self.ensembles[0]))
         return cnn.learned_rates(self.weights, len(self.ensembles), trees, self.config)
 
     def effective_rates(self, X: np.ndarray) -> np.ndarray:

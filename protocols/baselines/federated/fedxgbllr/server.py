@@ -29,7 +29,7 @@ from protocols.baselines.federated.engine import Federation, field
 from protocols.baselines.federated.fedxgbllr import cnn
 from protocols.baselines.federated.fedxgbllr.config import FedXGBllrConfig
 from protocols.baselines.federated.fedxgbllr.model import FedXGBllrModel, pack_ensembles
-from protocols.baselines.federated.fedxgbllr.trees import Ensemble
+from protocols.baselines.federated.fedxgbllr.trees import CheckedTrees
 from protocols.baselines.federated.secure_sum import Summation
 
 
@@ -101,7 +101,7 @@ def _check_ensembles(ensembles: Mapping[int, bytes], trees: int) -> None:
     features = None
     for client, data in ensembles.items():
         try:
-            ensemble = Ensemble.read(data, features)
+            ensemble = CheckedTrees.read(data, features)
         except ProtocolDesync as error:
             raise ProtocolDesync(f"client {client}: {error}") from None
         if len(ensemble) != trees:

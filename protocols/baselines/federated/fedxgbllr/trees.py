@@ -27,7 +27,7 @@ _BASE_SCORES = {"binary:logistic": 0.5, "reg:squarederror": 0.0, "count:poisson"
 
 
 @dataclass(frozen=True)
-class Ensemble:
+class CheckedTrees:
     """T checked trees. Nodes are numbered across all trees; a leaf is its own left child, with threshold infinity.
 
     root int64[T]; left int64[N]; column int64[N]; threshold float32[N]; weight float32[N]
@@ -145,7 +145,7 @@ def tree_outputs(ensembles: Sequence[bytes], X: np.ndarray) -> np.ndarray:
 
     Raises ProtocolDesync for bytes that are not an ensemble for tables of this width.
     """
-    return np.concatenate([Ensemble.read(each, X.shape[1]).outputs(X) for each in ensembles], axis=1)
+    return np.concatenate([CheckedTrees.read(each, X.shape[1]).outputs(X) for each in ensembles], axis=1)
 
 
 def _parts(data: bytes) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:

@@ -11,7 +11,7 @@ from protocols.baselines.federated.virtual_samples.config import VirtualSamplesC
 
 
 @dataclass(frozen=True)
-class Splits:
+class TreeSplits:
     """The best split of each of `a` tree nodes: feature and threshold int32[a]; feature -1 if no split has a gain.
 
     left, right float64[a, 2]: sums of g and h on the two sides.
@@ -23,7 +23,7 @@ class Splits:
     right: np.ndarray
 
 
-def best_splits(gradients: np.ndarray, hessians: np.ndarray, config: VirtualSamplesConfig) -> Splits:
+def best_splits(gradients: np.ndarray, hessians: np.ndarray, config: VirtualSamplesConfig) -> TreeSplits:
     """Sums of g and h, float64[a, d, v] each -> the split of the highest gain, formula (5); the first in a tie.
 
     A split is not allowed if the hessians of a side sum to less than `min_child_weight`. The totals of a tree node are
@@ -46,7 +46,7 @@ def best_splits(gradients: np.ndarray, hessians: np.ndarray, config: VirtualSamp
         better = gain[rows, at] > best + 1e-12
         best[better], feature[better], threshold[better] = gain[rows, at][better], j, at[better]
         left[better] = np.stack([g_left[rows, at], h_left[rows, at]], axis=1)[better]
-    return Splits(feature, threshold, left, total - left)
+    return TreeSplits(feature, threshold, left, total - left)
 
 
 def leaf_values(sums: np.ndarray, config: VirtualSamplesConfig) -> np.ndarray:

@@ -67,7 +67,7 @@ def left_behind(tmp_path, monkeypatch):
 
 def test_a_simulation_that_does_not_start_ends(monkeypatch):
     """Without its nodes, nothing answers the server's thread, for which Python waits at exit."""
-    from protocols.baselines.federated.launch import Job
+    from protocols.baselines.federated.launch import FlowerJob
     from protocols.baselines.federated.launch import simulate as launched
 
     def fails(**_):
@@ -78,7 +78,7 @@ def test_a_simulation_that_does_not_start_ends(monkeypatch):
     run = {"system": "fedxgbllr", "parameters": "{}", "secure": False, "clients": 2, "minimum": 2, "timeout": 60.0}
     before = set(threading.enumerate())
     with pytest.raises(PeerFailure, match="Flower's simulation failed: no node starts"):
-        launched(Job(run, [{}, {}]), print)
+        launched(FlowerJob(run, [{}, {}]), print)
     for thread in set(threading.enumerate()) - before:
         if not thread.daemon:
             thread.join(5)

@@ -12,7 +12,7 @@ from protocols.baselines.federated import launch
 from protocols.baselines.federated.engine import LocalFederation
 from protocols.baselines.federated.fedxgbllr.server import train
 from protocols.baselines.federated.keys import write_key_pair
-from protocols.baselines.federated.launch import Job, deploy
+from protocols.baselines.federated.launch import FlowerJob, deploy
 from protocols.baselines.federated.virtual_samples.boundaries import agree
 from protocols.baselines.federated.virtual_samples.server import Server
 from tests.protocols.baselines.federated.tables import (
@@ -36,7 +36,7 @@ def deployed(folder, nodes, **run):
     """Return the server's facts about the run, its progress messages, and the arrays that it wrote."""
     said, out = [], folder / "model.npz"
     settings = {"clients": 3, "minimum": 2, "features": 5, "secure": False, "timeout": 300, "out": str(out)}
-    facts = deploy(Job(settings | run, nodes), folder, said.append)
+    facts = deploy(FlowerJob(settings | run, nodes), folder, said.append)
     with np.load(out, allow_pickle=False) as arrays:
         return facts, said, dict(arrays)
 

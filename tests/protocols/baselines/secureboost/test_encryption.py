@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mpc.errors import ConfigError
-from protocols.baselines.secureboost.encoding import Layout
+from protocols.baselines.secureboost.encoding import CiphertextLayout
 from protocols.baselines.secureboost.encryption import packed_blocks
 from protocols.baselines.secureboost.key_pairs import generate_key, load_public_key
 from protocols.baselines.secureboost.phe_encryption import over_cores
@@ -22,7 +22,7 @@ def histograms_round_trip(cryptosystem, library):
     bins = rng.integers(0, size - 1, (n, d)).astype(np.int8)  # the last bin stays empty
     key = generate_key(cryptosystem, 1024, library)
     public = load_public_key(library, key.public.to_bytes())
-    layout = Layout.plan(n, public.plaintext_bits)
+    layout = CiphertextLayout.plan(n, public.plaintext_bits)
     ciphertexts = public.load(key.public.dump(key.public.encrypt(layout.join(g, h)[:, None])), n, 1)
     for member, sums in zip(members, public.bucket_sums(ciphertexts, members, bins, size), strict=True):
         expected = np.zeros((d, size, 2), np.int64)

@@ -7,7 +7,7 @@ from mpc.errors import ConfigError
 from protocols.baselines.secureboost import SecureBoostConfig
 from protocols.baselines.secureboost.boost import boost
 from protocols.baselines.secureboost.columns import bin_columns
-from protocols.baselines.secureboost.encoding import Layout, fixed_point
+from protocols.baselines.secureboost.encoding import CiphertextLayout, fixed_point
 from protocols.baselines.secureboost.owners import OwnColumns, OwnRouter
 from tests.protocols.baselines.secureboost.parties import twin
 
@@ -90,7 +90,7 @@ def test_missing_values_get_their_own_bin():
 @pytest.mark.parametrize("plaintext_bits", [343, 683, 1023, 2047])
 @pytest.mark.parametrize("rows", [1, 395, 30_000])
 def test_packed_sums_are_split_at_the_ends_of_their_range(plaintext_bits, rows):
-    layout = Layout.plan(rows, plaintext_bits)
+    layout = CiphertextLayout.plan(rows, plaintext_bits)
     rng = np.random.default_rng(0)
     g = rng.integers(-rows << 24, (rows << 24) + 1, (5, layout.pairs))
     h = rng.integers(0, (rows << 24) + 1, (5, layout.pairs))

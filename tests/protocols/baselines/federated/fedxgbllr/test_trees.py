@@ -11,7 +11,7 @@ from protocols.baselines.federated.fedxgbllr.client import FedXGBllrClient
 from protocols.baselines.federated.fedxgbllr.config import DEEPEST, MOST_TREES
 from protocols.baselines.federated.fedxgbllr.model import pack_ensembles
 from protocols.baselines.federated.fedxgbllr.server import train
-from protocols.baselines.federated.fedxgbllr.trees import Ensemble, fit_ensemble, tree_outputs
+from protocols.baselines.federated.fedxgbllr.trees import CheckedTrees, fit_ensemble, tree_outputs
 from protocols.baselines.federated.secure_sum import OpenSum
 from tests.protocols.baselines.federated.tables import SMALL_LLR, llr_clients, table
 
@@ -67,7 +67,7 @@ def test_malformed_ensembles_are_refused_in_a_sentence(ensemble, sentence):
 
 
 def test_the_deepest_tree_is_read():
-    ensemble = Ensemble.read(written([2 * DEEPEST + 1], chain(DEEPEST), [1.0] * (2 * DEEPEST + 1)), FEATURES)
+    ensemble = CheckedTrees.read(written([2 * DEEPEST + 1], chain(DEEPEST), [1.0] * (2 * DEEPEST + 1)), FEATURES)
     assert ensemble.depth() == DEEPEST
 
 
