@@ -9,8 +9,8 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from crypten_bridge import from_crypten, load_crypten, to_crypten
 
-from benchmarks.crypten_bridge import from_crypten, load_crypten, to_crypten
 from mpc.rounding.truncation import truncate
 from mpc.shares import stack
 from protocols.runtime import run_local

@@ -15,9 +15,9 @@ PAGE = (ROOT / "docs" / "engine.md").read_text()
 
 
 def test_files_and_functions_exist():
-    for path in set(re.findall(r"`(mpc/\w+\.py)`", PAGE)):
+    for path in set(re.findall(r"`(mpc/[\w/]+\.py)`", PAGE)):
         assert (ROOT / path).exists(), path
-    for path, names in re.findall(r"`(mpc/\w+\.py)`: ((?:`\w+`(?:, )?)+)", PAGE):
+    for path, names in re.findall(r"`(mpc/[\w/]+\.py)`: ((?:`\w+`(?:, )?)+)", PAGE):
         text = (ROOT / path).read_text()
         assert all(f"def {name}(" in text for name in re.findall(r"\w+", names)), (path, names)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from crypten_bridge import load_crypten, to_crypten
 
-from benchmarks.crypten_bridge import load_crypten, to_crypten
 from mpc.errors import ConfigError, ShapeMismatch
 from mpc.shares import AShare
 
