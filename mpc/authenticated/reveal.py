@@ -16,9 +16,7 @@ import numpy as np
 from mpc.authenticated.macs import AuthenticatedShare, Keyring, ReceiverMask, agree, open_authenticated
 from mpc.errors import MacFailure
 from mpc.party import Party
-from mpc.rings import Z128
-from mpc.rounds import Steps
-from mpc.words import decode_signed
+from mpc.protocol import Z128, Steps, decode_signed
 
 
 def reveal(party: Party, x: AuthenticatedShare, to: int | None, what: str) -> np.ndarray | None:

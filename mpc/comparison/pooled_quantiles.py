@@ -21,13 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpc.comparison.comparison import below
-from mpc.endpoint import Endpoint
 from mpc.party import Party
-from mpc.protocol.catalogue import calls, describe
-from mpc.protocol.contract import protocol
-from mpc.protocol.evidence import Bits, Enumerated, composed, word
-from mpc.rounds import Steps
-from mpc.shares import AShare, BShare
+from mpc.protocol import AShare, Bits, BShare, Endpoint, Enumerated, Steps, calls, composed, describe, protocol, word
 
 
 @dataclass(frozen=True)

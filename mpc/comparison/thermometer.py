@@ -18,15 +18,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpc.endpoint import Endpoint
 from mpc.kernels import borrow
 from mpc.offline import one_hot_transfers, transfers
-from mpc.offline.correlation import View
 from mpc.offline.recipes import Cut, Pair
 from mpc.offline.transfers import OfflineSteps
-from mpc.rings import PackedBits, Z2k
-from mpc.rounds import Steps, open_words
-from mpc.words import U8, U32, U64, low_bits, packed_size
+from mpc.protocol import U8, U32, U64, Endpoint, PackedBits, Steps, View, Z2k, low_bits, open_words, packed_size
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,10 @@ Source         see mpc/functions/reciprocal.py
 from __future__ import annotations
 
 from mpc.arithmetic.beaver import multiply
-from mpc.endpoint import Endpoint
 from mpc.errors import RangeError, ScaleMismatch
 from mpc.functions.reciprocal import invert, normalise
-from mpc.protocol.catalogue import calls, describe
-from mpc.protocol.contract import protocol
-from mpc.protocol.evidence import composed
+from mpc.protocol import AShare, Endpoint, Steps, calls, composed, describe, parallel, protocol
 from mpc.rounding.truncation import floor
-from mpc.rounds import Steps, parallel
-from mpc.shares import AShare
 
 MANTISSA = 18
 

@@ -19,14 +19,8 @@ import numpy as np
 
 from mpc.arithmetic.bits import and_each, select, to_ring
 from mpc.comparison.comparison import below
-from mpc.endpoint import Endpoint
 from mpc.lookup.windows import Windows, look_up
-from mpc.protocol.catalogue import calls, describe
-from mpc.protocol.contract import protocol
-from mpc.protocol.evidence import composed
-from mpc.rings import Z16
-from mpc.rounds import Steps, parallel
-from mpc.shares import AShare, BShare
+from mpc.protocol import Z16, AShare, BShare, Endpoint, Steps, calls, composed, describe, parallel, protocol
 
 UNIT = 64
 # Half the length of the table, and the bits of its entries.

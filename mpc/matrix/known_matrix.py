@@ -9,8 +9,7 @@ import numpy as np
 
 from mpc.host.streaming import pieces
 from mpc.kernels import linear_map as kernels
-from mpc.rings import Z64, Ring, Z2k
-from mpc.words import U8, U64, Shape
+from mpc.protocol import U8, U64, Z64, Ring, Shape, Z2k
 
 
 class Matrix(Protocol):

@@ -43,7 +43,11 @@ def test_the_page_word_for_word(tmp_path):
     before = contents(root)
     page = PAGE.read_text()
     programs = PROGRAMS.findall(page)
-    written = ["mpc/comparison/absolute.py", "tests/mpc/comparison/test_absolute.py", "tests/mpc/comparison/test_absolute_ahead.py"]
+    written = [
+        "mpc/comparison/absolute.py",
+        "tests/mpc/comparison/test_absolute.py",
+        "tests/mpc/comparison/test_absolute_ahead.py",
+    ]
     assert [path for path, _ in programs] == written
     for path, program in programs:
         (root / path).write_text(program)
