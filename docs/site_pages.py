@@ -24,7 +24,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from mpc.protocol.catalogue import entries
-from sharewood.cli import app
+from sharewood.cli import Command, app
 from sharewood.job.config import HostsConfig
 
 ROOT = Path(__file__).parents[1]
@@ -111,6 +111,7 @@ def _notebook(path: Path) -> str:
 
 def _commands(command: click.Command, name: str, level: int) -> Iterator[str]:
     """Yield a command with its options, and then its subcommands."""
+    command = command.loaded() if isinstance(command, Command) else command
     yield from ("#" * level + f" {name}", "", command.help or "", "")
     rows = [parameter for parameter in command.params if parameter.name != "help"]
     if rows:

@@ -24,12 +24,13 @@ from protocols.ot.correlated import OtKind
 from protocols.runtime.hosts import Network, Offline, parse_address, run_party
 from protocols.runtime.loopback import is_loopback, loopback_credentials, loopback_dealer
 from protocols.transport.certificates import Credentials
+from secure_tree.functions.links import Output
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.model.storage import from_document, read_sealed_json, reading, to_document, write_sealed_json
 from secure_tree.public.config import Edges, TrainConfig, validated
 from sharewood.job.apart import check_apart
 from sharewood.job.sections import Strict
-from sharewood.job.work import Output, fit, predict
+from sharewood.job.work import fit, predict
 from sharewood.tables.columns import Columns
 from sharewood.tables.files import writable
 from sharewood.tables.tables import check_classes, read_rows, read_table, write_predictions

@@ -12,6 +12,7 @@ import fcntl
 import ipaddress
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,8 @@ from protocols.transport.certificates import Credentials, expiry, make_credentia
 from protocols.transport.tcp import Address, listen
 
 log = logging.getLogger("sharewood")
+_HOST = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[^\s:\[\]/]+))(?::[0-9]+)?", re.ASCII)
+NOT_THIS_MACHINE = "the host must be 127.0.0.1 or localhost"
 
 _LEAST_LEFT = dt.timedelta(hours=2)
 
@@ -37,6 +40,15 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def names_this_machine(host: str) -> bool:
+    """Return whether the value of an HTTP header Host names this machine's loopback.
+
+    A page of another site may direct a browser of this machine here under its own host name (DNS rebinding).
+    """
+    found = _HOST.fullmatch(host)
+    return found is not None and is_loopback((found["v6"] or found["name"]).lower())
 
 
 def loopback_credentials(names: Iterable[str], name: str) -> Credentials:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from secure_tree.public.config import TrainConfig
+
+Output = Literal["margin", "probability"]
 
 
 def probabilities(config: TrainConfig, margins: np.ndarray) -> np.ndarray:

@@ -36,6 +36,9 @@ RayAddress = Annotated[
     typer.Option("--ray", help="Address of this party's own Ray cluster; by default, Ray is started on this machine."),
 ]
 
+Folds = Annotated[int, typer.Option(min=2, max=100, help="Number of folds; the same at both parties.")]
+TableOut = Annotated[Path | None, typer.Option(help="Also write the table, CSV or parquet.")]
+
 Choice = TypeVar("Choice")
 
 

@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.table import Table
 
 from mpc.comparison.comparison_keys import SEED_BITS, nodes
-from mpc.errors import ConfigError
 from protocols.offline.pairwise.client import MOST, PORTION, count_transfers
 from protocols.offline.pairwise.cost import TransferCost, transfers_of
 from protocols.offline.sizes import dealt_bytes, portions
@@ -20,9 +19,7 @@ from protocols.runtime.relay import Lines
 from secure_tree.public.config import TrainConfig
 from secure_tree.training.cost import Demand, Sizes, plan_training
 from sharewood.cost.calibration import Computing
-from sharewood.job.config import HostsConfig
 from sharewood.report.figures import IN_PLACE, Figures
-from sharewood.tables.columns import Columns
 
 # Round trip in seconds, bits per second in each direction.
 Networks = Mapping[str, tuple[float, float]]
@@ -198,43 +195,6 @@ def _first_apart(demands: list[Demand]) -> Iterator[Demand]:
         yield replace(demand, times=1)
         if demand.times > 1:
             yield replace(demand, times=demand.times - 1)
-
-
-def planned(job: HostsConfig) -> tuple[TrainConfig, Sizes]:
-    """Return the parameters and sizes to plan, with features and missing values from schema files.
-
-    Raises ConfigError.
-    """
-    shape = job.plan
-    if shape is None:
-        raise ConfigError("plan.rows must be set in the configuration for this command")
-    config = TrainConfig.of(**job.train)
-    schemas = [Columns.read(path) if (path := job.party(name).columns) else None for name in job.names]
-    specified = [None, None] if shape.features is None else [_names(features) for features in shape.features]
-    declared = [schema.declared_features if schema else None for schema in schemas]
-    for name, features, own in zip(job.names, specified, declared, strict=True):
-        if features and own and len(features) != len(own):
-            raise ConfigError(
-                f"plan.features must have {len(own)} of {name}, as its schema file has, got {len(features)}"
-            )
-    if config.partition == "horizontal":
-        united = tuple(dict.fromkeys(name for own in declared if own for name in own))
-        declared = [united or None] * 2
-    names = [own or features for own, features in zip(declared, specified, strict=True)]
-    for name, own in zip(job.names, names, strict=True):
-        if own is None:
-            raise ConfigError(f"plan.features must be set: this configuration names no schema file of {name}")
-    missing = {name for schema in schemas if schema for name in schema.missing}
-    if missing and config.missing != "all":
-        missing |= set(config.missing) if isinstance(config.missing, tuple) else set()
-        config = config.model_copy(update={"missing": tuple(sorted(missing))})
-    first, second = names
-    assert first is not None and second is not None, "checked above"
-    return config, Sizes(shape.rows, (first, second), shape.test_rows, shape.largest_weight, job.audit)
-
-
-def _names(features: int | tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"f{i}" for i in range(features)) if isinstance(features, int) else features
 
 
 def plan(

@@ -18,7 +18,7 @@ from protocols.runtime.removed import refuse_removed
 from protocols.runtime.workers.ray_cluster import MOST_SHARDS
 from protocols.transport.certificates import Credentials, expires_soon, expiry
 from secure_tree.public.config import TrainConfig, validated
-from sharewood.job.secrets import SecretSource, Source
+from sharewood.job.secrets import SecretSource, Source, named
 from sharewood.job.sections import Dealer, PartySection, PlanShape, Predict, Serve, Strict
 from sharewood.tables.columns import Columns
 from sharewood.tables.toml import read_toml
@@ -95,8 +95,11 @@ class HostsConfig(Strict):
         return self
 
     @classmethod
-    def read(cls, path: Path) -> HostsConfig:
-        """Read and check a file. Raises ConfigError with one sentence that names the file and the error in it."""
+    def read(cls, path: Path, **sources: str | None) -> HostsConfig:
+        """Read and check a file; `sources` of secrets that a command line names replace those of the file.
+
+        Raises ConfigError with one sentence that names the file and the error in it.
+        """
         values = read_toml(path)
         try:
             refuse_removed(values)
@@ -110,7 +113,7 @@ class HostsConfig(Strict):
             for key in WRITTEN:
                 if (written := getattr(section, key)) and same_file(written, path):
                     raise ConfigError(f"{path}: parties.{name}.{key} must not be the configuration itself")
-        return placed
+        return placed.model_copy(update=named(sources))
 
     def audited(self, audit: bool) -> HostsConfig:
         """Return the configuration, with an audit if the command line requests one. Raises ConfigError."""

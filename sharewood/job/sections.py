@@ -18,8 +18,8 @@ from mpc.host.files import read_private
 from protocols.runtime.hosts import parse_address
 from protocols.runtime.loopback import is_loopback
 from protocols.transport.tcp import Address
+from secure_tree.functions.links import Output
 from secure_tree.public.config import Method
-from sharewood.job.work import Output
 
 _LEAST_TOKEN = 16
 _TOKEN = "the token must be printable ASCII: letters, digits, punctuation"

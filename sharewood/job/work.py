@@ -15,6 +15,7 @@ from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.agreement.messages import Count, Message, Plain, Text, exchange
 from secure_tree.agreement.same_rows import check_same_rows, digest_of
 from secure_tree.data.table import held_count
+from secure_tree.functions.links import Output
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.public.config import Method, TrainConfig
 from secure_tree.training.checkpoint import Checkpoints
@@ -25,7 +26,6 @@ from sharewood.tables.tables import Rows
 
 log = logging.getLogger("sharewood")
 
-Output = Literal["margin", "probability"]
 EXACT_ROWS = 256
 BINS_BEYOND = 64
 _IN_SHARDS = "whether workers read the rows"

@@ -17,9 +17,9 @@ from time import monotonic
 from typing import Any
 
 from mpc.errors import ConfigError
+from protocols.runtime.loopback import NOT_THIS_MACHINE, names_this_machine
 from secure_tree.public.config import RISING
 from sharewood.report.progress import Watch
-from sharewood.serving.local_names import WANTED, names_this_machine
 
 log = logging.getLogger("sharewood")
 _HOST = "127.0.0.1"
@@ -77,7 +77,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if not names_this_machine(self.headers.get("Host", "")):
-            self.send_error(421, WANTED)
+            self.send_error(421, NOT_THIS_MACHINE)
         elif self.path == "/":
             self._begin("text/html; charset=utf-8")
             self.wfile.write(files("sharewood.page").joinpath("live.html").read_bytes())

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from secure_tree.functions.links import probabilities, values
+from secure_tree.functions.links import Output, probabilities, values
 from secure_tree.public.config import TrainConfig
-from sharewood.job.work import Output
 from sharewood.report.figures import Measures
 
 

@@ -6,6 +6,7 @@ import logging
 import resource
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic
 
 from mpc.errors import DataError
 from mpc.host.files import remove, write_bytes
@@ -14,7 +15,8 @@ from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.model.storage import write_json
 from secure_tree.public.config import Metric, TrainConfig
 from secure_tree.training.train import Curve, Curves
-from sharewood.report.figures import IN_PLACE, Figures, Measures, Offline, Online, Phase, Prediction, Run
+from sharewood.logs import say
+from sharewood.report.figures import IN_PLACE, Figures, Measures, Offline, Online, Phase, Prediction, Run, merge_texts
 from sharewood.report.shards import Peak, ShardCosts, by_shard, peaks, with_workers
 
 log = logging.getLogger("sharewood")
@@ -172,3 +174,21 @@ def write_reports(result: Path | None, page: str | None, report: PartyReport, js
             write_json(json, report.document())
         except DataError as error:
             raise DataError(f"{error}{written}") from None
+
+
+def print_costs(what: str, report: PartyReport, started: float) -> None:
+    """Print the seconds since `started` and of each stage, traffic, what this party learned, and the written files."""
+    stages = report.costs.stages
+    rounds, sent = sum(stage.rounds for stage in stages.values()), sum(stage.bytes for stage in stages.values())
+    parts = ", ".join(f"{name.replace('_', ' ')} {stage.seconds:.1f} s" for name, stage in stages.items())
+    say(f"{what} in {monotonic() - started:.1f} s, including start-up and waiting ({parts})")
+    say(f"{rounds:.0f} rounds, {sent / 1e6:.2f} MB exchanged with the other party")
+    print_learned(report)
+
+
+def print_learned(report: PartyReport) -> None:
+    """Print what this party learned, and the written files."""
+    learned = "; ".join(merge_texts(report.costs.revealed)) or "nothing"
+    say(f"this party learned, besides row counts, feature names and parameters: {learned}")
+    if report.written:
+        say(f"wrote {' and '.join(report.written)}")

@@ -19,13 +19,13 @@ from starlette.requests import ClientDisconnect
 
 from mpc.errors import ConfigError, DataError
 from mpc.host.files import read_private
+from protocols.runtime.loopback import NOT_THIS_MACHINE, names_this_machine
 from secure_tree.functions.links import probabilities, values
 from sharewood import __version__
 from sharewood.job.sections import Client, Serve
 from sharewood.serving.clients import Clients, OverQuota
 from sharewood.serving.connections import RETRY_AFTER, protocol
 from sharewood.serving.jobs import Job, Unavailable, UnknownIds
-from sharewood.serving.local_names import WANTED, names_this_machine
 from sharewood.serving.schema import Answer, Problem, Requests
 from sharewood.serving.service import Service
 from sharewood.tables.columns import ID
@@ -85,7 +85,7 @@ def application(service: Service, known: Sequence[Client] | None) -> FastAPI:
         """Check what can be checked before anything of the body is read."""
         # `request.url` would follow the client's header Host.
         if not clients.have_tokens and not names_this_machine(request.headers.get("host", "")):
-            return _problem(421, WANTED)
+            return _problem(421, NOT_THIS_MACHINE)
         if path not in _OPEN and request.state.client is None:
             return _problem(401, "the header Authorization must be Bearer and a token of this service")
         if path != _PREDICT or request.method != "POST":

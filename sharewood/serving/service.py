@@ -20,8 +20,8 @@ from secure_tree.data.table import read_features
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.public.config import Method
 from secure_tree.public.names import columns_behind
-from sharewood.commands.hosts import connected
 from sharewood.job.config import HostsConfig
+from sharewood.job.session import connected
 from sharewood.serving.batches import Batches, Ready, Shape, padded
 from sharewood.serving.jobs import Job, Part, Queue, Unavailable
 from sharewood.serving.measures import Measures

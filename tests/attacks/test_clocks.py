@@ -16,7 +16,7 @@ import pytest
 from mpc.errors import PeerFailure, PeerTimeout, PeerVanished
 from protocols.transport import certificates
 from protocols.transport.certificates import Authority, make_credentials
-from sharewood.commands.check import check
+from sharewood.commands.setup.check import findings
 from sharewood.job.config import HostsConfig
 from tests.protocols.runtime.meeting import CREDENTIALS, NAMES, SQUARES, both, dealing, squares
 from tests.sharewood.commands.hosting import write_job
@@ -90,7 +90,7 @@ def test_check_finds_a_clock_that_is_off(tmp_path, monkeypatch, clock):
     offset, reason = OFF[clock]
     made_at(monkeypatch, offset, Authority.new(dt.timedelta(days=9)))["party_a"].save(tmp_path / "off", "party_a")
     config = HostsConfig.read(tmp_path / "party_a.toml").model_copy(update={"tls": tmp_path / "off"})
-    [found] = [f.text for f in check(config, "party_a", 0.2) if f.error and f.what == "certificate"]
+    [found] = [f.text for f in findings(config, "party_a", 0.2) if f.error and f.what == "certificate"]
     assert re.search(f"does not hold against authority.crt: certificate {reason}; {NOW}", found)
 
 

@@ -10,7 +10,7 @@ import pytest
 from mpc.errors import ConfigError, DataError
 from sharewood.baselines.column_hosts import ColumnHosts, train
 from sharewood.cli import app
-from sharewood.commands.setup_cli import keygen
+from sharewood.commands.setup.keygen import keygen
 from tests.sharewood.commands.hosting import free_port, start
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "secureboost"

@@ -13,8 +13,8 @@ import pytest
 
 from protocols.testing.two_parties import run_both
 from sharewood import cli
-from sharewood.commands import hosts
-from sharewood.commands.setup_cli import keygen
+from sharewood.commands.setup.keygen import keygen
+from sharewood.job import session
 from sharewood.job.config import HostsConfig
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "two_hosts"
@@ -68,9 +68,9 @@ def both(command, *arguments, cwd):
 
 
 def in_threads(monkeypatch, folder, command, *arguments):
-    """Run a function of `hosts` at both parties, in threads of this process instead of processes over TLS."""
+    """Run the work of a command at both parties, in threads of this process instead of processes over TLS."""
     parties = {}
-    monkeypatch.setattr(hosts, "connected", lambda config, name, job, *_, **__: job(parties[name]))
+    monkeypatch.setattr(session, "run_party", lambda network, rank, credentials, job, **_: job(parties[ROLES[rank]]))
 
     def at(party):
         name = ROLES[party.rank]

@@ -22,9 +22,9 @@ from protocols.testing.two_parties import run_both
 from protocols.transport.tcp import listen
 from secure_tree.public.config import TrainConfig
 from sharewood import logs
-from sharewood.commands.check import check
-from sharewood.commands.init import write_first_files
-from sharewood.commands.setup_cli import keygen
+from sharewood.commands.setup.check import findings
+from sharewood.commands.setup.init import write_first_files
+from sharewood.commands.setup.keygen import keygen
 from sharewood.job.config import WRITTEN, HostsConfig
 from sharewood.job.failures import told_plainly
 from sharewood.job.work import fit
@@ -213,13 +213,13 @@ def test_a_dealer_that_is_checked_says_so(tmp_path, caplog):
     with listen(("127.0.0.1", port), config.credentials("dealer")) as listener:
         dealer = threading.Thread(target=_until_idle, args=(listener,))
         dealer.start()
-        found = {f.what: f for f in check(config, "party_a", 2.0)}
+        found = {f.what: f for f in findings(config, "party_a", 2.0)}
         dealer.join(20)
     assert "listens, and its certificate holds" in found["dealer"].text
     said = [record.getMessage() for record in caplog.records]
     assert "party_a checked this host" in said
     assert not any("turned away" in line or "sent party_a away" in line for line in said)
-    found = {f.what: f for f in check(config, "party_a", 2.0)}
+    found = {f.what: f for f in findings(config, "party_a", 2.0)}
     assert "answers, and nothing listens there yet" in found["dealer"].text
 
 

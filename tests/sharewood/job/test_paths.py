@@ -9,11 +9,14 @@ import pytest
 
 from mpc.errors import ConfigError, DataError
 from secure_tree.model.shared_model import SharedModel
-from sharewood.commands import hosts
-from sharewood.commands.hosts import bringing, export
+from sharewood.commands.hosts.train import train_half
+from sharewood.commands.local.export import export
+from sharewood.job import session
 from sharewood.job.config import WRITTEN, HostsConfig
+from sharewood.job.files import own_half
 from sharewood.job.paths import check_paths
 from sharewood.job.sections import PartySection
+from sharewood.job.session import bringing
 from sharewood.tables.columns import Columns
 from sharewood.tables.files import not_a_formula, read_cells, writable
 from tests.sharewood.commands.hosting import COMMAND, complaint, in_threads, write_job
@@ -105,7 +108,7 @@ def test_commands_that_write_beside_their_input(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("name", ["n" * 300 + ".npz", "a\0b.npz", "n" * 250 + ".npz"])
 def test_names_that_cannot_exist_are_a_sentence_and_the_other_party_is_told(config, tmp_path, monkeypatch, name):
     told = []
-    monkeypatch.setattr(hosts, "decline", lambda *_: told.append(True))
+    monkeypatch.setattr(session, "decline", lambda *_: told.append(True))
     monkeypatch.setattr(HostsConfig, "credentials", lambda *_: None)
     job = config(train_data="data.csv").model_copy()
     section = job.parties["a"].model_copy(update={"model": tmp_path / name})
@@ -117,7 +120,7 @@ def test_names_that_cannot_exist_are_a_sentence_and_the_other_party_is_told(conf
 
 def test_the_other_party_is_told_of_any_error_of_a_file(config, monkeypatch, tmp_path):
     told = []
-    monkeypatch.setattr(hosts, "decline", lambda *_: told.append(True))
+    monkeypatch.setattr(session, "decline", lambda *_: told.append(True))
     monkeypatch.setattr(HostsConfig, "credentials", lambda *_: None)
     with pytest.raises(DataError, match="File name too long"), bringing(config(), "a"):
         (tmp_path / ("n" * 300)).is_dir()
@@ -189,18 +192,18 @@ def test_a_model_grows_on_new_rows_from_the_command_line(tmp_path, monkeypatch):
     for p in "ab":
         values = [f"{i % 7},{i % 3},{int(i % 7 > 3)}" for i in range(30)]
         (tmp_path / f"{p}.csv").write_text("\n".join(["x,z,label", *values]) + "\n")
-    in_threads(monkeypatch, tmp_path, hosts.train, False, None)
+    in_threads(monkeypatch, tmp_path, train_half, False, None)
     for p in "ab":
         (tmp_path / f"{p}.npz").rename(tmp_path / f"{p}_old.npz")
         values = [f"{i % 5},{i % 2},{int(i % 5 > 2)}" for i in range(40)]
         (tmp_path / f"{p}.csv").write_text("\n".join(["x,z,label", *values]) + "\n")
 
     def go_on(config, name):
-        return hosts.train(config.continuing(name, tmp_path / f"{name[-1]}_old.npz"), name, False, None)
+        return train_half(config.continuing(name, tmp_path / f"{name[-1]}_old.npz"), name, False, None)
 
     first, _ = in_threads(monkeypatch, tmp_path, go_on)
     model = SharedModel.load(tmp_path / "a.npz")
     assert model.rounds == 4 and first.rounds_of_trees.asked == first.rounds_of_trees.kept == 4
     swapped = HostsConfig.read(tmp_path / "party_a.toml").continuing("party_a", tmp_path / "b_old.npz")
     with pytest.raises(DataError, match="must be the half of party_a, got that of party_b"):
-        hosts.own_half(swapped, "party_a", "continue_from")
+        own_half(swapped, "party_a", "continue_from")

@@ -16,8 +16,9 @@ from cryptography.hazmat.primitives.serialization import (
 from mpc.errors import ConfigError, DataError
 from mpc.host.encryption import is_encrypted
 from secure_tree.model.shared_model import SharedModel
-from sharewood.commands import hosts
-from sharewood.commands.hosts import predict_rows, train
+from sharewood.commands.hosts.predict import predict_rows
+from sharewood.commands.hosts.train import train_half
+from sharewood.job import session
 from sharewood.job.config import HostsConfig
 from sharewood.job.secrets import SecretSource, parse_source
 from tests.sharewood.commands.hosting import ROLES, complaint, in_threads, start, write_job
@@ -138,9 +139,9 @@ def test_nothing_planted_is_found_again(place):
 
 
 def test_wrong_and_missing_keys_are_sentences(place, monkeypatch, capsys):
-    in_threads(monkeypatch, place, train, False, None)
+    in_threads(monkeypatch, place, train_half, False, None)
     monkeypatch.undo()
-    monkeypatch.setattr(hosts, "decline", lambda *_: None)  # nobody waits
+    monkeypatch.setattr(session, "decline", lambda *_: None)  # nobody waits
     plain = (place / "model_a.json").read_bytes()
 
     def told(*more):
@@ -165,15 +166,15 @@ def test_wrong_and_missing_keys_are_sentences(place, monkeypatch, capsys):
 
 
 def test_a_training_goes_on_from_encrypted_rounds(place, monkeypatch):
-    in_threads(monkeypatch, place, train, False, None)
-    report, _ = in_threads(monkeypatch, place, train, True, None)
+    in_threads(monkeypatch, place, train_half, False, None)
+    report, _ = in_threads(monkeypatch, place, train_half, True, None)
     assert report.rounds_of_trees.resumed_after == 2
     in_threads(monkeypatch, place, predict_rows, None)
     assert len(pd.read_csv(place / "out_a.csv")) == 20
     config = place / "party_a.toml"
     config.write_text(config.read_text().replace("files_key", "# files_key"))
     with pytest.raises(DataError, match=r"round_00001.npz: encrypted, but no key is set"):
-        in_threads(monkeypatch, place, train, True, None)
+        in_threads(monkeypatch, place, train_half, True, None)
 
 
 def test_sources():

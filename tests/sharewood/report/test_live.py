@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from mpc.errors import ConfigError
-from sharewood.commands import hosts
+from sharewood.commands.hosts import train
 from sharewood.report.live import watching
 from tests.sharewood.commands.hosting import free_port, in_threads, write_job
 
@@ -46,13 +46,13 @@ def events(url, first):
 def test_a_client_follows_a_training(place, monkeypatch):
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    original, states = hosts.fit, []
+    original, states = train.fit, []
 
     def fit(party, *arguments):
         *others, watch, minimum, before = arguments
         return original(party, *others, watch if party.rank == 0 else None, minimum, before)
 
-    monkeypatch.setattr(hosts, "fit", fit)
+    monkeypatch.setattr(train, "fit", fit)
     with ThreadPoolExecutor(1) as pool, watching(port, ABOUT) as watch:
         page = httpx.get(url)
         assert page.status_code == 200 and "EventSource" in page.text and "http" not in page.text
@@ -67,7 +67,7 @@ def test_a_client_follows_a_training(place, monkeypatch):
             states.append(state)
             watch(state)
 
-        report, _ = in_threads(monkeypatch, place, hosts.train, False, None, seen)
+        report, _ = in_threads(monkeypatch, place, train.train_half, False, None, seen)
     told = reading.result(60)
     seconds = [state.pop("seconds") for state in told]
     assert seconds == sorted(seconds) and all(state.pop("about") == ABOUT for state in told)

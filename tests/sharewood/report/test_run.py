@@ -12,9 +12,9 @@ import pytest
 
 from mpc.errors import DataError
 from secure_tree.model.shared_model import SharedModel
-from sharewood.commands.hosts import predict_rows, train
-from sharewood.commands.hosts_cli import _print_costs
-from sharewood.report.run import PartyCosts, PartyReport, write_reports
+from sharewood.commands.hosts.predict import predict_rows
+from sharewood.commands.hosts.train import train_half
+from sharewood.report.run import PartyCosts, PartyReport, print_costs, write_reports
 from tests.sharewood.commands.hosting import in_threads, write_job
 from tests.sharewood.page.pages import check_page
 
@@ -40,7 +40,7 @@ def place(tmp_path):
 
 def test_reports_of_a_training_that_stops_early_and_is_resumed(place, monkeypatch, caplog):
     caplog.set_level(logging.INFO)
-    first, _ = in_threads(monkeypatch, place, train, False, None)
+    first, _ = in_threads(monkeypatch, place, train_half, False, None)
     rounds, model = first.rounds_of_trees, SharedModel.load(place / "a.npz")
     values = dict(first.curve)
     assert rounds.kept == model.rounds == max(values, key=values.get) < rounds.grown == max(values) < 30
@@ -51,7 +51,7 @@ def test_reports_of_a_training_that_stops_early_and_is_resumed(place, monkeypatc
     assert f"training stopped after {rounds.grown} of at most 30" in page
     assert f"id of the model: {model.facts.pairing}; train data: a.csv; model: a.npz." in page
 
-    again, _ = in_threads(monkeypatch, place, train, True, None)
+    again, _ = in_threads(monkeypatch, place, train_half, True, None)
     assert f"resumed after round {rounds.grown} of trees" in caplog.text
     metric = pytest.approx(rounds.metric, abs=0.05)
     assert again.rounds_of_trees == replace(rounds, metric=metric, resumed_after=rounds.grown)
@@ -81,6 +81,6 @@ def test_a_report_that_cannot_be_written(tmp_path, caplog):
 def test_what_was_learned_many_times_is_told_once(capsys):
     learned = ["auc of held-out rows after 10 trees", "the model", "auc of held-out rows after 20 trees"]
     costs = SimpleNamespace(stages={}, revealed=learned)
-    _print_costs("trained", SimpleNamespace(costs=costs, written=[]), 0.0)
+    print_costs("trained", SimpleNamespace(costs=costs, written=[]), 0.0)
     said = capsys.readouterr().out
     assert "feature names and parameters: auc of held-out rows after 10, 20 trees; the model\n" in said

@@ -16,8 +16,8 @@ from secure_tree.exchange.plain_model import PlainModel
 from secure_tree.exchange.xgboost import from_xgboost, to_xgboost
 from secure_tree.model.storage import read_json, write_arrays
 from secure_tree.public.config import TrainConfig
-from sharewood.cost.plan import planned
 from sharewood.job.config import HostsConfig
+from sharewood.job.sizes import planned
 from sharewood.tables.columns import Columns
 from sharewood.tables.demo_data import Files, from_columns, from_files
 from sharewood.tables.tables import known_labels, read_joinable, read_rows, read_table

@@ -1,0 +1,69 @@
+"""Join this party's table with the other's on their ids, and write the common rows in the same order.
+
+Each party learns the common ids, and the number of the other party's ids. No dealer is needed.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Annotated
+
+import typer
+
+from protocols.psi.alignment import align_guest, align_host, psi
+from protocols.psi.shards import agree_on_shards
+from protocols.runtime.hosts import run_pair
+from protocols.runtime.workers.keeper import run_apart
+from protocols.runtime.workers.ray_cluster import ray_cluster
+from protocols.transport.channel import Channel
+from sharewood.commands.options import Config, PartyName, Passphrase
+from sharewood.job.config import HostsConfig
+from sharewood.job.session import bringing
+from sharewood.logs import say
+from sharewood.tables.alignment import align_in_shards, check_folder
+from sharewood.tables.files import writable, write_frame
+from sharewood.tables.tables import read_joinable
+
+
+def align(
+    config: Config,
+    party: PartyName,
+    shards: Annotated[
+        int, typer.Option(min=0, max=4096, help="Write a folder of this many files; no process holds the whole table.")
+    ] = 0,
+    passphrase: Passphrase = None,
+) -> None:
+    job = HostsConfig.read(config, passphrase=passphrase)
+    if shards:
+        run_apart()
+    kept, count = align_tables(job, party, shards)
+    say(f"aligned: {kept} of {count} rows have ids that the other party also has")
+
+
+def align_tables(config: HostsConfig, name: str, shards: int = 0) -> tuple[int, int]:
+    """Join the party's table with the other's on the ids (protocols.psi.alignment); return the rows kept, and all rows.
+
+    Each party writes its own rows of the common ids, in the same order; with `shards`, into a folder of that many
+    files.
+    """
+    with bringing(config, name, supplied=False):
+        psi()
+        columns = config.columns(name)
+        source, out = config.needs(name, "align_data"), config.needs(name, "aligned")
+        if shards:
+            check_folder(out)
+        else:
+            frame, ids = read_joinable(source, columns)
+            writable(out)
+
+    def program(peer: Channel) -> tuple[int, int]:
+        if shards:
+            return align_in_shards(peer, rank, source, columns, shards, out)
+        agree_on_shards(peer, rank, 0)
+        rows = align_guest({peer.peer: peer}, ids) if rank == 0 else align_host(peer, ids)
+        write_frame(out, frame.iloc[rows])
+        return len(rows), len(frame)
+
+    rank = config.names.index(name)
+    with ray_cluster() if shards else nullcontext():
+        return run_pair(config.network, rank, config.credentials(name), program)

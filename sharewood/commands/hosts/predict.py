@@ -1,0 +1,103 @@
+"""Predict this party's rows with the other party, and write a table of predictions."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from time import monotonic
+
+import numpy as np
+
+from mpc.errors import ConfigError
+from mpc.party import Party
+from protocols.runtime.workers.keeper import run_apart
+from sharewood.commands.options import (
+    Audited,
+    Config,
+    FilesKey,
+    Json,
+    Macs,
+    PartyName,
+    Passphrase,
+    RayAddress,
+    Shards,
+)
+from sharewood.job import work
+from sharewood.job.config import HostsConfig
+from sharewood.job.files import check_predictions, own_half, own_ray, rows_to_predict, write_predicted
+from sharewood.job.session import bringing, on_workers
+from sharewood.report.figures import Inputs, Run
+from sharewood.report.quality import quality_of_predictions
+from sharewood.report.run import PartyCosts, PredictionReport, PredictionTable, print_costs, write_reports
+from sharewood.tables.files import writable
+from sharewood.warm_up import warm_up
+
+
+def predict(
+    config: Config,
+    party: PartyName,
+    audit: Audited = False,
+    mac: Macs = False,
+    shards: Shards = None,
+    ray: RayAddress = None,
+    json: Json = None,
+    passphrase: Passphrase = None,
+    files_key: FilesKey = None,
+) -> None:
+    started = monotonic()
+    job = HostsConfig.read(config, passphrase=passphrase, files_key=files_key)
+    job = job.audited(audit).on_cluster(party, shards, ray).with_macs(mac)
+    if job.shards:
+        run_apart()
+    print_costs("predicted", predict_rows(job, party, json), started)
+
+
+def predict_rows(config: HostsConfig, name: str, json: Path | None) -> PredictionReport:
+    """Predict the party's file with its half of the model, write what it learns as a table, and return a report."""
+    with ExitStack() as stack:
+        with bringing(config, name):
+            stack.enter_context(own_ray(config, name))
+        return _predict(config, name, json)
+
+
+def _predict(config: HostsConfig, name: str, json: Path | None) -> PredictionReport:
+    with bringing(config, name, writes={"--json": json}):
+        model, own = own_half(config, name), config.names.index(name)
+        layout, to = model.facts.layout, config.predict.to
+        if to is not None and not layout.vertical:
+            raise ConfigError(
+                "predict.to must be used with data by columns: by rows, each party learns those of its own rows"
+            )
+        receiver = model.facts.label_holder if to is None else config.names.index(to)
+        rows = rows_to_predict(config, name, model)
+        out = check_predictions(config, name) if receiver in (None, own) else None
+        if json:
+            writable(json)
+        read = Inputs.of(predict_data=config.needs(name, "predict_data"), model=config.party(name).model)
+        output, mac = config.predict.output if model.config.logistic else "margin", config.predict.mac
+
+    def program(party: Party) -> tuple[np.ndarray, PartyCosts]:
+        warm_up(config.offline, config.ot)
+        learns = receiver if layout.vertical else None
+        values = work.predict(party, model, rows, output, config.predict.method, learns, mac)
+        return values, PartyCosts.of(party, name, rows=len(rows.features))
+
+    values, costs = on_workers(config, name, program, doing="rows were predicted")
+    # The workers have ended by now, and their CPUs are free for writing.
+    labels = write_predicted(config, name, model, rows, values, output) if out else None
+    report = PredictionReport(
+        costs=costs,
+        run=Run.now(model.facts.pairing, read, predictions=out),
+        data=PredictionTable(len(rows.features), len(model.facts.names)),
+        config=model.config,
+        predict=config.predict.model_dump(),
+    )
+    page = None
+    if out:
+        from sharewood.page import prediction_page
+
+        if labels is not None:
+            report.quality = quality_of_predictions(labels, values, output, model.config)
+        page = prediction_page(name, report, values, labels, model.config.logistic and not model.config.num_class)
+    write_reports(out, page, report, json)
+    return report

@@ -1,0 +1,1 @@
+"""On one machine: the demo, reports, formats, and what runs have left."""

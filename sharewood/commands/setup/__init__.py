@@ -1,0 +1,1 @@
+"""Before a job: keys, configurations, checks, plans, schema files."""

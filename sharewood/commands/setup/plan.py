@@ -1,0 +1,75 @@
+"""Estimate a training: correlated randomness, rounds, bytes, time. Reads no data, and computes on generated rows.
+
+With --shards, --workers or --memory, plan a training over clusters, from a few generated rows.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from secure_tree.model.storage import write_json
+from sharewood.commands.options import Config, Json
+from sharewood.cost import plan as planning
+from sharewood.cost.calibration import calibrate
+from sharewood.cost.cluster import Cluster, plan_cluster, print_cluster_plan
+from sharewood.job.config import HostsConfig
+from sharewood.job.sizes import planned
+
+
+def plan(
+    config: Config,
+    json: Json = None,
+    shards: Annotated[int | None, typer.Option(min=1, help="Number of shards per party to plan for.")] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Number of workers per party to plan for; each holds one shard at a time."),
+    ] = None,
+    memory: Annotated[
+        float | None, typer.Option(min=0.1, help="Memory per worker in GiB; prints how many shards are needed.")
+    ] = None,
+    link: Annotated[
+        float | None,
+        typer.Option(
+            min=1e-3, help="Bandwidth between the hosts in Mbit/s, each way: by default 100, between clusters 10000."
+        ),
+    ] = None,
+    round_trip: Annotated[
+        float | None,
+        typer.Option(
+            min=0, help="Round-trip time between the hosts in milliseconds: by default 40, between clusters 10."
+        ),
+    ] = None,
+    details: Annotated[bool, typer.Option("--details", help="Also print seconds by phase, and bytes by kind.")] = False,
+    hour_price: Annotated[float, typer.Option(min=0, help="Price of one worker per hour.")] = 0.0,
+    gigabyte_price: Annotated[float, typer.Option(min=0, help="Price per GB sent.")] = 0.0,
+    disk: Annotated[
+        float, typer.Option(min=1, help="MB/s of a worker's disk, for temporary files beyond --memory.")
+    ] = 500.0,
+) -> None:
+    job = HostsConfig.read(config)
+    shape = planned(job)
+    if shards or workers or memory:
+        prices = hour_price, gigabyte_price
+        cluster = Cluster(
+            shards, workers, memory, *_network(link, round_trip, (10e-3, 10e9))[::-1], *prices, disk * 1e6
+        )
+        over_shards = plan_cluster(*shape, cluster, job.offline, job.ot)
+        if json:
+            write_json(json, over_shards.document())
+        print_cluster_plan(over_shards)
+        return
+    paired = calibrate(*shape, "pairwise", job.ot)
+    networks = planning.NETWORKS
+    if link is not None or round_trip is not None:
+        networks = {planning.OWN_LINK: _network(link, round_trip, networks["WAN"])}
+    needed = planning.plan(*shape, calibrate(*shape), paired, job.ot, networks)
+    if json:
+        write_json(json, needed.document())
+    planning.print_plan(needed, job.names, networks, details)
+
+
+def _network(link: float | None, round_trip: float | None, usual: tuple[float, float]) -> tuple[float, float]:
+    """Return the round trip in seconds and the rate in bits per second."""
+    return usual[0] if round_trip is None else round_trip / 1e3, usual[1] if link is None else link * 1e6
