@@ -125,7 +125,7 @@ def test_reveal_needs_consent(place):
         ('tls = "keys"', "", "tls must be set"),
         ('tls = "keys"', 'tls = "keys"\naudit = true\nshards = 2', "an audit must be used with one process"),
         ('tls = "keys"', 'tls = "keys"\ncheck_dealer = false', "check_dealer no longer exists: who distrusts"),
-        ("max_bin = 8", 'max_bin = 8\ncomparison = "keys"', "comparison is not supported: leave it out"),
+        ("[train]", '[train]\ncomparison = "keys"', "comparison is not supported: leave it out"),
         (
             "[parties.party_a]\naddress",
             "[parties.party_a]\n# address",
