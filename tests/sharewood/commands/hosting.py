@@ -71,6 +71,7 @@ def in_threads(monkeypatch, folder, command, *arguments):
     """Run the work of a command at both parties, in threads of this process instead of processes over TLS."""
     parties = {}
     monkeypatch.setattr(session, "run_party", lambda network, rank, credentials, job, **_: job(parties[ROLES[rank]]))
+    monkeypatch.setattr(HostsConfig, "credentials", lambda *_: None)
 
     def at(party):
         name = ROLES[party.rank]
