@@ -28,10 +28,10 @@ READ_THE_DATE = {
     "protocols/runtime/loopback.py",
     "protocols/transport/certificates.py",
     "protocols/transport/tls.py",
-    "sharewood/commands/check.py",
+    "sharewood/commands/setup/check.py",
     "sharewood/report/figures.py",
     "sharewood/logs.py",
-    "sharewood/commands/purge.py",
+    "sharewood/commands/local/purge.py",
 }
 OFF = {"slow": (dt.timedelta(days=3), "is not yet valid"), "fast": (dt.timedelta(days=-3), "has expired")}
 NOW = r"this host's clock is at 20\d\d-\d\d-\d\d \d\d:\d\d UTC"
