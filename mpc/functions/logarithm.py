@@ -13,11 +13,9 @@ Cost           find_windows: B |x| bits each way;  read_window: one bit per wind
 Security       semi-honest, perfect: every message is a one-time pad
 How            windows of six bits overlap by three. The leading one, the highest whose value is 6 or more, determines
                the octave of x up to three; ten bits of x, from four places below that window, are read and looked up.
-               Their value there is at most 769. All windows above the leading one are near zero: from above for x >= 0,
-               from below for x < 0. So there are two chains of "near zero", one per sign. The chain for the sign of x
-               is unbroken down to the leading window. The other chain is unbroken only if all windows above are zero:
-               then the value of the leading window is below 9, and it leads on one side only. At the selected place g
-               the ten bits are those of (e >> g) - (r >> g): e is public, and the windows of r are dealt as integers
+               All windows above the leading one are near zero, from above for x >= 0, from below for x < 0: one chain
+               of "near zero" per sign, and a window leads on one side only (notebooks/tables). At its place g the ten
+               bits are those of (e >> g) - (r >> g): e is public, and the windows of r are dealt as integers
 Source         mpc/lookup/windows.py; logarithms for comparing products: common practice in floating point
 """
 

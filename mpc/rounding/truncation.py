@@ -14,8 +14,7 @@ Cost           truncate: |x| bits each way, offline [beta_0 beta_1] modulo 2^f, 
 Security       semi-honest, perfect: every message is a one-time pad
 How            truncate: x' = x + 2^62 - 1 < 2^63, so the top bits of its shares determine the wrap w, and
                floor(x' / 2^f) = (x'_0 >> f) + (x'_1 >> f) - 2^(64 - f) w + 1{x'_1 mod 2^f > x' mod 2^f}. With the last
-               term replaced by 1, the result is rounded by c: the coin is the low bits of a share. Each party knows the
-               low bits of its own share (for party 0, (x_0 - 1) mod 2^f gives the same c); they reveal nothing about x.
+               term replaced by 1, the result is rounded by c: the coin is the low bits of a share.
                floor: x' = x + 2^62 < 2^63 and e = x' + r mod 2^64 wraps exactly when msb r = 1 and msb e = 0, so
                floor(x' / 2^f) = (e >> f) - (r >> f) + 2^(64 - f) wrap - 1{e mod 2^f < r mod 2^f}. The last term is the
                borrow of a comparison; products of masks in the ring give it in the ring.
