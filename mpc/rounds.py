@@ -33,6 +33,10 @@ class Round:
     expected: Sequence[int | RowsInFile]
     name: str = ""
 
+    @property
+    def answers(self) -> int:
+        return len(self.expected)
+
 
 Steps: TypeAlias = Generator[Round | list[Round], list[Any], T]
 
@@ -62,13 +66,16 @@ def parallel(first: Steps[T1], second: Steps[T2], third: Steps[T3], /) -> Steps[
 
 
 @overload
-def parallel(*protocols: Steps[T]) -> Steps[tuple[T, ...]]: ...
+def parallel(*protocols: Generator[Any, list[Any], T]) -> Generator[Any, list[Any], tuple[T, ...]]: ...
 
 
-def parallel(*protocols: Steps[Any]) -> Steps[Any]:
-    """Run several protocols in the same rounds; return their results in order."""
+def parallel(*protocols: Generator[Any, list[Any], Any]) -> Generator[Any, list[Any], Any]:
+    """Run several protocols in the same rounds, or several programs in the same transfers; return results in order.
+
+    Whatever they yield has a number of `answers`.
+    """
     results: list[Any] = [None] * len(protocols)
-    waiting: dict[int, list[Round]] = {}
+    waiting: dict[int, list[Any]] = {}
 
     def advance(index: int, answer: list[np.ndarray] | None) -> None:
         try:
@@ -81,10 +88,10 @@ def parallel(*protocols: Steps[Any]) -> Steps[Any]:
         advance(index, None)
     while waiting:
         now, waiting = waiting, {}
-        answers = yield [r for rounds in now.values() for r in rounds]
+        answers = yield [each for requests in now.values() for each in requests]
         start = 0
-        for index, rounds in now.items():
-            count = sum(len(r.expected) for r in rounds)
+        for index, requests in now.items():
+            count = sum(each.answers for each in requests)
             advance(index, answers[start : start + count])
             start += count
     return tuple(results)

@@ -49,7 +49,7 @@ from mpc.protocol.catalogue import Inputs, calls, describe
 from mpc.protocol.contract import Cost, both, protocol
 from mpc.protocol.evidence import Bits, Enumerated, bit, word
 from mpc.rings import GF2, Z8, Z16, Z64, PackedIntegers, Z2k, integers, packed_integers
-from mpc.rounds import Steps, exchange_words, open_shares
+from mpc.rounds import Steps, exchange_words, open_shares, parallel
 from mpc.shares import AShare, BShare, stack
 from mpc.words import U8, U16, U64, packed_size
 
@@ -81,9 +81,7 @@ class SignedProducts:
 
     def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         rank, ring = pair.rank, self.ring
-        bits, top = yield from transfers.together(
-            mask_products(rank, self.masks, self.m), BitAbove(self.cut).between(pair)
-        )
+        bits, top = yield from parallel(mask_products(rank, self.masks, self.m), BitAbove(self.cut).between(pair))
         integer = integers(U8, ring.width)
         lifted = yield from transfers.lift(rank, np.concatenate([top[:, None], bits[:, 1:]], axis=1), integer)
         products = lifted[:, 1:]
@@ -121,7 +119,7 @@ class ToLookUp(_Winners):
     def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         hits = (yield from self.hits(pair))[:, 1:]
         apart = (self.r[:, 1:] - self.r[:, :1])[..., None]
-        table = yield from transfers.together(
+        table = yield from parallel(
             transfers.lift(pair.rank, hits, self.ring), transfers.choose(pair.rank, hits, apart, self.ring)
         )
         return np.stack(table, axis=-1)

@@ -23,6 +23,7 @@ from mpc.offline import one_hot_transfers, transfers
 from mpc.offline.recipes import Cut, Pair
 from mpc.offline.transfers import OfflineSteps
 from mpc.protocol import U8, U32, U64, Endpoint, PackedBits, Steps, View, Z2k, low_bits, open_words, packed_size
+from mpc.rounds import parallel
 
 
 @dataclass(frozen=True)
@@ -91,9 +92,7 @@ def mask_products(rank: int, masks: np.ndarray, m: int) -> OfflineSteps[np.ndarr
     subsets = yield from one_hot_transfers.subset_products(rank, bits[:, m:])
     # The subsets of {j + 1 ..}.
     strings = [subsets[:, :: 1 << j] for j in range(m)]
-    each = yield from transfers.together(
-        *(transfers.and_each(rank, bits[:, j], string) for j, string in enumerate(strings[:-1]))
-    )
+    each = yield from parallel(*(transfers.and_each(rank, bits[:, j], string) for j, string in enumerate(strings[:-1])))
     return np.concatenate([subsets, *each, bits[:, m - 1 : m]], axis=1)
 
 

@@ -31,7 +31,7 @@ from mpc.protocol.catalogue import calls, describe
 from mpc.protocol.contract import Cost, both, protocol
 from mpc.protocol.evidence import Enumerated, word
 from mpc.rings import Z2k
-from mpc.rounds import Steps, exchange_words
+from mpc.rounds import Steps, exchange_words, parallel
 from mpc.shares import AShare, product_scale
 
 
@@ -55,7 +55,7 @@ class TurnedProduct:
         zeros = np.zeros((n, k), self.ring.dtype), np.zeros((k, m), self.ring.dtype)
         a, b = ([zero if w is None else w for w in both] for zero, both in zip(zeros, (self.a, self.b), strict=True))
         own = TurnedProduct(self.ring, self.sizes, tuple(a), tuple(b))()
-        crossed = yield from transfers.together(
+        crossed = yield from parallel(
             *(transfers.matmul_private(pair.rank, i, a[i], b[1 - i], self.ring) for i in (0, 1))
         )
         return own + crossed[0] + crossed[1]

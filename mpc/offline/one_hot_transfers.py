@@ -14,8 +14,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mpc.offline.transfers import OfflineSteps, and_each, bits_of_words, private, together, unpack
+from mpc.offline.transfers import OfflineSteps, and_each, bits_of_words, private, unpack
 from mpc.rings import GF2, BitRing, PackedBits, packed_bits
+from mpc.rounds import parallel
 from mpc.words import U8, low_bits, smallest_word
 
 _BYTE = 8
@@ -82,7 +83,7 @@ def _carries(rank: int, made: np.ndarray, passed: np.ndarray, wanted: set[int]) 
         ends, inner = upper[upper >> level == 1], upper[upper >> level > 1]
         before = _before(inner, level)
         both = np.stack([made[:, before], passed[:, before]], axis=-1)
-        sums, pairs = yield from together(
+        sums, pairs = yield from parallel(
             and_each(rank, passed[:, ends].reshape(-1), made[:, _before(ends, level)].reshape(-1, 1)),
             and_each(rank, passed[:, inner].reshape(-1), both.reshape(-1, 2)),
         )
@@ -131,7 +132,7 @@ def one_hots(
     ends = np.cumsum([len(several) for several in parts])
     cut = x[:, None] >> (np.cumsum(flat) - flat).astype(x.dtype)
     columns = {width: np.flatnonzero(flat == width) for width in np.unique(flat).tolist()}
-    every = yield from together(*(_hot_sums(rank, cut[:, these], width) for width, these in columns.items()))
+    every = yield from parallel(*(_hot_sums(rank, cut[:, these], width) for width, these in columns.items()))
     made, passed = (np.empty(cut.shape, U8) for _ in range(2))
     for (width, these), sums in zip(columns.items(), every, strict=True):
         made[:, these] = parity(sums >> sums.dtype.type(1 << width))
@@ -146,16 +147,16 @@ def one_hots(
         # The lowest window has no carry in.
         above_first = (these > 0) & (these < last)
         turning.append((width, these[above_first], hots[:, above_first]))
-    turned = yield from together(*(_with_carry(rank, hots, carries[:, of - 1], width) for width, of, hots in turning))
+    turned = yield from parallel(*(_with_carry(rank, hots, carries[:, of - 1], width) for width, of, hots in turning))
     for (_, these, _), hots in zip(turning, turned, strict=True):
         found |= {column: hots[:, [i]] for i, column in enumerate(these.tolist())}
-    joined = yield from together(
+    joined = yield from parallel(
         *(
             _joined(rank, [found[column] for column in range(end - len(several), end)], several)
             for end, several in zip(ends[:hot], parts[:hot], strict=True)
         )
     )
-    return joined, carries[:, ends - 1]
+    return list(joined), carries[:, ends - 1]
 
 
 def _folded(sums: np.ndarray, width: int) -> np.ndarray:

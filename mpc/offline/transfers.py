@@ -2,7 +2,7 @@
 
 A transfer is one correlated oblivious transfer: the chooser inputs a bit c, the sender words w, and both get shares of
 c w, each uniform by itself. The functions below are protocols of the offline phase, as generators: they yield lists of
-independent transfers, and receive this party's shares. `together` joins several. Messages in between are masked
+independent transfers, and receive this party's shares. `parallel` joins several. Messages in between are masked
 (`MaskedMessage`).
 
 and_each       <b>, <s> -> <b s>, a bit times a string of bits             2 transfers of the string
@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -46,6 +46,7 @@ class Transfer:
     ring: AnyRing
     choices: np.ndarray | None
     words: np.ndarray | None
+    answers: ClassVar[int] = 1
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class MaskedMessage:
     count: int
     ring: AnyRing
     words: np.ndarray | None
+    answers: ClassVar[int] = 1
 
 
 @dataclass(frozen=True)
@@ -69,33 +71,11 @@ class Correlated:
     chooser: int
     count: int
     choices: np.ndarray | None
+    answers: ClassVar[int] = 1
 
 
 TransferRequest: TypeAlias = Transfer | MaskedMessage | Correlated
 OfflineSteps: TypeAlias = Generator[Sequence[TransferRequest], list[np.ndarray], T]
-
-
-def together(*programs: OfflineSteps[Any]) -> OfflineSteps[list[Any]]:
-    """Run several at once, merging the lists of transfers of all that are not done; return their results in order."""
-    results: list[Any] = [None] * len(programs)
-    pending: dict[int, Sequence[TransferRequest]] = {}
-
-    def advance(index: int, answer: list[np.ndarray] | None) -> None:
-        try:
-            pending[index] = next(programs[index]) if answer is None else programs[index].send(answer)
-        except StopIteration as done:
-            results[index] = done.value
-
-    for index in range(len(programs)):
-        advance(index, None)
-    while pending:
-        now, pending = pending, {}
-        answers = yield [one for several in now.values() for one in several]
-        start = 0
-        for index, several in now.items():
-            advance(index, answers[start : start + len(several)])
-            start += len(several)
-    return results
 
 
 def crosswise(rank: int, bits: np.ndarray, words: np.ndarray, ring: AnyRing) -> list[Transfer]:

@@ -50,7 +50,7 @@ from mpc.protocol.contract import Cost, both, protocol
 from mpc.protocol.evidence import Argued, Bits, Enumerated, composed, in_half_range, signed, word
 from mpc.rings import Z32, Z64, Z2k
 from mpc.rounding.wrap import add_halves, wire_bits
-from mpc.rounds import Steps
+from mpc.rounds import Steps, parallel
 from mpc.shares import AShare
 from mpc.words import U64, Shape, low_bits
 
@@ -93,7 +93,7 @@ class ShiftedDown:
     def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         _, carries = yield from self.cut.between(pair)
         ends = np.stack([carries[:, -1], bit_of(self.cut.x, _TOP) ^ carries[:, -1]])
-        lower, (carry, top) = yield from transfers.together(
+        lower, (carry, top) = yield from parallel(
             transfers.lift(pair.rank, carries[:, -2], Z64),
             transfers.lift(pair.rank, ends, Z2k(U64, self.shift + 1)),
         )

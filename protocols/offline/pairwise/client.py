@@ -27,9 +27,8 @@ from mpc.host.encryption import FileKey
 from mpc.meter import Counters
 from mpc.offline import transfers
 from mpc.offline.correlation import Correlation
-from mpc.offline.transfers import together
 from mpc.protocol.rehearsal import Requests
-from mpc.rounds import Steps
+from mpc.rounds import Steps, parallel
 from protocols.offline.dealer.server import FEW_BYTES, NONCE_BYTES, SEED_BYTES
 from protocols.offline.pairwise.cost import request_transfers
 from protocols.offline.pairwise.operands import Operands
@@ -70,7 +69,7 @@ class Maker:
             if view.made:
                 programs.append(fulfil(self.pair, view.made))
                 weights.append(count_transfers(request.correlation))
-        self.endpoint.run_in_turns([self._waves(together(*half)) for half in _halves(programs, weights)])
+        self.endpoint.run_in_turns([self._waves(parallel(*half)) for half in _halves(programs, weights)])
         for view in views:
             for number in view.dropped:
                 self.pair.operands.forget(number)

@@ -11,8 +11,9 @@ import numpy as np
 from mpc.errors import ConfigError
 from mpc.offline.correlation import Correlation, Recipe
 from mpc.offline.recipes import Applied, Pair
-from mpc.offline.transfers import OfflineSteps, together
+from mpc.offline.transfers import OfflineSteps
 from mpc.rings import AnyRing, RandomStream
+from mpc.rounds import parallel
 from mpc.words import Shape
 from protocols.offline.pairwise.operands import Operands
 from protocols.offline.streams import Streams
@@ -100,7 +101,7 @@ def fulfil(pair: Pair, made: Sequence[Derived]) -> OfflineSteps[None]:
     due = {id(derived.out) for derived in made}
     while left:
         ready = [derived for derived in left if _inputs(derived.recipe) & due <= done]
-        values = yield from together(*(derived.recipe.between(pair) for derived in ready))
+        values = yield from parallel(*(derived.recipe.between(pair) for derived in ready))
         for derived, value in zip(ready, values, strict=True):
             derived.out[...] = np.asarray(value, derived.ring.dtype).reshape(derived.out.shape)
             done.add(id(derived.out))

@@ -7,6 +7,7 @@ import pytest
 
 from mpc.offline import one_hot_transfers, transfers
 from mpc.rings import GF2, Z8, Z16, Z64, PackedBits, PackedIntegers, Z2k, integers, packed_bits
+from mpc.rounds import parallel
 from mpc.words import U8, U16, U32, U64, low_bits, smallest_word
 from tests.mpc.offline.ideal_transfers import Ideal, shared
 
@@ -208,7 +209,7 @@ def test_parallel_computations_take_the_waves_of_the_longest():
     half = split(GF2, bits)
 
     def both(rank, own):
-        return transfers.together(
+        return parallel(
             transfers.lift(rank, own, Z8), one_hot_transfers.subset_products(rank, np.stack([own] * 4, axis=1))
         )
 

@@ -7,8 +7,9 @@ from mpc.matrix.fixed_operand import fix, multiply_fixed
 from mpc.matrix.known_matrix import BinColumns, DenseBits, DenseWords, packed_rows
 from mpc.matrix.linear_map import MatrixVectors, apply_matrix, share_masked_matrix
 from mpc.offline.recipes import Applied
-from mpc.offline.transfers import Correlated, together, unpack
+from mpc.offline.transfers import Correlated, unpack
 from mpc.rings import GF2, Z8, Z16, Z32, Z64
+from mpc.rounds import parallel
 from mpc.shares import AShare, BShare
 from mpc.words import U8, U64, low_bits
 from protocols.offline.pairwise import chosen_columns, seed_histograms
@@ -119,7 +120,7 @@ def test_concurrent_requests_share_the_trees():
     ideal = Ideal()
     results = ideal.run(
         [
-            together(*(party.applied(Applied(None, None, 1, x if rank else None, request)) for x in r))
+            parallel(*(party.applied(Applied(None, None, 1, x if rank else None, request)) for x in r))
             for rank, party in enumerate(parties)
         ]
     )
