@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.cores import CORES, keep_to, let_go
 from benchmarks.operations import crypten_operation
-from protocols.runtime.memory import keep_freed_memory
+from mpc.host.process import keep_freed_memory
 
 _SPAWN = multiprocessing.get_context("spawn")
 PROVIDERS = {"CrypTen": "TFP", "CrypTen, third party": "TTP"}

@@ -19,11 +19,11 @@ from typing import Any
 from benchmarks.cores import CORES, keep_to, let_go
 from benchmarks.plain import plain_channel
 from mpc.errors import PeerFailure
+from mpc.host.process import keep_freed_memory
 from mpc.party import Party
 from mpc.planning import Trace
 from protocols.offline.dealer.client import DealtRandomness
 from protocols.offline.dealer.server import serve
-from protocols.runtime.memory import keep_freed_memory
 from protocols.transport.certificates import Credentials, make_credentials
 from protocols.transport.channel import Channel
 from protocols.transport.tcp import Listener, connect

@@ -18,9 +18,8 @@ from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 
 from mpc.errors import PeerFailure, PeerTimeout
-from mpc.host.process import end_with
+from mpc.host.process import bound_memory, end_with, keep_freed_memory
 from protocols.offline.dealer.server import serve
-from protocols.runtime.memory import bound_memory, keep_freed_memory
 from protocols.transport.channel import Channel
 from protocols.transport.tcp import Listener, address_text
 from protocols.transport.tls import HUNG_UP, NO_SESSION, TlsLink

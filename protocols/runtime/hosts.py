@@ -20,7 +20,7 @@ from typing import Any, Literal, NoReturn, TypeVar
 
 from mpc.checks.verdict import begin
 from mpc.errors import ConfigError, PeerFailure, PeerTimeout, PeerVanished, ProtocolDesync
-from mpc.host.process import leave_no_core_dump
+from mpc.host.process import keep_freed_memory, leave_no_core_dump
 from mpc.party import Party
 from protocols.offline.dealer.client import DealtRandomness
 from protocols.offline.dealer.server import FEW_BYTES
@@ -28,7 +28,6 @@ from protocols.offline.pairwise.client import PairwiseRandomness, pairwise
 from protocols.offline.pairwise.prepared import Prepared
 from protocols.offline.streams import shard_domain
 from protocols.ot.correlated import OtKind
-from protocols.runtime.memory import keep_freed_memory
 from protocols.transport.certificates import Credentials
 from protocols.transport.channel import Channel
 from protocols.transport.codec import encode

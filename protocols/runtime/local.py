@@ -21,7 +21,7 @@ import numpy as np
 
 from mpc.checks.verdict import begin
 from mpc.errors import ConfigError
-from mpc.host.process import end_with
+from mpc.host.process import bound_memory, end_with
 from mpc.operators import session
 from mpc.party import Party
 from protocols.offline.dealer.client import DealtRandomness
@@ -32,9 +32,8 @@ from protocols.offline.supply import AHEAD
 from protocols.ot.correlated import OtKind
 from protocols.runtime.dealer_host import run_dealer
 from protocols.runtime.hosts import Network, Offline
-from protocols.runtime.memory import bound_memory
 from protocols.runtime.processes import SECOND, Role, run_processes
-from protocols.runtime.relay import Shape
+from protocols.runtime.relay import LineShape
 from protocols.runtime.removed import refuse_removed
 from protocols.runtime.workers.ray_cluster import check_shards
 from protocols.runtime.workers.ray_workers import with_workers
@@ -55,7 +54,7 @@ Job = Callable[[Party], Any]
 
 
 @dataclass(frozen=True)
-class Division:
+class LocalWorkers:
     """Rows divided among workers: how many, their credentials, and where a dealer for them listens."""
 
     shards: int
@@ -73,7 +72,7 @@ def party_role(
     offline: Offline = "dealer",
     ot: OtKind = "ferret",
     audit: bool = False,
-    division: Division | None = None,
+    division: LocalWorkers | None = None,
     seed: int | None = None,
 ) -> Role:
     """Return the role of party `rank`, which runs `job(party)` with its peer and the dealer, if any."""
@@ -148,7 +147,7 @@ def run_session(
     seed: int | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Run `job` at both parties; return each process's result, pid, peak memory, CPU seconds, and `workers`, if any."""
-    line = None if not round_trip and rate is None else Shape(round_trip, _UNLIMITED if rate is None else rate)
+    line = None if not round_trip and rate is None else LineShape(round_trip, _UNLIMITED if rate is None else rate)
     if shards and line:
         raise ConfigError("round_trip and rate shape the line of one process at each party: leave out shards")
     if seed is not None:
@@ -167,7 +166,7 @@ def run_session(
 
 
 @contextmanager
-def _divided(shards: int, offline: Offline) -> Iterator[Division | None]:
+def _divided(shards: int, offline: Offline) -> Iterator[LocalWorkers | None]:
     """Provide what workers of both parties on this machine need: certificates, and a dealer that serves every pair."""
     if not shards:
         yield None
@@ -176,13 +175,13 @@ def _divided(shards: int, offline: Offline) -> Iterator[Division | None]:
     _check_forkable()
     credentials = make_credentials((*PARTIES, DEALER))
     if offline == "pairwise":
-        yield Division(shards, credentials, None)
+        yield LocalWorkers(shards, credentials, None)
         return
     with listen((_HERE, 0), credentials[DEALER]) as listener:
         process = _FORK.Process(target=_deal_to_workers, args=(listener, os.getpid()), daemon=False)
         process.start()
         try:
-            yield Division(shards, credentials, listener.address)
+            yield LocalWorkers(shards, credentials, listener.address)
         finally:
             process.terminate()
             process.join()

@@ -22,9 +22,8 @@ import numpy as np
 
 from mpc import errors
 from mpc.errors import ConfigError, DataError, PeerFailure, PeerTimeout, PeerVanished, ProtocolDesync, SharewoodError
-from mpc.host.process import end_with, leave_no_core_dump
-from protocols.runtime.memory import keep_freed_memory
-from protocols.runtime.relay import Route, Shape, relay
+from mpc.host.process import end_with, keep_freed_memory, leave_no_core_dump
+from protocols.runtime.relay import LineShape, Route, relay
 from protocols.transport.certificates import Credentials, make_credentials
 from protocols.transport.channel import Channel
 from protocols.transport.codec import Buffer, Tree, decode, encode
@@ -51,7 +50,7 @@ class RoleKilled(PeerVanished):
 
 
 def run_processes(
-    roles: Mapping[str, Role], *, timeout: float | None = None, second: bool = False, line: Shape | None = None
+    roles: Mapping[str, Role], *, timeout: float | None = None, second: bool = False, line: LineShape | None = None
 ) -> dict[str, Tree]:
     """Run every role in its own process; return {role name: result}.
 
@@ -99,7 +98,7 @@ def run_processes(
 
 @contextmanager
 def _addresses(
-    listening: Mapping[Connected, socket.socket], line: Shape | None
+    listening: Mapping[Connected, socket.socket], line: LineShape | None
 ) -> Iterator[dict[Connected, tuple[str, int]]]:
     """Yield the address at which the client of each connection finds its server: a relay, if lines have a shape."""
     here = {between: bound.getsockname() for between, bound in listening.items()}

@@ -40,7 +40,7 @@ _TIMER_SLACK = 29  # prctl's PR_SET_TIMERSLACK
 
 
 @dataclass(frozen=True)
-class Shape:
+class LineShape:
     """The line of a host: seconds from it to another host and back, bits per second in each direction.
 
     Raises ConfigError.
@@ -110,7 +110,7 @@ class Pipe:
         return False
 
 
-class Network:
+class ShapedNetwork:
     """Lines between hosts, and the pipes that share them."""
 
     def __init__(self, delay: float, rate: float, lines: Lines) -> None:
@@ -166,7 +166,7 @@ def relay(routes: Sequence[Route], delay: float, rate: float, lines: Lines = "ho
     """
     listening = [socket.create_server(("127.0.0.1", 0)) for _ in routes]
     fork = multiprocessing.get_context("fork")
-    shaped = Network(delay, rate, lines)
+    shaped = ShapedNetwork(delay, rate, lines)
     process = fork.Process(target=_serve, args=(routes, listening, shaped, os.getpid()), daemon=True)
     process.start()
     try:
@@ -178,7 +178,7 @@ def relay(routes: Sequence[Route], delay: float, rate: float, lines: Lines = "ho
             server.close()
 
 
-def _serve(routes: Sequence[Route], listening: Sequence[socket.socket], network: Network, parent: int) -> None:
+def _serve(routes: Sequence[Route], listening: Sequence[socket.socket], network: ShapedNetwork, parent: int) -> None:
     end_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # its parent ends it
     with suppress(AttributeError):  # only on Linux

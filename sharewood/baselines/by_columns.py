@@ -28,7 +28,7 @@ GUEST = "guest"
 
 
 @dataclass(frozen=True)
-class Tables:
+class PartyTables:
     """The columns of each party, the guest's first, and the guest's labels.
 
     ids: the ids by which rows are aligned; None if all parties have the same rows in the same order.
@@ -40,14 +40,14 @@ class Tables:
     title: str
 
 
-def built_in(parties: int) -> Tables:
+def built_in(parties: int) -> PartyTables:
     """Divide the columns of scikit-learn's breast cancer set among a guest and hosts."""
     features, labels, title = breast_cancer()
     parts = np.array_split(np.arange(features.shape[1]), parties)
-    return Tables([features.iloc[:, part] for part in parts], labels, None, title)
+    return PartyTables([features.iloc[:, part] for part in parts], labels, None, title)
 
 
-def from_files(paths: Sequence[Path], label: str, objective: str) -> Tables:
+def from_files(paths: Sequence[Path], label: str, objective: str) -> PartyTables:
     """Read the guest's file with the label, then one file per host. A column `id` in all of them aligns the rows.
 
     The guest's file may have no feature. Raises DataError.
@@ -59,7 +59,7 @@ def from_files(paths: Sequence[Path], label: str, objective: str) -> Tables:
     tables = [rows.features for rows in (guest, *hosts)]
     ids = [rows.ids.tolist() for rows in (guest, *hosts) if rows.ids is not None]
     if len(ids) == len(paths):
-        return Tables(tables, labels, ids, _title(paths))
+        return PartyTables(tables, labels, ids, _title(paths))
     for path, rows in zip(paths, (guest, *hosts), strict=True):
         if rows.ids is not None:
             raise DataError(f"{path}: has a column {ID!r}, but another file has none: all files must have it, or none")
@@ -68,14 +68,14 @@ def from_files(paths: Sequence[Path], label: str, objective: str) -> Tables:
                 f"{path}: must have the {len(labels)} rows of {paths[0]}, got {len(rows.features)}: a column {ID!r} "
                 "would align them"
             )
-    return Tables(tables, labels, None, _title(paths))
+    return PartyTables(tables, labels, None, _title(paths))
 
 
 def _title(paths: Sequence[Path]) -> str:
     return ", ".join(path.name for path in paths)
 
 
-def run(config: SecureBoostConfig, data: Tables, test_size: float, out: Path) -> FedReport:
+def run(config: SecureBoostConfig, data: PartyTables, test_size: float, out: Path) -> FedReport:
     """Train, predict and evaluate between processes; return the report. The model's parts go to `out`."""
     hosts = [f"host_{i}" for i in range(1, len(data.tables))]
     make_folder(out)

@@ -40,7 +40,7 @@ Rows = tuple[pd.DataFrame, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Clients:
+class ClientTables:
     """The training rows of each client, and the rows to evaluate on."""
 
     training: list[Rows]
@@ -49,7 +49,7 @@ class Clients:
     judged_on: str
 
 
-def built_in(clients: int, test_size: float, divided: Division = "equal") -> Clients:
+def built_in(clients: int, test_size: float, divided: Division = "equal") -> ClientTables:
     """Shuffle scikit-learn's breast cancer set and divide it among `clients` clients."""
     features, labels, title = breast_cancer()
     order = shuffled(len(labels))
@@ -57,7 +57,7 @@ def built_in(clients: int, test_size: float, divided: Division = "equal") -> Cli
     return _held_out([(features.iloc[order[rows]], labels[order[rows]]) for rows in parts], test_size, title)
 
 
-def from_files(paths: Sequence[Path], label: str, test: Path | None, test_size: float, objective: str) -> Clients:
+def from_files(paths: Sequence[Path], label: str, test: Path | None, test_size: float, objective: str) -> ClientTables:
     """Read one file per client, and evaluate on `test` or on `test_size` of each client's rows. Raises DataError."""
     tables: list[Rows] = []
     for path in [*paths, *([test] if test else [])]:
@@ -68,11 +68,11 @@ def from_files(paths: Sequence[Path], label: str, test: Path | None, test_size: 
         check_same_columns((paths[0], tables[0][0]), (path, features))
     title = ", ".join(path.name for path in paths)
     if test:
-        return Clients(tables[:-1], tables[-1], title, f"{len(tables[-1][1])} rows of {test.name}")
+        return ClientTables(tables[:-1], tables[-1], title, f"{len(tables[-1][1])} rows of {test.name}")
     return _held_out(tables, test_size, title)
 
 
-def _held_out(tables: list[Rows], test_size: float, title: str) -> Clients:
+def _held_out(tables: list[Rows], test_size: float, title: str) -> ClientTables:
     """Use `test_size` of each client's rows for validation; 0 means all rows, for both training and validation."""
     training, validation = [], []
     for features, labels in tables:
@@ -82,7 +82,7 @@ def _held_out(tables: list[Rows], test_size: float, title: str) -> Clients:
         training.append((features.iloc[kept], labels[kept]))
         validation.append((features.iloc[aside], labels[aside]))
     test = _pooled(validation if test_size else training)
-    return Clients(training, test, title, f"{len(test[1])} {'held-out' if test_size else 'training'} rows")
+    return ClientTables(training, test, title, f"{len(test[1])} {'held-out' if test_size else 'training'} rows")
 
 
 def _pooled(tables: list[Rows]) -> Rows:
@@ -91,7 +91,7 @@ def _pooled(tables: list[Rows]) -> Rows:
 
 def run(
     config: FedXGBllrConfig | VirtualSamplesConfig,
-    data: Clients,
+    data: ClientTables,
     secure: bool,
     processes: bool,
     out: Path,
@@ -188,7 +188,7 @@ def _rates(config: FedXGBllrConfig, out: Path, X: np.ndarray) -> tuple[list[list
 
 
 def _nodes(
-    data: Clients,
+    data: ClientTables,
     config: FedXGBllrConfig | VirtualSamplesConfig,
     secure: bool,
     folder: Path,

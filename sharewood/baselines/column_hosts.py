@@ -30,13 +30,13 @@ from sharewood.job.apart import check_apart
 from sharewood.job.secrets import Source
 from sharewood.tables.columns import Columns
 from sharewood.tables.files import writable
-from sharewood.tables.tables import Rows, read_rows, write_predictions
+from sharewood.tables.tables import TableRows, read_rows, write_predictions
 from sharewood.tables.toml import read_toml
 
 _HELLO_BYTES = 1 << 16
 
 
-class Section(BaseModel):
+class PartyFiles(BaseModel):
     """A party's files. `epsilon` is the largest value that a host accepts; with None, it accepts exact sums."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -62,7 +62,7 @@ class ColumnHosts(BaseModel):
     address: str
     hosts: tuple[str, ...] = Field(min_length=1)
     align: bool = True
-    parties: dict[str, Section] = {}
+    parties: dict[str, PartyFiles] = {}
     train: dict[str, Any] = {}
     passphrase: Source | None = None
     patience: float = Field(60.0, gt=0, allow_inf_nan=False)
@@ -100,11 +100,11 @@ class ColumnHosts(BaseModel):
         """Load the keys of a party from the folder `tls`. Raises ConfigError."""
         return Credentials.load(self.tls, name, self.passphrase.read() if self.passphrase else None)
 
-    def section(self, name: str) -> Section:
+    def section(self, name: str) -> PartyFiles:
         """Return the section of a party. Raises ConfigError for any other name."""
         if name not in (self.guest, *self.hosts):
             raise ConfigError(f"party {name!r} is neither the guest nor a host: {', '.join((self.guest, *self.hosts))}")
-        return self.parties.get(name, Section())
+        return self.parties.get(name, PartyFiles())
 
     def needs(self, name: str, field: str) -> Path:
         """Return a path that the command requires. Raises ConfigError."""
@@ -193,7 +193,7 @@ def predict(config: ColumnHosts, name: str) -> None:
     say(f"answered for {len(kept)} of {len(rows.features)} rows")
 
 
-def _ids(config: ColumnHosts, rows: Rows, path: Path) -> list[str] | None:
+def _ids(config: ColumnHosts, rows: TableRows, path: Path) -> list[str] | None:
     if not config.align:
         return None
     if rows.ids is None:

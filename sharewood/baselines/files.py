@@ -6,10 +6,10 @@ from pathlib import Path
 
 from mpc.errors import DataError
 from sharewood.tables.columns import Columns
-from sharewood.tables.tables import Rows, check_classes, check_counts, read_table
+from sharewood.tables.tables import TableRows, check_classes, check_counts, read_table
 
 
-def read_file(path: Path, label: str | None, objective: str, only_labels: bool = False) -> Rows:
+def read_file(path: Path, label: str | None, objective: str, only_labels: bool = False) -> TableRows:
     """Read one party's file, in which features may be missing.
 
     Raises DataError if a label does not suit the objective, or if there is no feature and `only_labels` is false.

@@ -25,7 +25,7 @@ from protocols.runtime.hosts import Offline
 from secure_tree.public.config import TrainConfig
 from secure_tree.training.cost import Sizes
 from sharewood.cost.calibration import Computing, calibrate
-from sharewood.cost.plan import Networks, Tables, plan, plan_pairwise
+from sharewood.cost.plan import Networks, PlannedTables, plan, plan_pairwise
 from sharewood.report.figures import Figures
 
 # Rows of the larger table that are planned, and that are trained on: of so many, masked bins lie in a file and material
@@ -68,14 +68,14 @@ class Cluster(Figures):
 
 
 @dataclass(frozen=True)
-class Line:
+class LinearCost:
     """fixed + of_rows x, where x is the share of all rows."""
 
     fixed: float
     of_rows: float
 
     @classmethod
-    def through(cls, first: tuple[float, float], second: tuple[float, float]) -> Line:
+    def through(cls, first: tuple[float, float], second: tuple[float, float]) -> LinearCost:
         """Two points (x, y). Where noise hides one of the parts, all that the second point has is of the rows: too much
         rather than too little, as x grows.
         """
@@ -118,7 +118,7 @@ class Estimate(Figures):
 class ClusterPlan(Figures):
     """A training, the clusters, and what it takes there, with a dealer or without (`offline`)."""
 
-    data: Tables
+    data: PlannedTables
     config: TrainConfig
     cluster: Cluster
     offline: Offline
@@ -152,15 +152,17 @@ def plan_cluster(
     workers = cluster.workers or shards
     networks = {"trips": (cluster.round_trip, math.inf), "bytes": (0.0, cluster.link)}
     planned = _through(PLANNED, sizes, lambda some: _planned(config, some, offline, ot, networks))
-    tables = Tables(list(sizes.rows), [len(names) for names in sizes.names])
+    tables = PlannedTables(list(sizes.rows), [len(names) for names in sizes.names])
     estimate = _estimate(config, cluster, shards, workers, planned, computing, min(starts), needed)
     return ClusterPlan(tables, config, cluster, offline, shards, workers, estimate)
 
 
-def _through(rows: tuple[int, int], sizes: Sizes, figures: Callable[[Sizes], dict[str, float]]) -> dict[str, Line]:
+def _through(
+    rows: tuple[int, int], sizes: Sizes, figures: Callable[[Sizes], dict[str, float]]
+) -> dict[str, LinearCost]:
     """Lines through the figures of two parts of all rows."""
     (x0, first), (x1, second) = ((x, figures(some)) for x, some in (_part(sizes, count) for count in rows))
-    return {name: Line.through((x0, first[name]), (x1, second[name])) for name in first}
+    return {name: LinearCost.through((x0, first[name]), (x1, second[name])) for name in first}
 
 
 def _planned(config: TrainConfig, sizes: Sizes, offline: Offline, ot: OtKind, networks: Networks) -> dict[str, float]:
@@ -194,7 +196,7 @@ def _part(sizes: Sizes, rows: int) -> tuple[float, Sizes]:
     return x, replace(sizes, rows=(fewer(sizes.rows[0]), fewer(sizes.rows[1])), validation_rows=some)
 
 
-def _needed(cluster: Cluster, memory: Line) -> int | None:
+def _needed(cluster: Cluster, memory: LinearCost) -> int | None:
     """The shards that fit the memory of a worker."""
     if cluster.memory is None:
         return None
@@ -210,8 +212,8 @@ def _estimate(
     cluster: Cluster,
     shards: int,
     workers: int,
-    lines: dict[str, Line],
-    computing: dict[str, Line],
+    lines: dict[str, LinearCost],
+    computing: dict[str, LinearCost],
     start: float,
     needed: int | None,
 ) -> Estimate:

@@ -33,7 +33,7 @@ Seconds = dict[str, dict[str, float]]
 
 
 @dataclass(frozen=True)
-class Tables(Figures):
+class PlannedTables(Figures):
     """Rows and features of each party."""
 
     rows: list[int]
@@ -41,7 +41,7 @@ class Tables(Figures):
 
 
 @dataclass(frozen=True)
-class Dealt(Figures):
+class DealtBytes(Figures):
     """Bytes by kind of correlation and party; `key_nodes` are the nodes of all comparison keys."""
 
     bytes_by_kind: dict[str, dict[str, int]]
@@ -89,15 +89,15 @@ class Paired(Figures):
 
 
 @dataclass(frozen=True)
-class Plan(Figures):
+class TrainingPlan(Figures):
     """The cost of a training with a dealer and, in `pairwise`, without one (None if it needs a dealer).
 
     `times` is present if computation was measured.
     """
 
-    data: Tables
+    data: PlannedTables
     config: TrainConfig
-    offline: Dealt
+    offline: DealtBytes
     online: Exchanged
     network_seconds: Seconds
     pairwise: Paired
@@ -204,7 +204,7 @@ def plan(
     pairwise: Computing | None = None,
     ot: OtKind = "ferret",
     networks: Networks = NETWORKS,
-) -> Plan:
+) -> TrainingPlan:
     """Plan dealt bytes by kind and party, total rounds and wire bytes, and seconds by phase and network.
 
     Phases are those of the meter: set-up with its dealing, offline, online. `computing` adds computation: online, a
@@ -232,10 +232,10 @@ def plan(
         }
         for name, network in networks.items()
     }
-    return Plan(
-        Tables(list(sizes.rows), [len(names) for names in sizes.names]),
+    return TrainingPlan(
+        PlannedTables(list(sizes.rows), [len(names) for names in sizes.names]),
         config,
-        Dealt({kind: dict(count) for kind, count in by_kind.items()}, total.dealt, keyed),
+        DealtBytes({kind: dict(count) for kind, count in by_kind.items()}, total.dealt, keyed),
         Exchanged(total.rounds, total.bytes, first.rounds, first.bytes),
         seconds,
         plan_pairwise(config, sizes, ot, pairwise, networks),
@@ -289,7 +289,9 @@ def _computed(computing: Computing, trees: int) -> dict[str, float]:
     return {phase: count * getattr(computing, phase) for phase, count in times.items()}
 
 
-def print_plan(plan: Plan, names: tuple[str, str], networks: Networks = NETWORKS, details: bool = False) -> None:
+def print_plan(
+    plan: TrainingPlan, names: tuple[str, str], networks: Networks = NETWORKS, details: bool = False
+) -> None:
     """Print a plan for which computation was measured: what a training takes in all; with `details`, by phase."""
     assert plan.times is not None, "computing was measured"
     console, paired = Console(), plan.pairwise
@@ -332,7 +334,7 @@ def print_plan(plan: Plan, names: tuple[str, str], networks: Networks = NETWORKS
         )
 
 
-def _print_dealt(console: Console, plan: Plan, names: tuple[str, str]) -> None:
+def _print_dealt(console: Console, plan: TrainingPlan, names: tuple[str, str]) -> None:
     table = Table(title="From the dealer", title_justify="left")
     for column in ("kind", *(f"bytes to {name}" for name in names)):
         table.add_column(column, justify="left" if column == "kind" else "right")

@@ -16,7 +16,7 @@ from sharewood.job.config import HostsConfig
 from sharewood.tables.alignment import check_folder
 from sharewood.tables.files import writable
 from sharewood.tables.sharded import Sharded, to_predict, to_train_on, write_shards
-from sharewood.tables.tables import Rows, check_labels, known_labels, read_rows, read_table, write_predictions
+from sharewood.tables.tables import TableRows, check_labels, known_labels, read_rows, read_table, write_predictions
 
 
 @contextmanager
@@ -31,7 +31,7 @@ def own_ray(config: HostsConfig, name: str) -> Iterator[None]:
         yield
 
 
-def training_tables(config: HostsConfig, name: str) -> tuple[TrainConfig, Rows | Sharded, Rows | None]:
+def training_tables(config: HostsConfig, name: str) -> tuple[TrainConfig, TableRows | Sharded, TableRows | None]:
     """Return the parameters, the table to train on, and the rows of a validation file, if any.
 
     With shards, Ray must be running, and workers will read the table. Raises ConfigError, DataError.
@@ -45,7 +45,7 @@ def training_tables(config: HostsConfig, name: str) -> tuple[TrainConfig, Rows |
     if test_data and parameters.test_size:
         raise ConfigError("test_size and test_data must not both be set: each specifies the rows for validation")
 
-    def table(path: Path) -> Rows:
+    def table(path: Path) -> TableRows:
         rows = read_table(_one_file(path), columns, parameters.may_miss)
         if rows.labels is not None:
             check_labels(path, columns, rows.labels, parameters)
@@ -64,7 +64,7 @@ def own_half(config: HostsConfig, name: str, key: str = "model") -> SharedModel:
     return model
 
 
-def rows_to_predict(config: HostsConfig, name: str, model: SharedModel) -> Rows | Sharded:
+def rows_to_predict(config: HostsConfig, name: str, model: SharedModel) -> TableRows | Sharded:
     """Read the rows to predict, with this party's features of the model. Raises DataError."""
     names = model.facts.names[model.facts.layout.features_of(model.rank)]
     data, columns = config.needs(name, "predict_data"), config.columns(name)
@@ -84,7 +84,7 @@ def check_predictions(config: HostsConfig, name: str) -> Path:
 
 
 def write_predicted(
-    config: HostsConfig, name: str, model: SharedModel, rows: Rows | Sharded, values: np.ndarray, output: str
+    config: HostsConfig, name: str, model: SharedModel, rows: TableRows | Sharded, values: np.ndarray, output: str
 ) -> np.ndarray | None:
     """Write a party's predictions, and return the labels of their rows if its table has all of them."""
     out, data = config.needs(name, "predictions"), config.needs(name, "predict_data")

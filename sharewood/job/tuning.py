@@ -18,10 +18,10 @@ from sharewood.job.files import training_tables
 from sharewood.job.session import bringing, connected
 from sharewood.job.work import JobFacts, agree, check_ids, check_minimum
 from sharewood.logs import in_json, say, say_document
-from sharewood.report.figures import Inputs, Run
+from sharewood.report.figures import InputFiles, Run
 from sharewood.report.run import PartyCosts, PartyReport, print_learned, write_reports
 from sharewood.tables.files import writable, write_frame
-from sharewood.tables.tables import Rows
+from sharewood.tables.tables import TableRows
 from sharewood.warm_up import warm_up
 
 
@@ -51,10 +51,10 @@ def tune(
         parameters, rows, validation = training_tables(config, name)
         if validation is not None or parameters.test_size:
             raise ConfigError("test_size and test_data must not be set: each fold is held out once")
-        assert isinstance(rows, Rows), "there are no shards"
+        assert isinstance(rows, TableRows), "there are no shards"
         for path in [p for p in (out, json) if p]:
             writable(path)
-        read = Inputs.of(train_data=config.party(name).train_data)
+        read = InputFiles.of(train_data=config.party(name).train_data)
         grid = {key: [tuple(v) if isinstance(v, list) else v for v in values] for key, values in config.grid.items()}
 
     def program(party: Party) -> TuningReport:

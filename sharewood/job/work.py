@@ -22,7 +22,7 @@ from secure_tree.training.checkpoint import Checkpoints
 from sharewood.job.failures import told_plainly
 from sharewood.report.progress import Progress, Watch
 from sharewood.tables.sharded import Sharded
-from sharewood.tables.tables import Rows
+from sharewood.tables.tables import TableRows
 
 log = logging.getLogger("sharewood")
 
@@ -71,8 +71,8 @@ def check_minimum(mine: JobFacts, theirs: JobFacts) -> None:
 def fit(
     party: Party,
     parameters: dict[str, Any],
-    rows: Rows | Sharded,
-    validation: Rows | None = None,
+    rows: TableRows | Sharded,
+    validation: TableRows | None = None,
     checkpoints: Checkpoints | None = None,
     watch: Watch | None = None,
     minimum_rows: int = 1,
@@ -137,7 +137,7 @@ def fit(
 def predict(
     party: Party,
     model: SharedModel,
-    rows: Rows | Sharded,
+    rows: TableRows | Sharded,
     output: Output,
     method: Method = "thresholds",
     to: int | None = None,
@@ -163,7 +163,7 @@ def predict(
     return probabilities if model.config.num_class else probabilities[:, 1]
 
 
-def check_ids(party: Party, theirs: JobFacts, *tables: Rows | Sharded | None) -> None:
+def check_ids(party: Party, theirs: JobFacts, *tables: TableRows | Sharded | None) -> None:
     """Check that data by columns has the same ids at both parties; workers check rows in shards when they open them.
 
     Raises DataError at both parties if ids differ, or if only one party has ids.
@@ -175,6 +175,6 @@ def check_ids(party: Party, theirs: JobFacts, *tables: Rows | Sharded | None) ->
             f"{'this party' if here else 'the other'}'s table has an id column, and "
             f"{'the other' if here else 'this party'}'s has none: by columns both tables must have one, or neither"
         )
-    ids = [table.ids for table in own if isinstance(table, Rows) and table.ids is not None]
+    ids = [table.ids for table in own if isinstance(table, TableRows) and table.ids is not None]
     if ids:
         check_same_rows(party, digest_of(one for some in ids for one in some))

@@ -52,7 +52,7 @@ _TICKS = 8
 
 
 @dataclass(frozen=True)
-class Line:
+class ChartLine:
     """One line of a chart."""
 
     name: str
@@ -72,7 +72,7 @@ class Chart:
     caption: str
 
 
-def lines(name: str, caption: str, drawn: Sequence[Line], x: str, y: str, axes: Axes = "points") -> Chart:
+def lines(name: str, caption: str, drawn: Sequence[ChartLine], x: str, y: str, axes: Axes = "points") -> Chart:
     """Draw lines over one pair of axes: both from 0 to 1, or x with ticks at the points, or as the values need."""
 
     def draw(figure: Figure) -> None:

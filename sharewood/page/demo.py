@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from sharewood.page import sections
-from sharewood.page.charts import Line, Whose
-from sharewood.page.document import Headline, Page, Section, Table
+from sharewood.page.charts import ChartLine, Whose
+from sharewood.page.document import CellTable, Headline, Page, Section
 from sharewood.page.units import seconds, size
 from sharewood.report.demo import DemoCosts, DemoReport
 from sharewood.report.figures import MEASURES
@@ -84,7 +84,7 @@ def _quality(report: DemoReport, labels: np.ndarray, margins: Mapping[str, np.nd
         ("Sharewood", curve.sharewood, "ours"),
     ]
     drawn = [
-        Line(f"{system}, {named[kind]}", curve.trees, values, whose, kind == "training" and len(curve.rows) > 1)
+        ChartLine(f"{system}, {named[kind]}", curve.trees, values, whose, kind == "training" and len(curve.rows) > 1)
         for system, learned, whose in systems
         for kind, values in learned.items()
     ]
@@ -103,7 +103,7 @@ def _quality(report: DemoReport, labels: np.ndarray, margins: Mapping[str, np.nd
         "party received; the training itself reveals none of this."
     )
     columns = ["measure", "Sharewood, on secret shares", "XGBoost, on pooled rows"]
-    return Section("Quality", sentences, charts, Table(columns[: 3 if quality.xgboost else 2], rows))
+    return Section("Quality", sentences, charts, CellTable(columns[: 3 if quality.xgboost else 2], rows))
 
 
 def _decisions(report: DemoReport, labels: np.ndarray, margins: Mapping[str, np.ndarray]) -> list[Section]:

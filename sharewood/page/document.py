@@ -19,7 +19,7 @@ class Headline:
 
 
 @dataclass(frozen=True)
-class Table:
+class CellTable:
     """Rows of cells under column names; all columns except the first `texts` are numbers."""
 
     columns: list[str]
@@ -34,7 +34,7 @@ class Section:
     title: str
     sentences: list[str] = field(default_factory=list)
     charts: list[Chart] = field(default_factory=list)
-    table: Table | None = None
+    table: CellTable | None = None
 
 
 @dataclass(frozen=True)

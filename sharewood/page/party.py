@@ -6,8 +6,8 @@ import numpy as np
 
 from secure_tree.training.train import Curve
 from sharewood.page import sections
-from sharewood.page.charts import Line, some
-from sharewood.page.document import Headline, Page, Section, Table
+from sharewood.page.charts import ChartLine, some
+from sharewood.page.document import CellTable, Headline, Page, Section
 from sharewood.page.units import seconds, size
 from sharewood.report.figures import Measures
 from sharewood.report.quality import log_odds
@@ -166,10 +166,10 @@ def _learning(report: TrainingReport) -> Section:
         "Quality",
         [computed, unknown],
         [
-            sections.learning(metric, held, [Line("held-out rows", *_points(one))])
+            sections.learning(metric, held, [ChartLine("held-out rows", *_points(one))])
             for metric, one in report.curves.items()
         ],
-        Table(
+        CellTable(
             ["rounds of trees", *names], [[rounds[i], *(each[i] for each in values)] for i in some(len(curve), _ROWS)]
         ),
     )
@@ -184,7 +184,7 @@ def _quality(measures: Measures, predictions: np.ndarray, labels: np.ndarray | N
         absent = "This party knows no labels of the rows, so there are no metrics and no curves."
         return Section("Quality", [absent])
     rows = [[sections.named(key), sections.measured(value)] for key, value in measures.items()]
-    table = Table(["measure", "own rows"], rows)
+    table = CellTable(["measure", "own rows"], rows)
     if not binary:
         return Section("Quality", ["This party's predictions against the labels in its file."], table=table)
     if len(set(labels.tolist())) < 2:

@@ -8,8 +8,8 @@ from datetime import datetime
 import numpy as np
 
 from secure_tree.public.config import TrainConfig
-from sharewood.page.charts import Chart, Line, Whose, bars, lines, some, spans
-from sharewood.page.document import Section, Table
+from sharewood.page.charts import Chart, ChartLine, Whose, bars, lines, some, spans
+from sharewood.page.document import CellTable, Section
 from sharewood.page.units import number, seconds, size
 from sharewood.report.figures import MEASURES, Phase, Run, merge_texts
 from sharewood.report.shards import Peak, ShardCosts, by_process
@@ -35,7 +35,7 @@ def files(run: Run) -> Section:
         f"Id of the run: {run.run}. Equal digests mean equal files. Digests are HMAC-SHA256 under a key of this "
         "user, whose id precedes the colon, and reveal nothing about the files to anybody else."
     ]
-    return Section("Files", sentences, table=Table(["role", "file", "digest"], rows, texts=3))
+    return Section("Files", sentences, table=CellTable(["role", "file", "digest"], rows, texts=3))
 
 
 def ranking_charts(labels: np.ndarray, margins: Mapping[str, np.ndarray]) -> list[Chart]:
@@ -46,14 +46,14 @@ def ranking_charts(labels: np.ndarray, margins: Mapping[str, np.ndarray]) -> lis
     for name, margin in margins.items():
         false, true, _ = metrics.roc_curve(labels, margin)
         area = metrics.roc_auc_score(labels, margin)
-        roc.append(Line(f"{name}, area {area:.4f}", *_thinned(false, true), _WHOSE[name], name != "Sharewood"))
+        roc.append(ChartLine(f"{name}, area {area:.4f}", *_thinned(false, true), _WHOSE[name], name != "Sharewood"))
         precision, recalled, _ = metrics.precision_recall_curve(labels, margin)
         area = metrics.average_precision_score(labels, margin)
         points = _thinned(recalled[::-1], precision[::-1])
-        recall.append(Line(f"{name}, average precision {area:.4f}", *points, _WHOSE[name], name != "Sharewood"))
+        recall.append(ChartLine(f"{name}, average precision {area:.4f}", *points, _WHOSE[name], name != "Sharewood"))
     share = float(np.mean(labels))
-    roc.append(Line("by chance", [0, 1], [0, 1], "chance"))
-    recall.append(Line(f"by chance, {share:.3f}", [0, 1], [share, share], "chance"))
+    roc.append(ChartLine("by chance", [0, 1], [0, 1], "chance"))
+    recall.append(ChartLine(f"by chance, {share:.3f}", [0, 1], [share, share], "chance"))
     axes = "false positive rate", "true positive rate"
     return [
         lines("roc", "ROC: true positive rate against false positive rate.", roc, *axes, axes="unit"),
@@ -78,19 +78,19 @@ def decisions(labels: np.ndarray, margins: Mapping[str, np.ndarray]) -> Section:
     ]
     drawn = [_calibration(name, labels, 1 / (1 + np.exp(-margin))) for name, margin in margins.items()]
     most = max(value for line in drawn for value in (*line.x, *line.y))
-    drawn.append(Line("perfect", [0, most], [0, most], "chance"))
+    drawn.append(ChartLine("perfect", [0, most], [0, most], "chance"))
     caption = "Share of positive rows against the mean predicted probability, in ten groups of equally many rows."
     chart = lines("calibration", caption, drawn, "predicted probability", "share of positive rows", "values")
     columns = ["flagged rows", "cut-off", "precision", "recall"]
     return Section(
-        "Calibration and cut-offs", sentences, [chart], Table(columns, _cut_offs(labels, margins["Sharewood"]))
+        "Calibration and cut-offs", sentences, [chart], CellTable(columns, _cut_offs(labels, margins["Sharewood"]))
     )
 
 
-def _calibration(name: str, labels: np.ndarray, probability: np.ndarray) -> Line:
+def _calibration(name: str, labels: np.ndarray, probability: np.ndarray) -> ChartLine:
     groups = np.array_split(np.argsort(probability, kind="stable"), min(_GROUPS, len(labels)))
     predicted, observed = ([float(v[rows].mean()) for rows in groups] for v in (probability, labels))
-    return Line(name, predicted, observed, _WHOSE[name], name != "Sharewood", marked=True)
+    return ChartLine(name, predicted, observed, _WHOSE[name], name != "Sharewood", marked=True)
 
 
 def _cut_offs(labels: np.ndarray, margin: np.ndarray) -> list[list[str]]:
@@ -116,7 +116,7 @@ def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[list[float], list[float]]:
 def cost(phases: list[list[str]], note: str) -> Section:
     """Make a table of phases with seconds, rounds, bytes between the parties, and bytes from the dealer."""
     columns = ["phase", "time", "rounds", "between the parties", "from the dealer"]
-    return Section("Time and traffic by phase", [note], table=Table(columns, phases))
+    return Section("Time and traffic by phase", [note], table=CellTable(columns, phases))
 
 
 def phase(name: str, spent: Phase) -> list[str]:
@@ -149,7 +149,7 @@ def tree_parts(parts: Mapping[str, Phase], rounds: int | None) -> Section:
     ]
     what = "One round of trees: the mean over the training." if rounds else "All rounds of trees of this run."
     what += " Dealt ahead: what the dealer sent for the stage in the offline phase."
-    table = Table(["stage", name_of_unit, "share", "rounds", "bytes", "dealt ahead"], rows)
+    table = CellTable(["stage", name_of_unit, "share", "rounds", "bytes", "dealt ahead"], rows)
     return Section("Trees online, stage by stage", [what], charts, table)
 
 
@@ -157,7 +157,9 @@ def memory(peaks: Mapping[str, Peak]) -> Section:
     """Show the peak resident memory of each process."""
     rows = [[name, size(peak)] for name, peak in by_process(peaks).items()]
     return Section(
-        "Memory", ["Peak resident memory of each process, including libraries."], table=Table(["process", "peak"], rows)
+        "Memory",
+        ["Peak resident memory of each process, including libraries."],
+        table=CellTable(["process", "peak"], rows),
     )
 
 
@@ -181,14 +183,16 @@ def shards(workers: Mapping[str, Sequence[ShardCosts]]) -> Section:
     chart = spans("shards", caption, {name: each.busy for name, each in named.items()}, _WORK)
     columns = ["worker", *_WORK.values(), "CPU time", "with its peer", "peak memory"]
     what = "Seconds of work by phase. Replaced workers are not included. Clocks of a party's machines may differ."
-    return Section("Work by shard", [what], [chart], Table(columns, rows))
+    return Section("Work by shard", [what], [chart], CellTable(columns, rows))
 
 
 def configuration(config: TrainConfig) -> Section:
     """List all parameters, which are public and the same at both parties."""
     rows = [[name, _shown(value)] for name, value in config]
     return Section(
-        "Configuration", ["Public, and the same at both parties."], table=Table(["parameter", "value"], rows, texts=2)
+        "Configuration",
+        ["Public, and the same at both parties."],
+        table=CellTable(["parameter", "value"], rows, texts=2),
     )
 
 
@@ -211,7 +215,7 @@ def disclosure(revealed: Mapping[str, list[str]], facts: list[str], dealer: bool
     return Section(
         "What was public, and what was revealed",
         ["Each party's process records every value that it reveals; these are the records."],
-        table=Table(["who", "learned"], rows, texts=2),
+        table=CellTable(["who", "learned"], rows, texts=2),
     )
 
 
@@ -220,7 +224,7 @@ def named(measure: str) -> str:
     return MEASURES.get(measure, measure)
 
 
-def learning(metric: str, evaluated: str, drawn: list[Line]) -> Chart:
+def learning(metric: str, evaluated: str, drawn: list[ChartLine]) -> Chart:
     """Draw the metric by the number of rounds."""
     name = named(metric)
     return lines(f"curve-{metric}", f"{name[0].upper()}{name[1:]} on {evaluated}.", drawn, "rounds of trees", name)

@@ -15,8 +15,8 @@ from sharewood.report.figures import (
     IN_PLACE,
     MEASURES,
     Figures,
-    Offline,
-    Online,
+    OfflinePhase,
+    OnlinePhase,
     Phase,
     Prediction,
     Quality,
@@ -40,7 +40,7 @@ class DemoTables(Figures):
 
 
 @dataclass(frozen=True)
-class Curve(Figures):
+class LearningCurve(Figures):
     """The metric after each of `trees` rounds, by kind of rows ("training", "held_out"), and their numbers."""
 
     metric: str
@@ -61,8 +61,8 @@ class DemoCosts(Figures):
 
     training_seconds: float
     setup: Phase
-    offline: Offline
-    online: Online
+    offline: OfflinePhase
+    online: OnlinePhase
     parts: dict[str, Phase]
     predict: Prediction
 
@@ -82,8 +82,8 @@ class DemoCosts(Figures):
         return cls(
             seconds,
             Phase(setup.seconds, setup.rounds, setup.bytes + (setup.bytes_dealt or 0)),
-            Offline(offline.seconds, offline.rounds, offline.bytes, offline.bytes_dealt),
-            Online(online.seconds, online.rounds, online.bytes, trees=trees),
+            OfflinePhase(offline.seconds, offline.rounds, offline.bytes, offline.bytes_dealt),
+            OnlinePhase(online.seconds, online.rounds, online.bytes, trees=trees),
             {name: of_both(parts, name) for name in parts[0]},
             Prediction(predict.seconds, predict.rounds, predict.bytes, rows=predicted),
         )
@@ -97,7 +97,7 @@ class DemoReport(Figures):
     data: DemoTables
     config: TrainConfig
     quality: Quality
-    curve: Curve
+    curve: LearningCurve
     costs: DemoCosts = field(metadata=IN_PLACE)
     revealed: list[list[str]]
     memory_peak_bytes: dict[str, Peak]

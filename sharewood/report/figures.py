@@ -68,14 +68,14 @@ def _plain(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Inputs:
+class InputFiles:
     """Names and keyed digests of the files that a run will read, by role."""
 
     files: dict[str, str]
     digests: dict[str, str]
 
     @classmethod
-    def of(cls, **files: Path | None) -> Inputs:
+    def of(cls, **files: Path | None) -> InputFiles:
         """Compute them; None means no file of that role. Raises DataError."""
         return cls({role: path.name for role, path in files.items() if path}, keyed_digests(**files))
 
@@ -95,9 +95,9 @@ class Run(Figures):
     run: str
 
     @classmethod
-    def now(cls, pairing: str, read: Inputs | None = None, **written: Path | None) -> Run:
+    def now(cls, pairing: str, read: InputFiles | None = None, **written: Path | None) -> Run:
         """Describe a run of this minute and version, with the files that it has `read` and written, or None by role."""
-        read = read or Inputs({}, {})
+        read = read or InputFiles({}, {})
         files = read.files | {role: path.name for role, path in written.items() if path}
         digests = read.digests | keyed_digests(**written)
         date = datetime.now(UTC).isoformat(timespec="seconds")
@@ -128,7 +128,7 @@ class Phase(Figures):
 
 
 @dataclass(frozen=True)
-class Offline(Phase):
+class OfflinePhase(Phase):
     """Dealing, which is independent of the data and runs beside the training: seconds of work of each thread."""
 
     def document(self) -> dict[str, Any]:
@@ -136,7 +136,7 @@ class Offline(Phase):
 
 
 @dataclass(frozen=True)
-class Online(Phase):
+class OnlinePhase(Phase):
     """Training of `trees` rounds of trees, or of an unknown number."""
 
     trees: int | None = None

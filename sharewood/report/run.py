@@ -16,7 +16,17 @@ from secure_tree.model.storage import write_json
 from secure_tree.public.config import Metric, TrainConfig
 from secure_tree.training.train import Curve, Curves
 from sharewood.logs import say
-from sharewood.report.figures import IN_PLACE, Figures, Measures, Offline, Online, Phase, Prediction, Run, merge_texts
+from sharewood.report.figures import (
+    IN_PLACE,
+    Figures,
+    Measures,
+    OfflinePhase,
+    OnlinePhase,
+    Phase,
+    Prediction,
+    Run,
+    merge_texts,
+)
 from sharewood.report.shards import Peak, ShardCosts, by_shard, peaks, with_workers
 
 log = logging.getLogger("sharewood")
@@ -40,9 +50,9 @@ class PartyCosts(Figures):
         together = with_workers(party.stages, workers)
         stages = {stage: Phase.of_party(spent) for stage, spent in together.items()}
         if "offline" in stages:
-            stages["offline"] = Offline(**vars(stages["offline"]))
+            stages["offline"] = OfflinePhase(**vars(stages["offline"]))
         if "online" in stages:
-            stages["online"] = Online(**vars(stages["online"]), trees=trees)
+            stages["online"] = OnlinePhase(**vars(stages["online"]), trees=trees)
         if "predict" in stages:
             stages["predict"] = Prediction(**vars(stages["predict"]), rows=rows)
         parts = {part: Phase.of_party(spent) for part, spent in party.parts.items()}

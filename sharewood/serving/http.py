@@ -26,7 +26,7 @@ from sharewood.job.sections import Client, Serve
 from sharewood.serving.clients import Clients, OverQuota
 from sharewood.serving.connections import RETRY_AFTER, protocol
 from sharewood.serving.jobs import Job, Unavailable, UnknownIds
-from sharewood.serving.schema import Answer, Problem, Requests
+from sharewood.serving.schema import Answer, Problem, RequestSchema
 from sharewood.serving.service import Service
 from sharewood.tables.columns import ID
 
@@ -46,7 +46,7 @@ def application(service: Service, known: Sequence[Client] | None) -> FastAPI:
     """Return the HTTP application of a service. If its clients have tokens, they send `Authorization: Bearer TOKEN`."""
     columns, settings = service.config.columns(service.name), service.settings
     id_column = (columns.named("id") or ID) if service.by_id else None
-    requests = Requests(service.names, columns, service.model.config, id_column, settings.request_rows)
+    requests = RequestSchema(service.names, columns, service.model.config, id_column, settings.request_rows)
     bearer = HTTPBearer(auto_error=False)
     clients, bodies = Clients(known), _Bodies(settings.request_bytes, settings.answer_within)
 

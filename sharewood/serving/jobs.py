@@ -56,7 +56,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Part:
+class JobPart:
     """A part of a job's rows."""
 
     job: Job
@@ -83,9 +83,9 @@ class Queue:
             self._jobs.append(job)
             self.rows += len(job)
 
-    def batch(self, most: int) -> list[Part]:
+    def batch(self, most: int) -> list[JobPart]:
         """Take the next rows, at most `most`. Jobs that were given up are dropped."""
-        parts: list[Part] = []
+        parts: list[JobPart] = []
         with self._lock:
             while self._jobs and most:
                 job = self._jobs.popleft()
@@ -93,7 +93,7 @@ class Queue:
                     self.rows -= len(job) - job.begun
                     continue
                 count = min(most, len(job) - job.begun)
-                parts.append(Part(job, slice(job.begun, job.begun + count)))
+                parts.append(JobPart(job, slice(job.begun, job.begun + count)))
                 job.begun += count
                 most -= count
                 self.rows -= count

@@ -32,7 +32,7 @@ class Problem(BaseModel):
     detail: str
 
 
-class Requests:
+class RequestSchema:
     """Return the schema of a request: one column per feature, `id` if rows have ids, and at most `most` rows."""
 
     def __init__(self, names: Sequence[str], columns: Columns, config: TrainConfig, id: str | None, most: int) -> None:

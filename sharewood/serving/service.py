@@ -23,8 +23,8 @@ from secure_tree.public.names import columns_behind
 from sharewood.job.config import HostsConfig
 from sharewood.job.session import connected
 from sharewood.serving.batches import Batches, Ready, Shape, padded
-from sharewood.serving.jobs import Job, Part, Queue, Unavailable
-from sharewood.serving.measures import Measures
+from sharewood.serving.jobs import Job, JobPart, Queue, Unavailable
+from sharewood.serving.measures import ServiceMeasures
 from sharewood.serving.turns import ServiceFacts, Turn, agree_on_service, ask_for, index_of, look_up, take_turn
 from sharewood.tables.tables import read_rows
 from sharewood.warm_up import warm_up
@@ -36,7 +36,7 @@ _PAUSE = 1.0
 
 
 @dataclass(frozen=True)
-class Table:
+class RowsById:
     """Rows that the other party requests by id: features float32[n, d], and the place of every id."""
 
     features: np.ndarray
@@ -76,7 +76,7 @@ class Service:
         method: Method = config.predict.method
         self._batches = Batches(self.model, method, self._owners, self.settings.largest_batch, config.predict.mac)
         self._queue = Queue(self.settings.queue_rows)
-        self.measures = Measures()
+        self.measures = ServiceMeasures()
         self._stopping = Event()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK)
         self._state: tuple[str | None, float] = ("it is starting", time.monotonic())
@@ -169,7 +169,7 @@ class Service:
         if not self._stopping.is_set():
             self._waits(f"{self.peer} has left")
 
-    def _next(self, link: Channel) -> list[Part]:
+    def _next(self, link: Channel) -> list[JobPart]:
         """Wait until a party has rows for a batch or leaves; return this party's rows."""
         largest = self.settings.largest_batch
         parts = self._queue.batch(largest)
@@ -181,7 +181,7 @@ class Service:
             os.eventfd_read(self._wake)
         return parts or self._queue.batch(largest)
 
-    def _predict(self, party: Party, ready: Ready, shape: Shape, ids: Sequence[str], parts: list[Part]) -> None:
+    def _predict(self, party: Party, ready: Ready, shape: Shape, ids: Sequence[str], parts: list[JobPart]) -> None:
         """Predict one batch; its owner's jobs get their margins."""
         began = time.perf_counter()
         own, features = shape.owner == party.rank, np.zeros((0, self._batches.width), np.float32)
@@ -207,7 +207,7 @@ class Service:
             self._answer(parts, nothing if margins is None else margins, set(unknown))
         self.measures.batch(own, shape.rows, time.perf_counter() - began)
 
-    def _answer(self, parts: list[Part], margins: np.ndarray, unknown: set[int]) -> None:
+    def _answer(self, parts: list[JobPart], margins: np.ndarray, unknown: set[int]) -> None:
         start = 0
         for part in parts:
             end = start + len(part)
@@ -224,7 +224,7 @@ def _padded(features: np.ndarray, rows: int) -> np.ndarray:
     return filled
 
 
-def _table(config: HostsConfig, name: str, model: SharedModel) -> Table:
+def _table(config: HostsConfig, name: str, model: SharedModel) -> RowsById:
     """Return this party's rows by id. Raises DataError."""
     path = config.needs(name, "predict_data")
     names = model.facts.names[model.facts.layout.features_of(model.rank)]
@@ -233,4 +233,4 @@ def _table(config: HostsConfig, name: str, model: SharedModel) -> Table:
         raise DataError(f"{path} has no id column: the other party requests rows by id")
     known = columns_behind(names, list(rows.features.columns))
     features, _ = read_features(rows.features, model.config, str(path), known)
-    return Table(features, index_of(rows.ids.tolist(), str(path)))
+    return RowsById(features, index_of(rows.ids.tolist(), str(path)))

@@ -18,7 +18,7 @@ from secure_tree.public.exact import choose
 from sharewood.tables.columns import Columns
 from sharewood.tables.datasets import breast_cancer, check_same_columns, hold_out
 from sharewood.tables.describing import describe
-from sharewood.tables.tables import Rows, check_classes, check_counts, read_table
+from sharewood.tables.tables import TableRows, check_classes, check_counts, read_table
 
 Table = tuple[pd.DataFrame, np.ndarray | None]
 CURVE_ROWS = 5_000
@@ -178,7 +178,7 @@ def _hold_out(table: tuple[pd.DataFrame, np.ndarray], test_size: float) -> tuple
     return training, validation
 
 
-def _labelled(path: Path, columns: Columns, config: TrainConfig) -> Rows:
+def _labelled(path: Path, columns: Columns, config: TrainConfig) -> TableRows:
     """Read a table with labels. Raises ConfigError if no column is the label, DataError."""
     if columns.named("label") is None:
         raise ConfigError(f"{columns.source} declares no column as the label")
@@ -191,7 +191,7 @@ def _labelled(path: Path, columns: Columns, config: TrainConfig) -> Rows:
     return rows
 
 
-def _check_same_rows(paths: Sequence[Path], first: Rows, second: Rows) -> None:
+def _check_same_rows(paths: Sequence[Path], first: TableRows, second: TableRows) -> None:
     """Raise DataError unless two tables by columns have the same number of rows and, if there are any, the same ids."""
     n, m = len(first.features), len(second.features)
     if n != m:

@@ -23,7 +23,7 @@ from mpc.errors import ConfigError, DataError
 from mpc.host.files import write_bytes
 from sharewood.tables.columns import Columns
 from sharewood.tables.files import PARQUET, Place, column_names, count_rows
-from sharewood.tables.tables import MayMiss, Rows, check_columns, check_no_ids, read_piecewise
+from sharewood.tables.tables import MayMiss, TableRows, check_columns, check_no_ids, read_piecewise
 
 CSV = ".csv"
 MANIFEST = "shards.json"
@@ -36,7 +36,7 @@ CheckLabels = Callable[[Place, np.ndarray], None]
 
 
 @dataclass(frozen=True)
-class Part:
+class FilePart:
     """Rows `start` to `stop` of a file."""
 
     path: Path
@@ -51,7 +51,7 @@ class Shard:
     source: Path
     number: int
     count: int
-    parts: tuple[Part, ...]
+    parts: tuple[FilePart, ...]
 
     @property
     def rows(self) -> int:
@@ -63,7 +63,7 @@ class Shard:
         may_miss: MayMiss | None = None,
         check_labels: CheckLabels | None = None,
         names: Sequence[str] = (),
-    ) -> Rows:
+    ) -> TableRows:
         """Read the rows in this process, like `sharewood.tables.tables.read_table`, or like `read_rows` with the
         `names` of a model's features.
         """
@@ -96,7 +96,7 @@ def shards_of(source: Path, columns: Columns, count: int) -> list[Shard]:
     if divided:
         if divided != rows:
             raise DataError(f"{source}: its files must have the rows that {MANIFEST} counts: divide it again")
-        return [Shard(source, i, count, (Part(path, 0, rows[i]),)) for i, path in enumerate(files)]
+        return [Shard(source, i, count, (FilePart(path, 0, rows[i]),)) for i, path in enumerate(files)]
     total = sum(rows)
     if total < count:
         raise DataError(f"{source}: must have at least one row per shard, got {total} rows for {count} shards")
@@ -185,21 +185,21 @@ def _divided(source: Path) -> list[int]:
     return rows
 
 
-def _between(files: Sequence[Path], ends: np.ndarray, start: int, stop: int) -> list[Part]:
+def _between(files: Sequence[Path], ends: np.ndarray, start: int, stop: int) -> list[FilePart]:
     """Convert a range of rows of all files to ranges of each file."""
     found = []
     for path, first, last in zip(files, ends[:-1].tolist(), ends[1:].tolist(), strict=True):
         if first < stop and last > start:
-            found.append(Part(path, max(start - first, 0), min(stop, last) - first))
+            found.append(FilePart(path, max(start - first, 0), min(stop, last) - first))
     return found
 
 
-def _joined(pieces: Sequence[Rows]) -> Rows:
+def _joined(pieces: Sequence[TableRows]) -> TableRows:
     def column(values: Sequence[Any]) -> Any:
         return None if values[0] is None else pd.concat([pd.Series(x) for x in values], ignore_index=True)
 
     labels, weights = (column([getattr(rows, name) for rows in pieces]) for name in ("labels", "weights"))
-    return Rows(
+    return TableRows(
         pd.concat([rows.features for rows in pieces], ignore_index=True),
         None if labels is None else labels.to_numpy(),
         None if weights is None else weights.to_numpy(),

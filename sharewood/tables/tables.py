@@ -35,7 +35,7 @@ LIKE_AN_ID = re.compile(r"(?i:(?:^|[_\W])(?:id|idx|index|key|rowid|uuid|guid))$|
 
 
 @dataclass(frozen=True)
-class Rows:
+class TableRows:
     """Rows of a table: features, float64 or of the type `category`; labels, weights and ids if there are any.
 
     `missing` are the features that the schema file declares as possibly missing.
@@ -57,7 +57,7 @@ class Rows:
         return self.ids is not None
 
 
-def read_table(path: Path, columns: Columns, may_miss: MayMiss | None = None) -> Rows:
+def read_table(path: Path, columns: Columns, may_miss: MayMiss | None = None) -> TableRows:
     """Read a table to train on. `may_miss` selects features that may be missing beyond those of `columns`."""
     rows = _training_rows(Place(path), read_frame(path, columns), columns, may_miss)
     if not columns.complete:
@@ -73,7 +73,7 @@ def read_piecewise(
     stop: int,
     rows: int,
     names: Sequence[str] = (),
-) -> Iterator[tuple[Place, Rows]]:
+) -> Iterator[tuple[Place, TableRows]]:
     """Read rows `start` to `stop` in the same way, `rows` at a time, with their place.
 
     With `names`, they are rows to predict, as in `read_rows`.
@@ -87,7 +87,7 @@ def read_piecewise(
             yield place, _training_rows(place, frame, columns, may_miss)
 
 
-def _training_rows(place: Place, frame: pd.DataFrame, columns: Columns, may_miss: MayMiss | None) -> Rows:
+def _training_rows(place: Place, frame: pd.DataFrame, columns: Columns, may_miss: MayMiss | None) -> TableRows:
     columns.check_present(place.path, frame, "label", "weight")
     features = _features(place, frame, columns, columns.features(frame), may_miss)
     roles: tuple[Role, Role] = ("label", "weight")
@@ -95,10 +95,10 @@ def _training_rows(place: Place, frame: pd.DataFrame, columns: Columns, may_miss
     labels, weights = (None if name is None else _numbers(place, name, frame[name], columns) for name in names)
     if weights is not None:
         _refuse(place, str(names[1]), weights < 0, lambda row: f"weight must be at least 0, got {weights[row]:g}")
-    return Rows(features, labels, weights, ids_of(place, frame, columns), columns.missing)
+    return TableRows(features, labels, weights, ids_of(place, frame, columns), columns.missing)
 
 
-def read_rows(path: Path, columns: Columns, names: Sequence[str], may_miss: MayMiss | None = None) -> Rows:
+def read_rows(path: Path, columns: Columns, names: Sequence[str], may_miss: MayMiss | None = None) -> TableRows:
     """Read rows to predict: the features of a model, in its order, and no others; label and weight are ignored."""
     behind, asked = asked_of(path, columns, names)
     return _rows_to_predict(Place(path), read_frame(path, asked), asked, list(behind), may_miss)
@@ -131,9 +131,9 @@ def header_of(columns: Columns, names: Sequence[str]) -> pd.DataFrame:
 
 def _rows_to_predict(
     place: Place, frame: pd.DataFrame, asked: Columns, names: list[str], may_miss: MayMiss | None
-) -> Rows:
+) -> TableRows:
     features = _features(place, frame, asked, names, may_miss)
-    return Rows(features, ids=ids_of(place, frame, asked), missing=asked.missing)
+    return TableRows(features, ids=ids_of(place, frame, asked), missing=asked.missing)
 
 
 def read_joinable(path: Path, columns: Columns) -> tuple[pd.DataFrame, pd.Series]:

@@ -12,9 +12,8 @@ from contextlib import ExitStack
 from typing import Any
 
 from mpc.errors import ConfigError
-from mpc.host.process import leave_no_core_dump
+from mpc.host.process import keep_freed_memory, leave_no_core_dump
 from protocols.runtime.hosts import Network, joined
-from protocols.runtime.memory import keep_freed_memory
 from protocols.runtime.workers.worker_party import Site
 from protocols.transport.certificates import Credentials
 from protocols.transport.tcp import Address, Listener, listen

@@ -26,7 +26,7 @@ from sharewood.job import work
 from sharewood.job.config import HostsConfig
 from sharewood.job.files import check_predictions, own_half, own_ray, rows_to_predict, write_predicted
 from sharewood.job.session import bringing, on_workers
-from sharewood.report.figures import Inputs, Run
+from sharewood.report.figures import InputFiles, Run
 from sharewood.report.quality import quality_of_predictions
 from sharewood.report.run import PartyCosts, PredictionReport, PredictionTable, print_costs, write_reports
 from sharewood.tables.files import writable
@@ -73,7 +73,7 @@ def _predict(config: HostsConfig, name: str, json: Path | None) -> PredictionRep
         out = check_predictions(config, name) if receiver in (None, own) else None
         if json:
             writable(json)
-        read = Inputs.of(predict_data=config.needs(name, "predict_data"), model=config.party(name).model)
+        read = InputFiles.of(predict_data=config.needs(name, "predict_data"), model=config.party(name).model)
         output, mac = config.predict.output if model.config.logistic else "margin", config.predict.mac
 
     def program(party: Party) -> tuple[np.ndarray, PartyCosts]:

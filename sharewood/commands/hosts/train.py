@@ -22,7 +22,7 @@ from sharewood.job.config import HostsConfig
 from sharewood.job.files import own_half, own_ray, training_tables
 from sharewood.job.session import bringing, on_workers
 from sharewood.job.work import fit
-from sharewood.report.figures import Inputs, Run
+from sharewood.report.figures import InputFiles, Run
 from sharewood.report.live import watching
 from sharewood.report.progress import Watch
 from sharewood.report.run import (
@@ -36,7 +36,7 @@ from sharewood.report.run import (
 )
 from sharewood.tables.files import writable
 from sharewood.tables.sharded import Sharded
-from sharewood.tables.tables import Rows
+from sharewood.tables.tables import TableRows
 from sharewood.warm_up import warm_up
 
 
@@ -101,7 +101,7 @@ def _train(
                 make_folder(checkpoints.folder)
             stack.enter_context(alone_in(checkpoints.folder))
         own = config.party(name)
-        read = Inputs.of(train_data=own.train_data, test_data=own.test_data)
+        read = InputFiles.of(train_data=own.train_data, test_data=own.test_data)
         material = own.prepared
         prepared = Prepared(material, config.names.index(name), config.names, key) if material else None
 
@@ -144,9 +144,9 @@ def _train(
     return report
 
 
-def _weights_and_positives(rows: Rows | Sharded, config: TrainConfig) -> tuple[bool | None, float | None]:
+def _weights_and_positives(rows: TableRows | Sharded, config: TrainConfig) -> tuple[bool | None, float | None]:
     """Return whether own rows have weights, and the share of labels that are 1; None where only workers know."""
-    weighted = rows.weights is not None if isinstance(rows, Rows) else None
+    weighted = rows.weights is not None if isinstance(rows, TableRows) else None
     if rows.labels is None or config.objective != "binary:logistic":
         return weighted, None
     return weighted, float(np.mean(rows.labels))

@@ -30,8 +30,8 @@ from sharewood.commands.options import one_of
 from sharewood.job.apart import check_apart
 from sharewood.logs import in_json, say_document
 from sharewood.page import demo_page
-from sharewood.report.demo import Curve, DemoCosts, DemoReport, DemoTables, print_report
-from sharewood.report.figures import Inputs, Quality, Run
+from sharewood.report.demo import DemoCosts, DemoReport, DemoTables, LearningCurve, print_report
+from sharewood.report.figures import InputFiles, Quality, Run
 from sharewood.report.learning_curve import points, staged_margins
 from sharewood.report.progress import Progress
 from sharewood.report.quality import quality
@@ -169,7 +169,7 @@ def run_demo(
     With `shards`, each party divides its rows among that many workers. `files` are those that the data was read from,
     by role.
     """
-    read = Inputs.of(**files)
+    read = InputFiles.of(**files)
     missing = data.missing or "none"
     config = TrainConfig.of(**parameters, partition=data.partition, missing=missing)
     if why := without_xgboost():
@@ -239,9 +239,9 @@ def run_demo(
     return report
 
 
-def _curve(data: DemoData, config: TrainConfig, staged: list[np.ndarray], reference: Reference | None) -> Curve:
+def _curve(data: DemoData, config: TrainConfig, staged: list[np.ndarray], reference: Reference | None) -> LearningCurve:
     """Return the learning curve, beside XGBoost's: this process has both parties' labels and predictions."""
-    curve = Curve(config.metric, points(config.n_estimators))
+    curve = LearningCurve(config.metric, points(config.n_estimators))
     start = [0, 0]
     for name, tables in data.few().items():
         features, labels = data.pooled(tables)

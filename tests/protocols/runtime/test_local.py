@@ -9,9 +9,10 @@ import pytest
 
 from mpc.arithmetic.beaver import Triples
 from mpc.errors import ConfigError, DataError, ProtocolDesync
+from mpc.host import process
 from mpc.rings import Z64
 from protocols.offline.supply import AHEAD
-from protocols.runtime import memory, run_local
+from protocols.runtime import run_local
 from protocols.runtime.hosts import Network, joined
 
 X, Y = np.array([[3, -4], [5, 6]]), np.array([[1, 7], [5, -2]])
@@ -49,7 +50,7 @@ def test_the_owner_passes_the_values():
 
 
 def test_a_job_too_large_for_the_dealer_is_refused_in_one_sentence(monkeypatch):
-    monkeypatch.setattr(memory, "machine_memory", lambda: 400_000_000)
+    monkeypatch.setattr(process, "machine_memory", lambda: 400_000_000)
     small, large = ([([Triples((words,), Z64)], 1)] for words in (1_000, 100_000_000))
     run_local(lambda party: party.randomness.provide(small))
     with pytest.raises(ProtocolDesync, match="dealer: the dealer has too little memory for Triples"):

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from protocols.runtime.relay import Network, Route, relay
+from protocols.runtime.relay import Route, ShapedNetwork, relay
 
 
 def receive(connection, count):
@@ -67,7 +67,7 @@ def test_a_line_per_host_is_shared(routes):
 
 @pytest.mark.parametrize(("lines", "shared"), [("host", True), ("pair", False)])
 def test_which_connections_share_a_line(lines, shared):
-    network = Network(0.02, 100e6, lines)
+    network = ShapedNetwork(0.02, 100e6, lines)
     for sender, receiver in (("dealer", "b"), ("a", "b"), ("a", "b"), ("dealer", "a")):
         network.join(None, None, sender, receiver)
     dealt, first, second, other = network.pipes

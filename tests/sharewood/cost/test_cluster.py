@@ -11,7 +11,7 @@ from secure_tree.public.config import TrainConfig
 from secure_tree.training.cost import Sizes
 from sharewood.cost import cluster as cluster_plan
 from sharewood.cost.calibration import Computing
-from sharewood.cost.cluster import GIB, PHASES, Cluster, Line, plan_cluster, print_cluster_plan
+from sharewood.cost.cluster import GIB, PHASES, Cluster, LinearCost, plan_cluster, print_cluster_plan
 from sharewood.cost.plan import plan
 
 CONFIG = TrainConfig.of(n_estimators=4, max_depth=3, max_bin=16, learning_rate=0.3)
@@ -132,8 +132,8 @@ def test_clusters_that_are_none(given, sentence):
 
 
 def test_lines_have_no_negative_part():
-    assert Line.through((0.1, 2.0), (0.3, 4.0)) == Line(pytest.approx(1.0), pytest.approx(10.0))
-    assert Line.through((0.1, 1.0), (0.3, 9.0)) == Line(0.0, pytest.approx(30.0))
-    assert Line.through((0.1, 3.0), (0.2, 2.0)) == Line(0.0, 10.0)
-    assert Line.through((0.1, 3.0), (0.2, 3.0)) == Line(3.0, 0.0)
-    assert Line.through((1.0, 3.0), (1.0, 2.0)) == Line(2.0, 0.0)
+    assert LinearCost.through((0.1, 2.0), (0.3, 4.0)) == LinearCost(pytest.approx(1.0), pytest.approx(10.0))
+    assert LinearCost.through((0.1, 1.0), (0.3, 9.0)) == LinearCost(0.0, pytest.approx(30.0))
+    assert LinearCost.through((0.1, 3.0), (0.2, 2.0)) == LinearCost(0.0, 10.0)
+    assert LinearCost.through((0.1, 3.0), (0.2, 3.0)) == LinearCost(3.0, 0.0)
+    assert LinearCost.through((1.0, 3.0), (1.0, 2.0)) == LinearCost(2.0, 0.0)

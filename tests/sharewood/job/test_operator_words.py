@@ -30,13 +30,13 @@ from sharewood.job.failures import told_plainly
 from sharewood.job.work import fit
 from sharewood.logs import LogFormat, LogLevel, log_to_stderr, say, say_document
 from sharewood.report.progress import Progress
-from sharewood.tables.tables import Rows
+from sharewood.tables.tables import TableRows
 from tests.sharewood.commands.hosting import COMMAND, ROLES, free_port
 
 
 def small_rows():
     rng = np.random.default_rng(6)
-    return [Rows(pd.DataFrame({"x": rng.normal(size=30)}), np.tile([0.0, 1.0], 15)) for _ in (0, 1)]
+    return [TableRows(pd.DataFrame({"x": rng.normal(size=30)}), np.tile([0.0, 1.0], 15)) for _ in (0, 1)]
 
 
 PARAMETERS = {"n_estimators": 4, "max_depth": 1, "max_bin": 4, "missing": "none", "eval_epochs": 2}

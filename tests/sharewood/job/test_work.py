@@ -8,7 +8,7 @@ from mpc.errors import SharewoodError
 from protocols.testing.two_parties import run_both
 from secure_tree.training.checkpoint import Checkpoints
 from sharewood.job.work import fit, predict
-from sharewood.tables.tables import Rows
+from sharewood.tables.tables import TableRows
 from tests.lies import check_lies
 
 PARAMETERS = dict(n_estimators=1, max_depth=1, max_bin=4, missing="none")
@@ -18,7 +18,7 @@ PARAMETERS = dict(n_estimators=1, max_depth=1, max_bin=4, missing="none")
 def rows():
     rng = np.random.default_rng(6)
     tables = [pd.DataFrame({"x": rng.normal(size=12), "y": rng.normal(size=12)}) for _ in (0, 1)]
-    return [Rows(table, np.tile([0.0, 1.0], 6)) for table in tables]
+    return [TableRows(table, np.tile([0.0, 1.0], 6)) for table in tables]
 
 
 @pytest.mark.parametrize("resume", [False, True])

@@ -10,7 +10,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from secure_tree.public.config import TrainConfig
 from sharewood.page import prediction_page, training_page
-from sharewood.page.charts import Line, lines
+from sharewood.page.charts import ChartLine, lines
 from sharewood.page.units import number, seconds, size
 from sharewood.report.figures import Phase, Run
 from sharewood.report.run import (
@@ -85,7 +85,7 @@ def test_a_resumed_training_says_so():
     [([5, 10, 15], [5, 10, 15]), (list(range(1, 51)), [1, 8, 15, 22, 29, 36, 43, 50]), ([7], [7])],
 )
 def test_ticks_are_where_points_are(x, ticks):
-    chart = lines("curve", "AUC.", [Line("held-out rows", x, [0.5] * len(x))], "rounds of trees", "AUC")
+    chart = lines("curve", "AUC.", [ChartLine("held-out rows", x, [0.5] * len(x))], "rounds of trees", "AUC")
     drawn = [int(text) for text in re.findall(r">(\d+)</text>", chart.svg)]
     assert [n for n in drawn if n] == ticks
 

@@ -9,7 +9,7 @@ import pytest
 from mpc.errors import ConfigError, DataError
 from sharewood.tables import shards as folders
 from sharewood.tables.columns import Columns
-from sharewood.tables.shards import MANIFEST, Part, shards_of, table_files, write_manifest
+from sharewood.tables.shards import MANIFEST, FilePart, shards_of, table_files, write_manifest
 from sharewood.tables.tables import check_classes, read_table
 
 SCHEMA = """
@@ -83,8 +83,8 @@ def test_shards_have_each_row_once_as_one_file_has_it(ray, tmp_path, monkeypatch
 def test_a_shard_of_several_files_has_their_ranges(ray, tmp_path, columns):
     folder = folder_of(tmp_path, frame_of(20), ".parquet", [3, 9, 8])
     first, second = shards_of(folder, columns, 2)
-    assert first.parts == (Part(folder / "part-00.parquet", 0, 3), Part(folder / "part-01.parquet", 0, 7))
-    assert second.parts == (Part(folder / "part-01.parquet", 7, 9), Part(folder / "part-02.parquet", 0, 8))
+    assert first.parts == (FilePart(folder / "part-00.parquet", 0, 3), FilePart(folder / "part-01.parquet", 0, 7))
+    assert second.parts == (FilePart(folder / "part-01.parquet", 7, 9), FilePart(folder / "part-02.parquet", 0, 8))
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

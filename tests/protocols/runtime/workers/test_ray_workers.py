@@ -15,7 +15,7 @@ from mpc.errors import ConfigError
 from mpc.party import Party
 from mpc.protocol.rehearsal import Requests, Silence
 from protocols.runtime.hosts import Network
-from protocols.runtime.local import Division, run_local
+from protocols.runtime.local import LocalWorkers, run_local
 from protocols.runtime.workers.ray_cluster import ray_cluster
 from protocols.runtime.workers.ray_workers import RayWorkers
 from protocols.transport.certificates import Credentials
@@ -102,8 +102,8 @@ def test_workers_of_either_party_are_lost(partition, offline):
 @pytest.mark.parametrize("victims", [[(0, 0, 1)], [(0, 0, 0), (1, 0, 0)]])
 def test_a_frozen_worker_is_replaced(monkeypatch, victims):
     """Also if both workers of a shard freeze, so that neither notices that the other is silent."""
-    usual = Division.network
-    monkeypatch.setattr(Division, "network", lambda *given: replace(usual(*given), timeout=20.0))
+    usual = LocalWorkers.network
+    monkeypatch.setattr(LocalWorkers, "network", lambda *given: replace(usual(*given), timeout=20.0))
     a, b = run_local(train(victims=victims, how=signal.SIGSTOP), shards=2, timeout=300)
     assert [a["killed"], b["killed"]] == [[worker for rank, _, worker in victims if rank == each] for each in (0, 1)]
     check(a, b)

@@ -5,14 +5,14 @@ import resource
 
 import pytest
 
-from protocols.runtime import memory
+from mpc.host import process
 
 LIMIT = 1 << 50
 
 
 def bounded(limits, size, report):
     resource.setrlimit(resource.RLIMIT_AS, limits)
-    memory.bound_memory(size)
+    process.bound_memory(size)
     report.send(resource.getrlimit(resource.RLIMIT_AS))
 
 
@@ -35,13 +35,13 @@ def test_a_limit_that_a_process_has_is_not_raised(limits):
 @pytest.mark.parametrize("version", [0, 1])
 def test_the_memory_of_a_container_is_found_in_both_versions_of_control_groups(monkeypatch, tmp_path, version):
     bounds = [str(tmp_path / name) for name in ("memory.max", "memory.limit_in_bytes")]
-    monkeypatch.setattr(memory, "_BOUNDS", bounds)
-    whole = memory.machine_memory()
+    monkeypatch.setattr(process, "_BOUNDS", bounds)
+    whole = process.machine_memory()
     (tmp_path / "memory.max").write_text("max\n")
-    assert memory.machine_memory() == whole > 1 << 20
+    assert process.machine_memory() == whole > 1 << 20
     with open(bounds[version], "w") as file:
         file.write("1048576\n")
-    assert memory.machine_memory() == 1 << 20
+    assert process.machine_memory() == 1 << 20
     with open(bounds[version], "w") as file:
         file.write("9223372036854771712\n")
-    assert memory.machine_memory() == whole
+    assert process.machine_memory() == whole
