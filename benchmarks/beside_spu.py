@@ -34,6 +34,7 @@ from mpc.rounding.truncation import truncate
 from mpc.rounds import Steps
 from protocols.ot.correlated import OtKind
 from protocols.runtime.local import run_session
+from protocols.runtime.settings import Offline
 
 OPERATIONS = ("product", "comparison", "sigmoid")
 # Runs in SPU's interpreter, and prints a line of JSON with medians of seconds.
@@ -111,7 +112,7 @@ def ours(elements: int, repeats: int, ot: OtKind) -> dict[str, tuple[float, floa
             out[name] = [median(seconds[1:]), sent[-1] / 1e6]
         return out
 
-    outcome = run_session(job, offline="pairwise", ot=ot)["party_a"]["result"]
+    outcome = run_session(job, offline=Offline("pairwise", ot))["party_a"]["result"]
     return {name: (seconds, megabytes) for name, (seconds, megabytes) in outcome.items()}
 
 

@@ -29,8 +29,8 @@ from benchmarks.tree_stages import made_up_rows
 from mpc.party import Party
 from mpc.planning import Trace
 from protocols.offline.sizes import request_bytes
-from protocols.runtime.hosts import Offline
 from protocols.runtime.local import PARTIES, run_session
+from protocols.runtime.settings import Maker, Offline
 from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier
 from secure_tree.model.shared_model import SharedModel
@@ -42,7 +42,7 @@ CHECKS = ("none", "audit", "MACs")
 HEAD = ("size", "checks", "s / tree", "rounds / tree", "MB / tree", "dealt MB / tree", "set-up s", "set-up MB")
 
 
-def measure(rows: int, features: int, depth: int, trees: int, offline: Offline, checks: str) -> list[float | None]:
+def measure(rows: int, features: int, depth: int, trees: int, offline: Maker, checks: str) -> list[float | None]:
     """Return the columns of the table from the third on; MACs concern predictions only."""
     mac = checks == "MACs"
 
@@ -53,7 +53,7 @@ def measure(rows: int, features: int, depth: int, trees: int, offline: Offline, 
         return {name: asdict(stage) for name, stage in party.stages.items()}
 
     before = _cpu_seconds()
-    outcome = run_session(job, offline=offline, audit=checks == "audit")
+    outcome = run_session(job, offline=Offline(offline), audit=checks == "audit")
     cpu = _cpu_seconds() - before
     parties = [outcome[name]["result"] for name in PARTIES]
 

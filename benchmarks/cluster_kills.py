@@ -39,14 +39,14 @@ from rich.table import Table
 from benchmarks.program import parse
 from mpc.errors import SharewoodError
 from mpc.party import Party
-from protocols.runtime.hosts import Offline
 from protocols.runtime.local import run_local
+from protocols.runtime.settings import Maker
 from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier
 
 ROWS, CUT, SHARDS, TREES = 400, 170, 2, 4
 MODEL: dict[str, Any] = {"n_estimators": TREES, "max_depth": 2, "max_bin": 8, "learning_rate": 0.5}
-OFFLINE: tuple[Offline, Offline] = ("dealer", "pairwise")
+OFFLINE: tuple[Maker, Maker] = ("dealer", "pairwise")
 ENDS = ("model", "refused", "wrong", "hang")
 # The phases of kills, each from one mark of a run until the next, and the training that each affects.
 PHASES = {
@@ -86,7 +86,7 @@ def undisturbed() -> np.ndarray:
     return np.array([np.concatenate(run_both(job, pair)[0]) for pair in seeds])
 
 
-def train(offline: Offline, folder: Path) -> None:
+def train(offline: Maker, folder: Path) -> None:
     """Train and predict, and write marks, margins by party and training, and a refusal to the folder."""
 
     def job(party: Party) -> None:
@@ -121,7 +121,7 @@ class Ran:
     kills: list[str]
 
 
-def run(offline: Offline, kills: dict[str, tuple[float, int]]) -> Ran:
+def run(offline: Maker, kills: dict[str, tuple[float, int]]) -> Ran:
     """Run in new processes. `kills` gives, by phase, the seconds into it, and the running worker that is killed."""
     left, killed, at, until = dict(kills), list[str](), dict[str, float](), time.monotonic() + LIMIT
     with tempfile.TemporaryDirectory() as name:
@@ -194,7 +194,7 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def lengths(offline: Offline) -> dict[str, float]:
+def lengths(offline: Maker) -> dict[str, float]:
     """Return the seconds of each phase of a run without kills."""
     ran = run(offline, {})
     if ran.margins[-1] is None:

@@ -35,9 +35,9 @@ from protocols.baselines.federated.virtual_samples.server import Server
 from protocols.baselines.secureboost import Guest, Host, SecureBoostConfig
 from protocols.baselines.secureboost.columns import bin_columns
 from protocols.baselines.secureboost.remote import RemoteColumns
-from protocols.runtime.hosts import Offline
 from protocols.runtime.local import run_local
 from protocols.runtime.processes import run_processes
+from protocols.runtime.settings import Maker
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 
 VICTIM, ATTACKER = 0, 1
@@ -120,7 +120,7 @@ class Overheard:
         return getattr(self.link, name)
 
 
-def flagship(table: Table, vertical: bool, offline: Offline = "dealer") -> tuple[Run, list[list[list[bytes]]]]:
+def flagship(table: Table, vertical: bool, offline: Maker = "dealer") -> tuple[Run, list[list[list[bytes]]]]:
     """Sharewood: a run without attacks, and what each party received in the training and, by rows, in a prediction.
 
     The prediction is of the candidates, at party 0.

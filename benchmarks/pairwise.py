@@ -24,8 +24,8 @@ from benchmarks.program import parse
 from benchmarks.tree_stages import made_up_rows
 from mpc.party import Party
 from protocols.ot.correlated import OtKind
-from protocols.runtime.hosts import Offline
 from protocols.runtime.local import PARTIES, run_session
+from protocols.runtime.settings import Maker, Offline
 from secure_tree import SecureXGBClassifier
 
 
@@ -77,7 +77,7 @@ class Measured:
     peak_megabytes: float
 
 
-def measure(size: Size, trees: int, offline: Offline, ot: OtKind) -> Measured:
+def measure(size: Size, trees: int, offline: Maker, ot: OtKind) -> Measured:
     """One training."""
 
     def job(party: Party) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def measure(size: Size, trees: int, offline: Offline, ot: OtKind) -> Measured:
         end = _now()
         return {"start": start, "end": end, "stages": {k: asdict(v) for k, v in party.stages.items()}}
 
-    outcome = run_session(job, offline=offline, ot=ot)
+    outcome = run_session(job, offline=Offline(offline, ot))
     results = [outcome[name]["result"] for name in PARTIES]
     stages = [r["stages"] for r in results]
 
@@ -136,7 +136,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parse(parser, arguments, sizes=["smallest"], trees=1, ot=["softspoken"])
     measured = []
     for name in options.sizes:
-        kinds: list[tuple[Offline, OtKind]] = [] if options.no_dealer else [("dealer", "ferret")]
+        kinds: list[tuple[Maker, OtKind]] = [] if options.no_dealer else [("dealer", "ferret")]
         for offline, ot in [*kinds, *(("pairwise", ot) for ot in options.ot)]:
             measured.append(measure(SIZES[name], options.trees, offline, ot))
             print(measured[-1], flush=True)

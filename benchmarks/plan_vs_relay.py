@@ -26,8 +26,8 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from protocols.runtime.hosts import Offline
 from protocols.runtime.relay import Address, Lines, Route, relay
+from protocols.runtime.settings import Maker, Offline
 from secure_tree.public.config import TrainConfig
 from secure_tree.training.cost import Sizes
 from sharewood.cost.calibration import calibrate
@@ -123,13 +123,11 @@ def measure(
     return {**seconds, IN_ALL: max(whole)}
 
 
-def compare(
-    job: str, train: dict[str, Any], offline: Offline, lines: Lines, networks: Networks
-) -> list[dict[str, Any]]:
+def compare(job: str, train: dict[str, Any], offline: Maker, lines: Lines, networks: Networks) -> list[dict[str, Any]]:
     """Return planned and measured seconds of each phase and in all, by network."""
     rows, features, _ = JOBS[job]
     config, sizes = TrainConfig.of(**train), Sizes.numeric(rows, features)
-    computing = calibrate(config, sizes, offline)
+    computing = calibrate(config, sizes, Offline(offline))
     planned = plan(config, sizes, computing, computing, networks=networks)
     needed = planned if offline == "dealer" else planned.pairwise
     assert needed is not None and needed.times is not None, "computing was measured"

@@ -21,8 +21,9 @@ from pydantic import Field
 from mpc.errors import ConfigError, DataError
 from mpc.party import Party
 from protocols.ot.correlated import OtKind
-from protocols.runtime.hosts import Network, Offline, parse_address, run_party
+from protocols.runtime.hosts import Network, parse_address, run_party
 from protocols.runtime.loopback import is_loopback, loopback_credentials, loopback_dealer
+from protocols.runtime.settings import Maker, Offline
 from protocols.transport.certificates import Credentials
 from secure_tree.functions.links import Output
 from secure_tree.model.shared_model import SharedModel
@@ -50,7 +51,7 @@ class _Common(Strict):
     parties: dict[str, _Place]
     network_mode: Literal["petnet"] = "petnet"
     network_scheme: Literal["socket"] = "socket"
-    offline: Offline | None = None
+    offline: Maker | None = None
     ot: OtKind = "ferret"
     audit: bool = False
     dealer: str | None = None
@@ -148,14 +149,16 @@ class _Operator:
             raise ConfigError("parties on different hosts need common.tls (see sharewood keygen)")
         if DEALER in config.parties:
             raise ConfigError(f"a party may not be called {DEALER}")
-        offline = config.offline or ("dealer" if config.dealer or (loopback and config.tls is None) else "pairwise")
+        offline: Maker = config.offline or (
+            "dealer" if config.dealer or (loopback and config.tls is None) else "pairwise"
+        )
         if offline == "pairwise" and config.dealer:
             raise ConfigError("offline pairwise takes no dealer: leave out common.dealer")
         if offline == "dealer" and (config.tls is None) != (config.dealer is None):
             raise ConfigError("name both common.tls and common.dealer, or, on one machine, neither")
         dealer = parse_address(config.dealer) if config.dealer else None
-        how: dict[str, Any] = {"offline": offline, "ot": config.ot, "audit": config.audit}
-        network = Network((first, second), addresses[first], dealer, DEALER, **how)
+        how = Offline(offline, config.ot)
+        network = Network((first, second), addresses[first], dealer, DEALER, offline=how, audit=config.audit)
         if config.tls is not None:
             credentials = Credentials.load(config.tls, self.party)
         else:

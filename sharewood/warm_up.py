@@ -11,7 +11,7 @@ from mpc.party import Party
 from protocols.offline.dealer.local_dealer import LocalRandomness
 from protocols.offline.pairwise.client import pairwise
 from protocols.ot.correlated import OtKind
-from protocols.runtime.hosts import Offline
+from protocols.runtime.settings import Maker
 from protocols.transport.memory import memory_pair
 from secure_tree import SecureXGBClassifier
 
@@ -19,7 +19,7 @@ from secure_tree import SecureXGBClassifier
 _SEEDS = (bytes(16), bytes(range(16)))
 
 
-def warm_up(offline: Offline = "dealer", ot: OtKind = "ferret") -> None:
+def warm_up(offline: Maker = "dealer", ot: OtKind = "ferret") -> None:
     """Train and predict on four generated rows between two threads; takes a few seconds at first, then at most one."""
 
     def job(rank: int) -> None:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from mpc.checks.verdict import begin
 from mpc.errors import ConfigError, PeerFailure, PeerTimeout, PeerVanished, ProtocolDesync
@@ -27,7 +27,7 @@ from protocols.offline.dealer.server import FEW_BYTES
 from protocols.offline.pairwise.client import PairwiseRandomness, pairwise
 from protocols.offline.pairwise.prepared import Prepared
 from protocols.offline.streams import shard_domain
-from protocols.ot.correlated import OtKind
+from protocols.runtime.settings import FROM_DEALER, Offline
 from protocols.transport.certificates import Credentials
 from protocols.transport.channel import Channel
 from protocols.transport.codec import encode
@@ -35,8 +35,6 @@ from protocols.transport.tcp import Address, Listener, connect, listen
 
 log = logging.getLogger("sharewood")
 T = TypeVar("T")
-# Who makes the correlated randomness: a third process, or the two parties.
-Offline = Literal["dealer", "pairwise"]
 _NONCE_BYTES = 16
 _DECLINING = 1.0
 _LATER = 1.25
@@ -47,8 +45,8 @@ _ADDRESS = re.compile(r"(?:(?P<host>[^\s:\[\]]+)|\[(?P<v6>[0-9A-Fa-f:.]+)\]):(?P
 class Network:
     """The hosts of a job: `parties` by rank, and the addresses at which party 0 (`meeting`) and the dealer listen.
 
-    If `dealer` is None, party 0 announces its address. With `offline` "pairwise" there is no dealer, and `ot` is how
-    the parties make oblivious transfers. With `audit` they check what they compute.
+    If `dealer` is None, party 0 announces its address, unless `offline` is "pairwise". With `audit` they check
+    what they compute.
 
     `shards` is the number of workers among which each party divides its rows. Two workers connect for one `shard` of
     the job of two leads, whose session has the id `leads`.
@@ -62,8 +60,7 @@ class Network:
     dealer_name: str = "dealer"
     patience: float = 60.0
     timeout: float = 600.0
-    offline: Offline = "dealer"
-    ot: OtKind = "ferret"
+    offline: Offline = FROM_DEALER
     audit: bool = False
     shards: int = 0
     shard: int | None = None
@@ -76,14 +73,13 @@ class Network:
 
     def expected(self, supplied: bool) -> dict[str, Any]:
         """Return what the hosts compare: who makes correlated randomness and how, if the job is `supplied` with any."""
-        paired = self.offline == "pairwise"
         divided = {"shards": self.shards, "shard": self.shard, "session of the leads": self.leads}
         return {
             "parties": list(self.parties),
-            "offline": self.offline if supplied else None,
-            "ot": self.ot if supplied and paired else None,
+            "offline": self.offline.maker if supplied else None,
+            "ot": self.offline.ot if supplied and self.offline.pairwise else None,
             "audit": self.audit if supplied else None,
-            "dealer": self.dealer_name if supplied and not paired else None,
+            "dealer": self.dealer_name if supplied and not self.offline.pairwise else None,
             **(divided if self.shards else {}),
         }
 
@@ -158,7 +154,7 @@ def _supplied(
     if second:
         with second.explained(), _at_first_hand(peer, second):
             with second.watching(peer, _give_up):
-                made = pairwise(rank, second, network.ot, peer, prepared, network.domain)
+                made = pairwise(rank, second, network.offline.ot, peer, prepared, network.domain)
             yield made
         return
     address = network.dealer or _own_dealer(peer, rank, own_dealer)
@@ -224,7 +220,7 @@ def _meet(
     """
     name = network.parties[1 - rank]
     waits: dict[str, Any] = {"patience": network.patience, "timeout": network.timeout}
-    expected, paired = network.expected(supplied), supplied and network.offline == "pairwise"
+    expected, paired = network.expected(supplied), supplied and network.offline.pairwise
     if rank == 1:
         with _hinting(name):
             peer = connect(network.meeting, credentials, name, **waits)

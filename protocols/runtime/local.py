@@ -31,10 +31,11 @@ from protocols.offline.pairwise.known_transfers import local_pair
 from protocols.offline.supply import AHEAD
 from protocols.ot.correlated import OtKind
 from protocols.runtime.dealer_host import run_dealer
-from protocols.runtime.hosts import Network, Offline
+from protocols.runtime.hosts import Network
 from protocols.runtime.processes import SECOND, Role, run_processes
 from protocols.runtime.relay import LineShape
 from protocols.runtime.removed import refuse_removed
+from protocols.runtime.settings import FROM_DEALER, Maker, Offline, check_together
 from protocols.runtime.workers.ray_cluster import check_shards
 from protocols.runtime.workers.ray_workers import with_workers
 from protocols.transport.certificates import Credentials, make_credentials
@@ -61,16 +62,15 @@ class LocalWorkers:
     credentials: dict[str, Credentials]
     dealer: Address | None
 
-    def network(self, offline: Offline, ot: OtKind) -> Network:
+    def network(self, offline: Offline) -> Network:
         """Return the network of two workers; each pair has its own address."""
-        return Network(PARTIES, (_HERE, 1), self.dealer, offline=offline, ot=ot)
+        return Network(PARTIES, (_HERE, 1), self.dealer, offline=offline)
 
 
 def party_role(
     rank: int,
     job: Job,
-    offline: Offline = "dealer",
-    ot: OtKind = "ferret",
+    offline: Offline = FROM_DEALER,
     audit: bool = False,
     division: LocalWorkers | None = None,
     seed: int | None = None,
@@ -82,11 +82,11 @@ def party_role(
         name = PARTIES[1 - rank]
         peer = channels[name]
         randomness: DealtRandomness | PairwiseRandomness
-        if offline == "pairwise" and seed is not None:
+        if offline.pairwise and seed is not None:
             shared = _drawing(seed, "both")(32)
             randomness = local_pair(rank, channels[name + SECOND], shared, draw(SEED_BYTES), peer)
-        elif offline == "pairwise":
-            randomness = pairwise(rank, channels[name + SECOND], ot, peer)
+        elif offline.pairwise:
+            randomness = pairwise(rank, channels[name + SECOND], offline.ot, peer)
         else:
             randomness = DealtRandomness(rank, channels[DEALER], peer, draw=draw)
         with session(Party(rank, peer, randomness, draw=draw)) as party:
@@ -95,7 +95,7 @@ def party_role(
             if division is None:
                 result, costs = job(party), {}
             else:
-                network, own = division.network(offline, ot), division.credentials[PARTIES[rank]]
+                network, own = division.network(offline), division.credentials[PARTIES[rank]]
                 with with_workers(party, division.shards, network, _HERE, partial(replace, own)) as workers:
                     result = job(party)
                     costs = {"workers": workers.costs()}
@@ -138,8 +138,7 @@ def run_session(
     job: Job,
     *,
     timeout: float | None = None,
-    offline: Offline = "dealer",
-    ot: OtKind = "ferret",
+    offline: Offline = FROM_DEALER,
     audit: bool = False,
     shards: int = 0,
     round_trip: float = 0.0,
@@ -156,13 +155,12 @@ def run_session(
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
             raise ConfigError(f"seed must be an integer, got {seed!r}")
         log.warning("seed=%d: whoever knows the seed knows all shares of this run; for tests and notebooks only", seed)
-    if audit and shards:
-        raise ConfigError("an audit must be used with one process at each party: leave out shards")
+    check_together(offline, shards, audit)
     with _divided(shards, offline) as division:
-        roles = {PARTIES[rank]: party_role(rank, job, offline, ot, audit, division, seed) for rank in (0, 1)}
-        if offline == "dealer":
+        roles = {PARTIES[rank]: party_role(rank, job, offline, audit, division, seed) for rank in (0, 1)}
+        if not offline.pairwise:
             roles[DEALER] = partial(dealer_role, seed=seed)
-        return run_processes(roles, timeout=timeout, second=offline == "pairwise", line=line)
+        return run_processes(roles, timeout=timeout, second=offline.pairwise, line=line)
 
 
 @contextmanager
@@ -174,7 +172,7 @@ def _divided(shards: int, offline: Offline) -> Iterator[LocalWorkers | None]:
     check_shards("shards", shards)
     _check_forkable()
     credentials = make_credentials((*PARTIES, DEALER))
-    if offline == "pairwise":
+    if offline.pairwise:
         yield LocalWorkers(shards, credentials, None)
         return
     with listen((_HERE, 0), credentials[DEALER]) as listener:
@@ -214,7 +212,7 @@ def run_local(
     job: Job,
     *,
     timeout: float | None = None,
-    offline: Offline = "dealer",
+    offline: Maker = "dealer",
     ot: OtKind = "ferret",
     audit: bool = False,
     shards: int = 0,
@@ -246,8 +244,7 @@ def run_local(
     outcome = run_session(
         job,
         timeout=timeout,
-        offline=offline,
-        ot=ot,
+        offline=Offline(offline, ot),
         audit=audit,
         shards=shards,
         round_trip=round_trip,

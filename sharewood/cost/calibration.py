@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 
 from mpc.party import Party
-from protocols.ot.correlated import OtKind
-from protocols.runtime.hosts import Offline
 from protocols.runtime.local import PARTIES, run_session
+from protocols.runtime.settings import FROM_DEALER, Offline
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.names import columns_behind
@@ -40,9 +39,7 @@ class Computing:
     start: float = 0.0
 
 
-def calibrate(
-    config: TrainConfig, sizes: Sizes, offline: Offline = "dealer", ot: OtKind = "ferret", shards: int = 0
-) -> Computing:
+def calibrate(config: TrainConfig, sizes: Sizes, offline: Offline = FROM_DEALER, shards: int = 0) -> Computing:
     """Train on a few rows twice, since the first training of a process takes longer; then measure one round of trees.
 
     The rows are generated, since the work depends only on sizes. All processes share this machine, and the figures
@@ -52,7 +49,7 @@ def calibrate(
     sizes.context(config)
     once = config.model_copy(update={"n_estimators": 1, "test_size": 0.0, "early_stopping_rounds": None})
     kind = SecureXGBClassifier if config.logistic else SecureXGBRegressor
-    warm_up(offline, ot)
+    warm_up(offline.maker, offline.ot)
 
     def job(party: Party) -> dict[str, Any]:
         logging.getLogger("sharewood").setLevel(logging.WARNING)
@@ -76,7 +73,7 @@ def calibrate(
             runs.append({name: stage.seconds for name, stage in party.stages.items()})
         return {"start": start, **{name: min(run[name] for run in runs) for name in runs[0]}}
 
-    outcome = run_session(job, offline=offline, ot=ot, shards=shards)
+    outcome = run_session(job, offline=offline, shards=shards)
     setup, ahead, online, start = (
         [outcome[party]["result"][name] for party in PARTIES] for name in ("setup", "offline", "online", "start")
     )

@@ -20,8 +20,7 @@ from rich.table import Table
 
 from mpc.errors import ConfigError
 from protocols.offline.supply import WINDOW
-from protocols.ot.correlated import OtKind
-from protocols.runtime.hosts import Offline
+from protocols.runtime.settings import FROM_DEALER, Maker, Offline
 from secure_tree.public.config import TrainConfig
 from secure_tree.training.cost import Sizes
 from sharewood.cost.calibration import Computing, calibrate
@@ -121,7 +120,7 @@ class ClusterPlan(Figures):
     data: PlannedTables
     config: TrainConfig
     cluster: Cluster
-    offline: Offline
+    offline: Maker
     shards: int
     workers: int
     estimate: Estimate
@@ -131,15 +130,14 @@ def plan_cluster(
     config: TrainConfig,
     sizes: Sizes,
     cluster: Cluster,
-    offline: Offline = "dealer",
-    ot: OtKind = "ferret",
+    offline: Offline = FROM_DEALER,
     measure: Callable[[Sizes], Computing] | None = None,
 ) -> ClusterPlan:
     """What a training of these sizes takes. `measure` computes some of its rows, by default on this machine.
 
     Raises ConfigError where no number of shards fits the memory, or Ray is not installed.
     """
-    measured, starts = measure or (lambda some: calibrate(config, some, offline, ot, shards=1)), list[float]()
+    measured, starts = measure or (lambda some: calibrate(config, some, offline, shards=1)), list[float]()
 
     def figures(some: Sizes) -> dict[str, float]:
         found = asdict(measured(some))
@@ -151,10 +149,10 @@ def plan_cluster(
     shards = cluster.shards or max(cluster.workers or 1, needed or 1)
     workers = cluster.workers or shards
     networks = {"trips": (cluster.round_trip, math.inf), "bytes": (0.0, cluster.link)}
-    planned = _through(PLANNED, sizes, lambda some: _planned(config, some, offline, ot, networks))
+    planned = _through(PLANNED, sizes, lambda some: _planned(config, some, offline, networks))
     tables = PlannedTables(list(sizes.rows), [len(names) for names in sizes.names])
     estimate = _estimate(config, cluster, shards, workers, planned, computing, min(starts), needed)
-    return ClusterPlan(tables, config, cluster, offline, shards, workers, estimate)
+    return ClusterPlan(tables, config, cluster, offline.maker, shards, workers, estimate)
 
 
 def _through(
@@ -165,14 +163,14 @@ def _through(
     return {name: LinearCost.through((x0, first[name]), (x1, second[name])) for name in first}
 
 
-def _planned(config: TrainConfig, sizes: Sizes, offline: Offline, ot: OtKind, networks: Networks) -> dict[str, float]:
+def _planned(config: TrainConfig, sizes: Sizes, offline: Offline, networks: Networks) -> dict[str, float]:
     """Rounds, bytes, and by phase seconds for round trips and for bytes. Raises ConfigError."""
-    if offline == "dealer":
-        with_dealer = plan(config, sizes, ot=ot, networks=networks)
+    if not offline.pairwise:
+        with_dealer = plan(config, sizes, ot=offline.ot, networks=networks)
         online, waiting = with_dealer.online, with_dealer.network_seconds
         rounds, ahead, dealt = 0, 0, with_dealer.offline.bytes_dealer
     else:
-        pair = plan_pairwise(config, sizes, ot, networks=networks)
+        pair = plan_pairwise(config, sizes, offline.ot, networks=networks)
         online, waiting = pair.online, pair.network_seconds
         rounds, ahead, dealt = pair.rounds, pair.bytes, 0
     found: dict[str, float] = {

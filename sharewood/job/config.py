@@ -13,8 +13,9 @@ from mpc.errors import ConfigError
 from mpc.host.encryption import FileKey
 from mpc.host.files import same_file
 from protocols.ot.correlated import OtKind
-from protocols.runtime.hosts import Network, Offline, parse_address
+from protocols.runtime.hosts import Network, parse_address
 from protocols.runtime.removed import refuse_removed
+from protocols.runtime.settings import Maker, Offline, check_together
 from protocols.runtime.workers.ray_cluster import MOST_SHARDS
 from protocols.transport.certificates import Credentials, expires_soon, expiry
 from secure_tree.public.config import TrainConfig, validated
@@ -50,7 +51,7 @@ class HostsConfig(Strict):
     predict: Predict = Predict()
     plan: PlanShape | None = None
     serve: Serve = Field(default_factory=Serve)
-    offline: Offline = "dealer"
+    offline: Maker = "dealer"
     """Who makes correlated randomness: a dealer, or the two parties."""
     ot: OtKind = "ferret"
     """Oblivious transfers without a dealer; `softspoken` sends more bytes and does not assume LPN."""
@@ -76,18 +77,9 @@ class HostsConfig(Strict):
         if self.offline == "dealer" and self.dealer is None:
             raise ValueError('dealer.address must be set, or offline = "pairwise", which needs no dealer')
         for name, party in self.parties.items():
-            if party.prepared and self.offline == "dealer":
-                raise ValueError(
-                    f'parties.{name}.prepared must be used with offline = "pairwise": with a dealer, leave it out'
-                )
-            if party.prepared and self.shards:
-                raise ValueError(
-                    f"parties.{name}.prepared must be used with one process at each party: leave out shards"
-                )
-        if self.audit and self.shards:
-            raise ValueError("an audit must be used with one process at each party: leave out shards")
-        if self.predict.mac and self.offline != "dealer":
-            raise ValueError('predict.mac needs a dealer: offline must be "dealer", got "pairwise"')
+            prepared = f"parties.{name}.prepared" if party.prepared else ""
+            check_together(self.how, self.shards, self.audit, prepared=prepared)
+        check_together(self.how, 0, mac=self.predict.mac)
         if self.parties[self.names[0]].address is None:
             raise ValueError(f"parties.{self.names[0]}.address must be set: the first party by name listens there")
         if self.predict.to is not None and self.predict.to not in self.parties:
@@ -122,10 +114,7 @@ class HostsConfig(Strict):
     def with_macs(self, mac: bool) -> HostsConfig:
         """Return the configuration with MACs if the command line or the file requests them. Raises ConfigError."""
         predict = self.predict.model_copy(update={"mac": self.predict.mac or mac})
-        if predict.mac and self.audit:
-            raise ConfigError("a prediction must use mac or audit, not both")
-        if predict.mac and self.shards:
-            raise ConfigError("predict.mac must be used with one process at each party: leave out shards")
+        check_together(self.how, self.shards, self.audit, predict.mac)
         return validated(HostsConfig, {**dict(self), "predict": dict(predict)})
 
     def below(self, folder: Path) -> HostsConfig:
@@ -147,6 +136,11 @@ class HostsConfig(Strict):
         return first, second
 
     @property
+    def how(self) -> Offline:
+        """Return who makes correlated randomness, and how."""
+        return Offline(self.offline, self.ot)
+
+    @property
     def network(self) -> Network:
         """Return the addresses of all hosts, and how they connect."""
         meeting, *_ = [parse_address(p.address) for _, p in sorted(self.parties.items()) if p.address is not None]
@@ -157,8 +151,7 @@ class HostsConfig(Strict):
             dealer,
             patience=self.patience,
             timeout=self.timeout,
-            offline=self.offline,
-            ot=self.ot,
+            offline=self.how,
             audit=self.audit,
         )
 

@@ -6,6 +6,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from protocols.runtime.local import run_session
+from protocols.runtime.settings import Offline
 from protocols.testing.two_parties import made_by_both, run_both
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from tests.secure_tree.opened import train_both
@@ -90,7 +91,7 @@ def test_two_processes_and_no_third(ot):
         model = SecureXGBClassifier(n_estimators=2, max_depth=2, max_bin=8).fit(party, X[own], y[own])
         return model.predict_margin(party, X[own]), party.stages["offline"].rounds
 
-    outcome = run_session(job, offline="pairwise", ot=ot, timeout=120)
+    outcome = run_session(job, offline=Offline("pairwise", ot), timeout=120)
     assert list(outcome) == ["party_a", "party_b"]
     margins, rounds = zip(*(outcome[name]["result"] for name in outcome), strict=True)
     assert roc_auc_score(y, np.concatenate(margins)) > 0.8

@@ -19,8 +19,8 @@ from mpc.host.files import make_folder, write_bytes
 from mpc.meter import Stage
 from mpc.party import Party
 from protocols.ot.correlated import OtKind
-from protocols.runtime.hosts import Offline
 from protocols.runtime.local import PARTIES, run_session
+from protocols.runtime.settings import FROM_DEALER, Maker, Offline
 from protocols.runtime.workers.keeper import run_apart
 from protocols.runtime.workers.ray_cluster import check_shards
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
@@ -90,8 +90,8 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the report and the model halves.")] = Path("out/demo"),
 ) -> None:
     divided: Partition = one_of("--partition", partition, get_args(Partition))
-    generator: Offline = one_of("--offline", offline, get_args(Offline))
-    transfers: OtKind = one_of("--ot", ot, get_args(OtKind))
+    maker: Maker = one_of("--offline", offline, get_args(Maker))
+    how = Offline(maker, one_of("--ot", ot, get_args(OtKind)))
     if shards:
         check_shards("--shards", shards)
         run_apart()
@@ -128,8 +128,7 @@ def demo(
             raise ConfigError("the built-in dataset has classes: use --data, or --rows and --features, for regression")
         chosen = demo_data.built_in(test_size, divided)
     origin = {"party_a": data[0], "party_b": data[1], "test": test} if data else {}
-    how: dict[str, Any] = {"offline": generator, "ot": transfers, "audit": audit, "shards": shards}
-    report = run_demo(chosen, parameters, out, **how, files=origin)
+    report = run_demo(chosen, parameters, out, offline=how, audit=audit, shards=shards, files=origin)
     if json:
         write_json(json, report.document())
     if in_json():
@@ -158,8 +157,7 @@ def run_demo(
     parameters: dict[str, Any],
     out: Path,
     progress: bool = True,
-    offline: Offline = "dealer",
-    ot: OtKind = "ferret",
+    offline: Offline = FROM_DEALER,
     audit: bool = False,
     shards: int = 0,
     files: Mapping[str, Path | None] = MappingProxyType({}),
@@ -175,7 +173,7 @@ def run_demo(
     if why := without_xgboost():
         log.warning("%s. The demo continues without it", why)
     make_folder(out)
-    warm_up(offline, ot)
+    warm_up(offline.maker, offline.ot)
     estimator = SecureXGBClassifier if config.logistic else SecureXGBRegressor
     few = data.few()
 
@@ -200,7 +198,7 @@ def run_demo(
         learned = {"seconds": seconds, "margins": margins, "staged": staged, "revealed": revealed}
         return {"pairing": model.model.facts.pairing, **learned, **costs}
 
-    outcome = run_session(job, offline=offline, ot=ot, audit=audit, shards=shards)
+    outcome = run_session(job, offline=offline, audit=audit, shards=shards)
     results = [outcome[name]["result"] for name in PARTIES]
     stages, parts = (
         [{name: Stage(**spent) for name, spent in r[kind].items()} for r in results] for kind in ("stages", "parts")
@@ -230,7 +228,7 @@ def run_demo(
         revealed=[r["revealed"] for r in results],
         memory_peak_bytes=memory,
         pid={name: outcome[name]["pid"] for name in outcome},
-        generator=offline,
+        generator=offline.maker,
         shards=shards,
         by_shard={name: by_shard(each) for name, each in zip(PARTIES, workers, strict=True)} if shards else None,
     )

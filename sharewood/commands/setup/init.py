@@ -10,8 +10,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from mpc.errors import ConfigError
 from mpc.host.files import make_folder, write_bytes
-from protocols.runtime.hosts import Offline, parse_address
+from protocols.runtime.hosts import parse_address
 from protocols.runtime.local import DEALER, PARTIES
+from protocols.runtime.settings import Maker
 from secure_tree.public.config import Partition
 from sharewood.commands.options import one_of
 from sharewood.logs import say
@@ -24,7 +25,7 @@ def init(
     offline: Annotated[str, typer.Option(help="dealer, or pairwise, which needs no third party.")] = "dealer",
     partition: Annotated[str, typer.Option(help="horizontal: each party has rows; vertical: columns.")] = "horizontal",
 ) -> None:
-    maker: Offline = one_of("--offline", offline, get_args(Offline))
+    maker: Maker = one_of("--offline", offline, get_args(Maker))
     divided: Partition = one_of("--partition", partition, get_args(Partition))
     files = write_first_files(out, address, dealer, maker, divided)
     say(f"wrote {', '.join(map(str, files.values()))}")
@@ -34,9 +35,7 @@ def init(
         say(f"  sharewood check --config {path} --party {role}")
 
 
-def write_first_files(
-    folder: Path, address: str, dealer: str, offline: Offline, partition: Partition
-) -> dict[str, Path]:
+def write_first_files(folder: Path, address: str, dealer: str, offline: Maker, partition: Partition) -> dict[str, Path]:
     """Write a file for each role, and return them by role. Raises ConfigError, also if one exists, DataError."""
     for each in (address, dealer):
         parse_address(each)

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from protocols.runtime.settings import Offline
 from secure_tree.model.storage import write_json
 from sharewood.commands.options import Config, Json
 from sharewood.cost import plan as planning
@@ -55,12 +56,12 @@ def plan(
         cluster = Cluster(
             shards, workers, memory, *_network(link, round_trip, (10e-3, 10e9))[::-1], *prices, disk * 1e6
         )
-        over_shards = plan_cluster(*shape, cluster, job.offline, job.ot)
+        over_shards = plan_cluster(*shape, cluster, job.how)
         if json:
             write_json(json, over_shards.document())
         print_cluster_plan(over_shards)
         return
-    paired = calibrate(*shape, "pairwise", job.ot)
+    paired = calibrate(*shape, Offline("pairwise", job.ot))
     networks = planning.NETWORKS
     if link is not None or round_trip is not None:
         networks = {planning.OWN_LINK: _network(link, round_trip, networks["WAN"])}

@@ -12,13 +12,14 @@ from mpc.arithmetic.beaver import Triples
 from mpc.errors import ConfigError, PeerFailure
 from mpc.rings import Z64
 from protocols.runtime.hosts import Network, _meet
+from protocols.runtime.settings import Offline
 from tests.protocols.runtime.meeting import CREDENTIALS, FORK, NAMES, SQUARES, both, free_port, outcome
 
 
 @pytest.fixture
 def network():
     address = "127.0.0.1", free_port()
-    return Network(NAMES, address, None, patience=40, timeout=40, offline="pairwise", ot="softspoken")
+    return Network(NAMES, address, None, patience=40, timeout=40, offline=Offline("pairwise", "softspoken"))
 
 
 def test_a_session_without_a_dealer(network):
@@ -28,8 +29,11 @@ def test_a_session_without_a_dealer(network):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"ot": "ferret"}, "the hosts disagree on ot: 'softspoken' here, 'ferret' at party_b"),
-        ({"offline": "dealer"}, "the hosts disagree on offline: 'pairwise' here, 'dealer' at party_b"),
+        (
+            {"offline": Offline("pairwise", "ferret")},
+            "the hosts disagree on ot: 'softspoken' here, 'ferret' at party_b",
+        ),
+        ({"offline": Offline("dealer")}, "the hosts disagree on offline: 'pairwise' here, 'dealer' at party_b"),
     ],
 )
 def test_what_the_hosts_disagree_on_is_named(network, change, sentence):

@@ -111,3 +111,16 @@ def test_a_seed_is_for_one_machine_only(caplog):
         run_local(lambda party: None, seed=1, shards=2)
     run_local(lambda party: None, seed=1)
     assert "for tests and notebooks only" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("how", "sentence"),
+    [
+        ({"offline": "nobody"}, "offline must be dealer or pairwise, got 'nobody'"),
+        ({"ot": "none"}, "ot must be ferret or softspoken, got 'none'"),
+        ({"audit": True, "shards": 2}, "an audit must be used with one process at each party: leave out shards"),
+    ],
+)
+def test_settings_that_do_not_go_together(how, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        run_local(lambda party: None, **how)

@@ -7,6 +7,7 @@ import pytest
 
 from mpc.errors import ConfigError
 from protocols.offline.supply import WINDOW
+from protocols.runtime.settings import Offline
 from secure_tree.public.config import TrainConfig
 from secure_tree.training.cost import Sizes
 from sharewood.cost import cluster as cluster_plan
@@ -34,7 +35,7 @@ def few_rows(monkeypatch):
 def test_bytes_and_rounds_are_those_of_a_plan_of_all_rows(offline, more):
     config = TrainConfig.of(**{**CONFIG.model_dump(), **more})
     sizes = Sizes.numeric((90_000, 70_000), 3) if not more else Sizes((90_000,) * 2, (("a", "b"), ("c", "d")))
-    found = plan_cluster(config, sizes, Cluster(shards=8), offline, measure=linear).estimate
+    found = plan_cluster(config, sizes, Cluster(shards=8), Offline(offline), measure=linear).estimate
     whole = plan(config, sizes)
     if offline == "dealer":
         assert found.rounds == whole.online.rounds and found.bytes_offline == 0

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from mpc.errors import ConfigError
 from protocols.offline.pairwise.client import count_transfers
 from protocols.runtime.local import run_session
+from protocols.runtime.settings import Offline
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.public.config import TrainConfig
 from secure_tree.training.cost import Sizes, plan_training
@@ -263,7 +264,7 @@ def test_the_plan_without_a_dealer_is_what_happens(partition):
         SecureXGBClassifier(**parameters).fit(party, pd.DataFrame(X, columns=names[party.rank]), y)
         return {name: [stage.rounds, stage.bytes_sent + stage.bytes_received] for name, stage in party.stages.items()}
 
-    outcome = run_session(job, offline="pairwise", ot="softspoken", timeout=200)["party_a"]["result"]
+    outcome = run_session(job, offline=Offline("pairwise", "softspoken"), timeout=200)["party_a"]["result"]
     needed = plan(TrainConfig.of(**parameters), Sizes(rows, names), ot="softspoken").pairwise
     # The stage of set-up includes its handshakes and material; a portion also takes the rounds of its extensions.
     assert needed.online.rounds - needed.online.setup_rounds == outcome["online"][0]

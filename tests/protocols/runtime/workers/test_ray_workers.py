@@ -16,6 +16,7 @@ from mpc.party import Party
 from mpc.protocol.rehearsal import Requests, Silence
 from protocols.runtime.hosts import Network
 from protocols.runtime.local import LocalWorkers, run_local
+from protocols.runtime.settings import Offline
 from protocols.runtime.workers.ray_cluster import ray_cluster
 from protocols.runtime.workers.ray_workers import RayWorkers
 from protocols.transport.certificates import Credentials
@@ -129,7 +130,7 @@ def test_a_ray_address_without_an_answer_is_refused_at_once(monkeypatch):
 
 @pytest.mark.new_process
 def test_a_worker_that_cannot_start_says_why(tmp_path):
-    network = Network(("party_a", "party_b"), ("127.0.0.1", 1), None, offline="pairwise")
+    network = Network(("party_a", "party_b"), ("127.0.0.1", 1), None, offline=Offline("pairwise"))
     missing = partial(Credentials.load, tmp_path / "tls", "party_a")
     with ray_cluster(workers=2):
         workers = RayWorkers(0, 2, network, "127.0.0.1", missing)

@@ -10,12 +10,21 @@ from mpc.errors import ConfigError
 from protocols.offline.dealer.client import DealtRandomness
 from protocols.offline.streams import shard_domain
 from protocols.runtime.hosts import Network
+from protocols.runtime.settings import Offline
 from protocols.runtime.workers.worker import Worker, packed
 from tests.protocols.runtime.meeting import CREDENTIALS, NAMES, SQUARES, dealing, squares
 
 LEADS = "ab" * 32
+PAIRED = Offline("pairwise", "softspoken")
 NETWORK = Network(
-    NAMES, ("127.0.0.1", 1), None, patience=20, timeout=20, offline="pairwise", ot="softspoken", shards=2, leads=LEADS
+    NAMES,
+    ("127.0.0.1", 1),
+    None,
+    patience=20,
+    timeout=20,
+    offline=PAIRED,
+    shards=2,
+    leads=LEADS,
 )
 
 
@@ -76,6 +85,6 @@ def test_the_shard_is_in_the_keys_of_a_dealers_masks(tmp_path, monkeypatch):
 
     monkeypatch.setattr(DealtRandomness, "__init__", seen)
     with dealing(tmp_path) as dealer:
-        network = replace(NETWORK, offline="dealer", dealer=dealer.address, shard=1)
+        network = replace(NETWORK, offline=Offline("dealer"), dealer=dealer.address, shard=1)
         at_both(met(network, network), Worker.close)
     assert [nonce[48:] for nonce in nonces] == [shard_domain(1, 2, LEADS)] * 2
