@@ -72,6 +72,7 @@ def in_threads(monkeypatch, folder, command, *arguments):
     parties = {}
     monkeypatch.setattr(session, "run_party", lambda network, rank, credentials, job, **_: job(parties[ROLES[rank]]))
     monkeypatch.setattr(HostsConfig, "credentials", lambda *_: None)
+    monkeypatch.setattr(session, "decline", lambda *_: None)  # nobody waits
 
     def at(party):
         name = ROLES[party.rank]
