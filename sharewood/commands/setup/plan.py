@@ -15,6 +15,7 @@ from sharewood.commands.options import Config, Json
 from sharewood.cost import plan as planning
 from sharewood.cost.calibration import calibrate
 from sharewood.cost.cluster import Cluster, plan_cluster, print_cluster_plan
+from sharewood.cost.plan_tables import print_plan
 from sharewood.job.config import HostsConfig
 from sharewood.job.sizes import planned
 
@@ -68,7 +69,7 @@ def plan(
     needed = planning.plan(*shape, calibrate(*shape), paired, job.ot, networks)
     if json:
         write_json(json, needed.document())
-    planning.print_plan(needed, job.names, networks, details)
+    print_plan(needed, job.names, networks, details)
 
 
 def _network(link: float | None, round_trip: float | None, usual: tuple[float, float]) -> tuple[float, float]:

@@ -17,7 +17,8 @@ from secure_tree.public.config import TrainConfig
 from secure_tree.training.cost import Sizes, plan_training
 from sharewood.cli import app
 from sharewood.cost.calibration import Computing, calibrate
-from sharewood.cost.plan import plan, print_plan
+from sharewood.cost.plan import plan
+from sharewood.cost.plan_tables import print_plan
 from sharewood.job.config import HostsConfig
 from sharewood.job.sizes import planned
 
