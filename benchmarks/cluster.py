@@ -35,7 +35,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.cluster_page import draw, page
-from benchmarks.program import parse
+from benchmarks.program import CHILD, parse
 from benchmarks.tree_stages import made_up_rows
 from mpc.party import Party
 from protocols.runtime.local import PARTIES, run_session
@@ -109,7 +109,7 @@ def _less(after: Any, before: Any) -> Any:
 def watched(*command: object) -> tuple[str, int, float]:
     """Run Python; what it printed, the most memory of it and its descendants at one time, and its seconds."""
     began = time.perf_counter()
-    child = subprocess.Popen([sys.executable, *map(str, command)], stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen([sys.executable, *map(str, command)], stdout=subprocess.PIPE, text=True, env=CHILD)
     most = 0
     while child.poll() is None:
         most = max(most, sum(map(_memory, _with_descendants(child.pid))))

@@ -36,7 +36,7 @@ from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.program import parse
+from benchmarks.program import CHILD, parse
 from mpc.errors import SharewoodError
 from mpc.party import Party
 from protocols.runtime.local import run_local
@@ -129,7 +129,7 @@ def run(offline: Maker, kills: dict[str, tuple[float, int]]) -> Ran:
         (folder / "marks").touch()
         with (folder / "out").open("w") as file:
             command = [sys.executable, "-m", "benchmarks.cluster_kills", "--train", offline, "--folder", name]
-            process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
+            process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=CHILD)
         hangs = False
         while process.poll() is None and not hangs:
             now = time.monotonic()

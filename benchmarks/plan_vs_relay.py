@@ -26,6 +26,7 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.program import parse
 from protocols.runtime.relay import Address, Lines, Route, relay
 from protocols.runtime.settings import Maker, Offline
 from secure_tree.public.config import TrainConfig
@@ -142,14 +143,15 @@ def compare(job: str, train: dict[str, Any], offline: Maker, lines: Lines, netwo
     return results
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=["WAN"])
     parser.add_argument("--offline", nargs="+", choices=("dealer", "pairwise"), default=["dealer", "pairwise"])
     parser.add_argument("--lines", nargs="+", choices=("host", "pair"), default=["host", "pair"])
     parser.add_argument("--jobs", nargs="+", choices=JOBS, default=["10,000 x 20"])
     parser.add_argument("--trees", type=int, default=20)
-    options = parser.parse_args()
+    smallest = {"networks": ["LAN"], "offline": ["dealer"], "lines": ["host"], "jobs": ["smallest"], "trees": 1}
+    options = parse(parser, arguments, **smallest)
     networks = {name: NETWORKS[name] for name in options.networks}
     results: list[dict[str, Any]] = []
     table = Table("job", "offline", "lines", "network", "phase", "planned s", "measured s", "off by")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
+# For Python children that run a program of this folder.
+CHILD = os.environ | {"PYTHONPATH": str(ROOT)}
 DOCS = ROOT / "docs"
 
 

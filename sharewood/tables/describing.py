@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from mpc.errors import DataError
+from secure_tree.agreement.messages import is_printable
 from sharewood.tables.columns import Column, Columns
 from sharewood.tables.files import check_plain, make_schema, read_cells
 
@@ -37,7 +38,7 @@ def describe(paths: Sequence[Path], columns: Columns) -> Columns:
         missing = any(part.isna().any() for part in parts)
         if name in text:
             categories = sorted({str(value) for part in parts for value in part.dropna().unique()})
-            _check_count(paths, name, categories)
+            _check_categories(paths, name, categories)
             found[name] = Column(type="categorical", missing=missing, categories=tuple(categories))
             log.info("column %r holds text: it is categorical, with %s", name, ", ".join(categories))
         elif missing:
@@ -55,9 +56,11 @@ def _is_text(parts: Sequence[pd.Series]) -> bool:
     return any(map(len, known)) and all(pd.to_numeric(part, errors="coerce").isna().all() for part in known)
 
 
-def _check_count(paths: Sequence[Path], name: str, categories: list[str]) -> None:
+def _check_categories(paths: Sequence[Path], name: str, categories: list[str]) -> None:
+    where = " and ".join(path.name for path in paths)
+    if unprintable := next((each for each in categories if not is_printable(each)), None):
+        raise DataError(f"{where}: column {name!r} must have no control characters, got {unprintable!r}")
     if len(categories) > MOST_CATEGORIES:
-        where = " and ".join(path.name for path in paths)
         raise DataError(
             f"{where}: column {name!r} holds {len(categories)} different texts, but more than {MOST_CATEGORIES} are "
             f"not accepted as categories: declare its type in a schema file ({make_schema(paths[0])})"

@@ -68,8 +68,8 @@ def test_after_the_last_plan_the_dealer_is_not_needed(parameters, monkeypatch):
 @pytest.mark.timeout(900)
 def test_a_long_training_takes_no_more_memory_than_a_short_one(monkeypatch):
     """The randomness of 60 trees is many times the window, but takes no more memory than that of 6 trees."""
-    monkeypatch.setattr(dealt, "WINDOW", 1 << 24)
-    monkeypatch.setattr(delivery, "PORTION", 1 << 20)
+    monkeypatch.setattr(dealt, "WINDOW", 1 << 22)
+    monkeypatch.setattr(delivery, "PORTION", 1 << 18)
     X, y = table(2_000, 6, seed=61)
     tables, labels = halves(X, y, 1_000)
 
@@ -91,6 +91,6 @@ def test_a_long_training_takes_no_more_memory_than_a_short_one(monkeypatch):
     short, dealer = peaks(6)
     long, dealer_of_long = peaks(60)
     for (_, before, memory), (held, all_dealt, memory_of_long) in zip(short, long, strict=True):
-        assert held <= 1 << 24 and all_dealt > 9 * before > 9 << 25
+        assert held <= 1 << 22 and all_dealt > 9 * before > 9 << 23
         assert memory_of_long < 1.1 * memory
     assert dealer_of_long < 1.1 * dealer

@@ -171,7 +171,7 @@ def table_files(folder):
 
 @pytest.mark.long
 def test_the_commands_with_several_classes_weights_categories_and_missing_values(tmp_path):
-    names = {"train_data": "{}.csv", "schema": "schema.toml", "model": "model_{}.npz", "predict_data": "{}.csv"}
+    names = {"train_data": "{}.csv", "columns": "schema.toml", "model": "model_{}.npz", "predict_data": "{}.csv"}
     sections = {
         f"party_{p}": {k: v.format(p) for k, v in (names | {"predictions": "out_{}.csv"}).items()} for p in "ab"
     }
