@@ -45,7 +45,7 @@ from secure_tree.training.cost import Sizes
 from sharewood.cost.calibration import Computing, calibrate
 from sharewood.cost.cluster import Cluster, plan_cluster
 from sharewood.report.shards import with_workers
-from sharewood.warm_up import warm_up
+from sharewood.warming_up import warm_up
 
 DOCS = Path(__file__).parents[1] / "docs"
 FEATURES, DEPTH, TREES = 20, 4, 2

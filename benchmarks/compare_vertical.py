@@ -27,7 +27,7 @@ from mpc.party import Party
 from protocols.baselines.secureboost import SecureBoostConfig
 from protocols.runtime.local import PARTIES, run_session
 from secure_tree import SecureXGBClassifier
-from sharewood.warm_up import warm_up
+from sharewood.warming_up import warm_up
 
 LEAKS = {
     "SecureBoost": "sums of g and h in every bucket to the guest, the rows of every node to both",

@@ -22,7 +22,7 @@ from benchmarks.tree_stages import made_up_rows
 from mpc.party import Party
 from protocols.runtime.local import DEALER, PARTIES, run_session
 from secure_tree import SecureXGBClassifier
-from sharewood.warm_up import warm_up
+from sharewood.warming_up import warm_up
 
 # Rows, features and depth, as in the README.
 SIZES = ((569, 30, 3), (10_000, 20, 4), (100_000, 20, 4))

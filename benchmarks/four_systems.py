@@ -24,7 +24,7 @@ from benchmarks.federated_data import load
 from benchmarks.four_systems_page import draw, page
 from benchmarks.four_systems_runs import Run, Table, by_columns, by_rows
 from benchmarks.program import DOCS, parse
-from sharewood.warm_up import warm_up
+from sharewood.warming_up import warm_up
 
 SETS = ("breast", "diabetes", "digits")
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from secure_tree import SecureXGBClassifier, SecureXGBRegressor
     from secure_tree.cross_validation import cross_validate, grid_search
     from sharewood.job.session import connect
-    from sharewood.warm_up import warm_up
+    from sharewood.warming_up import warm_up
 
 __version__ = "0.1.0"
 __all__ = [
@@ -31,7 +31,7 @@ _HOMES = {
     "cross_validate": "secure_tree.cross_validation",
     "grid_search": "secure_tree.cross_validation",
     "run_local": "protocols.runtime",
-    "warm_up": "sharewood.warm_up",
+    "warm_up": "sharewood.warming_up",
 }
 
 

@@ -17,7 +17,7 @@ from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.names import columns_behind
 from secure_tree.training.cost import Sizes
-from sharewood.warm_up import warm_up
+from sharewood.warming_up import warm_up
 
 # Rows of either party that take hardly longer to train on than none.
 _FEW = 1_000

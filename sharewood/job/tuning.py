@@ -22,7 +22,7 @@ from sharewood.report.figures import InputFiles, Run
 from sharewood.report.run import PartyCosts, PartyReport, print_learned, write_reports
 from sharewood.tables.files import writable, write_frame
 from sharewood.tables.tables import TableRows
-from sharewood.warm_up import warm_up
+from sharewood.warming_up import warm_up
 
 
 @dataclass

@@ -27,7 +27,7 @@ from sharewood.serving.jobs import Job, JobPart, Queue, Unavailable
 from sharewood.serving.measures import ServiceMeasures
 from sharewood.serving.turns import ServiceFacts, Turn, agree_on_service, ask_for, index_of, look_up, take_turn
 from sharewood.tables.tables import read_rows
-from sharewood.warm_up import warm_up
+from sharewood.warming_up import warm_up
 
 log = logging.getLogger("sharewood")
 # Seconds between keep-alive messages without requests, and until the next attempt after a failed session.

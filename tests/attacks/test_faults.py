@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from sharewood.warm_up import warm_up
+from sharewood.warming_up import warm_up
 from tests.attacks.breaking import BREAKS, broken_link
 from tests.attacks.disturbed import (
     Role,

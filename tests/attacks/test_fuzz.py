@@ -21,7 +21,7 @@ from protocols.transport.channel import Intake
 from protocols.transport.codec import DTYPES, decode, encode
 from protocols.transport.frames import FACTS_LIMIT, Kind, head, read_head, read_to_the_end
 from protocols.transport.memory import memory_pair
-from sharewood.warm_up import warm_up
+from sharewood.warming_up import warm_up
 from tests.protocols.runtime.meeting import NAMES, SQUARES, both, dealing
 
 SEED = 20260101

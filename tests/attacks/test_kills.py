@@ -12,7 +12,7 @@ from mpc.errors import PeerFailure
 from protocols.runtime import dealer_host as desk
 from protocols.transport.tls import TlsLink
 from secure_tree import SecureXGBClassifier
-from sharewood.warm_up import warm_up
+from sharewood.warming_up import warm_up
 from tests.protocols.runtime.meeting import FORK, NAMES, dealing, honest, outcome
 
 pytestmark = pytest.mark.long

@@ -235,7 +235,7 @@ def test_imports_are_light(modules, heavy):
 def test_a_second_start_compiles_nothing():
     code = (
         "from numba.core import event\n"
-        "from sharewood.warm_up import warm_up\n"
+        "from sharewood.warming_up import warm_up\n"
         "with event.install_recorder('numba:compile') as recorder: warm_up()\n"
         "print(len(recorder.buffer))"
     )

@@ -11,7 +11,7 @@ from protocols.runtime.dealer_host import run_dealer
 from protocols.transport.tcp import listen
 from sharewood.commands.options import Config, Passphrase
 from sharewood.job.config import HostsConfig
-from sharewood.warm_up import warm_up
+from sharewood.warming_up import warm_up
 
 
 def dealer(

@@ -30,7 +30,7 @@ from sharewood.report.figures import InputFiles, Run
 from sharewood.report.quality import quality_of_predictions
 from sharewood.report.run import PartyCosts, PredictionReport, PredictionTable, print_costs, write_reports
 from sharewood.tables.files import writable
-from sharewood.warm_up import warm_up
+from sharewood.warming_up import warm_up
 
 
 def predict(

@@ -37,7 +37,7 @@ from sharewood.report.run import (
 from sharewood.tables.files import writable
 from sharewood.tables.sharded import Sharded
 from sharewood.tables.tables import TableRows
-from sharewood.warm_up import warm_up
+from sharewood.warming_up import warm_up
 
 
 def train(

@@ -40,7 +40,7 @@ from sharewood.report.shards import by_shard, peaks, with_workers
 from sharewood.tables import demo_data
 from sharewood.tables.demo_data import DemoData
 from sharewood.tables.files import writable
-from sharewood.warm_up import warm_up
+from sharewood.warming_up import warm_up
 
 log = logging.getLogger("sharewood")
 
