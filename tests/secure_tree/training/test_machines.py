@@ -57,7 +57,8 @@ def quality(parameters, y, margins):
     if "num_class" in parameters:
         share = np.bincount(y.astype(int)) / y.size
         if name == "auc":
-            return np.mean([metrics.roc_auc_score(y == k, margins[:, k]) for k in range(3)]), 0.5
+            normalised = each / each.sum(axis=1, keepdims=True)
+            return np.average([metrics.roc_auc_score(y == k, normalised[:, k]) for k in range(3)], weights=share), 0.5
         if name == "error":
             return (margins.argmax(axis=1) != y).mean(), 1 - share.max()
         return metrics.log_loss(y, each / each.sum(axis=1, keepdims=True)), metrics.log_loss(
