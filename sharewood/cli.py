@@ -11,9 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
-import click
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from mpc.errors import SharewoodError
 from mpc.host.files import shown_path
@@ -28,7 +27,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FOLDERS = "local", "setup", "hosts"
 
 
-class Command(click.Command):
+class Command(TyperCommand):
     """A command in a file, which is imported when the command runs: help lists the commands without their imports."""
 
     def __init__(self, file: Path) -> None:
@@ -36,13 +35,13 @@ class Command(click.Command):
         self._module = f"sharewood.commands.{file.parent.name}.{file.stem}"
         self.rich_help_panel = (_docstring(file.with_name("__init__.py")) or "").partition(":")[0]
 
-    def loaded(self) -> click.Command:
+    def loaded(self) -> Any:
         """Import the file, whose function of the command's name has the options."""
         app = typer.Typer(add_completion=False)
         app.command(self.name, help=self.help)(getattr(import_module(self._module), str(self.name)))
         return typer.main.get_command(app)
 
-    def make_context(self, *arguments: Any, **more: Any) -> click.Context:
+    def make_context(self, *arguments: Any, **more: Any) -> Any:
         return self.loaded().make_context(*arguments, **more)
 
 
