@@ -3,7 +3,8 @@
 On a host's only line, a stream at full speed fills the buffer before the line, and the messages between the parties
 wait behind it. A party asks for a portion once its program has taken another of the same size, so the time between two
 plans is the time in which the parties use a portion: the dealer spreads what it sends over a part of it. If the parties
-ask for more while a portion is under way, they may be short of material, and the rest is sent at full speed.
+ask for more while a portion is under way, they may be short of material, and the rest is sent at full speed. Parties
+that have never asked for more than one portion at once wait for each: they get all of them at full speed.
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ class Pace:
         self._parties = parties
         # When each plan arrived, and its bytes.
         self._plans: deque[tuple[float, int]] = deque(maxlen=_PLANS)
-        self._paced = False
+        self._paced = self._streaming = False
 
     def begin(self, size: int) -> None:
         """Set the speed for a portion of `size` bytes to both parties together, whose plan has just arrived."""
         self._plans.append((monotonic(), size))
-        if len(self._plans) < _PLANS:
+        if len(self._plans) < _PLANS or not self._streaming:
+            self.look()
             return
         times, sizes = zip(*self._plans, strict=True)
         span = _SHARE * min(_MOST_SECONDS, *np.diff(times))
@@ -45,7 +47,8 @@ class Pace:
 
     def look(self) -> None:
         """Send at full speed from now on if a party has sent the next plan."""
-        if self._paced and first_to_speak(self._parties, 0):
+        if (self._paced or not self._streaming) and first_to_speak(self._parties, 0):
+            self._streaming = True
             self._set(None)
 
     def _set(self, rate: float | None) -> None:

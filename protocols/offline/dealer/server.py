@@ -79,6 +79,7 @@ def _serve(parties: tuple[Channel, Channel], draw: Callable[[int], bytes]) -> in
             index += 1
         for batches in outgoing:
             batches.flush()
+        pace.look()
     return index
 
 

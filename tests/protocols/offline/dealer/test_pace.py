@@ -40,18 +40,22 @@ def dealing(monkeypatch):
 
 
 def test_a_portion_is_spread_over_most_of_the_time_between_plans(dealing):
-    speeds = dealing((0, 10), (1, 10), (2, 10), (3.5, 10), (5, 10))
+    speeds = dealing((0, 10), (1, 10), (2, 10), (3.5, 10), (5, 10), more=[0])
     assert speeds == pytest.approx([None, None, 12.5, 12.5, 10 / 1.2])
 
 
 def test_the_parties_may_be_short_of_material(dealing):
     assert dealing((0, 10), (1, 10), (2, 10), (2.5, 10), more=[2, 2.5]) == [None] * 4
     # Two plans at once: there is room for both.
-    assert dealing((0, 10), (1, 10), (1.001, 10))[-1] > 1000
+    assert dealing((0, 10), (1, 10), (1.001, 10), more=[0])[-1] > 1000
 
 
 def test_a_pause_or_a_small_portion_does_not_slow_down_the_next(dealing):
-    assert dealing((0, 10), (2, 10), (4000, 10)) == pytest.approx([None, None, 10 / 1.6])
+    assert dealing((0, 10), (2, 10), (4000, 10), more=[0]) == pytest.approx([None, None, 10 / 1.6])
     # What was sent before may not have left yet.
-    assert dealing((0, 10), (1, 10), (2, 0), (3, 0))[-2:] == pytest.approx([12.5, 12.5])
-    assert dealing((0, 0), (2, 0), (4, 0))[-1] >= 0.1
+    assert dealing((0, 10), (1, 10), (2, 0), (3, 0), more=[0])[-2:] == pytest.approx([12.5, 12.5])
+    assert dealing((0, 0), (2, 0), (4, 0), more=[0])[-1] >= 0.1
+
+
+def test_parties_that_wait_for_each_portion_get_it_at_full_speed(dealing):
+    assert dealing(*((at, 10) for at in range(6))) == [None] * 6
