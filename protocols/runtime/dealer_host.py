@@ -3,7 +3,8 @@
 Two parties agree on a random session id, and name it in the hello when they connect to the dealer: two channels with
 the same id are a pair. The listening process reads nothing from a party except that hello, whose size is fixed.
 Plans are read and dealt in one process per session, whose memory is bounded: a hostile plan, a failure, or a job too
-large for this machine ends only its own session.
+large for this machine ends only its own session. Parties are met while this host still compiles; a pair is then served
+as soon as that has ended.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import logging
 import multiprocessing
 import os
 import signal
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 
@@ -27,7 +29,7 @@ from protocols.transport.tls import HUNG_UP, NO_SESSION, TlsLink
 log = logging.getLogger("sharewood")
 
 SESSIONS, WAITING = 64, 64
-_GRACE, _LOOK = 10.0, 60.0
+_GRACE, _LOOK, _SOON = 10.0, 60.0, 0.1
 _READABLE = 1
 _FORK = multiprocessing.get_context("fork")
 
@@ -41,15 +43,19 @@ def run_dealer(
     timeout: float = 600.0,
     idle: float | None = None,
     memory: int | None = None,
+    prepare: Callable[[], object] | None = None,
 ) -> None:
     """Serve sessions of the two parties, several at once: `sessions` of them, or until interrupted.
 
-    The second party has `patience` seconds to connect after the first; `timeout` is that of `connect`. A session may
-    use `memory` bytes, by default half of this machine's memory. Strangers and parties that vanish are logged and do
-    not affect other sessions. Raises PeerTimeout after `idle` seconds without a session.
+    `prepare` runs beside the first meetings; no session begins before it has ended. The second party has `patience`
+    seconds to connect after the first; `timeout` is that of `connect`. A session may use `memory` bytes, by default
+    half of this machine's memory. Strangers and parties that vanish are logged and do not affect other sessions.
+    Raises PeerTimeout after `idle` seconds without a session.
     """
     log.info("dealer for %s and %s listens at %s", *parties, address_text(listener.address))
-    desk = _Desk(listener, parties, patience, timeout, memory, sessions)
+    preparing = threading.Thread(target=prepare, daemon=True)
+    preparing.start()
+    desk = _Desk(listener, parties, patience, timeout, memory, sessions, preparing)
     try:
         while desk.ended != sessions:
             desk.turn(_LOOK if idle is None else min(idle, _LOOK))
@@ -84,7 +90,7 @@ class _Session:
 
 
 class _Desk:
-    """The waiting parties, by session and name, and the running sessions."""
+    """The waiting parties, by session and name, the pairs that wait for this host, and the running sessions."""
 
     def __init__(
         self,
@@ -94,18 +100,20 @@ class _Desk:
         timeout: float,
         memory: int | None,
         sessions: int | None,
+        preparing: threading.Thread,
     ) -> None:
         self._listener, self._parties, self._patience, self._timeout = listener, parties, patience, timeout
-        self._memory, self._to_begin = memory, sessions
+        self._memory, self._preparing, self._to_begin = memory, preparing, sessions
         self._waiting: dict[bytes, dict[str, _Guest]] = {}
+        self._pairs: list[tuple[_Guest, _Guest]] = []
         self._sessions: list[_Session] = []
         self._used = time.monotonic()
         self.ended = 0
 
     @property
     def unused(self) -> float:
-        """Seconds since the last session ended; 0 while one is running."""
-        return 0.0 if self._sessions else time.monotonic() - self._used
+        """Seconds since the last session ended; 0 while one is running or about to."""
+        return 0.0 if self._sessions or self._pairs else time.monotonic() - self._used
 
     def turn(self, seconds: float) -> None:
         """Wait for events for at most `seconds`, and handle them."""
@@ -121,24 +129,34 @@ class _Desk:
             self._look_at(guest, ready)
         for link in links:
             self._admit(link)
+        if not self._preparing.is_alive():  # a process that was forked beside it could inherit a lock that it holds
+            pairs, self._pairs = self._pairs, []
+            for pair in pairs:
+                self._begin(pair)
 
     def close(self) -> None:
         """End the running sessions, and close the connections of waiting parties."""
         for session in self._sessions:
             session.process.terminate()
             session.process.join()
-        for guest in [*self._guests(), *(guest for session in self._sessions for guest in session.guests)]:
+        for guest in self._everyone():
             guest.channel.close()
 
     def _guests(self) -> Iterator[_Guest]:
         for pair in self._waiting.values():
             yield from pair.values()
 
+    def _everyone(self) -> Iterator[_Guest]:
+        yield from self._guests()
+        for pair in [*self._pairs, *(session.guests for session in self._sessions)]:
+            yield from pair
+
     def _soonest(self) -> float:
         """Return the seconds until the next deadline."""
         ends = [guest.since + self._patience for guest in self._guests()]
         ends += [session.until for session in self._sessions]
-        return max(0.0, min(ends, default=float("inf")) - time.monotonic())
+        left = max(0.0, min(ends, default=float("inf")) - time.monotonic())
+        return min(left, _SOON) if self._pairs else left
 
     def _admit(self, link: TlsLink) -> None:
         link.open(self._timeout)
@@ -159,7 +177,7 @@ class _Desk:
         pair[link.peer] = guest
         if len(pair) == len(self._parties) and not any(each.channel.hung_up for each in pair.values()):
             del self._waiting[link.session]
-            self._begin((pair[self._parties[0]], pair[self._parties[1]]))
+            self._pairs.append((pair[self._parties[0]], pair[self._parties[1]]))
 
     def _begin(self, guests: tuple[_Guest, _Guest]) -> None:
         if len(self._sessions) >= SESSIONS or self._to_begin == 0:
@@ -178,7 +196,7 @@ class _Desk:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         end_with(parent)
         self._listener.close()
-        for other in [*self._guests(), *(guest for session in self._sessions for guest in session.guests)]:
+        for other in self._everyone():
             other.channel.close()
         keep_freed_memory()
         bound_memory(self._memory)

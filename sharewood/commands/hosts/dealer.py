@@ -27,5 +27,5 @@ def dealer(
         raise ConfigError('the configuration has no dealer: with offline = "pairwise" none is needed')
     with listen(address, job.credentials("dealer")) as listener:
         waits = {"patience": job.patience, "timeout": job.timeout}
-        warm_up()  # once, instead of in every session's process
-        run_dealer(listener, job.names, sessions=sessions, memory=job.dealer.memory_bytes, **waits)
+        # It compiles once, instead of in every session's process.
+        run_dealer(listener, job.names, sessions=sessions, memory=job.dealer.memory_bytes, prepare=warm_up, **waits)
