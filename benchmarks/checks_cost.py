@@ -27,7 +27,7 @@ from benchmarks.complexity import table as markdown
 from benchmarks.program import DOCS, parse, write_between
 from benchmarks.tree_stages import made_up_rows
 from mpc.party import Party
-from mpc.planning import Trace
+from mpc.planning import Rehearsal
 from protocols.offline.sizes import request_bytes
 from protocols.runtime.local import PARTIES, run_session
 from protocols.runtime.settings import Maker, Offline
@@ -108,14 +108,13 @@ def _half_of_a_model() -> SharedModel:
 def a_batch(rows: int, mac: bool) -> tuple[int, int, int]:
     """Return rounds, bytes in both directions, dealt bytes of a service's batch: 20 trees of depth 4, 20 features."""
     model = _half_of_a_model()
-    batches, shape, trace = Batches(model, "thresholds", (0, 1), rows, mac), Shape(0, rows), Trace.at(0)
-    taken = batches.input_authenticated(trace.party) if mac else None
-    trace.cut()
-    total = trace.party.meter.total
-    rounds, moved = total.rounds, total.sent + total.received
-    batches.predict(trace.party, shape, np.zeros((rows, batches.width), np.float32), np.ones(rows, np.int64), taken)
-    dealt = sum(sum(request_bytes(request).corrections) for request in trace.cut())
-    return total.rounds - rounds, (total.sent + total.received - moved) // 8, dealt
+    batches, shape, rehearsal = Batches(model, "thresholds", (0, 1), rows, mac), Shape(0, rows), Rehearsal.at(0)
+    taken = batches.input_authenticated(rehearsal.party) if mac else None
+    rehearsal.cut()
+    batches.predict(rehearsal.party, shape, np.zeros((rows, batches.width), np.float32), np.ones(rows, np.int64), taken)
+    spent = rehearsal.cut()
+    dealt = sum(sum(request_bytes(request).corrections) for request in spent.requests)
+    return spent.rounds, spent.sent + spent.received, dealt
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks.program import DOCS, parse
 from mpc.matrix.linear_map import MatrixVectors
 from mpc.offline.correlation import Correlation
-from mpc.planning import Trace
+from mpc.planning import Rehearsal
 from mpc.protocol.catalogue import Call, Zeros, entries
 from mpc.protocol.contract import Contract
 from protocols.offline.sizes import dealt_bytes
@@ -40,17 +40,16 @@ class Price:
 
 def price(protocol: Contract[..., Any], call: Call, n: int) -> Price:
     """Return the declared price of one call on n elements, after comparing it with a rehearsal."""
-    trace = Trace.at(0)
-    given = call.arguments(Zeros(trace.party), n)
+    rehearsal = Rehearsal.at(0)
+    given = call.arguments(Zeros(rehearsal.party), n)
     declared = protocol.cost(*given, **call.named)
     # The masks of a known matrix' vectors are taken ahead, with the arguments.
-    ahead = [request for request in trace.cut() if isinstance(request, MatrixVectors)]
-    before = trace.party.meter.total.rounds, trace.party.meter.total.sent
-    protocol(trace.party, *given, **call.named)
-    spent = trace.party.meter.total.rounds - before[0], trace.party.meter.total.sent - before[1]
-    if spent != (declared.rounds, declared.bits[0]):
+    ahead = [request for request in rehearsal.cut().requests if isinstance(request, MatrixVectors)]
+    protocol(rehearsal.party, *given, **call.named)
+    spent = rehearsal.cut()
+    if (spent.rounds, 8 * spent.sent) != (declared.rounds, declared.bits[0]):
         raise AssertionError(f"{protocol.name} declares {declared} and spends {spent}")
-    return Price(declared.rounds, declared.bits, _dealt(ahead + trace.cut()))
+    return Price(declared.rounds, declared.bits, _dealt(ahead + spent.requests))
 
 
 def _dealt(requests: Iterable[Correlation[object]]) -> tuple[int, int]:
@@ -91,7 +90,7 @@ def tree_price(rows: int, features: int, bins: int, depth: int) -> Price:
         for d in plan_training(config, Sizes.numeric((rows // 2, rows // 2), features))
         if d.step == "one round of trees"
     )
-    return Price(demand.rounds, (8 * demand.sent, 8 * demand.received), _dealt(demand.kinds))
+    return Price(demand.rounds, (8 * demand.sent, 8 * demand.received), _dealt(demand.requests))
 
 
 def tree_rows() -> Iterable[list[str]]:

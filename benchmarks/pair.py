@@ -21,7 +21,7 @@ from benchmarks.plain import plain_channel
 from mpc.errors import PeerFailure
 from mpc.host.process import keep_freed_memory
 from mpc.party import Party
-from mpc.planning import Trace
+from mpc.planning import provide, rehearse
 from protocols.offline.dealer.client import DealtRandomness
 from protocols.offline.dealer.server import serve
 from protocols.transport.certificates import Credentials, make_credentials
@@ -72,20 +72,18 @@ class _Side:
     def ready(self, name: str, size: int) -> tuple[Callable[[Party], Any], dict[str, float]]:
         party = self.party
         run = self._operations[name](party, size)
-        trace = Trace(party)
-        run(trace.party)
+        demand = rehearse(party, run)
         received = self._randomness.received
         party.exchange_public("benchmark.start", None)
         facts = {"started": time.perf_counter()}
-        party.randomness.provide([(trace.cut(), 1)])
+        provide(party, [demand])
         self._randomness.settle()
         facts["ended"] = time.perf_counter()
         party.exchange_public("benchmark.ready", None)
-        total = trace.party.meter.total
         facts |= {
             "offline_bytes": self._randomness.received - received,
-            "rounds": total.rounds,
-            "online_bytes": (total.sent + total.received) // 8,
+            "rounds": demand.rounds,
+            "online_bytes": demand.sent + demand.received,
         }
         return run, facts
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.pair import Operation
 from mpc.party import Party
-from mpc.planning import Trace
+from mpc.planning import Rehearsal
 from mpc.shares import public_ring
 from protocols.offline.sizes import dealt_bytes
 from secure_tree.data.bins import make_bins
@@ -70,19 +70,19 @@ def dealt_by_stage(n: int) -> dict[str, int]:
     The masks of a tree's known matrices, a few hundred bytes per bin and a bit per row and node, are requested with the
     gradients.
     """
-    trace = Trace.at(0)
-    run = _ready(trace.party, n)
-    trace.cut()
+    rehearsal = Rehearsal.at(0)
+    run = _ready(rehearsal.party, n)
+    rehearsal.cut()
     dealt = dict.fromkeys(STAGES, 0)
     entered: list[str] = []
 
     def enter(stage: str | None) -> None:
-        kinds = trace.cut()
+        demand = rehearsal.cut()
         if entered:
-            dealt[entered[-1]] += sum(map(sum, dealt_bytes(kinds).values()))
+            dealt[entered[-1]] += sum(map(sum, dealt_bytes(demand.requests).values()))
         if stage:
             entered.append(stage)
 
-    trace.party.part = enter  # type: ignore[method-assign, assignment]
-    run(trace.party)
+    rehearsal.party.part = enter  # type: ignore[method-assign, assignment]
+    run(rehearsal.party)
     return dealt

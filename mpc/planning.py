@@ -1,11 +1,13 @@
-"""Planning: rehearse a program, and list the correlated randomness that it requests."""
+"""Planning: rehearse a program on zeros, and provide the correlated randomness that it will take."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
-from mpc.endpoint import Call
+from mpc.endpoint import Audit, Call, Workers
+from mpc.host.process import give_back_freed_memory
 from mpc.offline.correlation import Correlation
 from mpc.party import Party
 from mpc.protocol.rehearsal import NoWorkers, Requests, Silence
@@ -13,39 +15,82 @@ from mpc.protocol.rehearsal import NoWorkers, Requests, Silence
 T = TypeVar("T")
 
 
-class Trace:
-    """A rehearsal of the next steps of `party`: run programs on `trace.party`, then `cut()` the demand so far."""
+@dataclass(frozen=True)
+class Demand:
+    """What a step of a program takes, which is done `times` times: its requests and its calls of workers, in order.
 
-    def __init__(self, party: Party) -> None:
-        self._requests = Requests(party.rank, party.randomness.masks_operands)
-        self._workers = NoWorkers(party.workers.count) if party.workers else None
-        self.party = Party(
-            party.rank,
-            Silence(),
-            self._requests,
-            round_price=party.round_price,
-            matrices=party.matrices,
-            audit=party.audit.anew(),
-            workers=self._workers,
-            live=False,
-        )
+    rounds, and payload bytes each way, of its party. matrices: how many known matrices it numbers.
+    """
+
+    requests: list[Correlation[object]]
+    calls: list[Call]
+    rounds: int
+    sent: int
+    received: int
+    matrices: int
+    times: int = 1
+    step: str = ""
+
+
+class Rehearsal:
+    """A rehearsal of the next steps of `like`: run programs on `party`, then `cut()` their demand.
+
+    Only shapes matter: later programs may be given what earlier ones returned.
+    """
+
+    def __init__(self, like: Party) -> None:
+        self._requests = Requests(like.rank, like.randomness.masks_operands)
+        self._workers = NoWorkers(like.workers.count) if like.workers else None
+        self.party = silent(like, self._requests, like.audit.anew(), self._workers)
+        self._before = 0, 0, 0, like.matrices
 
     @classmethod
-    def at(cls, rank: int, masks_operands: bool = True) -> Trace:
+    def at(cls, rank: int, masks_operands: bool = True) -> Rehearsal:
         """Return a rehearsal of party `rank` from its first step, before the party exists."""
         return cls(Party(rank, Silence(), Requests(rank, masks_operands)))
 
-    def cut(self) -> list[Correlation[object]]:
-        """Return and clear the requests since the last cut."""
+    def cut(self, step: str = "", times: int = 1) -> Demand:
+        """Return the demand since the last cut."""
+        give_back_freed_memory()
         requests, self._requests.asked = self._requests.asked, []
-        return requests
+        calls: list[Call] = []
+        if self._workers:
+            calls, self._workers.asked = self._workers.asked, []
+        total = self.party.meter.total
+        now = total.rounds, total.sent // 8, total.received // 8, self.party.matrices
+        rounds, sent, received, matrices = (b - a for a, b in zip(self._before, now, strict=True))
+        self._before = now
+        return Demand(requests, calls, rounds, sent, received, matrices, times, step)
 
-    def cut_calls(self) -> list[Call]:
-        """Return and clear the calls to workers since the last cut."""
-        if self._workers is None:
-            return []
-        requests, self._workers.asked = self._workers.asked, []
-        return requests
+
+def silent(
+    like: Party, randomness: Requests, audit: Audit, workers: Workers | None = None, live: bool = False
+) -> Party:
+    """Return a party without a peer, at the place of another."""
+    return Party(
+        like.rank,
+        Silence(),
+        randomness,
+        round_price=like.round_price,
+        matrices=like.matrices,
+        audit=audit,
+        workers=workers,
+        live=live,
+    )
+
+
+def rehearse(party: Party, program: Callable[[Party], object]) -> Demand:
+    """Return the demand of the next step of `party`."""
+    rehearsal = Rehearsal(party)
+    program(rehearsal.party)
+    return rehearsal.cut()
+
+
+def provide(party: Party, plan: Sequence[Demand]) -> None:
+    """Request the correlated randomness of these steps, of the party and of its workers, after earlier ones."""
+    party.randomness.provide([(demand.requests, demand.times) for demand in plan])
+    if party.workers:
+        party.workers.provide([(demand.calls, demand.times) for demand in plan if demand.calls])
 
 
 def planned(
@@ -61,8 +106,6 @@ def planned(
         return program(party) if own_verdicts else party.audit.run(party, program)
 
     with party.stage(offline or stage):
-        trace = Trace(party)
-        run(trace.party)
-        party.randomness.provide([(trace.cut(), 1)])
+        provide(party, [rehearse(party, run)])
     with party.stage(stage):
         return run(party)

@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 
 from mpc.checks.audit import FIRST_STAGE, Ledger, Recorded, digest_of
 from mpc.party import Party
-from mpc.protocol.rehearsal import Requests, Silence
+from mpc.planning import silent
+from mpc.protocol.rehearsal import Requests
 from mpc.rounds import Round, Steps
 from mpc.shares import Share
 
@@ -36,22 +37,10 @@ def run_twice(party: Party, audit: Ledger, program: Callable[..., T], *changed: 
         repetition = _Repetition(stage=stage, of=audit, rest=deque(audit.record[start:]))
     finally:
         audit.record = outer
-    second = program(_replaying(party, repetition), *before)
+    requests = Requests(party.rank, party.randomness.masks_operands)
+    second = program(silent(party, requests, repetition, live=party.live), *before)
     audit.require(f"{repetition.last}: {LOCAL_WORK}", digest_of(result) == digest_of(second))
     return result
-
-
-def _replaying(party: Party, audit: Ledger) -> Party:
-    """Return a party without a peer."""
-    return Party(
-        party.rank,
-        Silence(),
-        Requests(party.rank, party.randomness.masks_operands),
-        round_price=party.round_price,
-        matrices=party.matrices,
-        audit=audit,
-        live=party.live,
-    )
 
 
 @dataclass

@@ -10,8 +10,7 @@ import numpy as np
 from mpc.checks.verdict import Auditor
 from mpc.endpoint import Audit
 from mpc.errors import ConfigError
-from mpc.offline.correlation import Correlation
-from mpc.planning import Trace
+from mpc.planning import Demand, Rehearsal
 from secure_tree.agreement.training import check_bins, check_declared, check_validation_rows
 from secure_tree.data.own_rows import Here
 from secure_tree.data.table import Table, held_count
@@ -24,18 +23,6 @@ from secure_tree.public.sampling import alike, samples_by_round
 from secure_tree.setup.base_score import settle
 from secure_tree.setup.edges import cut_bins
 from secure_tree.training.boost import boost_once, finish, set_up
-
-
-@dataclass(frozen=True)
-class Demand:
-    """One step of a training at party 0, repeated `times` times: requests, rounds, and payload bytes each way."""
-
-    step: str
-    kinds: list[Correlation[object]]
-    rounds: int
-    sent: int
-    received: int
-    times: int = 1
 
 
 @dataclass(frozen=True)
@@ -100,7 +87,7 @@ class Sizes:
 
 
 def plan_training(config: TrainConfig, sizes: Sizes, dealer: bool = True) -> list[Demand]:
-    """Return the demand of set-up, rounds of trees, evaluations of held-out rows, and the finished model.
+    """Return the demand at party 0 of set-up, rounds of trees, evaluations of held-out rows, and the finished model.
 
     The label scale of a regression is assumed to be 1; rounds and bytes do not depend on it. The demand may differ from
     that of the training in three cases. Early stopping may need less. With `colsample_bytree`, the public coin may draw
@@ -112,18 +99,14 @@ def plan_training(config: TrainConfig, sizes: Sizes, dealer: bool = True) -> lis
     layout, names = context.layout, sizes.names[0]
     rows = layout.rows[0], context.facts.validation_rows[0]
     own = Here(*(Table(np.zeros((n, len(names)), np.float32), names) for n in rows))
-    trace = Trace.at(0, masks_operands=dealer)
-    party = trace.party
+    rehearsal = Rehearsal.at(0, masks_operands=dealer)
+    party = rehearsal.party
     party.audit = Auditor() if sizes.audit else Audit()
     demands: list[Demand] = []
 
     def record(step: str, times: int = 1) -> None:
         party.audit.settle(party)
-        total = party.meter.total
-        rounds = total.rounds - sum(d.rounds for d in demands)
-        sent = total.sent // 8 - sum(d.sent for d in demands)
-        received = total.received // 8 - sum(d.received for d in demands)
-        demands.append(Demand(step, trace.cut(), rounds, sent, received, times))
+        demands.append(rehearsal.cut(step, times))
 
     bins = cut_bins(party, context, own)
     context, base = settle(party, context, own)

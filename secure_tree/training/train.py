@@ -5,15 +5,12 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from mpc.endpoint import Call
 from mpc.errors import WorkersLost
-from mpc.host.process import give_back_freed_memory
 from mpc.matrix.linear_map import released
-from mpc.offline.correlation import Correlation
 from mpc.party import Party
-from mpc.planning import Trace
+from mpc.planning import Demand, Rehearsal, provide
 from mpc.shares import AShare
 from secure_tree.data.bins import Bins
 from secure_tree.data.own_rows import OwnRows
@@ -40,15 +37,6 @@ ROUNDS_AHEAD = 8
 ROWS, TREES = "rows and margins", "trees"
 # How often workers are replaced until a round is whole.
 MOST_RECOVERIES = 10
-
-
-@dataclass(frozen=True)
-class Step:
-    """Requests for correlated randomness and calls of workers, and the number of times that they are made."""
-
-    requests: list[Correlation[object]]
-    calls: list[Call]
-    times: int = 1
 
 
 def train(
@@ -89,7 +77,7 @@ def train(
         margin = attempt.margin
     with party.stage("setup"):
         rehearsal = _Rehearsal(party, begin)
-        _provide(party, [rehearsal.asked()])
+        provide(party, [rehearsal.cut()])
         boosting = begin(party)
         try:
             boosting.rows.begin(party, margin)
@@ -104,21 +92,21 @@ def train(
     step = config.eval_epochs if boosting.validation else ROUNDS_AHEAD if party.workers else len(rounds)
     stepwise = bool(config.early_stopping_rounds or party.workers)
 
-    def provide(start: int) -> None:
+    def provide_from(start: int) -> None:
         with party.stage("offline"):
             following = rounds[max(start, len(trees) // config.classes) : start + step]
-            _provide(party, rehearsal.step(following, min(start + step, len(rounds)) - start))
+            provide(party, rehearsal.step(following, min(start + step, len(rounds)) - start))
 
     with released(party, boosting.matrices):
         if not stepwise:
             for start in range(0, len(rounds), step):
-                provide(start)
+                provide_from(start)
             with party.stage("offline"):
-                _provide(party, rehearsal.finish(len(rounds)))
+                provide(party, rehearsal.finish(len(rounds)))
         for start in range(0, len(rounds), step):
             end = min(start + step, len(rounds))
             if stepwise:
-                provide(start)
+                provide_from(start)
             with party.stage("online"):
                 while len(trees) < end * config.classes:
                     samples = rounds[len(trees) // config.classes]
@@ -129,7 +117,7 @@ def train(
                     except WorkersLost as lost:
                         party.randomness.discard()
                         _recover(party, boosting, lost)
-                        provide(start)
+                        provide_from(start)
                 if boosting.validation:
                     grown = trees[start * config.classes : end * config.classes]
                     measured = boosting.validation.measure(party, grown, first + end)
@@ -147,7 +135,7 @@ def train(
             trees = trees[: (best_round(curve, config) - first) * config.classes]
         if stepwise:
             with party.stage("offline"):
-                _provide(party, rehearsal.finish(len(trees) // config.classes))
+                provide(party, rehearsal.finish(len(trees) // config.classes))
         with party.stage("online"):
             ensemble = _finished(party, boosting, trees)
     return ensemble
@@ -209,58 +197,45 @@ def _recover(party: Party, boosting: Boosting, lost: WorkersLost) -> None:
     raise lost
 
 
-def _provide(party: Party, plan: Sequence[Step]) -> None:
-    party.randomness.provide([(step.requests, step.times) for step in plan])
-    if party.workers:
-        party.workers.provide([(step.calls, step.times) for step in plan if step.calls])
+class _Rehearsal(Rehearsal):
+    """The same training on zeros, one step ahead, to find the demand of each step."""
 
-
-class _Rehearsal:
-    """The same training on zeros, one step ahead, to find what each step requests of the dealer."""
-
-    def __init__(self, party: Party, begin: Callable[[Party], Boosting]) -> None:
-        self._trace = Trace(party)
-        self._boosting = begin(self._trace.party)
+    def __init__(self, like: Party, begin: Callable[[Party], Boosting]) -> None:
+        super().__init__(like)
+        self._boosting = begin(self.party)
         self._trees = list[TreeShares]()
-        self._asked = dict[tuple[tuple[int, int], ...], Step]()
+        self._rounds = dict[tuple[tuple[int, int], ...], Demand]()
 
     def like(self, trees: list[TreeShares]) -> None:
         """Use the trees of an earlier round, whose shapes are those of later rounds."""
         self._trees = trees
 
-    def asked(self) -> Step:
-        """Return what was requested since the last call."""
-        give_back_freed_memory()
-        return Step(self._trace.cut(), self._trace.cut_calls())
-
-    def step(self, rounds: Sequence[Samples], count: int) -> list[Step]:
-        """Return the requests to grow rounds of trees and to evaluate the last `count` on the held-out rows."""
+    def step(self, rounds: Sequence[Samples], count: int) -> list[Demand]:
+        """Return the demand to grow rounds of trees and to evaluate the last `count` on the held-out rows."""
         plan = [replace(self._round(samples), times=times) for samples, times in alike(self._boosting.context, rounds)]
         if validation := self._boosting.validation:
-            validation.measure(self._trace.party, self._trees * count, 0)
-            plan.append(self.asked())
+            validation.measure(self.party, self._trees * count, 0)
+            plan.append(self.cut())
         return plan
 
-    def _round(self, samples: Samples) -> Step:
-        """Return the requests to grow a round of trees, rehearsed once for samples of these sizes."""
-        costs = sizes(self._boosting.context, samples)
-        if costs not in self._asked:
-            party = self._trace.party
-            self._trees = [tree for tree, _ in _whole_round(party, self._boosting, samples)]
-            self._asked[costs] = self.asked()
-        return self._asked[costs]
+    def _round(self, samples: Samples) -> Demand:
+        """Return the demand to grow a round of trees, rehearsed once for samples of these sizes."""
+        shape = sizes(self._boosting.context, samples)
+        if shape not in self._rounds:
+            self._trees = [tree for tree, _ in _whole_round(self.party, self._boosting, samples)]
+            self._rounds[shape] = self.cut()
+        return self._rounds[shape]
 
-    def finish(self, count: int) -> list[Step]:
-        """Return the requests to finish a model of `count` rounds and to release what was kept.
+    def finish(self, count: int) -> list[Demand]:
+        """Return the demand to finish a model of `count` rounds and to release what was kept.
 
         After these, the training needs no dealer.
         """
-        party, boosting = self._trace.party, self._boosting
-        _finished(party, boosting, self._trees * count)
-        plan = [self.asked()]
-        for matrix in boosting.matrices:
-            matrix.release(party)
-        return [*plan, self.asked()]
+        _finished(self.party, self._boosting, self._trees * count)
+        plan = [self.cut()]
+        for matrix in self._boosting.matrices:
+            matrix.release(self.party)
+        return [*plan, self.cut()]
 
 
 def best_round(curve: Curve, config: TrainConfig) -> int:

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass, field, replace
 
 from mpc.comparison.comparison_keys import nodes
+from mpc.planning import Demand
 from protocols.offline.pairwise.client import MOST, PORTION, count_transfers
 from protocols.offline.pairwise.cost import TransferCost, transfers_of
 from protocols.offline.sizes import dealt_bytes, portions
 from protocols.ot.correlated import COT_BITS, OtKind
 from protocols.runtime.relay import Lines
 from secure_tree.public.config import TrainConfig
-from secure_tree.training.cost import Demand, Sizes, plan_training
+from secure_tree.training.cost import Sizes, plan_training
 from sharewood.cost.calibration import Computing
 from sharewood.report.figures import IN_PLACE, Figures
 
@@ -154,14 +155,14 @@ def plan_pairwise(
     transfers, kept = 0, set[int]()
     for demand in _first_apart(plan_training(config, sizes, dealer=False)):
         made = TransferCost()
-        for portion in portions([(demand.kinds, 1)], PORTION, MOST, count_transfers):
+        for portion in portions([(demand.requests, 1)], PORTION, MOST, count_transfers):
             made = made.after(transfers_of(portion.requests, kept))
         count = sum(made.transfers)
         transfers += demand.times * count
         extension = round(count * COT_BITS[ot] / 16)
         sent, received = (extension + bits // 8 for bits in made.bits)
         busiest = extension + made.busiest // 8
-        ahead = Demand(demand.step, [], 2 * made.waves, sent, received, demand.times)
+        ahead = replace(demand, rounds=2 * made.waves, sent=sent, received=received)
         if demand.step == "set-up":
             first.add(demand)
             first_ahead.add(ahead, busiest=busiest)
@@ -212,8 +213,8 @@ def plan(
     total, first, keyed = _Phase(), _Phase(), 0
     for demand in plan_training(config, sizes):
         dealt = [0, 0]
-        keyed += demand.times * sum(map(nodes, demand.kinds))
-        for kind, (to_first, to_second) in dealt_bytes(demand.kinds).items():
+        keyed += demand.times * sum(map(nodes, demand.requests))
+        for kind, (to_first, to_second) in dealt_bytes(demand.requests).items():
             both = by_kind.setdefault(kind, Counter())
             both.update(party_0=demand.times * to_first, party_1=demand.times * to_second)
             dealt = [dealt[0] + to_first, dealt[1] + to_second]

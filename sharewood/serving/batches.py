@@ -13,9 +13,8 @@ import numpy as np
 
 from mpc.authenticated.reveal import require_macs, reveal
 from mpc.endpoint import Peer
-from mpc.offline.correlation import Correlation
 from mpc.party import Party
-from mpc.planning import Trace, planned
+from mpc.planning import Demand, Rehearsal, planned
 from mpc.rings import Z128
 from mpc.words import U64
 from protocols.offline.lots import Lot, Stock
@@ -41,15 +40,6 @@ class Shape:
     rows: int
 
 
-@dataclass(frozen=True)
-class Demand:
-    """The randomness of a batch: requests, matrices, and their bytes at a party."""
-
-    requests: Sequence[Correlation[object]]
-    matrices: int
-    held: int
-
-
 def padded(rows: int) -> int:
     """Return the smallest power of two that is at least `rows`."""
     return 1 << (rows - 1).bit_length()
@@ -71,17 +61,15 @@ class Batches:
         self._demands: dict[tuple[Shape, bool], Demand] = {}
 
     def demand(self, shape: Shape, masks: bool) -> Demand:
-        """Find the randomness by one rehearsal on zeros; `masks` is that of `Randomness.masks_operands`."""
+        """Find what a batch takes by one rehearsal; `masks` is that of `Randomness.masks_operands`."""
         if (shape, masks) not in self._demands:
-            trace = Trace.at(self.model.rank, masks)
-            authentic = self.input_authenticated(trace.party) if self.mac else None
-            trace.cut()
+            rehearsal = Rehearsal.at(self.model.rank, masks)
+            authentic = self.input_authenticated(rehearsal.party) if self.mac else None
+            rehearsal.cut()
             count = len(self.own_rows(shape, slice(0, shape.rows)))
             features, shown = np.zeros((count, self.width), np.float32), np.ones(shape.rows, np.int64)
-            self.predict(trace.party, shape, features, shown, authentic)
-            requests = trace.cut()
-            held = sum(request_bytes(request).held for request in requests)
-            self._demands[shape, masks] = Demand(requests, trace.party.matrices, held)
+            self.predict(rehearsal.party, shape, features, shown, authentic)
+            self._demands[shape, masks] = rehearsal.cut()
         return self._demands[shape, masks]
 
     def begin(self, party: Party) -> None:
@@ -114,7 +102,7 @@ class Batches:
         chosen: list[Shape] = []
         for _ in range(_MOST_ALIKE):
             for shape in self._shapes:
-                held = self.demand(shape, masks).held
+                held = sum(request_bytes(request).held for request in self.demand(shape, masks).requests)
                 if held > room:
                     break
                 chosen.append(shape)

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.every_protocol import EVERY_PROTOCOL
-from mpc.planning import Trace
+from mpc.planning import Rehearsal
 from mpc.protocol.contract import REGISTRY
 
 
@@ -13,8 +13,8 @@ def test_no_registered_protocol_is_missing():
 
 @pytest.mark.parametrize("name", EVERY_PROTOCOL)
 def test_it_can_be_prepared_and_run(name):
-    trace = Trace.at(0)
-    run = EVERY_PROTOCOL[name](trace.party, 8)
-    before = trace.party.meter.total.rounds
-    run(trace.party)
-    assert trace.party.meter.total.rounds > before
+    rehearsal = Rehearsal.at(0)
+    run = EVERY_PROTOCOL[name](rehearsal.party, 8)
+    before = rehearsal.party.meter.total.rounds
+    run(rehearsal.party)
+    assert rehearsal.party.meter.total.rounds > before

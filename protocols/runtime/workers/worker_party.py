@@ -10,9 +10,8 @@ from dataclasses import asdict
 from typing import Any
 
 from mpc.endpoint import Call, Program
-from mpc.host.process import give_back_freed_memory
 from mpc.party import Party
-from mpc.planning import Trace
+from mpc.planning import Rehearsal, provide
 from mpc.workers import is_unplanned
 from protocols.runtime.workers.busy import Busy
 
@@ -22,7 +21,7 @@ class Site:
 
     def __init__(self, party: Party) -> None:
         self.party = party
-        self._trace = Trace(party)
+        self._rehearsal = Rehearsal(party)
         self._kept: dict[str, Any] = {}
         self._rehearsed: dict[str, Any] = {}
         self._busy = Busy()
@@ -47,10 +46,9 @@ class Site:
     def _rehearse(self, calls: Sequence[Call], times: int, kept: dict[str, Any]) -> None:
         with self.party.stage("offline"), self._busy.at("offline"):
             for program, given in calls:
-                program(self._trace.party, kept, *given)
+                program(self._rehearsal.party, kept, *given)
             del kept  # and with it the values that only this rehearsal needed
-            give_back_freed_memory()
-            self.party.randomness.provide([(self._trace.cut(), times)])
+            provide(self.party, [self._rehearsal.cut(times=times)])
 
     def costs(self) -> dict[str, Any]:
         """Return the costs so far, in plain values: stages, rounds, CPU seconds, busy spans, peak of memory, pid."""

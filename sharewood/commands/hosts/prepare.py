@@ -47,14 +47,14 @@ def prepare_training(config: HostsConfig, name: str) -> Preparation:
                 'prepare must be used with offline = "pairwise": with a dealer there is nothing to prepare'
             )
         out = config.needs(name, "prepared")
-        asked = [(demand.kinds, demand.times) for demand in plan_training(*planned(config), dealer=False)]
+        asked = [(demand.requests, demand.times) for demand in plan_training(*planned(config), dealer=False)]
         plan, key = preparable(asked), config.file_key()
         writable(out)
     rank = config.names.index(name)
 
     def program(peer: Channel) -> Preparation:
         with make_prepared(rank, peer, config.names, plan, out, config.ot, key) as made:
-            requests = sum(len(kinds) * times for kinds, times in asked)
+            requests = sum(len(each) * times for each, times in asked)
             return Preparation(made.count, requests, made.size, peer.wire_sent + peer.wire_received)
 
     return run_pair(config.network, rank, config.credentials(name), program)

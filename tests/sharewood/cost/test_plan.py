@@ -278,4 +278,4 @@ def test_trees_of_seeds_are_planned_once():
     configs = [TrainConfig.of(n_estimators=n, max_depth=2, max_bin=8) for n in (1, 3)]
     one, three = (plan(config, sizes).pairwise.transfers for config in configs)
     _, tree, finish = plan_training(configs[0], sizes, dealer=False)
-    assert three - one == 2 * sum(map(count_transfers, tree.kinds + finish.kinds)) > 0
+    assert three - one == 2 * sum(map(count_transfers, tree.requests + finish.requests)) > 0

@@ -3,7 +3,7 @@
 import importlib
 import pkgutil
 import threading
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, is_dataclass, replace
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from mpc.matrix.linear_map import MatrixMask, MatrixVectors
 from mpc.matrix.matrix_product import MatrixMasks
 from mpc.offline.correlation import correlation
 from mpc.party import Party
-from mpc.planning import Trace
+from mpc.planning import provide, rehearse
 from mpc.protocol.catalogue import correlations
 from mpc.rings import GF2, Z16, Z32, Z64, Z2k
 from mpc.rounding.truncation import FloorMasks
@@ -81,7 +81,7 @@ def test_a_plan_survives_the_wire():
 def test_a_plan_of_300_distinct_rounds_of_ten_classes_has_room():
     config = TrainConfig.of(objective="multi:ova", num_class=10, max_depth=6, n_estimators=1)
     steps = plan_training(config, Sizes.numeric((50_000, 50_000), 30))
-    (round_of_trees,) = [step.kinds for step in steps if step.step == "one round of trees"]
+    (round_of_trees,) = [step.requests for step in steps if step.step == "one round of trees"]
     encoded = b"".join(encode(encode_plan([(round_of_trees, 1)])))
     assert decode_plan(decode(encoded, PLAN_ROOM // 300)) == [(round_of_trees, 1)]
     assert 300 * len(encoded) < FACTS_LIMIT, "and the message has room"
@@ -282,9 +282,8 @@ def test_processes_multiply_with_a_real_dealer():
     x = np.arange(-3, 4)
 
     def job(party):
-        trace = Trace(party)
-        multiply(trace.party, ring_half(x, party.rank), ring_half(x, party.rank))
-        party.randomness.provide([(trace.cut(), 2)])
+        demand = rehearse(party, lambda party: multiply(party, ring_half(x, party.rank), ring_half(x, party.rank)))
+        provide(party, [replace(demand, times=2)])
         halves = [multiply(party, ring_half(x, party.rank), ring_half(x, party.rank)) for _ in range(2)]
         return [party.reveal(h, to=None, what="squares") for h in halves]
 
