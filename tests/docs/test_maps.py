@@ -25,7 +25,7 @@ def first_line(path):
 
 
 def map_of_folders():
-    """Return one table per package: its folders, and the files beside them, with the first line of their docstring."""
+    """Return one table per package: its folders, with the first line of their docstring."""
     lines = []
     for package in ("sharewood", "protocols", "secure_tree", "mpc"):
         lines += [
@@ -39,8 +39,6 @@ def map_of_folders():
         ]
         for folder in sorted({path.parent for path in (ROOT / package).rglob("__init__.py")} - {ROOT / package}):
             lines.append(f"| `{folder.relative_to(ROOT)}/` | {first_line(folder / '__init__.py')} |")
-        files = sorted(path for path in (ROOT / package).glob("*.py") if path.name != "__init__.py")
-        lines += [f"| `{path.relative_to(ROOT)}` | {first_line(path)} |" for path in files]
     return "\n".join([*lines, "", ""])
 
 
