@@ -34,7 +34,7 @@ from protocols.runtime.settings import Maker, Offline
 from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier
 from secure_tree.model.shared_model import SharedModel
-from sharewood.serving.batches import Batches, Shape
+from sharewood.serving.batches import Batches, BatchShape
 
 # Rows, features and depth.
 SIZES = {"smallest": (40, 3, 2), "569": (569, 30, 3), "10000": (10_000, 20, 4)}
@@ -108,7 +108,7 @@ def _half_of_a_model() -> SharedModel:
 def a_batch(rows: int, mac: bool) -> tuple[int, int, int]:
     """Return rounds, bytes in both directions, dealt bytes of a service's batch: 20 trees of depth 4, 20 features."""
     model = _half_of_a_model()
-    batches, shape, rehearsal = Batches(model, "thresholds", (0, 1), rows, mac), Shape(0, rows), Rehearsal.at(0)
+    batches, shape, rehearsal = Batches(model, "thresholds", (0, 1), rows, mac), BatchShape(0, rows), Rehearsal.at(0)
     taken = batches.input_authenticated(rehearsal.party) if mac else None
     rehearsal.cut()
     batches.predict(rehearsal.party, shape, np.zeros((rows, batches.width), np.float32), np.ones(rows, np.int64), taken)

@@ -27,8 +27,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.program import parse
-from protocols.runtime.relay import Address, Lines, Route, relay
+from protocols.runtime.relay import Lines, Route, relay
 from protocols.runtime.settings import Maker, Offline
+from protocols.transport.tcp import Address
 from secure_tree.public.config import TrainConfig
 from secure_tree.training.cost import Sizes
 from sharewood.cost.calibration import calibrate

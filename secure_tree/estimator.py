@@ -28,6 +28,7 @@ from secure_tree.interface.fitted import Fitted
 from secure_tree.interface.parameters import documented
 from secure_tree.interface.verbose import Verbose, check_verbose
 from secure_tree.model.shared_model import SharedModel
+from secure_tree.prediction.authenticated import input_model
 from secure_tree.prediction.revealing import check_macs, predict_shards, revealed_margins
 from secure_tree.public.config import Method, TrainConfig
 from secure_tree.public.context import TrainingContext
@@ -37,7 +38,7 @@ from secure_tree.setup.base_score import settle
 from secure_tree.setup.continuation import as_the_model, begin, bins_of, more_rounds
 from secure_tree.setup.edges import cut_bins
 from secure_tree.training.checkpoint import Checkpoints
-from secure_tree.training.train import Curves, Observer, train
+from secure_tree.training.train import LearningCurves, Observer, train
 from secure_tree.workers.sources import AtWorkers, Division, Shards, agree_on_counts, needs_workers, trained_on
 
 
@@ -110,7 +111,7 @@ class _SecureXGB(Fitted):
         monotone_constraints: Sequence[int] | dict[str, int] | str | None = None,
         **aliases: Any,
     ) -> None:
-        self.curves: Curves = {}
+        self.curves: LearningCurves = {}
         self.division: Division | None = None
         self._hold(locals())
 
@@ -288,7 +289,15 @@ class _SecureXGB(Fitted):
             own = planned(
                 party,
                 "predict",
-                lambda party: revealed_margins(party, model, layout, features, method, receiver, mac),
+                lambda party: revealed_margins(
+                    party,
+                    model,
+                    layout,
+                    features,
+                    method,
+                    receiver,
+                    party.run(input_model(party, model.ensemble, layout)) if mac else None,
+                ),
                 offline="predict_offline",
                 own_verdicts=True,
             )

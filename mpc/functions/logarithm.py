@@ -34,7 +34,7 @@ from mpc.endpoint import Endpoint
 from mpc.errors import RangeError
 from mpc.kernels import windows as kernels
 from mpc.lookup.prefix_and import prefix_and
-from mpc.lookup.windows import Table, Windows, look_up
+from mpc.lookup.windows import TruthTable, Windows, look_up
 from mpc.offline.correlation import View, correlation
 from mpc.offline.recipes import Chosen, Lifted, OneHotWindows, ReadWindows, Summed
 from mpc.protocol.catalogue import Inputs, calls, describe
@@ -126,7 +126,7 @@ def _values(unit: int) -> Windows:
 
 
 @lru_cache(maxsize=8)
-def _tables(signed: bool) -> tuple[Table, ...]:
+def _tables(signed: bool) -> tuple[TruthTable, ...]:
     """Return the tables of the windows below the highest, and of the highest, whose own sign counts.
 
     The low bits of an entry are for x > 0, the bits above them for x < 0.

@@ -31,7 +31,7 @@ from mpc.rounds import Steps, open_shares
 from mpc.shares import AShare, PShare
 from mpc.words import U64, Shape, low_bits, packed_size
 
-Table = tuple[int, ...]
+TruthTable = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Windows:
 
     place: int
     step: int
-    tables: tuple[Table, ...]
+    tables: tuple[TruthTable, ...]
     which: tuple[int, ...]
     outputs: int
 
@@ -81,7 +81,7 @@ class WindowMasks:
 
 
 @lru_cache(maxsize=64)
-def _turned(tables: tuple[Table, ...], outputs: int) -> np.ndarray:
+def _turned(tables: tuple[TruthTable, ...], outputs: int) -> np.ndarray:
     return np.stack([kernels.turned(np.array(table, U64), outputs) for table in tables])
 
 

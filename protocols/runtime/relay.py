@@ -27,8 +27,8 @@ from typing import Literal
 
 from mpc.errors import ConfigError
 from mpc.host.process import end_with
+from protocols.transport.tcp import Address
 
-Address = tuple[str, int]
 Lines = Literal["host", "pair"]
 
 _LEAST_HELD = 256 << 10

@@ -13,7 +13,7 @@ from secure_tree.interface.parameters import Parametrised
 from secure_tree.prediction.importance import feature_importance
 from secure_tree.public.config import Importance
 from secure_tree.public.names import columns_behind
-from secure_tree.training.train import Curve, Curves, best_round
+from secure_tree.training.train import LearningCurve, LearningCurves, best_round
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +25,7 @@ class Fitted(Parametrised):
     """Attributes of a fitted estimator. All of them are public, or known to this party."""
 
     model: SharedModel | None = None
-    curves: Curves
+    curves: LearningCurves
     _importances: np.ndarray | None = None
 
     def _fitted(self) -> SharedModel:
@@ -46,7 +46,7 @@ class Fitted(Parametrised):
         return len(self.feature_names_in_)
 
     @property
-    def curve(self) -> Curve:
+    def curve(self) -> LearningCurve:
         """The revealed (rounds, value) pairs of the last metric on held-out rows."""
         return self.curves.get(self.config.metric, [])
 

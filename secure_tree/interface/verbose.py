@@ -7,7 +7,7 @@ from time import monotonic
 from mpc.errors import ConfigError
 from secure_tree.model.ensemble import TreeShares
 from secure_tree.public.context import TrainingContext
-from secure_tree.training.train import Curves, Observer
+from secure_tree.training.train import LearningCurves, Observer
 from secure_tree.tree.rows import TreeRows
 
 
@@ -24,7 +24,12 @@ class Verbose:
     """
 
     def __init__(
-        self, verbose: int, rank: int, context: TrainingContext, curves: Curves, observer: Observer | None = None
+        self,
+        verbose: int,
+        rank: int,
+        context: TrainingContext,
+        curves: LearningCurves,
+        observer: Observer | None = None,
     ) -> None:
         config = context.config
         held_out = any(context.facts.validation_rows)

@@ -9,10 +9,12 @@ import numpy as np
 from mpc.authenticated.reveal import reveal
 from mpc.errors import ConfigError
 from mpc.party import Party
+from mpc.rings import Z128
 from mpc.shares import AShare
+from mpc.words import U64
 from secure_tree.data.categories import Dictionary
 from secure_tree.model.shared_model import SharedModel
-from secure_tree.prediction.authenticated import authenticated_margins, input_model
+from secure_tree.prediction.authenticated import AuthenticatedModel, authenticated_margins
 from secure_tree.prediction.predict import margins, row_groups
 from secure_tree.public.config import Method
 from secure_tree.public.layout import Layout, place
@@ -26,47 +28,35 @@ def revealed_margins(
     features: np.ndarray,
     method: Method,
     receiver: int | None,
-    mac: bool = False,
+    authentic: AuthenticatedModel | None = None,
+    shown: np.ndarray | None = None,
 ) -> np.ndarray:
     """Own features float32[n_p, d_p] -> revealed margins, int64[classes, rows] at MARGIN_SCALE.
 
     For vertical data the receiver gets those of all rows, for horizontal data each party those of its own rows. With
-    `mac`, every opening is checked by MACs.
+    an `authentic` model, every opening is checked by MACs. Where `shown`, int64[rows], is 0, the margin is 0.
     """
+    classes, what = model.config.classes, f"predictions of {'the' if layout.vertical else 'its own'} rows"
+    mask = np.ones(layout.row_count, np.int64) if shown is None else shown
+    own = np.zeros((classes, 0), np.int64)
+    if authentic is not None:
+        for owners in row_groups(layout):
+            of_rows = party.run(authenticated_margins(party, authentic, layout, owners, features, classes))
+            to, rows = (receiver, slice(None)) if layout.vertical else (owners[0], place(owners[0], layout.rows))
+            opened = reveal(party, of_rows.times(Z128.widened(mask[rows].astype(U64))), to, what)
+            own = own if opened is None else opened
+        return own
     if layout.vertical:
         receivers = {receiver: slice(None)}
     else:
         receivers = {p: place(p, layout.rows) for p in (0, 1) if layout.rows[p]}
-    classes = model.config.classes
-    if mac:
-        return _with_macs(party, model, layout, features, receiver)
 
     def program(party: Party) -> dict[int | None, AShare]:
-        of_all = party.run(margins(party, model.ensemble, layout, model.cuts, features, method, classes))
+        of_all = party.run(margins(party, model.ensemble, layout, model.cuts, features, method, classes)).times(mask)
         return {p: of_all[:, rows] for p, rows in receivers.items()}
 
-    own = np.zeros((classes, 0), np.int64)
     for p, part in party.audit.repeat(party, program).items():
-        opened = party.reveal(part, to=p, what=_what(layout), units=True)
-        own = own if opened is None else opened
-    return own
-
-
-def _what(layout: Layout) -> str:
-    return f"predictions of {'the' if layout.vertical else 'its own'} rows"
-
-
-def _with_macs(
-    party: Party, model: SharedModel, layout: Layout, features: np.ndarray, receiver: int | None
-) -> np.ndarray:
-    """Return `revealed_margins` with MACs on all openings."""
-    classes = model.config.classes
-    authentic = party.run(input_model(party, model.ensemble, layout))
-    own = np.zeros((classes, 0), np.int64)
-    for owners in row_groups(layout):
-        result = party.run(authenticated_margins(party, authentic, layout, owners, features, classes))
-        to = receiver if layout.vertical else owners[0]
-        opened = reveal(party, result, to, _what(layout))
+        opened = party.reveal(part, to=p, what=what, units=True)
         own = own if opened is None else opened
     return own
 

@@ -30,8 +30,8 @@ log = logging.getLogger("sharewood")
 # it has a method `evaluated`, that is called with the number of rounds and the metrics of each evaluation.
 Observer = Callable[[int, TreeShares, TreeRows], None]
 # The revealed (number of rounds, metric) pairs on held-out rows, and these curves for all metrics.
-Curve = list[tuple[int, float]]
-Curves = dict[Metric, Curve]
+LearningCurve = list[tuple[int, float]]
+LearningCurves = dict[Metric, LearningCurve]
 # Rounds of trees that are planned at a time if workers may be lost, in which case they are planned again.
 ROUNDS_AHEAD = 8
 ROWS, TREES = "rows and margins", "trees"
@@ -45,7 +45,7 @@ def train(
     base: AShare,
     bins: Bins,
     own: OwnRows,
-    curves: Curves,
+    curves: LearningCurves,
     observer: Observer | None = None,
     attempt: Attempt | None = None,
     begun: Begun | None = None,
@@ -238,7 +238,7 @@ class _Rehearsal(Rehearsal):
         return [*plan, self.cut()]
 
 
-def best_round(curve: Curve, config: TrainConfig) -> int:
+def best_round(curve: LearningCurve, config: TrainConfig) -> int:
     """Return the number of rounds with the best metric so far, the earliest of equal ones."""
     sign = -1 if config.metric in RISING else 1
     return min(curve, key=lambda point: sign * point[1])[0]

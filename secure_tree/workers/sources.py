@@ -40,7 +40,7 @@ PART = "part"
 _ATTEMPTS = 10
 
 
-class Source(Protocol):
+class ShardSource(Protocol):
     """The rows of one worker, where they are stored."""
 
     @property
@@ -53,7 +53,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Loaded:
-    """Implements `Source` by rows in memory."""
+    """Implements `ShardSource` by rows in memory."""
 
     table: Table
 
@@ -69,7 +69,7 @@ class Loaded:
 class Shards:
     """A party's rows in consecutive parts. `header` is a table with their features but without rows."""
 
-    parts: Sequence[Source]
+    parts: Sequence[ShardSource]
     header: TableLike
 
     @classmethod
@@ -276,7 +276,7 @@ def _open(
     config: TrainConfig,
     known: Dictionary,
     number: int,
-    source: Source,
+    source: ShardSource,
     held: np.ndarray,
     first: int,
 ) -> Opened:

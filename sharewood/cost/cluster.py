@@ -35,7 +35,7 @@ PHASES = "setup", "offline", "online"
 GIB = 1 << 30
 GB = 1e9
 
-Seconds = dict[str, float]
+StageSeconds = dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -103,11 +103,11 @@ class Estimate(Figures):
     memory: int
     files: int
     shards_needed: int | None
-    network_seconds: Seconds
-    row_seconds: Seconds
-    other_seconds: Seconds
-    disk_seconds: Seconds
-    seconds: Seconds
+    network_seconds: StageSeconds
+    row_seconds: StageSeconds
+    other_seconds: StageSeconds
+    disk_seconds: StageSeconds
+    seconds: StageSeconds
     total_seconds: float
     worker_hours: float
     price: float

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from secure_tree.training.train import Curve
+from secure_tree.training.train import LearningCurve
 from sharewood.page import sections
 from sharewood.page.charts import ChartLine, some
 from sharewood.page.document import CellTable, Headline, Page, Section
@@ -175,7 +175,7 @@ def _learning(report: TrainingReport) -> Section:
     )
 
 
-def _points(curve: Curve) -> tuple[list[int], list[float]]:
+def _points(curve: LearningCurve) -> tuple[list[int], list[float]]:
     return [rounds for rounds, _ in curve], [value for _, value in curve]
 
 

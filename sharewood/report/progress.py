@@ -15,7 +15,7 @@ from mpc.errors import WorkersLost
 from mpc.meter import Stage
 from mpc.party import Party
 from secure_tree.public.config import TrainConfig
-from secure_tree.training.train import Curves
+from secure_tree.training.train import LearningCurves
 from sharewood.logs import on_terminal
 from sharewood.report.figures import Phase
 from sharewood.report.shards import ShardCosts, by_shard
@@ -35,7 +35,7 @@ class Progress:
     """
 
     def __init__(
-        self, party: Party, config: TrainConfig, watch: Watch | None = None, curves: Curves | None = None
+        self, party: Party, config: TrainConfig, watch: Watch | None = None, curves: LearningCurves | None = None
     ) -> None:
         self._party, self._config, self._watch, self._curves = party, config, watch, {} if curves is None else curves
         self._grown = self._done = 0

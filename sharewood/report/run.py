@@ -14,7 +14,7 @@ from mpc.party import Party
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.model.storage import write_json
 from secure_tree.public.config import Metric, TrainConfig
-from secure_tree.training.train import Curve, Curves
+from secure_tree.training.train import LearningCurve, LearningCurves
 from sharewood.logs import say
 from sharewood.report.figures import (
     IN_PLACE,
@@ -132,8 +132,8 @@ class TrainingReport(PartyReport):
     config: TrainConfig
     rounds_of_trees: RoundsOfTrees
     metric: Metric
-    curve: Curve
-    curves: Curves
+    curve: LearningCurve
+    curves: LearningCurves
     division: ShardTables | None = None
 
 

@@ -11,19 +11,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mpc.authenticated.reveal import require_macs, reveal
+from mpc.authenticated.reveal import require_macs
 from mpc.endpoint import Peer
 from mpc.party import Party
 from mpc.planning import Demand, Rehearsal, planned
-from mpc.rings import Z128
-from mpc.words import U64
 from protocols.offline.lots import Lot, Stock
 from protocols.offline.sizes import request_bytes
 from protocols.offline.supply import Supply
 from secure_tree.model.shared_model import SharedModel
-from secure_tree.prediction.authenticated import AuthenticatedModel, authenticated_margins, input_model
-from secure_tree.prediction.predict import margins, row_groups
-from secure_tree.prediction.revealing import check_macs
+from secure_tree.prediction.authenticated import AuthenticatedModel, input_model
+from secure_tree.prediction.revealing import check_macs, revealed_margins
 from secure_tree.public.config import Method
 from secure_tree.public.layout import Layout
 from secure_tree.public.numerics import MARGIN_SCALE
@@ -33,7 +30,7 @@ _MOST_ALIKE = 16
 
 
 @dataclass(frozen=True)
-class Shape:
+class BatchShape:
     """The requesting party, and the padded number of rows."""
 
     owner: int
@@ -57,10 +54,10 @@ class Batches:
         self.model, self._method, self.mac = model, method, mac
         self._authentic: AuthenticatedModel | None = None
         self.width = len(model.facts.names[model.facts.layout.features_of(model.rank)])
-        self._shapes = [Shape(owner, 1 << k) for k in range(largest.bit_length()) for owner in owners]
-        self._demands: dict[tuple[Shape, bool], Demand] = {}
+        self._shapes = [BatchShape(owner, 1 << k) for k in range(largest.bit_length()) for owner in owners]
+        self._demands: dict[tuple[BatchShape, bool], Demand] = {}
 
-    def demand(self, shape: Shape, masks: bool) -> Demand:
+    def demand(self, shape: BatchShape, masks: bool) -> Demand:
         """Find what a batch takes by one rehearsal; `masks` is that of `Randomness.masks_operands`."""
         if (shape, masks) not in self._demands:
             rehearsal = Rehearsal.at(self.model.rank, masks)
@@ -84,22 +81,22 @@ class Batches:
         require_macs(party, authentic.keyring)
         return authentic
 
-    def own_rows(self, shape: Shape, rows: slice) -> range:
+    def own_rows(self, shape: BatchShape, rows: slice) -> range:
         """Return the places of the rows of a batch for which this party has features."""
         has = self.model.facts.layout.vertical or shape.owner == self.model.rank
         return range(shape.rows)[rows] if has else range(0)
 
-    def layout(self, shape: Shape) -> Layout:
+    def layout(self, shape: BatchShape) -> Layout:
         """Return the model's layout with the rows of a batch."""
         known = self.model.facts.layout
         rows = [shape.rows if known.vertical or p == shape.owner else 0 for p in (0, 1)]
         return replace(known, rows=(rows[0], rows[1]))
 
-    def ahead(self, room: int, masks: bool) -> list[Shape]:
+    def ahead(self, room: int, masks: bool) -> list[BatchShape]:
         """Return the shapes whose material is kept ready in `room` bytes: one of each, smallest first, and then
         repeatedly as many as fit.
         """
-        chosen: list[Shape] = []
+        chosen: list[BatchShape] = []
         for _ in range(_MOST_ALIKE):
             for shape in self._shapes:
                 held = sum(request_bytes(request).held for request in self.demand(shape, masks).requests)
@@ -109,7 +106,9 @@ class Batches:
                 room -= held
         return chosen
 
-    def run(self, lot: Lot, link: Peer, shape: Shape, features: np.ndarray, shown: np.ndarray) -> np.ndarray | None:
+    def run(
+        self, lot: Lot, link: Peer, shape: BatchShape, features: np.ndarray, shown: np.ndarray
+    ) -> np.ndarray | None:
         """Return the batch's margins, float64[rows] or [rows, classes], at its owner; 0 where `shown`, int64[rows], is
         0.
 
@@ -118,33 +117,22 @@ class Batches:
         lot.begin()
         party = Party(self.model.rank, link, lot, matrices=lot.first)
         own = self.predict(party, shape, features, shown, self._authentic)
-        if own is None:
+        if shape.owner != party.rank:
             return None
         margin = own.T if self.model.config.num_class else own[0]
         return margin * (self.model.facts.margin_unit / (1 << MARGIN_SCALE))
 
     def predict(
-        self, party: Party, shape: Shape, features: np.ndarray, shown: np.ndarray, authentic: AuthenticatedModel | None
-    ) -> np.ndarray | None:
+        self,
+        party: Party,
+        shape: BatchShape,
+        features: np.ndarray,
+        shown: np.ndarray,
+        authentic: AuthenticatedModel | None,
+    ) -> np.ndarray:
         """Return the margins of a batch, int64[classes, rows] at MARGIN_SCALE, at its owner."""
-        model, what = self.model, "predictions of the requested rows"
-        if authentic is not None:
-            layout = self.layout(shape)
-            (owners,) = row_groups(layout)
-            steps = authenticated_margins(party, authentic, layout, owners, features, model.config.classes)
-            return reveal(party, party.run(steps).times(Z128.widened(shown.astype(U64))), shape.owner, what)
-        computed = party.run(
-            margins(
-                party,
-                model.ensemble,
-                self.layout(shape),
-                model.cuts,
-                features,
-                self._method,
-                model.config.classes,
-            )
-        )
-        return party.reveal(computed.times(shown), to=shape.owner, what=what, units=True)
+        layout = self.layout(shape)
+        return revealed_margins(party, self.model, layout, features, self._method, shape.owner, authentic, shown)
 
 
 class Ready:
@@ -155,7 +143,7 @@ class Ready:
 
     def __init__(self, batches: Batches, supply: Supply, room: int) -> None:
         self._batches, self._stock = batches, Stock(supply)
-        self._lots: dict[Shape, deque[Lot]] = {}
+        self._lots: dict[BatchShape, deque[Lot]] = {}
         for shape in batches.ahead(room, supply.masks_operands):
             self._lots.setdefault(shape, deque()).append(self._made(shape))
         self._stock.settle()
@@ -165,7 +153,7 @@ class Ready:
         """Return the bytes of material that is ready or being made."""
         return self._stock.held
 
-    def use(self, shape: Shape, work: Callable[[Lot], np.ndarray | None]) -> np.ndarray | None:
+    def use(self, shape: BatchShape, work: Callable[[Lot], np.ndarray | None]) -> np.ndarray | None:
         """Do a batch's `work` with a lot, and have an equal lot made."""
         kept = self._lots.get(shape)
         result = work(kept.popleft() if kept else self._made(shape))
@@ -173,6 +161,6 @@ class Ready:
             kept.append(self._made(shape))
         return result
 
-    def _made(self, shape: Shape) -> Lot:
+    def _made(self, shape: BatchShape) -> Lot:
         demand = self._batches.demand(shape, self._stock.supply.masks_operands)
         return self._stock.lot(demand.requests, demand.matrices)

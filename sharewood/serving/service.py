@@ -22,7 +22,7 @@ from secure_tree.public.config import Method
 from secure_tree.public.names import columns_behind
 from sharewood.job.config import HostsConfig
 from sharewood.job.session import connected
-from sharewood.serving.batches import Batches, Ready, Shape, padded
+from sharewood.serving.batches import Batches, BatchShape, Ready, padded
 from sharewood.serving.jobs import Job, JobPart, Queue, Unavailable
 from sharewood.serving.measures import ServiceMeasures
 from sharewood.serving.turns import ServiceFacts, Turn, agree_on_service, ask_for, index_of, look_up, take_turn
@@ -164,7 +164,7 @@ class Service:
             for owner, turn in enumerate(take_turn(party, mine, settings.largest_batch, self._owners, self.by_id)):
                 leaves = leaves or turn.leaves
                 if turn.rows:
-                    self._predict(party, ready, Shape(owner, turn.rows), turn.ids, parts)
+                    self._predict(party, ready, BatchShape(owner, turn.rows), turn.ids, parts)
             self.measures.moved(link.wire_sent, link.wire_received, ready.held)
         if not self._stopping.is_set():
             self._waits(f"{self.peer} has left")
@@ -181,7 +181,7 @@ class Service:
             os.eventfd_read(self._wake)
         return parts or self._queue.batch(largest)
 
-    def _predict(self, party: Party, ready: Ready, shape: Shape, ids: Sequence[str], parts: list[JobPart]) -> None:
+    def _predict(self, party: Party, ready: Ready, shape: BatchShape, ids: Sequence[str], parts: list[JobPart]) -> None:
         """Predict one batch; its owner's jobs get their margins."""
         began = time.perf_counter()
         own, features = shape.owner == party.rank, np.zeros((0, self._batches.width), np.float32)

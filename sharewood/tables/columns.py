@@ -25,10 +25,11 @@ from secure_tree.public.config import validated
 from secure_tree.public.names import indicator
 from sharewood.tables.toml import read_toml
 
-Role = Literal["numeric", "categorical", "id", "label", "weight", "ignore"]
+ColumnRole = Literal["numeric", "categorical", "id", "label", "weight", "ignore"]
+_ROLES = get_args(ColumnRole)
 ID = "id"
 # Types that at most one column of a table has.
-_UNIQUE: tuple[Role, ...] = ("id", "label", "weight")
+_UNIQUE: tuple[ColumnRole, ...] = ("id", "label", "weight")
 
 
 class Column(BaseModel):
@@ -36,7 +37,7 @@ class Column(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    type: Role
+    type: ColumnRole
     missing: bool = False
     categories: tuple[str, ...] = ()
 
@@ -95,10 +96,10 @@ class Columns:
         known = {}
         for name, entry in read_toml(path).items():
             kind = entry.get("type") if isinstance(entry, dict) else entry
-            if kind not in get_args(Role):
+            if kind not in _ROLES:
                 dated = isinstance(kind, str) and any(word in kind.lower() for word in ("date", "time"))
                 raise ConfigError(
-                    f"{path}: column {name!r}: type must be {', '.join(get_args(Role)[:-1])} or {get_args(Role)[-1]}, "
+                    f"{path}: column {name!r}: type must be {', '.join(_ROLES[:-1])} or {_ROLES[-1]}, "
                     f"got {reprlib.repr(kind)}" + ": ignore dates, or turn them into numbers of days" * dated
                 )
             try:
@@ -110,7 +111,7 @@ class Columns:
                 raise ConfigError(f"{path}: columns {twice[0]!r} and {twice[1]!r} are both of type {role}")
         return cls(known, path.name)
 
-    def named(self, role: Role) -> str | None:
+    def named(self, role: ColumnRole) -> str | None:
         """Return the column with a role that at most one column has."""
         return next((name for name, column in self.known.items() if column.type == role), None)
 
@@ -126,7 +127,7 @@ class Columns:
         }
         return Columns({**self.known, **found}, self.source)
 
-    def check_present(self, path: Path, present: Iterable[str], *roles: Role) -> None:
+    def check_present(self, path: Path, present: Iterable[str], *roles: ColumnRole) -> None:
         """Raise DataError if the table `path` lacks a column of one of these roles."""
         names = list(present)
         lacking = {n: c.type for n, c in self.known.items() if c.type in roles and n not in names}

@@ -20,7 +20,7 @@ from sharewood.tables.datasets import breast_cancer, check_same_columns, hold_ou
 from sharewood.tables.describing import describe
 from sharewood.tables.tables import TableRows, check_classes, check_counts, read_table
 
-Table = tuple[pd.DataFrame, np.ndarray | None]
+DemoTable = tuple[pd.DataFrame, np.ndarray | None]
 CURVE_ROWS = 5_000
 _CURVE_SEED = 11
 
@@ -33,8 +33,8 @@ class DemoData:
     values.
     """
 
-    train: tuple[Table, Table]
-    test: tuple[Table, Table]
+    train: tuple[DemoTable, DemoTable]
+    test: tuple[DemoTable, DemoTable]
     method: Method
     title: str
     partition: Partition = "horizontal"
@@ -45,7 +45,7 @@ class DemoData:
             if not len(features):
                 raise DataError(f"{self.title}: no rows are left for {party} to train on")
 
-    def pooled(self, tables: tuple[Table, Table]) -> tuple[np.ndarray, np.ndarray]:
+    def pooled(self, tables: tuple[DemoTable, DemoTable]) -> tuple[np.ndarray, np.ndarray]:
         """Return both parties' tables as one: features and labels."""
         config, known = TrainConfig.of(missing="all", partition=self.partition), [dictionary(x) for x, _ in tables]
         if self.partition == "horizontal":
@@ -54,10 +54,10 @@ class DemoData:
         features = np.concatenate(parts, axis=int(self.partition == "vertical"))
         return features, np.concatenate([y for _, y in tables if y is not None])
 
-    def few(self) -> dict[str, tuple[Table, Table]]:
+    def few(self) -> dict[str, tuple[DemoTable, DemoTable]]:
         """Return the rows of the learning curve: CURVE_ROWS drawn from each party's, to train and to validate."""
 
-        def some(table: Table) -> Table:
+        def some(table: DemoTable) -> DemoTable:
             rows = choose(min(CURVE_ROWS, len(table[0])), len(table[0]), "rows of the learning curve")
             return table[0].iloc[rows], None if table[1] is None else table[1][rows]
 
@@ -68,7 +68,7 @@ class DemoData:
 def split(features: pd.DataFrame, labels: np.ndarray, test_size: float, title: str, partition: Partition) -> DemoData:
     """Hold out `test_size`, give each party half of the rows or of the columns."""
 
-    def halves(rows: np.ndarray) -> tuple[Table, Table]:
+    def halves(rows: np.ndarray) -> tuple[DemoTable, DemoTable]:
         if partition == "vertical":
             both, middle = _rows_of(features, rows), features.shape[1] // 2
             return (both.iloc[:, :middle], labels[rows]), (both.iloc[:, middle:], None)
@@ -162,7 +162,7 @@ def from_columns(files: Files, test_size: float, config: TrainConfig) -> DemoDat
     _check_same_rows(files.tables, rows, others)
     own, foreign, labels = rows.features, others.features, np.asarray(rows.labels)
 
-    def part(rows: np.ndarray) -> tuple[Table, Table]:
+    def part(rows: np.ndarray) -> tuple[DemoTable, DemoTable]:
         return (_rows_of(own, rows), labels[rows]), (_rows_of(foreign, rows), None)
 
     training, validation = hold_out(len(labels), test_size)
@@ -171,7 +171,7 @@ def from_columns(files: Files, test_size: float, config: TrainConfig) -> DemoDat
     return DemoData(train, part(validation) if len(validation) else train, "bins", files.title, "vertical", missing)
 
 
-def _hold_out(table: tuple[pd.DataFrame, np.ndarray], test_size: float) -> tuple[Table, Table]:
+def _hold_out(table: tuple[pd.DataFrame, np.ndarray], test_size: float) -> tuple[DemoTable, DemoTable]:
     """Return the rows of a table to train on, and those for validation."""
     features, labels = table
     training, validation = ((_rows_of(features, rows), labels[rows]) for rows in hold_out(len(labels), test_size))

@@ -20,7 +20,7 @@ import pandas as pd
 from mpc.errors import DataError
 from mpc.host.files import shown_path
 from secure_tree.agreement.messages import is_printable
-from sharewood.tables.columns import ID, Role
+from sharewood.tables.columns import ID, ColumnRole
 from sharewood.tables.describing import MOST_CATEGORIES
 from sharewood.tables.files import MISSING, read_cells, shown, unusual_kind
 from sharewood.tables.tables import LIKE_AN_ID
@@ -43,7 +43,7 @@ class Proposal:
     """The type of one column, and remarks for the person who checks it."""
 
     name: str
-    type: Role
+    type: ColumnRole
     categories: tuple[str, ...] = ()
     missing: bool = False
     remarks: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ def document(paths: Sequence[Path], proposals: Sequence[Proposal]) -> str:
     return "\n".join([*head, "", *(each.line() for each in proposals)]) + "\n"
 
 
-def _role(name: str, role: Role, parts: Sequence[pd.Series]) -> Proposal:
+def _role(name: str, role: ColumnRole, parts: Sequence[pd.Series]) -> Proposal:
     values = _Values.of(parts)
     remarks = []
     if values.texts:

@@ -14,7 +14,7 @@ import pandas as pd
 from mpc.errors import DataError
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.names import columns_behind
-from sharewood.tables.columns import ID, Columns, Role, listed
+from sharewood.tables.columns import ID, ColumnRole, Columns, listed
 from sharewood.tables.files import (
     Place,
     check_plain,
@@ -90,7 +90,7 @@ def read_piecewise(
 def _training_rows(place: Place, frame: pd.DataFrame, columns: Columns, may_miss: MayMiss | None) -> TableRows:
     columns.check_present(place.path, frame, "label", "weight")
     features = _features(place, frame, columns, columns.features(frame), may_miss)
-    roles: tuple[Role, Role] = ("label", "weight")
+    roles: tuple[ColumnRole, ColumnRole] = ("label", "weight")
     names = [columns.named(role) for role in roles]
     labels, weights = (None if name is None else _numbers(place, name, frame[name], columns) for name in names)
     if weights is not None:

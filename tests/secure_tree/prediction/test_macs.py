@@ -13,6 +13,7 @@ from mpc.errors import ConfigError, MacFailure
 from protocols.runtime import run_local
 from protocols.testing.two_parties import made_by_both, run_both
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
+from secure_tree.prediction.authenticated import input_model
 from secure_tree.prediction.revealing import revealed_margins
 from tests.secure_tree.test_twin import table
 
@@ -165,7 +166,8 @@ class Liar:
             model = halves[party.rank].model
             layout = replace(model.facts.layout, rows=(3, 3))
             rows = rows_of(party.rank, vertical=layout.vertical)[:3]
-            return revealed_margins(party, model, layout, rows, "thresholds", 0, mac=True)
+            authentic = party.run(input_model(party, model.ensemble, layout))
+            return revealed_margins(party, model, layout, rows, "thresholds", 0, authentic)
 
         return run_both(job)[0]
 
