@@ -57,19 +57,22 @@ def named(name: str, steps: Steps[T]) -> Steps[T]:
         return result
 
 
-@overload
-def parallel(first: Steps[T1], second: Steps[T2], /) -> Steps[tuple[T1, T2]]: ...
+AnySteps: TypeAlias = Generator[Any, list[Any], T]
 
 
 @overload
-def parallel(first: Steps[T1], second: Steps[T2], third: Steps[T3], /) -> Steps[tuple[T1, T2, T3]]: ...
+def parallel(first: AnySteps[T1], second: AnySteps[T2], /) -> AnySteps[tuple[T1, T2]]: ...
 
 
 @overload
-def parallel(*protocols: Generator[Any, list[Any], T]) -> Generator[Any, list[Any], tuple[T, ...]]: ...
+def parallel(first: AnySteps[T1], second: AnySteps[T2], third: AnySteps[T3], /) -> AnySteps[tuple[T1, T2, T3]]: ...
 
 
-def parallel(*protocols: Generator[Any, list[Any], Any]) -> Generator[Any, list[Any], Any]:
+@overload
+def parallel(*protocols: AnySteps[T]) -> AnySteps[tuple[T, ...]]: ...
+
+
+def parallel(*protocols: AnySteps[Any]) -> AnySteps[Any]:
     """Run several protocols in the same rounds, or several programs in the same transfers; return results in order.
 
     Whatever they yield has a number of `answers`.

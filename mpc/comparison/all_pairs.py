@@ -31,19 +31,21 @@ from typing import Any
 import numpy as np
 
 from mpc.comparison.thermometer import (
+    MASKS,
     Chunking,
     Thermometers,
     cheapest_chunking,
-    deal_thermometers,
     mask_products,
     open_chunks,
+    thermometer_shares,
+    thermometers,
 )
 from mpc.endpoint import Endpoint
 from mpc.kernels import all_pairs as kernels
 from mpc.kernels import borrow
 from mpc.offline import transfers
-from mpc.offline.correlation import View, correlation
-from mpc.offline.recipes import BitAbove, Cut, Pair
+from mpc.offline.correlation import Mask, View, correlation
+from mpc.offline.recipes import OneHotOf, Pair, bit_of
 from mpc.offline.transfers import OfflineSteps
 from mpc.protocol.catalogue import Inputs, calls, describe
 from mpc.protocol.contract import Cost, both, protocol
@@ -51,7 +53,7 @@ from mpc.protocol.evidence import Bits, Enumerated, bit, word
 from mpc.rings import GF2, Z8, Z16, Z64, PackedIntegers, Z2k, integers, packed_integers
 from mpc.rounds import Steps, exchange_words, open_shares, parallel
 from mpc.shares import AShare, BShare, stack
-from mpc.words import U8, U16, U64, packed_size
+from mpc.words import U8, U16, U64, low_bits, packed_size
 
 # Counts are modulo 2^8 at most.
 MOST_KEYS = 256
@@ -68,75 +70,63 @@ class WinnerTables:
 
 
 @dataclass(frozen=True)
-class SignedProducts:
-    """Top bit t of each difference, above the windows of its cut, then the products of bit masks times 1 - 2 t."""
+class SignedThermometers:
+    """The thermometers of differences x, [n]; then the top bit t of each, above its chunks, and the products of its
+    bit masks times 1 - 2 t.
+    """
 
-    cut: Cut
+    x: np.ndarray
     masks: np.ndarray
-    m: int
+    chunks: Chunking
     ring: PackedIntegers
 
-    def __call__(self) -> np.ndarray:
-        return kernels.look_up_signed_products(self.cut.x, sum(self.cut.widths), self.masks, self.m, self.ring.width)
+    def __call__(self) -> tuple[np.ndarray, np.ndarray]:
+        chunks = self.chunks
+        used = low_bits(self.masks.reshape(-1), chunks.opened)
+        products = kernels.look_up_signed_products(self.x, chunks.bits, used, chunks.m, self.ring.width)
+        return thermometers(self.x, chunks), products
 
-    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
-        rank, ring = pair.rank, self.ring
-        bits, top = yield from parallel(mask_products(rank, self.masks, self.m), BitAbove(self.cut).between(pair))
+    def between(self, pair: Pair) -> OfflineSteps[tuple[np.ndarray, np.ndarray]]:
+        rank, ring, m = pair.rank, self.ring, self.chunks.m
+        (table, carries), bits = yield from parallel(
+            thermometer_shares(rank, self.x, self.chunks), mask_products(rank, self.masks.reshape(-1), m)
+        )
+        top = bit_of(self.x, self.chunks.bits) ^ carries[:, -1]
         integer = integers(U8, ring.width)
         lifted = yield from transfers.lift(rank, np.concatenate([top[:, None], bits[:, 1:]], axis=1), integer)
         products = lifted[:, 1:]
         negative = yield from transfers.choose_packed(rank, top, products, ring)
-        return ring.join(np.concatenate([lifted[:, :1], products - negative - negative], axis=1))
+        return table, ring.join(np.concatenate([lifted[:, :1], products - negative - negative], axis=1))
 
 
 @dataclass(frozen=True)
-class _Winners:
-    """Base of the tables for the winners of groups. The only window of the cut of rho holds the bits that count."""
+class ToPickWinners:
+    """For all k but the last, 1{k = rho_i} and 1{k = rho_i} (r_i - r_0), i > 0; then 1{k = rho} alpha.
 
-    cut: Cut
+    The low `bits` of rho count.
+    """
+
     rho: np.ndarray
-
-    @property
-    def places(self) -> int:
-        return 1 << self.cut.widths[0]
-
-    def hits(self, pair: Pair) -> OfflineSteps[np.ndarray]:
-        """<1{k = rho}> for all k but the last, uint8[n, r, K - 1]."""
-        (hot,), _ = yield from self.cut.between(pair)
-        return transfers.unpack(hot, self.places).reshape(*self.rho.shape, self.places)[..., :-1]
-
-
-@dataclass(frozen=True)
-class ToLookUp(_Winners):
-    """1{k = rho_i} and 1{k = rho_i} (r_i - r_0) for i > 0 and all k but the last."""
-
     r: np.ndarray
-    ring: Z2k
-
-    def __call__(self) -> np.ndarray:
-        return kernels.to_look_up(self.rho, self.r, self.places)
-
-    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
-        hits = (yield from self.hits(pair))[:, 1:]
-        apart = (self.r[:, 1:] - self.r[:, :1])[..., None]
-        table = yield from parallel(
-            transfers.lift(pair.rank, hits, self.ring), transfers.choose(pair.rank, hits, apart, self.ring)
-        )
-        return np.stack(table, axis=-1)
-
-
-@dataclass(frozen=True)
-class ToSpread(_Winners):
-    """1{k = rho} alpha for all k but the last."""
-
     alpha: np.ndarray
+    ring: Z2k
+    bits: int
 
-    def __call__(self) -> np.ndarray:
-        return kernels.to_spread(self.rho, self.alpha, self.places)
+    def __call__(self) -> tuple[np.ndarray, np.ndarray]:
+        places = 1 << self.bits
+        return kernels.to_look_up(self.rho, self.r, places), kernels.to_spread(self.rho, self.alpha, places)
 
-    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
-        hits = yield from self.hits(pair)
-        return (yield from transfers.and_bits(pair.rank, hits[..., None], self.alpha[:, :, None], GF2))
+    def between(self, pair: Pair) -> OfflineSteps[tuple[np.ndarray, np.ndarray]]:
+        rank, ring = pair.rank, self.ring
+        hot = yield from OneHotOf(self.rho.reshape(-1), self.bits).between(pair)
+        hits = hot.reshape(*self.rho.shape, 1 << self.bits)[..., :-1]
+        apart = (self.r[:, 1:] - self.r[:, :1])[..., None]
+        ones, chosen, spread = yield from parallel(
+            transfers.lift(rank, hits[:, 1:], ring),
+            transfers.choose(rank, hits[:, 1:], apart, ring),
+            transfers.and_bits(rank, hits[..., None], self.alpha[:, :, None], GF2),
+        )
+        return np.stack([ones, chosen], axis=-1), spread
 
 
 @correlation
@@ -196,20 +186,22 @@ class GroupMasks:
         chunks, ring = self.chunks, self.counts
         r = view.mask(self.ring, self.keys)
         apart = kernels.differences(r)
-        cut = Cut(apart, chunks.widths, chunks.m)
-        table, masks = deal_thermometers(view, cut, 1, chunks)
         count = ring.words(1 + borrow.ring_product_words(chunks.m))
-        signs = view.derived(ring, (self.pairs, count), SignedProducts(cut, masks.reshape(-1), chunks.m, ring))
-        return r, (table, masks), signs, self._tables(view, r)
+        results = chunks.dealt(self.pairs), Mask(MASKS, (self.pairs, 1)), (ring, (self.pairs, count))
+        table, masks, signs = view.derived_many(results, lambda masks: SignedThermometers(apart, masks, chunks, ring))
+        return r, (table, low_bits(masks, chunks.opened)), signs, self._tables(view, r)
 
     def _tables(self, view: View, r: np.ndarray) -> WinnerTables:
         rho = view.mask(Z8, self.keys)
-        cut = Cut(rho.reshape(-1), [(self.size - 1).bit_length()], 1)
-        entries = self.places - 1
-        words = view.derived(self.ring, (self.count, self.size - 1, entries, 2), ToLookUp(cut, rho, r, self.ring))
-        alpha = view.mask(GF2, (*self.keys, self.members))
-        bits = view.derived(GF2, (*self.keys, entries, self.members), ToSpread(cut, rho, alpha))
-        return WinnerTables(rho, words, alpha, bits)
+        entries, members = self.places - 1, self.members
+        results = (
+            (self.ring, (self.count, self.size - 1, entries, 2)),
+            Mask(GF2, (*self.keys, members)),
+            (GF2, (*self.keys, entries, members)),
+        )
+        bits = (self.size - 1).bit_length()
+        dealt = view.derived_many(results, lambda alpha: ToPickWinners(rho, r, alpha, self.ring, bits))
+        return WinnerTables(rho, *dealt)
 
 
 @functools.cache

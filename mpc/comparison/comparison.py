@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,13 +27,16 @@ from mpc.comparison.thermometer import (
     MaskProducts,
     Thermometers,
     cheapest_chunking,
-    deal_thermometers,
+    deal_bit_masks,
     open_chunks,
+    thermometer_shares,
+    thermometers,
 )
 from mpc.endpoint import Endpoint
 from mpc.kernels import borrow
 from mpc.offline.correlation import View, correlation
-from mpc.offline.recipes import BitAbove, Cut
+from mpc.offline.recipes import Pair, bit_of
+from mpc.offline.transfers import OfflineSteps
 from mpc.protocol.catalogue import Inputs, calls, describe
 from mpc.protocol.contract import Cost, both, protocol
 from mpc.protocol.evidence import Bits, Enumerated, composed, signed, word
@@ -52,6 +56,21 @@ def chunking(bits: int, thresholds: int) -> Chunking:
     return cheapest_chunking(bits, lambda m: thresholds * borrow.product_words(m) * product_type(m).itemsize)
 
 
+@dataclass(frozen=True)
+class TopAndThermometers:
+    """The bit of words x above their chunks, and the thermometers of the chunks."""
+
+    x: np.ndarray
+    chunks: Chunking
+
+    def __call__(self) -> tuple[np.ndarray, np.ndarray]:
+        return bit_of(self.x, self.chunks.bits), thermometers(self.x, self.chunks)
+
+    def between(self, pair: Pair) -> OfflineSteps[tuple[np.ndarray, np.ndarray]]:
+        table, carries = yield from thermometer_shares(pair.rank, self.x, self.chunks)
+        return bit_of(self.x, self.chunks.bits) ^ carries[:, -1], table
+
+
 @correlation
 class SignMasks:
     """[r] in Z_2^64, <bit B-1 of r>; thermometers of its low B - 1 bits, bit masks, and the masks' products as bits."""
@@ -64,9 +83,8 @@ class SignMasks:
         n = math.prod(self.shape)
         r = view.mask(Z64, (n,))
         chunks = chunking(self.bits - 1, self.thresholds)
-        cut = Cut(r, chunks.widths, chunks.m)
-        top = view.derived(GF2, (n,), BitAbove(cut))
-        table, masks = deal_thermometers(view, cut, self.thresholds, chunks)
+        top, table = view.derived_many([(GF2, (n,)), chunks.dealt(n)], TopAndThermometers(r, chunks))
+        masks = deal_bit_masks(view, n, self.thresholds, chunks)
         dtype = product_type(chunks.m)
         products = view.derived(
             PackedBits(dtype),

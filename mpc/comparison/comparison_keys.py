@@ -60,21 +60,15 @@ def deal_keys(view: View, alpha: np.ndarray, beta: list[np.ndarray], bits: int) 
     n, width = alpha.size, len(beta)
     roots, own = private_to_each(view, Z64, (n, 2))
     permutation = view.permutation_key()
-    made: list[Keys] = []
 
-    def keys() -> Keys:
-        if not made:
-            payload = np.stack(beta, axis=1) if beta else np.zeros((n, 0), U64)
-            made.append(kernels.generate(np.stack(roots), low_bits(alpha, bits), payload, bits, permutation))
-        return made[0]
+    def keys() -> tuple[np.ndarray, ...]:
+        payload = np.stack(beta, axis=1) if beta else np.zeros((n, 0), U64)
+        made = kernels.generate(np.stack(roots), low_bits(alpha, bits), payload, bits, permutation)
+        return made.seeds, made.control, made.values, made.last
 
-    common = Keys(
-        view.both(Z64, (bits, n, 2), lambda: keys().seeds),
-        view.both(Z8, (bits, n), lambda: keys().control),
-        view.both(Z64, (bits, n, width), lambda: keys().values),
-        view.both(Z64 if width else Z8, (n, max(1, width)), lambda: keys().last),
-    )
-    return OwnKeys(own, common, permutation)
+    last = Z64 if width else Z8, (n, max(1, width))
+    results = [(Z64, (bits, n, 2)), (Z8, (bits, n)), (Z64, (bits, n, width)), last]
+    return OwnKeys(own, Keys(*view.derived_many(results, keys, to=None)), permutation)
 
 
 def _flat(shape: Shape) -> tuple[int]:

@@ -20,7 +20,8 @@ import numpy as np
 
 from mpc.kernels import borrow
 from mpc.offline import one_hot_transfers, transfers
-from mpc.offline.recipes import Cut, Pair
+from mpc.offline.correlation import Result
+from mpc.offline.recipes import Pair
 from mpc.offline.transfers import OfflineSteps
 from mpc.protocol import U8, U32, U64, Endpoint, PackedBits, Steps, View, Z2k, low_bits, open_words, packed_size
 from mpc.rounds import parallel
@@ -48,6 +49,10 @@ class Chunking:
         """Bits opened per threshold."""
         return 2 * self.m - 1
 
+    def dealt(self, count: int) -> Result:
+        """Return the ring and shape of the thermometers of `count` words."""
+        return PackedBits(U8), (count, self.m, self.table_bytes)
+
     def wire_bits(self, count: int) -> int:
         """Return the payload bits of `open_chunks` for `count` thresholds in all, each way."""
         return 8 * packed_size(count, self.opened)
@@ -61,29 +66,27 @@ def cheapest_chunking(bits: int, product_bytes: Callable[[int], int]) -> Chunkin
     return min(choices, key=lambda choice: choice.m * choice.table_bytes + product_bytes(choice.m))
 
 
-# Thermometers of the chunks, and bit masks.
+# The ring of bit masks, of which the low `Chunking.opened` bits are used.
+MASKS = PackedBits(U32)
+# <thermometers> of the chunks, uint8[n, m, 2^c / 8], and <bit masks>, uint32[n, T].
 Thermometers = tuple[np.ndarray, np.ndarray]
 
 
-@dataclass(frozen=True)
-class ChunkThermometers:
-    """The thermometers of the first windows of a cut, which are the chunks."""
+def thermometers(x: np.ndarray, chunks: Chunking) -> np.ndarray:
+    """Words [n] -> the thermometers of their chunks, uint8[n, m, 2^c / 8]."""
+    return borrow.thermometers(low_bits(x.astype(U64, copy=False), chunks.bits), chunks.c, chunks.m)
 
-    cut: Cut
-    chunks: Chunking
 
-    def __call__(self) -> np.ndarray:
-        return borrow.thermometers(
-            low_bits(self.cut.x.astype(U64, copy=False), self.chunks.bits), self.chunks.c, self.chunks.m
-        )
-
-    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
-        hots, _ = yield from self.cut.between(pair)
-        tables = np.zeros((len(self.cut.x), self.chunks.m, self.chunks.table_bytes), U8)
-        for j, hot in enumerate(hots):
-            table = one_hot_transfers.above(hot).view(U8)
-            tables[:, j, : table.shape[1]] = table
-        return tables
+def thermometer_shares(
+    rank: int, x: np.ndarray, chunks: Chunking, *above: int
+) -> OfflineSteps[tuple[np.ndarray, np.ndarray]]:
+    """[x], words [n] -> <thermometers>, and the <carries> out of the chunks and of the windows above them."""
+    hots, carries = yield from one_hot_transfers.one_hots(rank, x, [*chunks.widths, *above], chunks.m)
+    tables = np.zeros((len(x), chunks.m, chunks.table_bytes), U8)
+    for j, hot in enumerate(hots):
+        table = one_hot_transfers.above(hot).view(U8)
+        tables[:, j, : table.shape[1]] = table
+    return tables, carries
 
 
 def mask_products(rank: int, masks: np.ndarray, m: int) -> OfflineSteps[np.ndarray]:
@@ -131,20 +134,15 @@ class RingMaskProducts:
         return (yield from transfers.lift(pair.rank, bits[:, 1:], self.ring))
 
 
-def deal_thermometers(view: View, cut: Cut, thresholds: int, chunks: Chunking) -> Thermometers:
-    """Deal <thermometers>, uint8[n, m, 2^c / 8], and <bit masks>, uint32[n, T], for the low bits of dealt words, [n].
-
-    The chunks are the first windows of `cut`.
-    """
-    shape = len(cut.x), chunks.m, chunks.table_bytes
-    table = view.derived(PackedBits(U8), shape, ChunkThermometers(cut, chunks))
-    return table, low_bits(view.mask(PackedBits(U32), (len(cut.x), thresholds)), chunks.opened)
+def deal_bit_masks(view: View, count: int, thresholds: int, chunks: Chunking) -> np.ndarray:
+    """Deal <bit masks>, uint32[n, T]."""
+    return low_bits(view.mask(MASKS, (count, thresholds)), chunks.opened)
 
 
 def open_chunks(
     party: Endpoint, e: np.ndarray, thresholds: np.ndarray, chunks: Chunking, dealt: Thermometers
 ) -> Steps[np.ndarray]:
-    """Mask and open the comparisons of (e - t) mod 2^bits with r: uint32[n, T]; `dealt` is from `deal_thermometers`."""
+    """Mask and open the comparisons of (e - t) mod 2^bits with r: uint32[n, T]; `dealt` is for r."""
     table, masks = dealt
     seen = borrow.chunk_bits(e, thresholds, table, chunks.bits, chunks.c, chunks.m, party.rank == 0)
     (opened,) = yield from open_words(seen ^ masks, bits=chunks.opened)

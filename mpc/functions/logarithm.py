@@ -36,7 +36,7 @@ from mpc.kernels import windows as kernels
 from mpc.lookup.prefix_and import prefix_and
 from mpc.lookup.windows import TruthTable, Windows, look_up
 from mpc.offline.correlation import View, correlation
-from mpc.offline.recipes import Chosen, Lifted, OneHotWindows, ReadWindows, Summed
+from mpc.offline.recipes import Chosen, Later, Lifted, OneHotWindows, ReadWindows, Summed
 from mpc.protocol.catalogue import Inputs, calls, describe
 from mpc.protocol.contract import Cost, both, protocol
 from mpc.protocol.evidence import Argued, Bits, Enumerated, bit, composed, word
@@ -170,7 +170,7 @@ class LogarithmMasks:
         parts = view.derived(Z16, (n, count), ReadWindows(words, self.place, STEP, count, READ_BITS, Z16))
         beta = view.mask(GF2, (self.sides, n, count))
         lifted = view.derived(Z16, beta.shape, Lifted(Z16, beta))
-        return r, one_hots, parts, beta, lifted, view.derived(Z16, beta.shape, Chosen(Z16, beta, parts))
+        return r, one_hots, parts, beta, lifted, view.derived(Z16, beta.shape, Later(Chosen(Z16, beta, parts)))
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ from mpc.arithmetic.public_factor import choose
 from mpc.comparison.comparison import below
 from mpc.endpoint import Endpoint
 from mpc.kernels import products
-from mpc.offline.correlation import View, correlation
-from mpc.offline.recipes import Product
+from mpc.offline.correlation import Recipe, View, correlation
+from mpc.offline.recipes import Later, Product
 from mpc.protocol.catalogue import calls, describe
 from mpc.protocol.contract import protocol
 from mpc.protocol.evidence import Argued, composed
@@ -88,13 +88,13 @@ class NewtonMasks:
     def deal(self, view: View) -> tuple[np.ndarray, ...]:
         a, b = (view.mask(Z64, (math.prod(self.shape),)) for _ in range(2))
 
-        def product(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-            return view.derived(Z64, a.shape, Product(Z64, x, y))
+        def derived(recipe: Recipe) -> np.ndarray:
+            return view.derived(Z64, a.shape, recipe)
 
-        aa = product(a, a)
-        aaa, ab = product(aa, a), product(a, b)
-        bb = product(b, b)
-        return a, b, aa, aaa, ab, bb, product(ab, b)
+        aa = derived(Product(Z64, a, a))
+        aaa, ab = derived(Later(Product(Z64, aa, a))), derived(Product(Z64, a, b))
+        bb = derived(Product(Z64, b, b))
+        return a, b, aa, aaa, ab, bb, derived(Later(Product(Z64, ab, b)))
 
 
 def _apart(party: Endpoint, first: AShare, second: AShare, u: AShare, exact: bool = True) -> Steps[AShare]:

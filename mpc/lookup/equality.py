@@ -13,7 +13,7 @@ import numpy as np
 
 from mpc.endpoint import Endpoint
 from mpc.offline.correlation import View, correlation
-from mpc.offline.recipes import Cut, OneHotOf
+from mpc.offline.recipes import OneHotOf
 from mpc.protocol.catalogue import calls, describe
 from mpc.protocol.contract import Cost, both, protocol
 from mpc.protocol.evidence import Enumerated, word
@@ -32,7 +32,7 @@ class EqualityMasks:
 
     def deal(self, view: View) -> tuple[np.ndarray, np.ndarray]:
         r = view.mask(Z8, self.shape)
-        table = view.derived(GF2, (*self.shape, 1 << self.bits), OneHotOf(Cut(r.reshape(-1), [self.bits], 1)))
+        table = view.derived(GF2, (*self.shape, 1 << self.bits), OneHotOf(r.reshape(-1), self.bits))
         return r, table
 
 

@@ -17,9 +17,9 @@ Source     Beaver, CRYPTO 1991 (precomputation); pseudorandom correlation by see
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Protocol, TypeVar, dataclass_transform
+from typing import Any, NamedTuple, Protocol, TypeVar, dataclass_transform
 
 import numpy as np
 
@@ -28,9 +28,25 @@ from mpc.words import Shape
 
 T_co = TypeVar("T_co", covariant=True)
 C = TypeVar("C")
-# How a derived value is computed: an object of mpc/offline/recipes.py, or any function where only a dealer can make the
-# value.
-Recipe = Callable[[], np.ndarray]
+# How derived values are computed: an object as in mpc/offline/recipes.py, or any function where only a dealer can make
+# them. It returns an array, or a tuple of several.
+Recipe = Callable[..., Any]
+# The ring and shape of a derived value.
+Result = tuple[AnyRing, Shape]
+
+
+class Mask(NamedTuple):
+    """Among derived values: a uniform secret array, which is drawn in this place."""
+
+    ring: AnyRing
+    shape: Shape
+
+
+class Half(NamedTuple):
+    """A view's part of a derived value, and its ring."""
+
+    ring: AnyRing
+    out: np.ndarray
 
 
 class View(Protocol):
@@ -47,24 +63,54 @@ class View(Protocol):
 
     def derived(self, ring: AnyRing, shape: Shape, recipe: Recipe, to: int = 1) -> np.ndarray:
         """Return a share of a function of dealt values, computed only by the dealer; `to` gets the correction."""
+        (value,) = self.derived_many([(ring, shape)], recipe, to)
+        return value
 
-    def both(self, ring: AnyRing, shape: Shape, recipe: Recipe) -> np.ndarray:
-        """Return what the dealer sends to both parties: corrections of keys, pseudorandom to each."""
+    def derived_many(self, results: Sequence[Result], recipe: Recipe, to: int | None = 1) -> list[np.ndarray]:
+        """Return shares of several values that one recipe computes, in the order in which they are drawn.
+
+        If there are masks among them, `recipe` is a function of the masks that returns the recipe. If `to` is None, the
+        dealer sends the values to both parties: corrections of keys, pseudorandom to each.
+        """
+        drawn = [self.mask(*one) if isinstance(one, Mask) else self.half(*one, to) for one in results]
+        both = list(zip(results, drawn, strict=True))
+        if masks := [array for one, array in both if isinstance(one, Mask)]:
+            recipe = recipe(*masks)
+        values = iter(self.made(recipe, [Half(one[0], array) for one, array in both if not isinstance(one, Mask)], to))
+        return [array if isinstance(one, Mask) else next(values) for one, array in both]
+
+    def half(self, ring: AnyRing, shape: Shape, to: int | None) -> np.ndarray:
+        """Draw or read this view's part of a derived value, before its recipe is run."""
+
+    def made(self, recipe: Recipe, halves: Sequence[Half], to: int | None) -> Sequence[np.ndarray]:
+        """Return the values of a recipe, given this view's part of each, which is what a party holds."""
+        return [half for _, half in halves]
 
     def permutation_key(self) -> bytes:
         """Return the session's key for fixed-key AES, known to the dealer and both parties."""
+        raise AssertionError("this view has no session")
 
     def computed(self, owner: int, ring: AnyRing, shape: Shape, recipe: Recipe) -> np.ndarray | None:
         """Return what `owner` computes from its words and kept matrices, offline if the request is known; else None."""
+        return None
 
     def keep(self, number: int, mask: Any) -> None:
         """Keep the mask of a known matrix, or where to draw it, at the dealer."""
+        return None
 
     def kept(self, number: int) -> Any:
         """Return the dealer's mask U of a known matrix; at the party that does not own the matrix, D = M - U."""
+        raise AssertionError("this view computes with no masks")
 
     def drop(self, number: int) -> None:
         """Delete what `kept` returns."""
+        return None
+
+
+def in_shape(values: Any, halves: Sequence[Half]) -> list[np.ndarray]:
+    """Return the values of a recipe in the rings and shapes of `halves`."""
+    pairs = zip(values if isinstance(values, tuple) else (values,), halves, strict=True)
+    return [np.asarray(value, ring.dtype).reshape(half.shape) for value, (ring, half) in pairs]
 
 
 def private_to_each(view: View, ring: AnyRing, shape: Shape) -> tuple[list[Any], Any]:

@@ -1,14 +1,14 @@
 """Recipes: how a derived value follows from dealt ones, as small callable objects.
 
 Calling a recipe gives the dealer the whole value. `between` gives a party its share, by transfers
-(mpc/offline/transfers.py); there the fields are its own shares, or None for values that only the other party knows. Two
-parties can make a correlation by themselves if all its derived values are recipes; a lambda in place of a recipe needs
-a dealer.
+(mpc/offline/transfers.py); there the fields are its own shares, or None for values that only the other party knows. A
+recipe may compute several values, which share intermediate ones; then both methods return a tuple. Two parties can make
+a correlation by themselves if all its derived values have recipes; a lambda in place of a recipe needs a dealer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -228,25 +228,17 @@ class Dot:
         return products.sum(axis=-1, dtype=self.a.dtype)
 
 
-class Cut:
-    """[x] modulo 2^k, words [n], cut into windows of these widths from bit 0 up.
+@dataclass(frozen=True)
+class Later:
+    """A recipe that uses derived values of its request: two parties run it once these are made."""
 
-    Several recipes of a request need the one-hots of the first `hot` windows and the carries; they are made once.
-    """
+    recipe: Any
 
-    def __init__(self, x: np.ndarray, widths: Sequence[int], hot: int) -> None:
-        self.x, self.widths, self._hot = x, widths, hot
-        self._begun = False
-        self._made: tuple[list[np.ndarray], np.ndarray] | None = None
+    def __call__(self) -> Any:
+        return self.recipe()
 
-    def between(self, pair: Pair) -> OfflineSteps[tuple[list[np.ndarray], np.ndarray]]:
-        """Return the shared one-hots and <carries>, as `one_hot_transfers.one_hots` does."""
-        if not self._begun:
-            self._begun = True
-            self._made = yield from one_hot_transfers.one_hots(pair.rank, self.x, self.widths, self._hot)
-        while self._made is None:
-            yield []
-        return self._made
+    def between(self, pair: Pair) -> Any:
+        return self.recipe.between(pair)
 
 
 def bit_of(words: np.ndarray, place: int) -> np.ndarray:
@@ -255,32 +247,18 @@ def bit_of(words: np.ndarray, place: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class BitAbove:
-    """The bit of x above the windows of its cut."""
-
-    cut: Cut
-
-    def __call__(self) -> np.ndarray:
-        return bit_of(self.cut.x, sum(self.cut.widths))
-
-    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
-        _, carries = yield from self.cut.between(pair)
-        return bit_of(self.cut.x, sum(self.cut.widths)) ^ carries[:, -1]
-
-
-@dataclass(frozen=True)
 class OneHotOf:
-    """1{k = x} for the low bits of x, which are the only window of its cut."""
+    """1{k = x} for the low bits of words x, [n], shared by sums."""
 
-    cut: Cut
+    x: np.ndarray
+    bits: int
 
     def __call__(self) -> np.ndarray:
-        (bits,) = self.cut.widths
-        return low_bits(self.cut.x, bits)[:, None] == np.arange(1 << bits)
+        return low_bits(self.x, self.bits)[:, None] == np.arange(1 << self.bits)
 
     def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
-        (hot,), _ = yield from self.cut.between(pair)
-        return transfers.unpack(hot, 1 << self.cut.widths[0])
+        (hot,), _ = yield from one_hot_transfers.one_hots(pair.rank, self.x, [self.bits], 1)
+        return transfers.unpack(hot, 1 << self.bits)
 
 
 def number(bits: np.ndarray) -> np.ndarray:

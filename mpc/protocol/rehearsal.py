@@ -13,14 +13,14 @@ import numpy as np
 from mpc.endpoint import Call, Endpoint, Like, Program
 from mpc.host.streaming import Pieces, RowsInFile
 from mpc.meter import Stage
-from mpc.offline.correlation import Correlation, Recipe
+from mpc.offline.correlation import Correlation, Recipe, View
 from mpc.rings import AnyRing
 from mpc.words import Shape
 
 T = TypeVar("T")
 
 
-class TraceView:
+class TraceView(View):
     """A view that returns zeros where this rank would hold a value."""
 
     def __init__(self, rank: int) -> None:
@@ -35,10 +35,7 @@ class TraceView:
     def private_rows(self, owner: int, ring: AnyRing, shape: Shape) -> np.ndarray | None:
         return np.broadcast_to(np.zeros((), ring.dtype), shape) if owner == self._rank else None
 
-    def derived(self, ring: AnyRing, shape: Shape, recipe: Recipe, to: int = 1) -> np.ndarray:
-        return np.zeros(shape, ring.dtype)
-
-    def both(self, ring: AnyRing, shape: Shape, recipe: Recipe) -> np.ndarray:
+    def half(self, ring: AnyRing, shape: Shape, to: int | None) -> np.ndarray:
         return np.zeros(shape, ring.dtype)
 
     def permutation_key(self) -> bytes:
@@ -46,15 +43,6 @@ class TraceView:
 
     def computed(self, owner: int, ring: AnyRing, shape: Shape, recipe: Recipe) -> np.ndarray | None:
         return np.zeros(shape, ring.dtype) if owner == self._rank else None
-
-    def keep(self, number: int, mask: np.ndarray | None) -> None:
-        pass
-
-    def kept(self, number: int) -> np.ndarray:
-        raise AssertionError("a trace computes no masks")
-
-    def drop(self, number: int) -> None:
-        pass
 
 
 class Requests:

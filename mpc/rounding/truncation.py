@@ -35,15 +35,17 @@ from mpc.comparison.thermometer import (
     RingMaskProducts,
     Thermometers,
     cheapest_chunking,
-    deal_thermometers,
+    deal_bit_masks,
     open_chunks,
+    thermometer_shares,
+    thermometers,
 )
 from mpc.endpoint import Endpoint
 from mpc.kernels import borrow
 from mpc.kernels.truncation import shift_opened
 from mpc.offline import transfers
 from mpc.offline.correlation import View, correlation
-from mpc.offline.recipes import BitAbove, Cut, Pair, bit_of
+from mpc.offline.recipes import Pair, bit_of
 from mpc.offline.transfers import OfflineSteps
 from mpc.protocol.catalogue import calls, describe
 from mpc.protocol.contract import Cost, both, protocol
@@ -62,46 +64,30 @@ def _chunking(shift: int) -> Chunking:
 
 
 @dataclass(frozen=True)
-class LiftedAbove:
-    """The bit of x above the windows of its cut, in a ring."""
+class FloorTables:
+    """Of words x: x / 2^shift, rounded down; the top bit modulo 2^shift; and the thermometers of the low bits.
 
-    cut: Cut
-    ring: Z2k
-
-    def __call__(self) -> np.ndarray:
-        return bit_of(self.cut.x, _TOP).astype(self.ring.dtype)
-
-    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
-        top = yield from BitAbove(self.cut).between(pair)
-        return (yield from transfers.lift(pair.rank, top, self.ring))
-
-
-@dataclass(frozen=True)
-class ShiftedDown:
-    """x / 2^shift, rounded down. The last window of its cut holds the bits from `shift` to the last but one.
-
-    Let t be the top bit, l the carry into the bits that remain, and u the carry into t. The result is the sum of the
+    Let t be the top bit, l the carry into the bits that remain, and u the carry into t. The first is the sum of the
     shares without their top bits, shifted, plus l - 2^(63 - shift) (u - t).
     """
 
-    cut: Cut
+    x: np.ndarray
     shift: int
 
-    def __call__(self) -> np.ndarray:
-        return self.cut.x >> np.uint64(self.shift)
+    def __call__(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.x >> np.uint64(self.shift), bit_of(self.x, _TOP), thermometers(self.x, _chunking(self.shift))
 
-    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
-        _, carries = yield from self.cut.between(pair)
-        ends = np.stack([carries[:, -1], bit_of(self.cut.x, _TOP) ^ carries[:, -1]])
-        lower, (carry, top) = yield from parallel(
-            transfers.lift(pair.rank, carries[:, -2], Z64),
-            transfers.lift(pair.rank, ends, Z2k(U64, self.shift + 1)),
+    def between(self, pair: Pair) -> OfflineSteps[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        rank, f = pair.rank, self.shift
+        table, carries = yield from thermometer_shares(rank, self.x, _chunking(f), _TOP - f)
+        ends = np.stack([carries[:, -1], bit_of(self.x, _TOP) ^ carries[:, -1]])
+        lower, (carry, top), msb = yield from parallel(
+            transfers.lift(rank, carries[:, -2], Z64),
+            transfers.lift(rank, ends, Z2k(U64, f + 1)),
+            transfers.lift(rank, ends[1], Z2k(U64, f)),
         )
-        return (
-            (low_bits(self.cut.x, _TOP) >> np.uint64(self.shift))
-            + lower
-            + (top - carry << np.uint64(_TOP - self.shift))
-        )
+        high = (low_bits(self.x, _TOP) >> np.uint64(f)) + lower + (top - carry << np.uint64(_TOP - f))
+        return high, msb, table
 
 
 @correlation
@@ -114,11 +100,9 @@ class FloorMasks:
     def deal(self, view: View) -> tuple[np.ndarray, np.ndarray, np.ndarray, Thermometers, np.ndarray]:
         r = view.mask(Z64, (math.prod(self.shape),))
         chunks = _chunking(self.shift)
-        cut = Cut(r, [*chunks.widths, _TOP - self.shift], len(chunks.widths))
-        high = view.derived(Z64, r.shape, ShiftedDown(cut, self.shift))
-        ring = Z2k(U64, self.shift)
-        msb = view.derived(ring, r.shape, LiftedAbove(cut, ring))
-        table, masks = deal_thermometers(view, cut, 1, chunks)
+        results = (Z64, r.shape), (Z2k(U64, self.shift), r.shape), chunks.dealt(r.size)
+        high, msb, table = view.derived_many(results, FloorTables(r, self.shift))
+        masks = deal_bit_masks(view, r.size, 1, chunks)
         words = borrow.ring_product_words(chunks.m)
         products = view.derived(Z64, (r.size, words), RingMaskProducts(Z64, masks.reshape(-1), chunks.m))
         return r, high, msb, (table, masks), products

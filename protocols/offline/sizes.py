@@ -42,13 +42,9 @@ class _CountingView(TraceView):
     def private(self, owner: int, ring: AnyRing, shape: Shape) -> np.ndarray | None:
         return self._counted(ring, shape) if owner == self._rank else None
 
-    def derived(self, ring: AnyRing, shape: Shape, recipe: Recipe, to: int = 1) -> np.ndarray:
-        self.corrections[to] += sum(map(aligned, ring.sizes(shape)))
-        return self._counted(ring, shape)
-
-    def both(self, ring: AnyRing, shape: Shape, recipe: Recipe) -> np.ndarray:
-        for to in (0, 1):
-            self.corrections[to] += sum(map(aligned, ring.sizes(shape)))
+    def half(self, ring: AnyRing, shape: Shape, to: int | None) -> np.ndarray:
+        for rank in (0, 1) if to is None else (to,):
+            self.corrections[rank] += sum(map(aligned, ring.sizes(shape)))
         return self._counted(ring, shape)
 
     def computed(self, owner: int, ring: AnyRing, shape: Shape, recipe: Recipe) -> np.ndarray | None:

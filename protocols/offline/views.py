@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from mpc.errors import ProtocolDesync
-from mpc.offline.correlation import Recipe
+from mpc.offline.correlation import Half, Recipe, View, in_shape
 from mpc.rings import AnyRing
 from mpc.words import Shape
 from protocols.offline.streams import Rows, Stream
@@ -25,7 +27,7 @@ def in_words(array: np.ndarray) -> list[np.ndarray]:
     return [data, np.zeros(gap, np.uint8)] if gap else [data]
 
 
-class DealerView:
+class DealerView(View):
     """Sees the values of one request; collects the corrections for each party."""
 
     def __init__(self, streams: tuple[Stream, Stream], matrices: dict[int, np.ndarray | Rows]) -> None:
@@ -42,24 +44,19 @@ class DealerView:
     def private_rows(self, owner: int, ring: AnyRing, shape: Shape) -> Rows:
         return self._streams[owner].rows(shape, ring.dtype)
 
-    def derived(self, ring: AnyRing, shape: Shape, recipe: Recipe, to: int = 1) -> np.ndarray:
-        whole = np.asarray(recipe(), ring.dtype).reshape(shape)
-        half = ring.draw(self._streams[1 - to], shape)
-        for part in ring.pack(ring.subtract(whole, half, out=half)):
-            self.corrections[to].extend(in_words(part))
-        return whole
+    def half(self, ring: AnyRing, shape: Shape, to: int | None) -> np.ndarray:
+        return np.zeros(shape, ring.dtype) if to is None else ring.draw(self._streams[1 - to], shape)
 
-    def both(self, ring: AnyRing, shape: Shape, recipe: Recipe) -> np.ndarray:
-        whole = np.ascontiguousarray(recipe(), ring.dtype).reshape(shape)
-        for to in (0, 1):
-            self.corrections[to].extend(in_words(whole))
-        return whole
+    def made(self, recipe: Recipe, halves: Sequence[Half], to: int | None) -> Sequence[np.ndarray]:
+        values = in_shape(recipe(), halves)
+        for whole, (ring, half) in zip(values, halves, strict=True):
+            for part in ring.pack(ring.subtract(whole, half, out=half)):
+                for corrections in self.corrections if to is None else (self.corrections[to],):
+                    corrections.extend(in_words(part))
+        return values
 
     def permutation_key(self) -> bytes:
         return self._streams[0].permutation_key
-
-    def computed(self, owner: int, ring: AnyRing, shape: Shape, recipe: Recipe) -> None:
-        return None
 
     def keep(self, number: int, mask: np.ndarray | Rows) -> None:
         self._matrices[number] = mask
@@ -75,7 +72,7 @@ class NotYet(Exception):
     """A request cannot be expanded before its turn."""
 
 
-class PartyView:
+class PartyView(View):
     """Draws one party's halves of one request and reads the corrections sent to it.
 
     `matrices` holds the masked matrices of the peer; a request that needs or forgets one `ahead` of its turn raises
@@ -112,22 +109,16 @@ class PartyView:
             raise NotYet
         return self._stream.rows(shape, ring.dtype)
 
-    def derived(self, ring: AnyRing, shape: Shape, recipe: Recipe, to: int = 1) -> np.ndarray:
-        if self._rank != to:
+    def half(self, ring: AnyRing, shape: Shape, to: int | None) -> np.ndarray:
+        if to == 1 - self._rank:
             return self.mask(ring, shape)
         return ring.unpack([self._correction(size) for size in ring.sizes(shape)], shape)
-
-    def both(self, ring: AnyRing, shape: Shape, recipe: Recipe) -> np.ndarray:
-        return self.derived(ring, shape, recipe, to=self._rank)
 
     def permutation_key(self) -> bytes:
         return self._stream.permutation_key
 
     def computed(self, owner: int, ring: AnyRing, shape: Shape, recipe: Recipe) -> np.ndarray | None:
         return recipe() if owner == self._rank else None
-
-    def keep(self, number: int, mask: np.ndarray | None) -> None:
-        pass
 
     def kept(self, number: int) -> np.ndarray:
         matrix = self._matrices.get(number)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from mpc.host.streaming import Pieces
-from mpc.offline.correlation import Correlation, Recipe
+from mpc.offline.correlation import Correlation, Half, Recipe, View, in_shape
 from mpc.party import Party
 from mpc.protocol.evidence import Bits
 from mpc.rings import GF2, AnyRing
@@ -64,7 +64,7 @@ class Deck:
 Dealt = list[tuple[np.ndarray | None, Bits]]
 
 
-class _Dealer:
+class _Dealer(View):
     """The dealer's view: draws both parties' halves from the deck, and keeps them for the parties' views."""
 
     def __init__(self, deck: Deck, matrices: dict[int, np.ndarray]) -> None:
@@ -93,23 +93,23 @@ class _Dealer:
 
     private_rows = private
 
-    def derived(self, ring: AnyRing, shape: Shape, recipe: Recipe, to: int = 1) -> np.ndarray:
+    def half(self, ring: AnyRing, shape: Shape, to: int | None) -> np.ndarray:
+        if to is None:
+            raise ValueError("randomness that both parties get in full has no window and cannot be enumerated")
         window = self._window(ring)
-        whole = np.asarray(recipe(), ring.dtype).reshape(shape)
         half = self._deck.draw(shape, window, ring.dtype)
-        other = ring.subtract(whole, half)
-        first, second = (half, other) if to == 1 else (other, half)
-        self._give(first, second, window)
-        return whole
+        other = half.copy()
+        self._give(*((half, other) if to == 1 else (other, half)), window)
+        return other
 
-    def both(self, ring: AnyRing, shape: Shape, recipe: Recipe) -> np.ndarray:
-        raise ValueError("randomness that both parties get in full has no window and cannot be enumerated")
+    def made(self, recipe: Recipe, halves: Sequence[Half], to: int | None) -> Sequence[np.ndarray]:
+        values = in_shape(recipe(), halves)
+        for whole, (ring, half) in zip(values, halves, strict=True):
+            half[...] = ring.subtract(whole, half)
+        return values
 
     def permutation_key(self) -> bytes:
         raise ValueError("a pseudorandom function cannot be enumerated")
-
-    def computed(self, owner: int, ring: AnyRing, shape: Shape, recipe: Recipe) -> None:
-        return None
 
     def keep(self, number: int, mask: np.ndarray) -> None:
         self._matrices[number] = mask
@@ -121,7 +121,7 @@ class _Dealer:
         del self._matrices[number]
 
 
-class _Replay:
+class _Replay(View):
     """A party's view: returns the values that the dealer kept for it, in order."""
 
     def __init__(self, rank: int, halves: Dealt, matrices: dict[int, np.ndarray]) -> None:
@@ -130,13 +130,10 @@ class _Replay:
     def _next(self, *_: Any, **__: Any) -> Any:
         return next(self._halves)[0]
 
-    mask = private = private_rows = derived = _next
+    mask = private = private_rows = half = _next
 
     def computed(self, owner: int, ring: AnyRing, shape: Shape, recipe: Recipe) -> Any:
         return recipe() if self._rank == owner else None
-
-    def keep(self, number: int, mask: np.ndarray | None) -> None:
-        pass
 
     def kept(self, number: int) -> np.ndarray:
         return self._matrices[number]
@@ -171,7 +168,7 @@ class _Randomness:
     def take(self, asked: Correlation[Any]) -> Any:
         halves = self._dealing.request(self._asked, asked)[self._rank]
         self._asked += 1
-        return asked.deal(_Replay(self._rank, halves, self._matrices))  # type: ignore[arg-type]
+        return asked.deal(_Replay(self._rank, halves, self._matrices))
 
     def keep(self, number: int, masked: np.ndarray) -> None:
         self._matrices[number] = masked

@@ -26,14 +26,14 @@ from mpc.errors import ConfigError, DataError, ProtocolDesync
 from mpc.host.encryption import FileKey
 from mpc.meter import Counters
 from mpc.offline import transfers
-from mpc.offline.correlation import Correlation
+from mpc.offline.correlation import Correlation, Half
 from mpc.protocol.rehearsal import Requests
 from mpc.rounds import Steps, parallel
 from protocols.offline.dealer.server import FEW_BYTES, NONCE_BYTES, SEED_BYTES
 from protocols.offline.pairwise.cost import request_transfers
 from protocols.offline.pairwise.operands import Operands
 from protocols.offline.pairwise.prepared import Label, Prepared, preparable, preparing
-from protocols.offline.pairwise.view import Derived, LocalPair, PairView, fulfil
+from protocols.offline.pairwise.view import LocalPair, PairView, fulfil
 from protocols.offline.plan import Plan, encode_plan, in_order
 from protocols.offline.sizes import portions
 from protocols.offline.streams import Streams
@@ -59,21 +59,21 @@ class Maker:
         self.pair, self._transfers, self._streams = pair, transfers, streams
         self.endpoint = Endpoint(pair.rank, link, Requests(pair.rank))
 
-    def make(self, requests: Sequence[Request]) -> list[list[Derived]]:
+    def make(self, requests: Sequence[Request]) -> list[list[Half]]:
         """Make the values of requests; return the derived ones, by request. Raises NeedsDealer, PeerFailure."""
         views, programs, weights = [], [], []
         for request in requests:
             view = PairView(self.pair.rank, self._streams.of(request.index), request.correlation)
             request.values = request.correlation.deal(view)
             views.append(view)
-            if view.made:
-                programs.append(fulfil(self.pair, view.made))
+            if view.due:
+                programs.append(fulfil(self.pair, view.due))
                 weights.append(count_transfers(request.correlation))
         self.endpoint.run_in_turns([self._waves(parallel(*half)) for half in _halves(programs, weights)])
         for view in views:
             for number in view.dropped:
                 self.pair.operands.forget(number)
-        return [view.made for view in views]
+        return [[value for derived in view.due for value in derived.values] for view in views]
 
     def _waves(self, program: transfers.OfflineSteps[Any]) -> Steps[None]:
         try:

@@ -142,7 +142,7 @@ def request_transfers(request: Correlation[Any]) -> TransferCost:
     """Return the cost of one request, without the trees of a kept matrix. Raises NeedsDealer."""
     view = PairView(0, _Zeros(), request)
     request.deal(view)
-    total, making = TransferCost(), fulfil(_Pair(), view.made)
+    total, making = TransferCost(), fulfil(_Pair(), view.due)
     try:
         asked = next(making)
         while True:

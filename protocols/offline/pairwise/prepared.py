@@ -37,7 +37,7 @@ from mpc.errors import ConfigError, DataError, ProtocolDesync
 from mpc.host.encryption import TAG_BYTES, FileKey, opened
 from mpc.host.files import birth_of, write_bytes, writing
 from mpc.host.folders import state_folder
-from mpc.offline.correlation import Correlation, Recipe
+from mpc.offline.correlation import Correlation
 from mpc.rings import AnyRing
 from mpc.words import U8, U64, Shape
 from protocols.offline.dealer.server import FEW_BYTES
@@ -86,8 +86,8 @@ class _Shelf:
 class _StoredView(PartyView):
     """Draws this party's masks, and reads every derived value from the piece."""
 
-    def derived(self, ring: AnyRing, shape: Shape, recipe: Recipe, to: int = 1) -> np.ndarray:
-        return super().derived(ring, shape, recipe, to=self._rank)
+    def half(self, ring: AnyRing, shape: Shape, to: int | None) -> np.ndarray:
+        return super().half(ring, shape, None)
 
 
 def preparable(plan: Plan) -> Plan:

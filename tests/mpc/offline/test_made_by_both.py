@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from mpc.offline.correlation import View, in_shape
 from mpc.protocol.catalogue import correlations, entries
 from mpc.rings import GF2, Z8, Z16, Z32, Z64, Z2k
 from mpc.shares import AShare, BShare, PShare
@@ -20,7 +21,7 @@ DEALT_ONLY = {"SignKeys", "FloorKeys", "MaximumKeys", "TrigonometricMasks"}
 KEPT = {"InputMask", "MatrixMask", "MatrixVectors", "MatrixRelease", "OperandMask", "OperandProduct"}
 
 
-class WholeView:
+class WholeView(View):
     """The whole values that two parties draw, and the values that recipes derive from them."""
 
     def __init__(self, streams):
@@ -32,10 +33,13 @@ class WholeView:
     def private(self, owner, ring, shape):
         return ring.draw(self._streams[owner], shape)
 
-    def derived(self, ring, shape, recipe, to=1):
-        whole = np.asarray(recipe(), ring.dtype).reshape(shape)
-        self.derived_values.append((ring, whole))
-        return whole
+    def half(self, ring, shape, to):
+        return np.empty(shape, ring.dtype)
+
+    def made(self, recipe, halves, to):
+        values = in_shape(recipe(), halves)
+        self.derived_values += [(ring, whole) for whole, (ring, _) in zip(values, halves, strict=True)]
+        return values
 
     def computed(self, owner, ring, shape, recipe):
         return None
@@ -51,8 +55,8 @@ def make(request, ideal):
     for view in views:
         request.deal(view)
     pairs = [LocalPair(rank, Streams(bytes(16), bytes(32)), Operands(rank, bytes(16), DELTAS[rank])) for rank in (0, 1)]
-    ideal.run([fulfil(pair, view.made) for pair, view in zip(pairs, views, strict=True)])
-    return list(zip(*([derived.out for derived in view.made] for view in views), strict=True))
+    ideal.run([fulfil(pair, view.due) for pair, view in zip(pairs, views, strict=True)])
+    return list(zip(*([out for derived in view.due for _, out in derived.values] for view in views), strict=True))
 
 
 def agree(request, ideal):

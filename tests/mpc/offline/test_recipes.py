@@ -61,13 +61,9 @@ class _Reader(TraceView):
 
     needs_dealer = False
 
-    def derived(self, ring, shape, recipe, to=1):
+    def made(self, recipe, halves, to):
         self.needs_dealer |= not hasattr(recipe, "between")
-        return super().derived(ring, shape, recipe, to)
-
-    def both(self, ring, shape, recipe):
-        self.needs_dealer = True
-        return super().both(ring, shape, recipe)
+        return super().made(recipe, halves, to)
 
 
 MADE = {
