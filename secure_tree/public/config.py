@@ -375,6 +375,12 @@ class TrainConfig(BoostingConfig):
             raise ConfigError("multi:softprob is only for shared models of XGBoost: train with multi:ova")
 
 
+def check_method(method: Method) -> None:
+    """Raise ConfigError if predictions by this method cannot have MACs."""
+    if method != "thresholds":
+        raise ConfigError(f'with MACs the method must be "thresholds", got {method!r}')
+
+
 def canonical(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Replace aliases by the names of the parameters. Raises ConfigError if a parameter has two values."""
     named = {name: value for name, value in parameters.items() if name not in ALIASES}
