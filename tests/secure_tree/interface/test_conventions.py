@@ -16,7 +16,7 @@ from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.data.categories import dictionary
 from secure_tree.data.table import read_features
-from secure_tree.interface.parameters import DEFAULTS, markdown
+from secure_tree.interface.parameters import DEFAULTS
 from secure_tree.public import refused
 from secure_tree.public.config import ALIASES, TrainConfig
 from tests.secure_tree.opened import train_both
@@ -90,8 +90,6 @@ def test_every_parameter_has_a_name_a_default_and_a_word(kind):
     config = kind().config
     for name in names:
         assert parameters[name].default in (None, getattr(config, name))
-    page = (Path(__file__).parents[3] / "docs" / "secure_tree.md").read_text()
-    assert markdown() in page
 
 
 def test_names_of_xgboost():
