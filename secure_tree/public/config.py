@@ -64,7 +64,7 @@ _NAMES = {
 
 
 def _parameter(default: Any, xgboost: str = "-", after: str = "", **bounds: Any) -> Any:
-    """Return a field of a configuration; the docstring below it is its description.
+    """Return a field.
 
     default: a value, or a function of the fields above it, which None in its place stands for
     xgboost: XGBoost's default, as documentation shows it; "-": XGBoost has no such parameter
@@ -80,10 +80,19 @@ def _by_objective(classes: float, numbers: float, counts: float) -> Callable[[di
     return lambda above: others.get(above["objective"], classes)
 
 
-class BoostingConfig(BaseModel):
-    """Parameters that every boosting of trees here has, under XGBoost's names. All of them are public."""
+class Parameters(BaseModel):
+    """Public parameters of a training; the docstring below each is its description."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    @classmethod
+    def of(cls, **parameters: Any) -> Self:
+        """Build and validate a configuration. Raises ConfigError with one sentence."""
+        return validated(cls, parameters)
+
+
+class BoostingConfig(Parameters):
+    """Parameters that every boosting of trees here has, under XGBoost's names."""
 
     objective: str = "binary:logistic"
     n_estimators: int = _parameter(100, "100", ge=1, le=10_000)
@@ -150,11 +159,6 @@ class BoostingConfig(BaseModel):
             return self.base_score
         probability = min(max(self.base_score, LEAST_PROBABILITY), 1 - LEAST_PROBABILITY)
         return ln(probability / (1 - probability))
-
-    @classmethod
-    def of(cls, **parameters: Any) -> Self:
-        """Build and validate a configuration. Raises ConfigError with one sentence."""
-        return validated(cls, parameters)
 
 
 class TrainConfig(BoostingConfig):

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
-from pydantic import BaseModel
 
 from mpc.errors import ConfigError
-from secure_tree.public.config import validated
+from secure_tree.public.config import Parameters
 
 Config = Annotated[Path, typer.Option(help="TOML file of the job.")]
 PartyName = Annotated[str, typer.Option(help="This host's party, by its name in the configuration.")]
@@ -67,7 +66,7 @@ _FLAGS = {
 
 
 def fields_as_options(
-    schema: type[BaseModel], names: Iterable[str] = ()
+    schema: type[Parameters], names: Iterable[str] = ()
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command an option for each of the named fields (default: all) of a configuration; a decorator.
 
@@ -83,14 +82,14 @@ def fields_as_options(
             kind = field.annotation
         elif kind is tuple:
             kind = tuple[tuple(map(type, field.default))]  # type: ignore[misc]  # as many values as the default has
-        shown = typer.Option(*filter(None, [_FLAGS.get(name)]), help=" ".join((field.description or "").split()))
-        kinds = inspect.Parameter.KEYWORD_ONLY
-        return inspect.Parameter(name, kinds, default=field.default, annotation=Annotated[kind, shown])
+        flags = [_FLAGS[name]] if name in _FLAGS else []
+        kind = Annotated[kind, typer.Option(*flags, help=" ".join((field.description or "").split()))]
+        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=kind)
 
     def with_options(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def run(**given: Any) -> None:
-            command(config=validated(schema, {name: given.pop(name) for name in fields}), **given)
+            command(config=schema.of(**{name: given.pop(name) for name in fields}), **given)
 
         own = inspect.signature(command, eval_str=True).parameters.values()
         shown = [each for one in own for each in (map(option, fields) if one.name == "config" else [one])]

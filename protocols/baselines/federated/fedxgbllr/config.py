@@ -7,13 +7,13 @@ The paper does not specify the regularisation of the local ensembles: those thre
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from mpc.errors import ConfigError
 from protocols.baselines.federated.objectives import Objective
-from secure_tree.public.config import validated
+from secure_tree.public.config import Parameters
 
 MOST_TREES = 10_000
 DEEPEST = 12
@@ -22,10 +22,8 @@ Start = Literal["mean", "kaiming"]
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
-class FedXGBllrConfig(BaseModel):
-    """Public hyper-parameters, the same at the server and every client."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+class FedXGBllrConfig(Parameters):
+    """Parameters that are the same at the server and every client."""
 
     objective: Objective = "binary:logistic"
     """binary:logistic, reg:squarederror or count:poisson."""
@@ -75,8 +73,3 @@ class FedXGBllrConfig(BaseModel):
         if clients > self.total_trees:
             raise ConfigError(f"total_trees must be at least the number of clients, {clients}, got {self.total_trees}")
         return self.total_trees // clients
-
-    @classmethod
-    def of(cls, **parameters: Any) -> Self:
-        """Build and validate. Raises ConfigError with one sentence."""
-        return validated(cls, parameters)

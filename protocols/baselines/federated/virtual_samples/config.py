@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from protocols.baselines.federated.objectives import Objective
-from secure_tree.public.config import validated
+from secure_tree.public.config import Parameters
 
 
-class VirtualSamplesConfig(BaseModel):
-    """Public hyper-parameters, the same at the server and every node; defaults not in the paper are XGBoost's."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+class VirtualSamplesConfig(Parameters):
+    """Parameters that are the same at the server and every node; defaults not in the paper are XGBoost's."""
 
     objective: Objective = "binary:logistic"
     """binary:logistic, reg:squarederror or count:poisson."""
@@ -43,8 +41,3 @@ class VirtualSamplesConfig(BaseModel):
     # These rows never join.
     update_check: float = Field(0.2, ge=0, le=0.5)
     """Fraction of new rows that decides how many trees of the update are kept; 0 keeps all."""
-
-    @classmethod
-    def of(cls, **parameters: Any) -> Self:
-        """Build and validate. Raises ConfigError with one sentence."""
-        return validated(cls, parameters)
