@@ -27,7 +27,7 @@ from secure_tree.interface.fitted import Fitted
 from secure_tree.interface.parameters import documented, with_parameters
 from secure_tree.interface.verbose import Verbose, check_verbose
 from secure_tree.model.shared_model import SharedModel
-from secure_tree.prediction.revealing import check_prediction_with_macs, predict_shards, revealed_margins
+from secure_tree.prediction.revealing import check_macs, predict_shards, revealed_margins
 from secure_tree.public.config import Method, TrainConfig
 from secure_tree.public.context import TrainingContext
 from secure_tree.public.names import columns_behind
@@ -235,7 +235,7 @@ class _SecureXGB(Fitted):
                 f"rows, got {to!r}"
             )
         if mac:
-            check_prediction_with_macs(party, method)
+            check_macs(party, method)
         table = X.header if isinstance(X, Shards) else X
         known = _categories(model, party.rank, table)
         frame = frame_of(table)

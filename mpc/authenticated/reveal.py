@@ -31,7 +31,7 @@ def reveal(party: Party, x: AuthenticatedShare, to: int | None, what: str) -> np
     return decode_signed(opened - known) if party.live else np.zeros_like(opened, dtype=np.int64)
 
 
-def check_macs(dealer: bool, audit: bool, shards: int) -> None:
+def check_session_for_macs(dealer: bool, audit: bool, shards: int) -> None:
     """Raise ConfigError if the values of a session cannot have MACs."""
     if not dealer:
         raise ConfigError('offline must be "dealer" with MACs, whose tags the dealer makes, got "pairwise"')

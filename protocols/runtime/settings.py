@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from mpc.authenticated.reveal import check_macs
+from mpc.authenticated.reveal import check_session_for_macs
 from mpc.errors import ConfigError
 from protocols.ot.correlated import OtKind
 
@@ -45,6 +45,6 @@ def check_together(offline: Offline, shards: int, audit: bool = False, mac: bool
     if prepared and not offline.pairwise:
         raise ConfigError(f'{prepared} must be used with offline = "pairwise": with a dealer, leave it out')
     if mac:
-        check_macs(not offline.pairwise, audit, shards)
+        check_session_for_macs(not offline.pairwise, audit, shards)
     for what in filter(None, [prepared, "an audit" if audit else ""]):
         check_alone(what, shards)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mpc.authenticated.reveal import check_macs, reveal
+from mpc.authenticated.reveal import check_session_for_macs, reveal
 from mpc.party import Party
 from mpc.shares import AShare
 from secure_tree.data.categories import Dictionary
@@ -70,10 +70,12 @@ def _with_macs(
     return own
 
 
-def check_prediction_with_macs(party: Party, method: Method) -> None:
+def check_macs(party: Party, method: Method) -> None:
     """Raise ConfigError if predictions cannot have MACs."""
     check_method(method)
-    check_macs(party.randomness.masks_operands, bool(party.audit), party.workers.count if party.workers else 0)
+    check_session_for_macs(
+        party.randomness.masks_operands, bool(party.audit), party.workers.count if party.workers else 0
+    )
 
 
 def predict_shards(

@@ -24,7 +24,7 @@ from protocols.offline.supply import Supply
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.prediction.authenticated import AuthenticatedModel, authenticated_margins, input_model
 from secure_tree.prediction.predict import margins, row_groups
-from secure_tree.prediction.revealing import check_prediction_with_macs
+from secure_tree.prediction.revealing import check_macs
 from secure_tree.public.config import Method
 from secure_tree.public.layout import Layout
 from secure_tree.public.numerics import MARGIN_SCALE
@@ -87,7 +87,7 @@ class Batches:
     def begin(self, party: Party) -> None:
         """Prepare a session before its first batch. Raises MacFailure."""
         if self.mac:
-            check_prediction_with_macs(party, self._method)
+            check_macs(party, self._method)
             self._authentic = planned(party, "take_in", self.input_authenticated)
 
     def input_authenticated(self, party: Party) -> AuthenticatedModel:
